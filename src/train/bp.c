@@ -18,7 +18,7 @@ static int give(struct sw_worker *w, int param, uint64_t version, struct sw_err 
 static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t, int layer,
                   int64_t begin_ns)
 {
-    if (!w->job->trace)
+    if (!w->job->monitor.trace)
         return;
     struct sw_trace_event e = {.begin_ns = begin_ns,
                                .end_ns = w->timer.lap_ns,
@@ -26,7 +26,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
                                .what = what,
                                .unit = w->rank->global_rank,
                                .index = layer};
-    sw_trace_add(w->job->trace, &e);
+    sw_trace_add(w->job->monitor.trace, &e);
 }
 
 /* How much of other groups' work the values lack that were just collected. */
@@ -77,7 +77,7 @@ static bool gives(const struct sw_net *net, int p)
  * unless that is decided upon when all gradients are there. */
 static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struct sw_err *err)
 {
-    if (w->job->copy != SW_COPY_SYNC)
+    if (w->job->exchange.copy != SW_COPY_SYNC)
         return give(w, param, version, err);
     int rc = w->replica ? sw_ledger_mark(w, SW_MARK_BACKWARD, err) : SW_OK;
     if (rc == SW_OK && w->replica)
@@ -98,7 +98,8 @@ static int give_and_wait(struct sw_worker *w, int param, uint64_t version, struc
  * operations? */
 static bool updates_inside(const struct sw_worker *w, int param)
 {
-    return w->replica && w->job->overlap == SW_OVERLAP_YES && sw_replica_is_own(w->replica, param);
+    return w->replica && w->job->exchange.overlap == SW_OVERLAP_YES &&
+           sw_replica_is_own(w->replica, param);
 }
 
 /* Hands over the gradients that are complete when the layer's backward is done; inside: those that
@@ -261,7 +262,7 @@ static int submit(struct sw_worker *w, int64_t t, int k, struct sw_err *err)
     rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
     if (rc == SW_OK && launched)
         note_launch(&s);
-    bool overlaps = w->job->overlap == SW_OVERLAP_YES;
+    bool overlaps = w->job->exchange.overlap == SW_OVERLAP_YES;
     for (int pass = first; pass < s.segment->to && overlaps && rc == SW_OK; pass++)
         if (pass >= layers && backward_of(w, pass) >= 0)
             rc = hand_over(w, t, backward_of(w, pass), err);
@@ -316,7 +317,7 @@ static int both_passes(struct sw_worker *w, int64_t t, const struct sw_batch *ba
         if (rc == SW_OK)
             rc = submit(w, t, k, err);
     }
-    if (rc == SW_OK && w->job->overlap == SW_OVERLAP_NO)
+    if (rc == SW_OK && w->job->exchange.overlap == SW_OVERLAP_NO)
         rc = hand_over_all(w, t, err);
     if (rc == SW_OK)
         rc = sw_decision_make(w, t, err);

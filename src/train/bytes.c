@@ -34,7 +34,7 @@ static size_t flag_bytes(const struct sw_worker *w)
     int own = 0;
     for (int p = 0; p < sw_net_param_count(w->train); p++)
         own += sw_net_param(w->train, p)->root < 0; /* the others are those */
-    return sw_replica_flag_bytes(w->table, own, w->job->copy);
+    return sw_replica_flag_bytes(w->table, own, w->job->exchange.copy);
 }
 
 size_t sw_worker_replica_bytes(const struct sw_worker *w)
@@ -46,11 +46,11 @@ size_t sw_worker_replica_bytes(const struct sw_worker *w)
         if (sw_net_param(w->train, p)->root >= 0)
             continue; /* it is that one */
         bytes += sw_replica_item_bytes(w->table, w->rank->table_rank,
-                                       w->param_of[SW_SPLIT_TRAIN][p], w->job->copy);
+                                       w->param_of[SW_SPLIT_TRAIN][p], w->job->exchange.copy);
     }
     return bytes + flag_bytes(w) + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
            sw_comm_bytes(w->job) +
-           sw_replica_norm_bytes(w->table, w->rank->table_rank, w->job->copy) +
+           sw_replica_norm_bytes(w->table, w->rank->table_rank, w->job->exchange.copy) +
            sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
 }
 
@@ -59,7 +59,7 @@ size_t sw_worker_replica_bytes(const struct sw_worker *w)
 static size_t mail_bytes(const struct sw_worker *w)
 {
     size_t bytes = 2 * flag_bytes(w) + sw_layer_clock_bytes(w) +
-                   sw_replica_norm_mail_bytes(w->table, w->job->copy);
+                   sw_replica_norm_mail_bytes(w->table, w->job->exchange.copy);
     for (int s = 0; s < SW_SPLITS; s++)
         for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
             bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
@@ -82,7 +82,7 @@ static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *st
     size_t values = 0, state;
     *param_bytes = *state_bytes = 0;
     for (int i = 0; i < job->topology->server_groups; i++) {
-        sw_table_bytes(job->copies[i].table, &values, &state);
+        sw_table_bytes(job->params.copies[i].table, &values, &state);
         *param_bytes += values;
         *state_bytes += state;
     }

@@ -34,7 +34,7 @@ static int64_t groups_of(const struct sw_job *job)
 static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
                struct sw_err *err)
 {
-    struct sw_states *s = &job->carries;
+    struct sw_states *s = &job->state.carries;
     if (find(s, l->home, c->name))
         return SW_OK;
     const int64_t dim[] = {groups_of(job) * job->conf->batch, c->whole};
@@ -88,7 +88,7 @@ int sw_carries_build(struct sw_job *job, struct sw_err *err)
             }
         }
     }
-    job->anew_after = -1;
+    job->state.anew_after = -1;
     return rc;
 }
 
@@ -110,7 +110,7 @@ size_t sw_carries_worker_bytes(const struct sw_worker *w)
 
 size_t sw_carries_bytes(const struct sw_job *job)
 {
-    size_t bytes = job->carries.bytes;
+    size_t bytes = job->state.carries.bytes;
     for (int w = 0; w < job->topology->workers; w++)
         bytes += sw_carries_worker_bytes(&job->workers[w]);
     return bytes;
@@ -118,7 +118,7 @@ size_t sw_carries_bytes(const struct sw_job *job)
 
 int sw_carries_allocate(struct sw_job *job, struct sw_err *err)
 {
-    return sw_states_take(job, &job->carries, "row state", err);
+    return sw_states_take(job, &job->state.carries, "row state", err);
 }
 
 int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
@@ -161,7 +161,7 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
         /* A layer that is whole on one worker has all rows of its group. */
         const int64_t first = chains + (rows == group_rows ? group_row : row);
         for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
-            const struct sw_state *s = find(&job->carries, l->home, l->carry[k].name);
+            const struct sw_state *s = find(&job->state.carries, l->home, l->carry[k].name);
             const struct sw_layer_carry *c = &l->carry[k];
             float *host = s->value + first * c->whole + c->first;
             const size_t width = (size_t)c->width * sizeof(float),
@@ -177,7 +177,7 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 {
     const struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
     int rc = SW_OK;
-    if (w->job->carries.count == 0)
+    if (w->job->state.carries.count == 0)
         return SW_OK;
     for (int p = 0; p < sw_parts_count(parts) && rc == SW_OK; p++)
         rc = move_net(w, sw_parts_net(parts, p),
@@ -188,7 +188,7 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 int sw_carries_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = move(w, true, err);
-    if (rc == SW_OK && w->job->carries.count > 0 &&
+    if (rc == SW_OK && w->job->state.carries.count > 0 &&
         sw_worker_meet(w, "the others' row state") != SW_OK)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     return rc;
@@ -221,8 +221,8 @@ bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 int sw_carries_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->carries.count && rc == SW_OK; i++) {
-        struct sw_state *s = &job->carries.items[i];
+    for (int i = 0; i < job->state.carries.count && rc == SW_OK; i++) {
+        struct sw_state *s = &job->state.carries.items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
         rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
     }
@@ -255,8 +255,8 @@ static int read_groups(struct sw_state *s, const struct sw_st_file *f, const str
 int sw_carries_read(struct sw_job *job, const struct sw_st_file *f, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->carries.count && rc == SW_OK; i++) {
-        struct sw_state *s = &job->carries.items[i];
+    for (int i = 0; i < job->state.carries.count && rc == SW_OK; i++) {
+        struct sw_state *s = &job->state.carries.items[i];
         const struct sw_st_entry *e = sw_st_find(f, s->name);
         bool fits =
             e && e->dtype == SW_ST_F32 && e->ndim == 2 && e->shape[0] > 0 &&
@@ -269,7 +269,7 @@ int sw_carries_read(struct sw_job *job, const struct sw_st_file *f, struct sw_er
                           "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
                           (long long)job->conf->batch);
         if (!fits)
-            job->anew_after = job->span.first_step;
+            job->state.anew_after = job->span.first_step;
     }
     return rc;
 }

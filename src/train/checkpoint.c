@@ -37,7 +37,7 @@ static int add_tensors(struct sw_job *job, int copy, struct sw_st_writer *w,
                        struct sw_table_source *sources, struct sw_stream *stream,
                        struct sw_err *err)
 {
-    struct sw_table *t = job->copies[copy].table;
+    struct sw_table *t = job->params.copies[copy].table;
     int slots = sw_table_slots(t), rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = copy == 0 ? -1 : 0; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
@@ -74,12 +74,12 @@ static int add_counts(struct sw_job *job, struct sw_st_writer *w, struct sw_err 
     int copies = job->topology->server_groups;
     int rc = add_number(w, "server_groups", copies, err);
     for (int i = 0; i < copies && rc == SW_OK; i++) {
-        const struct sw_table *t = job->copies[i].table;
+        const struct sw_table *t = job->params.copies[i].table;
         rc = add_number(w, copy_key("updates", i, key), (int64_t)sw_table_updates(t), err);
         if (rc == SW_OK)
             rc = add_number(w, copy_key("dropped", i, key), (int64_t)sw_table_dropped(t), err);
         if (rc == SW_OK && job->conf->loss_scale > 0)
-            rc = sw_scale_write(job->copies[i].table, i, w, err);
+            rc = sw_scale_write(job->params.copies[i].table, i, w, err);
     }
     return rc;
 }
@@ -101,7 +101,7 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
         {"recipe_hash", sw_recipe_hash(job->recipe)},
         {"overrides", sw_recipe_overrides(job->recipe)},
         {"fallback", sw_recipe_fallback(job->recipe)},
-        {"choices", job->choices},
+        {"choices", job->report.choices},
     };
     const struct {
         const char *key;
@@ -141,7 +141,8 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     int copies = job->topology->server_groups;
-    size_t each = (size_t)(sw_table_count(job->table) * (sw_table_slots(job->table) + 1));
+    size_t each =
+        (size_t)(sw_table_count(job->params.table) * (sw_table_slots(job->params.table) + 1));
     size_t count = each * (size_t)copies;
     struct sw_table_source *views = sw_calloc(count + 1, sizeof *views);
     struct sw_st_writer *writer = sw_st_writer_new();
@@ -210,10 +211,10 @@ static int check_tensors(struct sw_job *job, const struct sw_st_file *f, const c
                          struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++)
-        for (int s = -1; s < sw_table_param_slots(job->table, p) && rc == SW_OK; s++) {
-            char *name = tensor_name(job->table, p, s, 0);
-            struct sw_table_source to = {.table = job->table, .param = p, .slot = s};
+    for (int p = 0; p < sw_table_count(job->params.table) && rc == SW_OK; p++)
+        for (int s = -1; s < sw_table_param_slots(job->params.table, p) && rc == SW_OK; s++) {
+            char *name = tensor_name(job->params.table, p, s, 0);
+            struct sw_table_source to = {.table = job->params.table, .param = p, .slot = s};
             rc = name ? sw_table_check_tensor(&to, name, f, path, err)
                       : sw_err_nomem(err, "a tensor's name", 0);
             sw_free(name);
@@ -259,7 +260,7 @@ int sw_checkpoint_check_finite(struct sw_stream *stream, const float *value,
 static int load_state(struct sw_worker *w, const struct sw_st_file *f, const char *path, int copy,
                       int from, struct sw_err *err)
 {
-    struct sw_table *t = w->job->copies[copy].table;
+    struct sw_table *t = w->job->params.copies[copy].table;
     int rc = SW_OK;
     for (int p = 0; p < sw_table_count(t) && rc == SW_OK; p++)
         for (int s = 0; s < sw_table_param_slots(t, p) && rc == SW_OK; s++) {
@@ -280,10 +281,11 @@ static int take_values(struct sw_job *job, struct sw_stream *stream, const struc
                        const char *path, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int p = 0; p < sw_table_count(job->table) && rc == SW_OK; p++) {
-        const struct sw_param *param = sw_table_param(job->table, p);
+    for (int p = 0; p < sw_table_count(job->params.table) && rc == SW_OK; p++) {
+        const struct sw_param *param = sw_table_param(job->params.table, p);
         const char *name = param->name;
-        struct sw_table_source to = {.table = job->table, .stream = stream, .param = p, .slot = -1};
+        struct sw_table_source to = {
+            .table = job->params.table, .stream = stream, .param = p, .slot = -1};
         if (!sw_st_find(f, name))
             return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, name);
         rc = sw_table_read_tensor(&to, name, f, err);
@@ -368,7 +370,7 @@ static int read_counts(struct sw_job *job, const struct sw_st_file *f, const cha
                        struct sw_err *err)
 {
     int from = heir_of(job, told, copy);
-    int64_t usual = told->step * sw_table_parties(job->copies[copy].table);
+    int64_t usual = told->step * sw_table_parties(job->params.copies[copy].table);
     int rc = read_count(f, path, "updates", from, usual, updates, err);
     return rc == SW_OK ? read_count(f, path, "dropped", from, 0, dropped, err) : rc;
 }
@@ -381,8 +383,8 @@ static int read_all(struct sw_worker *w, const struct sw_st_file *f, const char 
     int rc = take_values(job, sw_worker_host_stream(w), f, path, err);
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = load_state(w, f, path, i, heir_of(job, told, i), err);
-    if (rc == SW_OK && job->sync)
-        sw_sync_spread(job->sync, (uint64_t)w->step, false);
+    if (rc == SW_OK && job->params.sync)
+        sw_sync_spread(job->params.sync, (uint64_t)w->step, false);
     return rc == SW_OK ? sw_states_read(job, f, path, err) : rc;
 }
 
@@ -394,7 +396,7 @@ static int put_back(struct sw_worker *w, const struct sw_st_file *f, const char 
     int64_t updates, dropped;
     int rc = SW_OK;
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
-        uint64_t now = sw_table_updates(job->copies[i].table);
+        uint64_t now = sw_table_updates(job->params.copies[i].table);
         rc = read_counts(job, f, path, told, i, &updates, &dropped, err);
         if (rc == SW_OK)
             sw_job_put_step(job, i, w->step, now, now - (uint64_t)(updates - dropped));
@@ -435,7 +437,7 @@ static void tell_differences(struct sw_worker *w, const struct sw_st_file *f,
 {
     struct sw_job *job = w->job;
     int copies = job->topology->server_groups;
-    if (differs(sw_st_metadata(f, "choices"), job->choices))
+    if (differs(sw_st_metadata(f, "choices"), job->report.choices))
         sw_events_say(
             &job->events, SW_LOG_WARN, w->unit,
             "the algorithms differ from those that wrote the checkpoint (another machine, "
@@ -472,7 +474,7 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
         if (rc == SW_OK)
             sw_job_put_step(job, i, job->span.first_step, (uint64_t)updates, (uint64_t)dropped);
         if (rc == SW_OK && job->conf->loss_scale > 0)
-            rc = sw_scale_read(job->copies[i].table, f, path, heir_of(job, &told, i), err);
+            rc = sw_scale_read(job->params.copies[i].table, f, path, heir_of(job, &told, i), err);
     }
     if (rc == SW_OK) {
         sw_retention_read(&job->retention, f);

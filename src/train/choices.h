@@ -14,8 +14,8 @@
 /* copy_mode.c */
 /* Does something look at all gradients before any update is made? */
 bool sw_job_decides_about_all(const struct sw_job *job);
-/* job->copy, once the units are placed; and what becomes of it when sw_reduce_choose has said who
- * adds up. */
+/* job->exchange.copy, once the units are placed; and what becomes of it when sw_reduce_choose has
+ * said who adds up. */
 void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c);
 void sw_job_settle_copy(struct sw_job *job);
 
@@ -34,7 +34,7 @@ int sw_reduce_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_reduce_bytes(const struct sw_job *job);
 int sw_reduce_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* After it has failed: does a thread hang in the library? Then nothing it uses can be freed. */
-bool sw_reduce_hangs(const struct sw_job *job);
+bool sw_reduce_hangs(const struct sw_reduction *d);
 /* By the watch thread, now and then: what went wrong with sums under way becomes the fault. */
 void sw_reduce_look(struct sw_job *job);
 /* Before the workers go, while nothing runs any more. */
@@ -67,7 +67,7 @@ void sw_job_tune_close(struct sw_job *job); /* after the devices */
 int sw_comm_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_comm_args(struct sw_job *job, struct sw_net_comm *out);
 /* Once all nets are made: could all choices be made? Errors: SW_ERR_NOMEM. */
-int sw_comm_verdict(const struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err) SW_MUST_CHECK;
 /* Adds the factors of layer i to the worker's table, if it has any: *number is for the specs of its
  * parameters, 0 for none. */
 int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *err) SW_MUST_CHECK;

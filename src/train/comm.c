@@ -27,7 +27,7 @@ static const char *why_not_factors(const struct sw_job *job)
     return job->conf->repeat_exact
                ? "with repeat_exact all sums are over the parts of a batch, whatever workers there "
                  "are, and products over all rows are others"
-           : job->devices.mixed
+           : job->place.devices.mixed
                ? "where devices and CPUs train together, gradients are summed on the host"
                : NULL;
 }
@@ -75,7 +75,8 @@ int sw_comm_prepare(struct sw_job *job, struct sw_err *err)
                         "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
                         refuses[way]);
     int rc = sw_recipe_verdict(job->recipe, err);
-    return rc == SW_OK ? sw_kept_read(job->options.resume_checkpoint, &job->comm.kept, err) : rc;
+    return rc == SW_OK ? sw_kept_read(job->options.resume_checkpoint, &job->exchange.comm.kept, err)
+                       : rc;
 }
 
 /* ---- What `auto` takes ---- */
@@ -101,7 +102,7 @@ static enum sw_comm_way least(const struct sw_comm_choice *c)
 static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
 {
     struct sw_job *job = user;
-    struct sw_comm_plan *p = &job->comm;
+    struct sw_comm_plan *p = &job->exchange.comm;
     const struct sw_comm_choice *known = find_choice(p, l->name);
     const char *refuses[SW_COMM_WAYS];
     if (known)
@@ -130,10 +131,10 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
     return c->way;
 }
 
-int sw_comm_verdict(const struct sw_job *job, struct sw_err *err)
+int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err)
 {
-    size_t bytes = sizeof *job->comm.choices * ((size_t)job->comm.count + 1);
-    return job->comm.failed ? sw_err_nomem(err, "how gradients come together", bytes) : SW_OK;
+    size_t bytes = sizeof *p->choices * ((size_t)p->count + 1);
+    return p->failed ? sw_err_nomem(err, "how gradients come together", bytes) : SW_OK;
 }
 
 void sw_comm_args(struct sw_job *job, struct sw_net_comm *out)
@@ -153,7 +154,7 @@ void sw_comm_write(const struct sw_job *job, struct sw_json_writer *w)
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const char *layer = sw_net_layer(net, i)->name;
         enum sw_comm_way way = sw_net_comm_way(net, i);
-        if (way == SW_COMM_PS && !find_choice(&job->comm, layer))
+        if (way == SW_COMM_PS && !find_choice(&job->exchange.comm, layer))
             continue;
         sw_json_open_object(w, NULL);
         sw_json_string(w, "layer", layer);
@@ -210,7 +211,7 @@ void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out)
 {
     const struct sw_net *net = job->workers[0].train;
     enum sw_comm_way way = sw_net_comm_way(net, i);
-    const struct sw_comm_choice *c = find_choice(&job->comm, sw_net_layer(net, i)->name);
+    const struct sw_comm_choice *c = find_choice(&job->exchange.comm, sw_net_layer(net, i)->name);
     int64_t weight, values = values_of(job, i, &weight);
     int first;
     *out = (struct sw_job_comm){.way = NULL};
@@ -224,11 +225,11 @@ void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out)
     if (way != SW_COMM_PS) {
         sw_net_layer_params(net, i, &first);
         const struct sw_table_factors *f =
-            sw_table_factors_of(job->table, job->workers[0].param_of[SW_SPLIT_TRAIN][first]);
+            sw_table_factors_of(job->params.table, job->workers[0].param_of[SW_SPLIT_TRAIN][first]);
         t.rows = (double)f->rows;
         t.inputs = (double)f->inputs;
         t.outputs = (double)f->outputs;
-        t.servers = servers_of(job->table, f);
+        t.servers = servers_of(job->params.table, f);
     }
     /* Groups that are apart make updates of their own. */
     int parties = job->topology->update_groups;
@@ -265,7 +266,7 @@ int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *er
 
 int64_t sw_comm_most_rows(const struct sw_worker *w)
 {
-    return w->job->rebalances ? w->job->conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
+    return w->job->speed.rebalances ? w->job->conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
 }
 
 void sw_comm_bind(struct sw_worker *w)
@@ -295,8 +296,8 @@ void sw_comm_bind(struct sw_worker *w)
 static int list_layers(const struct sw_job *job, struct sw_factors_layer *out)
 {
     int count = 0;
-    for (int i = 0; i < sw_table_factor_count(job->table); i++) {
-        const struct sw_table_factors *f = sw_table_factors_at(job->table, i);
+    for (int i = 0; i < sw_table_factor_count(job->params.table); i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(job->params.table, i);
         if (f->home == SW_FACTORS_ELSEWHERE)
             out[count++] = (struct sw_factors_layer){f->steps, f->inputs, f->outputs};
     }
@@ -307,8 +308,8 @@ size_t sw_comm_bytes(const struct sw_job *job)
 {
     int64_t rows = job->conf->batch;
     size_t bytes = 0;
-    for (int i = 0; i < sw_table_factor_count(job->table); i++) {
-        const struct sw_table_factors *f = sw_table_factors_at(job->table, i);
+    for (int i = 0; i < sw_table_factor_count(job->params.table); i++) {
+        const struct sw_table_factors *f = sw_table_factors_at(job->params.table, i);
         const struct sw_factors_layer l = {f->steps, f->inputs, f->outputs};
         if (f->home == SW_FACTORS_ELSEWHERE)
             bytes += sw_factors_bytes(&l, 1, rows);
@@ -319,8 +320,8 @@ size_t sw_comm_bytes(const struct sw_job *job)
 /* Which rows of a batch are whose. */
 void sw_comm_set_rows(struct sw_job *job)
 {
-    for (int i = 0; i < job->topology->workers && job->comm.factors; i++)
-        sw_factors_set_rows(job->comm.factors, i,
+    for (int i = 0; i < job->topology->workers && job->exchange.comm.factors; i++)
+        sw_factors_set_rows(job->exchange.comm.factors, i,
                             sw_worker_first_row(&job->workers[i], SW_SPLIT_TRAIN),
                             sw_worker_rows(&job->workers[i], SW_SPLIT_TRAIN));
 }
@@ -328,7 +329,7 @@ void sw_comm_set_rows(struct sw_job *job)
 int sw_comm_make(struct sw_job *job, struct sw_err *err)
 {
     int workers = job->topology->workers;
-    size_t most = (size_t)sw_table_factor_count(job->table) + 1;
+    size_t most = (size_t)sw_table_factor_count(job->params.table) + 1;
     struct sw_factors_layer *layers = sw_calloc(most, sizeof *layers);
     struct sw_device **devices = sw_calloc((size_t)workers, sizeof(void *));
     int rc = layers && devices ? SW_OK
@@ -340,9 +341,9 @@ int sw_comm_make(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         args.count = list_layers(job, layers);
     if (rc == SW_OK && args.count > 0)
-        rc = sw_factors_new(&args, &job->comm.factors, err);
-    if (rc == SW_OK && job->comm.factors)
-        rc = sw_fault_attach(&job->fault, sw_factors_close_v, job->comm.factors, err);
+        rc = sw_factors_new(&args, &job->exchange.comm.factors, err);
+    if (rc == SW_OK && job->exchange.comm.factors)
+        rc = sw_fault_attach(&job->fault, sw_factors_close_v, job->exchange.comm.factors, err);
     sw_comm_set_rows(job);
     sw_free(layers);
     sw_free(devices);
@@ -351,7 +352,7 @@ int sw_comm_make(struct sw_job *job, struct sw_err *err)
 
 void sw_comm_fini(struct sw_job *job)
 {
-    struct sw_comm_plan *p = &job->comm;
+    struct sw_comm_plan *p = &job->exchange.comm;
     struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
     for (int i = 0; p->factors && i < job->topology->workers; i++) {
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);

@@ -85,7 +85,7 @@ static struct sw_comm_terms terms_of(struct sw_job *job, const struct sw_net_com
                                   .outputs = (double)l->outputs,
                                   .devices = job->topology->devices > 0,
                                   .reduces = sw_job_reduces(job),
-                                  .peers = job->devices.peers};
+                                  .peers = job->place.devices.peers};
 }
 
 void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l,
@@ -99,10 +99,10 @@ void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l,
     t.link_bytes_per_s = rates->link_bytes_per_s;
     /* Layers below go back while gradients travel, and forward before this one wants new values. */
     double flops = l->forward_flops_below;
-    if (job->overlap == SW_OVERLAP_YES)
+    if (job->exchange.overlap == SW_OVERLAP_YES)
         flops += l->backward_flops_below;
-    t.hidden_s = job->copy == SW_COPY_SYNC ? 0 : flops / t.flops_per_s;
-    t.link = job->comm.link;
+    t.hidden_s = job->exchange.copy == SW_COPY_SYNC ? 0 : flops / t.flops_per_s;
+    t.link = job->exchange.comm.link;
     t.others = l->whole_below > t.link.whole ? l->whole_below - t.link.whole : 0;
     sw_comm_cost(&t, out);
 }

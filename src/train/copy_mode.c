@@ -39,25 +39,26 @@ static const char *why_host(const struct sw_job *job)
 
 void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c)
 {
-    struct sw_copy_case all = {.caps = &job->devices.driver->caps,
-                               .mixed = job->devices.mixed,
+    struct sw_copy_case all = {.caps = &job->place.devices.driver->caps,
+                               .mixed = job->place.devices.mixed,
                                .apart = job->topology->is_async,
                                .workers = job->topology->workers,
                                .servers = why_servers(job, c),
                                .host = why_host(job)};
-    job->copy = (enum sw_copy_mode)c->copy;
+    job->exchange.copy = (enum sw_copy_mode)c->copy;
     snprintf(job->report.copy_why, sizeof job->report.copy_why, "as asked for");
-    if (job->copy == SW_COPY_AUTO)
-        job->copy = sw_cluster_copy(&all, job->report.copy_why, sizeof job->report.copy_why);
+    if (job->exchange.copy == SW_COPY_AUTO)
+        job->exchange.copy =
+            sw_cluster_copy(&all, job->report.copy_why, sizeof job->report.copy_why);
 }
 
 void sw_job_settle_copy(struct sw_job *job)
 {
     const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-    if (c->copy != SW_COPY_AUTO || job->copy != SW_COPY_NONE || job->topology->workers == 1 ||
-        sw_job_reduces(job))
+    if (c->copy != SW_COPY_AUTO || job->exchange.copy != SW_COPY_NONE ||
+        job->topology->workers == 1 || sw_job_reduces(job))
         return;
-    job->copy = SW_COPY_ASYNC;
+    job->exchange.copy = SW_COPY_ASYNC;
     snprintf(job->report.copy_why, sizeof job->report.copy_why,
              "copies between devices are not sound");
 }

@@ -19,7 +19,8 @@ static bool decides(const struct sw_worker *w)
 
 bool sw_decision_is_inside(const struct sw_worker *w)
 {
-    return decides(w) && w->job->overlap == SW_OVERLAP_YES && sw_replica_decides_alone(w->replica);
+    return decides(w) && w->job->exchange.overlap == SW_OVERLAP_YES &&
+           sw_replica_decides_alone(w->replica);
 }
 
 int sw_decision_queue(struct sw_worker *w, int64_t t, struct sw_err *err)

@@ -31,7 +31,7 @@ static int choose_split(struct sw_job *job, const char *split, struct sw_err *er
 static int load_weights(struct sw_job *job, const char *weights, struct sw_err *err)
 {
     if (!weights)
-        return sw_table_init_values(job->table, err);
+        return sw_table_init_values(job->params.table, err);
     return sw_checkpoint_take(job, sw_worker_host_stream(&job->workers[0]), weights,
                               &job->span.evaluated_step, err);
 }
@@ -41,7 +41,7 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     struct sw_worker *w = &job->workers[0];
     int rc = sw_worker_attach(w, err);
     if (rc == SW_OK)
-        rc = sw_table_allocate(job->table, err);
+        rc = sw_table_allocate(job->params.table, err);
     if (rc == SW_OK)
         rc = sw_states_allocate(job, err);
     if (rc == SW_OK)

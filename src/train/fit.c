@@ -16,16 +16,18 @@
 
 static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *w)
 {
-    const struct sw_rates *m = job->devices.driver->caps.own_processor ? sw_rates_of(job) : NULL;
+    const struct sw_rates *m =
+        job->place.devices.driver->caps.own_processor ? sw_rates_of(job) : NULL;
     if (m && m->device_memory_bytes_per_s > 0)
         return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
                                      m->link_bytes_per_s};
-    const struct sw_placement_row *row = sw_placement_worker(job->placement, w->rank->global_rank);
+    const struct sw_placement_row *row =
+        sw_placement_worker(job->place.placement, w->rank->global_rank);
     struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
     /* The CPU has no other memory than the host's: swapping would save nothing. */
     if (!w->device->host_memory)
-        r.link_bytes_per_s = job->devices.link_bytes_per_s > 0
-                                 ? (double)job->devices.link_bytes_per_s
+        r.link_bytes_per_s = job->place.devices.link_bytes_per_s > 0
+                                 ? (double)job->place.devices.link_bytes_per_s
                                  : MEMORY_BYTES_PER_S;
     return r;
 }
@@ -228,8 +230,8 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
     int rc = SW_OK;
     if (budget > 0) {
         sw_job_sum_memory(job);
-        rc = job->device == job->workers[0].device ? fit_host(job, (size_t)budget, err)
-                                                   : fit_devices(job, (size_t)budget, err);
+        rc = job->place.host == job->workers[0].device ? fit_host(job, (size_t)budget, err)
+                                                       : fit_devices(job, (size_t)budget, err);
         f->budget_bytes = budget;
     }
     if (rc == SW_OK && budget > 0)

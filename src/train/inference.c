@@ -203,7 +203,7 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
 int sw_inference_begin(struct sw_inference *f, struct sw_job *job,
                        const struct sw_inference_args *args, int64_t *step, struct sw_err *err)
 {
-    const struct sw_placement_row *row = sw_placement_worker(job->placement, 0);
+    const struct sw_placement_row *row = sw_placement_worker(job->place.placement, 0);
     *f = (struct sw_inference){
         .job = job, .w = &job->workers[0], .layer = args->layer, .rows = args->rows};
     int rc = sw_stream_new(f->w->device, row->threads, &f->w->stream, err);

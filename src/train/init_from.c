@@ -66,7 +66,7 @@ static int check_rule(struct sw_job *job, const struct sw_take_rule *r, struct s
 
 static int add_file(struct sw_job *job, const char *path, int item, struct sw_err *err)
 {
-    struct sw_take_list *init = &job->takes;
+    struct sw_take_list *init = &job->initial.takes;
     struct sw_take_file *file = &init->files[init->file_count];
     *file = (struct sw_take_file){.previous = sw_str_eq(path, previous),
                                   .path = sw_strdup(path),
@@ -84,7 +84,7 @@ static int add_file(struct sw_job *job, const char *path, int item, struct sw_er
 
 static int add_item(struct sw_job *job, const char *text, int item, struct sw_err *err)
 {
-    struct sw_take_list *init = &job->takes;
+    struct sw_take_list *init = &job->initial.takes;
     struct sw_take_rule rule = {.item = item};
     if (!read_rule(text, &rule))
         return add_file(job, text, item, err);
@@ -106,9 +106,9 @@ static int read_list(struct sw_job *job, const char *option, struct sw_err *err)
     const bool own = later ? sw_section_by_stage(s, "init_from") : !option;
     const struct sw_strings list = job->conf->init_from;
     const size_t count = (size_t)list.count + 2;
-    job->takes.files = sw_calloc(count, sizeof *job->takes.files);
-    job->takes.rules = sw_calloc(count, sizeof *job->takes.rules);
-    if (!job->takes.files || !job->takes.rules)
+    job->initial.takes.files = sw_calloc(count, sizeof *job->initial.takes.files);
+    job->initial.takes.rules = sw_calloc(count, sizeof *job->initial.takes.rules);
+    if (!job->initial.takes.files || !job->initial.takes.rules)
         return sw_err_nomem(err, "init_from", count);
     int rc = later ? add_file(job, previous, 0, err) : SW_OK;
     if (!later && option)
@@ -132,18 +132,19 @@ void sw_take_fini(struct sw_take_list *init)
 /* Parameters (parts of one are several), then states. */
 static int target_count(const struct sw_job *job)
 {
-    return sw_table_count(job->table) + job->states.count;
+    return sw_table_count(job->params.table) + job->state.shared.count;
 }
 
 static const char *target_name(const struct sw_job *job, int i)
 {
-    int params = sw_table_count(job->table);
-    return i < params ? sw_table_param(job->table, i)->name : job->states.items[i - params].name;
+    int params = sw_table_count(job->params.table);
+    return i < params ? sw_table_param(job->params.table, i)->name
+                      : job->state.shared.items[i - params].name;
 }
 
 static bool is_state(const struct sw_job *job, int i)
 {
-    return i >= sw_table_count(job->table);
+    return i >= sw_table_count(job->params.table);
 }
 
 /* The tensor that a rule gives to a target: false when it gives none. A pattern that renames layers
@@ -199,7 +200,7 @@ typedef int visit(struct sw_job *job, const struct take *t, void *user, struct s
 static int each_take(struct sw_job *job, const struct sw_take_file *file,
                      const struct tensors *from, visit *call, void *user, struct sw_err *err)
 {
-    const struct sw_take_rule *rules = job->takes.rules + file->first_rule;
+    const struct sw_take_rule *rules = job->initial.takes.rules + file->first_rule;
     int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
     for (int r = 0; r < rounds && rc == SW_OK; r++)
         for (int i = 0; i < target_count(job) && rc == SW_OK; i++) {
@@ -225,7 +226,7 @@ static int each_take(struct sw_job *job, const struct sw_take_file *file,
 static struct sw_table_source source_of(const struct sw_job *job, const struct take *t,
                                         struct sw_stream *stream)
 {
-    return (struct sw_table_source){.table = job->table,
+    return (struct sw_table_source){.table = job->params.table,
                                     .stream = stream,
                                     .param = t->target,
                                     .slot = -1,
@@ -238,8 +239,8 @@ static int check_one(struct sw_job *job, const struct take *t, void *user, struc
     int *found = user, rc;
     ++*found;
     if (is_state(job, t->target)) {
-        rc = sw_state_check(&job->states.items[t->target - sw_table_count(job->table)], t->tensor,
-                            t->entry, t->from->path, err);
+        rc = sw_state_check(&job->state.shared.items[t->target - sw_table_count(job->params.table)],
+                            t->tensor, t->entry, t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, NULL);
         rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
@@ -304,7 +305,7 @@ static int check_found(struct sw_job *job, const struct sw_take_file *file,
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
     for (int i = 0; i < file->rule_count; i++) {
-        const struct sw_take_rule *r = &job->takes.rules[file->first_rule + i];
+        const struct sw_take_rule *r = &job->initial.takes.rules[file->first_rule + i];
         if (strchr(r->to, '*'))
             check_pattern(job, r, from);
         else if (target_of(job, r->to) < 0) {
@@ -327,7 +328,7 @@ static int look_through(struct sw_job *job, const struct sw_take_file *file,
     if (rc == SW_OK)
         rc = each_take(job, file, from, check_one, &found, err);
     /* A stage may have a net of its own. */
-    if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(job->table) > 0)
+    if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(job->params.table) > 0)
         rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
                         file->path);
     return rc;
@@ -360,8 +361,8 @@ int sw_take_look(struct sw_job *job, const char *option, const struct sw_stage_n
                  struct sw_err *err)
 {
     int rc = read_list(job, option, err);
-    for (int i = 0; i < job->takes.file_count && rc == SW_OK; i++)
-        rc = look_at(job, &job->takes.files[i], earlier, err);
+    for (int i = 0; i < job->initial.takes.file_count && rc == SW_OK; i++)
+        rc = look_at(job, &job->initial.takes.files[i], earlier, err);
     return rc;
 }
 
@@ -395,15 +396,15 @@ static int take_one(struct sw_job *job, const struct take *t, void *user, struct
 {
     struct taking *taking = user;
     const struct sw_st_file *f = t->from->f;
-    int params = sw_table_count(job->table), rc;
+    int params = sw_table_count(job->params.table), rc;
     for (size_t i = 0; i < sw_st_count(f); i++)
         taking->used[i] |= sw_st_entry_at(f, i) == t->entry;
     if (is_state(job, t->target)) {
-        rc =
-            sw_state_read(&job->states.items[t->target - params], t->tensor, f, t->from->path, err);
+        rc = sw_state_read(&job->state.shared.items[t->target - params], t->tensor, f,
+                           t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, taking->stream);
-        const struct sw_param *p = sw_table_param(job->table, t->target);
+        const struct sw_param *p = sw_table_param(job->params.table, t->target);
         rc = sw_table_read_tensor(&to, t->tensor, f, err);
         if (rc == SW_OK)
             rc = sw_checkpoint_check_finite(taking->stream, p->value, &p->layout, p->name,
@@ -422,8 +423,8 @@ static int take_one(struct sw_job *job, const struct take *t, void *user, struct
 static int param_count(const struct sw_job *job)
 {
     int n = 0;
-    for (int i = 0; i < sw_table_count(job->table); i++)
-        n += sw_table_param(job->table, i)->part_first == 0;
+    for (int i = 0; i < sw_table_count(job->params.table); i++)
+        n += sw_table_param(job->params.table, i)->part_first == 0;
     return n;
 }
 
@@ -475,16 +476,16 @@ int sw_take_values(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     struct taking t = {.stream = sw_worker_host_stream(w)};
     struct sw_buf own = {0}, stiff = {0};
-    int rc = SW_OK, params = sw_table_count(job->table);
-    if (job->takes.file_count == 0)
+    int rc = SW_OK, params = sw_table_count(job->params.table);
+    if (job->initial.takes.file_count == 0)
         return SW_OK;
     t.has = sw_calloc((size_t)target_count(job) + 1, sizeof *t.has);
     if (!t.has)
         return sw_err_nomem(err, "init_from", (size_t)target_count(job));
-    for (int i = 0; i < job->takes.file_count && rc == SW_OK; i++)
-        rc = take_file(w, &job->takes.files[i], &t, err);
+    for (int i = 0; i < job->initial.takes.file_count && rc == SW_OK; i++)
+        rc = take_file(w, &job->initial.takes.files[i], &t, err);
     for (int i = 0; i < params && rc == SW_OK; i++) {
-        const struct sw_param *p = sw_table_param(job->table, i);
+        const struct sw_param *p = sw_table_param(job->params.table, i);
         if (!t.has[i] && p->part_first == 0)
             list(p->frozen ? &stiff : &own, p->name, "", "", "");
     }

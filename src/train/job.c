@@ -58,7 +58,7 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
         most = train > most ? train : most;
         most = eval > most ? eval : most;
     }
-    int norms = sw_replica_sum_count(job->table);
+    int norms = sw_replica_sum_count(job->params.table);
     most = norms > most ? norms : most;
     int rc =
         sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].train), err);
@@ -81,7 +81,7 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < workers && rc == SW_OK; i++)
         rc = sw_worker_build(&job->workers[i], err);
     if (rc == SW_OK)
-        rc = sw_comm_verdict(job, err);
+        rc = sw_comm_verdict(&job->exchange.comm, err);
     if (rc == SW_OK)
         rc = sw_job_make_table(job, err);
     if (rc == SW_OK)
@@ -253,9 +253,9 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
 static void free_exchanges(struct sw_job *job)
 {
     for (int s = 0; s < SW_SPLITS; s++) {
-        for (int g = 0; job->exchange[s] && g < job->topology->worker_groups; g++)
-            sw_exchange_free(job->exchange[s][g]);
-        sw_free(job->exchange[s]);
+        for (int g = 0; job->exchange.features[s] && g < job->topology->worker_groups; g++)
+            sw_exchange_free(job->exchange.features[s][g]);
+        sw_free(job->exchange.features[s]);
     }
 }
 
@@ -267,7 +267,7 @@ void sw_job_close(struct sw_job *job)
     sw_reduce_fini(job);
     sw_comm_fini(job);
     free_exchanges(job);
-    sw_ways_free(job->ways);
+    sw_ways_free(job->exchange.ways);
     for (int i = 0; job->workers && i < job->topology->workers; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);
@@ -280,27 +280,27 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->groups.peers);
     sw_group_fini(&job->groups.all);
     sw_group_fini(&job->groups.leaders);
-    sw_states_fini(&job->states);
-    sw_states_fini(&job->carries);
+    sw_states_fini(&job->state.shared);
+    sw_states_fini(&job->state.carries);
     sw_outputs_fini(job);
     sw_retention_fini(&job->retention);
-    sw_take_fini(&job->takes);
-    sw_legacy_fini(&job->legacy);
+    sw_take_fini(&job->initial.takes);
+    sw_legacy_fini(&job->initial.legacy);
     sw_job_close(job->stage.failed);
     sw_buf_fini(&job->stage.text);
     sw_free(job->stage.steps);
-    sw_sync_free(job->sync);
-    for (int i = 0; job->copies && i < job->topology->server_groups; i++)
-        sw_table_free(job->copies[i].table);
-    sw_free(job->copies);
+    sw_sync_free(job->params.sync);
+    for (int i = 0; job->params.copies && i < job->topology->server_groups; i++)
+        sw_table_free(job->params.copies[i].table);
+    sw_free(job->params.copies);
     for (int s = 0; s < SW_SPLITS; s++)
         sw_source_close(job->data.source[s]);
-    sw_device_close(job->device);
+    sw_device_close(job->place.host);
     sw_job_tune_close(job);
-    sw_placement_free(job->placement);
-    sw_machine_free(job->machine);
+    sw_placement_free(job->place.placement);
+    sw_machine_free(job->place.machine);
     sw_recipe_free(job->recipe);
-    sw_trace_free(job->trace);
+    sw_trace_free(job->monitor.trace);
     sw_fault_fini(&job->fault);
     sw_buf_fini(&job->report.fallback);
     char *const owned[] = {job->name,
@@ -308,7 +308,7 @@ void sw_job_close(struct sw_job *job)
                            job->options.db,
                            job->options.command,
                            job->options.resume_checkpoint,
-                           job->choices,
+                           job->report.choices,
                            job->report.partition_notes};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         sw_free(owned[i]);

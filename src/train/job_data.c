@@ -119,7 +119,7 @@ const struct sw_recipe *sw_job_recipe(const struct sw_job *job)
 
 const struct sw_trace *sw_job_trace(const struct sw_job *job)
 {
-    return job->trace;
+    return job->monitor.trace;
 }
 
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)

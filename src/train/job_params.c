@@ -51,8 +51,8 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 {
     int workers = job->topology->group_size, rc = SW_OK;
     struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
-    job->exchange[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
-    if (!nets || !job->exchange[split]) {
+    job->exchange.features[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
+    if (!nets || !job->exchange.features[split]) {
         sw_free(nets);
         return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
     }
@@ -60,9 +60,9 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
         struct sw_worker *group = &job->workers[g * workers];
         for (int i = 0; i < workers; i++)
             nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
-        rc = sw_exchange_new(nets, workers, job->device,
+        rc = sw_exchange_new(nets, workers, job->place.host,
                              &(struct sw_exchange_waits){wait_for_features, tell_group, group},
-                             &job->exchange[split][g], err);
+                             &job->exchange.features[split][g], err);
     }
     sw_free(nets);
     return rc;
@@ -73,8 +73,8 @@ static uint64_t server_nodes(void *user, int server)
     const struct sw_server_group *copy = user;
     const struct sw_job *job = copy->job;
     const struct sw_placement_row *row =
-        sw_placement_server(job->placement, copy->place->first_server + server);
-    return sw_machine_os_nodes(job->machine, row->node_mask);
+        sw_placement_server(job->place.placement, copy->place->first_server + server);
+    return sw_machine_os_nodes(job->place.machine, row->node_mask);
 }
 
 static uint64_t worker_nodes(void *user, int worker)
@@ -82,14 +82,14 @@ static uint64_t worker_nodes(void *user, int worker)
     const struct sw_server_group *copy = user;
     const struct sw_job *job = copy->job;
     const struct sw_placement_row *row =
-        sw_placement_worker(job->placement, copy->place->first_worker + worker);
-    return sw_machine_os_nodes(job->machine, row->node_mask);
+        sw_placement_worker(job->place.placement, copy->place->first_worker + worker);
+    return sw_machine_os_nodes(job->place.machine, row->node_mask);
 }
 
 /* With `copy = none`, on devices of their own, workers update for themselves. */
 static bool devices_update(const struct sw_job *job)
 {
-    return job->copy == SW_COPY_NONE && job->topology->devices > 0;
+    return job->exchange.copy == SW_COPY_NONE && job->topology->devices > 0;
 }
 
 /* Where devices update, each of them has all that an update needs but a sum of gradients. */
@@ -137,7 +137,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
     const struct sw_cluster_conf *cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common;
     struct sw_table_args args = {
-        .device = job->device,
+        .device = job->place.host,
         .precision = (enum sw_precision)job->conf->precision,
         .seed = (uint64_t)job->conf->seed,
         .updater = (const struct sw_updater *)(const void *)u->type[0],
@@ -197,14 +197,14 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
-        rc = make_table(job, &job->copies[i], err);
+        rc = make_table(job, &job->params.copies[i], err);
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = find_completions(&job->workers[i], err);
-    job->table = job->copies[0].table;
+    job->params.table = job->params.copies[0].table;
     if (rc == SW_OK)
-        rc = sw_params_check_patterns(job->recipe, job->table, err);
+        rc = sw_params_check_patterns(job->recipe, job->params.table, err);
     if (rc == SW_OK)
-        rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->table, err);
+        rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->params.table, err);
     if (rc == SW_OK)
         rc = check_topology(job, err);
     return rc == SW_OK ? check_copy(job, err) : rc;
@@ -223,13 +223,13 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
     if (!neighbours || !tables)
         rc = sw_err_nomem(err, "server groups", (size_t)count * sizeof(void *));
     for (int i = 0; i < count && rc == SW_OK; i++)
-        tables[i] = job->copies[i].table;
+        tables[i] = job->params.copies[i].table;
     if (rc == SW_OK)
         rc = sw_cluster_neighbours(section->common, job->topology->server_groups, neighbours, err);
     args.tables = tables;
     args.neighbours = neighbours;
     if (rc == SW_OK)
-        rc = sw_sync_new(&args, &job->sync, err);
+        rc = sw_sync_new(&args, &job->params.sync, err);
     sw_free(tables);
     sw_free(neighbours);
     return rc;
@@ -238,8 +238,8 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
 /* Those who rest are where they will begin. */
 void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t updates, uint64_t dropped)
 {
-    struct sw_table *t = job->copies[copy].table;
-    int first_group = job->copies[copy].place->first_worker / job->topology->group_size;
+    struct sw_table *t = job->params.copies[copy].table;
+    int first_group = job->params.copies[copy].place->first_worker / job->topology->group_size;
     sw_table_put_version(t, (uint64_t)step, updates, dropped);
     for (int r = 0; r < sw_table_parties(t); r++)
         if (sw_topology_rests(job->topology, first_group + r, step))
@@ -248,8 +248,8 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
 
 void sw_job_join(struct sw_job *job)
 {
-    sw_sync_spread(job->sync, (uint64_t)job->topology->warmup_steps, true);
+    sw_sync_spread(job->params.sync, (uint64_t)job->topology->warmup_steps, true);
     for (int i = 1; i < job->topology->server_groups; i++)
-        sw_job_put_step(job, i, job->topology->warmup_steps, sw_table_updates(job->table),
-                        sw_table_dropped(job->table));
+        sw_job_put_step(job, i, job->topology->warmup_steps, sw_table_updates(job->params.table),
+                        sw_table_dropped(job->params.table));
 }

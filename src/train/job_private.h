@@ -345,6 +345,7 @@ struct sw_job_report {
     const char *framework; /* borrowed */
     char framework_reason[256], copy_why[128];
     char *partition_notes;
+    char *choices; /* what the plans chose (kept_choices.h) */
 };
 
 /* Who waits for whom, and sums with whom. */
@@ -369,6 +370,61 @@ struct sw_job_metrics {
     int count[SW_SPLITS];
 };
 
+/* On what it runs. */
+struct sw_job_place {
+    struct sw_machine *machine;
+    struct sw_placement *placement;
+    struct sw_device *host;           /* parameter table, batches */
+    struct sw_device_request devices; /* of the workers, as job.device asks for */
+};
+
+/* The parameters, one copy for each server group. */
+struct sw_job_params {
+    struct sw_server_group *copies; /* owned [server groups] */
+    struct sw_table *table;         /* of the first copy: what is saved and evaluated */
+    struct sw_sync *sync;           /* owned; NULL: there is one copy */
+};
+
+/* How gradients, values and features move between devices and the host, and between workers. */
+struct sw_job_exchange {
+    enum sw_copy_mode copy; /* never AUTO once the units are placed */
+    enum sw_overlap overlap;
+    struct sw_exchange **features[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
+                                                 moves between workers */
+    struct sw_ways *ways; /* owned; between the devices of workers; NULL: none is used */
+    struct sw_reduction reduction;
+    struct sw_comm_plan comm;
+};
+
+/* How fast the machine and its workers are, and what is chosen by it. */
+struct sw_job_speed {
+    struct sw_rates rates;
+    struct sw_tune *tune; /* owned; NULL: plans are chosen by rules */
+    bool rebalances;      /* rows go to the workers that are fast */
+    double (*row_ms)(
+        int worker); /* how long a row takes a worker, in tests; NULL: it is measured */
+};
+
+/* What layers keep between batches. */
+struct sw_job_state {
+    struct sw_states shared;  /* by all workers: states.c */
+    struct sw_states carries; /* row state, gathered: carries.c */
+    int64_t anew_after;       /* what the workers' is at first: written before they meet */
+};
+
+/* Values that come from neither an initializer nor the checkpoint it goes on from. */
+struct sw_job_initial {
+    struct sw_take_list takes;
+    struct sw_legacy legacy;
+};
+
+/* Who looks on. All owned. */
+struct sw_job_monitor {
+    struct sw_watch *watch;
+    struct sw_sense *sense; /* NULL: it does not run */
+    struct sw_trace *trace; /* NULL: nobody asked for one */
+};
+
 struct sw_job {
     char *name; /* owned */
     struct sw_recipe *recipe;
@@ -377,53 +433,32 @@ struct sw_job {
     struct sw_job_span span;
     struct sw_job_stage stage;
 
-    struct sw_machine *machine;
-    struct sw_placement *placement;
-    struct sw_topology *topology;     /* owned; frozen */
-    struct sw_row_split rows;         /* changes when all meet */
-    struct sw_device *device;         /* the host: parameter table, batches */
-    struct sw_device_request devices; /* of the workers, as job.device asks for */
-    bool one_worker;                  /* only evaluates: its training net has no memory */
-    enum sw_copy_mode copy;           /* never AUTO once the units are placed */
-    enum sw_overlap overlap;
-    struct sw_job_data data;
-    struct sw_server_group *copies; /* owned [server groups] */
-    struct sw_table *table;         /* of the first copy: what is saved and evaluated */
-    struct sw_sync *sync;           /* owned; NULL: there is one copy */
-    struct sw_worker *workers;      /* owned [workers]; the first one leads */
-    struct sw_server *servers;      /* owned [servers] */
+    struct sw_job_place place;
+    struct sw_topology *topology; /* owned; frozen */
+    struct sw_row_split rows;     /* changes when all meet */
+    bool one_worker;              /* only evaluates: its training net has no memory */
+    struct sw_worker *workers;    /* owned [workers]; the first one leads */
+    struct sw_server *servers;    /* owned [servers] */
     struct sw_job_groups groups;
-    bool rebalances;
-    double (*row_ms)(
-        int worker); /* how long a row takes a worker, in tests; NULL: it is measured */
-    struct sw_exchange **exchange[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
-                                                 moves between workers */
-    struct sw_states states;
-    struct sw_states carries; /* row state, gathered: carries.c */
-    int64_t anew_after;       /* what the workers' is at first: written before they meet */
-    struct sw_legacy legacy;
-    struct sw_take_list takes;
+
+    struct sw_job_data data;
+    struct sw_job_params params;
+    struct sw_job_exchange exchange;
+    struct sw_job_speed speed;
+    struct sw_job_state state;
+    struct sw_job_initial initial;
     struct sw_outputs outputs;
-    struct sw_ways *ways; /* owned; between the devices of workers; NULL: none is used */
-    struct sw_reduction reduction;
-    struct sw_comm_plan comm;
-    struct sw_rates rates;
-    struct sw_tune *tune; /* owned; NULL: plans are chosen by rules */
     struct sw_mishaps mishaps;
     struct sw_stop_rules stops;
     struct sw_job_metrics metrics;
     struct sw_retention retention; /* of the leader */
-    char *choices;                 /* owned: what the plans chose (kept_choices.h) */
     struct sw_job_plan plan;
     struct sw_job_report report;
 
     struct sw_events events;
     struct sw_requests requests;
     struct sw_fault fault;
-    bool fault_ready;
-    struct sw_trace *trace;
-    struct sw_watch *watch;
-    struct sw_sense *sense; /* NULL: it does not run */
+    struct sw_job_monitor monitor;
 };
 
 /* job_units.c */
@@ -477,7 +512,7 @@ int64_t sw_job_skipped(const struct sw_job *job);
 /* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
 void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* job->choices anew. */
+/* job->report.choices anew. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* bytes.c */

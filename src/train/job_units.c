@@ -25,7 +25,7 @@ static void cap_threads(struct sw_placement *p)
 
 static bool has_devices(const struct sw_job *job)
 {
-    return !job->devices.driver->caps.host_memory;
+    return !job->place.devices.driver->caps.host_memory;
 }
 
 /* How many workers can have a device of their own; -1: all share the CPU. */
@@ -33,7 +33,7 @@ static int count_devices(const struct sw_job *job)
 {
     if (!has_devices(job))
         return -1;
-    return job->devices.count ? job->devices.count : job->machine->gpu_count;
+    return job->place.devices.count ? job->place.devices.count : job->place.machine->gpu_count;
 }
 
 /* What [cluster] asks for, until it is a topology and a placement. */
@@ -57,11 +57,11 @@ static int most_workers(const struct setup *s)
 {
     const struct sw_job *job = s->job;
     int64_t most = job->topology->leaves > 0 ? job->topology->leaves : fewest_rows(job->topology);
-    int threads = sw_machine_threads(job->machine), devices = count_devices(job);
+    int threads = sw_machine_threads(job->place.machine), devices = count_devices(job);
 
     if (!s->oversubscribe && threads < most)
         most = threads;
-    if (devices > 0 && devices < most && !job->devices.mixed)
+    if (devices > 0 && devices < most && !job->place.devices.mixed)
         most = devices;
     return (int)most;
 }
@@ -82,7 +82,7 @@ static int check_rows(const struct setup *s)
 /* Devices that exist are checked by the placement. */
 static int check_devices(const struct setup *s)
 {
-    const struct sw_device_request *r = &s->job->devices;
+    const struct sw_device_request *r = &s->job->place.devices;
     int workers = s->job->topology->workers;
     char more[64], mixed[64];
 
@@ -102,9 +102,9 @@ static int check_mixed(const struct setup *s)
     const struct sw_job *job = s->job;
     int devices = count_devices(job), size = job->topology->group_size;
 
-    if (!job->devices.mixed)
+    if (!job->place.devices.mixed)
         return SW_OK;
-    if (job->copy == SW_COPY_NONE)
+    if (job->exchange.copy == SW_COPY_NONE)
         return sw_recipe_error(job->recipe, s->section, "copy",
                                "devices and CPUs update the same values, which are therefore on "
                                "the host: say async");
@@ -127,11 +127,11 @@ static int make_topology(struct setup *s, struct sw_err *err)
     const struct sw_job_conf *c = job->conf;
     int workers = s->shape.worker_groups * s->shape.workers_per_group;
 
-    s->shape.driver = has_devices(job) ? job->devices.driver : NULL;
-    if (job->devices.mixed && count_devices(job) < workers)
+    s->shape.driver = has_devices(job) ? job->place.devices.driver : NULL;
+    if (job->place.devices.mixed && count_devices(job) < workers)
         s->shape.device_workers = count_devices(job);
-    s->shape.gpu_count = job->devices.count;
-    memcpy(s->shape.gpus, job->devices.index, sizeof s->shape.gpus);
+    s->shape.gpu_count = job->place.devices.count;
+    memcpy(s->shape.gpus, job->place.devices.index, sizeof s->shape.gpus);
 
     return sw_topology_new(
         &(struct sw_topology_args){.shape = &s->shape,
@@ -148,10 +148,10 @@ static int make_shape(struct setup *s, struct sw_err *err)
     const char *key = NULL;
     char advice[128];
 
-    job->copy = (enum sw_copy_mode)s->conf.copy;
-    job->overlap = (enum sw_overlap)s->conf.overlap;
-    job->rebalances = s->conf.rebalance;
-    int rc = sw_cluster_shape(&s->conf, job->machine, &s->shape, &job->report.framework,
+    job->exchange.copy = (enum sw_copy_mode)s->conf.copy;
+    job->exchange.overlap = (enum sw_overlap)s->conf.overlap;
+    job->speed.rebalances = s->conf.rebalance;
+    int rc = sw_cluster_shape(&s->conf, job->place.machine, &s->shape, &job->report.framework,
                               job->report.framework_reason, sizeof job->report.framework_reason,
                               &key, err);
     if (rc == SW_OK)
@@ -188,7 +188,7 @@ static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_wo
     if (!one_worker)
         c = *(const struct sw_cluster_conf *)sw_recipe_find(job->recipe, "cluster", NULL)->common;
     if (count_devices(job) > 0)
-        c.devices = count_devices(job) + job->devices.mixed;
+        c.devices = count_devices(job) + job->place.devices.mixed;
     return c;
 }
 
@@ -259,15 +259,15 @@ static int make_units(struct sw_job *job, struct sw_err *err)
 
     job->workers = sw_calloc((size_t)t->workers, sizeof *job->workers);
     job->servers = sw_calloc((size_t)t->servers, sizeof *job->servers);
-    job->copies = sw_calloc((size_t)t->server_groups, sizeof *job->copies);
-    if (!job->workers || !job->servers || !job->copies)
+    job->params.copies = sw_calloc((size_t)t->server_groups, sizeof *job->params.copies);
+    if (!job->workers || !job->servers || !job->params.copies)
         return sw_err_nomem(err, "workers and servers", (size_t)t->workers * sizeof *job->workers);
     for (int i = 0; i < t->workers; i++)
         job->workers[i] =
             (struct sw_worker){.job = job, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
     job->events.step = &job->workers[0].step;
     for (int i = 0; i < t->server_groups; i++)
-        job->copies[i] = (struct sw_server_group){.job = job, .place = &t->server_group[i]};
+        job->params.copies[i] = (struct sw_server_group){.job = job, .place = &t->server_group[i]};
 
     int rc = make_groups(job, err);
     return rc == SW_OK ? sw_microbatches_split(job, err) : rc;
@@ -276,25 +276,25 @@ static int make_units(struct sw_job *job, struct sw_err *err)
 /* The driver whose devices are GPUs of the machine map, or NULL. */
 static const struct sw_driver *driver_on_bus(const struct sw_job *job)
 {
-    return job->devices.driver->caps.on_bus ? job->devices.driver : NULL;
+    return job->place.devices.driver->caps.on_bus ? job->place.devices.driver : NULL;
 }
 
 /* Where GPUs are to be used, the map has those that the driver knows. */
 static int map_machine(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     if (o->machine)
-        return sw_machine_from(o->machine, &job->machine, err);
-    if (o->before && o->before->machine && driver_on_bus(o->before) == driver_on_bus(job)) {
-        job->machine = sw_machine_share(o->before->machine);
+        return sw_machine_from(o->machine, &job->place.machine, err);
+    if (o->before && o->before->place.machine && driver_on_bus(o->before) == driver_on_bus(job)) {
+        job->place.machine = sw_machine_share(o->before->place.machine);
         return SW_OK;
     }
     int rc = sw_bind_check_environment(err);
     if (rc == SW_OK)
-        rc = sw_machine_here(&job->machine, err);
+        rc = sw_machine_here(&job->place.machine, err);
     if (rc == SW_OK)
         sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
     if (rc == SW_OK && driver_on_bus(job) && !o->plan_units)
-        rc = sw_machine_ask_driver(job->machine, job->devices.driver, err);
+        rc = sw_machine_ask_driver(job->place.machine, job->place.devices.driver, err);
     return rc;
 }
 
@@ -306,7 +306,8 @@ static int place_units(const struct setup *s, struct sw_err *err)
     struct sw_err why;
     int most = most_workers(s);
 
-    int rc = sw_placement_new(job->machine, &s->shape, s->oversubscribe, &job->placement, &why);
+    int rc = sw_placement_new(job->place.machine, &s->shape, s->oversubscribe,
+                              &job->place.placement, &why);
     if (rc == SW_OK)
         return rc;
     if (rc != SW_ERR_INVALID || job->topology->workers <= most)
@@ -331,8 +332,8 @@ int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc != SW_OK)
         return rc;
 
-    if (job->machine->here)
-        cap_threads(job->placement);
+    if (job->place.machine->here)
+        cap_threads(job->place.placement);
     rc = make_units(job, err);
     if (rc == SW_OK)
         sw_job_choose_copy(job, &s.conf);
@@ -343,7 +344,7 @@ int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_e
 
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
 {
-    int rc = sw_device_request_parse(job->conf->device, &job->devices, err);
+    int rc = sw_device_request_parse(job->conf->device, &job->place.devices, err);
     if (rc == SW_ERR_INVALID) {
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "device", "%s",
                         err->text);
@@ -353,25 +354,25 @@ int sw_job_choose_device(struct sw_job *job, struct sw_err *err)
         return rc;
 
     const struct sw_device_args host = {.precision = (enum sw_precision)job->conf->precision};
-    rc = sw_driver_host()->open(&host, &job->device, err);
+    rc = sw_driver_host()->open(&host, &job->place.host, err);
     if (rc != SW_OK)
         return rc;
 
-    job->device->avoid_winograd = !job->conf->winograd;
+    job->place.host->avoid_winograd = !job->conf->winograd;
     return SW_OK;
 }
 
 static int open_own(const struct sw_job *job, int worker, struct sw_device **out,
                     struct sw_err *err)
 {
-    const int gpu = job->placement->rows[worker].gpu;
-    const struct sw_device_args args = {.options = job->devices.options,
-                                        .index = gpu < 0 ? worker : gpu,
-                                        .bus =
-                                            gpu < 0 ? NULL : sw_machine_gpu(job->machine, gpu)->bus,
-                                        .precision = (enum sw_precision)job->conf->precision,
-                                        .beside = worker > 0 ? job->workers[0].device : NULL};
-    return job->devices.driver->open(&args, out, err);
+    const int gpu = job->place.placement->rows[worker].gpu;
+    const struct sw_device_args args = {
+        .options = job->place.devices.options,
+        .index = gpu < 0 ? worker : gpu,
+        .bus = gpu < 0 ? NULL : sw_machine_gpu(job->place.machine, gpu)->bus,
+        .precision = (enum sw_precision)job->conf->precision,
+        .beside = worker > 0 ? job->workers[0].device : NULL};
+    return job->place.devices.driver->open(&args, out, err);
 }
 
 /* Every worker on a device of its own, as its placement says. */
@@ -381,7 +382,7 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         struct sw_worker *w = &job->workers[i];
         if (w->rank->device < 0) {
-            w->device = job->device;
+            w->device = job->place.host;
             continue;
         }
         struct sw_device *own = NULL;

@@ -15,10 +15,10 @@ static bool is_in(const struct sw_states *s, const char *name)
 
 static bool is_own(const struct sw_job *job, const char *name)
 {
-    for (int i = 0; i < sw_table_count(job->table); i++)
-        if (sw_str_eq(sw_table_param(job->table, i)->name, name))
+    for (int i = 0; i < sw_table_count(job->params.table); i++)
+        if (sw_str_eq(sw_table_param(job->params.table, i)->name, name))
             return true;
-    return is_in(&job->states, name) || is_in(&job->carries, name);
+    return is_in(&job->state.shared, name) || is_in(&job->state.carries, name);
 }
 
 static int take(struct sw_legacy *l, const struct sw_st_file *f, const struct sw_st_entry *e,
@@ -36,15 +36,15 @@ static int take(struct sw_legacy *l, const struct sw_st_file *f, const struct sw
 int sw_legacy_read(struct sw_job *job, const struct sw_st_file *f, struct sw_err *err)
 {
     int rc = SW_OK;
-    if (job->stage.index <= 0 || job->legacy.items)
+    if (job->stage.index <= 0 || job->initial.legacy.items)
         return SW_OK;
-    job->legacy.items = sw_calloc(sw_st_count(f) + 1, sizeof *job->legacy.items);
-    if (!job->legacy.items)
+    job->initial.legacy.items = sw_calloc(sw_st_count(f) + 1, sizeof *job->initial.legacy.items);
+    if (!job->initial.legacy.items)
         return sw_err_nomem(err, "values of earlier stages", sw_st_count(f));
     for (size_t i = 0; i < sw_st_count(f) && rc == SW_OK; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
         if (!sw_str_starts(e->name, "updater.") && !is_own(job, e->name))
-            rc = take(&job->legacy, f, e, err);
+            rc = take(&job->initial.legacy, f, e, err);
     }
     return rc;
 }
@@ -58,8 +58,8 @@ static int emit(void *user, struct sw_st_sink *sink, struct sw_err *err)
 int sw_legacy_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->legacy.count && rc == SW_OK; i++) {
-        struct sw_legacy_tensor *t = &job->legacy.items[i];
+    for (int i = 0; i < job->initial.legacy.count && rc == SW_OK; i++) {
+        struct sw_legacy_tensor *t = &job->initial.legacy.items[i];
         rc = sw_st_writer_add(w, t->entry.name, t->entry.dtype, t->entry.ndim, t->entry.shape, emit,
                               t, err);
     }

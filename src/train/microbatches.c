@@ -26,7 +26,8 @@ static void take_up(struct sw_job *job)
     struct sw_json *kept;
     struct sw_err ignored;
 
-    if (!job->rebalances || sw_kept_read(job->options.resume_checkpoint, &kept, &ignored) != SW_OK)
+    if (!job->speed.rebalances ||
+        sw_kept_read(job->options.resume_checkpoint, &kept, &ignored) != SW_OK)
         return;
     if (sw_kept_rows(kept, job->topology->microbatches, job->conf->batch, rows))
         sw_row_split_set(&job->rows, job->topology, rows);
@@ -120,7 +121,7 @@ int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster, 
 {
     if (job->conf->repeat_exact)
         check_exact(job, cluster);
-    if (job->rebalances)
+    if (job->speed.rebalances)
         check_rebalance(job, cluster);
     return sw_recipe_verdict(job->recipe, err);
 }

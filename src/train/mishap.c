@@ -33,9 +33,10 @@ static void name_cause(const struct sw_job *job, const struct sw_table_decision 
                        char *out, size_t bytes)
 {
     if (!d->dropped)
-        snprintf(out, bytes, "the new value of %s", sw_table_param(job->table, torn)->name);
+        snprintf(out, bytes, "the new value of %s", sw_table_param(job->params.table, torn)->name);
     else if (d->bad_param >= 0)
-        snprintf(out, bytes, "the gradient of %s", sw_table_param(job->table, d->bad_param)->name);
+        snprintf(out, bytes, "the gradient of %s",
+                 sw_table_param(job->params.table, d->bad_param)->name);
     else
         snprintf(out, bytes, "the loss or a running statistic");
 }

@@ -69,7 +69,7 @@ void sw_outputs_fini(struct sw_job *job)
 {
     struct sw_outputs *out = &job->outputs;
     if (out->memory)
-        sw_device_free(job->device, out->memory, out->bytes);
+        sw_device_free(job->place.host, out->memory, out->bytes);
     for (int i = 0; i < out->count; i++)
         sw_free(out->items[i].stage_at);
     sw_free(out->items);
@@ -104,7 +104,7 @@ int sw_outputs_allocate(struct sw_job *job, struct sw_err *err)
 {
     struct sw_outputs *out = &job->outputs;
     return out->bytes && !out->memory
-               ? sw_device_alloc(job->device, out->bytes, "rows of outputs", &out->memory, err)
+               ? sw_device_alloc(job->place.host, out->bytes, "rows of outputs", &out->memory, err)
                : SW_OK;
 }
 

@@ -282,7 +282,7 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
     struct sw_buf b = {0};
     struct sw_json_writer w;
-    const struct sw_placement_row *row = sw_placement_worker(job->placement, 0);
+    const struct sw_placement_row *row = sw_placement_worker(job->place.placement, 0);
     sw_json_begin(&w, &b);
     sw_json_open_object(&w, NULL);
     sw_json_int(&w, "version", SW_KEPT_VERSION);
@@ -294,18 +294,18 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
     }
     if (job->topology->worker_groups > 1)
         sw_json_int(&w, "worker_groups", job->topology->worker_groups);
-    if (job->rebalances)
+    if (job->speed.rebalances)
         write_rows(job, &w);
     sw_comm_write(job, &w);
     sw_json_open_array(&w, "tune");
-    if (job->tune)
-        sw_tune_write(job->tune, true, &w);
+    if (job->speed.tune)
+        sw_tune_write(job->speed.tune, true, &w);
     sw_json_close_array(&w);
     write_algorithms(job->workers[0].train, &w);
     sw_json_close_object(&w);
-    sw_free(job->choices);
-    job->choices = sw_buf_take(&b);
-    return job->choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
+    sw_free(job->report.choices);
+    job->report.choices = sw_buf_take(&b);
+    return job->report.choices ? SW_OK : sw_err_nomem(err, "the list of choices", 0);
 }
 
 static void describe_data(const struct sw_job *job, int split, char *out, size_t bytes)
@@ -324,19 +324,19 @@ void sw_job_describe_units(struct sw_job *job)
     struct sw_job_plan *p = &job->plan;
     p->name = job->name;
     p->recipe = sw_recipe_path(job->recipe);
-    p->device = job->devices.text;
+    p->device = job->place.devices.text;
     p->framework = job->report.framework;
     p->framework_reason = job->report.framework_reason;
     p->precision = sw_precision_name((enum sw_precision)job->conf->precision);
     p->loss_scale = job->conf->loss_scale;
     p->loss_scale_every = job->conf->loss_scale_every;
-    p->copy = job->topology->devices > 0 ? sw_copy_mode_name(job->copy) : "";
+    p->copy = job->topology->devices > 0 ? sw_copy_mode_name(job->exchange.copy) : "";
     p->copy_why = job->report.copy_why;
-    p->sums = job->reduction.why;
+    p->sums = job->exchange.reduction.why;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
-    p->placement = job->placement;
-    p->machine = job->machine;
+    p->placement = job->place.placement;
+    p->machine = job->place.machine;
     p->fallback = sw_buf_text(&job->report.fallback);
 }
 
@@ -350,7 +350,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
         return rc;
     sw_job_describe_units(job);
     sw_job_sum_memory(job);
-    p->params = sw_table_elements(job->table);
+    p->params = sw_table_elements(job->params.table);
     p->steps = job->span.run_steps;
     p->stage = job->stage.name;
     p->stage_index = job->stage.index;

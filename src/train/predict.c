@@ -111,7 +111,7 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
     in->field = field;
     in->desc = (struct sw_net_field){.name = field, .desc = sw_desc_plain(type, ndim, dim)};
     in->row_bytes = sw_desc_bytes(&in->desc.desc) / (size_t)p->batch;
-    return sw_device_alloc(p->job->device, sw_desc_bytes(&in->desc.desc) + ALIGN, "a batch",
+    return sw_device_alloc(p->job->place.host, sw_desc_bytes(&in->desc.desc) + ALIGN, "a batch",
                            &in->memory, err);
 }
 
@@ -305,7 +305,7 @@ static void end(struct predictor *p)
     for (int k = 0; k < p->input_count; k++) {
         struct input *in = &p->inputs[k];
         if (in->memory)
-            sw_device_free(p->job->device, in->memory, sw_desc_bytes(&in->desc.desc) + ALIGN);
+            sw_device_free(p->job->place.host, in->memory, sw_desc_bytes(&in->desc.desc) + ALIGN);
         sw_npy_close(&in->file);
     }
 }

@@ -55,7 +55,7 @@ struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name)
         (path = sw_format("%s/%s", state, name)) != NULL &&
         sw_os_read_file(path, FILE_BYTES, &text, &bytes, &ignored) == SW_OK &&
         sw_json_parse(text, bytes, &root, &ignored) == SW_OK &&
-        !says(root, "host", job->machine->host)) {
+        !says(root, "host", job->place.machine->host)) {
         sw_json_free(root);
         root = NULL;
     }
@@ -81,7 +81,7 @@ static void read_doctor(const struct sw_job *job, struct figures *f)
             n == nodes->first || memory < f->memory_gb_per_s ? memory : f->memory_gb_per_s;
     }
     /* A simulated device of another job need not be this one's. */
-    if (measured && job->devices.driver->caps.own_processor) {
+    if (measured && job->place.devices.driver->caps.own_processor) {
         f->device_gflops =
             number_of(find_by(sw_json_get(measured, "devices"), "device", device), "gemm_gflops");
         const struct sw_json *copies = sw_json_get(measured, "copies");
@@ -101,7 +101,7 @@ static void read_rates(const struct sw_job *job, struct figures *f)
 {
     struct sw_json *root = sw_rates_read_kept(job, "rates.json");
     const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
-    const struct sw_json *own = find_by(devices, "device", job->devices.text);
+    const struct sw_json *own = find_by(devices, "device", job->place.devices.text);
     fill_from(root, "core_gflops", &f->core_gflops);
     fill_from(root, "memory_gb_per_s", &f->memory_gb_per_s);
     fill_from(own, "gemm_gflops", &f->device_gflops);
@@ -170,7 +170,7 @@ static void measure_core(const struct sw_job *job, struct figures *f)
 {
     struct sw_err ignored;
     struct sw_stream *s = NULL;
-    if (sw_stream_new(job->device, 1, &s, &ignored) != SW_OK)
+    if (sw_stream_new(job->place.host, 1, &s, &ignored) != SW_OK)
         return;
     if (f->core_gflops <= 0)
         f->core_gflops = measure_product(s, sw_driver_host()->gemm_side);
@@ -182,11 +182,11 @@ static void measure_core(const struct sw_job *job, struct figures *f)
 /* What still is not known. A simulated link has the throughput that it was given. */
 static bool measure(struct sw_job *job, struct figures *f)
 {
-    const struct sw_driver *driver = job->devices.driver;
+    const struct sw_driver *driver = job->place.devices.driver;
     struct sw_worker *w = &job->workers[0];
     bool measured = false, devices = job->topology->devices > 0;
-    if (job->devices.link_bytes_per_s > 0)
-        f->link_gb_per_s = (double)job->devices.link_bytes_per_s * 1e-9;
+    if (job->place.devices.link_bytes_per_s > 0)
+        f->link_gb_per_s = (double)job->place.devices.link_bytes_per_s * 1e-9;
     if (f->core_gflops <= 0 || f->memory_gb_per_s <= 0) {
         measure_core(job, f);
         measured = true;
@@ -214,15 +214,15 @@ static double at_least(double figure, double usual)
 
 const struct sw_rates *sw_rates_of(struct sw_job *job)
 {
-    struct sw_rates *r = &job->rates;
+    struct sw_rates *r = &job->speed.rates;
     struct figures f = {0};
     if (r->known)
         return r;
     read_doctor(job, &f);
     read_rates(job, &f);
     bool measured = measure(job, &f);
-    const struct sw_placement_row *worker = sw_placement_worker(job->placement, 0),
-                                  *server = sw_placement_server(job->placement, 0);
+    const struct sw_placement_row *worker = sw_placement_worker(job->place.placement, 0),
+                                  *server = sw_placement_server(job->place.placement, 0);
     double core = at_least(f.core_gflops, 1) * 1e9, device = at_least(f.device_gflops, 1) * 1e9;
     *r = (struct sw_rates){.known = true,
                            .measured = measured,
@@ -254,19 +254,19 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
 
 static void write_rates(const struct sw_job *job, const struct sw_json *root, struct sw_buf *out)
 {
-    const struct sw_rates *r = &job->rates;
-    const struct sw_placement_row *server = sw_placement_server(job->placement, 0);
+    const struct sw_rates *r = &job->speed.rates;
+    const struct sw_placement_row *server = sw_placement_server(job->place.placement, 0);
     struct sw_json_writer w;
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
-    sw_json_string(&w, "host", job->machine->host);
+    sw_json_string(&w, "host", job->place.machine->host);
     sw_json_real(&w, "core_gflops", r->server_flops_per_s * 1e-9 / server->threads);
     sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
     sw_json_open_array(&w, "devices");
-    write_others(&w, root, job->devices.text);
+    write_others(&w, root, job->place.devices.text);
     if (job->topology->devices > 0) {
         sw_json_open_object(&w, NULL);
-        sw_json_string(&w, "device", job->devices.text);
+        sw_json_string(&w, "device", job->place.devices.text);
         sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);
         sw_json_real(&w, "memory_gb_per_s", r->device_memory_bytes_per_s * 1e-9);
         sw_json_real(&w, "link_gb_per_s", r->link_bytes_per_s * 1e-9);
@@ -294,7 +294,7 @@ void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *tex
 void sw_rates_keep(struct sw_job *job)
 {
     struct sw_buf text = {0};
-    if (!job->rates.measured)
+    if (!job->speed.rates.measured)
         return;
     struct sw_json *root = sw_rates_read_kept(job, "rates.json");
     write_rates(job, root, &text);

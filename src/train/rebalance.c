@@ -113,11 +113,11 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
 int sw_rebalance(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    if (!job->rebalances || job->topology->microbatches == 1)
+    if (!job->speed.rebalances || job->topology->microbatches == 1)
         return SW_OK;
-    w->pace.typical_ms =
-        job->row_ms ? job->row_ms(w->rank->global_rank) * (double)sw_worker_rows(w, SW_SPLIT_TRAIN)
-                    : typical_ms(&w->pace);
+    w->pace.typical_ms = job->speed.row_ms ? job->speed.row_ms(w->rank->global_rank) *
+                                                 (double)sw_worker_rows(w, SW_SPLIT_TRAIN)
+                                           : typical_ms(&w->pace);
     w->pace.steps = 0;
     int rc = sw_worker_meet(w, "the speed of the other workers");
     if (rc == SW_OK && w->rank->global_rank == 0) {

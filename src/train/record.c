@@ -25,7 +25,7 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
     e->split = split == SW_SPLIT_TRAIN ? "train" : job->data.section[SW_SPLIT_EVAL]->name;
     e->metric_count = job->metrics.count[split];
     memcpy(e->metric, job->metrics.last[split], sizeof e->metric);
-    e->lr = w->step > 0 ? sw_table_rate(job->table, (uint64_t)w->step - 1) : (double)NAN;
+    e->lr = w->step > 0 ? sw_table_rate(job->params.table, (uint64_t)w->step - 1) : (double)NAN;
     e->samples_per_s = speed(w);
     e->eta_s = e->samples_per_s > 0
                    ? (double)(sw_topology_samples(job->topology, job->span.run_steps) -
@@ -72,12 +72,12 @@ static void record_own(struct sw_worker *w)
         if (i != w->rank->global_rank)
             sw_history_traffic(
                 w->curves.producer, w->links.sums[i], w->step,
-                sw_allreduce_round_bytes(job->reduction.sums, w->rank->global_rank, i), 0);
+                sw_allreduce_round_bytes(job->exchange.reduction.sums, w->rank->global_rank, i), 0);
     for (int i = 0; w->links.factors && i < job->topology->workers; i++)
         if (i != w->rank->global_rank)
-            sw_history_traffic(w->curves.producer, w->links.factors[i], w->step,
-                               sw_factors_round_bytes(job->comm.factors, w->rank->global_rank, i),
-                               0);
+            sw_history_traffic(
+                w->curves.producer, w->links.factors[i], w->step,
+                sw_factors_round_bytes(job->exchange.comm.factors, w->rank->global_rank, i), 0);
 }
 
 void sw_record_sync(struct sw_worker *w)
@@ -85,10 +85,11 @@ void sw_record_sync(struct sw_worker *w)
     const struct sw_job *job = w->job;
     int groups = job->topology->server_groups, per = job->topology->servers_per_group;
     int own = w->rank->server_group;
-    if (!job->sync || w->rank->table_rank != 0)
+    if (!job->params.sync || w->rank->table_rank != 0)
         return;
     for (int i = 0; i < groups * per; i++) {
-        int64_t sent = sw_sync_sent(job->sync, own, i / per, i % per), told = w->links.sync_told[i];
+        int64_t sent = sw_sync_sent(job->params.sync, own, i / per, i % per),
+                told = w->links.sync_told[i];
         if (sent > told)
             sw_history_traffic(w->curves.producer, w->links.sync[i], w->step, sent - told, 0);
         w->links.sync_told[i] = sent;
@@ -100,7 +101,7 @@ void sw_record_sync(struct sw_worker *w)
  * side). */
 static void record_features(struct sw_worker *w)
 {
-    const struct sw_exchange *e = w->job->exchange[SW_SPLIT_TRAIN][w->rank->group];
+    const struct sw_exchange *e = w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group];
     for (int i = 0; i < w->topology->group_size; i++) {
         if (w->links.activations[i] < 0)
             continue;
@@ -126,7 +127,7 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
         sw_history_point(w->curves.producer, s->handle[i], w->step,
                          job->metrics.last[SW_SPLIT_TRAIN][i].value);
     sw_history_point(w->curves.producer, w->curves.rate, w->step,
-                     sw_table_rate(job->table, (uint64_t)w->step - 1));
+                     sw_table_rate(job->params.table, (uint64_t)w->step - 1));
     sw_history_point(w->curves.producer, w->curves.speed, w->step,
                      (double)samples * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
     if (display_due(w)) {

@@ -18,7 +18,7 @@ enum {
 
 bool sw_job_reduces(const struct sw_job *job)
 {
-    return job->reduction.reducer != SW_REDUCER_SERVERS;
+    return job->exchange.reduction.reducer != SW_REDUCER_SERVERS;
 }
 
 static const struct sw_cluster_conf *cluster_of(const struct sw_job *job)
@@ -42,8 +42,8 @@ const char *sw_reduce_why_servers(const struct sw_job *job)
 static bool has_sums(const struct sw_job *job, enum sw_all_reduce asked)
 {
     int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
-    return job->copy == SW_COPY_NONE && job->topology->devices > 0 && !sw_reduce_why_servers(job) &&
-           job->topology->workers >= fewest;
+    return job->exchange.copy == SW_COPY_NONE && job->topology->devices > 0 &&
+           !sw_reduce_why_servers(job) && job->topology->workers >= fewest;
 }
 
 /* Two workers on one device: a library has one member on each. */
@@ -77,7 +77,7 @@ static int list_devices(const struct sw_job *job, int *out, int *place)
 /* Who used to be damaged, hung or failed is told at every start. */
 static void warn(const struct sw_job *job)
 {
-    const struct sw_ways *w = job->ways;
+    const struct sw_ways *w = job->exchange.ways;
     for (int i = 0; i < w->count * w->count; i++)
         if (w->direct[i].state >= SW_WAY_DAMAGED)
             sw_log_write(job->events.log, SW_LOG_WARN, "devices",
@@ -91,7 +91,7 @@ static int reach_all(const struct sw_job *job, const int *place, struct sw_err *
     int rc = SW_OK;
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         for (int k = 0; k < job->topology->workers && rc == SW_OK; k++)
-            if (place[i] != place[k] && sw_ways_reach(job->ways, place[i], place[k]))
+            if (place[i] != place[k] && sw_ways_reach(job->exchange.ways, place[i], place[k]))
                 rc = sw_device_reach(job->workers[i].device, job->workers[k].device, err);
     return rc;
 }
@@ -99,16 +99,16 @@ static int reach_all(const struct sw_job *job, const int *place, struct sw_err *
 static int find_ways(struct sw_job *job, bool sums, bool look, struct sw_err *err)
 {
     int indices[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
-    struct sw_ways_args args = {.driver = job->devices.driver,
-                                .options = job->devices.options,
-                                .machine = job->machine,
+    struct sw_ways_args args = {.driver = job->place.devices.driver,
+                                .options = job->place.devices.options,
+                                .machine = job->place.machine,
                                 .indices = indices,
                                 .count = list_devices(job, indices, place),
                                 .sums = sums,
                                 .look = look};
     if (args.count < 2 && !sums)
         return SW_OK;
-    int rc = sw_ways_find(&args, &job->ways, err);
+    int rc = sw_ways_find(&args, &job->exchange.ways, err);
     if (rc != SW_OK || look)
         return rc;
     warn(job);
@@ -123,22 +123,20 @@ static int find_library(struct sw_job *job, struct sw_err *err)
     const char *shared = shared_device(job);
     if (shared)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers are on %s", shared);
-    return sw_device_collectives(job->workers[0].device, &job->reduction.library, err);
+    return sw_device_collectives(job->workers[0].device, &job->exchange.reduction.library, err);
 }
 
 /* After the ways were tried. */
-static int trust_library(const struct sw_job *job, bool look, struct sw_err *err)
+static int trust_library(const struct sw_way *sum, bool look, struct sw_err *err)
 {
-    const struct sw_way *sum = &job->ways->sum;
     if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED, "its sums are not sound: %s", sum->why);
 }
 
 /* How copies go: directly, or by way of the host, all or some; or nobody has tried. */
-static void say_copies(const struct sw_job *job, char *out, size_t bytes)
+static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
 {
-    const struct sw_ways *w = job->ways;
     int direct = 0, staged = 0, unknown = 0;
     for (int a = 0; w && a < w->count; a++)
         for (int b = 0; b < a; b++) {
@@ -157,9 +155,8 @@ static void say_copies(const struct sw_job *job, char *out, size_t bytes)
 }
 
 /* A way by the host that is not sound leaves none. */
-static const struct sw_way *no_way(const struct sw_job *job)
+static const struct sw_way *no_way(const struct sw_ways *w)
 {
-    const struct sw_ways *w = job->ways;
     for (int i = 0; w && i < w->count * w->count; i++)
         if (w->staged[i].state >= SW_WAY_DAMAGED)
             return &w->staged[i];
@@ -168,17 +165,17 @@ static const struct sw_way *no_way(const struct sw_job *job)
 
 static int choose(struct sw_job *job, enum sw_all_reduce asked, bool look, struct sw_err *err)
 {
-    struct sw_reduction *d = &job->reduction;
+    struct sw_reduction *d = &job->exchange.reduction;
     char text[160];
     struct sw_err why = {.code = SW_OK};
     bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
-                  (asked == SW_ALL_REDUCE_AUTO && job->devices.driver->caps.own_processor);
+                  (asked == SW_ALL_REDUCE_AUTO && job->place.devices.driver->caps.own_processor);
     int missing = wanted ? find_library(job, &why) : SW_OK;
     int rc = find_ways(job, wanted && missing == SW_OK, look, err);
     if (rc != SW_OK)
         return rc;
     if (wanted && missing == SW_OK)
-        missing = trust_library(job, look, &why);
+        missing = trust_library(&job->exchange.ways->sum, look, &why);
     if (missing != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
         return sw_err_set(err, missing, "all_reduce = library: %s; try all_reduce = copies",
                           why.text);
@@ -189,9 +186,9 @@ static int choose(struct sw_job *job, enum sw_all_reduce asked, bool look, struc
                  d->library->name(text, sizeof text));
         return SW_OK;
     }
-    const struct sw_way *bad = no_way(job);
+    const struct sw_way *bad = no_way(job->exchange.ways);
     d->reducer = bad ? SW_REDUCER_SERVERS : SW_REDUCER_COPIES;
-    say_copies(job, text, sizeof text);
+    say_copies(job->exchange.ways, text, sizeof text);
     if (bad)
         snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
                  bad->why);
@@ -209,7 +206,7 @@ int sw_reduce_choose(struct sw_job *job, bool look, struct sw_err *err)
         return SW_OK;
     if (!job->conf->repeat_exact)
         return choose(job, asked, look, err);
-    snprintf(job->reduction.why, sizeof job->reduction.why,
+    snprintf(job->exchange.reduction.why, sizeof job->exchange.reduction.why,
              "servers, in one order for every number of devices (repeat_exact)");
     return SW_OK;
 }
@@ -239,11 +236,11 @@ static int list_items(const struct sw_job *job, struct sw_bucket_item *items, in
         ready_s += seconds_of_backward(w->train, i);
         for (int q = first; q < first + count; q++) {
             int param = w->param_of[SW_SPLIT_TRAIN][q];
-            if (w->completed_by[param] != i || !sw_table_is_reduced(job->table, param))
+            if (w->completed_by[param] != i || !sw_table_is_reduced(job->params.table, param))
                 continue;
             params[n] = param;
-            items[n++] =
-                (struct sw_bucket_item){elements_of(sw_table_param(job->table, param)), i, ready_s};
+            items[n++] = (struct sw_bucket_item){
+                elements_of(sw_table_param(job->params.table, param)), i, ready_s};
         }
     }
     return n;
@@ -280,8 +277,8 @@ static void settle(struct sw_reduction *d, const struct sw_bucket_item *items, c
 
 int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_reduction *d = &job->reduction;
-    int params = sw_table_count(job->table);
+    struct sw_reduction *d = &job->exchange.reduction;
+    int params = sw_table_count(job->params.table);
     if (!sw_job_reduces(job))
         return SW_OK;
     d->first_ms = TOGETHER_MS;
@@ -301,7 +298,7 @@ int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
 
 size_t sw_reduce_bytes(const struct sw_job *job)
 {
-    const struct sw_reduction *d = &job->reduction;
+    const struct sw_reduction *d = &job->exchange.reduction;
     return d->count ? sw_allreduce_bytes(d->elements, d->count, job->topology->workers,
                                          d->reducer == SW_REDUCER_LIBRARY)
                     : 0;
@@ -309,7 +306,7 @@ size_t sw_reduce_bytes(const struct sw_job *job)
 
 int sw_reduce_make(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_reduction *d = &job->reduction;
+    struct sw_reduction *d = &job->exchange.reduction;
     struct sw_device *devices[SW_ALLREDUCE_RANKS];
     int ranks = job->topology->workers, rc = SW_OK;
     if (d->count == 0)
@@ -331,21 +328,22 @@ int sw_reduce_make(struct sw_job *job, struct sw_err *err)
     return rc == SW_OK ? sw_fault_attach(&job->fault, sw_allreduce_close_v, d->sums, err) : rc;
 }
 
-bool sw_reduce_hangs(const struct sw_job *job)
+bool sw_reduce_hangs(const struct sw_reduction *d)
 {
-    return job->reduction.members && job->reduction.members->hanging;
+    return d->members && d->members->hanging;
 }
 
 void sw_reduce_look(struct sw_job *job)
 {
     struct sw_err err;
-    if (job->reduction.sums && sw_allreduce_check(job->reduction.sums, &err) != SW_OK)
+    if (job->exchange.reduction.sums &&
+        sw_allreduce_check(job->exchange.reduction.sums, &err) != SW_OK)
         sw_fault_set(&job->fault, "all-reduce", &err);
 }
 
 void sw_reduce_fini(struct sw_job *job)
 {
-    struct sw_reduction *d = &job->reduction;
+    struct sw_reduction *d = &job->exchange.reduction;
     struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
     for (int i = 0; d->sums && i < job->topology->workers; i++) {
         sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);

@@ -39,7 +39,8 @@ static int start_roles(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_watch_start(job, err);
     if (rc == SW_OK)
-        rc = sw_sense_start(job->events.history, job->machine, job->placement, &job->sense, err);
+        rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
+                            &job->monitor.sense, err);
     for (int i = 0; i < job->topology->servers && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
@@ -151,7 +152,7 @@ static size_t resident_bytes(void)
 /* Of the host and of all devices of their own. */
 static size_t peak_bytes(const struct sw_job *job)
 {
-    size_t bytes = sw_device_bytes_of(job->device).peak;
+    size_t bytes = sw_device_bytes_of(job->place.host).peak;
     for (int i = 0; i < job->topology->workers; i++)
         if (!job->workers[i].device->host_memory)
             bytes += sw_device_bytes_of(job->workers[i].device).peak;
@@ -225,7 +226,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].step = job->span.first_step;
     int rc = sw_run_open(job, err);
-    if (sw_reduce_hangs(job)) {
+    if (sw_reduce_hangs(&job->exchange.reduction)) {
         sw_fault_stop(&job->fault, "job", err);
         return leave_stuck(job, "the library that adds up gradients", stuck, err);
     }
@@ -249,8 +250,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
             return leave_stuck(job, hanging, stuck, err);
         sw_job_tune_keep(job); /* of rows that workers were given on the way */
         struct sw_note note;
-        sw_sense_end(job->sense);
-        job->sense = NULL;
+        sw_sense_end(job->monitor.sense);
+        job->monitor.sense = NULL;
         sw_watch_end(job);
         tell_bridged(job);
         while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
@@ -270,14 +271,15 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
 {
     struct sw_err ignored; /* where the system refuses, it runs where it did */
     void *kept = NULL;
-    int bound = sw_bind_keep(job->machine, &kept, &ignored);
+    int bound = sw_bind_keep(job->place.machine, &kept, &ignored);
     if (bound == SW_OK)
-        bound = sw_bind_thread(
-            job->machine, &sw_placement_helper(job->placement, SW_PLACE_MAIN)->cores, &ignored);
+        bound = sw_bind_thread(job->place.machine,
+                               &sw_placement_helper(job->place.placement, SW_PLACE_MAIN)->cores,
+                               &ignored);
     int rc = run(job, observer, user, stuck, err);
     if (job->requests.holds_stop)
         sw_stop_release();
     job->requests.holds_stop = false;
-    sw_bind_restore(job->machine, kept);
+    sw_bind_restore(job->place.machine, kept);
     return rc;
 }

@@ -29,7 +29,7 @@ const char *sw_run_end_roles(struct sw_job *job)
         if (!sw_thread_join_timed(&job->workers[i].thread, left_ms(until_ns)))
             return job->workers[i].unit;
     for (int i = 0; i < job->topology->server_groups; i++)
-        sw_table_close_v(job->copies[i].table);
+        sw_table_close_v(job->params.copies[i].table);
     for (int i = 0; i < job->topology->servers; i++)
         if (!sw_thread_join_timed(&job->servers[i].thread, left_ms(until_ns)))
             return job->servers[i].unit;

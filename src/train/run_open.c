@@ -55,7 +55,7 @@ static int open_history(struct sw_job *job, struct sw_err *err)
 
 void sw_run_record_placement(struct sw_job *job)
 {
-    const struct sw_placement *p = job->placement;
+    const struct sw_placement *p = job->place.placement;
     sw_history_placement_removed(job->events.history);
     for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
@@ -163,18 +163,18 @@ static void watch_update(void *user, int server, int param, uint64_t version, in
                                .what = SW_TRACE_UPDATE,
                                .unit = 1000 + server,
                                .index = param};
-    sw_trace_add(job->trace, &e);
+    sw_trace_add(job->monitor.trace, &e);
 }
 
 static int make_trace(struct sw_job *job, struct sw_err *err)
 {
     if (job->options.trace_capacity <= 0)
         return SW_OK;
-    job->trace = sw_trace_new((size_t)job->options.trace_capacity);
-    if (!job->trace)
+    job->monitor.trace = sw_trace_new((size_t)job->options.trace_capacity);
+    if (!job->monitor.trace)
         return sw_err_nomem(err, "a trace", (size_t)job->options.trace_capacity);
     for (int i = 0; i < job->topology->server_groups; i++)
-        sw_table_set_watch(job->copies[i].table, watch_update, job);
+        sw_table_set_watch(job->params.copies[i].table, watch_update, job);
     return SW_OK;
 }
 
@@ -182,7 +182,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
-        rc = sw_table_allocate(job->copies[i].table, err);
+        rc = sw_table_allocate(job->params.copies[i].table, err);
     if (rc == SW_OK)
         rc = sw_job_make_sync(job, err);
     if (rc == SW_OK)
@@ -210,7 +210,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
         rc = sw_queue_init(&job->events.notes, sizeof(struct sw_note), NOTES, err);
     job->events.ready = rc == SW_OK;
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
-        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->copies[i].table, err);
+        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->params.copies[i].table, err);
     if (rc == SW_OK)
         rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.all, err);
     for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
@@ -227,7 +227,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
 /* Where binding was refused, the run is right and may be slow. */
 void sw_run_tell_misplaced(struct sw_job *job)
 {
-    size_t bytes = sw_device_bytes_of(job->device).misplaced;
+    size_t bytes = sw_device_bytes_of(job->place.host).misplaced;
     char text[32];
     if (bytes > 0)
         sw_events_say(

@@ -49,7 +49,8 @@ static bool breaks_before(const struct sw_worker *w, int pass)
         return has_foreign_params(w, pass) && !sw_replica_decides(w->replica);
     if (pass == layers && sw_net_chain_steps(w->train) > 0)
         return true; /* they are queued in between */
-    return pass > layers && w->job->overlap == SW_OVERLAP_YES && has_foreign_params(w, pass - 1);
+    return pass > layers && w->job->exchange.overlap == SW_OVERLAP_YES &&
+           has_foreign_params(w, pass - 1);
 }
 
 /* Does the pass queue anything? */

@@ -70,12 +70,13 @@ void sw_server_main(void *server)
     struct sw_server *s = server;
     struct sw_job *job = s->job;
     struct sw_err err = {0};
-    const struct sw_placement_row *row = sw_placement_server(job->placement, s->place->global_rank);
+    const struct sw_placement_row *row =
+        sw_placement_server(job->place.placement, s->place->global_rank);
     sw_slot_set_thread(s->slot, sw_task_self());
     struct sw_stream *stream = NULL; /* only says how many math threads there are */
-    int rc = sw_bind_thread(job->machine, &row->cores, &err);
+    int rc = sw_bind_thread(job->place.machine, &row->cores, &err);
     if (rc == SW_OK)
-        rc = sw_stream_new(job->device, row->threads, &stream, &err);
+        rc = sw_stream_new(job->place.host, row->threads, &stream, &err);
     if (rc == SW_OK)
         rc = sw_driver_host()->start_team(row->threads, &err);
     while (rc == SW_OK) {
@@ -94,8 +95,8 @@ void sw_server_main(void *server)
 
 static bool shares_cores(const struct sw_job *job, int worker, int server)
 {
-    const struct sw_placement_row *w = sw_placement_worker(job->placement, worker);
-    const struct sw_placement_row *s = sw_placement_server(job->placement, server);
+    const struct sw_placement_row *w = sw_placement_worker(job->place.placement, worker);
+    const struct sw_placement_row *s = sw_placement_server(job->place.placement, server);
     return sw_core_set_overlaps(&w->cores, &s->cores);
 }
 
@@ -137,9 +138,10 @@ int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
     int servers = job->topology->servers, per = job->topology->servers_per_group, rc = SW_OK;
     for (int i = 0; i < servers && rc == SW_OK; i++) {
         struct sw_server *s = &job->servers[i];
-        const struct sw_placement_row *row = sw_placement_server(job->placement, i);
-        *s = (struct sw_server){
-            .job = job, .table = job->copies[i / per].table, .place = &job->topology->server[i]};
+        const struct sw_placement_row *row = sw_placement_server(job->place.placement, i);
+        *s = (struct sw_server){.job = job,
+                                .table = job->params.copies[i / per].table,
+                                .place = &job->topology->server[i]};
         memcpy(s->unit, row->unit, sizeof row->unit);
         rc = settle(s, err);
     }
@@ -149,7 +151,7 @@ int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
 const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table)
 {
     int i = 0;
-    while (job->copies[i].table != table)
+    while (job->params.copies[i].table != table)
         i++;
-    return &job->servers[job->copies[i].place->first_server];
+    return &job->servers[job->params.copies[i].place->first_server];
 }

@@ -40,14 +40,14 @@ static int add_file(struct sw_stage_names *n, const char *path, struct sw_err *e
 static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < sw_table_count(job->table) && rc == SW_OK; i++) {
-        const struct sw_param *p = sw_table_param(job->table, i);
+    for (int i = 0; i < sw_table_count(job->params.table) && rc == SW_OK; i++) {
+        const struct sw_param *p = sw_table_param(job->params.table, i);
         struct sw_st_entry e = {.name = p->name, .dtype = SW_ST_F32};
         e.ndim = sw_param_whole(p, e.shape);
         rc = add(n, &e, err);
     }
-    for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
-        const struct sw_state *s = &job->states.items[i];
+    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &job->state.shared.items[i];
         struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
         memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
         rc = add(n, &e, err);

@@ -71,7 +71,7 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
 /* Groups are alike: the workers of the first one have everything. */
 int sw_states_build(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_states *s = &job->states;
+    struct sw_states *s = &job->state.shared;
     int count = 0, rc = SW_OK;
     for (int w = 0; w < job->topology->group_size; w++)
         count += sw_net_state_count(job->workers[w].train);
@@ -104,7 +104,7 @@ int sw_states_match(const struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int w = 0; w < job->topology->group_size && rc == SW_OK; w++)
-        rc = match(&job->states, job->workers[w].eval, err);
+        rc = match(&job->state.shared, job->workers[w].eval, err);
     return rc;
 }
 
@@ -134,7 +134,7 @@ static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
     for (int i = 0;
          i < sw_net_state_count(w->train) && w->rank->global_rank < w->topology->group_size; i++) {
         const struct sw_layer_state *ls = layer_state(w->train, i);
-        if (find(&w->job->states, sw_net_state(w->train, i)->name) == s)
+        if (find(&w->job->state.shared, sw_net_state(w->train, i)->name) == s)
             return (struct part){bytes_before(ls), sw_desc_bytes(&ls->layout)};
     }
     return (struct part){0, 0};
@@ -144,8 +144,8 @@ static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
 static bool keeps_any(const struct sw_worker *w)
 {
     bool any = false;
-    for (int i = 0; i < w->job->states.count; i++)
-        any = any || part_of(w, &w->job->states.items[i]).bytes > 0;
+    for (int i = 0; i < w->job->state.shared.count; i++)
+        any = any || part_of(w, &w->job->state.shared.items[i]).bytes > 0;
     return any;
 }
 
@@ -160,12 +160,12 @@ size_t sw_states_bytes(const struct sw_job *job)
     size_t copies = 1;
     for (int i = 0; i < job->topology->workers; i++)
         copies += (size_t)!job->workers[i].device->host_memory + remembers(&job->workers[i]);
-    return job->states.bytes * copies;
+    return job->state.shared.bytes * copies;
 }
 
 size_t sw_states_device_bytes(const struct sw_worker *w)
 {
-    return w->device->host_memory ? 0 : w->job->states.bytes * (remembers(w) ? 2 : 1);
+    return w->device->host_memory ? 0 : w->job->state.shared.bytes * (remembers(w) ? 2 : 1);
 }
 
 static void fill(struct sw_state *s)
@@ -178,10 +178,10 @@ int sw_states_take(struct sw_job *job, struct sw_states *s, const char *what, st
 {
     if (s->count == 0)
         return SW_OK;
-    int rc = sw_device_alloc(job->device, s->bytes, what, &s->memory, err);
+    int rc = sw_device_alloc(job->place.host, s->bytes, what, &s->memory, err);
     if (rc != SW_OK)
         return rc;
-    s->device = job->device;
+    s->device = job->place.host;
     memset(s->memory, 0, s->bytes);
     for (int i = 0; i < s->count; i++)
         s->items[i].value = (float *)(void *)((char *)s->memory + s->items[i].offset);
@@ -190,16 +190,16 @@ int sw_states_take(struct sw_job *job, struct sw_states *s, const char *what, st
 
 int sw_states_allocate(struct sw_job *job, struct sw_err *err)
 {
-    int rc = sw_states_take(job, &job->states, "the layers' state", err);
-    for (int i = 0; i < job->states.count && rc == SW_OK; i++)
-        fill(&job->states.items[i]);
+    int rc = sw_states_take(job, &job->state.shared, "the layers' state", err);
+    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++)
+        fill(&job->state.shared.items[i]);
     return rc;
 }
 
 /* What the nets of this worker look at. */
 static void *own_states(const struct sw_worker *w)
 {
-    return w->state.copy ? w->state.copy : w->job->states.memory;
+    return w->state.copy ? w->state.copy : w->job->state.shared.memory;
 }
 
 static void bind(struct sw_worker *w, int split, int part)
@@ -207,7 +207,7 @@ static void bind(struct sw_worker *w, int split, int part)
     char *memory = own_states(w);
     struct sw_net *net = sw_parts_net(w->parts[split], part);
     for (int i = 0; i < sw_net_state_count(net); i++) {
-        const struct sw_state *s = find(&w->job->states, sw_net_state(net, i)->name);
+        const struct sw_state *s = find(&w->job->state.shared, sw_net_state(net, i)->name);
         bool keeps_up = part_of(w, s).bytes > 0 && part == 0 && split == SW_SPLIT_TRAIN;
         size_t at = s->offset + bytes_before(layer_state(net, i));
         float *value = (float *)(void *)(memory + at);
@@ -225,7 +225,7 @@ void sw_states_rebind(struct sw_worker *w)
 int sw_states_bind(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_device *dev = w->stream->dev;
-    size_t bytes = w->job->states.bytes;
+    size_t bytes = w->job->state.shared.bytes;
     if (bytes > 0 && !dev->host_memory) {
         int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->state.copy, err);
         if (rc != SW_OK)
@@ -239,9 +239,9 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
 void sw_states_unbind(struct sw_worker *w)
 {
     if (w->state.copy)
-        sw_device_free(w->stream->dev, w->state.copy, w->job->states.bytes);
+        sw_device_free(w->stream->dev, w->state.copy, w->job->state.shared.bytes);
     if (w->state.before)
-        sw_device_free(w->stream->dev, w->state.before, w->job->states.bytes);
+        sw_device_free(w->stream->dev, w->state.before, w->job->state.shared.bytes);
     w->state.copy = w->state.before = NULL;
 }
 
@@ -249,8 +249,8 @@ void sw_states_unbind(struct sw_worker *w)
 static int copy_kept(struct sw_worker *w, void *to, const void *from, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < w->job->states.count && rc == SW_OK; i++) {
-        const struct sw_state *s = &w->job->states.items[i];
+    for (int i = 0; i < w->job->state.shared.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &w->job->state.shared.items[i];
         struct part p = part_of(w, s);
         size_t at = s->offset + p.first;
         if (p.bytes > 0)
@@ -273,7 +273,7 @@ static int fetch(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->state.copy || !keeps_any(w))
         return SW_OK;
-    int rc = copy_kept(w, w->job->states.memory, w->state.copy, err);
+    int rc = copy_kept(w, w->job->state.shared.memory, w->state.copy, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
 }
 
@@ -287,12 +287,12 @@ static int meet(struct sw_worker *w, struct sw_err *err)
 int sw_states_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = fetch(w, err);
-    return rc == SW_OK && w->job->states.elsewhere ? meet(w, err) : rc;
+    return rc == SW_OK && w->job->state.shared.elsewhere ? meet(w, err) : rc;
 }
 
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_states *s = &w->job->states;
+    struct sw_states *s = &w->job->state.shared;
     if (!w->state.copy)
         return SW_OK;
     int rc = sw_copy(w->stream, w->state.copy, s->memory, s->bytes, err);
@@ -303,7 +303,7 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
 int sw_states_deal(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_states_send(w, err);
-    return rc == SW_OK && w->job->states.count > 0 ? meet(w, err) : rc;
+    return rc == SW_OK && w->job->state.shared.count > 0 ? meet(w, err) : rc;
 }
 
 static bool all_finite(const struct sw_state *s, struct part p)
@@ -316,7 +316,7 @@ static bool all_finite(const struct sw_state *s, struct part p)
 
 int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 {
-    const struct sw_states *s = &w->job->states;
+    const struct sw_states *s = &w->job->state.shared;
     int rc = fetch(w, err);
     *finite = true;
     for (int i = 0; i < s->count && rc == SW_OK; i++)
@@ -327,7 +327,7 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 static bool has_copies(const struct sw_job *job)
 {
     bool any = false;
-    for (int i = 0; i < job->topology->workers && job->states.count > 0; i++)
+    for (int i = 0; i < job->topology->workers && job->state.shared.count > 0; i++)
         any = any || !job->workers[i].device->host_memory;
     return any;
 }
@@ -348,8 +348,8 @@ int sw_states_share(struct sw_worker *w, struct sw_err *err)
 int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
-        struct sw_state *s = &job->states.items[i];
+    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++) {
+        struct sw_state *s = &job->state.shared.items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
         if (!all_finite(s, all_of(s)))
             return sw_err_set(err, SW_ERR_DIVERGED,
@@ -380,8 +380,8 @@ int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const 
                     struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->states.count && rc == SW_OK; i++) {
-        const struct sw_state *s = &job->states.items[i];
+    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &job->state.shared.items[i];
         rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);
     }
     return rc;
@@ -405,7 +405,8 @@ int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *p
                    struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->states.count && rc == SW_OK; i++)
-        rc = sw_state_read(&job->states.items[i], job->states.items[i].name, f, path, err);
+    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++)
+        rc = sw_state_read(&job->state.shared.items[i], job->state.shared.items[i].name, f, path,
+                           err);
     return rc;
 }

@@ -14,34 +14,34 @@ enum { GAINS = 3 }; /* that are told */
 static int read_cache(struct sw_job *job, struct sw_err *err)
 {
     struct sw_json *root = sw_rates_read_kept(job, "tune.json");
-    int rc = sw_tune_read(job->tune, sw_json_get(root, "choices"), SW_TUNE_CACHED, err);
+    int rc = sw_tune_read(job->speed.tune, sw_json_get(root, "choices"), SW_TUNE_CACHED, err);
     sw_json_free(root);
     return rc;
 }
 
 int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err)
 {
-    const struct sw_json *kept = sw_json_get(job->comm.kept, "tune");
+    const struct sw_json *kept = sw_json_get(job->exchange.comm.kept, "tune");
     if (!job->conf->tune && !(kept && kept->first))
         return SW_OK;
-    job->tune = sw_calloc(1, sizeof *job->tune);
-    if (!job->tune)
-        return sw_err_nomem(err, "choices that are measured", sizeof *job->tune);
-    sw_tune_init(job->tune, job->conf->tune);
-    int rc = sw_tune_read(job->tune, kept, SW_TUNE_KEPT, err);
+    job->speed.tune = sw_calloc(1, sizeof *job->speed.tune);
+    if (!job->speed.tune)
+        return sw_err_nomem(err, "choices that are measured", sizeof *job->speed.tune);
+    sw_tune_init(job->speed.tune, job->conf->tune);
+    int rc = sw_tune_read(job->speed.tune, kept, SW_TUNE_KEPT, err);
     if (rc == SW_OK && job->conf->tune)
         rc = read_cache(job, err);
-    job->device->tune = job->tune;
+    job->place.host->tune = job->speed.tune;
     for (int i = 0; i < job->topology->workers; i++)
-        job->workers[i].device->tune = job->tune;
+        job->workers[i].device->tune = job->speed.tune;
     return rc;
 }
 
 void sw_job_tune_close(struct sw_job *job)
 {
-    if (job->tune)
-        sw_tune_fini(job->tune);
-    sw_free(job->tune);
+    if (job->speed.tune)
+        sw_tune_fini(job->speed.tune);
+    sw_free(job->speed.tune);
 }
 
 /* ---- For the next job, and for people ---- */
@@ -111,7 +111,7 @@ static void tell(struct sw_job *job, const struct sw_tune *t)
 
 void sw_job_tune_keep(struct sw_job *job)
 {
-    struct sw_tune *t = job->tune;
+    struct sw_tune *t = job->speed.tune;
     struct sw_buf text = {0};
     if (!t)
         return;
@@ -121,14 +121,14 @@ void sw_job_tune_keep(struct sw_job *job)
     sw_mutex_unlock(&t->lock);
     if (!more)
         return;
-    write_cache(t, job->machine->host, &text);
+    write_cache(t, job->place.machine->host, &text);
     sw_rates_keep_file(job, "tune.json", &text);
     sw_buf_fini(&text);
 }
 
 void sw_job_tune_tell(struct sw_job *job)
 {
-    struct sw_tune *t = job->tune;
+    struct sw_tune *t = job->speed.tune;
     if (!job->conf->tune)
         return;
     sw_mutex_lock(&t->lock);

@@ -322,7 +322,7 @@ int sw_watch_start(struct sw_job *job, struct sw_err *err)
     struct sw_watch *w = sw_calloc(1, sizeof *w);
     if (!w)
         return sw_err_nomem(err, "the watchdog", sizeof *w);
-    job->watch = w;
+    job->monitor.watch = w;
     w->job = job;
     w->units = sw_job_slots(job);
     int rc = sw_gate_init(&job->requests, &job->fault, err);
@@ -335,7 +335,7 @@ int sw_watch_start(struct sw_job *job, struct sw_err *err)
 
 void sw_watch_end(struct sw_job *job)
 {
-    struct sw_watch *w = job->watch;
+    struct sw_watch *w = job->monitor.watch;
     if (!w)
         return;
     __atomic_store_n(&w->over, 1, __ATOMIC_RELEASE);
@@ -350,5 +350,5 @@ void sw_watch_end(struct sw_job *job)
     sw_free(w->owners);
     sw_free(w->tasks);
     sw_free(w);
-    job->watch = NULL;
+    job->monitor.watch = NULL;
 }

@@ -197,10 +197,10 @@ static int merge(struct sw_worker *w, struct sw_err *err)
     enum { LOOK_MS = 1 };
     struct sw_job *job = w->job;
     int rc = SW_OK;
-    if (!job->sync)
+    if (!job->params.sync)
         return SW_OK;
     /* Deltas that are under way are added by servers, some of which workers run. */
-    while (rc == SW_OK && !sw_sync_is_quiet(job->sync)) {
+    while (rc == SW_OK && !sw_sync_is_quiet(job->params.sync)) {
         rc = sw_server_poll(w, err);
         if (rc == SW_OK && sw_table_wait(w->table, SW_TABLE_ALL, 0, UINT32_MAX, w->served,
                                          w->served_count, LOOK_MS) == SW_ERR_CANCELLED)
@@ -209,7 +209,7 @@ static int merge(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = meet(w, "deltas of other server groups", err);
     if (rc == SW_OK && w->rank->global_rank == 0) {
-        sw_sync_settle(job->sync, (uint64_t)w->step);
+        sw_sync_settle(job->params.sync, (uint64_t)w->step);
         if (w->step == job->topology->warmup_steps)
             sw_job_join(job);
     }
@@ -250,7 +250,7 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_pull_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
     /* Others may still read features where they lie, in memory that an evaluation uses, too. */
-    if (rc == SW_OK && w->job->exchange[SW_SPLIT_TRAIN][w->rank->group])
+    if (rc == SW_OK && w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group])
         rc = meet(w, "the readers of its features", err);
     if (rc == SW_OK && w->replica && sw_replica_updates(w->replica))
         rc = bring_home(w, err);
@@ -337,8 +337,8 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     if (job->options.resume_checkpoint && !job->stage.begins)
         return sw_checkpoint_load(w, job->options.resume_checkpoint, err);
     if (job->stage.begins)
-        job->anew_after = job->span.first_step;
-    rc = sw_table_init_values(job->table, err);
+        job->state.anew_after = job->span.first_step;
+    rc = sw_table_init_values(job->params.table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
     return rc == SW_OK ? sw_checkpoint_write(w, err) : rc;
@@ -366,12 +366,12 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         rc = first_values(w, err);
         if (rc == SW_OK)
             rc = hold_stop(job, err);
-        if (job->sync)
-            sw_sync_spread(job->sync, (uint64_t)w->step, false);
+        if (job->params.sync)
+            sw_sync_spread(job->params.sync, (uint64_t)w->step, false);
     }
     if (rc == SW_OK)
         rc = meet(w, "the first values", err);
-    w->state.reset_after = job->anew_after;
+    w->state.reset_after = job->state.anew_after;
     if (rc == SW_OK)
         rc = sw_states_deal(w, err);
     if (rc == SW_OK)

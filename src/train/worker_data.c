@@ -65,8 +65,8 @@ static void bind_reader(void *worker)
     const struct sw_job *job = w->job;
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     struct sw_core_set cores =
-        sw_placement_helper_cores(job->placement, job->machine, sw_worker_seat(w));
-    int rc = sw_bind_thread(job->machine, &cores, &ignored);
+        sw_placement_helper_cores(job->place.placement, job->place.machine, sw_worker_seat(w));
+    int rc = sw_bind_thread(job->place.machine, &cores, &ignored);
     (void)rc;
 }
 

@@ -61,7 +61,7 @@ static int open_sync_links(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     int count = job->topology->servers, rc = SW_OK;
     const struct sw_server *own = sw_job_servers(job, w->table);
-    if (!job->sync || w->rank->table_rank != 0)
+    if (!job->params.sync || w->rank->table_rank != 0)
         return SW_OK;
     w->links.sync = sw_calloc((size_t)count, sizeof *w->links.sync);
     w->links.sync_told = sw_calloc((size_t)count, sizeof *w->links.sync_told);
@@ -107,16 +107,16 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
         rc =
             sw_history_series(job->events.history, "train", "samples_per_s", &w->curves.speed, err);
     w->curves.norm = w->curves.scale = -1;
-    if (rc == SW_OK && sw_table_has_phases(job->table))
+    if (rc == SW_OK && sw_table_has_phases(job->params.table))
         rc = sw_history_series(job->events.history, "train", "grad_norm", &w->curves.norm, err);
     if (rc == SW_OK && job->conf->loss_scale > 0)
         rc = sw_history_series(job->events.history, "train", "loss_scale", &w->curves.scale, err);
     if (rc == SW_OK)
         rc = open_param_links(w, err);
     if (rc == SW_OK)
-        rc = open_worker_links(w, job->reduction.sums, "allreduce", &w->links.sums, err);
+        rc = open_worker_links(w, job->exchange.reduction.sums, "allreduce", &w->links.sums, err);
     if (rc == SW_OK)
-        rc = open_worker_links(w, job->comm.factors, "factor", &w->links.factors, err);
+        rc = open_worker_links(w, job->exchange.comm.factors, "factor", &w->links.factors, err);
     if (rc == SW_OK)
         rc = open_sync_links(w, err);
     return rc == SW_OK ? open_feature_links(w, err) : rc;

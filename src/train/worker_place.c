@@ -5,7 +5,7 @@
 
 const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w)
 {
-    return sw_placement_worker(w->job->placement, w->rank->global_rank);
+    return sw_placement_worker(w->job->place.placement, w->rank->global_rank);
 }
 
 /* A block that a device copies to or from, and that has no pages of its own to be held in place. */
@@ -23,8 +23,8 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
     const struct sw_job *job = w->job;
     if (is_small(w, bytes))
         return sw_device_host_alloc(w->device, bytes, what, out, err);
-    uint64_t nodes = sw_machine_os_nodes(job->machine, sw_worker_seat(w)->node_mask);
-    int rc = sw_device_alloc_on(job->device, bytes, nodes, what, out, err);
+    uint64_t nodes = sw_machine_os_nodes(job->place.machine, sw_worker_seat(w)->node_mask);
+    int rc = sw_device_alloc_on(job->place.host, bytes, nodes, what, out, err);
     if (rc == SW_OK)
         sw_device_pin(w->device, *out, bytes);
     return rc;
@@ -38,21 +38,22 @@ void sw_worker_give_memory(void *worker, void *p, size_t bytes)
         return;
     }
     sw_device_unpin(w->device, p, bytes);
-    sw_device_free(w->job->device, p, bytes);
+    sw_device_free(w->job->place.host, p, bytes);
 }
 
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
     const struct sw_placement_row *row = sw_worker_seat(w);
-    int rc = sw_bind_thread(job->machine, &row->cores, err);
+    int rc = sw_bind_thread(job->place.machine, &row->cores, err);
     if (rc == SW_OK)
         rc = sw_driver_host()->start_team(row->threads, err);
     if (rc != SW_OK)
         return rc;
     sw_stream_attach(w->stream);
-    return w->device->host_memory ? SW_OK
-                                  : sw_stream_new(job->device, row->threads, &w->host_stream, err);
+    return w->device->host_memory
+               ? SW_OK
+               : sw_stream_new(job->place.host, row->threads, &w->host_stream, err);
 }
 
 int sw_worker_wait(struct sw_worker *w, struct sw_err *err)

@@ -118,7 +118,7 @@ static void *bind_for_device(const struct sw_worker *w)
 {
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     void *kept = NULL;
-    const struct sw_machine *m = w->job->machine;
+    const struct sw_machine *m = w->job->place.machine;
     int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
     if (rc == SW_OK)
         rc = sw_bind_thread(m, &sw_worker_seat(w)->cores, &ignored);
@@ -131,7 +131,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
-    sw_bind_restore(w->job->machine, kept);
+    sw_bind_restore(w->job->place.machine, kept);
     if (rc == SW_OK) {
         sw_stream_name(w->stream, "compute");
         rc = build_nets(w, SW_SPLIT_TRAIN, err);
@@ -187,14 +187,14 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
                                    .device = w->device,
                                    .stream = w->stream,
                                    .fault = &w->job->fault,
-                                   .mode = w->job->copy,
+                                   .mode = w->job->exchange.copy,
                                    .worker = w->rank->table_rank,
                                    .unit = w->unit,
                                    .params = w->param_of[SW_SPLIT_TRAIN],
                                    .count = sw_net_param_count(w->train),
-                                   .reduction = &w->job->reduction,
+                                   .reduction = &w->job->exchange.reduction,
                                    .rank = w->rank->global_rank,
-                                   .factors = w->job->comm.factors,
+                                   .factors = w->job->exchange.comm.factors,
                                    .most_rows = sw_comm_most_rows(w),
                                    .exchanges = exchanges(w)};
     return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
@@ -204,7 +204,7 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
  * that touch them first: each comes back to its rows. */
 static uint64_t arena_nodes(const struct sw_worker *w)
 {
-    uint64_t nodes = sw_machine_os_nodes(w->job->machine, sw_worker_seat(w)->node_mask);
+    uint64_t nodes = sw_machine_os_nodes(w->job->place.machine, sw_worker_seat(w)->node_mask);
     return __builtin_popcountll(nodes) == 1 ? nodes : 0;
 }
 
@@ -325,7 +325,7 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
     int rc = sw_stop_check(err);
     if (rc == SW_OK)
         rc = allocate(w, err);
-    sw_bind_restore(w->job->machine, kept);
+    sw_bind_restore(w->job->place.machine, kept);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
 
@@ -364,6 +364,6 @@ void sw_worker_fini(struct sw_worker *w)
     sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     sw_stream_free(w->host_stream);
     sw_stream_free(w->stream);
-    if (w->device != w->job->device)
+    if (w->device != w->job->place.host)
         sw_device_close(w->device);
 }

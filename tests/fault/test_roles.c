@@ -113,8 +113,8 @@ static void worker_that_cannot_start(void **state)
 static void seat_both_nowhere(struct trial *t)
 {
     for (int i = 0; i < 2; i++) {
-        t->job->placement->rows[i].cores = (struct sw_core_set){0};
-        sw_core_set_add(&t->job->placement->rows[i].cores, 1000);
+        t->job->place.placement->rows[i].cores = (struct sw_core_set){0};
+        sw_core_set_add(&t->job->place.placement->rows[i].cores, 1000);
     }
 }
 
@@ -222,8 +222,8 @@ static void seat_server_apart(struct trial *t)
 
 static void seat_server_nowhere(struct trial *t)
 {
-    t->job->placement->rows[1].cores = (struct sw_core_set){0};
-    sw_core_set_add(&t->job->placement->rows[1].cores, 1000);
+    t->job->place.placement->rows[1].cores = (struct sw_core_set){0};
+    sw_core_set_add(&t->job->place.placement->rows[1].cores, 1000);
 }
 
 static bool has_two_cores(void)

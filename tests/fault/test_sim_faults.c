@@ -273,7 +273,7 @@ static void worker_that_cannot_start(void **state)
 
 static void seat_the_last_nowhere(struct trial *t)
 {
-    struct sw_placement *p = t->job->placement;
+    struct sw_placement *p = t->job->place.placement;
     p->rows[p->worker_count - 1].cores = (struct sw_core_set){0};
     sw_core_set_add(&p->rows[p->worker_count - 1].cores, 1000);
 }

@@ -137,7 +137,7 @@ static void open_job(int i)
     demand(rc == SW_OK);
     sw_buf_fini(&messages);
     demand(sw_worker_attach(&jobs[i]->workers[0], &err) == SW_OK);
-    demand(sw_table_init_values(jobs[i]->table, &err) == SW_OK);
+    demand(sw_table_init_values(jobs[i]->params.table, &err) == SW_OK);
 }
 
 static void open_jobs(void)
@@ -226,12 +226,12 @@ static void demand_finite_table(struct sw_table *t)
 /* What an earlier input left behind is none of this one's. */
 static void clear(struct sw_job *job)
 {
-    for (int p = 0; p < sw_table_count(job->table); p++)
-        for (int s = -1; s < sw_table_param_slots(job->table, p); s++) {
-            const struct sw_tensor v = sw_table_tensor(job->table, p, s);
+    for (int p = 0; p < sw_table_count(job->params.table); p++)
+        for (int s = -1; s < sw_table_param_slots(job->params.table, p); s++) {
+            const struct sw_tensor v = sw_table_tensor(job->params.table, p, s);
             memset(v.data, 0, sw_desc_bytes(&v.desc));
         }
-    const struct sw_states *const states[] = {&job->states, &job->carries};
+    const struct sw_states *const states[] = {&job->state.shared, &job->state.carries};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < states[k]->count; i++)
             memset(states[k]->items[i].value, 0, sw_desc_bytes(&states[k]->items[i].layout));
@@ -247,11 +247,11 @@ static int take(struct sw_job *job, bool by_rules, struct sw_err *err)
     const struct sw_strings none = conf->init_from;
     if (by_rules)
         conf->init_from = (struct sw_strings){items, (int)(sizeof items / sizeof *items)};
-    sw_take_fini(&job->takes); /* what was looked at when the job was opened */
+    sw_take_fini(&job->initial.takes); /* what was looked at when the job was opened */
     int rc = sw_take_look(job, by_rules ? NULL : "checkpoint", NULL, err);
     if (rc == SW_OK)
         rc = sw_take_values(&job->workers[0], err);
-    sw_take_fini(&job->takes);
+    sw_take_fini(&job->initial.takes);
     conf->init_from = none;
     return rc;
 }
@@ -272,7 +272,7 @@ static int load(struct sw_job *job, int who, bool by_rules, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_checkpoint_load(w, "checkpoint", err);
     job->stage.index = -1;
-    sw_legacy_fini(&job->legacy);
+    sw_legacy_fini(&job->initial.legacy);
     return rc;
 }
 
@@ -293,9 +293,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     int rc = load(job, data[0] >> 1 & 3, data[0] & 8, &err);
     demand(rc == SW_OK || err.text[0]);
     if (rc == SW_OK) {
-        demand_finite(&job->states);
-        demand_finite(&job->carries);
-        demand_finite_table(job->table);
+        demand_finite(&job->state.shared);
+        demand_finite(&job->state.carries);
+        demand_finite_table(job->params.table);
     }
     free(made);
     return 0;

@@ -47,7 +47,8 @@ static inline void oracle_add_factors(struct oracle_bytes *b, const struct sw_jo
                                       const struct sw_worker *w, int layer)
 {
     const struct sw_layer_factors *f = &sw_net_layer(w->train, layer)->factors;
-    int64_t servers = job->topology->servers_per_group, workers = job->placement->worker_count;
+    int64_t servers = job->topology->servers_per_group,
+            workers = job->place.placement->worker_count;
     servers = servers < f->outputs ? servers : f->outputs;
     if (oracle_has_device(w) && sw_net_comm_way(w->train, layer) == SW_COMM_SFB)
         b->exchanged += (workers - 1) * f->rows * (f->inputs + f->outputs) * 4;
@@ -68,7 +69,8 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
     int64_t bytes = (int64_t)sw_desc_bytes(&l->param[param->index].layout);
     bytes = (bytes + place - 1) / place * place;
     /* With `copy = none` what one worker has to itself stays where it is. */
-    bool moves = !stays || sw_table_contributors(job->table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
+    bool moves =
+        !stays || sw_table_contributors(job->params.table, w->param_of[SW_SPLIT_TRAIN][p]) > 1;
     bool owns = param->owner < 0 || param->owner == w->rank->rank;
     if (param->root >= 0 || param->frozen || !moves || !owns)
         return;
@@ -86,10 +88,10 @@ static inline int oracle_servers(const struct sw_job *job, bool stays)
     int servers = 0;
     for (int s = 0; s < job->topology->servers_per_group; s++) {
         bool owns = false;
-        for (int p = 0; p < sw_table_count(job->table); p++)
-            owns = owns || (sw_table_has_slices(job->table, s, p) &&
-                            !sw_table_is_elsewhere(job->table, p) &&
-                            sw_table_contributors(job->table, p) > stays);
+        for (int p = 0; p < sw_table_count(job->params.table); p++)
+            owns = owns || (sw_table_has_slices(job->params.table, s, p) &&
+                            !sw_table_is_elsewhere(job->params.table, p) &&
+                            sw_table_contributors(job->params.table, p) > stays);
         servers += owns;
     }
     return servers;
@@ -98,7 +100,7 @@ static inline int oracle_servers(const struct sw_job *job, bool stays)
 static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool stays)
 {
     struct oracle_bytes b = {0};
-    int workers = job->placement->worker_count;
+    int workers = job->place.placement->worker_count;
     for (int i = 0; i < workers; i++) {
         const struct sw_worker *w = &job->workers[i];
         for (int p = 0; p < sw_net_param_count(w->train); p++)
@@ -147,8 +149,8 @@ static inline bool oracle_check_units(struct oracle_leg *leg, const struct sw_jo
 {
     const struct oracle_way *way = leg->way;
     int workers = oracle_workers(way), graphs = 0;
-    bool right = oracle_same(v, "workers", job->placement->worker_count, workers) &&
-                 oracle_same(v, "servers", job->placement->server_count, way->servers);
+    bool right = oracle_same(v, "workers", job->place.placement->worker_count, workers) &&
+                 oracle_same(v, "servers", job->place.placement->server_count, way->servers);
     for (int i = 0; right && i < workers; i++) {
         const struct sw_worker *w = &job->workers[i];
         right = oracle_same(v, "worker on a device", oracle_has_device(w), i < way->gpus);
@@ -267,7 +269,7 @@ static inline bool oracle_check_budget(const struct sw_job *job, long long budge
     const struct sw_job_plan *plan = sw_job_plan(job);
     if (!oracle_same(v, "budget", plan->fit.budget_bytes, budget))
         return false;
-    for (int i = 0; i < job->placement->worker_count; i++) {
+    for (int i = 0; i < job->place.placement->worker_count; i++) {
         const struct sw_worker *w = &job->workers[i];
         long long used = oracle_has_device(w) ? (long long)sw_device_bytes_of(w->device).peak
                                               : (long long)plan->memory_bytes;

@@ -191,7 +191,7 @@ static void check_heirs(int groups, const char *set)
     assert_int_equal(sw_carries_read(t.job, f, &err), SW_OK);
     sw_st_close(f);
     for (int g = 0; g < groups; g++)
-        assert_memory_equal(t.job->carries.items[0].value + g * EACH, before + g % 2 * EACH,
+        assert_memory_equal(t.job->state.carries.items[0].value + g * EACH, before + g % 2 * EACH,
                             EACH * sizeof *before);
     trial_close(&t);
 }

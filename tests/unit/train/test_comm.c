@@ -443,7 +443,7 @@ static enum sw_comm_way chosen(struct trial *t, const char *layer)
     assert_int_equal(trial_open(t), SW_OK);
     const struct sw_net *net = t->job->workers[1].train;
     enum sw_comm_way way = sw_net_comm_way(net, sw_net_find(net, layer));
-    for (int w = 0; w < t->job->placement->worker_count; w++)
+    for (int w = 0; w < t->job->place.placement->worker_count; w++)
         for (int i = 0; i < sw_net_layer_count(net); i++)
             assert_int_equal(sw_net_comm_way(t->job->workers[w].train, i), sw_net_comm_way(net, i));
     trial_close(t);
@@ -500,7 +500,7 @@ static void leave_waits_out(struct trial *t)
     ops = *t->job->workers[0].device->ops;
     real_wait = ops.event_wait;
     ops.event_wait = planted_wait;
-    for (int w = 0; w < t->job->placement->worker_count; w++)
+    for (int w = 0; w < t->job->place.placement->worker_count; w++)
         t->job->workers[w].device->ops = &ops;
 }
 

@@ -178,7 +178,7 @@ static void run_and_ask(struct trial *t)
         fail_msg("%s / %s", t->err.text, sw_buf_text(&t->messages));
     memset(travelled, 0, sizeof travelled);
     for (int d = 0; d < SW_SIM_DIRECTIONS; d++)
-        for (int w = 0; w < t->job->placement->worker_count; w++)
+        for (int w = 0; w < t->job->place.placement->worker_count; w++)
             travelled[d].bytes +=
                 sw_sim_traffic(t->job->workers[w].device, (enum sw_sim_direction)d).bytes;
 }
@@ -189,7 +189,7 @@ static void nothing_travels_where_the_device_updates(void **state)
     (void)state;
     run_and_ask(&copied);
     size_t values, rest;
-    sw_table_bytes(copied.job->table, &values, &rest);
+    sw_table_bytes(copied.job->params.table, &values, &rest);
     struct sw_sim_traffic in = travelled[SW_SIM_IN], out = travelled[SW_SIM_OUT];
     trial_close(&copied);
     struct trial kept = {.name = "kept", .device = sims[1], .sets = {NONE}};
@@ -212,14 +212,14 @@ static void nothing_travels_where_the_device_updates(void **state)
 static void find_rest(const struct sw_job *job, uint64_t rest[SW_SIM_DIRECTIONS])
 {
     rest[SW_SIM_IN] = rest[SW_SIM_OUT] = 0;
-    for (int w = 0; w < job->placement->worker_count; w++) {
+    for (int w = 0; w < job->place.placement->worker_count; w++) {
         const struct sw_net *net = job->workers[w].train;
         rest[SW_SIM_IN] += sw_input_bytes(&job->workers[w]);
         rest[SW_SIM_IN] += 2 * sizeof(struct sw_step); /* one of the worker, one of its group */
         rest[SW_SIM_OUT] += (uint64_t)sw_net_pair_count(net) * sizeof(struct sw_result);
         uint64_t params = (uint64_t)sw_net_param_count(net);
-        uint64_t waits = 1 + (job->copy == SW_COPY_SYNC ? params : 0);
-        uint64_t updates = job->copy == SW_COPY_NONE ? params : 0;
+        uint64_t waits = 1 + (job->exchange.copy == SW_COPY_SYNC ? params : 0);
+        uint64_t updates = job->exchange.copy == SW_COPY_NONE ? params : 0;
         rest[SW_SIM_OUT] += waits * SW_MARKS * sizeof(int64_t);
         rest[SW_SIM_IN] += updates * sizeof(struct sw_update_numbers);
         rest[SW_SIM_OUT] += updates * sizeof(bool);
@@ -347,7 +347,7 @@ static int count_early(struct trial *t, int *of)
     const struct sw_worker *w = &t->job->workers[0];
     const struct sw_trace *trace = sw_job_trace(t->job);
     int top, bottom = sw_net_find(w->train, "conv1"), early = 0;
-    int workers = t->job->placement->worker_count;
+    int workers = t->job->place.placement->worker_count;
     assert_true(trace->count < trace->capacity);
     sw_net_layer_params(w->train, sw_net_find(w->train, "fc2"), &top);
     for (int64_t step = 1; step <= STEPS; step++)

@@ -277,11 +277,11 @@ static int total_of(const struct setting *s)
 /* Every slice has had as many updates as groups made steps; with devices that update, sums. */
 static void assert_updates(const struct setting *s, const struct sw_job *job)
 {
-    const struct sw_table *first = job->copies[0].table;
+    const struct sw_table *first = job->params.copies[0].table;
     for (int i = 0; i < first->slice_count; i++) {
         uint64_t made = 0;
         for (int k = 0; k < job->topology->server_groups; k++)
-            made += job->copies[k].table->slices[i].version;
+            made += job->params.copies[k].table->slices[i].version;
         assert_int_equal(made, (s->apart ? s->groups : 1) * STEPS);
     }
 }
@@ -325,7 +325,7 @@ static void run_setting(const struct setting *s)
     memcpy(t.sets, s->sets, sizeof s->sets);
     if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
         fail_msg("%s: %s%s", s->name, t.err.text, sw_buf_text(&t.messages));
-    assert_int_equal(t.job->placement->worker_count, s->groups * s->members);
+    assert_int_equal(t.job->place.placement->worker_count, s->groups * s->members);
     assert_int_equal(t.job->topology->server_groups, s->tables);
     assert_int_equal(t.job->topology->is_async, s->apart);
     assert_updates(s, t.job);

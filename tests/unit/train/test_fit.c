@@ -25,7 +25,7 @@ static struct sw_job_fit run_within(struct trial like, const char *name, long lo
     assert_true(like.device || (long long)sw_job_plan(like.job)->memory_bytes <= budget);
     if (trial_run(&like) != SW_OK)
         fail_msg("%s", like.err.text);
-    for (int i = 0; like.device && i < like.job->placement->worker_count; i++) {
+    for (int i = 0; like.device && i < like.job->place.placement->worker_count; i++) {
         const struct sw_worker *w = &like.job->workers[i];
         size_t peak = sw_device_bytes_of(w->device).peak;
         assert_int_equal(peak, sw_worker_device_bytes(w));

@@ -248,7 +248,7 @@ static void evaluation_reads_the_running_statistics(void **state)
 
 static void check_reach(struct trial *t)
 {
-    assert_true(t->job->device->host_memory == !out_of_reach);
+    assert_true(t->job->place.host->host_memory == !out_of_reach);
     assert_true(t->job->workers[1].stream->dev->host_memory == !out_of_reach);
 }
 

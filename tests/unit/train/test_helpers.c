@@ -40,14 +40,14 @@ static void leave_a_core(struct trial *t)
 {
     struct sw_job *job = t->job;
     struct sw_core_set one = {0}, other = {0};
-    sw_core_set_add(&one, job->machine->cores[0].number);
-    sw_core_set_add(&other, job->machine->cores[1].number);
-    for (int i = 0; i < job->placement->row_count; i++) {
-        bool unit = i < job->placement->worker_count + job->placement->server_count;
-        job->placement->rows[i].cores = unit ? one : other;
-        job->placement->rows[i].threads = 1;
+    sw_core_set_add(&one, job->place.machine->cores[0].number);
+    sw_core_set_add(&other, job->place.machine->cores[1].number);
+    for (int i = 0; i < job->place.placement->row_count; i++) {
+        bool unit = i < job->place.placement->worker_count + job->place.placement->server_count;
+        job->place.placement->rows[i].cores = unit ? one : other;
+        job->place.placement->rows[i].threads = 1;
     }
-    job->placement->spare = other;
+    job->place.placement->spare = other;
 }
 
 /* On the main thread, in mid-run. */
@@ -57,7 +57,7 @@ static void look(struct trial *t, const struct sw_job_event *e)
     struct sw_err err;
     if (e->type != SW_JOB_DISPLAY || s->displays++ > 0)
         return;
-    assert_int_equal(sw_bound_cores(t->job->machine, &s->main, &err), SW_OK);
+    assert_int_equal(sw_bound_cores(t->job->place.machine, &s->main, &err), SW_OK);
     assert_int_equal(sched_getaffinity(0, sizeof s->main_mask, &s->main_mask), 0);
     s->history = mask_of("history", &s->history_mask);
     s->watch = mask_of("watch", &s->watch_mask);
@@ -71,13 +71,13 @@ static void helpers_run_on_the_cores_that_are_left(void **state)
     (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     assert_int_equal(trial_open(&t), SW_OK);
-    if (t.job->machine->core_count < 2) {
+    if (t.job->place.machine->core_count < 2) {
         trial_close(&t);
         print_message("skipped: this machine has one core\n");
         skip();
     }
     leave_a_core(&t);
-    int other = t.job->machine->cores[1].number;
+    int other = t.job->place.machine->cores[1].number;
     if (trial_run(&t) != SW_OK)
         fail_msg("%s", t.err.text);
     trial_close(&t);
@@ -99,8 +99,8 @@ static void threads_of_a_device_run_with_its_worker(void **state)
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     if (trial_open(&t) != SW_OK)
         fail_msg("%s", t.err.text);
-    const struct sw_placement_row *row = &t.job->placement->rows[0];
-    int cores = sw_core_set_count(&row->cores), whole = t.job->machine->core_count;
+    const struct sw_placement_row *row = &t.job->place.placement->rows[0];
+    int cores = sw_core_set_count(&row->cores), whole = t.job->place.machine->core_count;
     assert_true(mask_of("sim", &compute));
     assert_int_equal(CPU_COUNT(&compute) * whole, CPU_COUNT(&all) * cores);
     trial_close(&t);

@@ -68,7 +68,7 @@ static int run(struct trial t, bool with_graphs)
     forward_calls = backward_calls = 0;
     if (trial_open(&t) != SW_OK)
         fail_msg("%s", t.err.text);
-    workers = t.job->placement->worker_count;
+    workers = t.job->place.placement->worker_count;
     if (trial_run(&t) != SW_OK)
         fail_msg("%s", t.err.text);
     assert_true((graphs_of(t.job) > 0) == with_graphs);

@@ -21,14 +21,14 @@ static double metric(const char *run, const char *split, const char *name, int s
 static void note_devices(struct trial *t)
 {
     const struct sw_job *job = t->job;
-    int gpus = job->devices.count, workers = job->placement->worker_count;
+    int gpus = job->place.devices.count, workers = job->place.placement->worker_count;
     assert_true(gpus < workers);
     for (int w = 0; w < workers; w++) {
         char name[16] = "cpu";
         if (w < gpus)
             snprintf(name, sizeof name, "sim:%d", w);
         assert_string_equal(job->workers[w].device->name, name);
-        assert_string_equal(job->placement->rows[w].device, name);
+        assert_string_equal(job->place.placement->rows[w].device, name);
     }
 }
 
@@ -88,7 +88,7 @@ static void without_a_number_cores_have_one_worker(void **state)
     (void)state;
     struct trial t = {.recipe = workers_recipe, .oversubscribe = true, .device = MIXED_3};
     assert_int_equal(trial_open(&t), SW_OK);
-    assert_int_equal(t.job->placement->worker_count, 3);
+    assert_int_equal(t.job->place.placement->worker_count, 3);
     note_devices(&t);
     trial_close(&t);
     t = (struct trial){.recipe = workers_recipe,

@@ -43,15 +43,15 @@ static struct sw_os os;
 static void pretend(struct trial *t)
 {
     struct sw_job *job = t->job;
-    struct sw_machine *m = job->machine;
+    struct sw_machine *m = job->place.machine;
     assert_int_equal(m->node_count, 1);
     m->nodes[0].os_number = 0;
     m->nodes[1] = m->nodes[0];
     m->nodes[1].os_number = 3;
     m->node_count = 2;
     for (int i = 0; i < 2; i++) {
-        job->placement->rows[i].node_mask = UINT64_C(1) << i;
-        job->placement->rows[2 + i].node_mask = UINT64_C(1) << i;
+        job->place.placement->rows[i].node_mask = UINT64_C(1) << i;
+        job->place.placement->rows[2 + i].node_mask = UINT64_C(1) << i;
     }
     asked.count = 0;
     os = sw_os_posix;
@@ -99,8 +99,8 @@ static void a_unit_has_its_memory_on_its_node(void **state)
         assert_true(worker->arena.bytes >= SW_DEVICE_PAGES_BYTES);
         assert_int_equal(nodes_of(worker->arena.memory), os_nodes[w]);
     }
-    for (int p = 0; p < sw_table_count(t.job->table); p++) {
-        const struct sw_param *param = sw_table_param(t.job->table, p);
+    for (int p = 0; p < sw_table_count(t.job->params.table); p++) {
+        const struct sw_param *param = sw_table_param(t.job->params.table, p);
         int64_t n = sw_desc_storage(&param->layout);
         if (n < 100000)
             continue; /* in pages with others */

@@ -52,7 +52,7 @@ static void batch_norm_among_split_layers_equals_one_worker(void **state)
  * two layers that are split the same way. */
 static void check_norms(struct trial *t)
 {
-    int workers = t->job->placement->worker_count;
+    int workers = t->job->place.placement->worker_count;
     for (int w = 0; w < workers; w++) {
         const struct sw_net *net = net_of(t, w);
         const struct sw_layer *bn = sw_net_layer(net, sw_net_find(net, "bn1"));
@@ -162,7 +162,7 @@ static void note_convolutions(struct trial *t)
 /* From the first convolution to the inner product nothing moves, and all have their share. */
 static void check_groups(struct trial *t)
 {
-    int workers = t->job->placement->worker_count;
+    int workers = t->job->place.placement->worker_count;
     for (int w = 0; w < workers; w++) {
         const struct sw_net *net = net_of(t, w);
         int first = sw_net_find(net, "conv1"), last = sw_net_find(net, "conv3");
@@ -267,7 +267,7 @@ static void check_joins(struct trial *t)
         const char *name;
         int columns;
     } joins[] = {{"both", 18}, {"pool", 18}, {"some", 9}, {"half", 6}, {"fcs", 16}};
-    int workers = t->job->placement->worker_count;
+    int workers = t->job->place.placement->worker_count;
     for (int w = 0; w < workers; w++)
         for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
             const struct sw_net *net = net_of(t, w);

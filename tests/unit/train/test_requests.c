@@ -22,7 +22,7 @@ static const char *ask_job(const struct trial *t, const char *line)
 /* All workers stand, at the same step; which. */
 static int64_t paused_at(const struct trial *t)
 {
-    int workers = t->job->placement->worker_count;
+    int workers = t->job->place.placement->worker_count;
     struct sw_slot_state s;
     int64_t step = -1;
     for (int i = 0; i < workers;) {

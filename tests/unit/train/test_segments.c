@@ -26,7 +26,7 @@ static void run(struct trial t)
     t.oversubscribe = true;
     if (trial_open(&t) != SW_OK || trial_run(&t) != SW_OK)
         fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
-    workers = t.job->placement->worker_count;
+    workers = t.job->place.placement->worker_count;
     segments = sw_segments_count(t.job->workers[0].segments);
     for (int w = 0; w < workers; w++)
         stats[w] = sw_segments_stats(t.job->workers[w].segments);

@@ -53,8 +53,8 @@ static double metric(const char *run, const char *split, const char *name, int s
  * parameters there, and servers on the host. */
 static void check_devices(struct trial *t)
 {
-    const struct sw_placement *p = t->job->placement;
-    assert_true(t->job->devices.driver->caps.simulated);
+    const struct sw_placement *p = t->job->place.placement;
+    assert_true(t->job->place.devices.driver->caps.simulated);
     for (int w = 0; w < p->worker_count; w++) {
         char name[16];
         snprintf(name, sizeof name, "sim:%d", w);
@@ -63,14 +63,14 @@ static void check_devices(struct trial *t)
         for (int k = 0; k < w; k++)
             assert_ptr_not_equal(t->job->workers[w].device, t->job->workers[k].device);
     }
-    assert_true(t->job->device->host_memory);
+    assert_true(t->job->place.host->host_memory);
 }
 
 static int64_t operations[8];
 
 static void note_operations(struct trial *t)
 {
-    for (int w = 0; w < t->job->placement->worker_count; w++)
+    for (int w = 0; w < t->job->place.placement->worker_count; w++)
         operations[w] = sw_sim_operations(t->job->workers[w].device);
 }
 
@@ -83,7 +83,7 @@ static void run_on_sim(struct trial *t)
     if (trial_open(t) != SW_OK || trial_run(t) != SW_OK)
         fail_msg("%s: %s", t->name, t->err.text);
     note_operations(t);
-    for (int w = 0; w < t->job->placement->worker_count; w++) {
+    for (int w = 0; w < t->job->place.placement->worker_count; w++) {
         assert_true(operations[w] > 20 * STEPS);
         assert_non_null(t->job->workers[w].replica);
     }
@@ -211,7 +211,7 @@ static void every_worker_needs_a_device(void **state)
                         .oversubscribe = true,
                         .sets = {workers_set[2]}};
     assert_int_equal(trial_open(&few), SW_OK);
-    assert_int_equal(few.job->placement->worker_count, 2);
+    assert_int_equal(few.job->place.placement->worker_count, 2);
     trial_close(&few);
     struct trial many = {.recipe = workers_recipe,
                          .device = sims[2],

@@ -248,7 +248,7 @@ static inline void hold_update(void *hold, int server, int param, uint64_t versi
 static inline void hold_updates(struct trial *t, struct hold *h)
 {
     for (int i = 0; i < t->job->topology->server_groups; i++)
-        sw_table_set_watch(t->job->copies[i].table, hold_update, h);
+        sw_table_set_watch(t->job->params.copies[i].table, hold_update, h);
 }
 
 /* All three; the answer is the first error's. */
@@ -275,12 +275,13 @@ static inline void trial_ok_(struct trial *t, const char *file, int line)
  * machine has one core only. */
 static inline bool give_server_a_core(struct sw_job *job)
 {
-    struct sw_placement_row *worker = &job->placement->rows[0], *server = &job->placement->rows[1];
-    if (job->machine->core_count < 2)
+    struct sw_placement_row *worker = &job->place.placement->rows[0],
+                            *server = &job->place.placement->rows[1];
+    if (job->place.machine->core_count < 2)
         return false;
     worker->cores = server->cores = (struct sw_core_set){0};
-    sw_core_set_add(&worker->cores, job->machine->cores[0].number);
-    sw_core_set_add(&server->cores, job->machine->cores[1].number);
+    sw_core_set_add(&worker->cores, job->place.machine->cores[0].number);
+    sw_core_set_add(&server->cores, job->place.machine->cores[1].number);
     worker->threads = server->threads = 1;
     return true;
 }

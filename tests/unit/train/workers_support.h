@@ -72,7 +72,7 @@ static inline double row_ms_of(int worker)
 }
 static inline void plant_speeds(struct trial *t)
 {
-    t->job->row_ms = row_ms_of;
+    t->job->speed.row_ms = row_ms_of;
 }
 
 /* More workers than the machine has cores are fine here. */
