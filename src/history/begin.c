@@ -178,7 +178,7 @@ static int64_t run_in(struct sw_history *h, const char *dir)
     sqlite3_stmt *st = NULL;
     int64_t id = 0;
     struct sw_err ignored;
-    if (sw_store_open(&h->store, h->setup_ms, &ignored) != SW_OK)
+    if (sw_store_open(&h->store, h->patience.setup_ms, &ignored) != SW_OK)
         return 0;
     if (sqlite3_prepare_v2(h->store.db, "SELECT max(id) FROM runs WHERE out_dir = ?1", -1, &st,
                            NULL) == SQLITE_OK &&
@@ -267,9 +267,9 @@ static int insert_run(struct sw_history *h, const char *given, bool *no_dir, str
 static int store_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
 {
     *no_dir = false;
-    int code = sw_store_open(&h->store, h->setup_ms, err);
+    int code = sw_store_open(&h->store, h->patience.setup_ms, err);
     if (!code)
-        code = sw_store_begin(&h->store, h->setup_ms, err);
+        code = sw_store_begin(&h->store, h->patience.setup_ms, err);
     if (code)
         return code;
     code = sw_store_end(&h->store, insert_run(h, given, no_dir, err), err);
@@ -290,8 +290,8 @@ static int spool_run(struct sw_history *h, const struct sw_err *why, struct sw_e
     sw_store_close(&h->store);
     if (code)
         return sw_err_prefix(err, code, "the run can be recorded nowhere: %s; and", why->text);
-    h->degraded = true;
-    h->retry_at_ns = sw_os()->monotonic_ns() + SW_HISTORY_TICK_MS * 1000000ll;
+    h->outage.degraded = true;
+    h->outage.retry_at_ns = sw_os()->monotonic_ns() + SW_HISTORY_TICK_MS * 1000000ll;
     sw_log_write(h->log, SW_LOG_WARN, "history", "%s; rows go to %s until it works again",
                  why->text, h->spool.path);
     sw_history_event(h, SW_LOG_WARN, "history", "%s; rows go to %s until it works again", why->text,
@@ -441,11 +441,11 @@ static int store_segment(struct sw_history *h, int64_t segments, bool *changed, 
 {
     struct sw_merge m = {0};
     *changed = false;
-    int code = sw_history_merge_spool(&h->store, h->spool.path, h->setup_ms, &m, err);
+    int code = sw_history_merge_spool(&h->store, h->spool.path, h->patience.setup_ms, &m, err);
     tell_merged(h->log, h->spool.path, &m);
-    atomic_fetch_add(&h->merged, m.rows);
+    atomic_fetch_add(&h->counts.merged, m.rows);
     if (!code)
-        code = sw_store_begin(&h->store, h->setup_ms, err);
+        code = sw_store_begin(&h->store, h->patience.setup_ms, err);
     if (code)
         return code;
     code = compare_segments(h, segments, changed, err);
@@ -461,7 +461,7 @@ int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_ste
 {
     struct sw_err why = {0};
     bool changed = false;
-    int code = sw_store_open(&h->store, h->setup_ms, err);
+    int code = sw_store_open(&h->store, h->patience.setup_ms, err);
     if (!code)
         code = adopt_run(h, run_id, err);
     if (!code)

@@ -11,20 +11,20 @@ void sw_history_cold(struct sw_history *h, const struct sw_row *row)
     struct sw_row *copy = sw_row_copy(row);
     bool kept = false;
     sw_mutex_lock(&h->lock);
-    if (copy && h->cold_count < SW_HISTORY_COLD_MAX) {
-        if (h->cold_last)
-            h->cold_last->next = copy;
+    if (copy && h->cold.count < SW_HISTORY_COLD_MAX) {
+        if (h->cold.last)
+            h->cold.last->next = copy;
         else
-            h->cold_first = copy;
-        h->cold_last = copy;
-        h->cold_count++;
+            h->cold.first = copy;
+        h->cold.last = copy;
+        h->cold.count++;
         kept = true;
     }
     sw_mutex_unlock(&h->lock);
     if (kept)
         return;
     sw_row_free(copy);
-    atomic_fetch_add_explicit(&h->lost, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&h->counts.lost, 1, memory_order_relaxed);
 }
 
 void sw_history_stage(struct sw_history *h, const struct sw_history_stage *s)

@@ -13,7 +13,7 @@ static void count(atomic_ullong *counter, uint64_t n)
 }
 
 /* The row of a record; its texts are borrowed from the tables of handles. */
-static struct sw_row row_of(const struct sw_history *h, const struct sw_record *r)
+static struct sw_row row_of(const struct sw_history_handles *h, const struct sw_record *r)
 {
     struct sw_row row = {.series = -1};
     switch (r->kind) {
@@ -46,27 +46,34 @@ static struct sw_row row_of(const struct sw_history *h, const struct sw_record *
     return row;
 }
 
-static void drop_records(struct sw_history *h, size_t n)
+static void drop_records(struct sw_history_backlog *b, size_t n)
 {
-    h->pending_count -= n;
-    if (h->pending_count)
-        memmove(h->pending, h->pending + n, h->pending_count * sizeof *h->pending);
+    b->count -= n;
+    if (b->count)
+        memmove(b->records, b->records + n, b->count * sizeof *b->records);
 }
 
-static void drop_rows(struct sw_history *h, size_t n)
+static void drop_rows(struct sw_history_rows *rows, size_t n)
 {
-    while (n-- && h->rows_first) {
-        struct sw_row *next = h->rows_first->next;
-        sw_row_free(h->rows_first);
-        h->rows_first = next;
+    while (n-- && rows->first) {
+        struct sw_row *next = rows->first->next;
+        sw_row_free(rows->first);
+        rows->first = next;
+        rows->count--;
     }
-    if (!h->rows_first)
-        h->rows_last = NULL;
+    if (!rows->first)
+        rows->last = NULL;
 }
 
-static bool has_rows(const struct sw_history *h)
+static bool has_rows(const struct sw_history_backlog *b)
 {
-    return h->pending_count || h->rows_first;
+    return b->count || b->rows.first;
+}
+
+static void drop_all(struct sw_history_backlog *b)
+{
+    drop_records(b, b->count);
+    drop_rows(&b->rows, SIZE_MAX);
 }
 
 /* --- Into the database --------------------------------------------------------------------- */
@@ -111,11 +118,11 @@ static int apply_all(struct sw_history *h, uint64_t *applied, uint64_t *refused,
 {
     int code = SW_OK;
     *applied = 0;
-    for (size_t i = 0; !code && i < h->pending_count; i++, ++*applied) {
-        struct sw_row row = row_of(h, &h->pending[i]);
+    for (size_t i = 0; !code && i < h->backlog.count; i++, ++*applied) {
+        struct sw_row row = row_of(&h->handles, &h->backlog.records[i]);
         code = apply_one(h, &row, refused, err);
     }
-    for (const struct sw_row *r = h->rows_first; !code && r; r = r->next, ++*applied)
+    for (const struct sw_row *r = h->backlog.rows.first; !code && r; r = r->next, ++*applied)
         code = apply_one(h, r, refused, err);
     return code;
 }
@@ -142,13 +149,12 @@ static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, st
     code = sw_store_end(&h->store, code, err);
     if (code)
         return code;
-    count(&h->merged, m->rows);
+    count(&h->counts.merged, m->rows);
     if (!m->more) {
         h->segment_stored = segment_stored;
-        drop_records(h, h->pending_count);
-        drop_rows(h, SIZE_MAX);
-        count(&h->rows, applied - refused);
-        count(&h->lost, refused);
+        drop_all(&h->backlog);
+        count(&h->counts.rows, applied - refused);
+        count(&h->counts.lost, refused);
     }
     return SW_OK;
 }
@@ -228,8 +234,8 @@ static int spool_block(struct sw_history *h, const struct sw_buf *lines, size_t 
         return sw_err_nomem(err, "lines of a spool", lines->length);
     int code = sw_history_spool_lines(h, lines->text, lines->length, &taken, err);
     *stored = count_lines(lines->text, taken);
-    count(&h->spooled, *stored);
-    h->spooled_now += *stored;
+    count(&h->counts.spooled, *stored);
+    h->outage.spooled += *stored;
     return code;
 }
 
@@ -237,16 +243,16 @@ static int spool_records(struct sw_history *h, struct sw_buf *lines, struct sw_e
 {
     size_t done = 0, stored = 0;
     int code = SW_OK;
-    while (!code && done < h->pending_count) {
+    while (!code && done < h->backlog.count) {
         sw_buf_clear(lines);
-        for (size_t i = done; i < h->pending_count && i < done + BLOCK_ROWS; i++) {
-            struct sw_row row = row_of(h, &h->pending[i]);
+        for (size_t i = done; i < h->backlog.count && i < done + BLOCK_ROWS; i++) {
+            struct sw_row row = row_of(&h->handles, &h->backlog.records[i]);
             sw_row_print(&row, h->uid, lines);
         }
         code = spool_block(h, lines, &stored, err);
         done += stored;
     }
-    drop_records(h, done);
+    drop_records(&h->backlog, done);
     return code;
 }
 
@@ -254,10 +260,10 @@ static int spool_rows(struct sw_history *h, struct sw_buf *lines, struct sw_err 
 {
     size_t stored = 0;
     sw_buf_clear(lines);
-    for (const struct sw_row *r = h->rows_first; r; r = r->next)
+    for (const struct sw_row *r = h->backlog.rows.first; r; r = r->next)
         sw_row_print(r, h->uid, lines);
-    int code = h->rows_first ? spool_block(h, lines, &stored, err) : SW_OK;
-    drop_rows(h, stored);
+    int code = h->backlog.rows.first ? spool_block(h, lines, &stored, err) : SW_OK;
+    drop_rows(&h->backlog.rows, stored);
     return code;
 }
 
@@ -285,11 +291,11 @@ static void add_event(struct sw_history *h, enum sw_log_level level, const char 
 
 static void degrade(struct sw_history *h, const struct sw_err *why)
 {
-    if (h->degraded)
+    if (h->outage.degraded)
         return;
     struct sw_buf text = {0};
-    h->degraded = true;
-    h->spooled_now = 0;
+    h->outage.degraded = true;
+    h->outage.spooled = 0;
     sw_buf_printf(&text, "%s; rows go to %s until it works again", why->text, h->spool.path);
     add_event(h, SW_LOG_WARN, sw_buf_text(&text));
     sw_buf_fini(&text);
@@ -297,13 +303,13 @@ static void degrade(struct sw_history *h, const struct sw_err *why)
 
 static void recover(struct sw_history *h)
 {
-    h->busy_since_ns = h->retry_at_ns = h->retry_pause_ms = 0;
-    if (!h->degraded || h->spool.waiting)
+    h->outage.busy_since_ns = h->outage.retry_at_ns = h->outage.retry_pause_ms = 0;
+    if (!h->outage.degraded || h->spool.waiting)
         return;
     struct sw_buf text = {0};
-    h->degraded = false;
+    h->outage.degraded = false;
     sw_buf_printf(&text, "%s works again; %llu rows merged from %s", h->path,
-                  (unsigned long long)h->spooled_now, h->spool.path);
+                  (unsigned long long)h->outage.spooled, h->spool.path);
     add_event(h, SW_LOG_INFO, sw_buf_text(&text));
     sw_buf_fini(&text);
 }
@@ -312,30 +318,29 @@ static void recover(struct sw_history *h)
  * tick. A broken one is closed, and opened anew after a pause that grows to ten seconds. */
 static bool be_patient(struct sw_history *h, int code)
 {
+    struct sw_history_outage *o = &h->outage;
     int64_t now = sw_os()->monotonic_ns();
     if (code == SW_ERR_BUSY) {
-        if (!h->busy_since_ns)
-            h->busy_since_ns = now;
-        return !h->degraded && h->pending_count < SW_HISTORY_PENDING_ROWS &&
-               now - h->busy_since_ns < h->busy_ms * 1000000ll;
+        if (!o->busy_since_ns)
+            o->busy_since_ns = now;
+        return !o->degraded && h->backlog.count < SW_HISTORY_PENDING_ROWS &&
+               now - o->busy_since_ns < h->patience.busy_ms * 1000000ll;
     }
+
     sw_store_close(&h->store);
-    h->retry_pause_ms = h->retry_pause_ms ? 2 * h->retry_pause_ms : RETRY_MIN_MS;
-    if (h->retry_pause_ms > RETRY_MAX_MS)
-        h->retry_pause_ms = RETRY_MAX_MS;
-    h->retry_at_ns = now + h->retry_pause_ms * 1000000;
+    o->retry_pause_ms = o->retry_pause_ms ? 2 * o->retry_pause_ms : RETRY_MIN_MS;
+    if (o->retry_pause_ms > RETRY_MAX_MS)
+        o->retry_pause_ms = RETRY_MAX_MS;
+    o->retry_at_ns = now + o->retry_pause_ms * 1000000;
     return false;
 }
 
 /* The last word when neither way is open: what waits is lost, and said to be. */
 static void give_up(struct sw_history *h, const struct sw_err *why)
 {
-    uint64_t n = h->pending_count;
-    for (const struct sw_row *r = h->rows_first; r; r = r->next)
-        n++;
-    count(&h->lost, n);
-    drop_records(h, h->pending_count);
-    drop_rows(h, SIZE_MAX);
+    uint64_t n = h->backlog.count + h->backlog.rows.count;
+    count(&h->counts.lost, n);
+    drop_all(&h->backlog);
     sw_log_write(h->log, SW_LOG_ERROR, "history", "%llu rows are lost: %s", (unsigned long long)n,
                  why->text);
 }
@@ -345,9 +350,9 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
     struct sw_err err = {0};
     bool more = false;
     h->merging = false;
-    if (!has_rows(h) && !h->spool.waiting && h->segment_stored)
+    if (!has_rows(&h->backlog) && !h->spool.waiting && h->segment_stored)
         return true;
-    if (last || sw_os()->monotonic_ns() >= h->retry_at_ns) {
+    if (last || sw_os()->monotonic_ns() >= h->outage.retry_at_ns) {
         int code = try_database(h, wait_ms, &more, &err);
         if (!code) {
             recover(h);
@@ -355,10 +360,10 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
             return !more;
         }
         if (be_patient(h, code) && !last)
-            return !has_rows(h);
+            return !has_rows(&h->backlog);
         degrade(h, &err);
     }
-    if (!has_rows(h))
+    if (!has_rows(&h->backlog))
         return true;
     int code = spool_all(h, &err);
     if (code && last)
@@ -393,28 +398,28 @@ int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms
 bool sw_history_merge_other(struct sw_history *h)
 {
     struct sw_merge m = {0};
-    if (h->degraded || !h->store.db)
+    if (h->outage.degraded || !h->store.db)
         return false;
-    if (!h->others_listed) {
-        h->others_listed = true;
-        if (sw_spool_list(h->path, &h->others, NULL) != SW_OK)
+    if (!h->others.listed) {
+        h->others.listed = true;
+        if (sw_spool_list(h->path, &h->others.list, NULL) != SW_OK)
             return false;
     }
-    if (h->others_next == h->others.count)
+    if (h->others.next == h->others.list.count)
         return false;
-    const struct sw_announced *a = &h->others.items[h->others_next];
+    const struct sw_announced *a = &h->others.list.items[h->others.next];
     int64_t bytes = sw_spool_bytes(a->spool);
     if (sw_store_begin(&h->store, 0, NULL) != SW_OK)
         return false;
     if (sw_store_end(&h->store, sw_spool_merge_part(&h->store, a->spool, &m, NULL), NULL) !=
         SW_OK) {
-        h->others_next++; /* whoever opens the database next tries again */
+        h->others.next++; /* whoever opens the database next tries again */
         return false;
     }
-    count(&h->merged, m.rows);
+    count(&h->counts.merged, m.rows);
     if (!m.more) {
         sw_spool_merged(a, bytes);
-        h->others_next++;
+        h->others.next++;
     }
     return true;
 }

@@ -11,9 +11,9 @@ int sw_history_open(struct sw_history **out, const char *path, struct sw_log *lo
     if (!h)
         return sw_err_nomem(err, "history", sizeof *h);
     h->log = log;
-    h->setup_ms = SW_HISTORY_SETUP_MS;
-    h->busy_ms = SW_HISTORY_BUSY_MS;
-    h->room_ms = SW_HISTORY_ROOM_MS;
+    h->patience.setup_ms = SW_HISTORY_SETUP_MS;
+    h->patience.busy_ms = SW_HISTORY_BUSY_MS;
+    h->patience.room_ms = SW_HISTORY_ROOM_MS;
     h->wake_fd = -1;
     sw_mutex_init(&h->lock);
     sw_cond_init(&h->flushed);
@@ -40,20 +40,20 @@ static void free_lists(struct sw_history *h)
         sw_free(h->producers);
         h->producers = next;
     }
-    struct sw_row *lists[] = {h->cold_first, h->rows_first};
+    struct sw_row *lists[] = {h->cold.first, h->backlog.rows.first};
     for (int i = 0; i < 2; i++)
         for (struct sw_row *r = lists[i], *next; r; r = next) {
             next = r->next;
             sw_row_free(r);
         }
-    for (int i = 0; i < h->series_count; i++) {
-        sw_free(h->series[i].split);
-        sw_free(h->series[i].name);
+    for (int i = 0; i < h->handles.series_count; i++) {
+        sw_free(h->handles.series[i].split);
+        sw_free(h->handles.series[i].name);
     }
-    for (int i = 0; i < h->link_count; i++) {
-        sw_free(h->links[i].from_unit);
-        sw_free(h->links[i].to_unit);
-        sw_free(h->links[i].kind);
+    for (int i = 0; i < h->handles.link_count; i++) {
+        sw_free(h->handles.links[i].from_unit);
+        sw_free(h->handles.links[i].to_unit);
+        sw_free(h->handles.links[i].kind);
     }
 }
 
@@ -65,13 +65,13 @@ void sw_history_close(struct sw_history *h)
         sw_history_stop_writer(h);
     sw_store_fini(&h->store);
     sw_spool_fini(&h->spool);
-    sw_spool_list_fini(&h->others);
+    sw_spool_list_fini(&h->others.list);
     free_lists(h);
     if (h->wake_fd >= 0)
         sw_os()->close(h->wake_fd);
     sw_row_free(h->run);
     sw_row_free(h->segment);
-    sw_free(h->pending);
+    sw_free(h->backlog.records);
     sw_claim_release(&h->claim);
     sw_free(h->out_dir);
     sw_free(h->path);
@@ -123,7 +123,7 @@ int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **o
 }
 
 /* Called with the lock held. */
-static int find_series(const struct sw_history *h, const char *split, const char *name)
+static int find_series(const struct sw_history_handles *h, const char *split, const char *name)
 {
     for (int i = 0; i < h->series_count; i++)
         if (sw_str_eq(h->series[i].split, split) && sw_str_eq(h->series[i].name, name))
@@ -136,18 +136,18 @@ int sw_history_series(struct sw_history *h, const char *split, const char *name,
 {
     int code = SW_OK;
     sw_mutex_lock(&h->lock);
-    *series = find_series(h, split, name);
-    if (*series < 0 && h->series_count == SW_HISTORY_HANDLES) {
+    *series = find_series(&h->handles, split, name);
+    if (*series < 0 && h->handles.series_count == SW_HISTORY_HANDLES) {
         code = sw_err_set(err, SW_ERR_NOMEM, "history: more than %d series", SW_HISTORY_HANDLES);
     } else if (*series < 0) {
-        int i = h->series_count;
-        h->series[i].split = sw_strdup(split);
-        h->series[i].name = sw_strdup(name);
-        if (h->series[i].split && h->series[i].name) {
-            *series = h->series_count++;
+        int i = h->handles.series_count;
+        h->handles.series[i].split = sw_strdup(split);
+        h->handles.series[i].name = sw_strdup(name);
+        if (h->handles.series[i].split && h->handles.series[i].name) {
+            *series = h->handles.series_count++;
         } else {
-            sw_free(h->series[i].split);
-            sw_free(h->series[i].name);
+            sw_free(h->handles.series[i].split);
+            sw_free(h->handles.series[i].name);
             code = sw_err_nomem(err, "series of the history", 0);
         }
     }
@@ -156,7 +156,8 @@ int sw_history_series(struct sw_history *h, const char *split, const char *name,
 }
 
 /* Called with the lock held. */
-static int find_link(const struct sw_history *h, const char *from, const char *to, const char *kind)
+static int find_link(const struct sw_history_handles *h, const char *from, const char *to,
+                     const char *kind)
 {
     for (int i = 0; i < h->link_count; i++)
         if (sw_str_eq(h->links[i].from_unit, from) && sw_str_eq(h->links[i].to_unit, to) &&
@@ -166,7 +167,8 @@ static int find_link(const struct sw_history *h, const char *from, const char *t
 }
 
 /* Called with the lock held. Returns the new handle or -1. */
-static int add_link(struct sw_history *h, const char *from, const char *to, const char *kind)
+static int add_link(struct sw_history_handles *h, const char *from, const char *to,
+                    const char *kind)
 {
     int i = h->link_count;
     h->links[i].from_unit = sw_strdup(from);
@@ -185,12 +187,12 @@ int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_
 {
     int code = SW_OK;
     sw_mutex_lock(&h->lock);
-    *link = find_link(h, from_unit, to_unit, kind);
-    if (*link < 0 && h->link_count < SW_HISTORY_HANDLES)
-        *link = add_link(h, from_unit, to_unit, kind);
+    *link = find_link(&h->handles, from_unit, to_unit, kind);
+    if (*link < 0 && h->handles.link_count < SW_HISTORY_HANDLES)
+        *link = add_link(&h->handles, from_unit, to_unit, kind);
     if (*link < 0)
         code = sw_err_set(err, SW_ERR_NOMEM, "history: no memory for one more link (%d so far)",
-                          h->link_count);
+                          h->handles.link_count);
     sw_mutex_unlock(&h->lock);
     return code;
 }
@@ -214,9 +216,9 @@ bool sw_history_flush(struct sw_history *h, int timeout_ms)
 
 void sw_history_stats(struct sw_history *h, struct sw_history_stats *out)
 {
-    out->rows = atomic_load_explicit(&h->rows, memory_order_relaxed);
-    out->spooled = atomic_load_explicit(&h->spooled, memory_order_relaxed);
-    out->merged = atomic_load_explicit(&h->merged, memory_order_relaxed);
-    out->lost = atomic_load_explicit(&h->lost, memory_order_relaxed);
-    out->ring_waits = atomic_load_explicit(&h->ring_waits, memory_order_relaxed);
+    out->rows = atomic_load_explicit(&h->counts.rows, memory_order_relaxed);
+    out->spooled = atomic_load_explicit(&h->counts.spooled, memory_order_relaxed);
+    out->merged = atomic_load_explicit(&h->counts.merged, memory_order_relaxed);
+    out->lost = atomic_load_explicit(&h->counts.lost, memory_order_relaxed);
+    out->ring_waits = atomic_load_explicit(&h->counts.ring_waits, memory_order_relaxed);
 }

@@ -31,8 +31,8 @@ static bool wait_for_room(struct sw_history_producer *p, size_t head)
     struct sw_history *h = p->history;
     if (p->gave_up_at == p->known_tail)
         return false;
-    atomic_fetch_add_explicit(&h->ring_waits, 1, memory_order_relaxed);
-    int64_t until = sw_os()->monotonic_ns() + h->room_ms * 1000000ll;
+    atomic_fetch_add_explicit(&h->counts.ring_waits, 1, memory_order_relaxed);
+    int64_t until = sw_os()->monotonic_ns() + h->patience.room_ms * 1000000ll;
     while (atomic_load_explicit(&h->alive, memory_order_acquire) &&
            sw_os()->monotonic_ns() < until) {
         sw_history_wake(h);
@@ -59,7 +59,7 @@ static struct sw_record *claim(struct sw_history_producer *p, size_t *head)
     *head = atomic_load_explicit(&p->head, memory_order_relaxed);
     if (has_room(p, *head) || wait_for_room(p, *head))
         return &p->records[*head % SW_RING_RECORDS];
-    atomic_fetch_add_explicit(&p->history->lost, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&p->history->counts.lost, 1, memory_order_relaxed);
     return NULL;
 }
 

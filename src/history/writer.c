@@ -12,46 +12,50 @@
 enum { BUSY_TICK_MS = 50, LOCK_WAIT_MS = 50, LAST_WAIT_MS = 100 };
 
 /* Makes room for n more records, up to the bound. Returns how many fit. */
-static size_t grow(struct sw_history *h, size_t n)
+static size_t grow(struct sw_history_backlog *b, size_t n)
 {
-    size_t want = h->pending_count + n;
+    size_t want = b->count + n;
     if (want > SW_HISTORY_PENDING_MAX)
         want = SW_HISTORY_PENDING_MAX;
-    if (want > h->pending_capacity) {
+
+    if (want > b->capacity) {
         size_t capacity = want < 2 * SW_RING_RECORDS ? 2 * SW_RING_RECORDS : want + want / 2;
-        struct sw_record *more = sw_realloc_array(h->pending, capacity, sizeof *more);
+        struct sw_record *more = sw_realloc_array(b->records, capacity, sizeof *more);
         if (more) {
-            h->pending = more;
-            h->pending_capacity = capacity;
+            b->records = more;
+            b->capacity = capacity;
         }
     }
-    size_t room = h->pending_capacity < SW_HISTORY_PENDING_MAX ? h->pending_capacity
-                                                               : (size_t)SW_HISTORY_PENDING_MAX;
-    return room - h->pending_count;
+    size_t room =
+        b->capacity < SW_HISTORY_PENDING_MAX ? b->capacity : (size_t)SW_HISTORY_PENDING_MAX;
+    return room - b->count;
 }
 
 /* Empties a ring even when there is no room left for what is in it: a producer must not be held up.
  */
 static void drain_ring(struct sw_history *h, struct sw_history_producer *p)
 {
+    struct sw_history_backlog *b = &h->backlog;
     struct sw_record dropped[16];
-    size_t n, room = grow(h, SW_RING_RECORDS);
-    h->pending_count += sw_ring_take(p, h->pending + h->pending_count, room);
-    if (h->pending_count < SW_HISTORY_PENDING_MAX && room)
+    size_t n, room = grow(b, SW_RING_RECORDS);
+    b->count += sw_ring_take(p, b->records + b->count, room);
+    if (b->count < SW_HISTORY_PENDING_MAX && room)
         return;
     while ((n = sw_ring_take(p, dropped, 16)))
-        atomic_fetch_add_explicit(&h->lost, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&h->counts.lost, n, memory_order_relaxed);
 }
 
-static void take_cold(struct sw_history *h)
+/* Appends the cold rows to those that the writer has. Called with the lock held. */
+static void take_cold(struct sw_history_rows *rows, struct sw_history_rows *cold)
 {
-    if (h->rows_last)
-        h->rows_last->next = h->cold_first;
+    if (rows->last)
+        rows->last->next = cold->first;
     else
-        h->rows_first = h->cold_first;
-    if (h->cold_last)
-        h->rows_last = h->cold_last;
-    h->cold_first = h->cold_last = NULL;
+        rows->first = cold->first;
+    if (cold->last)
+        rows->last = cold->last;
+    rows->count += cold->count;
+    *cold = (struct sw_history_rows){0};
 }
 
 /* Takes over everything that was handed in; returns the flush number this covers. */
@@ -60,8 +64,7 @@ static uint64_t collect(struct sw_history *h)
     sw_mutex_lock(&h->lock);
     uint64_t flush = h->flush_wanted;
     struct sw_history_producer *producers = h->producers;
-    take_cold(h);
-    h->cold_count = 0;
+    take_cold(&h->backlog.rows, &h->cold);
     sw_mutex_unlock(&h->lock);
     for (struct sw_history_producer *p = producers; p; p = p->next)
         drain_ring(h, p);
@@ -81,7 +84,7 @@ static void answer_flush(struct sw_history *h, uint64_t flush)
 /* Says how many rows are lost, each time their number has doubled. */
 static void tell_lost(struct sw_history *h)
 {
-    uint64_t lost = atomic_load_explicit(&h->lost, memory_order_relaxed);
+    uint64_t lost = atomic_load_explicit(&h->counts.lost, memory_order_relaxed);
     if (lost < 2 * h->lost_told || lost == h->lost_told)
         return;
     h->lost_told = lost;
@@ -99,21 +102,21 @@ static int cycle(struct sw_history *h)
         answer_flush(h, flush);
     if (h->merging || (stored && sw_history_merge_other(h)))
         return 0;
-    return h->busy_since_ns ? BUSY_TICK_MS : SW_HISTORY_TICK_MS;
+    return h->outage.busy_since_ns ? BUSY_TICK_MS : SW_HISTORY_TICK_MS;
 }
 
 /* The writer's own events (merged, lost) come into being while it stores. */
 static bool has_cold(struct sw_history *h)
 {
     sw_mutex_lock(&h->lock);
-    bool some = h->cold_first != NULL;
+    bool some = h->cold.first != NULL;
     sw_mutex_unlock(&h->lock);
     return some;
 }
 
 static void drain_at_end(struct sw_history *h)
 {
-    int64_t until = sw_os()->monotonic_ns() + h->setup_ms * 1000000ll;
+    int64_t until = sw_os()->monotonic_ns() + h->patience.setup_ms * 1000000ll;
     bool last = false, stored;
     do {
         uint64_t flush = collect(h);

@@ -27,12 +27,62 @@ enum {
     SW_HISTORY_HANDLES = SW_STORE_SERIES,
 };
 
+/* How long a locked database and a full ring are waited for. Tests are less patient with the
+ * former, and lose nothing on a busy machine with the latter. */
+struct sw_history_patience {
+    int setup_ms, busy_ms, room_ms; /* SW_HISTORY_SETUP_MS, _BUSY_MS and _ROOM_MS */
+};
+
+/* What struct sw_history_stats tells. Any thread adds. */
+struct sw_history_counts {
+    atomic_ullong rows, spooled, merged, lost, ring_waits;
+};
+
+/* What handles stand for. A slot is frozen once its handle was given out. */
+struct sw_history_handles {
+    struct {
+        char *split, *name; /* owned */
+    } series[SW_HISTORY_HANDLES];
+    struct {
+        char *from_unit, *to_unit, *kind; /* owned */
+    } links[SW_HISTORY_HANDLES];
+    int series_count, link_count;
+};
+
+/* Cold rows, oldest first. */
+struct sw_history_rows {
+    struct sw_row *first, *last; /* owned */
+    size_t count;
+};
+
+/* What waits for the database or the spool. The writer's. */
+struct sw_history_backlog {
+    struct sw_record *records;   /* owned; taken from rings, oldest first */
+    size_t count, capacity;      /* of them */
+    struct sw_history_rows rows; /* taken over */
+};
+
+/* How the database does. The writer's. */
+struct sw_history_outage {
+    bool degraded;         /* rows go to the spool, */
+    uint64_t spooled;      /* so many since */
+    int64_t busy_since_ns; /* 0: the last commit went well */
+    int64_t retry_at_ns;   /* a broken database is not tried before */
+    int64_t retry_pause_ms;
+};
+
+/* Spools of earlier runs, merged one part at a time. The writer's. */
+struct sw_history_others {
+    struct sw_spool_list list;
+    size_t next;
+    bool listed;
+};
+
 struct sw_history {
     char *path;         /* owned */
     struct sw_log *log; /* borrowed, or NULL */
     struct sw_process self;
-    int setup_ms, busy_ms; /* SW_HISTORY_SETUP_MS and _BUSY_MS; tests are less patient */
-    int room_ms;           /* SW_HISTORY_ROOM_MS; tests lose nothing on a busy machine, either */
+    struct sw_history_patience patience;
     atomic_llong run_id;
     struct sw_row *run,
         *segment;          /* owned; frozen when the writer starts; segment's texts may be NULL */
@@ -43,38 +93,23 @@ struct sw_history {
     struct sw_mutex lock; /* guards all to the next blank line; held for moments, never over I/O */
     struct sw_cond flushed;
     struct sw_history_producer *producers; /* owned list; grows at its front */
-    struct {
-        char *split, *name; /* owned; a slot is frozen once its handle was given out */
-    } series[SW_HISTORY_HANDLES];
-    struct {
-        char *from_unit, *to_unit, *kind; /* likewise */
-    } links[SW_HISTORY_HANDLES];
-    int series_count, link_count;
-    struct sw_row *cold_first, *cold_last; /* owned */
-    size_t cold_count;
+    struct sw_history_handles handles;
+    struct sw_history_rows cold;
     uint64_t flush_wanted, flush_done; /* a flush is done when done has reached what it wanted */
 
     int wake_fd; /* an eventfd: waking takes no lock */
     struct sw_thread thread;
     atomic_bool alive, stop;
-    atomic_ullong rows, spooled, merged, lost, ring_waits;
+    struct sw_history_counts counts;
 
     /* The writer's. */
     struct sw_store store;
     struct sw_spool spool;
-    struct sw_record *pending; /* owned; records taken from rings, oldest first */
-    size_t pending_count, pending_capacity;
-    struct sw_row *rows_first, *rows_last; /* owned; cold rows taken over, oldest first */
-    bool segment_stored;                   /* the segment is in the database or in the spool */
-    bool degraded;                         /* rows go to the spool */
-    bool merging;          /* our own spool has further parts to merge, rows wait behind it */
-    uint64_t spooled_now;  /* since degraded */
-    int64_t busy_since_ns; /* 0: the last commit went well */
-    int64_t retry_at_ns;   /* a broken database is not tried before */
-    int64_t retry_pause_ms;
-    struct sw_spool_list others; /* spools of earlier runs, merged one part at a time */
-    size_t others_next;
-    bool others_listed;
+    struct sw_history_backlog backlog;
+    struct sw_history_outage outage;
+    struct sw_history_others others;
+    bool segment_stored; /* the segment is in the database or in the spool */
+    bool merging;        /* our own spool has further parts to merge, rows wait behind it */
     uint64_t lost_told;
 };
 

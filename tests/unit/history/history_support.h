@@ -76,9 +76,9 @@ static inline struct sw_history *begin(const char *name)
     struct sw_history *h;
     struct sw_run_info info = info_of(name);
     ok(sw_history_open(&h, db_path(), NULL, &err), &err);
-    h->setup_ms = 1500;
-    h->busy_ms = 500;
-    h->room_ms = PATIENCE_MS;
+    h->patience.setup_ms = 1500;
+    h->patience.busy_ms = 500;
+    h->patience.room_ms = PATIENCE_MS;
     ok(sw_history_begin_run(h, &info, &err), &err);
     return h;
 }
