@@ -120,7 +120,7 @@ static int hand_over(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(w->train, i, &first);
     int rc = give_params(w, t, i, false, err);
-    if (rc == SW_OK && count > 0 && w->served_count > 0) {
+    if (rc == SW_OK && count > 0 && w->served.count > 0) {
         sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name,
                       w->timer.lap_ns);
         rc = sw_server_poll(w, err);
@@ -157,7 +157,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
         rc = sw_replica_check_finite(w->replica, err);
     if (rc != SW_OK)
         return rc;
-    double loss = sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->series[SW_SPLIT_TRAIN]);
+    double loss = sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
     bool decided = w->replica && sw_replica_decides(w->replica);
     if (w->job->conf->on_nan != SW_ON_NAN_STOP && !decided)
         return sw_mishap_verdict(w, loss, err);

@@ -37,8 +37,8 @@ static int find_veto(struct sw_worker *w, bool *veto, struct sw_err *err)
     if (w->job->conf->on_nan == SW_ON_NAN_STOP)
         return SW_OK; /* it ends the run */
     int rc = sw_states_finite(w, &finite, err);
-    *veto = !finite ||
-            !isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->series[SW_SPLIT_TRAIN]));
+    *veto = !finite || !isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN],
+                                                      &w->record.series[SW_SPLIT_TRAIN]));
     return rc;
 }
 

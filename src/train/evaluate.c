@@ -42,7 +42,8 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
     rc = evaluate_batch(w, &batch, n, err);
     sw_prefetch_release(w->batches.prefetch[SW_SPLIT_EVAL], &batch);
     for (int i = 0; i < w->rank->microbatches && rc == SW_OK; i++)
-        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->series[SW_SPLIT_EVAL], i);
+        sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->record.series[SW_SPLIT_EVAL],
+                       i);
     return rc;
 }
 
@@ -50,7 +51,7 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
 static int sum_up(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
-    const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
+    const struct sw_series *s = &w->record.series[SW_SPLIT_EVAL];
     bool last = sw_group_deposit(&job->groups.all, w->rank->global_rank, SW_GROUP_EVALUATION,
                                  s->sums, s->pairs);
     (void)last; /* all have deposited when all have met */
@@ -77,7 +78,7 @@ static int leave_pass(struct sw_worker *w, struct sw_err *err)
 int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err)
 {
     int64_t own = sw_worker_eval_batches(w), rounds = sw_worker_eval_batches(&w->job->workers[0]);
-    sw_series_clear(&w->series[SW_SPLIT_EVAL]);
+    sw_series_clear(&w->record.series[SW_SPLIT_EVAL]);
     int rc = sw_pull_all(w, SW_SPLIT_EVAL, (uint64_t)w->step, err);
     if (rc == SW_OK)
         rc = sw_states_share(w, err);

@@ -204,7 +204,7 @@ static int choose_metric(struct sw_job *job, struct sw_err *err)
 {
     struct sw_retention *r = &job->retention;
     const struct sw_worker *leader = &job->workers[0];
-    const struct sw_series *s = &leader->series[SW_SPLIT_EVAL];
+    const struct sw_series *s = &leader->record.series[SW_SPLIT_EVAL];
     const char *name = job->conf->best_by;
     int metric = leader->eval ? find_metric(s, name ? name : "accuracy") : -1;
 

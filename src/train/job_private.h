@@ -232,6 +232,31 @@ struct sw_worker_curves {
     int64_t norms_step; /* the last one whose norm is recorded */
 };
 
+/* What it tells the history. */
+struct sw_worker_record {
+    struct sw_series series[SW_SPLITS];
+    struct sw_worker_curves curves;
+    struct sw_worker_links links;
+};
+
+/* The servers that it runs itself. */
+struct sw_worker_served {
+    int *ranks; /* owned: in its table */
+    int count;
+};
+
+/* What went wrong without an end to the run. */
+struct sw_worker_failures {
+    int skips; /* in a row, of its group, whose first worker it is */
+    int checkpoints;
+};
+
+/* How it has ended, if it has. */
+struct sw_worker_end {
+    bool over;    /* at the last step or by stop_at */
+    bool stopped; /* by request, with a checkpoint, before the last step */
+};
+
 /* Memory of its nets. */
 struct sw_worker_arena {
     void *memory; /* owned device memory */
@@ -285,20 +310,15 @@ struct sw_worker {
     struct sw_worker_arena arena;
     struct sw_worker_state state;
     struct sw_worker_batches batches;
-    int *served; /* owned: the servers this worker runs itself, by their ranks in its table */
-    int served_count;
+    struct sw_worker_served served;
     struct sw_pace pace;
     struct sw_slot *slot;
-    struct sw_series series[SW_SPLITS];
-    struct sw_worker_curves curves;
-    struct sw_worker_links links;
+    struct sw_worker_record record;
     struct sw_step_timer timer;
     int64_t step;       /* updates done */
     int64_t first_step; /* updates done at the start of this segment, or when it came to work */
-    int skips;          /* in a row, of its group, whose first worker it is */
-    int checkpoint_failures;
-    bool over;    /* ended at the last step or by stop_at */
-    bool stopped; /* ended by request, with a checkpoint, before the last step */
+    struct sw_worker_failures failures;
+    struct sw_worker_end end;
 };
 
 /* The rows of a training or an evaluation batch that the worker has now. */

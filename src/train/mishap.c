@@ -52,7 +52,7 @@ static int give_up(struct sw_worker *w, const char *cause, int times, const char
 
 static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
-    if (++w->skips > SKIPS)
+    if (++w->failures.skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
     sw_events_say_at(&w->job->events, w->step, SW_LOG_WARN, w->unit,
                      "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
@@ -163,7 +163,7 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
                           (long long)w->step);
     int torn = sw_table_torn(w->table);
     if ((!d.dropped || d.overflow) && torn < 0) {
-        w->skips = 0;
+        w->failures.skips = 0;
         return SW_OK;
     }
     name_cause(job, &d, torn, cause, sizeof cause);

@@ -39,7 +39,7 @@ int sw_pull_wait(struct sw_worker *w, int party, int param, uint64_t version, st
         sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
         if (rc != SW_OK || sw_table_ready(t, party, param, version))
             break;
-        rc = sw_table_wait(t, party, param, version, w->served, w->served_count, WAIT_MS);
+        rc = sw_table_wait(t, party, param, version, w->served.ranks, w->served.count, WAIT_MS);
         sw_worker_lap(w, &w->timer.ledger.comm_exposed_ms, NULL);
         if (rc == SW_ERR_CANCELLED)
             return sw_err_set(err, rc, "the job is ending");
@@ -67,7 +67,7 @@ static int see_sum(struct sw_worker *w, int param, uint64_t version, struct sw_e
         if (rc != SW_OK)
             break;
         rc = sw_replica_wait_sum(w->replica, param, version,
-                                 w->served_count > 0 ? SERVE_MS : WAIT_MS);
+                                 w->served.count > 0 ? SERVE_MS : WAIT_MS);
         sw_worker_lap(w, &w->timer.ledger.comm_exposed_ms, NULL);
         if (rc == SW_ERR_CANCELLED)
             return sw_err_set(err, rc, "the job is ending");

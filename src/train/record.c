@@ -52,7 +52,7 @@ static void record_own(struct sw_worker *w)
     w->timer.ledger.step = w->step;
     w->timer.ledger.worker = w->rank->global_rank;
     sw_ledger_add_hidden(w, copied_ms);
-    sw_history_step_time(w->curves.producer, &w->timer.ledger);
+    sw_history_step_time(w->record.curves.producer, &w->timer.ledger);
     for (int s = 0; s < job->topology->servers_per_group; s++)
         all_bytes += sw_table_link_bytes(w->table, w->rank->table_rank, s);
     for (int s = 0; s < job->topology->servers_per_group; s++) {
@@ -60,23 +60,23 @@ static void record_own(struct sw_worker *w)
         if (bytes == 0)
             continue;
         double share = (double)bytes / (double)all_bytes;
-        sw_history_traffic(w->curves.producer, w->links.to_server[s], w->step,
+        sw_history_traffic(w->record.curves.producer, w->record.links.to_server[s], w->step,
                            sw_table_given_bytes(w->table, w->rank->table_rank,
                                                 sw_worker_rows(w, SW_SPLIT_TRAIN), s),
                            copied_ms[1] * share);
         if (w->replica)
-            sw_history_traffic(w->curves.producer, w->links.from_server[s], w->step, bytes,
-                               copied_ms[0] * share);
+            sw_history_traffic(w->record.curves.producer, w->record.links.from_server[s], w->step,
+                               bytes, copied_ms[0] * share);
     }
-    for (int i = 0; w->links.sums && i < job->topology->workers; i++)
+    for (int i = 0; w->record.links.sums && i < job->topology->workers; i++)
         if (i != w->rank->global_rank)
             sw_history_traffic(
-                w->curves.producer, w->links.sums[i], w->step,
+                w->record.curves.producer, w->record.links.sums[i], w->step,
                 sw_allreduce_round_bytes(job->exchange.reduction.sums, w->rank->global_rank, i), 0);
-    for (int i = 0; w->links.factors && i < job->topology->workers; i++)
+    for (int i = 0; w->record.links.factors && i < job->topology->workers; i++)
         if (i != w->rank->global_rank)
             sw_history_traffic(
-                w->curves.producer, w->links.factors[i], w->step,
+                w->record.curves.producer, w->record.links.factors[i], w->step,
                 sw_factors_round_bytes(job->exchange.comm.factors, w->rank->global_rank, i), 0);
 }
 
@@ -89,10 +89,11 @@ void sw_record_sync(struct sw_worker *w)
         return;
     for (int i = 0; i < groups * per; i++) {
         int64_t sent = sw_sync_sent(job->params.sync, own, i / per, i % per),
-                told = w->links.sync_told[i];
+                told = w->record.links.sync_told[i];
         if (sent > told)
-            sw_history_traffic(w->curves.producer, w->links.sync[i], w->step, sent - told, 0);
-        w->links.sync_told[i] = sent;
+            sw_history_traffic(w->record.curves.producer, w->record.links.sync[i], w->step,
+                               sent - told, 0);
+        w->record.links.sync_told[i] = sent;
     }
 }
 
@@ -103,13 +104,13 @@ static void record_features(struct sw_worker *w)
 {
     const struct sw_exchange *e = w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group];
     for (int i = 0; i < w->topology->group_size; i++) {
-        if (w->links.activations[i] < 0)
+        if (w->record.links.activations[i] < 0)
             continue;
         int64_t ns = sw_exchange_ns(e, w->rank->rank, i);
-        sw_history_traffic(w->curves.producer, w->links.activations[i], w->step,
+        sw_history_traffic(w->record.curves.producer, w->record.links.activations[i], w->step,
                            sw_net_moved_bytes(w->train, w->rank->rank, i),
-                           (double)(ns - w->links.activations_told[i]) * 1e-6);
-        w->links.activations_told[i] = ns;
+                           (double)(ns - w->record.links.activations_told[i]) * 1e-6);
+        w->record.links.activations_told[i] = ns;
     }
 }
 
@@ -117,18 +118,18 @@ static void record_features(struct sw_worker *w)
 static void record_all(struct sw_worker *w, int64_t step_ns)
 {
     struct sw_job *job = w->job;
-    const struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    const struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
     int64_t samples = sw_topology_samples(job->topology, w->step) -
                       sw_topology_samples(job->topology, w->step - 1);
     sw_group_total(&job->groups.all, w->step, s->totals, s->pairs);
     sw_results_read(w->train, s, s->totals, job->metrics.last[SW_SPLIT_TRAIN],
                     &job->metrics.count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
-        sw_history_point(w->curves.producer, s->handle[i], w->step,
+        sw_history_point(w->record.curves.producer, s->handle[i], w->step,
                          job->metrics.last[SW_SPLIT_TRAIN][i].value);
-    sw_history_point(w->curves.producer, w->curves.rate, w->step,
+    sw_history_point(w->record.curves.producer, w->record.curves.rate, w->step,
                      sw_table_rate(job->params.table, (uint64_t)w->step - 1));
-    sw_history_point(w->curves.producer, w->curves.speed, w->step,
+    sw_history_point(w->record.curves.producer, w->record.curves.speed, w->step,
                      (double)samples * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
@@ -162,9 +163,10 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
         (struct sw_norm){.step = t,
                          .value = all[0].sum / all[0].weight,
                          .of_made = all[1].weight > 0 ? all[1].sum / all[1].weight : (double)NAN};
-    sw_history_point(w->curves.producer, w->curves.norm, t, job->metrics.norm.value);
-    if (w->curves.scale >= 0)
-        sw_history_point(w->curves.producer, w->curves.scale, t, all[2].sum / all[2].weight);
+    sw_history_point(w->record.curves.producer, w->record.curves.norm, t, job->metrics.norm.value);
+    if (w->record.curves.scale >= 0)
+        sw_history_point(w->record.curves.producer, w->record.curves.scale, t,
+                         all[2].sum / all[2].weight);
 }
 
 /* A norm is known when all servers have summed, so some time after its step. */
@@ -172,18 +174,18 @@ void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
     int party = sw_table_party(w->table, w->rank->table_rank);
-    if (w->curves.norm < 0 || !sw_worker_leads(w))
+    if (w->record.curves.norm < 0 || !sw_worker_leads(w))
         return;
-    for (; w->curves.norms_step < w->step; w->curves.norms_step++) {
-        if (!sw_table_decision(w->table, party, (uint64_t)w->curves.norms_step + 1, &d))
+    for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {
+        if (!sw_table_decision(w->table, party, (uint64_t)w->record.curves.norms_step + 1, &d))
             return;
-        record_decision(w, w->curves.norms_step + 1, &d);
+        record_decision(w, w->record.curves.norms_step + 1, &d);
     }
 }
 
 void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
-    struct sw_series *s = &w->series[SW_SPLIT_TRAIN];
+    struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
     int64_t step_ns = w->timer.lap_ns - began_ns;
     w->timer.trained_ns += step_ns;
     w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
@@ -218,9 +220,9 @@ void sw_record_layers(struct sw_worker *w)
 void sw_record_evaluation(struct sw_worker *w)
 {
     struct sw_job *job = w->job;
-    const struct sw_series *s = &w->series[SW_SPLIT_EVAL];
+    const struct sw_series *s = &w->record.series[SW_SPLIT_EVAL];
     for (int i = 0; i < s->count; i++)
-        sw_history_point(w->curves.producer, s->handle[i], w->step,
+        sw_history_point(w->record.curves.producer, s->handle[i], w->step,
                          job->metrics.last[SW_SPLIT_EVAL][i].value);
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);

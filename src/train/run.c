@@ -137,7 +137,7 @@ static void follow(struct running *r)
     }
     /* What a worker reads is abandoned, too, and it may have ended by that alone. Without a fault
      * all of them have ended, so that nobody writes what is read here. */
-    if (!sw_fault_is_set(&job->fault) && !job->workers[0].over && !job->workers[0].stopped)
+    if (!sw_fault_is_set(&job->fault) && !job->workers[0].end.over && !job->workers[0].end.stopped)
         abort_when_asked(job);
 }
 

@@ -50,10 +50,10 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
                    (long long)job->span.first_step + 1);
     if (rc != SW_OK)
         return rc;
-    if (!job->workers[0].over && !job->workers[0].stopped)
+    if (!job->workers[0].end.over && !job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without a reason",
                           job->workers[0].unit, (long long)job->workers[0].step);
-    if (job->workers[0].stopped)
+    if (job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_CANCELLED,
                           "stopped by request after step %lld; a checkpoint was written",
                           (long long)job->workers[0].step);

@@ -60,8 +60,8 @@ static struct sw_server *own_server(struct sw_worker *w, int seat)
 int sw_server_poll(struct sw_worker *host, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < host->served_count && rc == SW_OK; i++)
-        rc = poll_one(host, own_server(host, host->served[i]), err);
+    for (int i = 0; i < host->served.count && rc == SW_OK; i++)
+        rc = poll_one(host, own_server(host, host->served.ranks[i]), err);
     return rc;
 }
 
@@ -103,11 +103,11 @@ static bool shares_cores(const struct sw_job *job, int worker, int server)
 static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
 {
     int servers = w->topology->servers_per_group;
-    if (!w->served)
-        w->served = sw_calloc((size_t)servers, sizeof *w->served);
-    if (!w->served)
-        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->served);
-    w->served[w->served_count++] = s->place->server_rank;
+    if (!w->served.ranks)
+        w->served.ranks = sw_calloc((size_t)servers, sizeof *w->served.ranks);
+    if (!w->served.ranks)
+        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->served.ranks);
+    w->served.ranks[w->served.count++] = s->place->server_rank;
     s->hosted = true;
     return SW_OK;
 }

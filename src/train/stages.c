@@ -224,6 +224,6 @@ bool sw_job_has_next(const struct sw_job *job)
 {
     const struct sw_job_stage *s = &job->stage;
     return s->index >= 0 && s->index + 1 < s->count && s->over && job->workers &&
-           !job->workers[0].stopped &&
+           !job->workers[0].end.stopped &&
            (job->options.steps == 0 || job->workers[0].step < job->options.steps);
 }

@@ -73,7 +73,7 @@ static bool resolve(const struct sw_job *job, struct sw_stop *s)
 {
     bool found = false;
     for (int split = 0; split < SW_SPLITS; split++) {
-        const struct sw_series *series = &job->workers[0].series[split];
+        const struct sw_series *series = &job->workers[0].record.series[split];
         s->metric[split] = -1;
         if (!job->data.section[split])
             continue;
@@ -94,9 +94,9 @@ static void say_unknown(struct sw_job *job, int item, const char *name)
     const char *names[SW_SPLITS * SW_JOB_METRICS + 1] = {grad_norm};
     int count = 1;
     for (int split = 0; split < SW_SPLITS; split++) {
-        const struct sw_series *s = &job->workers[0].series[split];
+        const struct sw_series *s = &job->workers[0].record.series[split];
         for (int i = 0; job->data.section[split] && i < s->count; i++)
-            if (split == SW_SPLIT_TRAIN || find(&job->workers[0].series[0], s->name[i]) < 0)
+            if (split == SW_SPLIT_TRAIN || find(&job->workers[0].record.series[0], s->name[i]) < 0)
                 names[count++] = s->name[i];
     }
     sw_recipe_error_item(job->recipe, section, "stop_at", item,

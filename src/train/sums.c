@@ -92,7 +92,7 @@ int sw_worker_rest(struct sw_worker *w)
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
                     w->timer.lap_ns);
     int rc = sw_group_rest(&w->job->groups.all, &w->step);
-    w->first_step = w->curves.norms_step = w->step;
+    w->first_step = w->record.curves.norms_step = w->step;
     w->timer.lap_ns = sw_os()->monotonic_ns();
     sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
     return rc;

@@ -98,9 +98,9 @@ static int runner_of(const struct view *v, const struct sw_server *s)
     if (busy > 0)
         return busy - 1;
     for (int i = 0; s->hosted && i < workers(v); i++)
-        for (int k = 0; k < v->job->workers[i].served_count; k++)
+        for (int k = 0; k < v->job->workers[i].served.count; k++)
             if (v->job->workers[i].table == s->table &&
-                v->job->workers[i].served[k] == s->place->server_rank)
+                v->job->workers[i].served.ranks[k] == s->place->server_rank)
                 return i;
     return -1;
 }
@@ -196,8 +196,8 @@ static int batch_blocker(const struct view *v, int unit)
 static int served(const struct view *v, int unit)
 {
     const struct sw_worker *w = &v->job->workers[unit];
-    for (int i = 0; i < w->served_count; i++) {
-        const struct sw_server *s = sw_job_servers(v->job, w->table) + w->served[i];
+    for (int i = 0; i < w->served.count; i++) {
+        const struct sw_server *s = sw_job_servers(v->job, w->table) + w->served.ranks[i];
         if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE &&
             runner_of(v, s) == unit)
             return blames(v, slot_of_server(v, s->place->global_rank), "it runs %s", s->unit);

@@ -117,10 +117,10 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
     rc = sw_checkpoint_write(w, err);
     if (rc == SW_OK || last || rc == SW_ERR_DIVERGED)
         return rc;
-    w->checkpoint_failures++;
+    w->failures.checkpoints++;
     sw_events_say(&w->job->events, SW_LOG_ERROR, w->unit,
                   "checkpoint %d could not be written and training goes on: %s",
-                  w->checkpoint_failures, err->text);
+                  w->failures.checkpoints, err->text);
     return SW_OK;
 }
 
@@ -202,8 +202,8 @@ static int merge(struct sw_worker *w, struct sw_err *err)
     /* Deltas that are under way are added by servers, some of which workers run. */
     while (rc == SW_OK && !sw_sync_is_quiet(job->params.sync)) {
         rc = sw_server_poll(w, err);
-        if (rc == SW_OK && sw_table_wait(w->table, SW_TABLE_ALL, 0, UINT32_MAX, w->served,
-                                         w->served_count, LOOK_MS) == SW_ERR_CANCELLED)
+        if (rc == SW_OK && sw_table_wait(w->table, SW_TABLE_ALL, 0, UINT32_MAX, w->served.ranks,
+                                         w->served.count, LOOK_MS) == SW_ERR_CANCELLED)
             rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     }
     if (rc == SW_OK)
@@ -294,8 +294,8 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
         rc = pause_here(w, &d, err);
     if (rc == SW_OK && w->topology->is_async)
         rc = meet(w, "the first worker's checkpoint", err); /* it reads what others would update */
-    w->over = d.last;
-    w->stopped = d.stop && !d.last;
+    w->end.over = d.last;
+    w->end.stopped = d.stop && !d.last;
     w->timer.lap_ns = sw_os()->monotonic_ns();
     return rc;
 }
@@ -312,7 +312,7 @@ static int train(struct sw_worker *w, struct sw_err *err)
     struct sw_job *job = w->job;
     int rc = SW_OK;
     w->timer.lap_ns = sw_os()->monotonic_ns();
-    while (rc == SW_OK && !w->over && !w->stopped) {
+    while (rc == SW_OK && !w->end.over && !w->end.stopped) {
         if (sw_fault_is_set(&job->fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
         bool rests = sw_topology_rests(job->topology, w->rank->group, w->step + 1);
@@ -359,7 +359,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
     int rc = sw_worker_attach(w, err);
     if (rc != SW_OK)
         return rc;
-    w->step = w->first_step = w->curves.norms_step = job->span.first_step;
+    w->step = w->first_step = w->record.curves.norms_step = job->span.first_step;
     if (w->rank->global_rank == 0) {
         sw_layer_clock_say(w);
         sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());

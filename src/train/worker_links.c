@@ -16,23 +16,24 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
 /* Gradients and values: handed over in place, or copied between the device and the host. */
 static int open_param_links(struct sw_worker *w, struct sw_err *err)
 {
+    struct sw_worker_links *l = &w->record.links;
     struct sw_job *job = w->job;
     int servers = job->topology->servers_per_group, rc = SW_OK;
     const struct sw_server *own = sw_job_servers(job, w->table);
     bool moves = !w->device->host_memory;
-    w->links.to_server = sw_calloc((size_t)servers, sizeof *w->links.to_server);
-    w->links.from_server = sw_calloc((size_t)servers, sizeof *w->links.from_server);
-    if (!w->links.to_server || !w->links.from_server)
-        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *w->links.to_server);
+    l->to_server = sw_calloc((size_t)servers, sizeof *l->to_server);
+    l->from_server = sw_calloc((size_t)servers, sizeof *l->from_server);
+    if (!l->to_server || !l->from_server)
+        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *l->to_server);
     for (int s = 0; s < servers && rc == SW_OK; s++) {
         const char *server = own[s].unit;
         if (sw_table_link_bytes(w->table, w->rank->table_rank, s) == 0)
             continue;
         rc = sw_history_link(job->events.history, w->unit, server, moves ? "d2h" : "shared",
-                             &w->links.to_server[s], err);
+                             &l->to_server[s], err);
         if (rc == SW_OK && moves)
-            rc = sw_history_link(job->events.history, server, w->unit, "h2d",
-                                 &w->links.from_server[s], err);
+            rc = sw_history_link(job->events.history, server, w->unit, "h2d", &l->from_server[s],
+                                 err);
     }
     return rc;
 }
@@ -58,65 +59,69 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
 /* Deltas, from every server to the one that owns the same slices in another group. */
 static int open_sync_links(struct sw_worker *w, struct sw_err *err)
 {
+    struct sw_worker_links *l = &w->record.links;
     struct sw_job *job = w->job;
     int count = job->topology->servers, rc = SW_OK;
     const struct sw_server *own = sw_job_servers(job, w->table);
     if (!job->params.sync || w->rank->table_rank != 0)
         return SW_OK;
-    w->links.sync = sw_calloc((size_t)count, sizeof *w->links.sync);
-    w->links.sync_told = sw_calloc((size_t)count, sizeof *w->links.sync_told);
-    if (!w->links.sync || !w->links.sync_told)
-        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *w->links.sync_told);
+    l->sync = sw_calloc((size_t)count, sizeof *l->sync);
+    l->sync_told = sw_calloc((size_t)count, sizeof *l->sync_told);
+    if (!l->sync || !l->sync_told)
+        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *l->sync_told);
     for (int i = 0; i < count && rc == SW_OK; i++)
         if (job->servers[i].table != w->table)
             rc = sw_history_link(job->events.history, own[job->servers[i].place->server_rank].unit,
-                                 job->servers[i].unit, "sync", &w->links.sync[i], err);
+                                 job->servers[i].unit, "sync", &l->sync[i], err);
     return rc;
 }
 
 static int open_feature_links(struct sw_worker *w, struct sw_err *err)
 {
+    struct sw_worker_links *l = &w->record.links;
     struct sw_job *job = w->job;
     int workers = job->topology->group_size, rc = SW_OK;
     const struct sw_worker *group = &job->workers[w->rank->group * job->topology->group_size];
-    w->links.activations = sw_calloc((size_t)workers, sizeof *w->links.activations);
-    w->links.activations_told = sw_calloc((size_t)workers, sizeof *w->links.activations_told);
-    if (!w->links.activations || !w->links.activations_told)
-        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *w->links.activations);
+    l->activations = sw_calloc((size_t)workers, sizeof *l->activations);
+    l->activations_told = sw_calloc((size_t)workers, sizeof *l->activations_told);
+    if (!l->activations || !l->activations_told)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *l->activations);
     for (int i = 0; i < workers && rc == SW_OK; i++) {
-        w->links.activations[i] = -1;
+        l->activations[i] = -1;
         if (sw_net_moved_bytes(w->train, w->rank->rank, i) > 0)
             rc = sw_history_link(job->events.history, w->unit, group[i].unit, "feature",
-                                 &w->links.activations[i], err);
+                                 &l->activations[i], err);
     }
     return rc;
 }
 
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
 {
+    struct sw_worker_curves *c = &w->record.curves;
     struct sw_job *job = w->job;
-    int rc = sw_history_producer_new(job->events.history, &w->curves.producer, err);
+    int rc = sw_history_producer_new(job->events.history, &c->producer, err);
     if (rc == SW_OK)
-        rc = name_series(job->events.history, "train", &w->series[SW_SPLIT_TRAIN], err);
+        rc = name_series(job->events.history, "train", &w->record.series[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK && w->eval)
         rc = name_series(job->events.history, job->data.section[SW_SPLIT_EVAL]->name,
-                         &w->series[SW_SPLIT_EVAL], err);
+                         &w->record.series[SW_SPLIT_EVAL], err);
     if (rc == SW_OK)
-        rc = sw_history_series(job->events.history, "train", "lr", &w->curves.rate, err);
+        rc = sw_history_series(job->events.history, "train", "lr", &c->rate, err);
     if (rc == SW_OK)
-        rc =
-            sw_history_series(job->events.history, "train", "samples_per_s", &w->curves.speed, err);
-    w->curves.norm = w->curves.scale = -1;
+        rc = sw_history_series(job->events.history, "train", "samples_per_s", &c->speed, err);
+    c->norm = c->scale = -1;
     if (rc == SW_OK && sw_table_has_phases(job->params.table))
-        rc = sw_history_series(job->events.history, "train", "grad_norm", &w->curves.norm, err);
+        rc = sw_history_series(job->events.history, "train", "grad_norm", &c->norm, err);
     if (rc == SW_OK && job->conf->loss_scale > 0)
-        rc = sw_history_series(job->events.history, "train", "loss_scale", &w->curves.scale, err);
+        rc = sw_history_series(job->events.history, "train", "loss_scale", &c->scale, err);
     if (rc == SW_OK)
         rc = open_param_links(w, err);
     if (rc == SW_OK)
-        rc = open_worker_links(w, job->exchange.reduction.sums, "allreduce", &w->links.sums, err);
+        rc = open_worker_links(w, job->exchange.reduction.sums, "allreduce", &w->record.links.sums,
+                               err);
     if (rc == SW_OK)
-        rc = open_worker_links(w, job->exchange.comm.factors, "factor", &w->links.factors, err);
+        rc = open_worker_links(w, job->exchange.comm.factors, "factor", &w->record.links.factors,
+                               err);
     if (rc == SW_OK)
         rc = open_sync_links(w, err);
     return rc == SW_OK ? open_feature_links(w, err) : rc;

@@ -107,8 +107,8 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
         return rc;
     use_parts(w, split, parts);
     w->arena.bytes = arena_need(w);
-    sw_series_fini(&w->series[split]); /* of another split's net */
-    return sw_series_init(&w->series[split], job->recipe, sw_parts_net(parts, 0),
+    sw_series_fini(&w->record.series[split]); /* of another split's net */
+    return sw_series_init(&w->record.series[split], job->recipe, sw_parts_net(parts, 0),
                           w->rank->microbatches, err);
 }
 
@@ -329,24 +329,29 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
 
+static void free_links(struct sw_worker_links *l)
+{
+    sw_free(l->to_server);
+    sw_free(l->from_server);
+    sw_free(l->sums);
+    sw_free(l->factors);
+    sw_free(l->sync);
+    sw_free(l->sync_told);
+    sw_free(l->activations);
+    sw_free(l->activations_told);
+}
+
 void sw_worker_fini(struct sw_worker *w)
 {
     sw_input_free(w->batches.input); /* it copies from prefetched batches */
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_prefetch_free(w->batches.prefetch[s]);
         sw_free(w->param_of[s]);
-        sw_series_fini(&w->series[s]);
+        sw_series_fini(&w->record.series[s]);
     }
-    sw_free(w->served);
+    sw_free(w->served.ranks);
     sw_free(w->completed_by);
-    sw_free(w->links.to_server);
-    sw_free(w->links.from_server);
-    sw_free(w->links.sums);
-    sw_free(w->links.factors);
-    sw_free(w->links.sync);
-    sw_free(w->links.sync_told);
-    sw_free(w->links.activations);
-    sw_free(w->links.activations_told);
+    free_links(&w->record.links);
     sw_free(w->timer.forward_ms);
     sw_free(w->timer.backward_ms);
     if (!w->device)

@@ -41,7 +41,7 @@ static void checkpoint_failing_on_the_way_is_an_event(void **state)
         if (t.rc != SW_OK)
             fail_msg("%s: %s", t.name, t.err.text);
         assert_int_equal(atomic_load(&fault_hits), 1);
-        assert_int_equal(t.job->workers[0].checkpoint_failures, 1);
+        assert_int_equal(t.job->workers[0].failures.checkpoints, 1);
         assert_int_equal(t.told[SW_JOB_EVENT], 1);
         assert_non_null(strstr(t.text, "worker0.0: checkpoint 1 could not be written and training "
                                        "goes on: checkpoint at step 4: "));
@@ -75,7 +75,7 @@ static void checkpoint_without_memory_on_the_way_is_an_event(void **state)
         fault_disarm(NULL);
         half = atomic_load(&fault_calls) * 5 / 8; /* of checkpoints 0, 4, 8, 12: in the third */
         assert_int_equal(atomic_load(&fault_hits), round);
-        assert_int_equal(t.job->workers[0].checkpoint_failures, round);
+        assert_int_equal(t.job->workers[0].failures.checkpoints, round);
         assert_int_equal(t.told[SW_JOB_EVENT], round);
         assert_nothing_left(&t, &b);
     }

@@ -177,7 +177,7 @@ static void a_stop_ends_all_workers_after_the_same_step(void **state)
         assert_true(step >= 3);
         for (int w = 0; w < workers; w++) {
             assert_int_equal(t.job->workers[w].step, step);
-            assert_true(t.job->workers[w].stopped);
+            assert_true(t.job->workers[w].end.stopped);
         }
         trial_close(&t);
         assert_true(exists(checkpoint_path(t.name, step)));
