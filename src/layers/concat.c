@@ -83,7 +83,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     whole.dim[axis] = extent;
     l->dst.desc = block ? sw_desc_blocked(SW_F32, whole.ndim, whole.dim, 1, block)
                         : sw_desc_plain(SW_F32, whole.ndim, whole.dim);
-    l->can_add = true;
+    l->can_add.src = true;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
     return SW_OK;
 }
@@ -120,7 +120,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
         a.to = l->src[k]->desc;
         a.count = a.to.dim[a.axis];
         a.dst = a.count > 0 ? l->src_grad[k] : NULL;
-        a.add = l->src_adds >> k & 1;
+        a.add = l->adds.src >> k & 1;
         if (a.dst)
             rc = sw_op_run(r->stream, &sw_op_part, &a, err);
         if (rc == SW_OK && a.dst && is_padded(&a.to) && !a.add)

@@ -73,11 +73,11 @@ static int lay_out(struct sw_layer *l, const struct sw_layer_setup *s, struct sw
     for (int k = l->src_count - 1; k >= 0; k--)
         if (l->src[k]->desc.nblock > 0)
             l->dst.desc = l->src[k]->desc;
-    l->can_add = true;
+    l->can_add.src = true;
     for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
         rc = sw_plain_init_as(&st->src[k], l, k, &l->dst.desc, s, err);
         if (st->src[k].read)
-            l->can_add = false; /* what is given back is written, not added */
+            l->can_add.src = false; /* what is given back is written, not added */
     }
     l->in_place = !st->src[0].read;
     return rc;
@@ -140,7 +140,7 @@ static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struc
 {
     const struct state *st = l->state;
     struct sw_eltwise_sum_gradient_args a = {.count = l->src_count,
-                                             .adds = l->src_adds,
+                                             .adds = l->adds.src,
                                              .n = sw_desc_storage(&l->dst.desc),
                                              .y = st->relu ? l->dst.data : NULL,
                                              .dy = l->dst.grad};
@@ -167,7 +167,7 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
     int rc = take_sources(l, r, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
     for (int i = 0; i < l->src_count && rc == SW_OK; i++) {
         a.of = (begin + i) % l->src_count;
-        a.add = l->src_adds >> a.of & 1;
+        a.add = l->adds.src >> a.of & 1;
         a.dx = sw_plain_gradient(&st->src[a.of], l);
         if (!a.dx)
             continue;

@@ -188,7 +188,7 @@ const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const stru
 bool sw_layer_can_repeat(const struct sw_layer *l)
 {
     bool pure =
-        l->keep_count == 0 && l->carry_count == 0 && l->sum_count == 0 && l->forward_phases <= 1;
+        l->keep_count == 0 && l->carry_count == 0 && l->sum_count == 0 && l->phases.forward <= 1;
     return l->type->role == SW_ROLE_NEURON && !l->type->penalty && l->chain_steps == 0 &&
            (pure || l->repeats_from_saved);
 }
@@ -259,7 +259,7 @@ void sw_layer_plan_teardown(struct sw_layer *l)
 
 void sw_layer_use_view(struct sw_layer *l)
 {
-    l->in_place = l->view = l->can_add = true;
+    l->in_place = l->view = l->can_add.src = true;
     l->flops_forward = l->flops_backward = 0;
 }
 
@@ -276,7 +276,7 @@ int sw_layer_view_backward(struct sw_layer *l, const struct sw_pass *r, struct s
     const struct sw_desc *d = &l->dst.desc;
     if (l->dst.grad == l->src_grad[0])
         return SW_OK;
-    if (l->src_adds & 1)
+    if (l->adds.src & 1)
         return sw_op_add(r->stream, l->src_grad[0], l->dst.grad, sw_desc_storage(d), err);
     return sw_copy(r->stream, l->src_grad[0], l->dst.grad, sw_desc_bytes(d), err);
 }

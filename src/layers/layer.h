@@ -87,6 +87,11 @@ struct sw_layer_factors {
                       backward writes them in place of gradients. NULL: it makes gradients */
 };
 
+/* In how many phases it is run. */
+struct sw_layer_phases {
+    int forward, backward; /* 0: one. Between two, sums is added over the group */
+};
+
 struct sw_layer {
     const char *name; /* in the net */
     const char *home; /* borrowed from the recipe: its section's name, with which those of
@@ -109,18 +114,20 @@ struct sw_layer {
     int keep_count;
     struct sw_layer_carry carry[SW_LAYER_CARRIES];
     int carry_count;
-    struct sw_layer_factors factors;     /* where setup asked for them */
-    int forward_phases, backward_phases; /* 0: one. Between two, sums is added over the group */
-    int sum_count;                       /* elements of sums */
-    int pair_count;                      /* losses and metrics: pairs in result; 0: one */
-    size_t saved_bytes, scratch_bytes;   /* see device/plan.h */
-    uint32_t backward_reads_src;         /* bit i: backward reads src[i]->data; what it does not
-                                            read, nor dst->data, is NULL then */
+    struct sw_layer_factors factors; /* where setup asked for them */
+    struct sw_layer_phases phases;
+    int sum_count;                     /* elements of sums */
+    int pair_count;                    /* losses and metrics: pairs in result; 0: one */
+    size_t saved_bytes, scratch_bytes; /* see device/plan.h */
+    uint32_t backward_reads_src;       /* bit i: backward reads src[i]->data; what it does not
+                                          read, nor dst->data, is NULL then */
     bool backward_reads_dst;
     bool in_place; /* dst may take src[0]'s memory, and src_grad[0] dst's gradient */
     bool view;     /* in place there is nothing to do, so that others may read src[0] too */
-    bool can_add;  /* backward honours src_adds */
-    uint32_t can_add_params; /* bit p: backward honours param_adds of param[p] */
+    struct {
+        bool src;        /* backward honours adds.src */
+        uint32_t params; /* bit p: backward honours adds.params of param[p] */
+    } can_add;
     bool repeats_from_saved; /* forward that is run again (sw_pass.again) is one phase that makes
                                 the same output from source and saved, and writes nothing else */
     int chain_steps; /* in a Gibbs chain: its turns in a step; set by the hidden layer's setup */
@@ -132,9 +139,11 @@ struct sw_layer {
 
     /* Set by the net. */
     void *saved, *scratch; /* scratch lasts over the phases of a pass */
-    uint32_t param_adds;   /* bit p: backward adds to param[p].grad instead of writing there */
-    uint32_t src_adds;     /* bit i: backward adds to src_grad[i] instead of writing there */
-    double *sums;          /* [sum_count], device memory; lasts over the phases of a pass */
+    struct {
+        uint32_t src;    /* bit i: backward adds to src_grad[i] instead of writing there */
+        uint32_t params; /* bit p: the same for param[p].grad */
+    } adds;
+    double *sums; /* [sum_count], device memory; lasts over the phases of a pass */
     /* Losses and metrics: forward writes it; device memory. Pairs of all batches and workers are
      * added up before anything is divided, so that what users see is of all samples. */
     struct sw_result *result;
@@ -174,7 +183,7 @@ struct sw_pass {
     struct sw_stream *stream;
     const struct sw_step *step; /* device memory: operations read it, layers do not */
     bool training;
-    int phase;   /* of the layer's forward_phases or backward_phases, from 0 */
+    int phase;   /* of the layer's, from 0 */
     bool again;  /* forward, a second time in this step */
     int chain;   /* turn of the Gibbs chain, from 1; 0: an ordinary pass */
     bool begins; /* the first batch of an evaluation */

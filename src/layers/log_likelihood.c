@@ -68,7 +68,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     st->h_at = sw_rbm_reserve(&l->scratch_bytes, rows * m->hidden * (int64_t)sizeof(float));
     st->weight_at = sw_rbm_reserve(&l->scratch_bytes, rows * (int64_t)sizeof(double));
     l->pair_count = 1 + (int)c->chains;
-    l->forward_phases = phases < (double)c->temperatures ? (int)phases : (int)c->temperatures;
+    l->phases.forward = phases < (double)c->temperatures ? (int)phases : (int)c->temperatures;
     return SW_OK;
 }
 
@@ -77,7 +77,7 @@ static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *er
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     const struct sw_rbm *m = &st->machine;
-    const int64_t phases = l->forward_phases;
+    const int64_t phases = l->phases.forward;
     const struct sw_ais_args a = {.visible_units = c->machine.visible_units,
                                   .hidden_units = c->machine.hidden_units,
                                   .rows = m->rows < c->chains ? m->rows : c->chains,

@@ -116,7 +116,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     int block = sw_desc_channel_block(in);
     l->dst.desc = block ? sw_desc_blocked(SW_F32, out.ndim, out.dim, 1, block)
                         : sw_desc_plain(SW_F32, out.ndim, out.dim);
-    l->can_add = true;
+    l->can_add.src = true;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
     return SW_OK;
 }
@@ -152,7 +152,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     a.to = l->src[0]->desc;
     a.to_at = st->first;
     a.dst = l->src_grad[0];
-    a.add = l->src_adds & 1;
+    a.add = l->adds.src & 1;
     int rc = a.add ? SW_OK : sw_fill_zero(r->stream, a.dst, sw_desc_bytes(&a.to), err);
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_part, &a, err) : rc;
 }

@@ -39,7 +39,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     st->batch_rows = s->batch_rows;
     if (st->by.ignores && s->training) {
-        l->backward_phases = 2; /* how many labels count, then the gradient */
+        l->phases.backward = 2; /* how many labels count, then the gradient */
         l->sum_count = 1;
     }
     l->dst.desc = st->by.scores.desc; /* the probabilities; kept for backward */
@@ -121,7 +121,7 @@ static int gradient_by_target(struct sw_layer *l, const struct sw_pass *r, float
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
-    if (r->phase == 0 && l->backward_phases == 2)
+    if (r->phase == 0 && l->phases.backward == 2)
         return sw_op_count_labels(
             r->stream,
             &(struct sw_label_count_args){.rows = st->by.scores.rows,

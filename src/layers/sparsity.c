@@ -49,10 +49,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     int64_t channels = in->dim[1];
     sw_layer_use_view(l); /* of the values: the gradient changes */
-    l->can_add = false;
+    l->can_add.src = false;
     l->dst.desc = *in;
     l->sum_count = (int)(2 * channels + 1);
-    l->forward_phases = s->whole_batch ? 1 : 2;
+    l->phases.forward = s->whole_batch ? 1 : 2;
     l->scratch_bytes = sw_batch_norm_scratch(in);
     l->saved_bytes = (size_t)(3 * channels) * sizeof(float);
     l->flops_forward = l->flops_backward = (double)sw_desc_count(in);
@@ -84,7 +84,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     }
     a.x = NULL;
     a.result = l->result;
-    if (rc == SW_OK && r->phase == (l->forward_phases == 2))
+    if (rc == SW_OK && r->phase == (l->phases.forward == 2))
         rc = sw_op_run(r->stream, &sw_op_sparsity, &a, err);
     return rc;
 }

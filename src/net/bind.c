@@ -50,7 +50,7 @@ static void bind_sources(struct sw_net *net, int i)
                                        ? sw_net_at(net, net->memory.node[i].aside[k])
                                        : source->layer.dst.grad;
     }
-    shape->layer.src_adds = alias->src_adds;
+    shape->layer.adds.src = alias->src_adds;
     if (alias->grad_handed)
         sw_bridge_take_there(&shape->layer);
 }

@@ -40,7 +40,7 @@ static void add_params(struct sw_layer *l, const struct sw_recurrent *r, int cel
     const int64_t bias[] = {sw_cell_biases(r->kind) * r->hidden};
     const struct sw_desc w = sw_desc_plain(SW_F32, 2, weight), b = sw_desc_plain(SW_F32, 1, bias);
     const struct sw_desc u = sw_desc_plain(SW_F32, 2, recurrent);
-    l->can_add_params |= 3u << l->param_count; /* the matrices */
+    l->can_add.params |= 3u << l->param_count; /* the matrices */
     sw_layer_add_param(l, name[0], &w, r->inputs, r->hidden);
     sw_layer_add_param(l, name[1], &u, r->hidden, r->hidden);
     sw_layer_add_param(l, name[2], &b, 0, 0);
@@ -315,7 +315,7 @@ int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
 
 static bool adds_to(const struct sw_layer *l, int param)
 {
-    return l->param_adds >> param & 1;
+    return l->adds.params >> param & 1;
 }
 
 /* What a step hands on has gradients of its own; that of the top layer's h comes with dy. */

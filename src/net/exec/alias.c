@@ -82,9 +82,9 @@ static void find_asides(struct sw_net_aliases *a)
             for (int k = 0; k < g->node[j].src_count && writer->has_backward; k++) {
                 if (g->node[j].src[k] != i)
                     continue;
-                if (!first && writer->layer.can_add)
+                if (!first && writer->layer.can_add.src)
                     a->node[j].src_adds |= 1u << k;
-                a->node[j].adds_grad[k] = !first && !writer->layer.can_add;
+                a->node[j].adds_grad[k] = !first && !writer->layer.can_add.src;
                 first = false;
             }
         }

@@ -55,7 +55,7 @@ static int step_setup(const struct sw_net_graph_node *node, struct sw_layer *l, 
     st->sequence = as_floats(*in);
     st->at = node->step;
     l->dst.desc = sw_desc_plain(in->dtype, in->ndim - 1, dim);
-    l->can_add = true;
+    l->can_add.src = true;
     return SW_OK;
 }
 
@@ -80,7 +80,7 @@ static int step_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
     const struct sw_part_args a = {.from = with_steps(&l->dst.desc, 1),
                                    .to = st->sequence,
                                    .axis = 1,
-                                   .add = l->src_adds & 1,
+                                   .add = l->adds.src & 1,
                                    .to_at = st->at,
                                    .count = 1,
                                    .src = l->dst.grad,
@@ -110,7 +110,7 @@ static void front_setup(const struct sw_net_graph_node *node, struct sw_layer *l
     st->sequence =
         sw_desc_plain(SW_F32, 3, (const int64_t[]){rows, all / node->width, node->width});
     l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){rows, node->width});
-    l->can_add = true;
+    l->can_add.src = true;
 }
 
 const struct sw_layer_type sw_net_front = {
@@ -143,7 +143,7 @@ static int join_setup(const struct sw_net_graph_node *node, struct sw_layer *l, 
         first.dim[1] = steps;
     l->dst.desc = node->joins_joins ? sw_desc_plain(SW_F32, first.ndim, first.dim)
                                     : with_steps(&first, steps);
-    l->can_add = true;
+    l->can_add.src = true;
     return SW_OK;
 }
 
@@ -173,7 +173,7 @@ static int join_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
     for (int k = 0; k < l->src_count && rc == SW_OK; k++, a.from_at += a.count) {
         a.to = joined(l, k);
         a.count = a.to.dim[1];
-        a.add = l->src_adds >> k & 1;
+        a.add = l->adds.src >> k & 1;
         a.dst = l->src_grad[k];
         if (a.dst)
             rc = sw_op_run(r->stream, &sw_op_part, &a, err);

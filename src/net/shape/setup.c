@@ -223,7 +223,7 @@ static int check_step(const struct sw_net_graph_node *node, const struct sw_laye
         return sw_err_set(err, SW_ERR_INVALID,
                           "unroll = %d: %s keeps running statistics, which steps cannot share",
                           node->steps, l->type->base.name);
-    if (l->backward_phases > 1)
+    if (l->phases.backward > 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "unroll = %d: how many labels count is not known of all steps at once: "
                           "leave unroll out, and it reads them as a sequence",

@@ -62,7 +62,7 @@ int sw_net_shapes_find(const struct sw_net_shapes *s, const char *layer);
 /* Phases of a pass. */
 static inline int sw_net_layer_phases(const struct sw_layer *l, bool backward)
 {
-    int phases = backward ? l->backward_phases : l->forward_phases;
+    int phases = backward ? l->phases.backward : l->phases.forward;
     return phases > 1 ? phases : 1;
 }
 

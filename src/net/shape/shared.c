@@ -70,8 +70,8 @@ void sw_net_order_writers(struct sw_net_shapes *s)
         if (!s->node[param->layer].has_backward || param->frozen)
             continue;
         struct sw_net_shape *writer = &s->node[param->layer];
-        if (*given && (writer->layer.can_add_params >> param->index & 1))
-            writer->layer.param_adds |= 1u << param->index;
+        if (*given && (writer->layer.can_add.params >> param->index & 1))
+            writer->layer.adds.params |= 1u << param->index;
         else
             writer->adds_param[param->index] = *given;
         *given = true;

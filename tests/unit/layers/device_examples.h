@@ -116,7 +116,7 @@ static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
     struct sw_err err;
     struct sw_step *step = to_device(stream, &g->step, sizeof g->step);
     rig_phase *run = backward ? g->layer.type->backward : g->layer.type->forward;
-    int phases = backward ? g->layer.backward_phases : g->layer.forward_phases;
+    int phases = backward ? g->layer.phases.backward : g->layer.phases.forward;
     move_out(&m, g);
     if (backward)
         take_away_unread(g);
@@ -165,9 +165,9 @@ static void check_example(const struct sw_layer_type *type, const struct sw_laye
     struct sw_err err;
     prepare(&a, &v);
     prepare(&b, &v);
-    ASSERT_OK(rig_phases(&a, type->forward, a.layer.forward_phases, &err));
+    ASSERT_OK(rig_phases(&a, type->forward, a.layer.phases.forward, &err));
     if (type->backward)
-        ASSERT_OK(rig_phases(&a, type->backward, a.layer.backward_phases, &err));
+        ASSERT_OK(rig_phases(&a, type->backward, a.layer.phases.backward, &err));
     run_there(&b, false, there);
     if (type->backward)
         run_there(&b, true, there);

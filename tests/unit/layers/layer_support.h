@@ -152,7 +152,7 @@ static inline void rig_teardown(struct rig *g)
     sw_free(l->state);
     l->state = NULL;
     l->param_count = l->keep_count = l->sum_count = 0;
-    l->forward_phases = l->backward_phases = l->pair_count = 0;
+    l->phases.forward = l->phases.backward = l->pair_count = 0;
 }
 
 /* Memory for everything the layer reads and writes. */
@@ -374,7 +374,7 @@ static inline int rig_try_forward(struct rig *g, const struct values *v, struct 
     poison(l->scratch, l->scratch_bytes);
     for (int i = 0; i < RIG_PAIRS; i++)
         g->result[i] = (struct sw_result){NAN, NAN};
-    return rig_phases(g, l->type->forward, l->forward_phases, err);
+    return rig_phases(g, l->type->forward, l->phases.forward, err);
 }
 
 static inline bool has_output(const struct sw_layer_type *type)
@@ -422,7 +422,7 @@ static inline void rig_backward(struct rig *g, struct values *v)
         poison(l->dst.grad, sw_desc_bytes(&l->dst.desc));
     else
         sw_desc_from_plain(&l->dst.desc, v->dst_grad, l->dst.grad);
-    ASSERT_OK(rig_phases(g, l->type->backward, l->backward_phases, &err));
+    ASSERT_OK(rig_phases(g, l->type->backward, l->phases.backward, &err));
     for (int k = 0; k < l->src_count; k++)
         if (l->src_grad[k])
             take_plain("source gradient", &g->src[k].desc, l->src_grad[k], v->src_grad[k]);

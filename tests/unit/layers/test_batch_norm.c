@@ -205,7 +205,7 @@ static void take_rows(struct share *s, const struct shape *whole, const struct v
 static void run_shares(struct share *s, bool backward)
 {
     struct sw_err err;
-    int phases = backward ? s[0].g.layer.backward_phases : s[0].g.layer.forward_phases;
+    int phases = backward ? s[0].g.layer.phases.backward : s[0].g.layer.phases.forward;
     assert_int_equal(phases, 2);
     for (int phase = 0; phase < phases; phase++) {
         for (int w = 0; w < SHARES; w++) {
@@ -299,8 +299,8 @@ static void without_sync_nothing_is_added(void **state)
                       &(struct how){.stream = f.stream, .evaluation = evaluation});
             bool adds = sync && !evaluation;
             assert_int_equal(g.layer.sum_count, adds ? 13 : 0);
-            assert_int_equal(g.layer.forward_phases, adds ? 2 : 0);
-            assert_int_equal(g.layer.backward_phases, adds ? 2 : 0);
+            assert_int_equal(g.layer.phases.forward, adds ? 2 : 0);
+            assert_int_equal(g.layer.phases.backward, adds ? 2 : 0);
             rig_close(&g);
         }
     close_cpu(&f);
