@@ -102,8 +102,9 @@ int sw_topology_new(const struct sw_topology_args *args, struct sw_topology **ou
     t->server = servers;
     t->server_group = groups;
     if (!ranks || !servers || !groups) {
+        const size_t bytes = (size_t)t->workers * sizeof *ranks;
         sw_topology_free(t);
-        return sw_err_nomem(err, "the topology", (size_t)t->workers * sizeof *ranks);
+        return sw_err_nomem(err, "the topology", bytes);
     }
 
     rank_workers(t, args->shape, ranks, groups);
