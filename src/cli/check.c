@@ -138,26 +138,26 @@ static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool v
 static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t base)
 {
     char text[32], rss[32], own[32];
-    sw_buf_printf(out, "memory       %s at most\n", sw_human_bytes(text, (double)p->memory_bytes));
+    sw_buf_printf(out, "memory       %s at most\n", sw_human_bytes(text, (double)p->bytes.peak));
     const struct {
         const char *name;
         size_t bytes;
     } part[] = {
-        {"parameters", p->param_bytes},
-        {"gradients and updater state", p->state_bytes},
-        {"features, their gradients, scratch", p->arena_bytes},
-        {"batches", p->batch_bytes},
-        {"features between workers", p->exchange_bytes},
-        {"features swapped to the host", p->swap_bytes},
+        {"parameters", p->bytes.params},
+        {"gradients and updater state", p->bytes.state},
+        {"features, their gradients, scratch", p->bytes.arena},
+        {"batches", p->bytes.batches},
+        {"features between workers", p->bytes.exchange},
+        {"features swapped to the host", p->bytes.swapped},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         sw_buf_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
                       part[i].name);
-    if (p->device_bytes > 0)
+    if (p->bytes.device > 0)
         sw_buf_printf(out, "             of it %s at most on each device\n",
-                      sw_human_bytes(text, (double)p->device_bytes));
+                      sw_human_bytes(text, (double)p->bytes.device));
     sw_buf_printf(out, "resident     about %s: with the %s of the program itself\n",
-                  sw_human_bytes(rss, (double)(p->memory_bytes + base)),
+                  sw_human_bytes(rss, (double)(p->bytes.peak + base)),
                   sw_human_bytes(own, (double)base));
     sw_report_fit(out, p);
     if (p->streams > 1)
@@ -259,17 +259,17 @@ static void json_layer(struct sw_json_writer *w, const struct sw_job_plan *p,
 
 static void json_memory(struct sw_json_writer *w, const struct sw_job_plan *p, size_t base)
 {
-    sw_json_int(w, "memory_bytes", (int64_t)p->memory_bytes);
-    sw_json_int(w, "device_bytes", (int64_t)p->device_bytes);
-    sw_json_int(w, "param_bytes", (int64_t)p->param_bytes);
-    sw_json_int(w, "state_bytes", (int64_t)p->state_bytes);
-    sw_json_int(w, "arena_bytes", (int64_t)p->arena_bytes);
-    sw_json_int(w, "batch_bytes", (int64_t)p->batch_bytes);
-    sw_json_int(w, "exchange_bytes", (int64_t)p->exchange_bytes);
-    sw_json_int(w, "swap_bytes", (int64_t)p->swap_bytes);
+    sw_json_int(w, "memory_bytes", (int64_t)p->bytes.peak);
+    sw_json_int(w, "device_bytes", (int64_t)p->bytes.device);
+    sw_json_int(w, "param_bytes", (int64_t)p->bytes.params);
+    sw_json_int(w, "state_bytes", (int64_t)p->bytes.state);
+    sw_json_int(w, "arena_bytes", (int64_t)p->bytes.arena);
+    sw_json_int(w, "batch_bytes", (int64_t)p->bytes.batches);
+    sw_json_int(w, "exchange_bytes", (int64_t)p->bytes.exchange);
+    sw_json_int(w, "swap_bytes", (int64_t)p->bytes.swapped);
     sw_json_int(w, "base_bytes", (int64_t)base);
     sw_report_fit_json(w, p);
-    sw_json_int(w, "rss_bytes", (int64_t)(p->memory_bytes + base));
+    sw_json_int(w, "rss_bytes", (int64_t)(p->bytes.peak + base));
     sw_json_int(w, "streams", p->streams);
 }
 

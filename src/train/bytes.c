@@ -108,22 +108,22 @@ size_t sw_worker_device_bytes(const struct sw_worker *w)
 void sw_job_sum_memory(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
-    sum_tables(job, &p->param_bytes, &p->state_bytes);
-    p->state_bytes += sw_states_bytes(job);
-    p->state_bytes += sw_carries_bytes(job);
-    p->state_bytes += replica_bytes(job);
-    p->arena_bytes = arena_bytes(job);
-    p->batch_bytes = sw_job_batch_bytes(job);
-    p->exchange_bytes = sw_exchange_plan(job->workers[0].train);
+    sum_tables(job, &p->bytes.params, &p->bytes.state);
+    p->bytes.state += sw_states_bytes(job);
+    p->bytes.state += sw_carries_bytes(job);
+    p->bytes.state += replica_bytes(job);
+    p->bytes.arena = arena_bytes(job);
+    p->bytes.batches = sw_job_batch_bytes(job);
+    p->bytes.exchange = sw_exchange_plan(job->workers[0].train);
     if (job->workers[0].eval)
-        p->exchange_bytes += sw_exchange_plan(job->workers[0].eval);
-    p->exchange_bytes *= (size_t)job->topology->worker_groups;
-    p->swap_bytes = p->fit.swap_bytes;
-    p->device_bytes = 0;
+        p->bytes.exchange += sw_exchange_plan(job->workers[0].eval);
+    p->bytes.exchange *= (size_t)job->topology->worker_groups;
+    p->bytes.swapped = p->fit.swap_bytes;
+    p->bytes.device = 0;
     for (int i = 0; i < job->topology->workers; i++) {
         size_t bytes = sw_worker_device_bytes(&job->workers[i]);
-        p->device_bytes = bytes > p->device_bytes ? bytes : p->device_bytes;
+        p->bytes.device = bytes > p->bytes.device ? bytes : p->bytes.device;
     }
-    p->memory_bytes = p->param_bytes + p->state_bytes + p->arena_bytes + p->batch_bytes +
-                      p->exchange_bytes + p->swap_bytes;
+    p->bytes.peak = p->bytes.params + p->bytes.state + p->bytes.arena + p->bytes.batches +
+                    p->bytes.exchange + p->bytes.swapped;
 }

@@ -160,7 +160,7 @@ static size_t bytes_at(const struct sw_job *job, size_t level)
 
 static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
 {
-    size_t fixed = job->plan.memory_bytes - job->plan.arena_bytes;
+    size_t fixed = job->plan.bytes.peak - job->plan.bytes.arena;
     size_t share = share_of(job, left_of(budget, fixed));
     struct broken b = {0};
     int rc = SW_OK;

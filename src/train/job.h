@@ -150,6 +150,18 @@ struct sw_job_fit {
     size_t swap_bytes;                 /* copied to the host, and back; of its memory, too */
     bool may_swap;                     /* the devices have memory of their own */
 };
+/* Memory that a job takes. */
+struct sw_job_bytes {
+    size_t params;   /* values */
+    size_t state;    /* gradients, updater state, running statistics */
+    size_t arena;    /* features, gradients, scratch: shared by both nets */
+    size_t batches;  /* prefetched ones, and rows on their way to output layers */
+    size_t exchange; /* features under way between workers */
+    size_t swapped;  /* features in host memory */
+    size_t peak;     /* all of the above */
+    size_t device;   /* of it, the most that one device with memory of its own holds; or 0 */
+};
+
 struct sw_job_plan {
     const char *name, *recipe, *device, *framework, *framework_reason;
     const char *stage; /* NULL: the recipe has none */
@@ -161,14 +173,7 @@ struct sw_job_plan {
     int layer_count;
     const struct sw_job_layer *layers;
     int64_t params, steps, batch, eval_batch; /* steps: where the run is to end */
-    size_t param_bytes;                       /* values */
-    size_t state_bytes;                       /* gradients, updater state, running statistics */
-    size_t arena_bytes;    /* features, gradients, scratch: shared by both nets */
-    size_t batch_bytes;    /* prefetched batches, and rows on their way to output layers */
-    size_t exchange_bytes; /* features under way between workers */
-    size_t swap_bytes;     /* features in host memory */
-    size_t memory_bytes;   /* the peak: all of the above */
-    size_t device_bytes;   /* of it, the most that one device with memory of its own holds; or 0 */
+    struct sw_job_bytes bytes;
     struct sw_job_fit fit;
     double flops_per_sample;
     int streams;           /* on which a worker's layers run: independent ones at the same time */

@@ -69,8 +69,8 @@ static void start(struct sw_json_writer *w, const struct sw_job_plan *p,
     sw_json_string(w, "copy_reason", p->copy_why);
     sw_json_string(w, "all_reduce", p->sums);
     sw_json_int(w, "parameters", p->params);
-    sw_json_int(w, "memory_bytes", (int64_t)p->memory_bytes);
-    sw_json_int(w, "device_bytes", (int64_t)p->device_bytes);
+    sw_json_int(w, "memory_bytes", (int64_t)p->bytes.peak);
+    sw_json_int(w, "device_bytes", (int64_t)p->bytes.device);
     sw_report_fit_json(w, p);
     sw_json_int(w, "steps", e->steps);
     sw_json_int(w, "batch", p->batch);

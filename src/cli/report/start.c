@@ -31,16 +31,16 @@ static void memory(struct sw_buf *out, const struct sw_job_plan *p)
     sw_buf_printf(out,
                   "memory       %s: parameters %s, gradients and updater %s, features %s, batches "
                   "%s, between workers %s%s%s%s%s\n",
-                  sw_human_bytes(total, (double)p->memory_bytes),
-                  sw_human_bytes(values, (double)p->param_bytes),
-                  sw_human_bytes(state, (double)p->state_bytes),
-                  sw_human_bytes(arena, (double)p->arena_bytes),
-                  sw_human_bytes(batches, (double)p->batch_bytes),
-                  sw_human_bytes(between, (double)p->exchange_bytes),
-                  p->swap_bytes ? ", swapped " : "",
-                  p->swap_bytes ? sw_human_bytes(swapped, (double)p->swap_bytes) : "",
-                  p->device_bytes ? "; on each device at most " : "",
-                  p->device_bytes ? sw_human_bytes(each, (double)p->device_bytes) : "");
+                  sw_human_bytes(total, (double)p->bytes.peak),
+                  sw_human_bytes(values, (double)p->bytes.params),
+                  sw_human_bytes(state, (double)p->bytes.state),
+                  sw_human_bytes(arena, (double)p->bytes.arena),
+                  sw_human_bytes(batches, (double)p->bytes.batches),
+                  sw_human_bytes(between, (double)p->bytes.exchange),
+                  p->bytes.swapped ? ", swapped " : "",
+                  p->bytes.swapped ? sw_human_bytes(swapped, (double)p->bytes.swapped) : "",
+                  p->bytes.device ? "; on each device at most " : "",
+                  p->bytes.device ? sw_human_bytes(each, (double)p->bytes.device) : "");
 }
 
 void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
@@ -54,7 +54,7 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
     if (f->saved_bytes == 0) {
         sw_buf_printf(
             out, "everything stays, %s would do\n",
-            sw_human_bytes(saved, (double)(f->may_swap ? p->device_bytes : p->memory_bytes)));
+            sw_human_bytes(saved, (double)(f->may_swap ? p->bytes.device : p->bytes.peak)));
         return;
     }
     sw_buf_printf(out, "%s less for features than without\n",

@@ -272,7 +272,7 @@ static inline bool oracle_check_budget(const struct sw_job *job, long long budge
     for (int i = 0; i < job->place.placement->worker_count; i++) {
         const struct sw_worker *w = &job->workers[i];
         long long used = oracle_has_device(w) ? (long long)sw_device_bytes_of(w->device).peak
-                                              : (long long)plan->memory_bytes;
+                                              : (long long)plan->bytes.peak;
         if (used > budget)
             return oracle_reject(v, "%lld bytes are more than the budget, %lld", used, budget);
     }

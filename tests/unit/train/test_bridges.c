@@ -148,7 +148,7 @@ static void a_feature_on_the_cpu_is_read_where_it_lies(void **state)
     assert_ptr_equal(layer_of(&t, 1, "visual:one1")->dst.data, layer_of(&t, 0, "visual")->dst.data);
     assert_true(sw_net_is_handed(t.job->workers[1].train,
                                  sw_net_find(t.job->workers[1].train, "visual:one1")));
-    assert_int_equal(sw_job_plan(t.job)->exchange_bytes, 0);
+    assert_int_equal(sw_job_plan(t.job)->bytes.exchange, 0);
     trial_close(&t);
     /* Backward: where nobody else gives a gradient it is read in the second worker's. */
     struct trial alone = {.recipe = mdnn,

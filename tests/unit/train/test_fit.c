@@ -22,7 +22,7 @@ static struct sw_job_fit run_within(struct trial like, const char *name, long lo
         fail_msg("%s", like.err.text);
     struct sw_job_fit fit = sw_job_plan(like.job)->fit;
     assert_int_equal(fit.budget_bytes, budget);
-    assert_true(like.device || (long long)sw_job_plan(like.job)->memory_bytes <= budget);
+    assert_true(like.device || (long long)sw_job_plan(like.job)->bytes.peak <= budget);
     if (trial_run(&like) != SW_OK)
         fail_msg("%s", like.err.text);
     for (int i = 0; like.device && i < like.job->place.placement->worker_count; i++) {
@@ -48,7 +48,7 @@ static void compare_budgets(const char *device, int workers, const char *more)
         fail_msg("%s", like.err.text);
     const struct sw_worker *w = &like.job->workers[0];
     long long all = device ? (long long)sw_worker_device_bytes(w)
-                           : (long long)sw_job_plan(like.job)->memory_bytes;
+                           : (long long)sw_job_plan(like.job)->bytes.peak;
     assert_int_equal(sw_job_plan(like.job)->fit.budget_bytes, 0);
     if (trial_run(&like) != SW_OK)
         fail_msg("%s", like.err.text);
@@ -113,7 +113,7 @@ static void compare_peak(struct trial like, bool within)
         like.sets[n] = within ? set : NULL;
         if (trial_open(&like) != SW_OK)
             _exit(1);
-        size_t plan = sw_job_plan(like.job)->memory_bytes;
+        size_t plan = sw_job_plan(like.job)->bytes.peak;
         int rc = trial_run(&like);
         size_t peak = like.last[SW_JOB_SUMMARY].peak_bytes;
         if (peak != plan)
@@ -160,7 +160,7 @@ static void what_a_device_cannot_hold_is_refused_before_the_start(void **state)
     trial_close(&t);
     t.device = "sim:mem=64MiB";
     assert_int_equal(trial_open(&t), SW_OK);
-    assert_true(sw_job_plan(t.job)->device_bytes > 0);
+    assert_true(sw_job_plan(t.job)->bytes.device > 0);
     trial_close(&t);
 }
 

@@ -143,8 +143,8 @@ static void less_is_allocated(void **state)
     some.sets[0] = "job.freeze=conv*, bn2, fc1";
     assert_int_equal(trial_open(&all), SW_OK);
     assert_int_equal(trial_open(&some), SW_OK);
-    assert_true(sw_job_plan(some.job)->arena_bytes < sw_job_plan(all.job)->arena_bytes);
-    assert_true(sw_job_plan(some.job)->state_bytes < sw_job_plan(all.job)->state_bytes);
+    assert_true(sw_job_plan(some.job)->bytes.arena < sw_job_plan(all.job)->bytes.arena);
+    assert_true(sw_job_plan(some.job)->bytes.state < sw_job_plan(all.job)->bytes.state);
     assert_int_equal(sw_job_plan(some.job)->params, sw_job_plan(all.job)->params);
     trial_close(&all), trial_close(&some);
 }

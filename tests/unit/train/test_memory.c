@@ -15,11 +15,11 @@ static double peak_over_plan(const char *const *sets)
         t.sets[i] = sets[i];
     if (trial_open(&t) != SW_OK)
         fail_msg("%s", t.err.text);
-    double plan = (double)sw_job_plan(t.job)->memory_bytes;
-    assert_int_equal(sw_job_plan(t.job)->memory_bytes,
-                     sw_job_plan(t.job)->param_bytes + sw_job_plan(t.job)->state_bytes +
-                         sw_job_plan(t.job)->arena_bytes + sw_job_plan(t.job)->batch_bytes +
-                         sw_job_plan(t.job)->exchange_bytes + sw_job_plan(t.job)->swap_bytes);
+    double plan = (double)sw_job_plan(t.job)->bytes.peak;
+    assert_int_equal(sw_job_plan(t.job)->bytes.peak,
+                     sw_job_plan(t.job)->bytes.params + sw_job_plan(t.job)->bytes.state +
+                         sw_job_plan(t.job)->bytes.arena + sw_job_plan(t.job)->bytes.batches +
+                         sw_job_plan(t.job)->bytes.exchange + sw_job_plan(t.job)->bytes.swapped);
     if (trial_run(&t) != SW_OK)
         fail_msg("%s", t.err.text);
     double peak = (double)sw_cpu_bytes_peak();

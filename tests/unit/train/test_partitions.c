@@ -541,11 +541,11 @@ static void connections_are_part_of_the_plan(void **state)
         connections++;
     }
     assert_int_equal(connections, 4);
-    assert_int_equal(p->exchange_bytes, 0); /* they read where it lies */
+    assert_int_equal(p->bytes.exchange, 0); /* they read where it lies */
     trial_close(&t);
     t.device = sims[2];
     assert_int_equal(trial_open(&t), SW_OK);
-    assert_true(sw_job_plan(t.job)->exchange_bytes > 0);
+    assert_true(sw_job_plan(t.job)->bytes.exchange > 0);
     trial_close(&t);
 }
 
