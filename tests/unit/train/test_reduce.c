@@ -296,6 +296,8 @@ static void a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck(void **stat
     sw_allreduce_free(first->a);
     sw_free(first);
     d->members->hanging = NULL;
+    sw_snapshot_free(t.job->events.snapshot);
+    t.job->events.snapshot = NULL;
     trial_close(&t);
     sw_mutex_fini(&held);
 }
