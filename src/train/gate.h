@@ -21,7 +21,7 @@ struct sw_gate {
 /* What others ask of a running job. */
 struct sw_requests {
     int bits;          /* atomic: enum sw_job_request_kind; read by sw_requests_get */
-    bool holds_stop;   /* the leader has called sw_stop_hold; read when it has ended */
+    bool holds_stop;   /* atomic: the leader has called sw_stop_hold */
     int wants_display; /* atomic: the main thread asks the worker for a display */
     struct sw_gate gate;
 };

@@ -277,9 +277,9 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
                                &sw_placement_helper(job->place.placement, SW_PLACE_MAIN)->cores,
                                &ignored);
     int rc = run(job, observer, user, stuck, err);
-    if (job->requests.holds_stop)
+    /* A worker that hangs, and is left behind, may come to its own end of this yet. */
+    if (__atomic_exchange_n(&job->requests.holds_stop, false, __ATOMIC_RELAXED))
         sw_stop_release();
-    job->requests.holds_stop = false;
     sw_bind_restore(job->place.machine, kept);
     return rc;
 }

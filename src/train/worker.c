@@ -349,7 +349,7 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
 static int hold_stop(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_stop_hold(err);
-    job->requests.holds_stop = rc == SW_OK;
+    __atomic_store_n(&job->requests.holds_stop, rc == SW_OK, __ATOMIC_RELAXED);
     return rc;
 }
 
