@@ -88,6 +88,35 @@ same_tensors() {
     python3 "$SW_SOURCE_DIR/tests/cli/same_tensors.py" "$1" "$2" || fail "$1 and $2 differ"
 }
 
+# linear NAME: prints the smallest recipe that trains, one layer with 4 outputs.
+linear() {
+    printf '[job]\nname = %s\nbatch = 8\n' "$1"
+    cat <<'END'
+[data train]
+format = synthetic
+classes = 4
+records = 64
+height = 8
+width = 8
+[updater]
+type = sgd
+lr = 0.01
+[layer image]
+type = input
+field = image
+[layer label]
+type = input
+field = label
+[layer fc]
+type = inner_product
+src = image
+outputs = 4
+[layer loss]
+type = softmax_loss
+src = fc, label
+END
+}
+
 # A net with all that is random: initial values, order, crop, mirror, dropout.
 tiny=$T/tiny.ini
 cat >"$tiny" <<'END'

@@ -3,33 +3,7 @@
 recipe=$T/many.ini
 # many COUNT STEPS: a recipe with so many stages of so many steps.
 many() {
-    cat >"$recipe" <<'END'
-[job]
-name = many
-batch = 8
-[data train]
-format = synthetic
-classes = 4
-records = 64
-height = 8
-width = 8
-[updater]
-type = sgd
-lr = 0.01
-[layer image]
-type = input
-field = image
-[layer label]
-type = input
-field = label
-[layer fc]
-type = inner_product
-src = image
-outputs = 4
-[layer loss]
-type = softmax_loss
-src = fc, label
-END
+    linear many >"$recipe"
     for i in $(seq "$1"); do
         printf '[stage s%d]\nsteps = %s\n' "$i" "$2" >>"$recipe"
     done

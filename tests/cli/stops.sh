@@ -31,33 +31,7 @@ no_leftovers() {
 # ---- between stages, and in them ----
 
 stages=$T/stages.ini
-cat >"$stages" <<'END'
-[job]
-name = stages
-batch = 8
-[data train]
-format = synthetic
-classes = 4
-records = 64
-height = 8
-width = 8
-[updater]
-type = sgd
-lr = 0.01
-[layer image]
-type = input
-field = image
-[layer label]
-type = input
-field = label
-[layer fc]
-type = inner_product
-src = image
-outputs = 4
-[layer loss]
-type = softmax_loss
-src = fc, label
-END
+linear stages >"$stages"
 cp "$stages" "$T/many.ini"
 for i in $(seq 40); do
     printf '[stage s%d]\nsteps = 1\n' "$i" >>"$stages"
