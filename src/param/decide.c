@@ -19,15 +19,15 @@ bool sw_table_has_phases(const struct sw_table *t)
     return t->two_phases;
 }
 
-bool sw_table_is_decided_elsewhere(const struct sw_table *t)
+bool sw_table_is_decided_on_device(const struct sw_table *t)
 {
-    return t->two_phases && t->args.updates_elsewhere;
+    return t->two_phases && t->args.updates_on_device;
 }
 
 /* What is awaited before a decision. */
 static int everything(const struct sw_table *t)
 {
-    return t->slice_count + (t->args.bad != SW_BAD_STOPS ? t->party_workers : 0);
+    return t->slice_count + (t->args.bad != SW_BAD_STOPS ? t->update_group_size : 0);
 }
 
 static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t blocks,
@@ -58,7 +58,7 @@ int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
     t->phases = sw_calloc((size_t)t->parties, sizeof *t->phases);
     if (!t->phases)
         return sw_err_nomem(err, "norms of gradients", (size_t)t->parties * sizeof *t->phases);
-    for (int i = 0; i < t->slice_count && !t->args.updates_elsewhere; i++) {
+    for (int i = 0; i < t->slice_count && !t->args.updates_on_device; i++) {
         t->slices[i].first_block = blocks;
         blocks += sw_norm_blocks(t->slices[i].count);
     }
@@ -219,6 +219,11 @@ bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,
         return false;
     *out = ph->ring[version % SW_DECISIONS];
     return out->version == version;
+}
+
+bool sw_table_scales(const struct sw_table *t)
+{
+    return t->args.loss_scale > 0;
 }
 
 double sw_table_loss_scale(const struct sw_table *t, int party)

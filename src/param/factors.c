@@ -24,7 +24,7 @@ int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, i
     *own = *f;
     own->weight = own->bias = -1;
     own->x = own->dy = NULL;
-    if (f->home != SW_FACTORS_ELSEWHERE) {
+    if (f->home != SW_FACTORS_EXCHANGED) {
         size_t arrays = (size_t)t->parties * (size_t)t->args.servers;
         own->x = sw_calloc(arrays, sizeof *own->x);
         own->dy = sw_calloc(arrays, sizeof *own->dy);
@@ -63,10 +63,10 @@ const struct sw_table_factors *sw_table_factors_of(const struct sw_table *t, int
     return f < 0 ? NULL : &t->factors[f];
 }
 
-bool sw_table_is_elsewhere(const struct sw_table *t, int param)
+bool sw_table_exchanges_factors(const struct sw_table *t, int param)
 {
     const struct sw_table_factors *f = sw_table_factors_of(t, param);
-    return f && f->home == SW_FACTORS_ELSEWHERE;
+    return f && f->home == SW_FACTORS_EXCHANGED;
 }
 
 /* ---- Slices ---- */
@@ -213,7 +213,7 @@ float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factor
 
 float *sw_factor_gradient(const struct sw_table *t, int param, int party)
 {
-    return t->params[param].gradient[t->first_term[party * t->party_workers]];
+    return t->params[param].gradient[t->first_term[party * t->update_group_size]];
 }
 
 void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int party, float *out)

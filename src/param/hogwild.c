@@ -38,7 +38,7 @@ static int update(struct sw_table *t, int party, int param, uint64_t version,
     __atomic_add_fetch(&p->view[party].ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
     /* Of several that come to the same step at once the servers hear the first. */
-    rc = sw_sync_ask(t, party * t->party_workers, param, sw_table_slowest(t, param));
+    rc = sw_sync_ask(t, party * t->update_group_size, param, sw_table_slowest(t, param));
     return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
@@ -68,7 +68,7 @@ static int gather(struct sw_table *t, int party, int param, struct sw_err *err)
 
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, struct sw_err *err)
 {
-    int party = sw_table_party(t, worker);
+    int party = sw_table_update_group(t, worker);
     struct sw_param_view *r = &t->params[param].view[party];
     /* Release this worker's gradient; the last one acquires all. */
     if (__atomic_add_fetch(&r->given, 1, __ATOMIC_ACQ_REL) < sw_table_threshold(t, param))

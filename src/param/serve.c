@@ -51,7 +51,7 @@ static int send_decision(struct sw_table *t, int party, uint64_t version, struct
 
 int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err)
 {
-    int party = sw_table_party(t, worker);
+    int party = sw_table_update_group(t, worker);
     struct sw_table_decision d;
     if (!t->phases || t->args.bad == SW_BAD_STOPS)
         return SW_OK;
@@ -80,7 +80,7 @@ static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t versio
 int64_t sw_table_staleness(const struct sw_table *t, int party, int param, uint64_t version)
 {
     int64_t most = 0;
-    if (!t->args.rule->apart)
+    if (!t->args.rule->is_async)
         return 0;
     if (t->args.rule->in_place)
         return lag_in_place(t, param, version);
@@ -98,7 +98,7 @@ int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
     int64_t bytes = 0;
     for (int i = 0; i < t->servers[server].slice_count; i++) {
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
-        if (sw_table_gives(t, s->param, worker) && sw_table_is_served(t, s->param))
+        if (sw_table_contributes(t, s->param, worker) && sw_table_is_served(t, s->param))
             bytes += s->count * (int64_t)sizeof(float);
     }
     return bytes;
@@ -117,12 +117,12 @@ int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows,
     int64_t elements = 0;
     for (int i = 0; i < t->servers[server].slice_count; i++) {
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
-        if (t->params[s->param].factors < 0 && sw_table_gives(t, s->param, worker) &&
+        if (t->params[s->param].factors < 0 && sw_table_contributes(t, s->param, worker) &&
             sw_table_is_served(t, s->param))
             elements += s->count * sw_table_terms(t, worker);
     }
     for (int i = 0; i < t->factor_count; i++)
-        if (t->factors[i].home != SW_FACTORS_ELSEWHERE)
+        if (t->factors[i].home != SW_FACTORS_EXCHANGED)
             elements += rows * width_for(t, &t->factors[i], server);
     return elements * (int64_t)sizeof(float);
 }
@@ -162,7 +162,7 @@ static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int p
 {
     bool dropped = d && d->dropped;
     int64_t begin_ns = sw_os()->monotonic_ns();
-    if (t->args.updates_elsewhere) {
+    if (t->args.updates_on_device) {
         sum_slice(t, s, party);
         s->version++;
         return SW_OK;
@@ -215,7 +215,7 @@ static void answer_all(struct sw_table *t, const struct sw_server_state *s, int 
     int64_t bound = t->args.staleness;
     for (int r = 0; r < t->parties; r++) {
         const struct sw_turn *turn = turn_of(t, s, param, r);
-        bool stale = t->args.rule->apart && bound >= 0 && turn->done - least > (uint64_t)bound;
+        bool stale = t->args.rule->is_async && bound >= 0 && turn->done - least > (uint64_t)bound;
         if (turn->answered < turn->done && !stale)
             answer(t, s, param, r, least);
     }
@@ -235,8 +235,8 @@ static int apply(struct sw_table *t, int server, int param, int party,
         return rc;
     turn->done++;
     turn->contributions = 0;
-    memset(&s->heard[param * t->args.workers + party * t->party_workers], 0,
-           (size_t)t->party_workers);
+    memset(&s->heard[param * t->args.workers + party * t->update_group_size], 0,
+           (size_t)t->update_group_size);
     /* Who has the answers may look whether deltas are under way: they are sent before. */
     rc = sw_sync_after(t, server, param, slowest(t, s, param));
     answer_all(t, s, param);
@@ -261,7 +261,7 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
                       struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
-    int party = sw_table_party(t, m->from);
+    int party = sw_table_update_group(t, m->from);
     bool *heard = &s->heard[m->param * t->args.workers + m->from];
     if (*heard)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -270,7 +270,7 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
     *heard = true;
     if (++turn_of(t, s, m->param, party)->contributions < sw_table_threshold(t, m->param))
         return SW_OK;
-    bool gathers = t->two_phases && !t->args.updates_elsewhere;
+    bool gathers = t->two_phases && !t->args.updates_on_device;
     return gathers ? gather(t, s, m->param, party, err)
                    : apply(t, server, m->param, party, NULL, err);
 }
@@ -287,7 +287,7 @@ static int keep_early(struct sw_server_state *s, const struct sw_message *m, str
 static uint64_t done_of(const struct sw_table *t, const struct sw_server_state *s,
                         const struct sw_message *m)
 {
-    return turn_of(t, s, m->param, sw_table_party(t, m->from))->done;
+    return turn_of(t, s, m->param, sw_table_update_group(t, m->from))->done;
 }
 
 /* Takes up early updates whose turn has come, until none is left that can be. */
@@ -368,13 +368,13 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
 {
     const struct sw_server_state *s = &t->servers[server];
     if (m->kind == SW_MSG_APPLY)
-        return t->two_phases && !t->args.updates_elsewhere && m->param >= 0 &&
+        return t->two_phases && !t->args.updates_on_device && m->param >= 0 &&
                m->param < t->parties;
     if (is_sync(m))
         return sw_sync_can_handle(t, server, m);
     return m->kind == SW_MSG_UPDATE && t->args.rule->update && m->param >= 0 &&
            m->param < t->param_count && s->first[m->param] < s->first[m->param + 1] &&
-           m->from >= 0 && m->from < t->args.workers && sw_table_gives(t, m->param, m->from);
+           m->from >= 0 && m->from < t->args.workers && sw_table_contributes(t, m->param, m->from);
 }
 
 int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err)
@@ -398,5 +398,6 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
 const struct sw_table_rule sw_table_bsp = {
     .name = "bsp", .in_place = true, .update = counted_update};
 const struct sw_table_rule sw_table_async = {
-    .name = "async", .apart = true, .update = counted_update};
-const struct sw_table_rule sw_table_hogwild = {.name = "hogwild", .apart = true, .in_place = true};
+    .name = "async", .is_async = true, .update = counted_update};
+const struct sw_table_rule sw_table_hogwild = {
+    .name = "hogwild", .is_async = true, .in_place = true};

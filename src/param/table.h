@@ -32,9 +32,9 @@
 #ifndef SW_PARAM_TABLE_H
 #define SW_PARAM_TABLE_H
 
-#include "param/message.h"
 #include "device/device.h"
 #include "param/init.h"
+#include "param/message.h"
 #include "param/scale.h"
 #include "param/updater.h"
 #include "sync/atomic.h"
@@ -86,7 +86,7 @@ struct sw_slice {
 enum sw_factor_home {
     SW_FACTORS_SHARED,    /* each party once: all servers read there */
     SW_FACTORS_BY_SERVER, /* each server what it needs */
-    SW_FACTORS_ELSEWHERE, /* every worker all of them: they make gradients, and update, themselves
+    SW_FACTORS_EXCHANGED, /* every worker all of them: they make gradients, and update, themselves
                            */
 };
 struct sw_table_factors {
@@ -104,7 +104,7 @@ struct sw_table;
 /* A consistency rule. The tech report's threshold of a slice is the size of a party. */
 struct sw_table_rule {
     const char *name;
-    bool apart;    /* every worker group is a party of its own */
+    bool is_async; /* every worker group is a party of its own */
     bool in_place; /* parties read the one value array */
     /* What a server does with an update; NULL: it has none to do, workers update themselves. */
     int (*update)(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err);
@@ -152,13 +152,13 @@ struct sw_table_args {
     int workers, servers;
     int groups; /* of the workers, equal ones, in their order; 0: one */
     int leaves; /* of the sum over a party (base/tree.h), dealt out by sw_part; 0: one a worker */
-    /* Workers update copies of their own with what sw_table_update_there does: a parameter that one
-     * worker gives is its own affair, of others servers add up the gradients into `sum`, and the
-     * version is that of the sum. One party. With two phases they decide, too, and all come to the
-     * same (sw_table_settle). */
-    bool updates_elsewhere;
+    /* Workers update copies of their own with what sw_table_update_on_device does: a parameter that
+     * one worker gives is its own affair, of others servers add up the gradients into `sum`, and
+     * the version is that of the sum. One party. With two phases they decide, too, and all come to
+     * the same (sw_table_settle). */
+    bool updates_on_device;
     /* And the sums of what all workers give are made by others, too: no parameter has servers. */
-    bool sums_elsewhere;
+    bool sums_on_device;
     int others; /* server groups that exchange with each other, this one included; 0: none */
     const struct sw_table_rule *rule; /* NULL: sw_table_bsp */
     /* The NUMA nodes of a server or worker, as sw_device_alloc_on takes them; NULL: memory lies
@@ -238,8 +238,8 @@ int sw_param_whole(const struct sw_param *p, int64_t dim[SW_MAX_DIMS]);
 /* The parameter, or its part that begins at `part_first`; -1 when absent. */
 int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first);
 /* How many parties there are, and to which one a worker belongs. */
-int sw_table_parties(const struct sw_table *t);
-int sw_table_party(const struct sw_table *t, int worker);
+int sw_table_update_groups(const struct sw_table *t);
+int sw_table_update_group(const struct sw_table *t, int worker);
 /* Where a worker reads the parameter. */
 const float *sw_table_value(const struct sw_table *t, int worker, int param);
 /* How many workers contribute gradients to its updates; none when it is frozen. */
@@ -268,10 +268,10 @@ float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factor
 void sw_table_factor_range(const struct sw_table *t, const struct sw_table_factors *f, int server,
                            int64_t *first, int64_t *count);
 /* Do workers make its gradient, and update it, by themselves out of factors? */
-bool sw_table_is_elsewhere(const struct sw_table *t, int param);
+bool sw_table_exchanges_factors(const struct sw_table *t, int param);
 /* Do servers have anything to do with it? */
 bool sw_table_is_served(const struct sw_table *t, int param);
-/* Is it, instead, a sum over all workers that others make (sums_elsewhere)? */
+/* Is it, instead, a sum over all workers that others make (sums_on_device)? */
 bool sw_table_is_reduced(const struct sw_table *t, int param);
 int sw_table_servers(const struct sw_table *t);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
@@ -282,7 +282,7 @@ int sw_table_param_slots(const struct sw_table *t, int param);
 float sw_table_clip_value(const struct sw_table *t);
 double sw_table_clip_norm(const struct sw_table *t);
 /* Does the worker have gradients of it? */
-bool sw_table_gives(const struct sw_table *t, int param, int worker);
+bool sw_table_contributes(const struct sw_table *t, int param, int worker);
 /* The rate of update t = step + 1, which is behind schedule_from. */
 double sw_table_rate(const struct sw_table *t, uint64_t step);
 
@@ -292,7 +292,7 @@ struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot);
  * `dropped` were not applied: after a checkpoint was read. */
 void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped);
 /* Says that a party has done `version` updates, and nothing else: one that comes later. */
-void sw_table_put_party(struct sw_table *t, int party, uint64_t version);
+void sw_table_put_group(struct sw_table *t, int party, uint64_t version);
 /* The same of one parameter that no server moves, by the worker that updates it; all may look. */
 void sw_table_put_param(struct sw_table *t, int param, uint64_t version);
 /* What the party reads becomes the parameters as they are now, and lacks nothing. Between steps
@@ -308,7 +308,7 @@ int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version,
                      struct sw_err *err) SW_MUST_CHECK;
 /* Are updates decided upon before they are applied? And by workers that make them themselves? */
 bool sw_table_has_phases(const struct sw_table *t);
-bool sw_table_is_decided_elsewhere(const struct sw_table *t);
+bool sw_table_is_decided_on_device(const struct sw_table *t);
 /* Where they do: what was decided about update `version`, by any of the workers or by all, one
  * after the other; the first counts, and the others have come to the same. All that is asked of a
  * decision knows of it afterwards. Errors: SW_ERR_DIVERGED where a bad gradient stops. */
@@ -320,6 +320,8 @@ bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,
                        struct sw_table_decision *out);
 /* By what the party's gradients of the coming update are to be multiplied: 1 without scaling. For a
  * worker of the party that has seen a parameter at the version before. */
+/* Are gradients multiplied by a scale, which decisions change? */
+bool sw_table_scales(const struct sw_table *t);
 double sw_table_loss_scale(const struct sw_table *t, int party);
 /* The same with its count, between steps; and setting them, where there is scaling. */
 struct sw_loss_scale sw_table_scale(const struct sw_table *t, int party);

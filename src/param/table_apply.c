@@ -7,16 +7,16 @@ float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum)
 {
     const struct sw_param *p = &t->params[param];
-    int first = party * t->party_workers, base = -1;
+    int first = party * t->update_group_size, base = -1;
     *sum = (struct sw_terms){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
     if (p->factors >= 0) {
         in[sum->count++] = sw_factor_gradient(t, param, party) + from;
         sum->ends = NULL;
         return sw_factor_gradient(t, param, party) + from;
     }
-    for (int w = first; w < first + t->party_workers; w++)
-        for (int i = t->first_term[w]; i < t->first_term[w + 1] && sw_table_gives(t, param, w);
-             i++) {
+    for (int w = first; w < first + t->update_group_size; w++)
+        for (int i = t->first_term[w];
+             i < t->first_term[w + 1] && sw_table_contributes(t, param, w); i++) {
             base = base < 0 ? i : base;
             in[sum->count++] = p->gradient[i] + from;
         }

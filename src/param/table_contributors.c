@@ -6,30 +6,32 @@
 void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count)
 {
     int64_t from, leaves;
-    sw_part(t->leaves, t->party_workers, worker % t->party_workers, &from, &leaves);
+    sw_part(t->leaves, t->update_group_size, worker % t->update_group_size, &from, &leaves);
     *first = (int)from;
     *count = (int)leaves;
 }
 
-int sw_table_parties(const struct sw_table *t)
+int sw_table_update_groups(const struct sw_table *t)
 {
     return t->parties;
 }
 
-int sw_table_party(const struct sw_table *t, int worker)
+int sw_table_update_group(const struct sw_table *t, int worker)
 {
-    return worker / t->party_workers;
+    return worker / t->update_group_size;
 }
 
 const float *sw_table_value(const struct sw_table *t, int worker, int param)
 {
-    return t->params[param].view[sw_table_party(t, worker)].value;
+    return t->params[param].view[sw_table_update_group(t, worker)].value;
 }
 
 int sw_table_threshold(const struct sw_table *t, int param)
 {
     const struct sw_param *p = &t->params[param];
-    return p->frozen ? 0 : p->owner < 0 ? t->party_workers : t->party_workers / t->group_workers;
+    return p->frozen      ? 0
+           : p->owner < 0 ? t->update_group_size
+                          : t->update_group_size / t->group_workers;
 }
 
 int sw_table_contributors(const struct sw_table *t, int param)
@@ -40,17 +42,17 @@ int sw_table_contributors(const struct sw_table *t, int param)
 bool sw_table_is_served(const struct sw_table *t, int param)
 {
     int contributors = sw_table_contributors(t, param);
-    return contributors > (t->args.updates_elsewhere ? 1 : 0) && !t->args.sums_elsewhere &&
-           !sw_table_is_elsewhere(t, param);
+    return contributors > (t->args.updates_on_device ? 1 : 0) && !t->args.sums_on_device &&
+           !sw_table_exchanges_factors(t, param);
 }
 
 bool sw_table_is_reduced(const struct sw_table *t, int param)
 {
-    return t->args.sums_elsewhere && sw_table_contributors(t, param) > 1 &&
-           !sw_table_is_elsewhere(t, param);
+    return t->args.sums_on_device && sw_table_contributors(t, param) > 1 &&
+           !sw_table_exchanges_factors(t, param);
 }
 
-bool sw_table_gives(const struct sw_table *t, int param, int worker)
+bool sw_table_contributes(const struct sw_table *t, int param, int worker)
 {
     const struct sw_param *p = &t->params[param];
     return !p->frozen && (p->owner < 0 || p->owner == worker % t->group_workers);
@@ -64,7 +66,7 @@ int sw_table_terms(const struct sw_table *t, int worker)
 struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term)
 {
     int n = t->first_term[worker] + term;
-    int in_party = n % t->first_term[t->party_workers], first, count;
+    int in_party = n % t->first_term[t->update_group_size], first, count;
     sw_table_leaves(t, worker, &first, &count);
     return (struct sw_table_term){
         .from = term == 0 ? first : t->term_end[in_party - 1],

@@ -5,7 +5,7 @@
 /* Is there an array for the sum of its gradients? */
 static bool has_sum(const struct sw_table *t, int param)
 {
-    return t->args.updates_elsewhere && sw_table_is_served(t, param);
+    return t->args.updates_on_device && sw_table_is_served(t, param);
 }
 
 /* Gradient arrays of a parameter. */
@@ -40,7 +40,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
 /* Is there an array for term g of a worker that gives? */
 static bool has_term(const struct sw_table *t, int param, int g)
 {
-    bool first = g % t->first_term[t->party_workers] == 0;
+    bool first = g % t->first_term[t->update_group_size] == 0;
     return t->params[param].factors < 0 || first;
 }
 
@@ -53,7 +53,8 @@ static void point_into(struct sw_table *t)
         p->value = (float *)(void *)value;
         value += bytes;
         for (int w = 0; w < t->args.workers; w++)
-            for (int g = t->first_term[w]; g < t->first_term[w + 1] && sw_table_gives(t, i, w); g++)
+            for (int g = t->first_term[w];
+                 g < t->first_term[w + 1] && sw_table_contributes(t, i, w); g++)
                 if (has_term(t, i, g)) {
                     p->gradient[g] = (float *)(void *)other;
                     other += bytes;
@@ -97,7 +98,7 @@ static void place(struct sw_table *t)
         for (int r = 0; r < t->parties && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
             if (has_buffers(t, p))
                 sw_device_place(a->device, p->view[r].value, sw_param_array_bytes(p),
-                                a->worker_nodes(a->nodes_user, r * t->party_workers));
+                                a->worker_nodes(a->nodes_user, r * t->update_group_size));
     }
 }
 

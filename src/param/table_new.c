@@ -18,7 +18,7 @@ static int make_terms(struct sw_table *t, struct sw_err *err)
         t->first_term[w] = terms;
         for (int end = at + count; at < end; terms++) {
             at = sw_tree_node_end(t->leaves, at, end);
-            if (w < t->party_workers)
+            if (w < t->update_group_size)
                 t->term_end[terms] = at;
         }
     }
@@ -41,12 +41,12 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
         t->args.rule = &sw_table_bsp;
     if (t->args.groups < 1)
         t->args.groups = 1;
-    t->parties = t->args.rule->apart ? t->args.groups : 1;
-    t->party_workers = t->args.workers / t->parties;
+    t->parties = t->args.rule->is_async ? t->args.groups : 1;
+    t->update_group_size = t->args.workers / t->parties;
     t->group_workers = t->args.workers / t->args.groups;
     t->two_phases = args->two_phases || args->loss_scale > 0 || args->clip_norm > 0 ||
                     args->bad != SW_BAD_STOPS || args->updater->needs_norms;
-    t->leaves = args->leaves > 0 ? args->leaves : t->party_workers;
+    t->leaves = args->leaves > 0 ? args->leaves : t->update_group_size;
     sw_mutex_init(&t->lock);
     sw_cond_init(&t->changed);
     t->slots = sw_updater_slots(args->updater, args->updater_conf);

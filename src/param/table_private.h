@@ -61,12 +61,12 @@ struct sw_table {
     int slice_count;
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
-    int parties, party_workers; /* and the workers of each */
-    int group_workers;          /* of each group: a party is one of them, or all */
-    int leaves;                 /* of each */
-    int *first_term;            /* owned [workers + 1] */
-    int *term_end;              /* owned [terms of a party]: of the tree over its leaves */
-    void *values, *state;       /* owned device memory; the latter with the parties' buffers */
+    int parties, update_group_size; /* and the workers of each */
+    int group_workers;              /* of each group: a party is one of them, or all */
+    int leaves;                     /* of each */
+    int *first_term;                /* owned [workers + 1] */
+    int *term_end;                  /* owned [terms of a party]: of the tree over its leaves */
+    void *values, *state;           /* owned device memory; the latter with the parties' buffers */
     size_t value_bytes, state_bytes;
     bool two_phases;
     struct sw_phases *phases; /* owned [parties]; NULL: each slice is updated alone */

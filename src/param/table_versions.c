@@ -45,7 +45,7 @@ static bool has(const struct sw_table *t, int party, int param, uint64_t version
 bool sw_table_ready(const struct sw_table *t, int party, int param, uint64_t version)
 {
     /* Who reads in place, apart from others, looks at the bound itself: nobody answers. */
-    bool bounded = t->args.rule->apart && t->args.rule->in_place && t->args.staleness >= 0;
+    bool bounded = t->args.rule->is_async && t->args.rule->in_place && t->args.staleness >= 0;
     uint64_t bound = (uint64_t)t->args.staleness;
     if (!has(t, party, param, version))
         return false;
@@ -115,7 +115,7 @@ void sw_table_close_v(void *table)
             sw_queue_close(&t->servers[i].inbox);
 }
 
-void sw_table_put_party(struct sw_table *t, int party, uint64_t version)
+void sw_table_put_group(struct sw_table *t, int party, uint64_t version)
 {
     for (int i = 0; i < t->args.servers; i++)
         for (int p = 0; p < t->param_count; p++)
@@ -134,7 +134,7 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
         t->slices[i].dropped = dropped;
     }
     for (int r = 0; r < t->parties; r++)
-        sw_table_put_party(t, r, version);
+        sw_table_put_group(t, r, version);
     t->dropped = dropped;
     t->before = version - updates;
     t->torn = -1;

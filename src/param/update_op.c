@@ -112,10 +112,10 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
     return order.formula;
 }
 
-int sw_table_update_there(const struct sw_table *t, int param,
-                          const struct sw_update_formula *formula,
-                          const struct sw_param_place *place, struct sw_stream *s,
-                          struct sw_err *err)
+int sw_table_update_on_device(const struct sw_table *t, int param,
+                              const struct sw_update_formula *formula,
+                              const struct sw_param_place *place, struct sw_stream *s,
+                              struct sw_err *err)
 {
     struct sw_update_op_args a = {
         .formula = formula,

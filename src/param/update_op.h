@@ -22,10 +22,10 @@ const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t
                                                         uint64_t version,
                                                         struct sw_update_numbers *out);
 /* Queues the update whose numbers are there, by the gradient that is there: that of its only giver,
- * or a copy of the sum (updates_elsewhere). */
-int sw_table_update_there(const struct sw_table *t, int param,
-                          const struct sw_update_formula *formula,
-                          const struct sw_param_place *place, struct sw_stream *s,
-                          struct sw_err *err) SW_MUST_CHECK;
+ * or a copy of the sum (updates_on_device). */
+int sw_table_update_on_device(const struct sw_table *t, int param,
+                              const struct sw_update_formula *formula,
+                              const struct sw_param_place *place, struct sw_stream *s,
+                              struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -28,38 +28,20 @@ static size_t arena_bytes(const struct sw_job *job)
     return bytes;
 }
 
-/* Marks of time and numbers of updates, on the worker's device. */
-static size_t flag_bytes(const struct sw_worker *w)
+size_t sw_worker_param_bytes(const struct sw_worker *w)
 {
-    int own = 0;
-    for (int p = 0; p < sw_net_param_count(w->train); p++)
-        own += sw_net_param(w->train, p)->root < 0; /* the others are those */
-    return sw_replica_flag_bytes(w->table, own, w->job->exchange.copy);
-}
-
-size_t sw_worker_replica_bytes(const struct sw_worker *w)
-{
-    size_t bytes = 0;
     if (w->device->host_memory)
         return 0;
-    for (int p = 0; p < sw_net_param_count(w->train); p++) {
-        if (sw_net_param(w->train, p)->root >= 0)
-            continue; /* it is that one */
-        bytes += sw_replica_item_bytes(w->table, w->rank->table_rank,
-                                       w->param_of[SW_SPLIT_TRAIN][p], w->job->exchange.copy);
-    }
-    return bytes + flag_bytes(w) + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
-           sw_comm_bytes(w->job) +
-           sw_replica_norm_bytes(w->table, w->rank->table_rank, w->job->exchange.copy) +
-           sw_replica_factor_bytes(w->table, sw_comm_most_rows(w));
+    return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
+           sw_comm_bytes(w->job);
 }
 
-/* What the host has for a device to read and write: two copies of what is told about parameters,
- * their norms, and the mail of nets. */
+/* What the host has for a device to read and write: what the exchange tells it, and the mail of
+ * nets. */
 static size_t mail_bytes(const struct sw_worker *w)
 {
-    size_t bytes = 2 * flag_bytes(w) + sw_layer_clock_bytes(w) +
-                   sw_replica_norm_mail_bytes(w->table, w->job->exchange.copy);
+    size_t bytes = sw_worker_exchange_bytes(w).host + sw_layer_clock_bytes(w);
+
     for (int s = 0; s < SW_SPLITS; s++)
         for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
             bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
@@ -67,12 +49,12 @@ static size_t mail_bytes(const struct sw_worker *w)
 }
 
 /* Values and gradients that workers hold on devices of their own, beside the host's. */
-static size_t replica_bytes(const struct sw_job *job)
+static size_t mirror_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
     for (int i = 0; i < job->topology->workers; i++)
         if (!job->workers[i].device->host_memory)
-            bytes += sw_worker_replica_bytes(&job->workers[i]) + mail_bytes(&job->workers[i]);
+            bytes += sw_worker_param_bytes(&job->workers[i]) + mail_bytes(&job->workers[i]);
     return bytes;
 }
 
@@ -91,7 +73,7 @@ static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *st
 
 size_t sw_worker_fixed_bytes(const struct sw_worker *w)
 {
-    return sw_worker_replica_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
+    return sw_worker_param_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
            sw_input_bytes(w);
 }
 
@@ -111,7 +93,7 @@ void sw_job_sum_memory(struct sw_job *job)
     sum_tables(job, &p->bytes.params, &p->bytes.state);
     p->bytes.state += sw_states_bytes(job);
     p->bytes.state += sw_carries_bytes(job);
-    p->bytes.state += replica_bytes(job);
+    p->bytes.state += mirror_bytes(job);
     p->bytes.arena = arena_bytes(job);
     p->bytes.batches = sw_job_batch_bytes(job);
     p->bytes.exchange = sw_transfer_plan(job->workers[0].train);

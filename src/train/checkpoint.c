@@ -370,7 +370,7 @@ static int read_counts(struct sw_job *job, const struct sw_st_file *f, const cha
                        struct sw_err *err)
 {
     int from = heir_of(job, told, copy);
-    int64_t usual = told->step * sw_table_parties(job->params.copies[copy].table);
+    int64_t usual = told->step * sw_table_update_groups(job->params.copies[copy].table);
     int rc = read_count(f, path, "updates", from, usual, updates, err);
     return rc == SW_OK ? read_count(f, path, "dropped", from, 0, dropped, err) : rc;
 }

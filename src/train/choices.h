@@ -34,7 +34,7 @@ int sw_reduce_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 size_t sw_reduce_bytes(const struct sw_job *job);
 int sw_reduce_make(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* After it has failed: does a thread hang in the library? Then nothing it uses can be freed. */
-bool sw_reduce_hangs(const struct sw_reduction *d);
+bool sw_reduce_hangs(const struct sw_sums *d);
 /* By the watch thread, now and then: what went wrong with sums under way becomes the fault. */
 void sw_reduce_look(struct sw_job *job);
 /* Before the workers go, while nothing runs any more. */
@@ -71,8 +71,6 @@ int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err) SW_MUST_CH
 /* Adds the factors of layer i to the worker's table, if it has any: *number is for the specs of its
  * parameters, 0 for none. */
 int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *err) SW_MUST_CHECK;
-/* Where backward of the worker's training net writes factors, for the rows that it has now. */
-void sw_comm_bind(struct sw_worker *w);
 /* Tells those who exchange factors which rows are whose, after they were cut anew. */
 void sw_comm_set_rows(struct sw_job *job);
 /* The most rows of a batch that the worker may come to have. */

@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* Those whose rows make one update. */
-static int party_workers(const struct sw_job *job)
+static int update_group_size(const struct sw_job *job)
 {
     return job->topology->update_group_size;
 }
@@ -70,7 +70,7 @@ int sw_comm_prepare(struct sw_job *job, struct sw_err *err)
     const char *refuses[SW_COMM_WAYS];
     int way = cluster_of(job)->comm;
     find_refusals(job, refuses);
-    if (way != SW_COMM_AUTO && refuses[way] && party_workers(job) > 1)
+    if (way != SW_COMM_AUTO && refuses[way] && update_group_size(job) > 1)
         sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "cluster", NULL), "comm",
                         "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
                         refuses[way]);
@@ -140,7 +140,7 @@ int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err)
 void sw_comm_args(struct sw_job *job, struct sw_net_comm *out)
 {
     *out = (struct sw_net_comm){.way = (enum sw_comm_way)cluster_of(job)->comm,
-                                .workers = party_workers(job),
+                                .workers = update_group_size(job),
                                 .choose = choose,
                                 .user = job};
     if (out->workers > 1)
@@ -215,9 +215,9 @@ void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out)
     int64_t weight, values = values_of(job, i, &weight);
     int first;
     *out = (struct sw_job_comm){.way = NULL};
-    if (values == 0 || party_workers(job) < 2)
+    if (values == 0 || update_group_size(job) < 2)
         return;
-    struct sw_comm_terms t = {.workers = party_workers(job),
+    struct sw_comm_terms t = {.workers = update_group_size(job),
                               .inputs = (double)weight,
                               .outputs = 1,
                               .devices = job->topology->devices > 0,
@@ -260,34 +260,13 @@ int sw_comm_add(const struct sw_worker *w, int i, int *number, struct sw_err *er
                                        .outputs = l->outputs,
                                        .home = job->topology->devices == 0 ? SW_FACTORS_SHARED
                                                : way == SW_COMM_ADAM       ? SW_FACTORS_BY_SERVER
-                                                                           : SW_FACTORS_ELSEWHERE};
+                                                                           : SW_FACTORS_EXCHANGED};
     return sw_table_add_factors(w->table, &f, number, err);
 }
 
 int64_t sw_comm_most_rows(const struct sw_worker *w)
 {
     return w->job->speed.rebalances ? w->job->conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
-}
-
-void sw_comm_bind(struct sw_worker *w)
-{
-    int party = sw_table_party(w->table, w->rank->table_rank), first;
-    if (w->replica)
-        sw_replica_set_rows(w->replica, sw_worker_first_row(w, SW_SPLIT_TRAIN),
-                            sw_worker_rows(w, SW_SPLIT_TRAIN));
-    for (int i = 0; i < sw_net_layer_count(w->train); i++) {
-        if (sw_net_comm_way(w->train, i) == SW_COMM_PS ||
-            sw_net_layer_params(w->train, i, &first) == 0)
-            continue;
-        int param = w->param_of[SW_SPLIT_TRAIN][first];
-        const struct sw_table_factors *f = sw_table_factors_of(w->table, param);
-        int64_t row = sw_worker_first_row(w, SW_SPLIT_TRAIN) * f->steps;
-        float *x = w->replica ? sw_replica_factor_x(w->replica, param)
-                              : sw_table_factor_x(w->table, f, party, 0) + row * f->inputs;
-        float *dy = w->replica ? sw_replica_factor_dy(w->replica, param)
-                               : sw_table_factor_dy(w->table, f, party, 0) + row * f->outputs;
-        sw_net_bind_factors(sw_parts_net(w->parts[SW_SPLIT_TRAIN], 0), i, x, dy);
-    }
 }
 
 /* ---- Between devices ---- */
@@ -298,7 +277,7 @@ static int list_layers(const struct sw_job *job, struct sw_factors_layer *out)
     int count = 0;
     for (int i = 0; i < sw_table_factor_count(job->params.table); i++) {
         const struct sw_table_factors *f = sw_table_factors_at(job->params.table, i);
-        if (f->home == SW_FACTORS_ELSEWHERE)
+        if (f->home == SW_FACTORS_EXCHANGED)
             out[count++] = (struct sw_factors_layer){f->steps, f->inputs, f->outputs};
     }
     return count;
@@ -311,7 +290,7 @@ size_t sw_comm_bytes(const struct sw_job *job)
     for (int i = 0; i < sw_table_factor_count(job->params.table); i++) {
         const struct sw_table_factors *f = sw_table_factors_at(job->params.table, i);
         const struct sw_factors_layer l = {f->steps, f->inputs, f->outputs};
-        if (f->home == SW_FACTORS_ELSEWHERE)
+        if (f->home == SW_FACTORS_EXCHANGED)
             bytes += sw_factors_bytes(&l, 1, rows);
     }
     return bytes;

@@ -79,7 +79,8 @@ int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err)
 {
     int64_t own = sw_worker_eval_batches(w), rounds = sw_worker_eval_batches(&w->job->workers[0]);
     sw_series_clear(&w->record.series[SW_SPLIT_EVAL]);
-    int rc = sw_pull_all(w, SW_SPLIT_EVAL, (uint64_t)w->step, err);
+    int rc =
+        sw_exchange_pull(w->exchange, sw_worker_params(w, SW_SPLIT_EVAL), (uint64_t)w->step, err);
     if (rc == SW_OK)
         rc = sw_states_share(w, err);
     if (rc == SW_OK)

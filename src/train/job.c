@@ -58,7 +58,7 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
         most = train > most ? train : most;
         most = eval > most ? eval : most;
     }
-    int norms = sw_replica_sum_count(job->params.table);
+    int norms = sw_exchange_vote_count(job->params.table);
     most = norms > most ? norms : most;
     int rc =
         sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].train), err);

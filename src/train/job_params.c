@@ -152,8 +152,8 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .servers = job->topology->servers_per_group,
         .groups = copy->place->workers / job->topology->group_size,
         .leaves = job->conf->repeat_exact ? job->topology->microbatches : 0,
-        .updates_elsewhere = devices_update(job) && !job->topology->is_async,
-        .sums_elsewhere = sw_job_reduces(job),
+        .updates_on_device = devices_update(job) && !job->topology->is_async,
+        .sums_on_device = sw_job_reduces(job),
         .others = job->topology->server_groups > 1 ? job->topology->server_groups : 0,
         .rule = rule_of(job),
         .staleness = job->topology->staleness,
@@ -241,9 +241,9 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
     struct sw_table *t = job->params.copies[copy].table;
     int first_group = job->params.copies[copy].place->first_worker / job->topology->group_size;
     sw_table_put_version(t, (uint64_t)step, updates, dropped);
-    for (int r = 0; r < sw_table_parties(t); r++)
+    for (int r = 0; r < sw_table_update_groups(t); r++)
         if (sw_topology_rests(job->topology, first_group + r, step))
-            sw_table_put_party(t, r, (uint64_t)job->topology->warmup_steps);
+            sw_table_put_group(t, r, (uint64_t)job->topology->warmup_steps);
 }
 
 void sw_job_join(struct sw_job *job)

@@ -20,6 +20,7 @@
 #include "cluster/topology.h"
 #include "data/prefetch.h"
 #include "device/driver.h"
+#include "exchange/exchange.h"
 #include "history/history.h"
 #include "history/snapshot.h"
 #include "net/net.h"
@@ -37,8 +38,6 @@
 #include "train/group.h"
 #include "train/input.h"
 #include "train/job.h"
-#include "train/reduce.h"
-#include "train/replica.h"
 #include "train/retention.h"
 #include "train/segments.h"
 #include "train/series.h"
@@ -201,7 +200,7 @@ struct sw_step_timer {
     struct sw_step_time ledger;       /* of the step under way */
     int64_t lap_ns;                   /* when the ledger was last written */
     int64_t served_ns, copied_ns[2];  /* when it was last recorded: of servers that are threads; of
-                                         the replica, to and from the device */
+                                         the copies, to and from the device */
     double *forward_ms, *backward_ms; /* owned [layers of the net]: since the last flush, */
     int64_t steps;                    /* in so many steps */
     float *pass_ms;        /* where the time of the pass under way goes: in the ledger (NULL: no
@@ -299,7 +298,7 @@ struct sw_worker {
     struct sw_device *device;          /* owned when it is not the host's */
     struct sw_stream *stream;          /* owned */
     struct sw_stream *host_stream;     /* owned; for work on host memory; NULL: `stream` does it */
-    struct sw_replica *replica;        /* owned; NULL where the device's memory is the host's */
+    struct sw_exchange *exchange;      /* owned */
     struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
     struct sw_segments *segments;      /* owned: of a training step */
     struct sw_net *train,
@@ -412,7 +411,7 @@ struct sw_job_exchange {
     struct sw_transfer **features[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
                                                  moves between workers */
     struct sw_ways *ways; /* owned; between the devices of workers; NULL: none is used */
-    struct sw_reduction reduction;
+    struct sw_sums sums;
     struct sw_comm_plan comm;
 };
 
@@ -537,7 +536,7 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 /* bytes.c */
 /* What a worker's device holds of parameters, gradients and updater state, beside the host's. */
-size_t sw_worker_replica_bytes(const struct sw_worker *w);
+size_t sw_worker_param_bytes(const struct sw_worker *w);
 /* Fills the plan's bytes from what the nets have now. */
 void sw_job_sum_memory(struct sw_job *job);
 size_t sw_job_batch_bytes(const struct sw_job *job);

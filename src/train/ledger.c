@@ -17,11 +17,6 @@ void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
         *total_ms += ms;
 }
 
-int sw_ledger_mark(struct sw_worker *w, enum sw_mark mark, struct sw_err *err)
-{
-    return w->replica ? sw_replica_mark(w->replica, mark, err) : SW_OK;
-}
-
 static double common_ms(int64_t a_from, int64_t a_to, int64_t b_from, int64_t b_to)
 {
     int64_t from = a_from > b_from ? a_from : b_from, to = a_to < b_to ? a_to : b_to;
@@ -36,12 +31,12 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
                             &w->timer.ledger.backward_ms};
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     int64_t from_ns = w->timer.lap_ns;
-    int rc = w->replica ? sw_replica_ask(w->replica, err) : SW_OK;
+    int rc = sw_exchange_ask(w->exchange, err);
     if (rc == SW_OK)
         rc = sw_worker_wait(w, err);
-    if (rc != SW_OK || !w->replica)
+    const int64_t *mark_ns = sw_exchange_marks(w->exchange);
+    if (rc != SW_OK || !mark_ns)
         return rc;
-    const int64_t *mark_ns = sw_replica_marks(w->replica);
     w->timer.lap_ns = sw_os()->monotonic_ns();
     int64_t shift_ns = w->timer.lap_ns - mark_ns[SW_MARKS - 1];
     double rest_ms = (double)(w->timer.lap_ns - from_ns) * 1e-6;
@@ -72,7 +67,7 @@ void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2])
             served_ns += sw_table_served_ns(w->table, s);
     double ms = since_ms(&w->timer.served_ns, served_ns);
     for (int d = 0; d < 2; d++) {
-        int64_t ns = w->replica ? sw_replica_copied_ns(w->replica, directions[d]) : 0;
+        int64_t ns = sw_exchange_copied_ns(w->exchange, directions[d]);
         copied_ms[d] = since_ms(&w->timer.copied_ns[d], ns);
         ms += copied_ms[d];
     }

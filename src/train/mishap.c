@@ -23,7 +23,6 @@
 #include "train/saved.h"
 #include "train/states.h"
 #include "train/worker.h"
-#include <math.h>
 #include <stdio.h>
 
 enum { SKIPS = 100, ROLLBACKS = 3 };
@@ -137,16 +136,6 @@ int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err)
     return w->job->conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
 }
 
-/* A value may overflow in running statistics alone: what is divided by infinity looks fine. */
-int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err)
-{
-    bool finite = true;
-    int rc = sw_states_finite(w, &finite, err);
-    return rc == SW_OK
-               ? sw_table_verdict(w->table, w->rank->table_rank, finite && isfinite(loss), err)
-               : rc;
-}
-
 int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_job *job = w->job;
@@ -154,10 +143,10 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
     char cause[128];
     if (job->conf->on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
         return SW_OK;
-    int rc = sw_pull_wait_own(w, (uint64_t)w->step, err);
+    int rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    if (!sw_table_decision(w->table, sw_table_party(w->table, w->rank->table_rank),
+    if (!sw_table_decision(w->table, sw_table_update_group(w->table, w->rank->table_rank),
                            (uint64_t)w->step, &d))
         return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
                           (long long)w->step);

@@ -332,7 +332,7 @@ void sw_job_describe_units(struct sw_job *job)
     p->loss_scale_every = job->conf->loss_scale_every;
     p->copy = job->topology->devices > 0 ? sw_copy_mode_name(job->exchange.copy) : "";
     p->copy_why = job->report.copy_why;
-    p->sums = job->exchange.reduction.why;
+    p->sums = job->exchange.sums.why;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
     p->placement = job->place.placement;

@@ -64,7 +64,7 @@ static void record_own(struct sw_worker *w)
                            sw_table_given_bytes(w->table, w->rank->table_rank,
                                                 sw_worker_rows(w, SW_SPLIT_TRAIN), s),
                            copied_ms[1] * share);
-        if (w->replica)
+        if (!w->device->host_memory)
             sw_history_traffic(w->record.curves.producer, w->record.links.from_server[s], w->step,
                                bytes, copied_ms[0] * share);
     }
@@ -72,7 +72,8 @@ static void record_own(struct sw_worker *w)
         if (i != w->rank->global_rank)
             sw_history_traffic(
                 w->record.curves.producer, w->record.links.sums[i], w->step,
-                sw_allreduce_round_bytes(job->exchange.reduction.sums, w->rank->global_rank, i), 0);
+                sw_allreduce_round_bytes(job->exchange.sums.all_reduce, w->rank->global_rank, i),
+                0);
     for (int i = 0; w->record.links.factors && i < job->topology->workers; i++)
         if (i != w->rank->global_rank)
             sw_history_traffic(
@@ -173,7 +174,7 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
 void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
-    int party = sw_table_party(w->table, w->rank->table_rank);
+    int party = sw_table_update_group(w->table, w->rank->table_rank);
     if (w->record.curves.norm < 0 || !sw_worker_leads(w))
         return;
     for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {

@@ -18,7 +18,7 @@ enum {
 
 bool sw_job_reduces(const struct sw_job *job)
 {
-    return job->exchange.reduction.reducer != SW_REDUCER_SERVERS;
+    return job->exchange.sums.reducer != SW_REDUCER_SERVERS;
 }
 
 static const struct sw_cluster_conf *cluster_of(const struct sw_job *job)
@@ -123,7 +123,7 @@ static int find_library(struct sw_job *job, struct sw_err *err)
     const char *shared = shared_device(job);
     if (shared)
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers are on %s", shared);
-    return sw_device_collectives(job->workers[0].device, &job->exchange.reduction.library, err);
+    return sw_device_collectives(job->workers[0].device, &job->exchange.sums.library, err);
 }
 
 /* After the ways were tried. */
@@ -165,7 +165,7 @@ static const struct sw_way *no_way(const struct sw_ways *w)
 
 static int choose(struct sw_job *job, enum sw_all_reduce asked, bool look, struct sw_err *err)
 {
-    struct sw_reduction *d = &job->exchange.reduction;
+    struct sw_sums *d = &job->exchange.sums;
     char text[160];
     struct sw_err why = {.code = SW_OK};
     bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
@@ -206,7 +206,7 @@ int sw_reduce_choose(struct sw_job *job, bool look, struct sw_err *err)
         return SW_OK;
     if (!job->conf->repeat_exact)
         return choose(job, asked, look, err);
-    snprintf(job->exchange.reduction.why, sizeof job->exchange.reduction.why,
+    snprintf(job->exchange.sums.why, sizeof job->exchange.sums.why,
              "servers, in one order for every number of devices (repeat_exact)");
     return SW_OK;
 }
@@ -246,7 +246,7 @@ static int list_items(const struct sw_job *job, struct sw_bucket_item *items, in
     return n;
 }
 
-static int take_room(struct sw_reduction *d, int params, struct sw_err *err)
+static int take_room(struct sw_sums *d, int params, struct sw_err *err)
 {
     size_t n = (size_t)params + 1;
     d->buckets = sw_calloc(n, sizeof *d->buckets);
@@ -261,7 +261,7 @@ static int take_room(struct sw_reduction *d, int params, struct sw_err *err)
                : sw_err_nomem(err, "buckets of gradients", n * sizeof *d->buckets);
 }
 
-static void settle(struct sw_reduction *d, const struct sw_bucket_item *items, const int *params)
+static void settle(struct sw_sums *d, const struct sw_bucket_item *items, const int *params)
 {
     for (int b = 0; b < d->count; b++) {
         int64_t at = 0;
@@ -277,7 +277,7 @@ static void settle(struct sw_reduction *d, const struct sw_bucket_item *items, c
 
 int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_reduction *d = &job->exchange.reduction;
+    struct sw_sums *d = &job->exchange.sums;
     int params = sw_table_count(job->params.table);
     if (!sw_job_reduces(job))
         return SW_OK;
@@ -298,7 +298,7 @@ int sw_reduce_plan(struct sw_job *job, struct sw_err *err)
 
 size_t sw_reduce_bytes(const struct sw_job *job)
 {
-    const struct sw_reduction *d = &job->exchange.reduction;
+    const struct sw_sums *d = &job->exchange.sums;
     return d->count ? sw_allreduce_bytes(d->elements, d->count, job->topology->workers,
                                          d->reducer == SW_REDUCER_LIBRARY)
                     : 0;
@@ -306,7 +306,7 @@ size_t sw_reduce_bytes(const struct sw_job *job)
 
 int sw_reduce_make(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_reduction *d = &job->exchange.reduction;
+    struct sw_sums *d = &job->exchange.sums;
     struct sw_device *devices[SW_ALLREDUCE_RANKS];
     int ranks = job->topology->workers, rc = SW_OK;
     if (d->count == 0)
@@ -324,11 +324,12 @@ int sw_reduce_make(struct sw_job *job, struct sw_err *err)
                                            .order = d->order,
                                            .buckets = d->count,
                                            .first_ms = d->first_ms};
-    rc = sw_allreduce_new(&args, &d->sums, err);
-    return rc == SW_OK ? sw_fault_attach(&job->fault, sw_allreduce_close_v, d->sums, err) : rc;
+    rc = sw_allreduce_new(&args, &d->all_reduce, err);
+    return rc == SW_OK ? sw_fault_attach(&job->fault, sw_allreduce_close_v, d->all_reduce, err)
+                       : rc;
 }
 
-bool sw_reduce_hangs(const struct sw_reduction *d)
+bool sw_reduce_hangs(const struct sw_sums *d)
 {
     return d->members && d->members->hanging;
 }
@@ -336,23 +337,23 @@ bool sw_reduce_hangs(const struct sw_reduction *d)
 void sw_reduce_look(struct sw_job *job)
 {
     struct sw_err err;
-    if (job->exchange.reduction.sums &&
-        sw_allreduce_check(job->exchange.reduction.sums, &err) != SW_OK)
+    if (job->exchange.sums.all_reduce &&
+        sw_allreduce_check(job->exchange.sums.all_reduce, &err) != SW_OK)
         sw_fault_set(&job->fault, "all-reduce", &err);
 }
 
 void sw_reduce_fini(struct sw_job *job)
 {
-    struct sw_reduction *d = &job->exchange.reduction;
+    struct sw_sums *d = &job->exchange.sums;
     struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
-    for (int i = 0; d->sums && i < job->topology->workers; i++) {
+    for (int i = 0; d->all_reduce && i < job->topology->workers; i++) {
         sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
         (void)rc;
     }
-    if (d->sums)
-        sw_fault_detach(&job->fault, d->sums);
-    sw_allreduce_free(d->sums);
+    if (d->all_reduce)
+        sw_fault_detach(&job->fault, d->all_reduce);
+    sw_allreduce_free(d->all_reduce);
     sw_collective_close(d->members);
     sw_free(d->buckets);
     sw_free(d->elements);

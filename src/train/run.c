@@ -226,7 +226,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     for (int i = 0; i < job->topology->workers; i++)
         job->workers[i].step = job->span.first_step;
     int rc = sw_run_open(job, err);
-    if (sw_reduce_hangs(&job->exchange.reduction)) {
+    if (sw_reduce_hangs(&job->exchange.sums)) {
         sw_fault_stop(&job->fault, "job", err);
         return leave_stuck(job, "the library that adds up gradients", stuck, err);
     }

@@ -20,7 +20,7 @@ int sw_scale_write(const struct sw_table *t, int server_group, struct sw_st_writ
 {
     struct sw_buf text = {0};
     char key[32];
-    for (int r = 0; r < sw_table_parties(t); r++) {
+    for (int r = 0; r < sw_table_update_groups(t); r++) {
         struct sw_loss_scale s = sw_table_scale(t, r);
         sw_buf_printf(&text, "%s%.0f %lld", r > 0 ? " " : "", s.value, (long long)s.good);
     }
@@ -71,7 +71,7 @@ int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, const char *pa
     const char *text = sw_st_metadata(f, key_of(from, key));
     if (!text)
         return SW_OK;
-    for (int r = 0; r < sw_table_parties(t); r++) {
+    for (int r = 0; r < sw_table_update_groups(t); r++) {
         struct sw_loss_scale s;
         if (!find_pair(text, r, &s))
             return sw_err_set(err, SW_ERR_FORMAT, "%s: %s = %s in its metadata: not a loss scale",

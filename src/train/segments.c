@@ -9,7 +9,10 @@ struct sw_segments {
     struct sw_worker *w;     /* borrowed */
     struct sw_segment *list; /* owned */
     int count;
-    bool told; /* that something cannot be captured */
+    bool push_late;
+    int *pushes;     /* owned [parameters of the net]: those that are pushed, */
+    int *push_first; /* owned [layers + 1]: and where those of a layer begin */
+    bool told;       /* that something cannot be captured */
     uint64_t launches;
     int64_t launch_ns; /* of all */
 };
@@ -35,7 +38,7 @@ static bool has_foreign_params(const struct sw_worker *w, int pass)
 {
     int first, count = sw_net_layer_params(w->train, layer_of(w->train, pass), &first);
     for (int p = first; p < first + count; p++)
-        if (!sw_replica_is_own(w->replica, w->param_of[SW_SPLIT_TRAIN][p]))
+        if (sw_exchange_needs_host(w->exchange, w->param_of[SW_SPLIT_TRAIN][p]))
             return true;
     return false;
 }
@@ -45,8 +48,8 @@ static bool breaks_before(const struct sw_worker *w, int pass)
     int layers = sw_net_layer_count(w->train);
     if (pass == 0 || is_alone(w, pass) || is_alone(w, pass - 1))
         return true;
-    if (pass < layers) /* where a device decides, all values are there when a step begins */
-        return has_foreign_params(w, pass) && !sw_replica_decides(w->replica);
+    if (pass < layers)
+        return has_foreign_params(w, pass) && !sw_exchange_updates_at_end(w->exchange);
     if (pass == layers && sw_net_chain_steps(w->train) > 0)
         return true; /* they are queued in between */
     return pass > layers && w->job->exchange.overlap == SW_OVERLAP_YES &&
@@ -91,6 +94,46 @@ static void cut(struct sw_segments *s)
         s->list[k].captured = false;
 }
 
+/* ---- What is pulled and pushed ---- */
+
+static int list_pushes(struct sw_segments *s, struct sw_err *err)
+{
+    const struct sw_net *net = s->w->train;
+    int layers = sw_net_layer_count(net), n = 0;
+    size_t params = (size_t)sw_net_param_count(net);
+
+    s->pushes = sw_calloc(params + 1, sizeof *s->pushes);
+    s->push_first = sw_calloc((size_t)layers + 1, sizeof *s->push_first);
+    if (!s->pushes || !s->push_first)
+        return sw_err_nomem(err, "segments of a step", params * sizeof *s->pushes);
+    for (int i = 0; i < layers; i++) {
+        int first, count = sw_net_layer_params(net, i, &first);
+        for (int p = first; p < first + count; p++)
+            if (!sw_net_param(net, p)->frozen && sw_net_param(net, p)->root < 0)
+                s->pushes[n++] = s->w->param_of[SW_SPLIT_TRAIN][p];
+        s->push_first[i + 1] = n;
+    }
+    return SW_OK;
+}
+
+struct sw_param_list sw_segments_pulls(const struct sw_segments *s, int layer)
+{
+    int first, count = sw_net_layer_params(s->w->train, layer, &first);
+
+    return (struct sw_param_list){s->w->param_of[SW_SPLIT_TRAIN] + first, count};
+}
+
+struct sw_param_list sw_segments_pushes(const struct sw_segments *s, int layer)
+{
+    return (struct sw_param_list){s->pushes + s->push_first[layer],
+                                  s->push_first[layer + 1] - s->push_first[layer]};
+}
+
+bool sw_segments_push_late(const struct sw_segments *s)
+{
+    return s->push_late;
+}
+
 /* ---- Life ---- */
 
 int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err *err)
@@ -104,7 +147,13 @@ int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err
         return sw_err_nomem(err, "segments of a step", passes * sizeof *s->list);
     }
     s->w = w;
+    s->push_late = w->job->exchange.overlap == SW_OVERLAP_NO;
     cut(s);
+    int rc = list_pushes(s, err);
+    if (rc != SW_OK) {
+        sw_segments_free(s);
+        return rc;
+    }
     *out = s;
     return SW_OK;
 }
@@ -115,6 +164,8 @@ void sw_segments_free(struct sw_segments *s)
         return;
     for (int k = 0; k < s->count; k++)
         sw_graph_free(s->w->device, s->list[k].graph);
+    sw_free(s->pushes);
+    sw_free(s->push_first);
     sw_free(s->list);
     sw_free(s);
 }

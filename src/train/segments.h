@@ -15,7 +15,7 @@
 #ifndef SW_TRAIN_SEGMENTS_H
 #define SW_TRAIN_SEGMENTS_H
 
-#include "base/err.h"
+#include "exchange/exchange.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +38,13 @@ int sw_segments_count(const struct sw_segments *s);
 const struct sw_segment *sw_segments_at(const struct sw_segments *s, int k);
 /* Is everything in the coming step queued operation by operation, outside of graphs? */
 bool sw_segments_are_queued(const struct sw_segments *s);
+/* The parameters that the forward pass of a layer reads; and those whose gradients are complete
+ * when its backward is done, so that they are pushed there: not the frozen ones, nor those that a
+ * layer below shares. */
+struct sw_param_list sw_segments_pulls(const struct sw_segments *s, int layer);
+struct sw_param_list sw_segments_pushes(const struct sw_segments *s, int layer);
+/* Are pushes held back until the last backward (overlap = no)? */
+bool sw_segments_push_late(const struct sw_segments *s);
 /* How many of them are graphs, and how long the host took for a launch, on average. */
 struct sw_segment_stats {
     int graphs;

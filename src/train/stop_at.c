@@ -170,7 +170,7 @@ int sw_stop_gather(struct sw_worker *w, struct sw_err *err)
     if (!w->job->stops.looks_at_steps)
         return SW_OK;
     if (sw_table_has_phases(w->job->params.table))
-        rc = sw_pull_wait_own(w, (uint64_t)w->step, err);
+        rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     sw_record_norms(w);
     if (rc == SW_OK && sw_worker_meet_active(w, "the metrics of the step") != SW_OK)
         return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");

@@ -37,7 +37,7 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
     const struct sw_slot_state *s = &v->slots[worker];
     const struct sw_worker *w = &v->job->workers[worker];
     int owner = sw_table_param(w->table, param)->owner;
-    bool at_once = sw_table_has_phases(w->table) && !sw_table_is_decided_elsewhere(w->table);
+    bool at_once = sw_table_has_phases(w->table) && !sw_table_is_decided_on_device(w->table);
     if (s->done_step >= version || s->step > version ||
         sw_topology_rests(v->job->topology, w->rank->group, version) ||
         (owner >= 0 && owner != w->rank->rank && !at_once))
@@ -131,10 +131,10 @@ static int version_blocker(const struct view *v, int unit)
     int late = without_gradient(v, unit, true, wait->number);
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
-    if (all[unit].replica && sw_replica_under_way(all[unit].replica) > 0)
+    if (sw_exchange_under_way(all[unit].exchange) > 0)
         return -1; /* its own device */
     for (int i = 0; i < workers(v); i++)
-        if (all[i].replica && sw_replica_under_way(all[i].replica) > 0)
+        if (sw_exchange_under_way(all[i].exchange) > 0)
             late = longer_silent(v, late, i);
     if (late >= 0)
         return blames(v, late, "the gradient of %s has not left %s", all[late].unit,

@@ -45,13 +45,13 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
         rc = sw_input_start(w->batches.input, batch, err);
     w->batches.is_ahead = false;
     if (rc == SW_OK)
-        rc = sw_ledger_mark(w, SW_MARK_BEGIN, err);
+        rc = sw_exchange_mark(w->exchange, SW_MARK_BEGIN, err);
     if (rc == SW_OK && w->batches.input)
         rc = sw_input_take(w->batches.input, batch, err);
     for (int f = 0; f < source->field_count && rc == SW_OK && !w->batches.input; f++)
         rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name, batch->field[f],
                                 err);
-    return rc == SW_OK ? sw_ledger_mark(w, SW_MARK_INPUT, err) : rc;
+    return rc == SW_OK ? sw_exchange_mark(w->exchange, SW_MARK_INPUT, err) : rc;
 }
 
 static int keep_pace(struct sw_worker *w, struct sw_err *err)
@@ -63,7 +63,7 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
 }
 
 /* Everything of update w->step + 1, up to the point where all its updates are handed over. */
-static int train_step(struct sw_worker *w, struct sw_err *err)
+static int next_step(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_batch batch;
     int64_t began_ns = w->timer.lap_ns;
@@ -75,7 +75,7 @@ static int train_step(struct sw_worker *w, struct sw_err *err)
         return rc;
     rc = sw_mishap_before_step(w, err);
     if (rc == SW_OK)
-        rc = sw_bp_step(w, w->step + 1, &batch, err);
+        rc = sw_train_step(w, w->step + 1, &batch, err);
     sw_prefetch_release(w->batches.prefetch[SW_SPLIT_TRAIN], &batch);
     if (rc != SW_OK)
         return rc;
@@ -111,7 +111,7 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
 {
     sw_slot_phase(w->slot, SW_PHASE_CHECKPOINT, w->step, -1, NULL, sw_os()->monotonic_ns());
     /* The file has the parameters that other workers hold, too. */
-    int rc = sw_pull_wait_all(w, (uint64_t)w->step, err);
+    int rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_checkpoint_write(w, err);
@@ -187,7 +187,7 @@ static int read_anew(struct sw_worker *w, struct sw_err *err)
     if (!w->topology->is_async)
         return SW_OK;
     if (w->rank->rank == 0)
-        sw_table_refresh(w->table, sw_table_party(w->table, w->rank->table_rank));
+        sw_table_refresh(w->table, sw_table_update_group(w->table, w->rank->table_rank));
     return meet(w, "the values of all groups", err);
 }
 
@@ -221,13 +221,14 @@ static int merge(struct sw_worker *w, struct sw_err *err)
 
 /* What only devices know comes to the table, where the leader looks for it; when no device reads
  * there any more what was there before. */
-static int bring_home(struct sw_worker *w, struct sw_err *err)
+static int sync_to_host(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_worker_wait(w, err);
     if (rc == SW_OK)
         rc = meet(w, "the other devices", err);
     if (rc == SW_OK)
-        rc = sw_replica_bring_home(w->replica, (uint64_t)w->step, w->rank->global_rank == 0, err);
+        rc = sw_exchange_sync_to_host(w->exchange, (uint64_t)w->step, w->rank->global_rank == 0,
+                                      err);
     return rc == SW_OK ? meet(w, "the parameters of all devices", err) : rc;
 }
 
@@ -237,7 +238,7 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
     if (w->topology->is_async) {
-        rc = sw_pull_wait_all(w, (uint64_t)w->step, err);
+        rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
         if (rc == SW_OK)
             rc = meet(w, "the other groups", err);
         if (rc == SW_OK)
@@ -248,12 +249,13 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
             rc = read_anew(w, err);
     }
     if (rc == SW_OK)
-        rc = sw_pull_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
+        rc = sw_exchange_pull(w->exchange, sw_worker_params(w, SW_SPLIT_TRAIN), (uint64_t)w->step,
+                              err);
     /* Others may still read features where they lie, in memory that an evaluation uses, too. */
     if (rc == SW_OK && w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group])
         rc = meet(w, "the readers of its features", err);
-    if (rc == SW_OK && w->replica && sw_replica_updates(w->replica))
-        rc = bring_home(w, err);
+    if (rc == SW_OK && sw_exchange_keeps_values(w->exchange))
+        rc = sync_to_host(w, err);
     if (rc == SW_OK)
         rc = sw_states_gather(w, err);
     return rc == SW_OK ? sw_carries_gather(w, err) : rc;
@@ -316,7 +318,7 @@ static int train(struct sw_worker *w, struct sw_err *err)
         if (sw_fault_is_set(&job->fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
         bool rests = sw_topology_rests(job->topology, w->rank->group, w->step + 1);
-        rc = rests ? rest(w, err) : train_step(w, err);
+        rc = rests ? rest(w, err) : next_step(w, err);
         if (rc == SW_OK && !rests)
             rc = sw_mishap_after_step(w, err);
         if (rc == SW_OK)

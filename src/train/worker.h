@@ -116,8 +116,6 @@ int sw_worker_keep_pace(struct sw_worker *w, int64_t most) SW_MUST_CHECK;
 /* Adds the time since the last lap to a part of the ledger and to *total_ms when that is not NULL.
  */
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);
-/* What was queued for the worker's own device so far ends a part of the step. */
-int sw_ledger_mark(struct sw_worker *w, enum sw_mark mark, struct sw_err *err) SW_MUST_CHECK;
 /* sw_worker_wait; its time goes to what the device did meanwhile. */
 int sw_ledger_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Fills what runs beside the worker, before the ledger is recorded; copied_ms: of values to the
@@ -140,36 +138,21 @@ int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_layer_clock_take(struct sw_worker *w);
 
-/* pull.c */
-/* The parameter's values of `version` are where the worker's nets read: in the table, or once what
- * is queued is done on its device. */
-int sw_pull_param(struct sw_worker *w, int param, uint64_t version,
+/* worker_exchange.c */
+/* The worker's end of the exchange, when its device and nets are there. Errors: SW_ERR_NOMEM, those
+ * of the device. */
+int sw_worker_make_exchange(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* What it takes. */
+struct sw_exchange_bytes sw_worker_exchange_bytes(const struct sw_worker *w);
+/* Parameters of the training or the evaluation net, as the table numbers them. */
+struct sw_param_list sw_worker_params(const struct sw_worker *w, int split);
+/* Tells the nets where values, gradients and factors of the worker's rows are. */
+void sw_worker_bind_params(struct sw_worker *w);
+
+/* step.c */
+/* Update `t`: forward, backward with wait-free updates. */
+int sw_train_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                   struct sw_err *err) SW_MUST_CHECK;
-/* Waits until the party's update `version` of the parameter is applied, and serves meanwhile. */
-int sw_pull_wait(struct sw_worker *w, int party, int param, uint64_t version,
-                 struct sw_err *err) SW_MUST_CHECK;
-/* Waits until all updates `version` of all parameters are applied, whoever gives them; nothing is
- * copied to a device. */
-int sw_pull_wait_all(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-/* The same of the updates of those with whom the worker makes them. */
-int sw_pull_wait_own(struct sw_worker *w, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-/* Waits until all parameters of a net are at `version`. */
-int sw_pull_all(struct sw_worker *w, int split, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-
-/* bp.c */
-/* Update `t`: forward, backward with wait-free updates; *loss is the weighted sum of all losses. */
-int sw_bp_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
-               struct sw_err *err) SW_MUST_CHECK;
-
-/* decision.c, where the worker's device decides about updates (train/replica.h). */
-/* Does it do so within the operations of the step, behind its last backward? These: */
-bool sw_decision_is_inside(const struct sw_worker *w);
-int sw_decision_queue(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
-/* Else, when all gradients of step t are handed over. */
-int sw_decision_make(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
-/* When the device has been waited for: what was decided becomes known. Errors: SW_ERR_DIVERGED
- * where a gradient that is not finite stops. */
-int sw_decision_learn(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
 
 /* cd.c: the Gibbs chains of step t, between its passes forward and backward; without machines
  * nothing. */
@@ -181,8 +164,6 @@ int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHE
 int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err) SW_MUST_CHECK;
 
 /* mishap.c */
-/* After a forward pass: says whether its loss, and what it kept up, is finite. */
-int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err) SW_MUST_CHECK;
 int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* After update w->step was handed over: what to do if it is not finite (job.on_nan). All workers
  * call it. Errors: SW_ERR_DIVERGED when nothing helps. */

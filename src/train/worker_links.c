@@ -117,7 +117,7 @@ int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = open_param_links(w, err);
     if (rc == SW_OK)
-        rc = open_worker_links(w, job->exchange.reduction.sums, "allreduce", &w->record.links.sums,
+        rc = open_worker_links(w, job->exchange.sums.all_reduce, "allreduce", &w->record.links.sums,
                                err);
     if (rc == SW_OK)
         rc = open_worker_links(w, job->exchange.comm.factors, "factor", &w->record.links.factors,

@@ -151,55 +151,6 @@ int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
     return build_nets(w, SW_SPLIT_EVAL, err);
 }
 
-/* The arrays that the terms of a parameter's gradient are written to. */
-static void find_terms(const struct sw_worker *w, int index, float *terms[SW_TREE_LEAVES])
-{
-    for (int k = 0; k < sw_parts_terms(w->parts[SW_SPLIT_TRAIN]); k++)
-        terms[k] = w->replica ? sw_replica_gradient(w->replica, index, k)
-                              : sw_table_term(w->table, w->rank->table_rank, index, k).gradient;
-}
-
-static void bind_params(struct sw_worker *w, int split)
-{
-    float *terms[SW_TREE_LEAVES];
-    for (int p = 0; p < sw_net_param_count(sw_parts_net(w->parts[split], 0)); p++) {
-        int index = w->param_of[split][p];
-        const float *value = w->replica ? sw_replica_value(w->replica, index)
-                                        : sw_table_value(w->table, w->rank->table_rank, index);
-        find_terms(w, index, terms);
-        bool gives = split == SW_SPLIT_TRAIN && terms[0];
-        sw_parts_bind_param(w->parts[split], p, value, gives ? terms : NULL);
-    }
-}
-
-/* Do decisions about updates need what other workers know? */
-static bool exchanges(const struct sw_worker *w)
-{
-    bool parts = false;
-    for (int p = 0; p < sw_table_count(w->table) && !parts; p++)
-        parts = sw_table_param(w->table, p)->owner >= 0;
-    return w->job->conf->on_nan != SW_ON_NAN_STOP || (parts && w->job->topology->workers > 1);
-}
-
-static int make_replica(struct sw_worker *w, struct sw_err *err)
-{
-    struct sw_replica_args args = {.table = w->table,
-                                   .device = w->device,
-                                   .stream = w->stream,
-                                   .fault = &w->job->fault,
-                                   .mode = w->job->exchange.copy,
-                                   .worker = w->rank->table_rank,
-                                   .unit = w->unit,
-                                   .params = w->param_of[SW_SPLIT_TRAIN],
-                                   .count = sw_net_param_count(w->train),
-                                   .reduction = &w->job->exchange.reduction,
-                                   .rank = w->rank->global_rank,
-                                   .factors = w->job->exchange.comm.factors,
-                                   .most_rows = sw_comm_most_rows(w),
-                                   .exchanges = exchanges(w)};
-    return w->device->host_memory ? SW_OK : sw_replica_new(&args, &w->replica, err);
-}
-
 /* Within one node the arena is bound to it. Over several its pages are best where the threads are
  * that touch them first: each comes back to its rows. */
 static uint64_t arena_nodes(const struct sw_worker *w)
@@ -214,10 +165,8 @@ static void bind_parts(struct sw_worker *w)
         if (w->parts[split] && !(w->job->one_worker && split == SW_SPLIT_TRAIN)) {
             sw_parts_bind(w->parts[split], w->arena.memory);
             sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
-            bind_params(w, split);
         }
-    if (!w->job->one_worker)
-        sw_comm_bind(w);
+    sw_worker_bind_params(w);
 }
 
 static int take_arena(struct sw_worker *w, struct sw_err *err)
@@ -244,7 +193,7 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
         w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
     int rc = take_arena(w, err);
     if (rc == SW_OK)
-        rc = make_replica(w, err);
+        rc = sw_worker_make_exchange(w, err);
     if (rc == SW_OK)
         rc = sw_layer_clock_new(w, err);
     if (rc == SW_OK)
@@ -359,7 +308,7 @@ void sw_worker_fini(struct sw_worker *w)
     for (int s = 0; s < SW_SPLITS; s++)
         sw_parts_settle(w->parts[s]);
     sw_segments_free(w->segments);
-    sw_replica_free(w->replica);
+    sw_exchange_free(w->exchange);
     sw_layer_clock_free(w);
     sw_carries_unbind(w);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);

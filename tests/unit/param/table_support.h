@@ -26,7 +26,7 @@ struct plan_of_table {
     int64_t staleness;
     double loss_scale;
     int64_t loss_scale_every;
-    bool updates_elsewhere;
+    bool updates_on_device;
 };
 
 struct stand {
@@ -136,7 +136,7 @@ static inline int try_stand(struct stand *s, const struct plan_of_table *plan, s
                                  .staleness = plan->staleness,
                                  .loss_scale = plan->loss_scale,
                                  .loss_scale_every = plan->loss_scale_every,
-                                 .updates_elsewhere = plan->updates_elsewhere};
+                                 .updates_on_device = plan->updates_on_device};
     if (rc == SW_OK)
         rc = sw_table_new(&args, &s->table, err);
     if (rc == SW_OK)

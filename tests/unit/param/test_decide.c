@@ -358,8 +358,8 @@ static void what_devices_decide_is_settled_once(void **state)
                                           .slice_elements = 1024,
                                           .loss_scale = 2,
                                           .loss_scale_every = 2,
-                                          .updates_elsewhere = true});
-    assert_true(sw_table_has_phases(s.table) && sw_table_is_decided_elsewhere(s.table));
+                                          .updates_on_device = true});
+    assert_true(sw_table_has_phases(s.table) && sw_table_is_decided_on_device(s.table));
     for (uint64_t v = 1; v <= 2; v++)
         for (int worker = 0; worker < 2; worker++) {
             ASSERT_OK(settle(&s, v, -1, &err));

@@ -40,7 +40,7 @@ static void parties_new(struct stand *s, const struct setting *x)
     for (int r = 0; r < x->groups; r++)
         sw_table_refresh(s->table, r);
     for (int r = 1; r < x->groups; r++)
-        sw_table_put_party(s->table, r, (uint64_t)x->alone);
+        sw_table_put_group(s->table, r, (uint64_t)x->alone);
     for (int p = 0; p < TABLE_PARAMS; p++)
         for (int w = 0; w < x->groups * x->members; w++)
             write_gradient(s, p, w, x->members);
@@ -128,7 +128,7 @@ static void come_together(struct role *r)
         r->rc = sw_table_wait(t, SW_TABLE_ALL, p, (uint64_t)r->setting->alone, NULL, 0, 20000);
     meet(r, 1);
     if (r->index % r->setting->members == 0)
-        sw_table_refresh(t, sw_table_party(t, r->index));
+        sw_table_refresh(t, sw_table_update_group(t, r->index));
     meet(r, 2);
 }
 
@@ -138,7 +138,7 @@ static void work(void *arg)
     struct rng rng = rng_of(99 + (uint64_t)r->index);
     struct sw_table *t = r->stand->table;
     struct sw_err err;
-    int party = sw_table_party(t, r->index);
+    int party = sw_table_update_group(t, r->index);
     uint64_t alone = (uint64_t)r->setting->alone, first = party > 0 ? alone + 1 : 1;
     for (uint64_t v = first; v <= VERSIONS && r->rc == SW_OK; v++) {
         if (v == alone + 1)
@@ -397,7 +397,7 @@ static void a_group_that_comes_later_is_not_waited_for(void **state)
     struct stand s;
     (void)state;
     parties_new(&s, &(struct setting){.groups = 2, .members = 1, .servers = 2, .staleness = 1});
-    sw_table_put_party(s.table, 1, 5);
+    sw_table_put_group(s.table, 1, 5);
     for (uint64_t v = 1; v <= 5; v++) {
         update_all(&s, 0, v);
         assert_true(all_ready(&s, 0, v));

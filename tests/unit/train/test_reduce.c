@@ -39,7 +39,7 @@ static void assert_memory_as_planned(const struct trial *t, int workers)
     for (int w = 0; w < workers; w++) {
         const struct sw_worker *worker = &t->job->workers[w];
         assert_int_equal(sw_device_bytes_of(worker->device).peak,
-                         worker->arena.bytes + sw_worker_replica_bytes(worker) +
+                         worker->arena.bytes + sw_worker_param_bytes(worker) +
                              sw_states_device_bytes(worker) + sw_input_bytes(worker));
     }
 }
@@ -57,7 +57,7 @@ static void sums_of_devices_have_the_bits_of_servers(void **state)
             struct trial t = devices(workers, "devices", sizes[i]);
             assert_int_equal(trial_open(&t), SW_OK);
             assert_true(sw_job_reduces(t.job));
-            assert_int_equal(t.job->exchange.reduction.count == 1, i >= 2);
+            assert_int_equal(t.job->exchange.sums.count == 1, i >= 2);
             if (trial_run(&t) != SW_OK)
                 fail_msg("%s", t.err.text);
             assert_memory_as_planned(&t, workers);
@@ -88,7 +88,7 @@ static void a_library_adds_what_one_worker_computes(void **state)
             struct trial t = devices(workers, "devices", LIBRARY);
             t.sets[2] = ways[i];
             assert_int_equal(trial_open(&t), SW_OK);
-            assert_int_equal(t.job->exchange.reduction.reducer, SW_REDUCER_LIBRARY);
+            assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_LIBRARY);
             assert_non_null(strstr(sw_job_plan(t.job)->sums, "in an order of sums of its own"));
             if (trial_run(&t) != SW_OK)
                 fail_msg("%s", t.err.text);
@@ -148,7 +148,7 @@ static void bad_ways_between_devices_are_avoided(void **state)
         assert_int_equal(sw_ways_find(&args, &w, &err), SW_OK);
         sw_ways_free(w);
         assert_int_equal(trial_open(&t), SW_OK);
-        assert_int_equal(t.job->exchange.reduction.reducer, SW_REDUCER_COPIES);
+        assert_int_equal(t.job->exchange.sums.reducer, SW_REDUCER_COPIES);
         assert_non_null(strstr(sw_job_plan(t.job)->sums, "by way of the host"));
         assert_int_equal(sw_ways_reach(t.job->exchange.ways, 0, 1), false);
         if (trial_run(&t) != SW_OK)
@@ -278,7 +278,7 @@ static void a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck(void **stat
     (void)state;
     struct trial t = devices(2, "stubborn", LIBRARY);
     assert_int_equal(trial_open(&t), SW_OK);
-    struct sw_reduction *d = &t.job->exchange.reduction;
+    struct sw_sums *d = &t.job->exchange.sums;
     sound = stubborn = *d->library;
     stubborn.open = open_stubborn;
     stubborn.group_begin = begin_and_hang;

@@ -30,7 +30,7 @@ look() {
     }
     BEGIN {
         floors = "base sync kernels:device history recipe:tensor cluster:param comm data ui:" \
-                 "layers:net:train:cli:main.c"
+                 "layers exchange:net:train:cli:main.c"
         count = split(floors, floor, ":")
         for (i = 1; i <= count; i++) {
             rooms = split(floor[i], room, " ")

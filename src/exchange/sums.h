@@ -1,9 +1,9 @@
 /* Sums of gradients by the devices themselves: with allreduce and `copy = none`, what several
- * workers give is added up in buckets (comm/buckets.h, comm/allreduce.h) while backward goes on,
+ * workers push is added up in buckets (comm/buckets.h, comm/allreduce.h) while backward goes on,
  * and never comes to the host: by the devices' library or by copies, which is chosen once they are
  * open. Planned with the table, made before the workers' memory; frozen. */
-#ifndef SW_TRAIN_REDUCE_H
-#define SW_TRAIN_REDUCE_H
+#ifndef SW_EXCHANGE_SUMS_H
+#define SW_EXCHANGE_SUMS_H
 
 #include "comm/allreduce.h"
 #include "comm/buckets.h"
@@ -11,7 +11,7 @@
 
 enum sw_reducer { SW_REDUCER_SERVERS, SW_REDUCER_COPIES, SW_REDUCER_LIBRARY };
 
-struct sw_reduction {
+struct sw_sums {
     enum sw_reducer reducer;
     const struct sw_collective_ops *library; /* of a LIBRARY */
     char why[320];                           /* for people; "": there is nothing to add up */
@@ -22,7 +22,7 @@ struct sw_reduction {
     int count;                               /* 0: servers add up */
     int *bucket_of;                          /* owned [parameters of the table]: -1: in none */
     int64_t *at_of;                          /* owned, likewise: elements before it in its bucket */
-    struct sw_allreduce *sums;               /* owned, once there is memory */
+    struct sw_allreduce *all_reduce;         /* owned, once there is memory */
     int first_ms;                            /* how long devices may take to meet, and to add up */
 };
 

@@ -1,0 +1,73 @@
+/* Who decides about updates. `each`: every parameter is updated by itself, as soon as its gradients
+ * are there. `host`: the table decides about all updates of a step together, in two phases
+ * (param/decide.c), since clipping by norm, a loss scale, or dropping what is not finite needs all
+ * gradients. `device`: the same where devices update (control_device.c). */
+#include "exchange/exchange_private.h"
+
+static int own_group(const struct sw_exchange *x)
+{
+    return sw_table_update_group(x->args.table, x->args.worker);
+}
+
+static int wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    return sw_exchange_wait_params(x, own_group(x), version, err);
+}
+
+/* ---- each ---- */
+
+static bool takes_all(const struct sw_exchange_args *a)
+{
+    return !sw_table_has_phases(a->table);
+}
+
+static int begin_each(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
+{
+    *scale = 1;
+    return sw_device_update_begin(x, version, err);
+}
+
+const struct sw_control sw_control_each = {
+    .name = "each", .takes = takes_all, .begin = begin_each, .wait_own = wait_own};
+
+/* ---- host ---- */
+
+static bool takes_host(const struct sw_exchange_args *a)
+{
+    return !sw_table_is_decided_on_device(a->table);
+}
+
+/* The scale of a step's gradients is decided upon together with the update before, which the first
+ * layer waits for anyway: servers apply the lowest layers first. */
+static int begin_host(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
+{
+    const struct sw_table *t = x->args.table;
+
+    if (sw_table_scales(t))
+        for (int p = 0; p < sw_table_count(t); p++) {
+            if (sw_table_param(t, p)->frozen)
+                continue;
+            int rc = sw_exchange_wait_table(x, own_group(x), p, version - 1, err);
+            if (rc != SW_OK)
+                return rc;
+            break;
+        }
+    *scale = sw_table_loss_scale(t, own_group(x));
+    return sw_device_update_begin(x, version, err);
+}
+
+static int learn_host(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    bool finite;
+
+    (void)version;
+    int rc = x->args.hooks.finite(x->args.hooks.user, &finite, err);
+    return rc == SW_OK ? sw_table_verdict(x->args.table, x->args.worker, finite, err) : rc;
+}
+
+const struct sw_control sw_control_host = {.name = "host",
+                                           .takes = takes_host,
+                                           .together = true,
+                                           .begin = begin_host,
+                                           .learn = learn_host,
+                                           .wait_own = wait_own};

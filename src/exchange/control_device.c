@@ -1,0 +1,369 @@
+/* Control `device`: decisions that need all gradients (param/decide.h), made where these are. With
+ * `copy = none` every gradient is measured on the device, the measures are added up there, and the
+ * updates behind it read what follows from them. Devices that have all sums come to the same
+ * decision, each for itself. Where a device lacks some, because other workers have parts of their
+ * own or may veto the update, sums go to the host, which adds up those of all workers, and back.
+ *
+ * With one worker that needs no vote this is part of the step's own operations, and so of its
+ * graph. Else it comes behind the last backward: gradients of others are waited for first. What was
+ * decided is learnt with the loss and told to the table, where all who ask about decisions look. */
+#include "base/os.h"
+#include "base/str.h"
+#include "device/ops/rate.h"
+#include "exchange/exchange_private.h"
+#include <string.h>
+
+struct sw_decider {
+    bool begun;    /* ends are on the device */
+    void *memory;  /* owned device memory: */
+    size_t bytes;
+    double *totals;  /* of squares: [kinds][parameters], then the gradients' of whole parameters */
+    int64_t *ends;   /* of blocks, [kinds][parameters] */
+    double *squares; /* [blocks] */
+    void *host;      /* owned host memory, which the device copies: */
+    size_t host_bytes;
+    double *host_totals;
+    int64_t *host_ends;
+    double *votes; /* owned [leaves of the worker][totals and the veto] */
+};
+
+/* What is measured of each parameter: its gradient, and where updaters ask for norms its value. */
+static int kinds(const struct sw_table *t)
+{
+    return sw_table_updater(t)->needs_norms ? 2 : 1;
+}
+
+static bool takes(const struct sw_exchange_args *a)
+{
+    return sw_table_is_decided_on_device(a->table);
+}
+
+static int64_t blocks_of(const struct sw_table *t, int worker, int param)
+{
+    const struct sw_param *p = sw_table_param(t, param);
+    return p->frozen || !sw_table_contributes(t, param, worker)
+               ? 0
+               : sw_norm_blocks(sw_desc_storage(&p->layout));
+}
+
+static int64_t all_blocks(const struct sw_table *t, int worker)
+{
+    int64_t blocks = 0;
+    for (int p = 0; p < sw_table_count(t); p++)
+        blocks += blocks_of(t, worker, p);
+    return blocks * kinds(t);
+}
+
+/* Totals: [kinds][parameters], and behind them the gradients' of whole parameters. */
+static size_t total_count(const struct sw_table *t)
+{
+    return (size_t)((kinds(t) + 1) * sw_table_count(t));
+}
+
+static size_t end_count(const struct sw_table *t)
+{
+    return (size_t)(kinds(t) * sw_table_count(t));
+}
+
+int sw_exchange_vote_count(const struct sw_table *t)
+{
+    return sw_table_is_decided_on_device(t) ? (int)end_count(t) + 1 : 0;
+}
+
+struct sw_exchange_bytes sw_decider_bytes(const struct sw_exchange_args *a)
+{
+    const struct sw_table *t = a->table;
+
+    if (!a->own_memory || !takes(a))
+        return (struct sw_exchange_bytes){0};
+    return (struct sw_exchange_bytes){
+        .device = (total_count(t) + end_count(t) + (size_t)all_blocks(t, a->worker)) *
+                  sizeof(double),
+        .host = (end_count(t) + total_count(t)) * sizeof(double)};
+}
+
+static void fill_ends(const struct sw_exchange *x)
+{
+    const struct sw_table *t = x->args.table;
+    int params = sw_table_count(t);
+    int64_t end = 0;
+
+    for (int i = 0; i < kinds(t) * params; i++)
+        x->decider->host_ends[i] = end += blocks_of(t, x->args.worker, i % params);
+}
+
+static int attach(struct sw_exchange *x, struct sw_err *err)
+{
+    const struct sw_table *t = x->args.table;
+    const struct sw_exchange_bytes bytes = sw_decider_bytes(&x->args);
+    struct sw_decider *d = sw_calloc(1, sizeof *d);
+    int first, leaves;
+
+    sw_table_leaves(t, x->args.worker, &first, &leaves);
+    size_t votes = (end_count(t) + 1) * (size_t)leaves * sizeof *d->votes;
+    x->decider = d;
+    if (d)
+        d->votes = sw_calloc(1, votes);
+    if (!d || !d->votes)
+        return sw_err_nomem(err, "norms of gradients", votes);
+    d->bytes = bytes.device;
+    d->host_bytes = bytes.host;
+    int rc =
+        sw_device_host_alloc(x->args.device, d->host_bytes, "norms of gradients", &d->host, err);
+    if (rc == SW_OK)
+        rc = sw_device_alloc(x->args.device, d->bytes, "norms of gradients", &d->memory, err);
+    if (rc != SW_OK)
+        return rc;
+
+    d->totals = d->memory;
+    d->ends = (int64_t *)(void *)(d->totals + total_count(t));
+    d->squares = (double *)(void *)(d->ends + end_count(t));
+    d->host_totals = d->host;
+    d->host_ends = (int64_t *)(void *)(d->host_totals + total_count(t));
+    memset(d->host, 0, d->host_bytes);
+    fill_ends(x);
+    sw_device_name(x->args.device, d->memory, d->bytes, "norms of gradients");
+    return SW_OK;
+}
+
+static void detach(struct sw_exchange *x)
+{
+    struct sw_decider *d = x->decider;
+
+    if (!d)
+        return;
+    sw_device_free(x->args.device, d->memory, d->bytes);
+    sw_device_host_free(x->args.device, d->host, d->host_bytes);
+    sw_free(d->votes);
+    sw_free(d);
+}
+
+static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
+{
+    struct sw_decider *d = x->decider;
+    const struct sw_report *r = &x->report;
+
+    int rc = sw_device_update_begin(x, version, err);
+    if (rc != SW_OK)
+        return rc;
+    *scale = sw_table_loss_scale(x->args.table, 0);
+    *r->sent_known = (struct sw_deciding){.loss_scale = *scale};
+    rc = sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
+    if (rc == SW_OK && !d->begun)
+        rc = sw_copy(x->args.stream, d->ends, d->host_ends,
+                     end_count(x->args.table) * sizeof *d->ends, err);
+    d->begun = true;
+    return rc;
+}
+
+/* ---- Measures ---- */
+
+static int measure_port(const struct sw_port *p, int kind, struct sw_err *err)
+{
+    const struct sw_decider *d = p->x->decider;
+    const struct sw_table *t = sw_port_table(p);
+    int at = kind * sw_table_count(t) + p->param;
+    const struct sw_measure_args a = {
+        .x = kind == 0 ? p->at.gradient : p->at.value,
+        .count = sw_desc_storage(&sw_table_param(t, p->param)->layout),
+        .limit = kind == 0 ? sw_table_clip_value(t) : 0,
+        .known = p->x->report.known,
+        .squares = d->squares + (at > 0 ? d->host_ends[at - 1] : 0)};
+
+    return sw_op_run(p->x->args.stream, &sw_op_measure, &a, err);
+}
+
+static int measure(const struct sw_exchange *x, struct sw_err *err)
+{
+    const struct sw_decider *d = x->decider;
+    const struct sw_table *t = x->args.table;
+    const int64_t blocks = all_blocks(t, x->args.worker); /* none: others have all parameters */
+    const struct sw_norm_totals_args all = {.squares = blocks > 0 ? d->squares : NULL,
+                                            .ends = d->ends,
+                                            .totals = d->totals,
+                                            .blocks = blocks,
+                                            .arrays = (int)end_count(t)};
+
+    for (int kind = 0; kind < kinds(t); kind++)
+        for (int i = 0; i < x->count; i++) {
+            if (!x->ports[i].route->updates_on_device)
+                continue;
+            int rc = measure_port(&x->ports[i], kind, err);
+            if (rc != SW_OK)
+                return rc;
+        }
+    return sw_op_run(x->args.stream, &sw_op_norm_totals, &all, err);
+}
+
+/* ---- Votes of all workers ---- */
+
+/* Of what all have the first worker speaks. */
+static bool speaks_for(const struct sw_exchange *x, int param)
+{
+    int owner = sw_table_param(x->args.table, param)->owner;
+
+    return owner < 0 ? x->args.worker == 0 : owner == x->args.worker;
+}
+
+static void fill_votes(const struct sw_exchange *x, bool veto)
+{
+    const struct sw_table *t = x->args.table;
+    struct sw_decider *d = x->decider;
+    int first, leaves, count = sw_exchange_vote_count(t);
+
+    sw_table_leaves(t, x->args.worker, &first, &leaves);
+    memset(d->votes, 0, (size_t)(count * leaves) * sizeof *d->votes);
+    for (int i = 0; i + 1 < count; i++)
+        d->votes[i] = speaks_for(x, i % sw_table_count(t)) ? d->host_totals[i] : 0;
+    d->votes[count - 1] = veto;
+}
+
+/* Parts of one parameter have one norm. */
+static double whole(const struct sw_table *t, const double *sums, int param)
+{
+    const struct sw_param *p = sw_table_param(t, param);
+    double sum = 0;
+
+    for (int k = 0; k < sw_table_count(t); k++)
+        if (k == param || (p->part_whole && sw_str_eq(sw_table_param(t, k)->name, p->name)))
+            sum += sums[k];
+    return sum;
+}
+
+/* The sums of all workers go back to the device. */
+static int send_totals(struct sw_exchange *x, struct sw_err *err)
+{
+    const struct sw_table *t = x->args.table;
+    const struct sw_report *r = &x->report;
+    struct sw_decider *d = x->decider;
+    int params = sw_table_count(t), many = kinds(t);
+
+    for (int p = 0; p < params; p++) {
+        d->host_totals[p] = d->votes[p];
+        d->host_totals[many * params + p] = whole(t, d->votes, p);
+        if (many > 1)
+            d->host_totals[params + p] = whole(t, d->votes + params, p);
+    }
+    r->sent_known->vetoes = d->votes[many * params];
+    int rc = sw_copy(x->args.stream, d->totals, d->host_totals, total_count(t) * sizeof *d->totals,
+                     err);
+    return rc == SW_OK ? sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err)
+                       : rc;
+}
+
+static int vote(struct sw_exchange *x, struct sw_err *err)
+{
+    const struct sw_exchange_hooks *h = &x->args.hooks;
+    struct sw_decider *d = x->decider;
+    bool finite;
+
+    int rc = sw_copy(x->args.stream, d->host_totals, d->totals,
+                     end_count(x->args.table) * sizeof *d->totals, err);
+    if (rc == SW_OK)
+        rc = h->finish(h->user, err);
+    if (rc == SW_OK)
+        rc = h->finite(h->user, &finite, err);
+    if (rc != SW_OK)
+        return rc;
+    fill_votes(x, !finite);
+    rc = h->sum(h->user, d->votes, sw_exchange_vote_count(x->args.table), err);
+    return rc == SW_OK ? send_totals(x, err) : rc;
+}
+
+/* ---- The decision ---- */
+
+/* The rate of a parameter whose updater has one by norms. */
+static int adapt(const struct sw_port *p, struct sw_err *err)
+{
+    const struct sw_table *t = sw_port_table(p);
+    const double *totals = p->x->decider->totals;
+    int params = sw_table_count(t);
+    const struct sw_rate_args a = {.value_squares = totals + params + p->param,
+                                   .gradient_squares =
+                                       totals + (p->x->args.votes ? 2 * params : 0) + p->param,
+                                   .decided = p->x->report.decided,
+                                   .numbers = p->at.numbers};
+
+    return kinds(t) > 1 ? sw_op_run(p->x->args.stream, &sw_op_rate, &a, err) : SW_OK;
+}
+
+/* Nothing on the host: it may be captured. */
+static int decide(struct sw_exchange *x, struct sw_err *err)
+{
+    const struct sw_decide_args a = {.squares = x->decider->totals,
+                                     .params = sw_table_count(x->args.table),
+                                     .clip_norm = sw_table_clip_norm(x->args.table),
+                                     .known = x->report.known,
+                                     .decided = x->report.decided};
+
+    int rc = sw_op_run(x->args.stream, &sw_op_decide, &a, err);
+    for (int i = 0; i < x->count && rc == SW_OK; i++) {
+        struct sw_port *p = &x->ports[i];
+        if (!p->route->updates_on_device)
+            continue;
+        rc = adapt(p, err);
+        if (rc == SW_OK)
+            rc = sw_device_update_queue(p, err);
+    }
+    return rc;
+}
+
+/* Is the decision the worker's own, with no gradient or word of others? */
+static bool is_queued(const struct sw_exchange *x)
+{
+    if (x->args.votes || !x->args.overlap)
+        return false;
+    for (int i = 0; i < x->count; i++)
+        if (!x->ports[i].route->is_own)
+            return false;
+    return true;
+}
+
+static int queue(struct sw_exchange *x, struct sw_err *err)
+{
+    int rc = measure(x, err);
+    return rc == SW_OK ? decide(x, err) : rc;
+}
+
+/* All sums are brought together before anything is decided. */
+static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    int rc;
+
+    for (int i = 0; i < x->count; i++) {
+        rc = sw_exchange_pull_port(x, &x->ports[i], version, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = measure(x, err);
+    if (rc == SW_OK && x->args.votes)
+        rc = vote(x, err);
+    return rc == SW_OK ? decide(x, err) : rc;
+}
+
+static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    int rc = is_queued(x) ? SW_OK : gather_and_decide(x, version, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < x->count; i++)
+        if (x->ports[i].route->updates_on_device)
+            x->ports[i].version = (int64_t)version;
+    return SW_OK;
+}
+
+static int learn(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    return sw_table_settle(x->args.table, x->report.told_decided, version, err);
+}
+
+const struct sw_control sw_control_device = {.name = "device",
+                                             .takes = takes,
+                                             .together = true,
+                                             .attach = attach,
+                                             .detach = detach,
+                                             .begin = begin,
+                                             .is_queued = is_queued,
+                                             .queue = queue,
+                                             .end = end,
+                                             .learn = learn};

@@ -1,0 +1,116 @@
+/* Updates on the device: value and updater state live there, and an update is an operation of the
+ * compute stream (param/update_op.h), with the numbers and so the bits that a server would compute.
+ * The table gets the values when somebody is to read them. */
+#include "exchange/exchange_private.h"
+
+/* Works out what the update is. */
+static void number(struct sw_port *p, uint64_t version)
+{
+    struct sw_update_numbers *sent = &p->x->report.sent[p->place];
+
+    p->formula = sw_table_update_numbers(sw_port_table(p), p->param, version, sent);
+    p->numbered = (int64_t)version;
+}
+
+static int send_numbers(struct sw_exchange *x, int first, int count, struct sw_err *err)
+{
+    const struct sw_report *r = &x->report;
+
+    return sw_copy(x->args.stream, r->numbers + first, r->sent + first,
+                   (size_t)count * sizeof *r->sent, err);
+}
+
+/* Sums of other workers arrive one step later: what a step queues of these is the update before. */
+int sw_device_update_begin(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    if (!x->report.numbers)
+        return SW_OK;
+    for (int i = 0; i < x->count; i++) {
+        struct sw_port *p = &x->ports[i];
+        uint64_t next = x->control->together || p->route->is_own ? version : version - 1;
+        if (p->route->updates_on_device && next > 0)
+            number(p, next);
+    }
+    return send_numbers(x, 0, x->count, err);
+}
+
+int sw_device_update_queue(struct sw_port *p, struct sw_err *err)
+{
+    return sw_table_update_on_device(sw_port_table(p), p->param, p->formula, &p->at,
+                                 p->x->args.stream, err);
+}
+
+int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err)
+{
+    p->version = (int64_t)version;
+    if (p->numbered != (int64_t)version) {
+        number(p, version);
+        int rc = send_numbers(p->x, p->place, 1, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_device_update_queue(p, err);
+}
+
+/* ---- Between table and device ---- */
+
+/* Value and updater state, on the compute stream: what is queued there is ordered with it. */
+static int move(const struct sw_port *p, bool to_device, struct sw_err *err)
+{
+    const struct sw_param *home = sw_table_param(sw_port_table(p), p->param);
+    struct sw_stream *s = p->x->args.stream;
+
+    int rc = to_device ? sw_copy(s, p->at.value, home->value, p->bytes, err)
+                       : sw_copy(s, home->value, p->at.value, p->bytes, err);
+    for (int i = 0; i < SW_UPDATER_SLOTS && p->at.slot[i] && rc == SW_OK; i++)
+        rc = to_device ? sw_copy(s, p->at.slot[i], home->slot[i], p->bytes, err)
+                       : sw_copy(s, home->slot[i], p->at.slot[i], p->bytes, err);
+    return rc;
+}
+
+int sw_device_update_start(struct sw_port *p, uint64_t version, struct sw_err *err)
+{
+    if (p->version != SW_NEVER)
+        return SW_OK;
+    p->asked = p->version = (int64_t)version;
+    if (p->x->start == SW_NEVER)
+        p->x->start = (int64_t)version;
+    return move(p, true, err);
+}
+
+/* Who says what the parameter is: its owner or, of what all have, the worker that is told so. */
+static bool speaks_for(const struct sw_port *p, bool all)
+{
+    int owner = sw_table_param(sw_port_table(p), p->param)->owner;
+
+    return owner < 0 ? all : owner == p->x->args.worker;
+}
+
+int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, struct sw_err *err)
+{
+    int rc;
+
+    for (int i = 0; i < x->count; i++) {
+        const struct sw_port *p = &x->ports[i];
+        if (!p->route->updates_on_device || p->version == SW_NEVER || !speaks_for(p, all))
+            continue;
+        rc = move(p, false, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_exchange_ask(x, err);
+    if (rc == SW_OK)
+        rc = sw_stream_wait(x->args.stream, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_check_finite(x, err);
+    if (rc != SW_OK)
+        return rc;
+
+    /* Versions that servers move are there already. */
+    for (int i = 0; i < x->count; i++) {
+        const struct sw_port *p = &x->ports[i];
+        if (p->route->updates_on_device && !p->route->fetch && (p->route->is_own || all))
+            sw_table_put_param(x->args.table, p->param, version);
+    }
+    return SW_OK;
+}

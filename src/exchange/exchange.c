@@ -1,0 +1,350 @@
+#include "exchange/exchange.h"
+
+#include "base/os.h"
+#include "device/ops/clock.h"
+#include "exchange/exchange_private.h"
+#include <stdio.h>
+
+enum { WAIT_MS = 1000, SERVE_MS = 1 };
+
+/* ---- Life ---- */
+
+static const struct sw_control *choose_control(const struct sw_exchange_args *a)
+{
+    static const struct sw_control *const controls[] = {&sw_control_each, &sw_control_host,
+                                                        &sw_control_device};
+    int i = 0;
+
+    while (!controls[i]->takes(a))
+        i++;
+    return controls[i];
+}
+
+int sw_exchange_new(const struct sw_exchange_args *args, struct sw_exchange **out,
+                    struct sw_err *err)
+{
+    struct sw_exchange *x = sw_calloc(1, sizeof *x);
+    if (!x)
+        return sw_err_nomem(err, "a worker's exchange", sizeof *x);
+    x->args = *args;
+    x->start = SW_NEVER;
+    x->control = choose_control(args);
+    x->keeps_values = sw_exchange_updates(args);
+
+    int rc = x->control->attach ? x->control->attach(x, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_ports_make(x, err);
+    if (rc != SW_OK) {
+        sw_exchange_free(x);
+        return rc;
+    }
+    if (args->own_memory)
+        sw_table_pin(args->table, args->device, true);
+    *out = x;
+    return SW_OK;
+}
+
+void sw_exchange_free(struct sw_exchange *x)
+{
+    if (!x)
+        return;
+    sw_ports_free(x);
+    if (x->args.own_memory)
+        sw_table_pin(x->args.table, x->args.device, false);
+    if (x->control->detach)
+        x->control->detach(x);
+    sw_report_free(x);
+    sw_free(x);
+}
+
+void sw_exchange_set_rows(struct sw_exchange *x, int64_t first, int64_t rows)
+{
+    x->first_row = first;
+    x->rows = rows;
+}
+
+void sw_exchange_bind(const struct sw_exchange *x, int param, struct sw_exchange_binding *out)
+{
+    const struct sw_port *p = sw_exchange_port(x, param);
+
+    *out = (struct sw_exchange_binding){
+        .value = p->at.value, .partials = sw_table_terms(x->args.table, x->args.worker)};
+    if (p->route->bind)
+        p->route->bind(p, out);
+    else
+        for (int k = 0; k < out->partials; k++)
+            out->partial[k] = sw_port_partial(p, k);
+}
+
+/* ---- Waiting ---- */
+
+static void charge(const struct sw_exchange *x, enum sw_exchange_time part)
+{
+    x->args.hooks.charge(x->args.hooks.user, part);
+}
+
+/* What is waited for: what a port's pull needs, or a version in the table. */
+struct awaited {
+    const struct sw_port *port; /* NULL: */
+    int group, param;           /* the version of an update group, or SW_TABLE_ALL */
+};
+
+static int look(const struct sw_exchange *x, const struct awaited *what, uint64_t version,
+                int timeout_ms)
+{
+    const struct sw_exchange_hooks *h = &x->args.hooks;
+    const struct sw_port *p = what->port;
+
+    if (p)
+        return p->route->wait ? p->route->wait(p, version, timeout_ms) : SW_OK;
+    if (sw_table_ready(x->args.table, what->group, what->param, version))
+        return SW_OK;
+    if (timeout_ms == 0)
+        return SW_ERR_BUSY;
+    return sw_table_wait(x->args.table, what->group, what->param, version, h->served,
+                         h->served_count, timeout_ms);
+}
+
+static void tell_waiting(const struct sw_exchange *x, int param, bool collective, uint64_t version)
+{
+    const struct sw_exchange_hooks *h = &x->args.hooks;
+    char text[160];
+
+    if (collective) {
+        h->waiting(h->user, -1, version, "the gradients of the other workers");
+        return;
+    }
+    snprintf(text, sizeof text, "version %llu of %s", (unsigned long long)version,
+             sw_table_param(x->args.table, param)->name);
+    h->waiting(h->user, param, version, text);
+}
+
+/* The only loop that waits. What is waited for may depend on servers that this worker runs, so it
+ * serves meanwhile; where their mail does not end the wait, it looks after them in between. */
+static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t version,
+                    struct sw_err *err)
+{
+    const struct sw_exchange_hooks *h = &x->args.hooks;
+    bool collective = what->port && what->port->route->is_collective;
+
+    int rc = look(x, what, version, 0);
+    if (rc == SW_OK)
+        return rc;
+    charge(x, SW_EXCHANGE_IDLE);
+    tell_waiting(x, what->param, collective, version);
+    while (rc == SW_ERR_BUSY) {
+        rc = h->serve(h->user, err);
+        charge(x, SW_EXCHANGE_UPDATE);
+        if (rc != SW_OK)
+            break;
+        rc = look(x, what, version, 0);
+        if (rc != SW_ERR_BUSY)
+            break;
+        rc = look(x, what, version, collective && h->served_count > 0 ? SERVE_MS : WAIT_MS);
+        charge(x, SW_EXCHANGE_EXPOSED);
+        /* A copy that failed never tells its server: the error is here. */
+        if (rc == SW_ERR_BUSY && x->queue && sw_copy_queue_check(x->queue, err) != SW_OK)
+            rc = err->code;
+    }
+    h->waiting(h->user, -1, version, NULL);
+    return rc == SW_ERR_CANCELLED ? sw_err_set(err, rc, "the job is ending") : rc;
+}
+
+int sw_exchange_wait_table(struct sw_exchange *x, int group, int param, uint64_t version,
+                           struct sw_err *err)
+{
+    const struct awaited what = {.group = group, .param = param};
+
+    return wait_for(x, &what, version, err);
+}
+
+int sw_exchange_wait_params(struct sw_exchange *x, int group, uint64_t version, struct sw_err *err)
+{
+    for (int p = 0; p < sw_table_count(x->args.table); p++) {
+        int rc = sw_exchange_wait_table(x, group, p, version, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+int sw_exchange_wait_all(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    return sw_exchange_wait_params(x, SW_TABLE_ALL, version, err);
+}
+
+int sw_exchange_wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    return x->control->wait_own ? x->control->wait_own(x, version, err) : SW_OK;
+}
+
+/* ---- Pull ---- */
+
+int sw_exchange_pull_port(struct sw_exchange *x, struct sw_port *p, uint64_t version,
+                          struct sw_err *err)
+{
+    const struct awaited what = {.port = p, .param = p->param};
+    const struct sw_route *route = p->route;
+
+    int rc = wait_for(x, &what, version, err);
+    if (rc == SW_OK && route->updates_on_device)
+        rc = sw_device_update_start(p, version, err);
+    if (rc != SW_OK || (route->updates_on_device && p->version >= (int64_t)version))
+        return rc;
+    rc = route->pull ? route->pull(p, version, err) : SW_OK;
+    if (rc != SW_OK || !route->updates_on_device || x->control->together)
+        return rc;
+    return sw_device_update(p, version, err);
+}
+
+int sw_exchange_pull(struct sw_exchange *x, struct sw_param_list list, uint64_t version,
+                     struct sw_err *err)
+{
+    const struct sw_table *t = x->args.table;
+    int group = sw_table_update_group(t, x->args.worker);
+
+    for (int i = 0; i < list.count; i++) {
+        int rc = sw_exchange_pull_port(x, sw_exchange_port(x, list.param[i]), version, err);
+        if (rc != SW_OK)
+            return rc;
+        int64_t lag = sw_table_staleness(t, group, list.param[i], version);
+        x->lag = lag > x->lag ? lag : x->lag;
+    }
+    /* The look at values that are there is no part of the pass behind it, however short. */
+    if (list.count > 0)
+        charge(x, SW_EXCHANGE_IDLE);
+    return SW_OK;
+}
+
+int64_t sw_exchange_lag(const struct sw_exchange *x)
+{
+    return x->lag;
+}
+
+/* ---- Push ---- */
+
+int sw_exchange_queue_push(struct sw_exchange *x, struct sw_param_list list, struct sw_err *err)
+{
+    for (int i = 0; i < list.count; i++) {
+        struct sw_port *p = sw_exchange_port(x, list.param[i]);
+        int rc = p->route->queue_push ? p->route->queue_push(p, err) : SW_OK;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+/* With `copy = sync`: the gradient, its copy and the update are waited for, and the copy of the new
+ * value; but what is decided for all parameters together can only be waited for at the end. */
+static int push_and_wait(struct sw_exchange *x, struct sw_port *p, uint64_t version,
+                         struct sw_err *err)
+{
+    const struct sw_exchange_hooks *h = &x->args.hooks;
+
+    int rc = x->args.own_memory ? h->finish(h->user, err) : SW_OK;
+    if (rc == SW_OK)
+        rc = p->route->push(p, version, err);
+    if (rc == SW_OK && x->args.own_memory)
+        charge(x, SW_EXCHANGE_EXPOSED);
+    if (rc != SW_OK || x->control->together)
+        return rc;
+    rc = sw_exchange_pull_port(x, p, version, err);
+    if (rc == SW_OK && x->args.own_memory)
+        charge(x, SW_EXCHANGE_EXPOSED);
+    return rc;
+}
+
+int sw_exchange_push(struct sw_exchange *x, struct sw_param_list list, uint64_t version,
+                     struct sw_err *err)
+{
+    bool sync = x->args.copy == SW_COPY_SYNC;
+
+    for (int i = 0; i < list.count; i++) {
+        struct sw_port *p = sw_exchange_port(x, list.param[i]);
+        int rc = sync ? push_and_wait(x, p, version, err) : p->route->push(p, version, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+bool sw_exchange_needs_host(const struct sw_exchange *x, int param)
+{
+    return !sw_exchange_port(x, param)->route->is_own;
+}
+
+/* ---- The step's begin and end ---- */
+
+int sw_exchange_begin(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
+{
+    x->lag = 0;
+    return x->control->begin(x, version, scale, err);
+}
+
+bool sw_exchange_queues_decision(const struct sw_exchange *x)
+{
+    return x->control->is_queued && x->control->is_queued(x);
+}
+
+int sw_exchange_queue_decision(struct sw_exchange *x, struct sw_err *err)
+{
+    return x->control->queue(x, err);
+}
+
+int sw_exchange_end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    return x->control->end ? x->control->end(x, version, err) : SW_OK;
+}
+
+int sw_exchange_learn(struct sw_exchange *x, uint64_t version, struct sw_err *err)
+{
+    return x->control->learn ? x->control->learn(x, version, err) : SW_OK;
+}
+
+bool sw_exchange_updates_at_end(const struct sw_exchange *x)
+{
+    return x->decider != NULL;
+}
+
+bool sw_exchange_keeps_values(const struct sw_exchange *x)
+{
+    return x->keeps_values;
+}
+
+/* ---- What the device tells ---- */
+
+int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *err)
+{
+    return x->report.marks ? sw_op_clock(x->args.stream, &x->report.marks[mark], err) : SW_OK;
+}
+
+int sw_exchange_ask(struct sw_exchange *x, struct sw_err *err)
+{
+    const struct sw_report *r = &x->report;
+
+    return r->marks ? sw_copy(x->args.stream, r->host, r->marks, r->ask_bytes, err) : SW_OK;
+}
+
+const int64_t *sw_exchange_marks(const struct sw_exchange *x)
+{
+    return x->report.told;
+}
+
+int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err)
+{
+    for (int i = 0; x->report.bad && i < x->count; i++)
+        if (x->report.told_bad[i])
+            return sw_table_say_bad(x->args.table, x->ports[i].param,
+                                    (uint64_t)x->ports[i].version, err);
+    return SW_OK;
+}
+
+int64_t sw_exchange_copied_ns(const struct sw_exchange *x, enum sw_copy_direction d)
+{
+    return x->queue ? sw_copy_queue_busy_ns(x->queue, d) : 0;
+}
+
+int sw_exchange_under_way(const struct sw_exchange *x)
+{
+    return x->queue ? sw_copy_queue_under_way(x->queue, SW_COPY_TO_HOST) : 0;
+}

@@ -1,0 +1,65 @@
+/* What the device of a worker tells about a step, in one copy: when it came where, what was decided,
+ * and whether updates were finite. And what the host tells the device ahead of it. */
+#include "exchange/exchange_private.h"
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+size_t sw_report_bytes(int ports, bool updates, bool decides)
+{
+    size_t bytes = SW_MARKS * sizeof(int64_t);
+
+    if (updates)
+        bytes += aligned((size_t)ports * sizeof(bool)) +
+                 (size_t)ports * sizeof(struct sw_update_numbers);
+    if (decides)
+        bytes += sizeof(struct sw_decided) + sizeof(struct sw_deciding);
+    return bytes;
+}
+
+int sw_report_make(struct sw_exchange *x, struct sw_err *err)
+{
+    struct sw_report *r = &x->report;
+    bool updates = sw_exchange_updates(&x->args), decides = x->decider != NULL;
+    size_t flags = updates ? (size_t)x->count * sizeof(bool) : 0;
+    void *there;
+
+    r->bytes = sw_report_bytes(x->count, updates, decides);
+    int rc = sw_device_host_alloc(x->args.device, 2 * r->bytes, "marks and numbers of updates",
+                                  &r->host, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_device_alloc(x->args.device, r->bytes, "marks and numbers of updates", &there, err);
+    if (rc != SW_OK)
+        return rc;
+
+    r->marks = there;
+    r->told = r->host;
+    char *at = (char *)(r->marks + SW_MARKS);
+    const char *told = (const char *)(r->told + SW_MARKS);
+    if (decides) {
+        r->decided = (struct sw_decided *)(void *)at;
+        r->told_decided = (const struct sw_decided *)(const void *)told;
+        at += sizeof *r->decided;
+        told += sizeof *r->decided;
+    }
+    r->ask_bytes = (size_t)(at - (char *)there) + flags;
+    if (!updates)
+        return SW_OK;
+
+    r->bad = (bool *)at;
+    r->told_bad = (const bool *)told;
+    r->numbers = (struct sw_update_numbers *)(void *)(at + aligned(flags));
+    r->known = (struct sw_deciding *)(void *)(r->numbers + x->count);
+    r->sent = (struct sw_update_numbers *)(void *)((char *)r->host + r->bytes);
+    r->sent_known = (struct sw_deciding *)(void *)(r->sent + x->count);
+    return SW_OK;
+}
+
+void sw_report_free(struct sw_exchange *x)
+{
+    sw_device_free(x->args.device, x->report.marks, x->report.bytes);
+    sw_device_host_free(x->args.device, x->report.host, 2 * x->report.bytes);
+}

@@ -1,0 +1,25 @@
+/* The registry of routes. The first row that takes a parameter is its route: the last one takes all
+ * that are left. */
+#include "exchange/routes/routes.h"
+
+static const struct sw_route *const routes[] = {
+    &sw_route_table,       &sw_route_constant,      &sw_route_factors,
+    &sw_route_local,       &sw_route_all_reduce,    &sw_route_server_sum_factors,
+    &sw_route_server_sum,  &sw_route_mirror_factors, &sw_route_mirror,
+    NULL,
+};
+_Static_assert(sizeof routes / sizeof *routes <= SW_ROUTES, "every route has a place for state");
+
+const struct sw_route *sw_route_at(int i)
+{
+    return routes[i];
+}
+
+const struct sw_route *sw_route_choose(const struct sw_route_query *q)
+{
+    int i = 0;
+
+    while (routes[i + 1] && !routes[i]->takes(q))
+        i++;
+    return routes[i];
+}

@@ -1,0 +1,94 @@
+/* A route: one way from a complete gradient to the next value, for one parameter of one worker. It
+ * is chosen once, from the registry in route.c, and from then on the exchange calls its functions
+ * and asks nothing else. A new route is one file in routes/ and one row of the registry.
+ *
+ * What a route keeps for a worker is its state; what it keeps for one parameter is in the port. */
+#ifndef SW_EXCHANGE_ROUTE_H
+#define SW_EXCHANGE_ROUTE_H
+
+#include "exchange/exchange.h"
+#include "param/update_op.h"
+
+enum { SW_ROUTES = 16, SW_NEVER = -1 };
+
+/* What a choice looks at: a parameter of a worker, before anything is allocated. */
+struct sw_route_query {
+    const struct sw_table *table;
+    int worker; /* its number in the table */
+    int param;
+    enum sw_copy_mode copy;
+    bool own_memory; /* the host cannot reach the memory of the worker's device */
+};
+
+struct sw_route;
+
+/* A parameter at one worker. */
+struct sw_port {
+    struct sw_exchange *x;        /* borrowed */
+    const struct sw_route *route; /* never NULL */
+    void *state;                  /* borrowed: the route's of this worker */
+    int param;                    /* the table's index */
+    int place; /* among the worker's, lowest layer first: how urgent its copies are */
+    size_t bytes;
+    struct sw_param_place at; /* device memory; all NULL where the host's is used */
+    int64_t version;          /* the newest that is queued on the device; SW_NEVER */
+    int64_t numbered; /* the newest whose update's numbers are queued, where the device updates */
+    const struct sw_update_formula *formula;
+    struct sw_event *arrived; /* owned: a copy to the device is done */
+    struct sw_event *made;    /* owned: the gradient is complete, and the value read no more */
+    struct sw_event *sent;    /* owned: the gradient is on the host */
+    struct sw_port *lead; /* whose copies carry the gradient: itself, or the weight of the factors */
+    int64_t asked;        /* the newest version whose copy to the device was started */
+    uint64_t sending;     /* the version that is on its way to the host, */
+    int missing;          /* atomic: and how many of its copies are not done */
+};
+
+struct sw_route {
+    const char *name;
+    /* Does the parameter take this route? The first row of the registry that says so is taken. */
+    bool (*takes)(const struct sw_route_query *q);
+    /* Updater state is on the device, and the update an operation of its compute stream. */
+    bool updates_on_device;
+    /* The push is an operation of the device alone, and so is the pull. */
+    bool is_own;
+    /* The wait ends when all workers have pushed; a hosted server's mail does not end it. */
+    bool is_collective;
+    /* Arrays in the port's device memory that gradients are written to; NULL: none. */
+    int (*arrays)(const struct sw_route_query *q);
+    /* Device memory of a worker beside its ports'; NULL: none. */
+    size_t (*bytes)(const struct sw_exchange_args *args);
+    /* Copies of one parameter that may be under way at a time; NULL: none. */
+    int (*copies)(const struct sw_route_query *q);
+
+    /* A worker's state, made before its first port; or NULL. */
+    int (*attach)(struct sw_exchange *x, void **state, struct sw_err *err);
+    void (*detach)(struct sw_exchange *x, void *state);
+    /* The worker's rows are others from here on; or NULL. */
+    void (*set_rows)(void *state, int64_t first, int64_t rows);
+    /* Where the gradient is, if not in the port's memory; or NULL. */
+    float *(*gradient)(const struct sw_port *p);
+    /* Where a net reads the value and writes what the gradient is made of; NULL: the port's memory.
+     */
+    void (*bind)(const struct sw_port *p, struct sw_exchange_binding *out);
+
+    /* Operations of the device, nothing on the host; NULL: none. */
+    int (*queue_push)(struct sw_port *p, struct sw_err *err);
+    /* The host's part of the same. */
+    int (*push)(struct sw_port *p, uint64_t version, struct sw_err *err);
+    /* Until what pull needs is there: SW_OK, SW_ERR_BUSY after timeout_ms (0: looks once), or when
+     * a hosted server has mail; SW_ERR_CANCELLED. NULL: it always is. */
+    int (*wait)(const struct sw_port *p, uint64_t version, int timeout_ms);
+    /* After wait: what is queued from here on reads that version; NULL: it does anyway. Where the
+     * device updates, only the sum of the gradients: the update is not the route's affair. */
+    int (*pull)(struct sw_port *p, uint64_t version, struct sw_err *err);
+    /* Source and destination of the copy that pull waits for, and what it has to come after; NULL:
+     * there is none. It may be started for another port's pull. */
+    void (*fetch)(const struct sw_port *p, struct sw_copy_event *e);
+};
+
+/* Never NULL. */
+const struct sw_route *sw_route_choose(const struct sw_route_query *q);
+/* Rows of the registry, to go through them all; NULL behind the last. */
+const struct sw_route *sw_route_at(int i);
+
+#endif

@@ -1,0 +1,31 @@
+/* Route `local`: the device updates a parameter of which no other worker has a gradient, as soon as
+ * that is complete. Nothing moves, and a push is an operation of the step itself. */
+#include "exchange/exchange_private.h"
+#include "exchange/routes/routes.h"
+
+static bool takes(const struct sw_route_query *q)
+{
+    return q->copy == SW_COPY_NONE && !sw_table_is_served(q->table, q->param) &&
+           !sw_table_is_reduced(q->table, q->param);
+}
+
+static int queue_push(struct sw_port *p, struct sw_err *err)
+{
+    return p->x->control->together ? SW_OK : sw_device_update_queue(p, err);
+}
+
+static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
+{
+    (void)err;
+    if (!p->x->control->together)
+        p->version = (int64_t)version;
+    return SW_OK;
+}
+
+const struct sw_route sw_route_local = {.name = "local",
+                                        .takes = takes,
+                                        .updates_on_device = true,
+                                        .is_own = true,
+                                        .arrays = sw_partials_of_port,
+                                        .queue_push = queue_push,
+                                        .push = push};
