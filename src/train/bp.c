@@ -2,8 +2,16 @@
  * (Poseidon, section 3.2): the update of a layer is handed over the moment its gradients exist,
  * while the layers below still compute, and each layer's values are collected just before its
  * forward. */
+#include "train/bp.h"
+#include "train/carries.h"
+#include "train/cd.h"
+#include "train/decision.h"
+#include "train/input.h"
 #include "train/job_private.h"
-#include "train/states.h"
+#include "train/layer_clock.h"
+#include "train/pull.h"
+#include "train/segments.h"
+#include "train/server.h"
 #include "train/worker.h"
 #include <math.h>
 

@@ -7,8 +7,10 @@
  * What was decided is learnt late, with the loss, and told to the table, where all who ask about
  * decisions look. Every step's decision is known on the host before the next step begins, since
  * it says how its gradients are scaled and which update it makes. */
+#include "train/decision.h"
 #include "train/job_private.h"
-#include "train/states.h"
+#include "train/pull.h"
+#include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>
 

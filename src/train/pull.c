@@ -1,6 +1,8 @@
 /* How a worker gets the values that its next pass reads: it waits for the version it needs, runs
  * meanwhile the servers that it hosts, and has a device of its own fetch what it lacks. */
-#include "train/job_private.h"
+#include "train/pull.h"
+#include "history/snapshot.h"
+#include "train/server.h"
 #include "train/worker.h"
 #include <stdio.h>
 

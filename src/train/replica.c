@@ -1,3 +1,4 @@
+#include "train/replica.h"
 #include "train/replica_private.h"
 
 #include "base/os.h"

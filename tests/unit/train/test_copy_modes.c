@@ -7,8 +7,8 @@
 
 #include "device/copy_queue.h"
 #include "device/sim/sim.h"
+#include "train/input.h"
 #include "train/replica.h"
-#include "train/worker.h"
 #include <dlfcn.h>
 
 enum { STEPS = 12, CAPACITY = 4096 };
