@@ -14,8 +14,8 @@
 #include <string.h>
 
 struct sw_decider {
-    bool begun;    /* ends are on the device */
-    void *memory;  /* owned device memory: */
+    bool begun;   /* ends are on the device */
+    void *memory; /* owned device memory: */
     size_t bytes;
     double *totals;  /* of squares: [kinds][parameters], then the gradients' of whole parameters */
     int64_t *ends;   /* of blocks, [kinds][parameters] */
@@ -77,8 +77,8 @@ struct sw_exchange_bytes sw_decider_bytes(const struct sw_exchange_args *a)
     if (!a->own_memory || !takes(a))
         return (struct sw_exchange_bytes){0};
     return (struct sw_exchange_bytes){
-        .device = (total_count(t) + end_count(t) + (size_t)all_blocks(t, a->worker)) *
-                  sizeof(double),
+        .device =
+            (total_count(t) + end_count(t) + (size_t)all_blocks(t, a->worker)) * sizeof(double),
         .host = (end_count(t) + total_count(t)) * sizeof(double)};
 }
 
@@ -141,7 +141,7 @@ static void detach(struct sw_exchange *x)
 static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
 {
     struct sw_decider *d = x->decider;
-    const struct sw_report *r = &x->report;
+    const struct sw_device_report *r = &x->report;
 
     int rc = sw_device_update_begin(x, version, err);
     if (rc != SW_OK)
@@ -163,12 +163,12 @@ static int measure_port(const struct sw_port *p, int kind, struct sw_err *err)
     const struct sw_decider *d = p->x->decider;
     const struct sw_table *t = sw_port_table(p);
     int at = kind * sw_table_count(t) + p->param;
-    const struct sw_measure_args a = {
-        .x = kind == 0 ? p->at.gradient : p->at.value,
-        .count = sw_desc_storage(&sw_table_param(t, p->param)->layout),
-        .limit = kind == 0 ? sw_table_clip_value(t) : 0,
-        .known = p->x->report.known,
-        .squares = d->squares + (at > 0 ? d->host_ends[at - 1] : 0)};
+    const struct sw_measure_args a = {.x = kind == 0 ? p->at.gradient : p->at.value,
+                                      .count =
+                                          sw_desc_storage(&sw_table_param(t, p->param)->layout),
+                                      .limit = kind == 0 ? sw_table_clip_value(t) : 0,
+                                      .known = p->x->report.known,
+                                      .squares = d->squares + (at > 0 ? d->host_ends[at - 1] : 0)};
 
     return sw_op_run(p->x->args.stream, &sw_op_measure, &a, err);
 }
@@ -234,7 +234,7 @@ static double whole(const struct sw_table *t, const double *sums, int param)
 static int send_totals(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_table *t = x->args.table;
-    const struct sw_report *r = &x->report;
+    const struct sw_device_report *r = &x->report;
     struct sw_decider *d = x->decider;
     int params = sw_table_count(t), many = kinds(t);
 
@@ -245,8 +245,8 @@ static int send_totals(struct sw_exchange *x, struct sw_err *err)
             d->host_totals[params + p] = whole(t, d->votes + params, p);
     }
     r->sent_known->vetoes = d->votes[many * params];
-    int rc = sw_copy(x->args.stream, d->totals, d->host_totals, total_count(t) * sizeof *d->totals,
-                     err);
+    int rc =
+        sw_copy(x->args.stream, d->totals, d->host_totals, total_count(t) * sizeof *d->totals, err);
     return rc == SW_OK ? sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err)
                        : rc;
 }
@@ -260,7 +260,7 @@ static int vote(struct sw_exchange *x, struct sw_err *err)
     int rc = sw_copy(x->args.stream, d->host_totals, d->totals,
                      end_count(x->args.table) * sizeof *d->totals, err);
     if (rc == SW_OK)
-        rc = h->finish(h->user, err);
+        rc = h->finish(h->user, true, err);
     if (rc == SW_OK)
         rc = h->finite(h->user, &finite, err);
     if (rc != SW_OK)

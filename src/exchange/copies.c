@@ -83,8 +83,10 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
 /* Starts the copy of a version that the table has and the device was not sent. */
 static int start_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
-    struct sw_copy_event e = {
-        .direction = SW_COPY_TO_DEVICE, .bytes = p->bytes, .priority = p->place, .then = p->arrived};
+    struct sw_copy_event e = {.direction = SW_COPY_TO_DEVICE,
+                              .bytes = p->bytes,
+                              .priority = p->place,
+                              .then = p->arrived};
 
     if (p->asked >= (int64_t)version || sw_wait_for_table(p, version, 0) != SW_OK)
         return SW_OK;

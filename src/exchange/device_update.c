@@ -14,7 +14,7 @@ static void number(struct sw_port *p, uint64_t version)
 
 static int send_numbers(struct sw_exchange *x, int first, int count, struct sw_err *err)
 {
-    const struct sw_report *r = &x->report;
+    const struct sw_device_report *r = &x->report;
 
     return sw_copy(x->args.stream, r->numbers + first, r->sent + first,
                    (size_t)count * sizeof *r->sent, err);
@@ -37,7 +37,7 @@ int sw_device_update_begin(struct sw_exchange *x, uint64_t version, struct sw_er
 int sw_device_update_queue(struct sw_port *p, struct sw_err *err)
 {
     return sw_table_update_on_device(sw_port_table(p), p->param, p->formula, &p->at,
-                                 p->x->args.stream, err);
+                                     p->x->args.stream, err);
 }
 
 int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err)

@@ -53,7 +53,7 @@ void sw_exchange_free(struct sw_exchange *x)
         sw_table_pin(x->args.table, x->args.device, false);
     if (x->control->detach)
         x->control->detach(x);
-    sw_report_free(x);
+    sw_device_report_free(x);
     sw_free(x);
 }
 
@@ -67,8 +67,8 @@ void sw_exchange_bind(const struct sw_exchange *x, int param, struct sw_exchange
 {
     const struct sw_port *p = sw_exchange_port(x, param);
 
-    *out = (struct sw_exchange_binding){
-        .value = p->at.value, .partials = sw_table_terms(x->args.table, x->args.worker)};
+    *out = (struct sw_exchange_binding){.value = p->at.value,
+                                        .partials = sw_table_terms(x->args.table, x->args.worker)};
     if (p->route->bind)
         p->route->bind(p, out);
     else
@@ -241,7 +241,7 @@ static int push_and_wait(struct sw_exchange *x, struct sw_port *p, uint64_t vers
 {
     const struct sw_exchange_hooks *h = &x->args.hooks;
 
-    int rc = x->args.own_memory ? h->finish(h->user, err) : SW_OK;
+    int rc = x->args.own_memory ? h->finish(h->user, false, err) : SW_OK;
     if (rc == SW_OK)
         rc = p->route->push(p, version, err);
     if (rc == SW_OK && x->args.own_memory)
@@ -320,7 +320,7 @@ int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *er
 
 int sw_exchange_ask(struct sw_exchange *x, struct sw_err *err)
 {
-    const struct sw_report *r = &x->report;
+    const struct sw_device_report *r = &x->report;
 
     return r->marks ? sw_copy(x->args.stream, r->host, r->marks, r->ask_bytes, err) : SW_OK;
 }
@@ -334,8 +334,8 @@ int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err)
 {
     for (int i = 0; x->report.bad && i < x->count; i++)
         if (x->report.told_bad[i])
-            return sw_table_say_bad(x->args.table, x->ports[i].param,
-                                    (uint64_t)x->ports[i].version, err);
+            return sw_table_say_bad(x->args.table, x->ports[i].param, (uint64_t)x->ports[i].version,
+                                    err);
     return SW_OK;
 }
 

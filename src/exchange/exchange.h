@@ -38,8 +38,9 @@ struct sw_exchange_hooks {
     /* The worker waits for a version of a parameter (param >= 0) or for the gradients of the other
      * workers (-1); or no longer (NULL text). */
     void (*waiting)(void *user, int param, uint64_t version, const char *text);
-    /* Waits until the device has done what is queued for backward; charges the time. */
-    int (*finish)(void *user, struct sw_err *err);
+    /* Waits until the device has done what is queued for backward, and with `loss` has told the
+     * step's loss; charges the time. */
+    int (*finish)(void *user, bool loss, struct sw_err *err);
     /* Are the loss of the step and the running statistics of the worker's rows finite? */
     int (*finite)(void *user, bool *finite, struct sw_err *err);
     /* Sums values [leaves of the worker][count] over all workers in the order of base/tree.h. */

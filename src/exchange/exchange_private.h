@@ -1,7 +1,7 @@
 /* The exchange from the inside: exchange.c has its life and the step's calls, route.c the registry
  * of routes, port.c the device memory of parameters, device_update.c updates on the device,
- * report.c what the device tells, control.c and control_device.c decisions about all updates of a
- * step, copies.c and factor_copies.c copies between device and host. */
+ * device_report.c what the device tells, control.c and control_device.c decisions about all updates
+ * of a step, copies.c and factor_copies.c copies between device and host. */
 #ifndef SW_EXCHANGE_EXCHANGE_PRIVATE_H
 #define SW_EXCHANGE_EXCHANGE_PRIVATE_H
 
@@ -10,17 +10,16 @@
 /* A block of device memory that is copied to the host as a whole: marks, what was decided, and of
  * every port whether its update was not finite. Behind it is what the host writes ahead of a step:
  * numbers of updates, and what is known before a decision. */
-struct sw_report {
-    size_t bytes;           /* of all of it on the device */
-    int64_t *marks;         /* owned device memory [SW_MARKS]: the block */
-    bool *bad;              /* [ports]; NULL: the device does not update */
-    size_t ask_bytes;       /* what is copied to the host */
-    void *host;             /* owned host memory of which these are parts: */
-    const int64_t *told;    /* the copy, */
-    const bool *told_bad;   /* its part, */
-    struct sw_update_numbers *numbers,
-        *sent; /* [ports]: on the device, and what is copied there */
-    struct sw_decided *decided; /* NULL: no device decides */
+struct sw_device_report {
+    size_t bytes;                             /* of all of it on the device */
+    int64_t *marks;                           /* owned device memory [SW_MARKS]: the block */
+    bool *bad;                                /* [ports]; NULL: the device does not update */
+    size_t ask_bytes;                         /* what is copied to the host */
+    void *host;                               /* owned host memory of which these are parts: */
+    const int64_t *told;                      /* the copy, */
+    const bool *told_bad;                     /* its part, */
+    struct sw_update_numbers *numbers, *sent; /* [ports]: on the device, and what is copied there */
+    struct sw_decided *decided;               /* NULL: no device decides */
     const struct sw_decided *told_decided;
     struct sw_deciding *known, *sent_known;
 };
@@ -47,20 +46,20 @@ struct sw_decider;
 
 struct sw_exchange {
     struct sw_exchange_args args;
-    struct sw_port *ports;       /* owned [count], lowest layer first */
-    int count;                   /* args.params may name one more than once */
-    int *port_of;                /* owned [parameters of the table]: -1: the worker has not got it */
-    void *state[SW_ROUTES];      /* owned by the routes: NULL */
+    struct sw_port *ports;  /* owned [count], lowest layer first */
+    int count;              /* args.params may name one more than once */
+    int *port_of;           /* owned [parameters of the table]: -1: the worker has not got it */
+    void *state[SW_ROUTES]; /* owned by the routes: NULL */
     const struct sw_control *control;
     struct sw_decider *decider;  /* owned by control_device.c */
     struct sw_copy_queue *queue; /* owned; NULL: the table's memory is the worker's */
     void *memory;                /* owned device memory of the ports */
     size_t bytes;
-    struct sw_report report;
-    bool keeps_values;           /* a device updates, this one or another */
-    int64_t start;               /* the version before the first round of sums; SW_NEVER */
+    struct sw_device_report report;
+    bool keeps_values; /* a device updates, this one or another */
+    int64_t start;     /* the version before the first round of sums; SW_NEVER */
     int64_t lag;
-    int64_t first_row, rows;     /* of the batch, this worker's */
+    int64_t first_row, rows; /* of the batch, this worker's */
 };
 
 static inline const struct sw_table *sw_port_table(const struct sw_port *p)
@@ -94,10 +93,10 @@ void sw_ports_free(struct sw_exchange *x);
 /* A partial sum of the worker's gradient on its device. */
 float *sw_port_partial(const struct sw_port *p, int k);
 
-/* report.c */
-size_t sw_report_bytes(int ports, bool updates, bool decides);
-int sw_report_make(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
-void sw_report_free(struct sw_exchange *x);
+/* device_report.c */
+size_t sw_device_report_bytes(int ports, bool updates, bool decides);
+int sw_device_report_make(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
+void sw_device_report_free(struct sw_exchange *x);
 
 /* device_update.c: does the worker's device update, or another's in its place? */
 bool sw_exchange_updates(const struct sw_exchange_args *args);

@@ -74,8 +74,7 @@ struct sw_exchange_bytes sw_exchange_bytes(const struct sw_exchange_args *a)
         attached[row] = true;
     }
     const struct sw_exchange_bytes decider = sw_decider_bytes(a);
-    size_t report =
-        sw_report_bytes(ports, sw_exchange_updates(a), decider.device > 0);
+    size_t report = sw_device_report_bytes(ports, sw_exchange_updates(a), decider.device > 0);
     sum.device += report + decider.device;
     sum.host += 2 * report + decider.host;
     return sum;
@@ -190,7 +189,7 @@ int sw_ports_make(struct sw_exchange *x, struct sw_err *err)
 {
     int rc = take_memory(x, err);
     if (rc == SW_OK && x->args.own_memory)
-        rc = sw_report_make(x, err);
+        rc = sw_device_report_make(x, err);
 
     char *at = x->memory;
     int copies = 2;

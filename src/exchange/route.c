@@ -3,10 +3,11 @@
 #include "exchange/routes/routes.h"
 
 static const struct sw_route *const routes[] = {
-    &sw_route_table,       &sw_route_constant,      &sw_route_factors,
-    &sw_route_local,       &sw_route_all_reduce,    &sw_route_server_sum_factors,
-    &sw_route_server_sum,  &sw_route_mirror_factors, &sw_route_mirror,
-    NULL,
+    &sw_route_table,      &sw_route_constant,
+    &sw_route_factors,    &sw_route_local,
+    &sw_route_all_reduce, &sw_route_server_sum_factors,
+    &sw_route_server_sum, &sw_route_mirror_factors,
+    &sw_route_mirror,     NULL,
 };
 _Static_assert(sizeof routes / sizeof *routes <= SW_ROUTES, "every route has a place for state");
 

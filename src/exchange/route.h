@@ -37,10 +37,11 @@ struct sw_port {
     struct sw_event *arrived; /* owned: a copy to the device is done */
     struct sw_event *made;    /* owned: the gradient is complete, and the value read no more */
     struct sw_event *sent;    /* owned: the gradient is on the host */
-    struct sw_port *lead; /* whose copies carry the gradient: itself, or the weight of the factors */
-    int64_t asked;        /* the newest version whose copy to the device was started */
-    uint64_t sending;     /* the version that is on its way to the host, */
-    int missing;          /* atomic: and how many of its copies are not done */
+    struct sw_port
+        *lead;        /* whose copies carry the gradient: itself, or the weight of the factors */
+    int64_t asked;    /* the newest version whose copy to the device was started */
+    uint64_t sending; /* the version that is on its way to the host, */
+    int missing;      /* atomic: and how many of its copies are not done */
 };
 
 struct sw_route {

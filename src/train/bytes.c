@@ -1,10 +1,15 @@
 /* How much memory a job takes, by use: counted from what the nets and tables have now, before any
  * of it is allocated. */
+#include "train/bytes.h"
 #include "base/str.h"
+#include "param/sync.h"
+#include "train/carries.h"
 #include "train/choices.h"
+#include "train/input.h"
 #include "train/job_private.h"
-#include "train/states.h"
+#include "train/layer_clock.h"
 #include "train/worker.h"
+#include "train/worker_exchange.h"
 
 size_t sw_job_batch_bytes(const struct sw_job *job)
 {

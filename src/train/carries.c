@@ -7,11 +7,13 @@
  *
  * Groups that are apart have batches of their own: each has chains of its own, as many as a batch
  * has rows, and a checkpoint has them group by group, [groups x batch, width]. */
+#include "train/carries.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
-#include "train/states.h"
+#include "train/sums.h"
 #include "train/worker.h"
+#include "train/worker_place.h"
 #include <math.h>
 #include <string.h>
 

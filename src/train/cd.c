@@ -3,7 +3,9 @@
  * on the data; backward will give the gradients of both phases. In between the Gibbs chain of every
  * machine of the net takes its turns: the way down, backward of the hidden and the visible layer,
  * and the way up again, forward. Values do not change meanwhile, and nothing is handed over. */
-#include "train/job_private.h"
+#include "train/cd.h"
+#include "history/snapshot.h"
+#include "train/layer_clock.h"
 #include "train/worker.h"
 
 static bool in_chain(const struct sw_worker *w, int i, int turn)

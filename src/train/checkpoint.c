@@ -5,14 +5,16 @@
  * bits: step, seed, recipe text with overrides and fallback decision, and the choices of the plans.
  * The data position and all randomness are functions of seed and step, so nothing more is stored.
  */
+#include "train/checkpoint.h"
 #include "base/os.h"
 #include "base/text.h"
+#include "param/sync.h"
 #include "param/table_file.h"
+#include "train/carries.h"
 #include "train/job_private.h"
 #include "train/kept_choices.h"
-#include "train/saved.h"
 #include "train/scale.h"
-#include "train/states.h"
+#include "train/tokens.h"
 #include "train/worker.h"
 #include <dirent.h>
 #include <stdio.h>

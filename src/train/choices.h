@@ -1,25 +1,26 @@
-/* What a job chooses before it runs, beside the recipe's own words: whether gradients and values
- * are copied (copy_mode.c), who adds gradients up (reduce.c), what a worker hands on of them
- * (comm.c), how fast this machine is, which such choices weigh (rates.c), and how plans compute
- * (tune.c). What was chosen is in the plan that users see and, where a resume needs it, in
- * checkpoints.
+/* How gradients and values are exchanged, as it is chosen before a job runs: whether they are
+ * copied (copy_mode.c), who adds gradients up (reduce.c), and what a worker hands on of them
+ * (comm.c).
  *
  * Called by who opens the job, in the order of job.c, but for what says otherwise. */
 #ifndef SW_TRAIN_CHOICES_H
 #define SW_TRAIN_CHOICES_H
 
 #include "base/json.h"
-#include "train/job_private.h"
+#include "cluster/conf.h"
+#include "net/net.h"
+#include "train/comm.h"
+#include "exchange/sums.h"
 
-/* copy_mode.c */
+struct sw_job_comm;
+struct sw_worker;
+
 /* Does something look at all gradients before any update is made? */
 bool sw_job_decides_about_all(const struct sw_job *job);
 /* job->exchange.copy, once the units are placed; and what becomes of it when sw_reduce_choose has
  * said who adds up. */
 void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c);
 void sw_job_settle_copy(struct sw_job *job);
-
-/* reduce.c */
 /* Why servers add up what several workers give, whatever the devices can do; NULL: nothing says so.
  */
 const char *sw_reduce_why_servers(const struct sw_job *job);
@@ -39,30 +40,6 @@ bool sw_reduce_hangs(const struct sw_sums *d);
 void sw_reduce_look(struct sw_job *job);
 /* Before the workers go, while nothing runs any more. */
 void sw_reduce_fini(struct sw_job *job);
-
-/* rates.c */
-/* Once the first worker has its stream: from what was kept, else measured. */
-const struct sw_rates *sw_rates_of(struct sw_job *job);
-/* Keeps what was measured for the next job. A state directory that cannot be written is no error.
- */
-void sw_rates_keep(struct sw_job *job);
-/* A file of the machine's state directory; NULL when it is not there, or of another machine. Freed
- * by the caller. */
-struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name);
-/* Writes one. Where that does not work the job says so. */
-void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *text);
-
-/* tune.c */
-/* What devices are lent for choices by measuring, if they are asked for or part of the checkpoint.
- * After sw_comm_prepare, which reads that, and before there are streams. Errors: SW_ERR_NOMEM. */
-int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Keeps what was measured since the last time for the next job. */
-void sw_job_tune_keep(struct sw_job *job);
-/* Says what was measured. */
-void sw_job_tune_tell(struct sw_job *job);
-void sw_job_tune_close(struct sw_job *job); /* after the devices */
-
-/* comm.c */
 /* What nets are told; and refuses what [cluster] cannot have. Once units are placed. */
 int sw_comm_prepare(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_comm_args(struct sw_job *job, struct sw_net_comm *out);

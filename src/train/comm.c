@@ -5,6 +5,7 @@
  * of their party, and servers make gradients of their slices from there. Between devices adam
  * copies factors to every server that needs them; with sfb the devices exchange all factors
  * (comm/factors.h), and each makes gradients and updates for itself, as with `copy = none`. */
+#include "train/comm.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "comm/factors.h"
@@ -12,6 +13,7 @@
 #include "train/comm_cost.h"
 #include "train/job_private.h"
 #include "train/kept_choices.h"
+#include "train/worker.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

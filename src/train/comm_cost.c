@@ -1,7 +1,7 @@
 #include "train/comm_cost.h"
-
 #include "train/choices.h"
 #include "train/job_private.h"
+
 #include <math.h>
 
 #define FLOAT_BYTES ((double)sizeof(float))

@@ -1,8 +1,8 @@
 /* What `[cluster] copy` comes to for a job: `auto` is decided as soon as the units are placed, and
  * once more when the ways between devices are known. The rule itself is sw_cluster_copy's. */
+#include "param/updater.h"
 #include "train/choices.h"
 #include "train/job_private.h"
-#include "train/worker.h"
 #include <stdio.h>
 
 bool sw_job_decides_about_all(const struct sw_job *job)

@@ -1,10 +1,13 @@
 /* A pass over the evaluation data, in training and alone. */
+#include "train/evaluate.h"
 #include "base/os.h"
 #include "base/stop.h"
+#include "train/carries.h"
 #include "train/job_private.h"
-#include "train/results.h"
-#include "train/states.h"
+#include "train/sums.h"
 #include "train/worker.h"
+#include "train/worker_exchange.h"
+#include "train/worker_place.h"
 
 /* Its group's batch of round n: in a round every group has one. */
 static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n,

@@ -2,11 +2,13 @@
  * pass over a section of the recipe. */
 #include "base/os.h"
 #include "base/str.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
 #include "train/job_private.h"
-#include "train/results.h"
-#include "train/saved.h"
-#include "train/states.h"
+#include "train/server.h"
 #include "train/worker.h"
+#include "train/worker_place.h"
+#include "train/worker_setup.h"
 #include <math.h>
 #include <string.h>
 

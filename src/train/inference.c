@@ -1,10 +1,13 @@
 #include "train/inference.h"
+#include "train/checkpoint.h"
+#include "train/job_private.h"
+#include "train/tokens.h"
+#include "train/worker.h"
+#include "train/worker_place.h"
 
 #include "base/os.h"
 #include "base/stop.h"
 #include "base/str.h"
-#include "train/saved.h"
-#include "train/worker.h"
 #include <string.h>
 
 /* ---- which layer ---- */

@@ -6,7 +6,11 @@
 #ifndef SW_TRAIN_INFERENCE_H
 #define SW_TRAIN_INFERENCE_H
 
-#include "train/job_private.h"
+#include "net/net.h"
+#include "recipe/recipe.h"
+
+struct sw_job;
+struct sw_worker;
 
 /* Zero-initialise; free with sw_inference_end in every case. */
 struct sw_inference {

@@ -10,12 +10,12 @@
  * left; its own init_from comes after that, and `previous` there is no file but what they left.
  *
  * Everything is looked at when the job is opened, and read when the run begins. */
+#include "train/init_from.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "param/table_file.h"
+#include "train/checkpoint.h"
 #include "train/job_private.h"
-#include "train/saved.h"
-#include "train/states.h"
 #include "train/worker.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "train/input.h"
-
-#include "base/os.h"
 #include "train/job_private.h"
 #include "train/worker.h"
+
+#include "base/os.h"
 
 struct sw_input {
     const struct sw_worker *w; /* borrowed */

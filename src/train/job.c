@@ -1,15 +1,21 @@
 /* Opening a job: recipe, machine, data, nets, parameter table, plan; nothing large is allocated and
  * nothing is written. */
+#include "train/job.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "param/sync.h"
+#include "train/carries.h"
+#include "train/checkpoint.h"
 #include "train/choices.h"
+#include "train/fit.h"
 #include "train/job_private.h"
-#include "train/results.h"
 #include "train/run.h"
-#include "train/saved.h"
 #include "train/schema.h"
-#include "train/states.h"
+#include "train/tokens.h"
+#include "train/tune.h"
+#include "train/ways.h"
 #include "train/worker.h"
+#include "train/worker_setup.h"
 #include <string.h>
 
 static int copy_text(char **to, const char *from, struct sw_err *err)

@@ -1,5 +1,7 @@
 /* The sections of data that a job trains and evaluates on, and what its batches ask of them; and
  * what others may read of a job. */
+#include "train/job_data.h"
+#include "data/source.h"
 #include "train/job_private.h"
 #include <string.h>
 

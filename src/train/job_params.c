@@ -1,9 +1,13 @@
 /* The parameters of a job: from the nets into the table, with what the recipe says of them; and the
  * exchange of features between the nets of a group. */
+#include "train/job_params.h"
 #include "base/os.h"
+#include "cluster/bind.h"
+#include "param/sync.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/params.h"
+#include "train/sums.h"
 #include "train/worker.h"
 
 int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)

@@ -1,11 +1,15 @@
 /* On what a job runs: the machine, its devices, how many workers and servers, and where they are.
  */
+#include "train/job_units.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "cluster/bind.h"
 #include "cluster/driver.h"
 #include "device/driver.h"
 #include "train/choices.h"
 #include "train/job_private.h"
+#include "train/microbatches.h"
+#include "train/server.h"
 #include "train/worker.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,9 +5,11 @@
  * these are queued operation by operation. A graph has no such readings, which would cost something
  * in every step. Where layers run at the same time, on streams of their own, a layer has no time of
  * its own, and none is told. */
+#include "train/layer_clock.h"
 #include "base/os.h"
 #include "device/ops/clock.h"
 #include "train/job_private.h"
+#include "train/segments.h"
 #include "train/worker.h"
 
 enum { EVERY = 32 };

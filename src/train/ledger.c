@@ -3,9 +3,11 @@
  * step. Where the worker has a device of its own its thread only queues work and then waits; that
  * waiting belongs to what the device did meanwhile, which marks in its stream tell. comm_hidden is
  * no part of the sum: it runs beside. */
+#include "train/ledger.h"
 #include "base/os.h"
-#include "train/job_private.h"
+#include "train/server.h"
 #include "train/worker.h"
+#include "train/worker_place.h"
 
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {

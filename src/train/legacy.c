@@ -1,9 +1,10 @@
 /* What earlier stages of the run trained and this one's net has not: its bytes go from checkpoint
  * to checkpoint, so that a later stage finds them. What updaters kept ends with its stage. */
+#include "train/legacy.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "param/table.h"
 #include "train/job_private.h"
-#include "train/saved.h"
 
 static bool is_in(const struct sw_states *s, const char *name)
 {

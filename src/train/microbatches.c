@@ -6,11 +6,11 @@
  * does not depend on whose it is, and all sums over microbatches are made in the order of the tree,
  * so that the bits of a run do not depend on how many workers, servers and threads there are. With
  * rebalance every worker has one microbatch, whose rows change (rebalance.c). */
+#include "train/microbatches.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/kept_choices.h"
-#include "train/worker.h"
 #include <string.h>
 
 void sw_microbatches_write(const struct sw_job *job, struct sw_buf *out)

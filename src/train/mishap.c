@@ -19,9 +19,10 @@
  * Groups that are apart make updates of their own: each drops and counts its own. For a rollback it
  * asks, like a user for a checkpoint: after the next step that no group has passed all come
  * together for it. Until then values may be torn, and updates that show it are dropped. */
+#include "train/mishap.h"
+#include "train/checkpoint.h"
 #include "train/job_private.h"
-#include "train/saved.h"
-#include "train/states.h"
+#include "train/sums.h"
 #include "train/worker.h"
 #include <stdio.h>
 

@@ -5,9 +5,10 @@
  * that the leader does not read, and cannot come further before the leader meets it again. Where
  * several groups evaluate, their batches lie one behind the other in a buffer: a round of batches
  * is handed over as one. */
+#include "train/outputs.h"
 #include "base/os.h"
 #include "train/job_private.h"
-#include "train/results.h"
+#include "train/sums.h"
 #include "train/worker.h"
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* What a job is before it runs: rows for `check`, bytes by use, the choices of the plans. */
+#include "train/plan.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "device/tune.h"
+#include "train/bytes.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/kept_choices.h"

@@ -1,9 +1,11 @@
 #include "train/predict.h"
+#include "train/job_private.h"
+#include "train/worker.h"
+#include "train/worker_setup.h"
 
 #include "base/str.h"
 #include "tensor/npy.h"
 #include "train/inference.h"
-#include "train/worker.h"
 #include <string.h>
 
 enum { ALIGN = 64 };

@@ -2,14 +2,15 @@
  * `singa-ws doctor` keeps such figures in doctor.json of the state directory; what it did not look
  * at is measured here, in some tenths of a second, and kept in rates.json, so that what is
  * chosen by it stays the same from run to run. Only choices are made by these figures. */
+#include "train/rates.h"
 #include "base/json.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "device/driver.h"
 #include "device/throughput.h"
 #include "device/tune.h"
-#include "train/choices.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 #include <string.h>
 
 enum {

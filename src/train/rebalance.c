@@ -4,13 +4,16 @@
  * difference, cuts the batches anew and rebuilds nets, memory and batches of all, while they wait.
  * Losses are sums over rows and their backward scale is of the whole batch, so every sample keeps
  * its weight; a checkpoint has the rows, and so has a resume. */
+#include "train/rebalance.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "train/carries.h"
 #include "train/choices.h"
 #include "train/job_private.h"
-#include "train/results.h"
-#include "train/states.h"
+#include "train/microbatches.h"
+#include "train/sums.h"
 #include "train/worker.h"
+#include "train/worker_setup.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
 /* What a step leaves behind: rows for the history, the live snapshot, and when it is due a display.
  */
+#include "train/record.h"
 #include "base/os.h"
+#include "param/sync.h"
 #include "train/job_private.h"
-#include "train/results.h"
 #include "train/worker.h"
 #include <math.h>
 #include <string.h>

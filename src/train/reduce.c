@@ -1,6 +1,8 @@
 #include "base/os.h"
 #include "train/choices.h"
 #include "train/job_private.h"
+#include "train/ways.h"
+#include "train/worker.h"
 #include <stdio.h>
 #include <string.h>
 

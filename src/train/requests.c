@@ -1,8 +1,8 @@
 /* The lines of the control socket: what others ask of a running job, but for signals. gate.h has
  * what becomes of it. */
+#include "train/requests.h"
 #include "base/str.h"
 #include "train/job_private.h"
-#include "train/watch.h"
 #include <stdio.h>
 #include <string.h>
 

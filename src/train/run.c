@@ -5,10 +5,12 @@
 #include "train/run.h"
 #include "base/os.h"
 #include "base/stop.h"
+#include "cluster/bind.h"
 #include "train/choices.h"
 #include "train/job_private.h"
-#include "train/saved.h"
 #include "train/sense.h"
+#include "train/server.h"
+#include "train/tune.h"
 #include "train/watch.h"
 #include "train/worker.h"
 #include <math.h>

@@ -3,9 +3,10 @@
 #ifndef SW_TRAIN_RUN_H
 #define SW_TRAIN_RUN_H
 
-#include "train/job_private.h"
+#include "history/reader.h"
 
-/* run_open.c */
+struct sw_job;
+
 /* Servers, history, trace, live snapshot, memory: all but threads. After an error sw_run_close is
  * due as well. Errors: SW_ERR_NOMEM, and those of the history and of devices. */
 int sw_run_open(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
@@ -17,8 +18,6 @@ void sw_run_record_stage(struct sw_job *job);
 void sw_run_tell_misplaced(struct sw_job *job);
 /* Units that have a slot in the live snapshot, once that is open. */
 int sw_job_slots(const struct sw_job *job);
-
-/* run_end.c */
 /* Waits for every role in order, for 5 s altogether. The name of one that did not end, or NULL. */
 const char *sw_run_end_roles(struct sw_job *job);
 /* SW_OK, SW_ERR_CANCELLED when it was stopped by request before the last step, or the fault. */

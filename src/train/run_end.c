@@ -3,6 +3,8 @@
 #include "history/control.h"
 #include "train/job_private.h"
 #include "train/run.h"
+#include "train/server.h"
+#include "train/worker.h"
 
 enum { SHUTDOWN_MS = 5000 };
 

@@ -1,13 +1,14 @@
 /* A run before its threads: history, snapshot and trace, and all memory. */
 #include "base/os.h"
 #include "base/str.h"
+#include "train/carries.h"
+#include "train/checkpoint.h"
 #include "train/choices.h"
 #include "train/job_private.h"
-#include "train/results.h"
 #include "train/run.h"
-#include "train/saved.h"
-#include "train/states.h"
+#include "train/server.h"
 #include "train/worker.h"
+#include "train/worker_setup.h"
 #include <stdio.h>
 #include <string.h>
 

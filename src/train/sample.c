@@ -1,6 +1,8 @@
 #include "train/sample.h"
+#include "train/job_private.h"
 
 #include "base/os.h"
+#include "data/source.h"
 #include "data/vocabulary.h"
 #include "train/inference.h"
 #include <math.h>

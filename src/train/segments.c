@@ -1,7 +1,8 @@
 #include "train/segments.h"
+#include "train/job_private.h"
+#include "train/worker.h"
 
 #include "base/os.h"
-#include "train/job_private.h"
 
 enum { WARM_RUNS = 2 }; /* before a segment is captured */
 

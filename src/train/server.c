@@ -8,7 +8,9 @@
  * workers may run a server, one does at a time; the others go on. The inbox is
  * closed at the end of the job or by its fault, which ends the thread; an error of the table
  * becomes the job's fault under the server's name. */
+#include "train/server.h"
 #include "base/os.h"
+#include "cluster/bind.h"
 #include "sync/tasks.h"
 #include "train/job_private.h"
 #include "train/worker.h"

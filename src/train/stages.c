@@ -9,10 +9,12 @@
  * When a run is opened all its stages are: their nets are built, and what each takes from those
  * before is looked for among the names and shapes that those have. That is done once; a stage that
  * begins takes over the machine map and the lengths of the later ones from the job before it. */
+#include "train/stages.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "train/checkpoint.h"
 #include "train/job_private.h"
-#include "train/saved.h"
+#include "train/worker.h"
 #include <stdio.h>
 
 /* ---- names and shapes of tensors ---- */

@@ -3,8 +3,9 @@
  * begins takes over the machine map and the lengths of the later ones from the job before it. */
 #include "base/os.h"
 #include "base/str.h"
+#include "param/table.h"
+#include "train/checkpoint.h"
 #include "train/job_private.h"
-#include "train/saved.h"
 #include <string.h>
 
 /* One that is there already has the later shape. */

@@ -10,7 +10,9 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
+#include "train/sums.h"
 #include "train/worker.h"
+#include "train/worker_place.h"
 #include <math.h>
 #include <string.h>
 

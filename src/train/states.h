@@ -1,13 +1,53 @@
-/* What layers keep from step to step beside parameters: state without gradient, such as running
- * statistics, once per job (states.c), and row state, which rows of a batch hand on to the same
- * rows of the next (carries.c). Memory belongs to the job; workers whose device does not reach it
- * have copies of their own. */
+/* State without gradient, such as running statistics, kept once per job. Memory belongs to the job;
+ * workers whose device does not reach it have copies of their own. */
 #ifndef SW_TRAIN_STATES_H
 #define SW_TRAIN_STATES_H
 
-#include "train/job_private.h"
+#include "cluster/topology.h"
+#include "tensor/safetensors.h"
+#include "tensor/tensor.h"
 
-/* states.c */
+struct sw_job;
+struct sw_worker;
+
+/* State without gradient, kept once per job. */
+struct sw_state {
+    char *name;            /* owned: "state.bn1.mean", as in checkpoints */
+    struct sw_desc layout; /* of the whole */
+    float natural;         /* initial value */
+    size_t offset;         /* bytes, in the states' memory */
+    int keeper;            /* the worker whose training net keeps it up; */
+    bool split;            /* each of its group a part, its own, of dimension 0 */
+    bool chain;            /* row state of persistent chains */
+    float *value;
+    struct sw_tensor view; /* of value, while a file is written or read */
+};
+
+struct sw_states {
+    struct sw_state *items; /* owned */
+    int count;
+    bool elsewhere; /* another worker than the first keeps some of them up */
+    void *memory;   /* owned host memory, of `device` */
+    size_t bytes;
+    struct sw_device *device; /* borrowed: the job's */
+};
+
+/* What layers keep between batches. */
+struct sw_job_state {
+    struct sw_states shared;  /* by all workers */
+    struct sw_states carries; /* row state, gathered */
+    int64_t anew_after;       /* what the workers' is at first: written before they meet */
+};
+
+/* What the layers of a worker keep between batches. All owned device memory. */
+struct sw_worker_state {
+    void *before; /* with on_nan = skip, the leader's states as they were before the step */
+    void *copy;   /* of the job's states, where the device does not reach them */
+    void *recurrent[SW_SPLITS]; /* of its nets, or NULL */
+    size_t recurrent_bytes[SW_SPLITS];
+    int64_t reset_after; /* recurrent state begins anew behind this step; -1: it does not */
+};
+
 /* Those of the training net; then every evaluation net must have the same ones or fewer. */
 int sw_states_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_states_match(const struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
@@ -48,26 +88,5 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
                    const char *path, struct sw_err *err) SW_MUST_CHECK;
 int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
                   const char *path, struct sw_err *err) SW_MUST_CHECK;
-
-/* carries.c */
-/* Those of the training nets. Errors: SW_ERR_INVALID where the data or the groups do not go with
- * them. */
-int sw_carries_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-size_t sw_carries_bytes(const struct sw_job *job); /* what all of it takes, on all devices */
-size_t sw_carries_worker_bytes(const struct sw_worker *w); /* and on a worker's */
-int sw_carries_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-int sw_carries_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-void sw_carries_unbind(struct sw_worker *w);
-/* By all workers at one step: to the job's memory, all of it when this returns; and from there. */
-int sw_carries_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-int sw_carries_deal(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Do no rows go on from the batch before? t: the update that the batch is for. */
-bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64_t t);
-/* The same of persistent chains, which go on whatever the data are. */
-bool sw_chains_begin(const struct sw_worker *w, int64_t t);
-int sw_carries_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
-/* Where the file has none for this batch, sequences begin anew, which is told. */
-int sw_carries_read(struct sw_job *job, const struct sw_st_file *f,
-                    struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -2,8 +2,16 @@
  * 3.2): the gradients of a layer are pushed the moment they exist, while the layers below still
  * compute, and a layer's values are pulled just before its forward pass. Which way they take is the
  * exchange's affair, and how the step is cut into segments was settled before (segments.h). */
+#include "train/step.h"
 #include "train/job_private.h"
-#include "train/states.h"
+
+#include "train/carries.h"
+#include "train/cd.h"
+#include "train/input.h"
+#include "train/job_private.h"
+#include "train/layer_clock.h"
+#include "train/segments.h"
+#include "train/server.h"
 #include "train/worker.h"
 #include <math.h>
 

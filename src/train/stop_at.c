@@ -5,9 +5,10 @@
  *
  * All workers must stop at the same step, and metrics of a step are known when the last worker is
  * done with it: where a condition looks at training, those who made the step meet after it. */
+#include "train/stop_at.h"
 #include "base/str.h"
 #include "train/job_private.h"
-#include "train/results.h"
+#include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Waiting for the group, from the worker's side: the sums that a layer adds over all workers, and
  * meetings. The time goes into the ledger, and the live snapshot says what is waited for. Servers
  * that a worker runs itself are served meanwhile (group.c). */
+#include "train/sums.h"
 #include "base/os.h"
 #include "train/job_private.h"
 #include "train/worker.h"

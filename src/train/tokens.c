@@ -1,9 +1,10 @@
 /* The vocabulary of a model of text, in checkpoints: which token is which number. With another one
  * the same numbers are other words, and nothing else would say so. Metadata "vocabulary" is its
  * identity as 16 hex digits, behind it the number of tokens; models of other data have none. */
+#include "train/tokens.h"
+#include "data/source.h"
 #include "data/vocabulary.h"
 #include "train/job_private.h"
-#include "train/saved.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

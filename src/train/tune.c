@@ -2,11 +2,12 @@
  * checkpoint, whatever else is known and asked for, since they decide its bits; the others are what
  * this machine has measured before, kept in tune.json of the state directory, or is measured when
  * plans are made. Keys say device, library and threads, so that nothing has to be thrown away. */
-#include "device/tune.h"
+#include "train/tune.h"
 #include "base/json.h"
 #include "base/os.h"
-#include "train/choices.h"
+#include "device/tune.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 #include <string.h>
 
 enum { GAINS = 3 }; /* that are told */

@@ -1,8 +1,9 @@
 /* Who waits for whom in a running job, told from the slots of its live snapshot alone: no unit is
  * asked, none has to answer. What a unit waits for is in its slot; whether another has done its
  * part follows from where that one is. By the watch thread, seldom. */
+#include "train/waits.h"
 #include "train/job_private.h"
-#include "train/watch.h"
+#include "train/server.h"
 #include "train/worker.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -14,8 +14,12 @@
 #include "history/control.h"
 #include "train/choices.h"
 #include "train/job_private.h"
+#include "train/requests.h"
 #include "train/run.h"
+#include "train/server.h"
+#include "train/waits.h"
 #include "train/watchdog.h"
+#include "train/worker.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -8,11 +8,20 @@
 #include "train/worker.h"
 #include "base/os.h"
 #include "base/stop.h"
+#include "param/sync.h"
 #include "sync/tasks.h"
+#include "train/carries.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
+#include "train/input.h"
 #include "train/job_private.h"
-#include "train/results.h"
-#include "train/saved.h"
-#include "train/states.h"
+#include "train/layer_clock.h"
+#include "train/segments.h"
+#include "train/server.h"
+#include "train/step.h"
+#include "train/sums.h"
+#include "train/worker_exchange.h"
+#include "train/worker_place.h"
 #include <string.h>
 
 /* Where it is in host memory. */

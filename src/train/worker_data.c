@@ -1,8 +1,11 @@
 /* A worker's batches: which samples are its own, and the threads that read them ahead of it. */
+#include "train/worker_data.h"
 #include "base/os.h"
+#include "cluster/bind.h"
 #include "sync/tasks.h"
 #include "train/job_private.h"
 #include "train/worker.h"
+#include "train/worker_place.h"
 #include <stdio.h>
 
 /* What a reader does now; on its own thread. */

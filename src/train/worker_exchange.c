@@ -1,7 +1,11 @@
 /* A worker's end of the exchange: what it is made of, and what the worker lends it (exchange.h). */
+#include "train/worker_exchange.h"
+
 #include "train/choices.h"
 #include "train/job_private.h"
+#include "train/server.h"
 #include "train/states.h"
+#include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>
 
@@ -36,11 +40,11 @@ static void waiting(void *worker, int param, uint64_t version, const char *text)
         sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
 }
 
-static int finish(void *worker, struct sw_err *err)
+static int finish(void *worker, bool loss, struct sw_err *err)
 {
     struct sw_worker *w = worker;
 
-    int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
+    int rc = loss ? sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err) : SW_OK;
     if (rc == SW_OK)
         rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
     return rc == SW_OK ? sw_ledger_wait(w, err) : rc;

@@ -1,7 +1,9 @@
 /* What a worker tells the history, by handles that are made before it runs: curves, and who hands
  * it what. */
+#include "train/worker_links.h"
 #include "base/os.h"
 #include "train/job_private.h"
+#include "train/server.h"
 #include "train/worker.h"
 
 static int name_series(struct sw_history *h, const char *split, struct sw_series *s,

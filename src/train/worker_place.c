@@ -1,5 +1,7 @@
 /* Where a worker runs: its row of the placement, host memory near it, and its stream. */
+#include "train/worker_place.h"
 #include "base/os.h"
+#include "cluster/bind.h"
 #include "train/job_private.h"
 #include "train/worker.h"
 

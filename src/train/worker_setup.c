@@ -1,10 +1,19 @@
 /* A worker before it runs: its stream, nets and memory; and its end. */
+#include "train/worker_setup.h"
 #include "base/os.h"
 #include "base/stop.h"
+#include "cluster/bind.h"
+#include "train/carries.h"
 #include "train/choices.h"
+#include "train/fit.h"
+#include "train/input.h"
 #include "train/job_private.h"
-#include "train/states.h"
+#include "train/layer_clock.h"
+#include "train/segments.h"
+#include "train/sums.h"
 #include "train/worker.h"
+#include "train/worker_exchange.h"
+#include "train/worker_place.h"
 #include <stdio.h>
 
 int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)

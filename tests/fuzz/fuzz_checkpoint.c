@@ -8,11 +8,11 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "train/checkpoint.h"
 #include "train/job_private.h"
 #include "train/run.h"
-#include "train/saved.h"
-#include "train/states.h"
 #include "train/worker.h"
+#include "train/worker_place.h"
 #include <ftw.h>
 #include <math.h>
 #include <stdint.h>

@@ -20,4 +20,5 @@ static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
                    err);
 }
 
-const struct sw_route sw_route_constant = {.name = "constant", .takes = takes, .is_own = true, .pull = pull};
+const struct sw_route sw_route_constant = {
+    .name = "constant", .takes = takes, .is_own = true, .pull = pull};

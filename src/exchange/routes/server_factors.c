@@ -128,8 +128,8 @@ static void bind(const struct sw_port *p, struct sw_exchange_binding *out)
 
 /* ---- To the servers ---- */
 
-/* On a thread of the device: a piece is on the host, and with the last one the factors are. An error
- * of the copy is told to the worker by the call that met it. */
+/* On a thread of the device: a piece is on the host, and with the last one the factors are. An
+ * error of the copy is told to the worker by the call that met it. */
 static void on_sent(void *user, int rc)
 {
     struct sw_port *p = user;

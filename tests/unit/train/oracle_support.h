@@ -10,6 +10,7 @@
 
 #include "device/sim/sim.h"
 #include "train/choices.h"
+#include "train/segments.h"
 #include "train_support.h"
 
 /* ---- running ---- */

@@ -2,7 +2,7 @@
  * ctest-timeout: 120
  * Boltzmann machines on several workers and devices: whoever has the rows, chains go the same way;
  * persistent ones through checkpoints, too, and of groups that are apart each for itself. */
-#include "train/states.h"
+#include "train/carries.h"
 #include "workers_support.h"
 
 /* 25 rows; 8 x 8 pictures as chances. */

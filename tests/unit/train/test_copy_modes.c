@@ -7,8 +7,7 @@
 
 #include "device/copy_queue.h"
 #include "device/sim/sim.h"
-#include "exchange/exchange.h"
-#include "train/worker.h"
+#include "train/input.h"
 #include <dlfcn.h>
 
 enum { STEPS = 12, CAPACITY = 4096 };

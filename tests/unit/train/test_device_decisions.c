@@ -4,6 +4,7 @@
  * clipping by norm, rates by norms and norms that end a run come to the very decisions of servers
  * on the host, bit for bit, and to the same events, with one device and with several, whoever adds
  * up their gradients; and a resume goes on with them, wherever that decides. */
+#include "train/segments.h"
 #include "workers_support.h"
 
 #include "device/sim/sim.h"

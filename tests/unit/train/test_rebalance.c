@@ -2,7 +2,6 @@
  * ctest-timeout: 240
  * Rows by speed: the arithmetic, workers of which one is three times slower than the other, and
  * that speed is measured. */
-#include "train/worker.h"
 #include "workers_support.h"
 
 /* ---- arithmetic ---- */

@@ -7,8 +7,10 @@
 
 #include "comm/allreduce_private.h"
 #include "device/sim/sim_private.h"
+#include "train/bytes.h"
 #include "train/choices.h"
-#include "train/states.h"
+#include "train/input.h"
+#include "train/ways.h"
 #include <dlfcn.h>
 #include <sys/stat.h>
 

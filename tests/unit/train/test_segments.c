@@ -4,6 +4,7 @@
  * whatever happens between steps; how a step is cut; what cannot be captured is said and goes on.
  */
 #include "device/sim/sim_private.h"
+#include "train/segments.h"
 #include "workers_support.h"
 
 enum { STEPS = 9 };

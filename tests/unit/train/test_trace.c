@@ -1,6 +1,7 @@
 /* What a trace of a run shows of wait-free back-propagation: updates go out while lower layers
  * still compute, and no layer computes with values that are not there yet. */
 /* ctest-labels: threads */
+#include "train/server.h"
 #include "train_support.h"
 
 enum { STEPS = 12, CAPACITY = 4096 };

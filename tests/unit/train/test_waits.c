@@ -1,7 +1,7 @@
 /* Who waits for whom where there are several groups: jobs that are opened and never run, and slots
  * of the live snapshot written by hand. */
-#include "train/watch.h"
-#include "train/worker.h"
+#include "train/server.h"
+#include "train/waits.h"
 #include "workers_support.h"
 
 enum { MOST_UNITS = 32 };

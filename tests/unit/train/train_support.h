@@ -16,6 +16,7 @@
 #include "history/reader.h"
 #include "tensor/safetensors.h"
 #include "train/job_private.h"
+#include "train/worker.h"
 #include "unit/home.h"
 #include <glob.h>
 #include <math.h>

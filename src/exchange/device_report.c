@@ -1,5 +1,5 @@
-/* What the device of a worker tells about a step, in one copy: when it came where, what was decided,
- * and whether updates were finite. And what the host tells the device ahead of it. */
+/* What the device of a worker tells about a step, in one copy: when it came where, what was
+ * decided, and whether updates were finite. And what the host tells the device ahead of it. */
 #include "exchange/exchange_private.h"
 
 static size_t aligned(size_t bytes)
@@ -7,7 +7,7 @@ static size_t aligned(size_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
-size_t sw_report_bytes(int ports, bool updates, bool decides)
+size_t sw_device_report_bytes(int ports, bool updates, bool decides)
 {
     size_t bytes = SW_MARKS * sizeof(int64_t);
 
@@ -19,14 +19,14 @@ size_t sw_report_bytes(int ports, bool updates, bool decides)
     return bytes;
 }
 
-int sw_report_make(struct sw_exchange *x, struct sw_err *err)
+int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
 {
-    struct sw_report *r = &x->report;
+    struct sw_device_report *r = &x->report;
     bool updates = sw_exchange_updates(&x->args), decides = x->decider != NULL;
     size_t flags = updates ? (size_t)x->count * sizeof(bool) : 0;
     void *there;
 
-    r->bytes = sw_report_bytes(x->count, updates, decides);
+    r->bytes = sw_device_report_bytes(x->count, updates, decides);
     int rc = sw_device_host_alloc(x->args.device, 2 * r->bytes, "marks and numbers of updates",
                                   &r->host, err);
     if (rc != SW_OK)
@@ -58,7 +58,7 @@ int sw_report_make(struct sw_exchange *x, struct sw_err *err)
     return SW_OK;
 }
 
-void sw_report_free(struct sw_exchange *x)
+void sw_device_report_free(struct sw_exchange *x)
 {
     sw_device_free(x->args.device, x->report.marks, x->report.bytes);
     sw_device_host_free(x->args.device, x->report.host, 2 * x->report.bytes);

@@ -1,0 +1,14 @@
+/* One pass over the evaluation data. */
+#ifndef SW_TRAIN_EVALUATE_H
+#define SW_TRAIN_EVALUATE_H
+
+#include "base/err.h"
+#include <stdbool.h>
+
+struct sw_worker;
+
+/* One pass over the evaluation source with the values as they are. *left becomes true, and nothing
+ * comes of it, when the job is to stop and all workers have left it; NULL: the pass is finished. */
+int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

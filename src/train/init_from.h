@@ -1,0 +1,40 @@
+/* Initial values out of other files: job.init_from, or --init-from. */
+#ifndef SW_TRAIN_INIT_FROM_H
+#define SW_TRAIN_INIT_FROM_H
+
+#include "base/err.h"
+#include <stdbool.h>
+
+struct sw_job;
+struct sw_stage_names;
+struct sw_worker;
+
+/* What init_from says. */
+struct sw_take_rule {
+    char from[256], to[256];
+    bool transposed;
+    int item; /* of the list */
+};
+
+struct sw_take_file {
+    char *path;    /* owned */
+    bool previous; /* no file: what the stage before has left */
+    int item, first_rule, rule_count;
+};
+
+struct sw_take_list {
+    struct sw_take_file *files; /* owned */
+    struct sw_take_rule *rules; /* owned */
+    int file_count, rule_count;
+};
+
+/* Reads the list, or --init-from instead of it, and checks all files and rules. earlier: where it
+ * is not the job that begins its stage, what those before leave; NULL: unknown.
+ */
+int sw_take_look(struct sw_job *job, const char *option, const struct sw_stage_names *earlier,
+                 struct sw_err *err) SW_MUST_CHECK;
+/* Takes the values, and says what was taken and what was not. By the leader. */
+int sw_take_values(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+void sw_take_fini(struct sw_take_list *init); /* a zeroed one is accepted */
+
+#endif

@@ -1,0 +1,36 @@
+/* Files of output layers, which an evaluation writes. sw_outputs_plan after the evaluation nets are
+ * built, sw_outputs_allocate before workers run; then every worker calls, in an evaluation: begin;
+ * per batch collect after each layer's forward and hand_over when the batch is computed; end, with
+ * what became of the evaluation. */
+#ifndef SW_TRAIN_OUTPUTS_H
+#define SW_TRAIN_OUTPUTS_H
+
+#include "layers/layer.h"
+
+struct sw_job;
+struct sw_worker;
+
+/* An output layer of the evaluation net. */
+struct sw_output {
+    int layer;                         /* in every evaluation net */
+    size_t at[2][SW_LAYER_SRCS];       /* bytes: where rows of a batch are gathered, by turns */
+    size_t (*stage_at)[SW_LAYER_SRCS]; /* owned [groups][leaves]: where they leave the device */
+};
+
+struct sw_outputs {
+    struct sw_output *items; /* owned */
+    int count;
+    void *memory; /* owned host memory; its parts are written by their workers */
+    size_t bytes;
+};
+
+int sw_outputs_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+void sw_outputs_fini(struct sw_job *job);
+int sw_outputs_begin(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch,
+                       struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

@@ -1,0 +1,30 @@
+/* How fast this machine is, and files of the machine's state directory. */
+#ifndef SW_TRAIN_RATES_H
+#define SW_TRAIN_RATES_H
+
+#include "base/json.h"
+#include "base/str.h"
+
+struct sw_job;
+
+/* How fast this machine is, roughly, for what `auto` weighs. */
+struct sw_rates {
+    bool known, measured;                          /* measured: just now, and not kept yet */
+    double worker_flops_per_s, server_flops_per_s; /* of matrix products */
+    double memory_bytes_per_s;                     /* of the host's memory, for one of those */
+    double device_memory_bytes_per_s;              /* of a GPU's own; 0: not known */
+    double link_bytes_per_s;                       /* of a device, in each direction; 0: none */
+};
+
+/* Once the first worker has its stream: from what was kept, else measured. */
+const struct sw_rates *sw_rates_of(struct sw_job *job);
+/* Keeps what was measured for the next job. A state directory that cannot be written is no error.
+ */
+void sw_rates_keep(struct sw_job *job);
+/* A file of the machine's state directory; NULL when it is not there, or of another machine. Freed
+ * by the caller. */
+struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name);
+/* Writes one. Where that does not work the job says so. */
+void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *text);
+
+#endif

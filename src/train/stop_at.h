@@ -1,0 +1,37 @@
+/* Conditions on which a run ends before its last step. */
+#ifndef SW_TRAIN_STOP_AT_H
+#define SW_TRAIN_STOP_AT_H
+
+#include "cluster/topology.h"
+#include "train/job.h"
+
+struct sw_worker;
+
+/* A condition of stop_at. */
+enum { SW_STOPS = 16 };
+struct sw_stop {
+    char name[SW_JOB_METRIC_NAME]; /* as written, perhaps with its split */
+    bool less, equal;              /* < or >, and = behind it */
+    double limit;
+    int metric[SW_SPLITS]; /* index in that split's series; -1: not there */
+    bool norm;             /* it is grad_norm */
+};
+
+/* The conditions of job.stop_at. */
+struct sw_stop_rules {
+    struct sw_stop rule[SW_STOPS];
+    bool looks_at_steps, looks_at_evals; /* is a metric of training, of evaluation among them? */
+};
+
+/* Reads job.stop_at; after the nets are made. Errors go to the recipe's diags. */
+int sw_stop_init(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+/* Does a condition look at grad_norm? Before sw_stop_init, too. */
+bool sw_stop_wants_norm(const struct sw_job *job);
+/* By all workers, after each step: what conditions look at is known when it returns. */
+int sw_stop_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Does a condition hold for what the split said last, at step t? tell: make it an event. */
+bool sw_stop_reached(struct sw_job *job, int split, int64_t t, bool tell);
+/* By all workers, after an evaluation; the same answer for all. */
+int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

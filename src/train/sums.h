@@ -1,0 +1,31 @@
+/* Workers meet, wait for each other and sum numbers, and meanwhile serve and show in the live
+ * snapshot what they wait for. */
+#ifndef SW_TRAIN_SUMS_H
+#define SW_TRAIN_SUMS_H
+
+#include "base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sw_worker;
+
+/* Of a pass of training, over all who share the batch; of an evaluation, over the group. */
+int sw_worker_sum(void *worker, double *values, int count, bool in_rows,
+                  struct sw_err *err) SW_MUST_CHECK;
+int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows,
+                           struct sw_err *err) SW_MUST_CHECK;
+/* sw_group_meet of all workers, and meanwhile the live snapshot says that it waits for `what`. */
+int sw_worker_meet(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* The same of those that made step w->step. */
+int sw_worker_meet_active(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* sw_group_rest: w->step becomes that after which all come together. */
+int sw_worker_rest(struct sw_worker *w) SW_MUST_CHECK;
+/* The same in its own group. */
+int sw_worker_meet_group(struct sw_worker *w, const char *what) SW_MUST_CHECK;
+/* Until over(state), which another worker of the group makes true and tells. */
+int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),
+                            const void *state) SW_MUST_CHECK;
+/* The same, until no worker is more than `most` steps behind this one. */
+int sw_worker_keep_pace(struct sw_worker *w, int64_t most) SW_MUST_CHECK;
+
+#endif

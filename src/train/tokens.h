@@ -1,0 +1,17 @@
+/* The vocabulary of a model of text, kept in its checkpoints, and asked for where one is read.
+ * Errors: SW_ERR_INVALID where a text that is open has another. */
+#ifndef SW_TRAIN_TOKENS_H
+#define SW_TRAIN_TOKENS_H
+
+#include "tensor/safetensors.h"
+
+struct sw_job;
+
+int sw_tokens_write(const struct sw_job *job, struct sw_st_writer *w,
+                    struct sw_err *err) SW_MUST_CHECK;
+int sw_tokens_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
+                    struct sw_err *err) SW_MUST_CHECK;
+/* Have layers that look tokens up as many as the text of the training data? Said in the recipe. */
+int sw_tokens_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+
+#endif

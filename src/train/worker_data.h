@@ -1,0 +1,31 @@
+/* How a worker gets its part of the data. */
+#ifndef SW_TRAIN_WORKER_DATA_H
+#define SW_TRAIN_WORKER_DATA_H
+
+#include "cluster/topology.h"
+#include "data/prefetch.h"
+
+struct sw_input;
+struct sw_worker;
+
+/* The batches of a worker. */
+struct sw_worker_batches {
+    struct sw_prefetch *prefetch[SW_SPLITS];
+    struct sw_reading {
+        struct sw_worker *worker;
+        int first, count; /* slots of its threads in the live snapshot */
+    } reading[SW_SPLITS];
+    struct sw_input *input; /* owned; NULL where the device's memory is the host's */
+    struct sw_batch ahead;  /* of the next step, which is on its way already, */
+    bool is_ahead;          /* if there is one */
+};
+
+/* How many batches of the evaluation are its group's. */
+int64_t sw_worker_eval_batches(const struct sw_worker *w);
+int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
+/* sw_prefetch_next, and meanwhile the live snapshot says so. */
+int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
+                         struct sw_err *err) SW_MUST_CHECK;
+void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);
+
+#endif
