@@ -1,0 +1,614 @@
+/* ctest-labels: threads
+ * ctest-timeout: 120
+ * Every route of the exchange through one matrix of cases, without nets and jobs: numbers of ranks,
+ * of leaves and of servers, frozen parameters and such as one rank alone has, factors, updates that
+ * are decided upon together or dropped, staleness, and waits that a fault ends. At every pull the
+ * value is the one of that version, to the bit. */
+#include "exchange_support.h"
+
+/* ---- A crowd ---- */
+
+static void add_param(struct crowd *c, int p, int number)
+{
+    static const char *const names[] = {"fc.weight", "fc.bias", "frozen.weight", "free.weight",
+                                        "owned.weight"};
+    const int64_t weight[2] = {OUTPUTS, INPUTS};
+    struct sw_err err;
+    int index;
+    const struct sw_param_spec spec = {.name = names[p],
+                                       .layout = p == WEIGHT ? sw_desc_plain(SW_F32, 2, weight)
+                                                             : sw_desc_plain(SW_F32, 1, &sizes[p]),
+                                       .owner = is_owned(c->s, p) ? 0 : -1,
+                                       .frozen = p == FROZEN,
+                                       .factors = has_factors(c->s, p) ? number : 0,
+                                       .init = {.init = SW_INIT_CONSTANT},
+                                       .lr_mult = 1,
+                                       .decay_mult = 1};
+    ASSERT_OK(sw_table_add(c->stand.table, &spec, &index, &err));
+    assert_int_equal(index, p);
+}
+
+static void make_table(struct crowd *c)
+{
+    const struct setup *s = c->s;
+    bool on_device = s->sim && s->copy == SW_COPY_NONE;
+    struct sw_err err;
+    int number = 0;
+    c->stand.common.lr = 1;
+    c->stand.updater_conf = conf_with(&sgd()->base, NULL, 0);
+    c->stand.schedule_conf = conf_with(fixed_schedule(), NULL, 0);
+    c->servers = s->ranks > 1 ? 2 : 1;
+    ASSERT_OK(sw_cpu_open(false, &c->stand.dev, &err));
+    const struct sw_table_args args = {.device = c->stand.dev,
+                                       .updater = sgd(),
+                                       .updater_conf = c->stand.updater_conf,
+                                       .common = &c->stand.common,
+                                       .schedule = fixed_schedule(),
+                                       .schedule_conf = c->stand.schedule_conf,
+                                       .horizon_steps = 100,
+                                       .slice_elements = 16,
+                                       .workers = s->ranks,
+                                       .servers = c->servers,
+                                       .groups = s->rule && s->rule->is_async ? s->ranks : 0,
+                                       .leaves = s->leaves,
+                                       .rule = s->rule,
+                                       .staleness = s->staleness,
+                                       .updates_on_device = on_device,
+                                       .sums_on_device = on_device && s->reduces,
+                                       .bad = s->drops || s->vetoes ? SW_BAD_DROPS : SW_BAD_STOPS,
+                                       .clip_norm = s->clip_norm};
+    ASSERT_OK(sw_table_new(&args, &c->stand.table, &err));
+    const struct sw_table_factors f = {.rows = (int64_t)ROWS * s->ranks,
+                                       .inputs = INPUTS,
+                                       .outputs = OUTPUTS,
+                                       .steps = 1,
+                                       .home = (enum sw_factor_home)(s->factors - 1)};
+    if (s->factors)
+        ASSERT_OK(sw_table_add_factors(c->stand.table, &f, &number, &err));
+    for (int p = 0; p < PARAMS; p++)
+        add_param(c, p, number);
+    ASSERT_OK(sw_table_freeze(c->stand.table, &err));
+    ASSERT_OK(sw_table_allocate(c->stand.table, &err));
+    ASSERT_OK(sw_table_init_values(c->stand.table, &err));
+    ASSERT_OK(sw_fault_attach(&c->fault, sw_table_close_v, c->stand.table, &err));
+}
+
+/* Two buckets of what devices add up, in the order in which it is pushed. */
+static void plan_sums(struct crowd *c)
+{
+    c->sums = (struct sw_sums){.buckets = c->bucket,
+                               .elements = c->elements,
+                               .order = c->order,
+                               .bucket_of = c->bucket_of,
+                               .at_of = c->at_of};
+    for (int p = PARAMS - 1; p >= 0; p--) {
+        c->bucket_of[p] = -1;
+        if (!sw_table_is_reduced(c->stand.table, p))
+            continue;
+        int b = p <= BIAS;
+        c->bucket_of[p] = b;
+        c->at_of[p] = c->elements[b];
+        c->elements[b] += (sizes[p] + 15) / 16 * 16;
+        c->bucket[b].count++;
+        c->order[b] = b;
+        c->sums.count = b + 1;
+    }
+}
+
+static void make_sums(struct crowd *c, struct sw_device *const *devices)
+{
+    const struct sw_factors_layer layer = {1, INPUTS, OUTPUTS};
+    const struct sw_allreduce_args sums = {.devices = devices,
+                                           .ranks = c->s->ranks,
+                                           .elements = c->elements,
+                                           .order = c->order,
+                                           .buckets = c->sums.count,
+                                           .first_ms = 60000};
+    const struct sw_factors_args factors = {.devices = devices,
+                                            .ranks = c->s->ranks,
+                                            .batch_rows = (int64_t)ROWS * c->s->ranks,
+                                            .layers = &layer,
+                                            .count = 1};
+    struct sw_err err;
+    if (c->sums.count > 0) {
+        ASSERT_OK(sw_allreduce_new(&sums, &c->sums.all_reduce, &err));
+        ASSERT_OK(sw_fault_attach(&c->fault, sw_allreduce_close_v, c->sums.all_reduce, &err));
+    }
+    if (c->s->factors == 1 + SW_FACTORS_EXCHANGED) {
+        ASSERT_OK(sw_factors_new(&factors, &c->factors, &err));
+        ASSERT_OK(sw_fault_attach(&c->fault, sw_factors_close_v, c->factors, &err));
+        for (int r = 0; r < c->s->ranks; r++)
+            sw_factors_set_rows(c->factors, r, (int64_t)r * ROWS, ROWS);
+    }
+}
+
+static void make_rank(struct crowd *c, int i)
+{
+    const struct setup *s = c->s;
+    struct rank *r = &c->rank[i];
+    struct sw_err err;
+    r->stream = new_stream(r->dev);
+    for (int p = 0; p < PARAMS; p++) {
+        if (lacks(s, i, p))
+            continue;
+        r->params[r->count++] = p;
+        if (p != FROZEN)
+            r->pushes[r->push_count++] = p;
+    }
+    for (int v = 0; v < c->servers && s->hosted; v++)
+        if (v % s->ranks == i)
+            r->served[r->served_count++] = v;
+    const struct sw_exchange_args args = {.table = c->stand.table,
+                                          .device = r->dev,
+                                          .stream = r->stream,
+                                          .fault = &c->fault,
+                                          .copy = s->copy,
+                                          .own_memory = s->sim,
+                                          .overlap = true,
+                                          .worker = i,
+                                          .unit = "rank",
+                                          .params = r->params,
+                                          .count = r->count,
+                                          .sums = &c->sums,
+                                          .rank = i,
+                                          .factors = c->factors,
+                                          .most_rows = ROWS,
+                                          .votes = s->ranks > 1 || s->vetoes || s->drops,
+                                          .hooks = {.user = r,
+                                                    .serve = serve_inboxes,
+                                                    .charge = charge_time,
+                                                    .waiting = note_waiting,
+                                                    .finish = finish_device,
+                                                    .finite = say_finite,
+                                                    .sum = sum_votes,
+                                                    .served = r->served,
+                                                    .served_count = r->served_count}};
+    size_t before = s->sim ? sw_device_bytes_of(r->dev).in_use : 0;
+    ASSERT_OK(sw_exchange_new(&args, &r->x, &err));
+    if (s->sim)
+        assert_int_equal(sw_device_bytes_of(r->dev).in_use - before,
+                         sw_exchange_bytes(&args).device);
+    sw_exchange_set_rows(r->x, (int64_t)i * ROWS, ROWS);
+}
+
+static void serve_alone(void *user)
+{
+    struct crowd *c = ((struct rank *)user)->crowd;
+    int server = (int)(((struct rank *)user) - c->rank);
+    struct sw_message m;
+    struct sw_err err;
+    while (sw_queue_pop(sw_table_inbox(c->stand.table, server), &m) == SW_OK)
+        if (sw_table_serve(c->stand.table, server, &m, &err) != SW_OK)
+            sw_fault_set(&c->fault, "server", &err);
+}
+
+/* ---- What a rank does ---- */
+
+/* The value at that version is where the net reads. */
+static void check_values(struct rank *r, uint64_t version)
+{
+    for (int i = 0; i < r->count; i++) {
+        int p = r->params[i];
+        float value[MOST];
+        struct sw_exchange_binding b;
+        sw_exchange_bind(r->x, p, &b);
+        size_t bytes = (size_t)sizes[p] * sizeof(float);
+        if (r->crowd->s->sim)
+            to_host(r->stream, value, b.value, bytes);
+        else
+            memcpy(value, b.value, bytes);
+        for (int64_t k = 0; k < sizes[p]; k++)
+            if (value[k] != value_at(r->crowd, (int64_t)version, p, k))
+                fail_msg("%s: rank %d: element %lld of parameter %d is %g at version %llu, not %g",
+                         r->crowd->s->name, r->rank, (long long)k, p, (double)value[k],
+                         (unsigned long long)version,
+                         (double)value_at(r->crowd, (int64_t)version, p, k));
+    }
+}
+
+static int put(struct rank *r, float *to, const float *from, int64_t count, struct sw_err *err)
+{
+    if (r->crowd->s->sim)
+        return sw_copy(r->stream, to, from, (size_t)count * sizeof *to, err);
+    memcpy(to, from, (size_t)count * sizeof *to);
+    return SW_OK;
+}
+
+static int write_factors(struct rank *r, const struct sw_exchange_binding *b, int64_t t,
+                         struct sw_err *err)
+{
+    float *x = r->host[t][WEIGHT][0], *dy = r->host[t][BIAS][0];
+    for (int64_t row = 0; row < ROWS; row++) {
+        for (int64_t i = 0; i < INPUTS; i++)
+            x[row * INPUTS + i] = x_of(t, (int64_t)r->rank * ROWS + row, i);
+        for (int64_t o = 0; o < OUTPUTS; o++)
+            dy[row * OUTPUTS + o] = dy_of(t, (int64_t)r->rank * ROWS + row, o);
+    }
+    int rc = put(r, b->x, x, ROWS * INPUTS, err);
+    return rc == SW_OK ? put(r, b->dy, dy, ROWS * OUTPUTS, err) : rc;
+}
+
+static int write_gradient(struct rank *r, int p, int64_t t, struct sw_err *err)
+{
+    const struct setup *s = r->crowd->s;
+    struct sw_exchange_binding b;
+    int rc = SW_OK;
+    sw_exchange_bind(r->x, p, &b);
+    if (has_factors(s, p))
+        return p == WEIGHT ? write_factors(r, &b, t, err) : SW_OK;
+    for (int k = 0; k < b.partials && rc == SW_OK; k++) {
+        float *g = r->host[t][p][k];
+        for (int64_t i = 0; i < sizes[p]; i++)
+            g[i] = gradient_at(t, r->rank, p, k, i);
+        if (s->drops && t == BAD_STEP && r->rank == s->ranks - 1 && p == FREE)
+            g[1] = NAN;
+        rc = put(r, b.partial[k], g, sizes[p], err);
+    }
+    return rc;
+}
+
+static int one_step(struct rank *r, int64_t t, struct sw_err *err)
+{
+    const struct setup *s = r->crowd->s;
+    const struct sw_param_list all = {r->params, r->count}, pushes = {r->pushes, r->push_count};
+    bool absent = s->absent_from > 0 && t >= s->absent_from && r->rank == s->ranks - 1;
+    double scale;
+    r->step = t;
+    int rc = sw_exchange_begin(r->x, (uint64_t)t, &scale, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_pull(r->x, all, (uint64_t)t - 1, err);
+    if (rc != SW_OK || absent)
+        return rc;
+    if (!s->rule || !s->rule->is_async)
+        check_values(r, (uint64_t)t - 1);
+    int64_t lag = sw_exchange_lag(r->x);
+    r->most_lag = lag > r->most_lag ? lag : r->most_lag;
+    for (int i = 0; i < r->push_count && rc == SW_OK; i++)
+        rc = write_gradient(r, r->pushes[i], t, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_queue_push(r->x, pushes, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_push(r->x, pushes, (uint64_t)t, err);
+    if (rc == SW_OK && sw_exchange_queues_decision(r->x))
+        rc = sw_exchange_queue_decision(r->x, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_end(r->x, (uint64_t)t, err);
+    if (rc == SW_OK)
+        rc = finish_device(r, true, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_check_finite(r->x, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_learn(r->x, (uint64_t)t, err);
+    return rc == SW_OK && (s->drops || s->vetoes) ? sw_exchange_wait_own(r->x, (uint64_t)t, err)
+                                                  : rc;
+}
+
+/* All ranks have all updates; then the table has all values. */
+static int come_home(struct rank *r, struct sw_err *err)
+{
+    const struct sw_param_list all = {r->params, r->count};
+    double nothing = 0;
+    int rc = SW_OK;
+    if (!sw_exchange_keeps_values(r->x))
+        rc = sw_exchange_wait_all(r->x, STEPS, err);
+    if (rc == SW_OK)
+        rc = meet_all(r, &nothing, 0, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_pull(r->x, all, STEPS, err);
+    if (rc == SW_OK)
+        rc = finish_device(r, false, err);
+    if (rc == SW_OK)
+        rc = meet_all(r, &nothing, 0, err);
+    if (rc == SW_OK && sw_exchange_keeps_values(r->x))
+        rc = sw_exchange_sync_to_host(r->x, STEPS, r->rank == 0, err);
+    return rc == SW_OK ? meet_all(r, &nothing, 0, err) : rc;
+}
+
+static void rank_main(void *user)
+{
+    struct rank *r = user;
+    for (int64_t t = 1; t <= STEPS && r->rc == SW_OK; t++)
+        r->rc = one_step(r, t, &r->err);
+    if (r->rc == SW_OK && r->crowd->s->absent_from == 0)
+        r->rc = come_home(r, &r->err);
+    if (r->rc != SW_OK && r->rc != SW_ERR_CANCELLED)
+        sw_fault_set(&r->crowd->fault, "rank", &r->err);
+}
+
+/* ---- A whole case ---- */
+
+static void crowd_open(struct crowd *c, const struct setup *s)
+{
+    struct sw_sim_conf conf = small_conf();
+    struct sw_device *devices[RANKS];
+    struct sw_err err;
+    *c = (struct crowd){.s = s};
+    sw_fault_init(&c->fault);
+    sw_mutex_init(&c->lock);
+    sw_cond_init(&c->changed);
+    c->rank = calloc(RANKS, sizeof *c->rank);
+    assert_non_null(c->rank);
+    make_table(c);
+    conf.gpus = s->ranks;
+    for (int r = 0; r < RANKS; r++) {
+        c->rank[r].crowd = c;
+        c->rank[r].rank = r;
+        if (r >= s->ranks)
+            continue;
+        if (s->sim)
+            ASSERT_OK(sw_sim_open(&conf, r, &c->rank[r].dev, &err));
+        else
+            c->rank[r].dev = c->stand.dev;
+        if (s->sim && r > 0)
+            sw_sim_join(c->rank[r].dev, c->rank[0].dev);
+        devices[r] = c->rank[r].dev;
+    }
+    plan_sums(c);
+    make_sums(c, devices);
+    for (int r = 0; r < s->ranks; r++)
+        make_rank(c, r);
+    for (int v = 0; v < c->servers && !s->hosted; v++)
+        ASSERT_OK(sw_thread_start(&c->server[v], "server", serve_alone, &c->rank[v], &err));
+}
+
+static void crowd_run(struct crowd *c)
+{
+    struct sw_err err;
+    for (int r = 0; r < c->s->ranks; r++)
+        ASSERT_OK(sw_thread_start(&c->rank[r].thread, "rank", rank_main, &c->rank[r], &err));
+    if (c->s->absent_from > 0) { /* they wait, and would for ever */
+        sw_mutex_lock(&c->lock);
+        while (c->rank[0].waits == 0)
+            sw_cond_wait_ms(&c->changed, &c->lock, 10);
+        sw_mutex_unlock(&c->lock);
+        sw_err_set(&err, SW_ERR_IO, "planted");
+        sw_fault_set(&c->fault, "test", &err);
+    }
+    for (int r = 0; r < c->s->ranks; r++)
+        sw_thread_join(&c->rank[r].thread);
+}
+
+static void crowd_close(struct crowd *c)
+{
+    sw_table_close_v(c->stand.table);
+    for (int v = 0; v < c->servers; v++)
+        sw_thread_join(&c->server[v]);
+    for (int r = 0; r < c->s->ranks; r++) {
+        struct sw_err err;
+        int rc = sw_stream_wait(c->rank[r].stream, &err);
+        (void)rc;
+    }
+    for (int r = 0; r < c->s->ranks; r++)
+        sw_exchange_free(c->rank[r].x);
+    sw_allreduce_free(c->sums.all_reduce);
+    sw_factors_free(c->factors);
+    for (int r = 0; r < c->s->ranks; r++) {
+        sw_stream_free(c->rank[r].stream);
+        if (c->s->sim)
+            sw_device_close(c->rank[r].dev);
+    }
+    free(c->rank);
+    stand_free(&c->stand);
+    sw_cond_fini(&c->changed);
+    sw_mutex_fini(&c->lock);
+    sw_fault_fini(&c->fault);
+}
+
+static const char *route_name(const struct crowd *c, int param)
+{
+    const struct sw_route_query q = {
+        .table = c->stand.table, .param = param, .copy = c->s->copy, .own_memory = c->s->sim};
+    return sw_route_choose(&q)->name;
+}
+
+static void check_routes(const struct crowd *c)
+{
+    for (int p = 0; p < PARAMS; p++)
+        if (c->s->route[p] && strcmp(route_name(c, p), c->s->route[p]) != 0)
+            fail_msg("%s: parameter %d takes route %s, not %s", c->s->name, p, route_name(c, p),
+                     c->s->route[p]);
+}
+
+static void run_case(const struct setup *s)
+{
+    struct crowd c;
+    crowd_open(&c, s);
+    check_routes(&c);
+    crowd_run(&c);
+    for (int r = 0; r < s->ranks; r++) {
+        if (c.rank[r].rc != SW_OK)
+            fail_msg("%s: rank %d: %s", s->name, r, c.rank[r].err.text);
+        if (s->rule && s->staleness >= 0)
+            assert_true(c.rank[r].most_lag <= s->staleness);
+    }
+    for (int p = 0; p < PARAMS; p++)
+        for (int64_t i = 0; i < sizes[p]; i++)
+            assert_true(sw_table_param(c.stand.table, p)->value[i] == value_at(&c, STEPS, p, i));
+    crowd_close(&c);
+}
+
+/* ---- Cases ---- */
+
+#define HOST .copy = SW_COPY_ASYNC
+#define MIRROR .sim = true, .copy = SW_COPY_ASYNC
+#define SYNC .sim = true, .copy = SW_COPY_SYNC
+#define UPDATES .sim = true, .copy = SW_COPY_NONE
+#define REDUCES UPDATES, .reduces = true
+#define BY_SERVER .factors = 1 + SW_FACTORS_BY_SERVER
+#define EXCHANGED .factors = 1 + SW_FACTORS_EXCHANGED
+#define SHARED .factors = 1 + SW_FACTORS_SHARED
+#define SSP .rule = &sw_table_async, .staleness = 1
+#define FREELY .rule = &sw_table_async, .staleness = -1
+#define ROUTES(...) .route = {__VA_ARGS__}
+
+static const struct setup ways[] = {
+    {.name = "table", HOST, ROUTES([FREE] = "table", [FROZEN] = "table")},
+    {.name = "table, factors", HOST, SHARED, ROUTES([WEIGHT] = "table")},
+    {.name = "mirror", MIRROR, ROUTES([FREE] = "mirror", [FROZEN] = "constant")},
+    {.name = "mirror, sync", SYNC, ROUTES([FREE] = "mirror")},
+    {.name = "mirror, factors",
+     MIRROR,
+     BY_SERVER,
+     ROUTES([WEIGHT] = "mirror-factors", [BIAS] = "mirror-factors", [FREE] = "mirror")},
+    {.name = "mirror, sync, factors", SYNC, BY_SERVER, ROUTES([WEIGHT] = "mirror-factors")},
+    {.name = "mirror, exchanged",
+     MIRROR,
+     EXCHANGED,
+     ROUTES([WEIGHT] = "factors", [BIAS] = "factors", [FREE] = "mirror")},
+    {.name = "updates", UPDATES, ROUTES([FROZEN] = "constant", [OWNED] = "local")},
+    {.name = "updates, factors", UPDATES, BY_SERVER, ROUTES([WEIGHT] = "server-sum-factors")},
+    {.name = "updates, exchanged", UPDATES, EXCHANGED, ROUTES([WEIGHT] = "factors")},
+    {.name = "reduces", REDUCES, ROUTES([FREE] = "all-reduce", [OWNED] = "local")},
+    {.name = "reduces, exchanged",
+     REDUCES,
+     EXCHANGED,
+     ROUTES([WEIGHT] = "factors", [FREE] = "all-reduce")},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static bool is_exchanged(const struct setup *s)
+{
+    return s->factors == 1 + SW_FACTORS_EXCHANGED;
+}
+
+/* From one to four ranks, with servers of their own and hosted. */
+static void every_version_is_the_sum_of_all_gradients(void **state)
+{
+    (void)state;
+    for (int w = 0; w < WAYS; w++)
+        for (int ranks = 2; ranks <= RANKS; ranks++) {
+            struct setup s = ways[w];
+            s.ranks = ranks;
+            s.hosted = ranks % 2 == 0;
+            run_case(&s);
+        }
+}
+
+static void one_rank_needs_nobody(void **state)
+{
+    (void)state;
+    static const struct setup alone[] = {
+        {.name = "table", HOST, .ranks = 1, .hosted = true},
+        {.name = "mirror", MIRROR, .ranks = 1, .hosted = true},
+        {.name = "sync", SYNC, .ranks = 1},
+        {.name = "local", UPDATES, .ranks = 1, ROUTES([FREE] = "local", [WEIGHT] = "local")},
+        {.name = "local, together", UPDATES, .ranks = 1, .clip_norm = 1e9},
+    };
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        run_case(&alone[i]);
+}
+
+/* Leaves of the tree are dealt out to the ranks: three to two, two and one. */
+static void leaves_are_added_whoever_has_them(void **state)
+{
+    (void)state;
+    for (int w = 0; w < WAYS; w++) {
+        struct setup s = ways[w];
+        s.ranks = 3;
+        s.leaves = 8;
+        s.route[OWNED] = NULL;
+        if (!s.reduces && s.factors == 0)
+            run_case(&s);
+    }
+}
+
+/* A limit of the norm that nothing reaches changes no bit; nor does deciding first. */
+static void what_is_decided_together_has_the_same_bits(void **state)
+{
+    (void)state;
+    for (int w = 0; w < WAYS; w++) {
+        struct setup s = ways[w];
+        s.ranks = 2;
+        s.clip_norm = 1e9;
+        if (!is_exchanged(&s)) /* refused before: it has no sums to measure */
+            run_case(&s);
+    }
+}
+
+static void a_bad_update_is_dropped_by_all(void **state)
+{
+    (void)state;
+    for (int w = 0; w < WAYS; w++)
+        for (int veto = 0; veto <= 1; veto++) {
+            struct setup s = ways[w];
+            s.ranks = 3;
+            s.drops = !veto;
+            s.vetoes = veto;
+            if (!is_exchanged(&s))
+                run_case(&s);
+        }
+}
+
+/* Groups of one rank each that update on their own: nothing is lost, and nobody runs away. */
+static void asynchronous_groups_lose_nothing(void **state)
+{
+    (void)state;
+    static const struct setup apart[] = {
+        {.name = "async", HOST, FREELY},
+        {.name = "async, factors", HOST, SHARED, FREELY},
+        {.name = "ssp", HOST, SSP},
+        {.name = "ssp, mirror", MIRROR, SSP},
+        {.name = "ssp, mirror, factors", MIRROR, SSP, BY_SERVER},
+        {.name = "async, mirror", MIRROR, FREELY},
+        {.name = "async, sync", SYNC, FREELY},
+        {.name = "hogwild", HOST, .rule = &sw_table_hogwild, .staleness = -1, .ranks = 1},
+        {.name = "hogwild, mirror", MIRROR, .rule = &sw_table_hogwild, .staleness = 0, .ranks = 1},
+    };
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        struct setup s = apart[i];
+        s.ranks = s.ranks ? s.ranks : 3;
+        run_case(&s);
+    }
+}
+
+/* A rank that never pushes: the others wait, and end when the fault is set. */
+static void a_fault_ends_every_wait(void **state)
+{
+    (void)state;
+    for (int w = 0; w < WAYS; w++)
+        for (int together = 0; together <= 1; together++) {
+            struct setup s = ways[w];
+            struct crowd c;
+            s.ranks = 2;
+            s.hosted = together;
+            s.absent_from = 2;
+            s.clip_norm = together && !is_exchanged(&s) ? 1e9 : 0;
+            crowd_open(&c, &s);
+            crowd_run(&c);
+            if (c.rank[0].rc != SW_ERR_CANCELLED)
+                fail_msg("%s: rank 0 ended with %d: %s", s.name, c.rank[0].rc, c.rank[0].err.text);
+            assert_true(c.rank[0].waits > 0);
+            crowd_close(&c);
+        }
+}
+
+/* The registry: every row has a name of its own and what the exchange calls. */
+static void every_route_is_complete(void **state)
+{
+    (void)state;
+    for (int i = 0; sw_route_at(i); i++) {
+        const struct sw_route *r = sw_route_at(i);
+        assert_non_null(r->name);
+        assert_non_null(r->takes);
+        assert_true(!r->attach == !r->detach);
+        assert_true(!r->fetch || (r->copies && r->pull));
+        assert_true(!r->is_own || !r->wait);
+        for (int k = 0; k < i; k++)
+            assert_true(strcmp(sw_route_at(k)->name, r->name) != 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_route_is_complete),
+        cmocka_unit_test(one_rank_needs_nobody),
+        cmocka_unit_test(every_version_is_the_sum_of_all_gradients),
+        cmocka_unit_test(leaves_are_added_whoever_has_them),
+        cmocka_unit_test(what_is_decided_together_has_the_same_bits),
+        cmocka_unit_test(a_bad_update_is_dropped_by_all),
+        cmocka_unit_test(asynchronous_groups_lose_nothing),
+        cmocka_unit_test(a_fault_ends_every_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
