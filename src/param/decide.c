@@ -55,21 +55,22 @@ int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
     t->torn = -1;
     if (!t->two_phases)
         return SW_OK;
-    t->phases = sw_calloc((size_t)t->parties, sizeof *t->phases);
+    t->phases = sw_calloc((size_t)t->update_groups, sizeof *t->phases);
     if (!t->phases)
-        return sw_err_nomem(err, "norms of gradients", (size_t)t->parties * sizeof *t->phases);
+        return sw_err_nomem(err, "norms of gradients",
+                            (size_t)t->update_groups * sizeof *t->phases);
     for (int i = 0; i < t->slice_count && !t->args.updates_on_device; i++) {
         t->slices[i].first_block = blocks;
         blocks += sw_norm_blocks(t->slices[i].count);
     }
-    for (int r = 0; r < t->parties && rc == SW_OK; r++)
+    for (int r = 0; r < t->update_groups && rc == SW_OK; r++)
         rc = make_phases(t, &t->phases[r], blocks, err);
     return rc;
 }
 
 void sw_table_free_phases(struct sw_table *t)
 {
-    for (int r = 0; t->phases && r < t->parties; r++) {
+    for (int r = 0; t->phases && r < t->update_groups; r++) {
         sw_free(t->phases[r].squares);
         sw_free(t->phases[r].value_squares);
         sw_free(t->phases[r].norms);
@@ -80,17 +81,17 @@ void sw_table_free_phases(struct sw_table *t)
 
 /* ---- The first phase ---- */
 
-int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s, struct sw_err *err)
+int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[s->param];
     const float *in[SW_TREE_LEAVES];
-    struct sw_phases *ph = &t->phases[party];
+    struct sw_phases *ph = &t->phases[group];
     double scale = sw_loss_scale_factor(&ph->scale);
     struct sw_gather_args a = {.count = s->count,
                                .clip_value = (float)(t->args.clip_value * scale),
                                .squares = ph->squares + s->first_block};
-    a.gradient = sw_table_sum(t, s->param, party, s->from, in, &a.sum);
-    sw_factor_rebuild(t, s, party, a.gradient);
+    a.gradient = sw_table_sum(t, s->param, group, s->from, in, &a.sum);
+    sw_factor_rebuild(t, s, group, a.gradient);
     if (ph->value_squares) {
         a.value = p->value + s->from;
         a.value_squares = ph->value_squares + s->first_block;
@@ -190,9 +191,9 @@ int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64
     return rc;
 }
 
-bool sw_table_complete(struct sw_table *t, int party, int count, struct sw_table_decision *d)
+bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table_decision *d)
 {
-    struct sw_phases *ph = &t->phases[party];
+    struct sw_phases *ph = &t->phases[group];
     /* Releases what was measured; the thread that brings it to 0 acquires what all others did. */
     if (count == 0 || __atomic_sub_fetch(&ph->missing, count, __ATOMIC_ACQ_REL) != 0)
         return false;
@@ -208,10 +209,10 @@ bool sw_table_complete(struct sw_table *t, int party, int count, struct sw_table
 
 /* ---- What came of it ---- */
 
-bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,
+bool sw_table_decision(const struct sw_table *t, int group, uint64_t version,
                        struct sw_table_decision *out)
 {
-    const struct sw_phases *ph = &t->phases[party];
+    const struct sw_phases *ph = &t->phases[group];
     if (!t->phases)
         return false;
     uint64_t coming = __atomic_load_n(&ph->version, __ATOMIC_ACQUIRE);
@@ -226,18 +227,18 @@ bool sw_table_scales(const struct sw_table *t)
     return t->args.loss_scale > 0;
 }
 
-double sw_table_loss_scale(const struct sw_table *t, int party)
+double sw_table_loss_scale(const struct sw_table *t, int group)
 {
-    return t->phases ? sw_loss_scale_factor(&t->phases[party].scale) : 1;
+    return t->phases ? sw_loss_scale_factor(&t->phases[group].scale) : 1;
 }
 
-struct sw_loss_scale sw_table_scale(const struct sw_table *t, int party)
+struct sw_loss_scale sw_table_scale(const struct sw_table *t, int group)
 {
-    return t->phases ? t->phases[party].scale : (struct sw_loss_scale){0};
+    return t->phases ? t->phases[group].scale : (struct sw_loss_scale){0};
 }
 
-void sw_table_put_scale(struct sw_table *t, int party, struct sw_loss_scale scale)
+void sw_table_put_scale(struct sw_table *t, int group, struct sw_loss_scale scale)
 {
     if (t->phases && t->args.loss_scale > 0)
-        t->phases[party].scale = scale;
+        t->phases[group].scale = scale;
 }

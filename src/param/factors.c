@@ -2,7 +2,7 @@
  * outputs, and there are at least as many as servers, since making a gradient is work; those of a
  * bias are the weight's. Every server has a run of them, so that it needs one part of dy and none
  * that another has. A gradient is made where a sum would be made otherwise, slice by slice, and
- * exists once a party. */
+ * exists once an update group. */
 #include "param/table_private.h"
 
 #include "base/os.h"
@@ -25,7 +25,7 @@ int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, i
     own->weight = own->bias = -1;
     own->x = own->dy = NULL;
     if (f->home != SW_FACTORS_EXCHANGED) {
-        size_t arrays = (size_t)t->parties * (size_t)t->args.servers;
+        size_t arrays = (size_t)t->update_groups * (size_t)t->args.servers;
         own->x = sw_calloc(arrays, sizeof *own->x);
         own->dy = sw_calloc(arrays, sizeof *own->dy);
         if (!own->x || !own->dy) {
@@ -142,7 +142,7 @@ static size_t lay_out(const struct sw_table *t, char *memory)
     for (int i = 0; i < t->factor_count; i++) {
         const struct sw_table_factors *f = &t->factors[i];
         int copies = copies_of(t, f);
-        for (int n = 0; n < t->parties * copies; n++) {
+        for (int n = 0; n < t->update_groups * copies; n++) {
             if (!is_read(t, f, n % copies))
                 continue;
             size_t x_bytes = aligned(f->rows * f->inputs), dy_bytes = aligned(f->rows * f->outputs);
@@ -173,7 +173,7 @@ void sw_factor_place(struct sw_table *t)
     for (int i = 0; i < t->factor_count; i++) {
         const struct sw_table_factors *f = &t->factors[i];
         int copies = copies_of(t, f);
-        for (int n = 0; n < t->parties * copies && copies == a->servers; n++) {
+        for (int n = 0; n < t->update_groups * copies && copies == a->servers; n++) {
             uint64_t nodes = a->server_nodes(a->nodes_user, n % copies);
             if (!f->x[n])
                 continue;
@@ -184,45 +184,45 @@ void sw_factor_place(struct sw_table *t)
     for (int i = 0; i < t->slice_count; i++) {
         const struct sw_slice *s = &t->slices[i];
         uint64_t nodes = a->server_nodes(a->nodes_user, s->server);
-        for (int r = 0; r < t->parties && t->params[s->param].factors >= 0; r++)
+        for (int r = 0; r < t->update_groups && t->params[s->param].factors >= 0; r++)
             sw_device_place(a->device, sw_factor_gradient(t, s->param, r) + s->from,
                             (size_t)s->count * sizeof(float), nodes);
     }
 }
 
-static int array_of(const struct sw_table *t, const struct sw_table_factors *f, int party,
+static int array_of(const struct sw_table *t, const struct sw_table_factors *f, int group,
                     int server)
 {
     int copies = copies_of(t, f);
-    return party * copies + (copies > 1 ? server : 0);
+    return group * copies + (copies > 1 ? server : 0);
 }
 
-float *sw_table_factor_x(const struct sw_table *t, const struct sw_table_factors *f, int party,
+float *sw_table_factor_x(const struct sw_table *t, const struct sw_table_factors *f, int group,
                          int server)
 {
-    return f->x[array_of(t, f, party, server)];
+    return f->x[array_of(t, f, group, server)];
 }
 
-float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factors *f, int party,
+float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factors *f, int group,
                           int server)
 {
-    return f->dy[array_of(t, f, party, server)];
+    return f->dy[array_of(t, f, group, server)];
 }
 
 /* ---- Gradients ---- */
 
-float *sw_factor_gradient(const struct sw_table *t, int param, int party)
+float *sw_factor_gradient(const struct sw_table *t, int param, int group)
 {
-    return t->params[param].gradient[t->first_term[party * t->update_group_size]];
+    return t->params[param].gradient[t->first_term[group * t->update_group_size]];
 }
 
-void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int party, float *out)
+void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out)
 {
     const struct sw_table_factors *f = sw_table_factors_of(t, s->param);
     if (!f)
         return;
-    const float *x = sw_table_factor_x(t, f, party, s->server),
-                *dy = sw_table_factor_dy(t, f, party, s->server);
+    const float *x = sw_table_factor_x(t, f, group, s->server),
+                *dy = sw_table_factor_dy(t, f, group, s->server);
     if (s->param == f->weight)
         sw_rebuild_weight(t->args.precision, x, dy + s->from / f->inputs, f->outputs, f->rows,
                           s->count / f->inputs, f->inputs, out);

@@ -37,10 +37,10 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
 }
 
 /* Tells the servers that an update is decided upon: each applies or drops it. */
-static int send_decision(struct sw_table *t, int party, uint64_t version, struct sw_err *err)
+static int send_decision(struct sw_table *t, int group, uint64_t version, struct sw_err *err)
 {
     struct sw_message m = {
-        .kind = SW_MSG_APPLY, .from = t->args.workers, .param = party, .version = version};
+        .kind = SW_MSG_APPLY, .from = t->args.workers, .param = group, .version = version};
     int rc = SW_OK;
     for (int s = 0; s < t->args.servers && rc == SW_OK; s++)
         if (t->servers[s].slice_count > 0)
@@ -51,16 +51,16 @@ static int send_decision(struct sw_table *t, int party, uint64_t version, struct
 
 int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err)
 {
-    int party = sw_table_update_group(t, worker);
+    int group = sw_table_update_group(t, worker);
     struct sw_table_decision d;
     if (!t->phases || t->args.bad == SW_BAD_STOPS)
         return SW_OK;
     if (!fine)
-        __atomic_add_fetch(&t->phases[party].vetoes, 1, __ATOMIC_RELAXED);
-    if (!sw_table_complete(t, party, 1, &d))
+        __atomic_add_fetch(&t->phases[group].vetoes, 1, __ATOMIC_RELAXED);
+    if (!sw_table_complete(t, group, 1, &d))
         return SW_OK;
-    return t->args.rule->update ? send_decision(t, party, d.version, err)
-                                : sw_table_race_all(t, party, &d, err);
+    return t->args.rule->update ? send_decision(t, group, d.version, err)
+                                : sw_table_race_all(t, group, &d, err);
 }
 
 /* In place: an update group reads its own updates up to `version`; of others there may be fewer,
@@ -77,7 +77,7 @@ static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t versio
     return (int64_t)(version - least);
 }
 
-int64_t sw_table_staleness(const struct sw_table *t, int party, int param, uint64_t version)
+int64_t sw_table_staleness(const struct sw_table *t, int group, int param, uint64_t version)
 {
     int64_t most = 0;
     if (!t->args.rule->is_async)
@@ -85,7 +85,7 @@ int64_t sw_table_staleness(const struct sw_table *t, int party, int param, uint6
     if (t->args.rule->in_place)
         return lag_in_place(t, param, version);
     for (int s = 0; s < t->args.servers; s++) {
-        int64_t stale = t->servers[s].turns[param * t->parties + party].staleness;
+        int64_t stale = t->servers[s].turns[param * t->update_groups + group].staleness;
         most = stale > most ? stale : most;
     }
     return most;
@@ -137,37 +137,37 @@ int64_t sw_table_served_ns(const struct sw_table *t, int server)
 /* ---- the server's side ---- */
 
 static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_state *s, int param,
-                               int party)
+                               int group)
 {
-    return &s->turns[param * t->parties + party];
+    return &s->turns[param * t->update_groups + group];
 }
 
 /* Workers that update for themselves get what they are to update with. */
-static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int party)
+static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int group)
 {
     const float *in[SW_TREE_LEAVES];
     float *out = t->params[s->param].sum + s->from;
     struct sw_terms sum;
     if (t->params[s->param].factors >= 0) {
-        sw_factor_rebuild(t, s, party, out);
+        sw_factor_rebuild(t, s, group, out);
         return;
     }
-    sw_table_sum(t, s->param, party, s->from, in, &sum);
+    sw_table_sum(t, s->param, group, s->from, in, &sum);
     sw_gather_sum(&sum, out, s->count);
 }
 
 /* Moves a complete slice to its next version, with the update or without. */
-static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int party,
+static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int group,
                        uint64_t version, const struct sw_table_decision *d, struct sw_err *err)
 {
     bool dropped = d && d->dropped;
     int64_t begin_ns = sw_os()->monotonic_ns();
     if (t->args.updates_on_device) {
-        sum_slice(t, s, party);
+        sum_slice(t, s, group);
         s->version++;
         return SW_OK;
     }
-    int rc = dropped ? SW_OK : sw_table_update_slice(t, s, party, version, d, err);
+    int rc = dropped ? SW_OK : sw_table_update_slice(t, s, group, version, d, err);
     if (rc != SW_OK)
         return rc;
     s->version++;
@@ -180,20 +180,20 @@ static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int p
 static uint64_t slowest(const struct sw_table *t, const struct sw_server_state *s, int param)
 {
     uint64_t least = turn_of(t, s, param, 0)->done;
-    for (int r = 1; r < t->parties; r++) {
+    for (int r = 1; r < t->update_groups; r++) {
         uint64_t done = turn_of(t, s, param, r)->done;
         least = done < least ? done : least;
     }
     return least;
 }
 
-/* Gives the party the values as they are. */
-static void answer(struct sw_table *t, const struct sw_server_state *s, int param, int party,
+/* Gives the update group the values as they are. */
+static void answer(struct sw_table *t, const struct sw_server_state *s, int param, int group,
                    uint64_t least)
 {
     struct sw_param *p = &t->params[param];
-    struct sw_param_view *r = &p->view[party];
-    struct sw_turn *turn = turn_of(t, s, param, party);
+    struct sw_param_view *r = &p->view[group];
+    struct sw_turn *turn = turn_of(t, s, param, group);
     for (int i = s->first[param]; i < s->first[param + 1] && r->value != p->value; i++) {
         const struct sw_slice *slice = &t->slices[s->slices[i]];
         memcpy(r->value + slice->from, p->value + slice->from,
@@ -208,12 +208,12 @@ static void answer(struct sw_table *t, const struct sw_server_state *s, int para
     __atomic_add_fetch(&r->ready, more, __ATOMIC_SEQ_CST);
 }
 
-/* Every party that waits for an answer gets it, unless it would be too stale. */
+/* Every update group that waits for an answer gets it, unless it would be too stale. */
 static void answer_all(struct sw_table *t, const struct sw_server_state *s, int param)
 {
     uint64_t least = slowest(t, s, param);
     int64_t bound = t->args.staleness;
-    for (int r = 0; r < t->parties; r++) {
+    for (int r = 0; r < t->update_groups; r++) {
         const struct sw_turn *turn = turn_of(t, s, param, r);
         bool stale = t->args.rule->is_async && bound >= 0 && turn->done - least > (uint64_t)bound;
         if (turn->answered < turn->done && !stale)
@@ -222,20 +222,20 @@ static void answer_all(struct sw_table *t, const struct sw_server_state *s, int 
     sw_table_wake(t);
 }
 
-/* A party's update of all slices that the server owns of a parameter. */
-static int apply(struct sw_table *t, int server, int param, int party,
+/* An update group's update of all slices that the server owns of a parameter. */
+static int apply(struct sw_table *t, int server, int param, int group,
                  const struct sw_table_decision *d, struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
-    struct sw_turn *turn = turn_of(t, s, param, party);
+    struct sw_turn *turn = turn_of(t, s, param, group);
     int rc = SW_OK;
     for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
-        rc = apply_slice(t, server, &t->slices[s->slices[i]], party, turn->done + 1, d, err);
+        rc = apply_slice(t, server, &t->slices[s->slices[i]], group, turn->done + 1, d, err);
     if (rc != SW_OK)
         return rc;
     turn->done++;
     turn->contributions = 0;
-    memset(&s->heard[param * t->args.workers + party * t->update_group_size], 0,
+    memset(&s->heard[param * t->args.workers + group * t->update_group_size], 0,
            (size_t)t->update_group_size);
     /* Who has the answers may look whether deltas are under way: they are sent before. */
     rc = sw_sync_after(t, server, param, slowest(t, s, param));
@@ -244,15 +244,15 @@ static int apply(struct sw_table *t, int server, int param, int party,
 }
 
 /* The first of two phases. */
-static int gather(struct sw_table *t, const struct sw_server_state *s, int param, int party,
+static int gather(struct sw_table *t, const struct sw_server_state *s, int param, int group,
                   struct sw_err *err)
 {
     struct sw_table_decision d;
     int rc = SW_OK;
     for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
-        rc = sw_table_gather(t, party, &t->slices[s->slices[i]], err);
-    return rc == SW_OK && sw_table_complete(t, party, s->first[param + 1] - s->first[param], &d)
-               ? send_decision(t, party, d.version, err)
+        rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
+    return rc == SW_OK && sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
+               ? send_decision(t, group, d.version, err)
                : rc;
 }
 
@@ -261,18 +261,18 @@ static int contribute(struct sw_table *t, int server, const struct sw_message *m
                       struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
-    int party = sw_table_update_group(t, m->from);
+    int group = sw_table_update_group(t, m->from);
     bool *heard = &s->heard[m->param * t->args.workers + m->from];
     if (*heard)
         return sw_err_set(err, SW_ERR_INVALID,
                           "worker %d sent its gradient of %s for step %llu twice", m->from,
                           t->params[m->param].name, (unsigned long long)m->version);
     *heard = true;
-    if (++turn_of(t, s, m->param, party)->contributions < sw_table_threshold(t, m->param))
+    if (++turn_of(t, s, m->param, group)->contributions < sw_table_threshold(t, m->param))
         return SW_OK;
     bool gathers = t->two_phases && !t->args.updates_on_device;
-    return gathers ? gather(t, s, m->param, party, err)
-                   : apply(t, server, m->param, party, NULL, err);
+    return gathers ? gather(t, s, m->param, group, err)
+                   : apply(t, server, m->param, group, NULL, err);
 }
 
 static int keep_early(struct sw_server_state *s, const struct sw_message *m, struct sw_err *err)
@@ -335,20 +335,20 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
 {
     struct sw_server_state *s = &t->servers[server];
     struct sw_table_decision d;
-    int party = m->param;
-    if (!sw_table_decision(t, party, m->version, &d))
+    int group = m->param;
+    if (!sw_table_decision(t, group, m->version, &d))
         return sw_err_set(err, SW_ERR_INVALID, "update %llu is not decided upon",
                           (unsigned long long)m->version);
     int rc = SW_OK;
     for (int p = 0; p < t->param_count && rc == SW_OK; p++) {
         if (s->first[p] == s->first[p + 1])
             continue;
-        uint64_t done = turn_of(t, s, p, party)->done;
+        uint64_t done = turn_of(t, s, p, group)->done;
         if (done + 1 != m->version)
             return sw_err_set(err, SW_ERR_INVALID, "update %llu of %s at version %llu",
                               (unsigned long long)m->version, t->params[p].name,
                               (unsigned long long)done);
-        rc = apply(t, server, p, party, &d, err);
+        rc = apply(t, server, p, group, &d, err);
     }
     return rc == SW_OK && s->early_count > 0 ? take_up_early(t, server, err) : rc;
 }
@@ -369,7 +369,7 @@ static bool can_handle(const struct sw_table *t, int server, const struct sw_mes
     const struct sw_server_state *s = &t->servers[server];
     if (m->kind == SW_MSG_APPLY)
         return t->two_phases && !t->args.updates_on_device && m->param >= 0 &&
-               m->param < t->parties;
+               m->param < t->update_groups;
     if (is_sync(m))
         return sw_sync_can_handle(t, server, m);
     return m->kind == SW_MSG_UPDATE && t->args.rule->update && m->param >= 0 &&

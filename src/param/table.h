@@ -6,23 +6,24 @@
  * Values live once per table, in the layout the forward plans chose. A worker writes its gradient
  * into an array of its own (or several, its terms of a sum) and says `update`: the gradient of step
  * t is complete, and I read version t-1 no more. Workers whose gradients make one update together
- * are a party: all of them under BSP, those of one worker group where groups go their own ways.
- * When the updates of a whole party have come, a server sums the gradients slice by slice in the
- * order of base/tree.h, runs the updater, and moves the version: the contributions it counts are
- * the readers that have left. Evaluation and checkpoints run on a worker's thread between two of
- * its updates, so they count too.
+ * are an update group: all of them under BSP, those of one worker group where groups go their own
+ * ways. When the updates of a whole update group have come, a server sums the gradients slice by
+ * slice in the order of base/tree.h, runs the updater, and moves the version: the contributions it
+ * counts are the readers that have left. Evaluation and checkpoints run on a worker's thread
+ * between two of its updates, so they count too.
  *
- * Under BSP the one party reads the values in place. Otherwise every party reads a buffer of its
- * own, into which a server copies a slice right after the party's update of it, as the answer: the
- * owner of a slice is the only one to touch it, so no lock is needed. Under a bound of staleness s
- * the answer to update t waits until the slowest party has done t-s. Hogwild has no servers in
- * between: the last worker of a party applies the updater itself, others read and write meanwhile
- * (Recht et al. 2011), and the bound is looked at by who reads.
+ * Under BSP the one update group reads the values in place. Otherwise every update group reads a
+ * buffer of its own, into which a server copies a slice right after the update group's update of
+ * it, as the answer: the owner of a slice is the only one to touch it, so no lock is needed. Under
+ * a bound of staleness s the answer to update t waits until the slowest update group has done t-s.
+ * Hogwild has no servers in between: the last worker of an update group applies the updater itself,
+ * others read and write meanwhile (Recht et al. 2011), and the bound is looked at by who reads.
  *
  * Where a layer's gradients have factors (base/comm_way.h), workers write these instead, and a
- * server makes the gradient of a slice, a range of whole outputs, when all rows of a party are
- * there: the weight's out of its outputs' dy and all of x, and of the bias the same outputs. In
- * shared memory a party has its factors once; for devices every server has a copy of what it needs.
+ * server makes the gradient of a slice, a range of whole outputs, when all rows of an update group
+ * are there: the weight's out of its outputs' dy and all of x, and of the bias the same outputs. In
+ * shared memory an update group has its factors once; for devices every server has a copy of what
+ * it needs.
  *
  * Worker side: sw_table_update, sw_table_ready, sw_table_wait. Server side: sw_table_serve handles
  * one message and never waits; whoever runs it (a thread of its own, or a worker between two
@@ -56,18 +57,19 @@ struct sw_param {
     float lr_mult, decay_mult;
     float *value;                  /* written by the servers that own its slices */
     float *slot[SW_UPDATER_SLOTS]; /* likewise */
-    float *sum;                    /* of the party's gradients, where workers update for themselves:
-                                      written by the servers that own its slices; else NULL */
-    float **gradient;              /* owned array [terms of all workers, in their order]; each
-                                      written by its worker. With factors only each party's first,
-                                      written by the servers that own its slices */
+    float *sum;       /* of the update group's gradients, where workers update for themselves:
+                         written by the servers that own its slices; else NULL */
+    float **gradient; /* owned array [terms of all workers, in their order]; each
+                         written by its worker. With factors only each update group's first,
+                         written by the servers that own its slices */
     int first_slice, slice_count;
-    struct sw_param_view *view; /* owned [parties of the table] */
+    struct sw_param_view *view; /* owned [update groups of the table] */
 };
 
-/* A parameter as one party sees it. */
+/* A parameter as one update group sees it. */
 struct sw_param_view {
-    float *value;   /* where the party reads: the parameter's own, or the party's buffer */
+    float *
+        value; /* where the update group reads: the parameter's own, or the update group's buffer */
     uint64_t ready; /* atomic: slice updates that are there for it; version = ready / slice_count */
     int given;      /* atomic, Hogwild: gradients of the coming update */
 };
@@ -77,35 +79,35 @@ struct sw_param_view {
 struct sw_slice {
     int param, server;
     int64_t from, count;
-    uint64_t version;    /* updates of all parties, and of those, */
+    uint64_t version;    /* updates of all update groups, and of those, */
     uint64_t dropped;    /* how many were not applied; both atomic under Hogwild */
     int64_t first_block; /* in two phases: of its sums of squares */
 };
 
 /* Who has the factors of a layer's gradients. */
 enum sw_factor_home {
-    SW_FACTORS_SHARED,    /* each party once: all servers read there */
+    SW_FACTORS_SHARED,    /* each update group once: all servers read there */
     SW_FACTORS_BY_SERVER, /* each server what it needs */
     SW_FACTORS_EXCHANGED, /* every worker all of them: they make gradients, and update, themselves
                            */
 };
 struct sw_table_factors {
-    int64_t rows, inputs, outputs; /* of a party's batch */
+    int64_t rows, inputs, outputs; /* of an update group's batch */
     int64_t steps;                 /* rows that a row of the batch has */
     enum sw_factor_home home;
     int weight, bias; /* parameters; -1: none */
-    /* Owned [parties][copies: 1 or servers]: [rows, inputs], [rows, outputs]; NULL where a server
-     * has nothing to make. Each row is written by the worker whose it is. */
+    /* Owned [update groups][copies: 1 or servers]: [rows, inputs], [rows, outputs]; NULL where a
+     * server has nothing to make. Each row is written by the worker whose it is. */
     float **x, **dy;
 };
 
 struct sw_table;
 
-/* A consistency rule. The tech report's threshold of a slice is the size of a party. */
+/* A consistency rule. The tech report's threshold of a slice is the size of an update group. */
 struct sw_table_rule {
     const char *name;
-    bool is_async; /* every worker group is a party of its own */
-    bool in_place; /* parties read the one value array */
+    bool is_async; /* every worker group is an update group of its own */
+    bool in_place; /* update groups read the one value array */
     /* What a server does with an update; NULL: it has none to do, workers update themselves. */
     int (*update)(struct sw_table *t, int server, const struct sw_message *m, struct sw_err *err);
 };
@@ -125,7 +127,7 @@ enum sw_table_bad {
     SW_BAD_TELLS, /* a gradient: dropped, too; a value: sw_table_torn tells */
 };
 
-/* What was decided about a party's update of all parameters. */
+/* What was decided about an update group's update of all parameters. */
 struct sw_table_decision {
     uint64_t version;
     double grad_norm;  /* of all its gradients together, clipped by value but not by norm */
@@ -151,11 +153,12 @@ struct sw_table_args {
     int64_t slice_elements;                /* the largest slice; rounded up to a multiple of 16 */
     int workers, servers;
     int groups; /* of the workers, equal ones, in their order; 0: one */
-    int leaves; /* of the sum over a party (base/tree.h), dealt out by sw_part; 0: one a worker */
+    int leaves; /* of the sum over an update group (base/tree.h), dealt out by sw_part; 0: one a
+                   worker */
     /* Workers update copies of their own with what sw_table_update_on_device does: a parameter that
      * one worker gives is its own affair, of others servers add up the gradients into `sum`, and
-     * the version is that of the sum. One party. With two phases they decide, too, and all come to
-     * the same (sw_table_settle). */
+     * the version is that of the sum. One update group. With two phases they decide, too, and all
+     * come to the same (sw_table_settle). */
     bool updates_on_device;
     /* And the sums of what all workers give are made by others, too: no parameter has servers. */
     bool sums_on_device;
@@ -166,7 +169,8 @@ struct sw_table_args {
     uint64_t (*server_nodes)(void *user, int server);
     uint64_t (*worker_nodes)(void *user, int worker);
     void *nodes_user;
-    int64_t staleness; /* steps by which a party's values may lack those of another; -1: no limit */
+    int64_t staleness; /* steps by which an update group's values may lack those of another; -1: no
+                          limit */
     /* Limits of a gradient: of each element, of the norm over all parameters; 0: none. */
     double clip_value, clip_norm;
     enum sw_table_bad bad;
@@ -237,15 +241,15 @@ int sw_param_whole(const struct sw_param *p, int64_t dim[SW_MAX_DIMS]);
 
 /* The parameter, or its part that begins at `part_first`; -1 when absent. */
 int sw_table_find(const struct sw_table *t, const char *name, int64_t part_first);
-/* How many parties there are, and to which one a worker belongs. */
+/* How many update groups there are, and to which one a worker belongs. */
 int sw_table_update_groups(const struct sw_table *t);
 int sw_table_update_group(const struct sw_table *t, int worker);
 /* Where a worker reads the parameter. */
 const float *sw_table_value(const struct sw_table *t, int worker, int param);
 /* How many workers contribute gradients to its updates; none when it is frozen. */
 int sw_table_contributors(const struct sw_table *t, int param);
-/* A worker's part of the sum over its party: its leaves, and its terms, which are the nodes of the
- * tree that lie in them. */
+/* A worker's part of the sum over its update group: its leaves, and its terms, which are the nodes
+ * of the tree that lie in them. */
 void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count);
 int sw_table_terms(const struct sw_table *t, int worker);
 /* Where a term begins and ends (one behind its last leaf), and the array that it is written to;
@@ -259,10 +263,11 @@ int sw_table_factor_count(const struct sw_table *t);
 const struct sw_table_factors *sw_table_factors_at(const struct sw_table *t, int i);
 /* The factors that a parameter's gradients are made of; NULL: they have none. */
 const struct sw_table_factors *sw_table_factors_of(const struct sw_table *t, int param);
-/* Where a party's rows go: of the servers' copies that of `server`; NULL where it needs none. */
-float *sw_table_factor_x(const struct sw_table *t, const struct sw_table_factors *f, int party,
+/* Where an update group's rows go: of the servers' copies that of `server`; NULL where it needs
+ * none. */
+float *sw_table_factor_x(const struct sw_table *t, const struct sw_table_factors *f, int group,
                          int server);
-float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factors *f, int party,
+float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factors *f, int group,
                           int server);
 /* The outputs that a server owns, one range; *count 0: it owns none. */
 void sw_table_factor_range(const struct sw_table *t, const struct sw_table_factors *f, int server,
@@ -288,19 +293,19 @@ double sw_table_rate(const struct sw_table *t, uint64_t step);
 
 /* Views for checkpoints and evaluation; slot -1 is the value. Between steps only. */
 struct sw_tensor sw_table_tensor(struct sw_table *t, int param, int slot);
-/* Says that all parties have done `version` updates, which together were `updates`, of which
+/* Says that all update groups have done `version` updates, which together were `updates`, of which
  * `dropped` were not applied: after a checkpoint was read. */
 void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped);
-/* Says that a party has done `version` updates, and nothing else: one that comes later. */
-void sw_table_put_group(struct sw_table *t, int party, uint64_t version);
+/* Says that an update group has done `version` updates, and nothing else: one that comes later. */
+void sw_table_put_group(struct sw_table *t, int group, uint64_t version);
 /* The same of one parameter that no server moves, by the worker that updates it; all may look. */
 void sw_table_put_param(struct sw_table *t, int param, uint64_t version);
-/* What the party reads becomes the parameters as they are now, and lacks nothing. Between steps
- * only, when all updates of all parties are applied. */
-void sw_table_refresh(struct sw_table *t, int party);
-/* Updates so far, of all parties, those that were dropped included. Between steps. */
+/* What the update group reads becomes the parameters as they are now, and lacks nothing. Between
+ * steps only, when all updates of all update groups are applied. */
+void sw_table_refresh(struct sw_table *t, int group);
+/* Updates so far, of all update groups, those that were dropped included. Between steps. */
 uint64_t sw_table_updates(const struct sw_table *t);
-/* Updates that were dropped so far, of any party. Any thread. */
+/* Updates that were dropped so far, of any update group. Any thread. */
 uint64_t sw_table_dropped(const struct sw_table *t);
 
 /* A gradient or value of update `version` is not finite: SW_ERR_DIVERGED naming the parameter. */
@@ -314,18 +319,18 @@ bool sw_table_is_decided_on_device(const struct sw_table *t);
  * decision knows of it afterwards. Errors: SW_ERR_DIVERGED where a bad gradient stops. */
 int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
-/* What was decided about the party's update `version`, if it is and is one of the last few. A
- * worker that has seen a parameter at that version sees the decision, too. */
-bool sw_table_decision(const struct sw_table *t, int party, uint64_t version,
+/* What was decided about the update group's update `version`, if it is and is one of the last few.
+ * A worker that has seen a parameter at that version sees the decision, too. */
+bool sw_table_decision(const struct sw_table *t, int group, uint64_t version,
                        struct sw_table_decision *out);
-/* By what the party's gradients of the coming update are to be multiplied: 1 without scaling. For a
- * worker of the party that has seen a parameter at the version before. */
+/* By what the update group's gradients of the coming update are to be multiplied: 1 without
+ * scaling. For a worker of the update group that has seen a parameter at the version before. */
 /* Are gradients multiplied by a scale, which decisions change? */
 bool sw_table_scales(const struct sw_table *t);
-double sw_table_loss_scale(const struct sw_table *t, int party);
+double sw_table_loss_scale(const struct sw_table *t, int group);
 /* The same with its count, between steps; and setting them, where there is scaling. */
-struct sw_loss_scale sw_table_scale(const struct sw_table *t, int party);
-void sw_table_put_scale(struct sw_table *t, int party, struct sw_loss_scale scale);
+struct sw_loss_scale sw_table_scale(const struct sw_table *t, int group);
+void sw_table_put_scale(struct sw_table *t, int group, struct sw_loss_scale scale);
 /* A parameter with a value that is not finite, or -1; complete for a version when all parameters
  * have been seen at it. Only with SW_BAD_TELLS. */
 int sw_table_torn(const struct sw_table *t);
@@ -334,25 +339,26 @@ int sw_table_torn(const struct sw_table *t);
 
 /* The gradient of step `version` (1, 2, ...) of this parameter is in the worker's terms; the worker
  * reads the value no more. Tells every server that owns a slice; under Hogwild the last worker of a
- * party updates it here, with the calling thread's OpenMP team. Errors: SW_ERR_CANCELLED, and under
- * Hogwild those of sw_table_serve. */
+ * update group updates it here, with the calling thread's OpenMP team. Errors: SW_ERR_CANCELLED,
+ * and under Hogwild those of sw_table_serve. */
 int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Where bad gradients drop updates, every worker says once per step whether its loss is finite: its
- * party's decision waits for it. Errors: those of sw_table_update. */
+ * update group's decision waits for it. Errors: those of sw_table_update. */
 int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *err) SW_MUST_CHECK;
-enum { SW_TABLE_ALL = -1 }; /* in place of a party */
+enum { SW_TABLE_ALL = -1 }; /* in place of an update group */
 
-/* Are there, for the party to read, values that contain its update `version` and, where staleness
- * is bounded, enough of the others'? SW_TABLE_ALL: is update `version` of every party applied? */
-bool sw_table_ready(const struct sw_table *t, int party, int param, uint64_t version);
-/* How many steps the party at `version` is ahead of the slowest whose updates are in what it reads,
- * once that is ready and before it gives its next gradient. */
-int64_t sw_table_staleness(const struct sw_table *t, int party, int param, uint64_t version);
+/* Are there, for the update group to read, values that contain its update `version` and, where
+ * staleness is bounded, enough of the others'? SW_TABLE_ALL: is update `version` of every update
+ * group applied? */
+bool sw_table_ready(const struct sw_table *t, int group, int param, uint64_t version);
+/* How many steps the update group at `version` is ahead of the slowest whose updates are in what it
+ * reads, once that is ready and before it gives its next gradient. */
+int64_t sw_table_staleness(const struct sw_table *t, int group, int param, uint64_t version);
 /* Waits for it, at most timeout_ms. SW_OK, SW_ERR_BUSY (timeout), SW_ERR_CANCELLED. A worker that
  * runs servers itself names them in `served` (count of them; NULL: none): SW_ERR_BUSY then also
  * says that one of their inboxes has something. */
-int sw_table_wait(struct sw_table *t, int party, int param, uint64_t version, const int *served,
+int sw_table_wait(struct sw_table *t, int group, int param, uint64_t version, const int *served,
                   int count, int timeout_ms) SW_MUST_CHECK;
 
 /* --- server side --- */

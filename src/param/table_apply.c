@@ -3,16 +3,16 @@
 #include "param/table_private.h"
 
 /* The partial sums of every contributor; where that is one of each worker group, each has one. */
-float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
+float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum)
 {
     const struct sw_param *p = &t->params[param];
-    int first = party * t->update_group_size, base = -1;
+    int first = group * t->update_group_size, base = -1;
     *sum = (struct sw_terms){.in = in, .ends = p->owner < 0 ? t->term_end : NULL};
     if (p->factors >= 0) {
-        in[sum->count++] = sw_factor_gradient(t, param, party) + from;
+        in[sum->count++] = sw_factor_gradient(t, param, group) + from;
         sum->ends = NULL;
-        return sw_factor_gradient(t, param, party) + from;
+        return sw_factor_gradient(t, param, group) + from;
     }
     for (int w = first; w < first + t->update_group_size; w++)
         for (int i = t->first_term[w];
@@ -46,7 +46,7 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
 
 /* What is summed already, in two phases, is in the first gradient alone. */
 static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
-                                       int party, uint64_t version,
+                                       int group, uint64_t version,
                                        const struct sw_table_decision *d,
                                        const float *in[SW_TREE_LEAVES])
 {
@@ -56,16 +56,16 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
         .count = s->count,
     };
     sw_table_update_terms(t, s->param, version, &a);
-    a.step = s->version - s->dropped; /* of all parties */
+    a.step = s->version - s->dropped; /* of all update groups */
     if (d) {
         a.clip_value = 0;
         a.gradient_scale = d->scale;
     }
-    if (d && t->phases[party].norms) {
-        a.value_norm = t->phases[party].norms[s->param].value;
-        a.gradient_norm = t->phases[party].norms[s->param].gradient;
+    if (d && t->phases[group].norms) {
+        a.value_norm = t->phases[group].norms[s->param].value;
+        a.gradient_norm = t->phases[group].norms[s->param].gradient;
     }
-    a.gradient = sw_table_sum(t, s->param, party, s->from, in, &a.sum);
+    a.gradient = sw_table_sum(t, s->param, group, s->from, in, &a.sum);
     if (d)
         a.sum.count = 0;
     for (int i = 0; i < t->slots; i++)
@@ -73,14 +73,14 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
     return a;
 }
 
-int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int party, uint64_t version,
+int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
                           const struct sw_table_decision *d, struct sw_err *err)
 {
     const float *in[SW_TREE_LEAVES];
     bool non_finite = false;
     if (!d && t->params[s->param].factors >= 0)
-        sw_factor_rebuild(t, s, party, sw_factor_gradient(t, s->param, party) + s->from);
-    struct sw_update_args a = update_of(t, s, party, version, d, in);
+        sw_factor_rebuild(t, s, group, sw_factor_gradient(t, s->param, group) + s->from);
+    struct sw_update_args a = update_of(t, s, group, version, d, in);
     a.non_finite = &non_finite;
     a.shared = !t->args.rule->update;
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);

@@ -13,7 +13,7 @@ void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *coun
 
 int sw_table_update_groups(const struct sw_table *t)
 {
-    return t->parties;
+    return t->update_groups;
 }
 
 int sw_table_update_group(const struct sw_table *t, int worker)
@@ -36,7 +36,7 @@ int sw_table_threshold(const struct sw_table *t, int param)
 
 int sw_table_contributors(const struct sw_table *t, int param)
 {
-    return sw_table_threshold(t, param) * t->parties;
+    return sw_table_threshold(t, param) * t->update_groups;
 }
 
 bool sw_table_is_served(const struct sw_table *t, int param)
@@ -66,10 +66,10 @@ int sw_table_terms(const struct sw_table *t, int worker)
 struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term)
 {
     int n = t->first_term[worker] + term;
-    int in_party = n % t->first_term[t->update_group_size], first, count;
+    int in_group = n % t->first_term[t->update_group_size], first, count;
     sw_table_leaves(t, worker, &first, &count);
     return (struct sw_table_term){
-        .from = term == 0 ? first : t->term_end[in_party - 1],
-        .to = t->term_end[in_party],
+        .from = term == 0 ? first : t->term_end[in_group - 1],
+        .to = t->term_end[in_group],
         .gradient = t->params[param].factors < 0 ? t->params[param].gradient[n] : NULL};
 }

@@ -13,12 +13,13 @@ static int gradients_of(const struct sw_table *t, int param)
 {
     const struct sw_param *p = &t->params[param];
     return p->frozen         ? 0
-           : p->factors >= 0 ? t->parties
+           : p->factors >= 0 ? t->update_groups
            : p->owner < 0    ? t->first_term[t->args.workers]
                              : t->args.groups * sw_table_terms(t, p->owner);
 }
 
-/* Do parties read copies of their own? What is frozen has no servers to copy it, and no need. */
+/* Do update groups read copies of their own? What is frozen has no servers to copy it, and no need.
+ */
 static bool has_buffers(const struct sw_table *t, const struct sw_param *p)
 {
     return !t->args.rule->in_place && !p->frozen;
@@ -31,7 +32,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
         size_t bytes = sw_param_array_bytes(&t->params[i]);
         *value_bytes += bytes;
         *state_bytes += bytes * (size_t)(gradients_of(t, i) + sw_table_param_slots(t, i));
-        *state_bytes += has_buffers(t, &t->params[i]) ? bytes * (size_t)t->parties : 0;
+        *state_bytes += has_buffers(t, &t->params[i]) ? bytes * (size_t)t->update_groups : 0;
         *state_bytes += has_sum(t, i) ? bytes : 0;
     }
     *state_bytes += sw_factor_bytes(t);
@@ -63,7 +64,7 @@ static void point_into(struct sw_table *t)
             p->slot[s] = (float *)(void *)other;
         p->sum = has_sum(t, i) ? (float *)(void *)other : NULL;
         other += has_sum(t, i) ? bytes : 0;
-        for (int r = 0; r < t->parties; r++) {
+        for (int r = 0; r < t->update_groups; r++) {
             p->view[r].value = has_buffers(t, p) ? (float *)(void *)other : p->value;
             other += has_buffers(t, p) ? bytes : 0;
         }
@@ -95,7 +96,7 @@ static void place(struct sw_table *t)
             for (int g = t->first_term[w]; g < t->first_term[w + 1] && p->gradient[g]; g++)
                 sw_device_place(a->device, p->gradient[g], sw_param_array_bytes(p),
                                 a->worker_nodes(a->nodes_user, w));
-        for (int r = 0; r < t->parties && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
+        for (int r = 0; r < t->update_groups && t->state_bytes >= SW_DEVICE_PAGES_BYTES; r++)
             if (has_buffers(t, p))
                 sw_device_place(a->device, p->view[r].value, sw_param_array_bytes(p),
                                 a->worker_nodes(a->nodes_user, r * t->update_group_size));

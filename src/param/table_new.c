@@ -41,8 +41,8 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
         t->args.rule = &sw_table_bsp;
     if (t->args.groups < 1)
         t->args.groups = 1;
-    t->parties = t->args.rule->is_async ? t->args.groups : 1;
-    t->update_group_size = t->args.workers / t->parties;
+    t->update_groups = t->args.rule->is_async ? t->args.groups : 1;
+    t->update_group_size = t->args.workers / t->update_groups;
     t->group_workers = t->args.workers / t->args.groups;
     t->two_phases = args->two_phases || args->loss_scale > 0 || args->clip_norm > 0 ||
                     args->bad != SW_BAD_STOPS || args->updater->needs_norms;
@@ -136,7 +136,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                            .decay_mult = (float)spec->decay_mult};
     p->name = sw_strdup(spec->name);
     p->gradient = sw_calloc((size_t)t->first_term[t->args.workers], sizeof *p->gradient);
-    p->view = sw_calloc((size_t)t->parties, sizeof *p->view);
+    p->view = sw_calloc((size_t)t->update_groups, sizeof *p->view);
     if (!p->name || !p->gradient || !p->view) {
         sw_free(p->name);
         sw_free(p->gradient);

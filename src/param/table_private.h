@@ -10,7 +10,7 @@
 #include "param/sync.h"
 #include "param/table.h"
 
-/* How far a party is with a parameter's slices on one server. All of them move together. */
+/* How far an update group is with a parameter's slices on one server. All of them move together. */
 struct sw_turn {
     uint64_t done;     /* its updates that are applied */
     uint64_t answered; /* those whose values it has: done, or the one before while it waits */
@@ -27,7 +27,7 @@ struct sw_server_state {
     int *first;  /* owned [params + 1]: its slices of a parameter are slices[first[p] .. first[p+1])
                   */
     bool *heard; /* owned [params][workers]: who has contributed to the coming version */
-    struct sw_turn *turns;    /* owned [params][parties] */
+    struct sw_turn *turns;    /* owned [params][update groups] */
     struct sw_message *early; /* owned [capacity]: updates whose turn has not come */
     int early_count, early_capacity;
     int64_t served_ns; /* atomic */
@@ -35,7 +35,7 @@ struct sw_server_state {
 
 enum { SW_DECISIONS = 4 }; /* that are remembered: workers are at most one step apart */
 
-/* A party's updates in two phases: decide.c. */
+/* An update group's updates in two phases: decide.c. */
 struct sw_phases {
     double *sums;                    /* owned [params]: of squares, by who decides */
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
@@ -61,15 +61,15 @@ struct sw_table {
     int slice_count;
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
-    int parties, update_group_size; /* and the workers of each */
-    int group_workers;              /* of each group: a party is one of them, or all */
-    int leaves;                     /* of each */
-    int *first_term;                /* owned [workers + 1] */
-    int *term_end;                  /* owned [terms of a party]: of the tree over its leaves */
-    void *values, *state;           /* owned device memory; the latter with the parties' buffers */
+    int update_groups, update_group_size; /* and the workers of each */
+    int group_workers;    /* of each worker group: an update group is one of them, or all */
+    int leaves;           /* of each */
+    int *first_term;      /* owned [workers + 1] */
+    int *term_end;        /* owned [terms of an update group]: of the tree over its leaves */
+    void *values, *state; /* owned device memory; the latter with the update groups' buffers */
     size_t value_bytes, state_bytes;
     bool two_phases;
-    struct sw_phases *phases; /* owned [parties]; NULL: each slice is updated alone */
+    struct sw_phases *phases; /* owned [update groups]; NULL: each slice is updated alone */
     int torn;                 /* atomic: a parameter with a value that is not finite, or -1 */
     struct sw_sync *sync;     /* borrowed; NULL: the only server group */
     int place;                /* which one it is */
@@ -102,18 +102,18 @@ int sw_table_threshold(const struct sw_table *t, int param);
 
 /* table_apply.c: the partial sums of an update group's gradient, from element `from` on, listed in
  * `in`. Returns the first. */
-float *sw_table_sum(const struct sw_table *t, int param, int party, int64_t from,
+float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum);
 /* What update `version` of a parameter is made of beside arrays, where it is made alone. */
 void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
                            struct sw_update_args *a);
-/* Runs the updater over a slice, for the party's update `version`. d: what was decided, or NULL.
- * Errors: SW_ERR_DIVERGED. */
-int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int party, uint64_t version,
+/* Runs the updater over a slice, for the update group's update `version`. d: what was decided, or
+ * NULL. Errors: SW_ERR_DIVERGED. */
+int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
                           const struct sw_table_decision *d, struct sw_err *err) SW_MUST_CHECK;
 
-/* sync.c, by the table's servers. All parties have done `done` updates of a parameter: an exchange
- * may be due. SW_OK, SW_ERR_CANCELLED. */
+/* sync.c, by the table's servers. All update groups have done `done` updates of a parameter: an
+ * exchange may be due. SW_OK, SW_ERR_CANCELLED. */
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;
 /* The same by a worker, where there is no server at work: tells those that own slices. */
 int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
@@ -133,17 +133,18 @@ size_t sw_factor_bytes(const struct sw_table *t);
 void sw_factor_point(struct sw_table *t, char *memory);
 void sw_factor_place(struct sw_table *t);
 void sw_factor_free(struct sw_table *t);
-/* Where a party's gradient is made. */
-float *sw_factor_gradient(const struct sw_table *t, int param, int party);
-/* Makes a slice of it, or of a parameter without factors nothing: all rows of the party are there.
+/* Where an update group's gradient is made. */
+float *sw_factor_gradient(const struct sw_table *t, int param, int group);
+/* Makes a slice of it, or of a parameter without factors nothing: all rows of the update group are
+ * there.
  */
-void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int party, float *out);
+void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out);
 
-/* hogwild.c: one worker's gradient is complete; the party's last one updates, or in two phases who
- * completes its last gradient, as was decided. */
+/* hogwild.c: one worker's gradient is complete; the update group's last one updates, or in two
+ * phases who completes its last gradient, as was decided. */
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
                   struct sw_err *err) SW_MUST_CHECK;
-int sw_table_race_all(struct sw_table *t, int party, const struct sw_table_decision *d,
+int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_decision *d,
                       struct sw_err *err) SW_MUST_CHECK;
 
 /* decide.c. Room for norms, once the slices are cut. */
@@ -151,11 +152,11 @@ int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_free_phases(struct sw_table *t);
 /* Sums and measures a slice that is complete. Errors: SW_ERR_DIVERGED where a bad gradient stops.
  */
-int sw_table_gather(struct sw_table *t, int party, const struct sw_slice *s,
+int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s,
                     struct sw_err *err) SW_MUST_CHECK;
 /* So many slices are measured, or verdicts said, of an update group's coming update. True: nothing
  * is missing any more, *d is what was decided, and the caller carries it out. */
-bool sw_table_complete(struct sw_table *t, int party, int count,
+bool sw_table_complete(struct sw_table *t, int group, int count,
                        struct sw_table_decision *d) SW_MUST_CHECK;
 
 #endif

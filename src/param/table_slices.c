@@ -65,7 +65,7 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
     s->slices = sw_calloc((size_t)s->slice_count + 1, sizeof *s->slices);
     s->first = sw_calloc(params + 1, sizeof *s->first);
     s->heard = sw_calloc(params * (size_t)t->args.workers + 1, sizeof *s->heard);
-    s->turns = sw_calloc(params * (size_t)t->parties + 1, sizeof *s->turns);
+    s->turns = sw_calloc(params * (size_t)t->update_groups + 1, sizeof *s->turns);
     s->early = sw_calloc((size_t)s->early_capacity, sizeof *s->early);
     if (!s->slices || !s->first || !s->heard || !s->turns || !s->early)
         return sw_err_nomem(err, "a server's slices", params * sizeof *s->first);

@@ -20,7 +20,7 @@ uint64_t sw_table_slowest(const struct sw_table *t, int param)
 {
     const struct sw_param *p = &t->params[param];
     uint64_t least = UINT64_MAX;
-    for (int r = 0; r < t->parties; r++) {
+    for (int r = 0; r < t->update_groups; r++) {
         uint64_t ready = __atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST);
         least = ready < least ? ready : least;
     }
@@ -28,11 +28,11 @@ uint64_t sw_table_slowest(const struct sw_table *t, int param)
 }
 
 /* Do the values that the update group, or each of them, reads contain so many of its updates? */
-static bool has(const struct sw_table *t, int party, int param, uint64_t version)
+static bool has(const struct sw_table *t, int group, int param, uint64_t version)
 {
     const struct sw_param *p = &t->params[param];
-    int from = party == SW_TABLE_ALL ? 0 : party,
-        to = party == SW_TABLE_ALL ? t->parties : from + 1;
+    int from = group == SW_TABLE_ALL ? 0 : group,
+        to = group == SW_TABLE_ALL ? t->update_groups : from + 1;
     for (int r = from; r < to; r++)
         /* The values written before the counter moved are seen; and sequentially consistent with
          * wake, so that a waiter that says so and then looks here is not missed. */
@@ -42,14 +42,14 @@ static bool has(const struct sw_table *t, int party, int param, uint64_t version
     return true;
 }
 
-bool sw_table_ready(const struct sw_table *t, int party, int param, uint64_t version)
+bool sw_table_ready(const struct sw_table *t, int group, int param, uint64_t version)
 {
     /* Who reads in place, apart from others, looks at the bound itself: nobody answers. */
     bool bounded = t->args.rule->is_async && t->args.rule->in_place && t->args.staleness >= 0;
     uint64_t bound = (uint64_t)t->args.staleness;
-    if (!has(t, party, param, version))
+    if (!has(t, group, param, version))
         return false;
-    return party == SW_TABLE_ALL || !bounded || version <= bound ||
+    return group == SW_TABLE_ALL || !bounded || version <= bound ||
            has(t, SW_TABLE_ALL, param, version - bound);
 }
 
@@ -71,11 +71,11 @@ static bool has_mail(const struct sw_table *t, const int *served, int count)
 }
 
 /* A short look before sleeping: what is waited for is mostly microseconds away. */
-static int look(const struct sw_table *t, int party, int param, uint64_t version, const int *served,
+static int look(const struct sw_table *t, int group, int param, uint64_t version, const int *served,
                 int count)
 {
     for (int i = 0; i < SPINS; i++) {
-        if (sw_table_ready(t, party, param, version))
+        if (sw_table_ready(t, group, param, version))
             return SW_OK;
         if (has_mail(t, served, count))
             return SW_ERR_BUSY;
@@ -83,21 +83,21 @@ static int look(const struct sw_table *t, int party, int param, uint64_t version
     return SW_ERR_CANCELLED;
 }
 
-int sw_table_wait(struct sw_table *t, int party, int param, uint64_t version, const int *served,
+int sw_table_wait(struct sw_table *t, int group, int param, uint64_t version, const int *served,
                   int count, int timeout_ms)
 {
-    int rc = look(t, party, param, version, served, count);
+    int rc = look(t, group, param, version, served, count);
     if (rc != SW_ERR_CANCELLED)
         return rc;
     int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&t->lock);
     /* Sequentially consistent with the reading in wake: one of the two sees the other. */
     __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, party, param, version) &&
+    for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, group, param, version) &&
                      !has_mail(t, served, count);)
         rc = sleep_until(t, deadline_ns);
     __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
-    bool ready = sw_table_ready(t, party, param, version);
+    bool ready = sw_table_ready(t, group, param, version);
     rc = ready ? SW_OK : t->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
     sw_mutex_unlock(&t->lock);
     return rc;
@@ -115,16 +115,16 @@ void sw_table_close_v(void *table)
             sw_queue_close(&t->servers[i].inbox);
 }
 
-void sw_table_put_group(struct sw_table *t, int party, uint64_t version)
+void sw_table_put_group(struct sw_table *t, int group, uint64_t version)
 {
     for (int i = 0; i < t->args.servers; i++)
         for (int p = 0; p < t->param_count; p++)
-            t->servers[i].turns[p * t->parties + party] =
+            t->servers[i].turns[p * t->update_groups + group] =
                 (struct sw_turn){.done = version, .answered = version};
     for (int p = 0; p < t->param_count; p++)
-        t->params[p].view[party].ready = version * (uint64_t)t->params[p].slice_count;
+        t->params[p].view[group].ready = version * (uint64_t)t->params[p].slice_count;
     if (t->phases)
-        t->phases[party].version = version + 1;
+        t->phases[group].version = version + 1;
 }
 
 void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates, uint64_t dropped)
@@ -133,7 +133,7 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
         t->slices[i].version = updates;
         t->slices[i].dropped = dropped;
     }
-    for (int r = 0; r < t->parties; r++)
+    for (int r = 0; r < t->update_groups; r++)
         sw_table_put_group(t, r, version);
     t->dropped = dropped;
     t->before = version - updates;
@@ -147,20 +147,20 @@ void sw_table_put_param(struct sw_table *t, int param, uint64_t version)
         t->slices[i].version = version - t->before;
         t->slices[i].dropped = sw_table_dropped(t);
     }
-    for (int r = 0; r < t->parties; r++)
+    for (int r = 0; r < t->update_groups; r++)
         /* What it wrote into the table is seen by whoever waits for the version. */
         __atomic_store_n(&p->view[r].ready, version * (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
 }
 
-void sw_table_refresh(struct sw_table *t, int party)
+void sw_table_refresh(struct sw_table *t, int group)
 {
     for (int i = 0; i < t->param_count; i++) {
         struct sw_param *p = &t->params[i];
-        if (p->view[party].value != p->value)
-            memcpy(p->view[party].value, p->value, sw_param_array_bytes(p));
+        if (p->view[group].value != p->value)
+            memcpy(p->view[group].value, p->value, sw_param_array_bytes(p));
         for (int s = 0; s < t->args.servers; s++)
-            t->servers[s].turns[i * t->parties + party].staleness = 0;
+            t->servers[s].turns[i * t->update_groups + group].staleness = 0;
     }
 }
 

@@ -2,8 +2,8 @@
  * takes, and where factors lie.
  *
  * In shared memory sfb and adam are one thing: workers write the factors of their rows into arrays
- * of their party, and servers make gradients of their slices from there. Between devices adam
- * copies factors to every server that needs them; with sfb the devices exchange all factors
+ * of their update group, and servers make gradients of their slices from there. Between devices
+ * adam copies factors to every server that needs them; with sfb the devices exchange all factors
  * (comm/factors.h), and each makes gradients and updates for itself, as with `copy = none`. */
 #include "train/comm.h"
 #include "base/os.h"
@@ -234,12 +234,12 @@ void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out)
         t.servers = servers_of(job->params.table, f);
     }
     /* Groups that are apart make updates of their own. */
-    int parties = job->topology->update_groups;
+    int groups = job->topology->update_groups;
     struct sw_comm_count n = sw_comm_count(way, &t, values);
     out->way = sw_comm_way_names[way];
     out->asked = sw_comm_way_names[sw_net_comm_asked(net, i)];
-    out->moved = parties * n.moved;
-    out->counted = parties * n.counted;
+    out->moved = groups * n.moved;
+    out->counted = groups * n.counted;
     out->predicted = c && !c->taken_up;
     for (int k = 0; k < SW_COMM_WAYS && c; k++)
         out->ms[k] = c->ms[k];

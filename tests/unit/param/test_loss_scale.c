@@ -1,5 +1,6 @@
 /* Gradients that come multiplied by a loss scale: the same values as without, to the bit; what an
- * overflow drops and halves; how the scale grows; and that every party has one of its own. */
+ * overflow drops and halves; how the scale grows; and that every update group has one of its own.
+ */
 #include "decide_support.h"
 
 static void multiply_gradients(struct stand *s, double by)
@@ -24,10 +25,10 @@ static void scaled_gradients(struct stand *s, uint64_t v)
     multiply_gradients(s, sw_table_loss_scale(s->table, 0));
 }
 
-static struct sw_table_decision decision_of(const struct stand *s, int party, uint64_t version)
+static struct sw_table_decision decision_of(const struct stand *s, int group, uint64_t version)
 {
     struct sw_table_decision d;
-    assert_true(sw_table_decision(s->table, party, version, &d));
+    assert_true(sw_table_decision(s->table, group, version, &d));
     return d;
 }
 

@@ -120,7 +120,7 @@ static void on_the_cpu_factors_are_read_where_they_are(void **state)
     }
 }
 
-/* Beside whole gradients a party has one array for each, and factors. */
+/* Beside whole gradients an update group has one array for each, and factors. */
 static void factors_take_the_memory_that_is_planned(void **state)
 {
     (void)state;

@@ -138,13 +138,13 @@ static void work(void *arg)
     struct rng rng = rng_of(99 + (uint64_t)r->index);
     struct sw_table *t = r->stand->table;
     struct sw_err err;
-    int party = sw_table_update_group(t, r->index);
-    uint64_t alone = (uint64_t)r->setting->alone, first = party > 0 ? alone + 1 : 1;
+    int group = sw_table_update_group(t, r->index);
+    uint64_t alone = (uint64_t)r->setting->alone, first = group > 0 ? alone + 1 : 1;
     for (uint64_t v = first; v <= VERSIONS && r->rc == SW_OK; v++) {
         if (v == alone + 1)
             come_together(r);
         for (int p = 0; p < TABLE_PARAMS && r->rc == SW_OK; p++) {
-            r->rc = sw_table_wait(t, party, p, v - 1, NULL, 0, 20000);
+            r->rc = sw_table_wait(t, group, p, v - 1, NULL, 0, 20000);
             if (r->rc == SW_OK && !r->setting->hogwild)
                 look_at(r, p, v);
             if (r->rc == SW_OK && r->setting->hogwild && r->setting->staleness >= 0)
@@ -155,7 +155,7 @@ static void work(void *arg)
         }
         dawdle(&rng);
         if (r->rc == SW_OK)
-            r->rc = sw_table_verdict(t, r->index, !is_dropped(r->setting, party, (int)v), &err);
+            r->rc = sw_table_verdict(t, r->index, !is_dropped(r->setting, group, (int)v), &err);
         for (int p = TABLE_PARAMS - 1; p >= 0 && r->rc == SW_OK; p--) {
             if (r->setting->phases) /* the sum was left in it */
                 write_gradient(r->stand, p, r->index, r->setting->members);
@@ -313,11 +313,11 @@ static void update_all(struct stand *s, int worker, uint64_t version)
         ASSERT_OK(deliver(s, worker, p, version, &err));
 }
 
-static bool all_ready(const struct stand *s, int party, uint64_t version)
+static bool all_ready(const struct stand *s, int group, uint64_t version)
 {
     bool ready = true;
     for (int p = 0; p < TABLE_PARAMS; p++)
-        ready = ready && sw_table_ready(s->table, party, p, version);
+        ready = ready && sw_table_ready(s->table, group, p, version);
     return ready;
 }
 
