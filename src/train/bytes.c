@@ -113,8 +113,8 @@ void sw_job_sum_memory(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
     sum_tables(job, &p->bytes.params, &p->bytes.state);
-    p->bytes.state += sw_states_bytes(job);
-    p->bytes.state += sw_carries_bytes(job);
+    p->bytes.state += sw_states_bytes(&job->state.buffers, job->workers);
+    p->bytes.state += sw_carries_bytes(&job->state.carries, job->workers);
     p->bytes.state += replica_bytes(job);
     p->bytes.arena = arena_bytes(job);
     p->bytes.batches = sw_job_batch_bytes(job);

@@ -2,7 +2,6 @@
 #ifndef SW_TRAIN_BYTES_H
 #define SW_TRAIN_BYTES_H
 
-#include "base/err.h"
 #include <stddef.h>
 
 struct sw_job;

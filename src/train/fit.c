@@ -18,8 +18,9 @@
 
 static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *w)
 {
-    const struct sw_rates *m =
-        job->place.devices.driver->caps.own_processor ? sw_rates_of(job) : NULL;
+    const struct sw_rates *m = job->place.devices.driver->caps.own_processor
+                                   ? sw_rates_of(&job->speed.rates, job->workers)
+                                   : NULL;
     if (m && m->device_memory_bytes_per_s > 0)
         return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
                                      m->link_bytes_per_s};

@@ -6,6 +6,8 @@
 #include "sync/thread.h"
 #include "train/job.h"
 
+struct sw_events;
+
 /* Where workers pause, and leave an evaluation together: requests.c. */
 struct sw_gate {
     struct sw_mutex lock; /* guards the others */
@@ -24,6 +26,7 @@ struct sw_requests {
     bool holds_stop;   /* atomic: the leader has called sw_stop_hold */
     int wants_display; /* atomic: the main thread asks the worker for a display */
     struct sw_gate gate;
+    struct sw_events *events; /* borrowed: for notes */
 };
 
 /* What is asked of the job, and of the whole process; enum sw_job_request_kind bits. Any thread. */

@@ -58,6 +58,15 @@ struct sw_group {
     bool ready;
 };
 
+/* Who waits for whom, and sums with whom. */
+struct sw_job_groups {
+    struct sw_group all;     /* all workers */
+    struct sw_group leaders; /* the first workers of the update groups: norms of gradients */
+    struct sw_group *each;   /* owned [worker groups] */
+    struct sw_group *peers;  /* owned [group size], where groups split layers: who has the same rank
+                                in its group */
+};
+
 /* leaves: at least as many as workers. */
 void sw_group_init(struct sw_group *g, int workers, int leaves);
 void sw_group_fini(struct sw_group *g); /* a zeroed one is accepted */

@@ -10,7 +10,6 @@
 #include "train/fit.h"
 #include "train/job_private.h"
 #include "train/run.h"
-#include "train/schema.h"
 #include "train/tokens.h"
 #include "train/tune.h"
 #include "train/ways.h"
@@ -93,9 +92,9 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_reduce_plan(job, err);
     if (rc == SW_OK)
-        rc = sw_states_build(job, err);
+        rc = sw_states_build(&job->state.buffers, job->workers, err);
     if (rc == SW_OK)
-        rc = sw_carries_build(job, err);
+        rc = sw_carries_build(&job->state, job->workers, err);
     if (rc == SW_OK && job->data.source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
     return rc == SW_OK ? reserve_sums(job, err) : rc;
@@ -109,11 +108,11 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc == SW_OK)
-        rc = sw_states_match(job, err);
+        rc = sw_states_match(&job->state.buffers, job->workers, err);
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
-        rc = sw_outputs_plan(job, err);
+        rc = sw_outputs_plan(&job->outputs, job->workers, err);
     return rc;
 }
 
@@ -155,7 +154,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc == SW_OK)
         rc = sw_job_open_data(job, err);
     if (rc == SW_OK)
-        rc = sw_tokens_fit(job, err);
+        rc = sw_tokens_fit(job->recipe, job->data.source[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK)
         rc = build_workers(job, err);
     return rc == SW_OK && !o->one_worker ? sw_job_fit(job, err) : rc;
@@ -170,6 +169,7 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
     job->events.log = log;
     job->events.steps = &job->span.run_steps;
     sw_retention_init(&job->retention, &job->events);
+    job->requests.events = &job->events;
     sw_fault_init(&job->fault);
     return build(job, o, err);
 }
@@ -286,9 +286,9 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->groups.peers);
     sw_group_fini(&job->groups.all);
     sw_group_fini(&job->groups.leaders);
-    sw_states_fini(&job->state.shared);
+    sw_states_fini(&job->state.buffers);
     sw_states_fini(&job->state.carries);
-    sw_outputs_fini(job);
+    sw_outputs_fini(&job->outputs);
     sw_retention_fini(&job->retention);
     sw_take_fini(&job->initial.takes);
     sw_legacy_fini(&job->initial.legacy);

@@ -51,15 +51,6 @@ struct sw_run_options {
     struct sw_display_policy display;
 };
 
-/* Who waits for whom, and sums with whom. */
-struct sw_job_groups {
-    struct sw_group all;     /* all workers */
-    struct sw_group leaders; /* the first workers of the update groups: norms of gradients */
-    struct sw_group *each;   /* owned [worker groups] */
-    struct sw_group *peers;  /* owned [group size], where groups split layers: who has the same rank
-                                in its group */
-};
-
 /* How gradients, values and features move between devices and the host, and between workers. */
 struct sw_job_exchange {
     enum sw_copy_mode copy; /* never AUTO once the units are placed */

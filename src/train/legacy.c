@@ -4,7 +4,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "param/table.h"
-#include "train/job_private.h"
+#include "train/states.h"
 
 static bool is_in(const struct sw_states *s, const char *name)
 {
@@ -14,12 +14,12 @@ static bool is_in(const struct sw_states *s, const char *name)
     return false;
 }
 
-static bool is_own(const struct sw_job *job, const char *name)
+static bool is_own(const struct sw_table *t, const struct sw_job_state *state, const char *name)
 {
-    for (int i = 0; i < sw_table_count(job->params.table); i++)
-        if (sw_str_eq(sw_table_param(job->params.table, i)->name, name))
+    for (int i = 0; i < sw_table_count(t); i++)
+        if (sw_str_eq(sw_table_param(t, i)->name, name))
             return true;
-    return is_in(&job->state.shared, name) || is_in(&job->state.carries, name);
+    return is_in(&state->buffers, name) || is_in(&state->carries, name);
 }
 
 static int take(struct sw_legacy *l, const struct sw_st_file *f, const struct sw_st_entry *e,
@@ -34,18 +34,19 @@ static int take(struct sw_legacy *l, const struct sw_st_file *f, const struct sw
     return sw_st_read(f, e, 0, (size_t)e->bytes, t->values, err);
 }
 
-int sw_legacy_read(struct sw_job *job, const struct sw_st_file *f, struct sw_err *err)
+int sw_legacy_read(struct sw_legacy *l, const struct sw_st_file *f, const struct sw_table *t,
+                   const struct sw_job_state *state, struct sw_err *err)
 {
     int rc = SW_OK;
-    if (job->stage.index <= 0 || job->initial.legacy.items)
+    if (l->items)
         return SW_OK;
-    job->initial.legacy.items = sw_calloc(sw_st_count(f) + 1, sizeof *job->initial.legacy.items);
-    if (!job->initial.legacy.items)
+    l->items = sw_calloc(sw_st_count(f) + 1, sizeof *l->items);
+    if (!l->items)
         return sw_err_nomem(err, "values of earlier stages", sw_st_count(f));
     for (size_t i = 0; i < sw_st_count(f) && rc == SW_OK; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
-        if (!sw_str_starts(e->name, "updater.") && !is_own(job, e->name))
-            rc = take(&job->initial.legacy, f, e, err);
+        if (!sw_str_starts(e->name, "updater.") && !is_own(t, state, e->name))
+            rc = take(l, f, e, err);
     }
     return rc;
 }
@@ -56,11 +57,11 @@ static int emit(void *user, struct sw_st_sink *sink, struct sw_err *err)
     return sw_st_emit(sink, t->values, (size_t)t->entry.bytes, err);
 }
 
-int sw_legacy_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
+int sw_legacy_write(struct sw_legacy *l, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->initial.legacy.count && rc == SW_OK; i++) {
-        struct sw_legacy_tensor *t = &job->initial.legacy.items[i];
+    for (int i = 0; i < l->count && rc == SW_OK; i++) {
+        struct sw_legacy_tensor *t = &l->items[i];
         rc = sw_st_writer_add(w, t->entry.name, t->entry.dtype, t->entry.ndim, t->entry.shape, emit,
                               t, err);
     }

@@ -4,7 +4,8 @@
 
 #include "tensor/safetensors.h"
 
-struct sw_job;
+struct sw_job_state;
+struct sw_table;
 
 /* What earlier stages trained and this net has not. */
 struct sw_legacy_tensor {
@@ -17,10 +18,12 @@ struct sw_legacy {
     int count;
 };
 
-/* From the checkpoint that the job begins with, once; and into those that it writes. */
-int sw_legacy_read(struct sw_job *job, const struct sw_st_file *f,
-                   struct sw_err *err) SW_MUST_CHECK;
-int sw_legacy_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
+/* From the checkpoint that a later stage begins with, once: what is neither in the table nor in the
+ * state of its net. Errors: SW_ERR_NOMEM, and those of reading. */
+int sw_legacy_read(struct sw_legacy *l, const struct sw_st_file *f, const struct sw_table *t,
+                   const struct sw_job_state *state, struct sw_err *err) SW_MUST_CHECK;
+/* Into the checkpoints that it writes. */
+int sw_legacy_write(struct sw_legacy *l, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_legacy_fini(struct sw_legacy *l);
 
 #endif

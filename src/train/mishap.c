@@ -56,7 +56,7 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->failures.skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
-    sw_events_say_at(&w->job->events, w->step, SW_LOG_WARN, w->unit,
+    sw_events_say_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
                      "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
                      (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
     return SW_OK;
@@ -85,21 +85,15 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     return SW_OK;
 }
 
-static int meet(struct sw_worker *w, struct sw_err *err)
-{
-    if (sw_worker_meet(w, "the values of the last checkpoint") == SW_OK)
-        return SW_OK;
-    return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-}
-
 /* Between two meetings nobody reads or writes a parameter but the leader. */
 static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
-    int rc = meet(w, err);
+    static const char what[] = "the values of the last checkpoint";
+    int rc = sw_worker_meet(w, what, err);
     if (rc == SW_OK && w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
     if (rc == SW_OK)
-        rc = meet(w, err);
+        rc = sw_worker_meet(w, what, err);
     w->state.reset_after = w->step;
     return rc == SW_OK ? sw_states_deal(w, err) : rc;
 }
@@ -113,7 +107,7 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
         return;
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
         sw_events_say_at(
-            &w->job->events, w->step, SW_LOG_WARN, w->unit,
+            w->shared.events, w->step, SW_LOG_WARN, w->unit,
             "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
             (long long)w->step, cause);
     while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
@@ -136,7 +130,7 @@ int sw_mishap_roll_back(struct sw_worker *w, struct sw_err *err)
 
 int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err)
 {
-    return w->job->conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
+    return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
 }
 
 /* A value may overflow in running statistics alone: what is divided by infinity looks fine. */

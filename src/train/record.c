@@ -38,8 +38,8 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
 static bool display_due(const struct sw_worker *w)
 {
     const struct sw_display_policy *d = &w->job->options.display;
-    if (w->step - w->job->span.first_step <= d->first_steps || w->step >= w->job->span.steps ||
-        (d->every_steps > 0 && w->step % d->every_steps == 0))
+    if (w->step - w->shared.span->first_step <= d->first_steps ||
+        w->step >= w->shared.span->steps || (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
     return __atomic_exchange_n(&w->job->requests.wants_display, 0, __ATOMIC_RELAXED) != 0;
 }
@@ -141,7 +141,7 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
 
 static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
 {
-    sw_events_say_at(&w->job->events, t, SW_LOG_INFO, w->unit,
+    sw_events_say_at(w->shared.events, t, SW_LOG_INFO, w->unit,
                      "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
                      "which becomes %.0f",
                      (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
@@ -199,7 +199,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
     sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
                    w->timer.lap_ns);
-    if (sw_group_deposit(&w->job->groups.all, w->rank->global_rank, w->step, s->sums, s->pairs))
+    if (sw_group_deposit(&w->shared.groups->all, w->rank->global_rank, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);
 }
@@ -209,7 +209,7 @@ void sw_record_layers(struct sw_worker *w)
     if (w->timer.steps == 0)
         return;
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
-        sw_history_layer_time(w->job->events.history, sw_net_layer(w->train, i)->name,
+        sw_history_layer_time(w->shared.events->history, sw_net_layer(w->train, i)->name,
                               w->rank->global_rank, w->timer.forward_ms[i] / (double)w->timer.steps,
                               w->timer.backward_ms[i] / (double)w->timer.steps, w->timer.steps);
         w->timer.forward_ms[i] = w->timer.backward_ms[i] = 0;

@@ -2,10 +2,9 @@
 #ifndef SW_TRAIN_REQUESTS_H
 #define SW_TRAIN_REQUESTS_H
 
-#include "base/err.h"
 #include <stddef.h>
 
-/* Answers a line of the control socket (history/control.h). */
-void sw_request_answer(void *job, const char *line, char *answer, size_t bytes);
+/* Answers a line of the control socket (history/control.h); requests: a struct sw_requests. */
+void sw_request_answer(void *requests, const char *line, char *answer, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 #include "train/segments.h"
-#include "train/job_private.h"
+#include "train/events.h"
 #include "train/worker.h"
 
 #include "base/os.h"
@@ -26,7 +26,7 @@ static int layer_of(const struct sw_net *net, int pass)
 static bool is_alone(const struct sw_worker *w, int pass)
 {
     bool backward = pass >= sw_net_layer_count(w->train);
-    return !w->job->conf->graphs || !sw_device_has_graphs(w->device) ||
+    return !w->shared.conf->graphs || !sw_device_has_graphs(w->device) ||
            !sw_parts_only_queues(w->parts[SW_SPLIT_TRAIN], layer_of(w->train, pass), backward);
 }
 
@@ -41,7 +41,7 @@ static bool has_foreign_params(const struct sw_worker *w, int pass)
     return false;
 }
 
-static bool breaks_before(const struct sw_worker *w, int pass)
+static bool breaks_before(const struct sw_worker *w, enum sw_overlap overlap, int pass)
 {
     int layers = sw_net_layer_count(w->train);
     if (pass == 0 || is_alone(w, pass) || is_alone(w, pass - 1))
@@ -50,8 +50,7 @@ static bool breaks_before(const struct sw_worker *w, int pass)
         return has_foreign_params(w, pass) && !sw_replica_decides(w->replica);
     if (pass == layers && sw_net_chain_steps(w->train) > 0)
         return true; /* they are queued in between */
-    return pass > layers && w->job->exchange.overlap == SW_OVERLAP_YES &&
-           has_foreign_params(w, pass - 1);
+    return pass > layers && overlap == SW_OVERLAP_YES && has_foreign_params(w, pass - 1);
 }
 
 /* Does the pass queue anything? */
@@ -77,12 +76,12 @@ static bool is_worth_it(const struct sw_segments *s)
     return s->count == 1 || (sw_net_stream_count(s->w->train) == 1 && !has_features_away(s->w));
 }
 
-static void cut(struct sw_segments *s)
+static void cut(struct sw_segments *s, enum sw_overlap overlap)
 {
     const struct sw_worker *w = s->w;
     int passes = 2 * sw_net_layer_count(w->train);
     for (int pass = 0; pass < passes; pass++) {
-        if (breaks_before(w, pass))
+        if (breaks_before(w, overlap, pass))
             s->list[s->count++] = (struct sw_segment){.from = pass};
         struct sw_segment *last = &s->list[s->count - 1];
         last->to = pass + 1;
@@ -94,7 +93,8 @@ static void cut(struct sw_segments *s)
 
 /* ---- Life ---- */
 
-int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err *err)
+int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segments **out,
+                    struct sw_err *err)
 {
     size_t passes = 2 * (size_t)sw_net_layer_count(w->train);
     struct sw_segments *s = sw_calloc(1, sizeof *s);
@@ -105,7 +105,7 @@ int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err
         return sw_err_nomem(err, "segments of a step", passes * sizeof *s->list);
     }
     s->w = w;
-    cut(s);
+    cut(s, overlap);
     *out = s;
     return SW_OK;
 }
@@ -167,7 +167,7 @@ static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg
     const struct sw_net *net = s->w->train;
     if (!s->told)
         sw_events_say(
-            &s->w->job->events, SW_LOG_WARN, s->w->unit,
+            s->w->shared.events, SW_LOG_WARN, s->w->unit,
             "layers %s to %s of a step are queued operation by operation, not as a graph: %s",
             sw_net_layer(net, layer_of(net, seg->from))->name,
             sw_net_layer(net, layer_of(net, seg->to - 1))->name, why->text);

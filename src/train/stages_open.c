@@ -47,8 +47,8 @@ static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw
         e.ndim = sw_param_whole(p, e.shape);
         rc = add(n, &e, err);
     }
-    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++) {
-        const struct sw_state *s = &job->state.shared.items[i];
+    for (int i = 0; i < job->state.buffers.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &job->state.buffers.items[i];
         struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
         memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
         rc = add(n, &e, err);

@@ -174,9 +174,7 @@ int sw_stop_gather(struct sw_worker *w, struct sw_err *err)
     if (sw_table_has_phases(w->job->params.table))
         rc = sw_pull_wait_own(w, (uint64_t)w->step, err);
     sw_record_norms(w);
-    if (rc == SW_OK && sw_worker_meet_active(w, "the metrics of the step") != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    return rc;
+    return rc == SW_OK ? sw_worker_meet_active(w, "the metrics of the step", err) : rc;
 }
 
 int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err)
@@ -185,8 +183,9 @@ int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *
     if (!w->job->stops.looks_at_evals)
         return SW_OK;
     /* The leader has written what came out before it comes here. */
-    if (sw_worker_meet(w, "the metrics of the evaluation") != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    int rc = sw_worker_meet(w, "the metrics of the evaluation", err);
+    if (rc != SW_OK)
+        return rc;
     *reached = sw_stop_reached(w->job, SW_SPLIT_EVAL, w->step, w->rank->global_rank == 0);
     return SW_OK;
 }

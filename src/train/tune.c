@@ -14,7 +14,7 @@ enum { GAINS = 3 }; /* that are told */
 
 static int read_cache(struct sw_job *job, struct sw_err *err)
 {
-    struct sw_json *root = sw_rates_read_kept(job, "tune.json");
+    struct sw_json *root = sw_rates_read_kept(job->place.machine->host, "tune.json");
     int rc = sw_tune_read(job->speed.tune, sw_json_get(root, "choices"), SW_TUNE_CACHED, err);
     sw_json_free(root);
     return rc;
@@ -123,7 +123,7 @@ void sw_job_tune_keep(struct sw_job *job)
     if (!more)
         return;
     write_cache(t, job->place.machine->host, &text);
-    sw_rates_keep_file(job, "tune.json", &text);
+    sw_rates_keep_file(&job->events, "tune.json", &text);
     sw_buf_fini(&text);
 }
 

@@ -10,7 +10,6 @@
  * position of every unit. Where the run is to end, the fault is set in the culprit's name. */
 #include "train/watch.h"
 #include "base/os.h"
-#include "base/str.h"
 #include "history/control.h"
 #include "train/choices.h"
 #include "train/job_private.h"
@@ -271,7 +270,7 @@ static void watch_main(void *arg)
     while (!over) {
         over = __atomic_load_n(&w->over, __ATOMIC_ACQUIRE);
         if (!over)
-            sw_control_poll(w->control, LOOK_MS, sw_request_answer, w->job);
+            sw_control_poll(w->control, LOOK_MS, sw_request_answer, &w->job->requests);
         /* The last look finds everybody idle: a stall that was told is over. */
         if (!sw_fault_is_set(&w->job->fault)) {
             sw_reduce_look(w->job);

@@ -61,7 +61,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
         .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
         .group_rows = group_rows,
         .workers = job->conf->repeat_exact ? 1
-                   : job->one_worker       ? 0 /* locations are of others */
+                   : w->shared.one_worker  ? 0 /* locations are of others */
                                            : job->topology->group_size,
         .worker = job->conf->repeat_exact ? 0 : w->rank->rank,
         .partition = (enum sw_partition)job->conf->partition,
@@ -126,7 +126,7 @@ static void *bind_for_device(const struct sw_worker *w)
 {
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     void *kept = NULL;
-    const struct sw_machine *m = w->job->place.machine;
+    const struct sw_machine *m = w->shared.place->machine;
     int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
     if (rc == SW_OK)
         rc = sw_bind_thread(m, &sw_worker_seat(w)->cores, &ignored);
@@ -139,7 +139,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
-    sw_bind_restore(w->job->place.machine, kept);
+    sw_bind_restore(w->shared.place->machine, kept);
     if (rc == SW_OK) {
         sw_stream_name(w->stream, "compute");
         rc = build_nets(w, SW_SPLIT_TRAIN, err);
@@ -186,7 +186,7 @@ static bool exchanges(const struct sw_worker *w)
     bool parts = false;
     for (int p = 0; p < sw_table_count(w->table) && !parts; p++)
         parts = sw_table_param(w->table, p)->owner >= 0;
-    return w->job->conf->on_nan != SW_ON_NAN_STOP || (parts && w->job->topology->workers > 1);
+    return w->shared.conf->on_nan != SW_ON_NAN_STOP || (parts && w->topology->workers > 1);
 }
 
 static int make_replica(struct sw_worker *w, struct sw_err *err)
@@ -194,7 +194,7 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
     struct sw_replica_args args = {.table = w->table,
                                    .device = w->device,
                                    .stream = w->stream,
-                                   .fault = &w->job->fault,
+                                   .fault = w->shared.fault,
                                    .mode = w->job->exchange.copy,
                                    .worker = w->rank->table_rank,
                                    .unit = w->unit,
@@ -212,19 +212,19 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
  * that touch them first: each comes back to its rows. */
 static uint64_t arena_nodes(const struct sw_worker *w)
 {
-    uint64_t nodes = sw_machine_os_nodes(w->job->place.machine, sw_worker_seat(w)->node_mask);
+    uint64_t nodes = sw_machine_os_nodes(w->shared.place->machine, sw_worker_seat(w)->node_mask);
     return __builtin_popcountll(nodes) == 1 ? nodes : 0;
 }
 
 static void bind_parts(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
-        if (w->parts[split] && !(w->job->one_worker && split == SW_SPLIT_TRAIN)) {
+        if (w->parts[split] && !(w->shared.one_worker && split == SW_SPLIT_TRAIN)) {
             sw_parts_bind(w->parts[split], w->arena.memory);
             sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
             bind_params(w, split);
         }
-    if (!w->job->one_worker)
+    if (!w->shared.one_worker)
         sw_comm_bind(w);
 }
 
@@ -248,7 +248,7 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
 
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
-    if (w->job->one_worker) /* what training would need beside may not be there */
+    if (w->shared.one_worker) /* what training would need beside may not be there */
         w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
     int rc = take_arena(w, err);
     if (rc == SW_OK)
@@ -260,9 +260,9 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    if (!w->job->one_worker)
-        rc = sw_segments_new(w, &w->segments, err);
-    if (rc == SW_OK && !w->job->one_worker && sw_input_bytes(w) > 0)
+    if (!w->shared.one_worker)
+        rc = sw_segments_new(w, w->job->exchange.overlap, &w->segments, err);
+    if (rc == SW_OK && !w->shared.one_worker && sw_input_bytes(w) > 0)
         rc = sw_input_new(w, &w->batches.input, err);
     if (rc == SW_OK)
         rc = sw_states_bind(w, err);
@@ -311,7 +311,7 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    rc = sw_segments_new(w, &w->segments, err);
+    rc = sw_segments_new(w, w->job->exchange.overlap, &w->segments, err);
     if (rc == SW_OK && sw_input_bytes(w) > 0)
         rc = sw_input_new(w, &w->batches.input, err);
     if (rc != SW_OK)
@@ -333,7 +333,7 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
     int rc = sw_stop_check(err);
     if (rc == SW_OK)
         rc = allocate(w, err);
-    sw_bind_restore(w->job->place.machine, kept);
+    sw_bind_restore(w->shared.place->machine, kept);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
 
@@ -377,6 +377,6 @@ void sw_worker_fini(struct sw_worker *w)
     sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     sw_stream_free(w->host_stream);
     sw_stream_free(w->stream);
-    if (w->device != w->job->place.host)
+    if (w->device != w->shared.place->host)
         sw_device_close(w->device);
 }
