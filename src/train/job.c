@@ -25,22 +25,26 @@ static int copy_text(char **to, const char *from, struct sw_err *err)
     return *to ? SW_OK : sw_err_nomem(err, "a job's options", strlen(from) + 1);
 }
 
-static int copy_options(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+static int copy_options(struct sw_run_options *to, const struct sw_job_options *o,
+                        struct sw_err *err)
 {
-    int rc = copy_text(&job->options.out_dir, o->out_dir, err);
-    if (rc == SW_OK)
-        rc = copy_text(&job->options.db, o->db, err);
-    if (rc == SW_OK)
-        rc = copy_text(&job->options.command, o->command, err);
-    if (rc == SW_OK)
-        rc = copy_text(&job->options.resume_checkpoint, o->resume ? o->resume_checkpoint : NULL,
-                       err);
-    job->options.resume_run_id = o->resume ? o->resume->id : 0;
-    job->options.resume_segments = o->resume ? o->resume->segments : 0;
-    job->options.overwrite = o->overwrite;
-    job->options.trace_capacity = o->trace_capacity;
-    job->options.oversubscribe = o->oversubscribe;
-    job->options.display = o->display;
+    const struct {
+        char **to;
+        const char *from;
+    } texts[] = {{&to->out_dir, o->out_dir},
+                 {&to->db, o->db},
+                 {&to->command, o->command},
+                 {&to->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL}};
+    to->resume_run_id = o->resume ? o->resume->id : 0;
+    to->resume_segments = o->resume ? o->resume->segments : 0;
+    to->overwrite = o->overwrite;
+    to->trace_capacity = o->trace_capacity;
+    to->oversubscribe = o->oversubscribe;
+    to->display = o->display;
+
+    int rc = SW_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
+        rc = copy_text(texts[i].to, texts[i].from, err);
     return rc;
 }
 
@@ -52,30 +56,40 @@ static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struc
     return rc;
 }
 
-/* Room for the largest that a layer of any worker adds over the group, and for its results. */
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The longest sum over a group: of a layer of any worker, or of norms. */
+static int longest_sum(const struct sw_job *job)
+{
+    const struct sw_topology *t = job->topology;
+    int most = sw_replica_sum_count(job->params.table);
+    for (int i = 0; i < t->group_size && (t->microbatches > 1 || t->splits_layers); i++) {
+        const struct sw_worker *w = &job->workers[i];
+        most = larger(most, sw_net_sum_count(w->train));
+        most = larger(most, w->eval ? sw_net_sum_count(w->eval) : 0);
+    }
+    return most;
+}
+
+/* Room in all groups for sums and for results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
-    int most = 0, workers = job->topology->group_size;
-    for (int i = 0;
-         i < workers && (job->topology->microbatches > 1 || job->topology->splits_layers); i++) {
-        const struct sw_worker *w = &job->workers[i];
-        int train = sw_net_sum_count(w->train), eval = w->eval ? sw_net_sum_count(w->eval) : 0;
-        most = train > most ? train : most;
-        most = eval > most ? eval : most;
-    }
-    int norms = sw_replica_sum_count(job->params.table);
-    most = norms > most ? norms : most;
-    int rc =
-        sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].train), err);
+    const struct sw_topology *t = job->topology;
+    struct sw_job_groups *groups = &job->groups;
+    const int most = longest_sum(job), split_groups = t->splits_layers ? t->group_size : 0;
+
+    int rc = sw_group_reserve_pairs(&groups->all, sw_net_pair_count(job->workers[0].train), err);
     if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->groups.leaders, SW_DECISION_PAIRS, err);
-    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
-        rc = sw_group_reserve_sums(&job->groups.each[g], most, err);
-    if (rc == SW_OK && job->topology->splits_layers)
-        rc = sw_group_reserve_sums(&job->groups.all, most, err);
-    for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
-         i++)
-        rc = sw_group_reserve_sums(&job->groups.peers[i], most, err);
+        rc = sw_group_reserve_pairs(&groups->leaders, SW_DECISION_PAIRS, err);
+    for (int g = 0; g < t->worker_groups && rc == SW_OK; g++)
+        rc = sw_group_reserve_sums(&groups->each[g], most, err);
+    if (rc == SW_OK && t->splits_layers)
+        rc = sw_group_reserve_sums(&groups->all, most, err);
+    for (int i = 0; i < split_groups && rc == SW_OK; i++)
+        rc = sw_group_reserve_sums(&groups->peers[i], most, err);
     return rc;
 }
 
@@ -118,7 +132,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
 
 static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    int rc = copy_options(job, o, err);
+    int rc = copy_options(&job->options, o, err);
     if (rc == SW_OK)
         rc = load_recipe(job, o, err);
     if (rc != SW_OK)

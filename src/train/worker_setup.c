@@ -246,6 +246,13 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
                  : SW_OK;
 }
 
+/* What training steps need of nets that are bound. */
+static int make_steps(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_segments_new(w, w->job->exchange.overlap, &w->segments, err);
+    return rc == SW_OK && sw_input_bytes(w) > 0 ? sw_input_new(w, &w->batches.input, err) : rc;
+}
+
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
     if (w->shared.one_worker) /* what training would need beside may not be there */
@@ -261,9 +268,7 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
         return rc;
     bind_parts(w);
     if (!w->shared.one_worker)
-        rc = sw_segments_new(w, w->job->exchange.overlap, &w->segments, err);
-    if (rc == SW_OK && !w->shared.one_worker && sw_input_bytes(w) > 0)
-        rc = sw_input_new(w, &w->batches.input, err);
+        rc = make_steps(w, err);
     if (rc == SW_OK)
         rc = sw_states_bind(w, err);
     return rc == SW_OK ? sw_carries_bind(w, err) : rc;
@@ -311,9 +316,7 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    rc = sw_segments_new(w, w->job->exchange.overlap, &w->segments, err);
-    if (rc == SW_OK && sw_input_bytes(w) > 0)
-        rc = sw_input_new(w, &w->batches.input, err);
+    rc = make_steps(w, err);
     if (rc != SW_OK)
         return rc;
     sw_states_rebind(w);
