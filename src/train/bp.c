@@ -168,7 +168,7 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     double loss = sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
     bool decided = w->replica && sw_replica_decides(w->replica);
     if (w->job->conf->on_nan != SW_ON_NAN_STOP && !decided)
-        return sw_mishap_verdict(w, loss, err);
+        return sw_nonfinite_verdict(w, loss, err);
     if (w->job->conf->on_nan != SW_ON_NAN_STOP || isfinite(loss))
         return sw_decision_learn(w, t, err);
     return sw_err_set(err, SW_ERR_DIVERGED,

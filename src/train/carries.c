@@ -1,11 +1,11 @@
 /* Row state: what rows of a training batch hand on to the same rows of the next one (h of recurrent
  * layers with stateful = yes, the states of persistent Gibbs chains). Every net has its own, in its
- * worker's memory, so an evaluation does not disturb training; the evaluation's begins anew with
- * every pass. Checkpoints have that of the training nets as state.LAYER.NAME, [batch, width]
+ * worker's memory, so an evaluation does not disturb training; that of an evaluation is reset
+ * before every pass. Checkpoints have that of the training nets as state.LAYER.NAME, [batch, width]
  * whoever has the rows: it is gathered when all workers are at one step, and dealt out again to as
- * many as there are then. A run that goes on with another batch begins its sequences anew.
+ * many as there are then. A run that goes on with another batch size resets it.
  *
- * Groups that are apart have batches of their own: each has chains of its own, as many as a batch
+ * Asynchronous groups have batches of their own: each has chains of its own, as many as a batch
  * has rows, and a checkpoint has them group by group, [groups x batch, width]. */
 #include "train/carries.h"
 #include "base/os.h"

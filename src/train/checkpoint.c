@@ -168,7 +168,7 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_carries_write(&job->state.carries, writer, err);
     if (rc == SW_OK)
-        rc = sw_legacy_write(&job->initial.legacy, writer, err);
+        rc = sw_carried_over_write(&job->initial.carried_over, writer, err);
     if (rc == SW_OK)
         rc = sw_st_writer_write(writer, path, 0666, &bytes, checksum, err);
     if (rc == SW_OK)
@@ -468,7 +468,8 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     if (rc == SW_OK)
         rc = sw_carries_read(w, f, err);
     if (rc == SW_OK && job->stage.index > 0)
-        rc = sw_legacy_read(&job->initial.legacy, f, job->params.table, &job->state, err);
+        rc = sw_carried_over_read(&job->initial.carried_over, f, job->params.table, &job->state,
+                                  err);
     if (rc == SW_OK)
         rc = read_all(w, f, path, &told, err);
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {

@@ -3,10 +3,9 @@
  * parameters and the layers' state come off it. On the CPU it is the job's: parameters, updater
  * state, batches and what is between workers come off it, and the workers share the rest, each up
  * to what it can use. */
-#include "train/fit.h"
 #include "base/str.h"
-#include "train/bytes.h"
 #include "train/job_private.h"
+#include "train/memory.h"
 #include "train/worker.h"
 #include <stdio.h>
 

@@ -207,7 +207,7 @@ int sw_inference_begin(struct sw_inference *f, struct sw_worker *w, struct sw_re
                        const struct sw_inference_args *args, int64_t *step, struct sw_err *err)
 {
     *f = (struct sw_inference){.w = w, .layer = args->layer, .rows = args->rows};
-    int rc = sw_stream_new(w->device, sw_worker_seat(w)->threads, &w->stream, err);
+    int rc = sw_stream_new(w->device, sw_worker_placement(w)->threads, &w->stream, err);
     if (rc == SW_OK)
         rc = build_net(f, recipe, args, err);
     if (rc == SW_OK)

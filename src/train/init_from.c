@@ -455,7 +455,8 @@ static int take_file(struct sw_worker *w, const struct sw_take_file *file, struc
                      : sw_err_nomem(err, "init_from", sw_st_count(f));
     }
     if (rc == SW_OK && file->previous)
-        rc = sw_legacy_read(&job->initial.legacy, f, job->params.table, &job->state, err);
+        rc = sw_carried_over_read(&job->initial.carried_over, f, job->params.table, &job->state,
+                                  err);
     /* That a stage has a net of its own needs no word. */
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* of that nothing is lost */

@@ -7,8 +7,8 @@
 #include "train/carries.h"
 #include "train/checkpoint.h"
 #include "train/choices.h"
-#include "train/fit.h"
 #include "train/job_private.h"
+#include "train/memory.h"
 #include "train/run.h"
 #include "train/tokens.h"
 #include "train/tune.h"
@@ -130,6 +130,12 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     return rc;
 }
 
+static int prepare_tune(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_json *kept = sw_json_get(job->exchange.comm.kept, "tune");
+    return sw_job_tune_prepare(&job->speed.tune, kept, job->workers, err);
+}
+
 static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = copy_options(&job->options, o, err);
@@ -164,7 +170,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc == SW_OK)
         rc = sw_comm_prepare(job, err);
     if (rc == SW_OK)
-        rc = sw_job_tune_prepare(job, err);
+        rc = prepare_tune(job, err);
     if (rc == SW_OK)
         rc = sw_job_open_data(job, err);
     if (rc == SW_OK)
@@ -211,14 +217,6 @@ static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct 
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int find_metric(const struct sw_series *s, const char *name)
-{
-    for (int i = 0; i < s->count; i++)
-        if (sw_str_eq(s->name[i], name))
-            return i;
-    return -1;
-}
-
 /* The value of evaluations by which checkpoints are compared. */
 static int choose_metric(struct sw_job *job, struct sw_err *err)
 {
@@ -226,7 +224,7 @@ static int choose_metric(struct sw_job *job, struct sw_err *err)
     const struct sw_worker *leader = &job->workers[0];
     const struct sw_series *s = &leader->record.series[SW_SPLIT_EVAL];
     const char *name = job->conf->best_by;
-    int metric = leader->eval ? find_metric(s, name ? name : "accuracy") : -1;
+    int metric = leader->eval ? sw_series_find(s, name ? name : "accuracy") : -1;
 
     if (metric < 0 && name)
         return unknown_metric(job, s, err);
@@ -245,6 +243,7 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
     struct sw_retention *r = &job->retention;
 
     r->most = job->conf->keep_checkpoints;
+    r->resumed = job->options.resume_checkpoint;
     int rc = choose_metric(job, err);
     if (o->resume && !job->stage.begins) /* a stage writes its own in the place of that file */
         r->from = job->span.first_step;
@@ -266,7 +265,7 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = prepare_retention(job, o, err);
     if (rc == SW_OK)
-        rc = sw_stop_init(job, err);
+        rc = sw_stop_init(&job->stops, job->recipe, job->workers, err);
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
@@ -305,7 +304,7 @@ void sw_job_close(struct sw_job *job)
     sw_outputs_fini(&job->outputs);
     sw_retention_fini(&job->retention);
     sw_take_fini(&job->initial.takes);
-    sw_legacy_fini(&job->initial.legacy);
+    sw_carried_over_fini(&job->initial.carried_over);
     sw_job_close(job->stage.failed);
     sw_buf_fini(&job->stage.text);
     sw_free(job->stage.steps);
@@ -316,7 +315,7 @@ void sw_job_close(struct sw_job *job)
     for (int s = 0; s < SW_SPLITS; s++)
         sw_source_close(job->data.source[s]);
     sw_device_close(job->place.host);
-    sw_job_tune_close(job);
+    sw_job_tune_close(job->speed.tune);
     sw_placement_free(job->place.placement);
     sw_machine_free(job->place.machine);
     sw_recipe_free(job->recipe);

@@ -14,6 +14,7 @@
 #include "net/exchange.h"
 #include "recipe/job.h"
 #include "sync/fault.h"
+#include "train/carried_over.h"
 #include "train/comm.h"
 #include "train/events.h"
 #include "train/gate.h"
@@ -22,8 +23,7 @@
 #include "train/job_data.h"
 #include "train/job_params.h"
 #include "train/job_units.h"
-#include "train/legacy.h"
-#include "train/mishap.h"
+#include "train/nonfinite.h"
 #include "train/outputs.h"
 #include "train/plan.h"
 #include "train/rates.h"
@@ -74,7 +74,7 @@ struct sw_job_speed {
 /* Values that come from neither an initializer nor the checkpoint it goes on from. */
 struct sw_job_initial {
     struct sw_take_list takes;
-    struct sw_legacy legacy;
+    struct sw_carried_over carried_over;
 };
 
 /* Who looks on. All owned. */
@@ -107,7 +107,7 @@ struct sw_job {
     struct sw_job_state state;
     struct sw_job_initial initial;
     struct sw_outputs outputs;
-    struct sw_mishaps mishaps;
+    struct sw_nonfinite nonfinite;
     struct sw_stop_rules stops;
     struct sw_job_metrics metrics;
     struct sw_retention retention; /* of the leader */

@@ -274,6 +274,8 @@ static int make_units(struct sw_job *job, struct sw_err *err)
                                             .state = &job->state,
                                             .outputs = &job->outputs,
                                             .metrics = &job->metrics,
+                                            .nonfinite = &job->nonfinite,
+                                            .retention = &job->retention,
                                             .events = &job->events,
                                             .fault = &job->fault,
                                             .workers = job->workers,

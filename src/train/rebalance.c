@@ -1,9 +1,9 @@
 /* Rows by measured speed (`rebalance`): workers that share a batch wait for the slowest, so each
  * gets as many rows as it computes in the same time. At an evaluation all workers meet anyway; the
  * leader looks at how long computing took them since the last one and, where it makes enough of a
- * difference, cuts the batches anew and rebuilds nets, memory and batches of all, while they wait.
- * Losses are sums over rows and their backward scale is of the whole batch, so every sample keeps
- * its weight; a checkpoint has the rows, and so has a resume. */
+ * difference, splits the batches again and rebuilds nets, memory and batches of all, while they
+ * wait. Losses are sums over rows and their backward scale is of the whole batch, so every sample
+ * keeps its weight; a checkpoint has the rows, and so has a resume. */
 #include "train/rebalance.h"
 #include "base/os.h"
 #include "base/str.h"

@@ -166,10 +166,10 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
     struct sw_job *job = w->job;
     struct sw_result all[SW_DECISION_PAIRS] = {
         {d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}, {d->loss_scale, 1}};
-    int party = w->rank->update_group;
+    int group = w->rank->update_group;
     if (d->overflow)
         tell_overflow(w, t, d);
-    if (!sw_group_deposit(&job->groups.leaders, party, t, all, SW_DECISION_PAIRS))
+    if (!sw_group_deposit(&job->groups.leaders, group, t, all, SW_DECISION_PAIRS))
         return;
     sw_group_total(&job->groups.leaders, t, all, SW_DECISION_PAIRS);
     job->metrics.norm =
@@ -186,11 +186,11 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
 void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
-    int party = sw_table_party(w->table, w->rank->table_rank);
+    int group = sw_table_party(w->table, w->rank->table_rank);
     if (w->record.curves.norm < 0 || !sw_worker_leads(w))
         return;
     for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {
-        if (!sw_table_decision(w->table, party, (uint64_t)w->record.curves.norms_step + 1, &d))
+        if (!sw_table_decision(w->table, group, (uint64_t)w->record.curves.norms_step + 1, &d))
             return;
         record_decision(w, w->record.curves.norms_step + 1, &d);
     }

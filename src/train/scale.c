@@ -1,6 +1,7 @@
 /* The loss scale (param/scale.h) in checkpoints: metadata "loss_scale", of server group K behind
- * the first "loss_scale.K", has the scale and the good updates of each party: "65536 12 32768 0". A
- * file without it was written at another precision: then the scale begins as the recipe says. */
+ * the first "loss_scale.K", has the scale and the good updates of each update group: "65536 12
+ * 32768 0". A file without it was written at another precision: then the scale begins as the recipe
+ * says. */
 #include "train/scale.h"
 
 #include "base/os.h"
@@ -47,7 +48,7 @@ static bool next_pair(const char **at, struct sw_loss_scale *s)
     return frexp(s->value, &exponent) == 0.5;
 }
 
-/* Pair number `which`, counted anew from the first behind the last. False: the text is none of
+/* Pair number `which`, counted from the first again behind the last. False: the text is none of
  * ours. */
 static bool find_pair(const char *text, int which, struct sw_loss_scale *out)
 {

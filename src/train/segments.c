@@ -69,7 +69,7 @@ static bool has_features_away(const struct sw_worker *w)
     return cost.repeated + cost.swapped > 0;
 }
 
-/* Independent layers run at the same time on streams of their own, which come together where a
+/* Independent layers run at the same time on streams of their own, which join where a
  * captured segment ends: only one that is a whole step saves more than that costs. */
 static bool is_worth_it(const struct sw_segments *s)
 {

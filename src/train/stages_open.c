@@ -190,8 +190,7 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
         .oversubscribe = old->options.oversubscribe,
         .trace_capacity = old->options.trace_capacity,
         .resume = &run,
-        .resume_checkpoint =
-            sw_retention_newest(&old->retention, old->options.resume_checkpoint, &step),
+        .resume_checkpoint = sw_retention_newest(&old->retention, &step),
         .before = old,
     };
     struct sw_job_kept *kept = sw_calloc((size_t)old->retention.count + 1, sizeof *kept);

@@ -44,7 +44,7 @@ struct sw_worker_state {
     void *copy;   /* of the job's states, where the device does not reach them */
     void *recurrent[SW_SPLITS]; /* of its nets, or NULL */
     size_t recurrent_bytes[SW_SPLITS];
-    int64_t reset_after; /* recurrent state begins anew behind this step; -1: it does not */
+    int64_t reset_after; /* recurrent state is reset behind this step; -1: it is not */
 };
 
 /* Those of the training net; then every evaluation net must have the same ones or fewer. */

@@ -81,7 +81,7 @@ static int train_step(struct sw_worker *w, struct sw_err *err)
         rc = next_batch(w, &batch, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_mishap_before_step(w, err);
+    rc = sw_nonfinite_before_step(w, err);
     if (rc == SW_OK)
         rc = sw_bp_step(w, w->step + 1, &batch, err);
     sw_prefetch_release(w->batches.prefetch[SW_SPLIT_TRAIN], &batch);
@@ -145,7 +145,8 @@ static struct sw_decision decide(void *user, int64_t t)
     int asked = sw_requests_get(&job->requests);
     __atomic_fetch_and(&job->requests.bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
     struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span.steps};
-    d.last = d.last || (job->stops.looks_at_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
+    d.last = d.last || (job->stops.looks_at_steps &&
+                        sw_stop_reached(&job->stops, job->workers, SW_SPLIT_TRAIN, t, true));
     const int64_t own = t - job->stage.from;
     d.evaluate = job->data.source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
                  (d.last || due(c->eval_every, own));
@@ -153,7 +154,7 @@ static struct sw_decision decide(void *user, int64_t t)
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = job->topology->warmup_steps > 0 && t == job->topology->warmup_steps;
-    d.rollback = sw_mishap_wants_rollback(job);
+    d.rollback = sw_nonfinite_wants_rollback(&job->nonfinite);
     return d;
 }
 
@@ -182,7 +183,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
 }
 
 /* All groups read what the table has now. By all workers, when nothing is to be applied. */
-static int read_anew(struct sw_worker *w, struct sw_err *err)
+static int refresh_values(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->topology->is_async)
         return SW_OK;
@@ -231,9 +232,9 @@ static int bring_home(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? sw_worker_meet(w, "the parameters of all devices", err) : rc;
 }
 
-/* Every update of step w->step is applied, and all workers read the same values: those of groups
- * that are apart wait for each other, and go on from what all of them have learnt. */
-static int come_together(struct sw_worker *w, struct sw_err *err)
+/* Every update of step w->step is applied, and all workers read the same values: asynchronous
+ * groups wait for each other, and go on from what all of them have learnt. */
+static int synchronize(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
     if (w->topology->is_async) {
@@ -243,9 +244,9 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
         if (rc == SW_OK)
             rc = merge(w, err);
         if (rc == SW_OK)
-            rc = sw_mishap_roll_back(w, err);
+            rc = sw_nonfinite_roll_back(w, err);
         if (rc == SW_OK)
-            rc = read_anew(w, err);
+            rc = refresh_values(w, err);
     }
     if (rc == SW_OK)
         rc = sw_pull_all(w, SW_SPLIT_TRAIN, (uint64_t)w->step, err);
@@ -264,7 +265,7 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
 static int between_steps(struct sw_worker *w, struct sw_err *err)
 {
     bool reached = false, rested = sw_topology_rests(w->topology, w->rank->group, w->step);
-    int rc = rested ? SW_OK : sw_stop_gather(w, err);
+    int rc = rested ? SW_OK : sw_stop_gather(&w->job->stops, w, err);
     if (rc != SW_OK)
         return rc;
     struct sw_decision d = sw_group_decide(&w->shared.groups->all, w->step, decide, w->job);
@@ -272,14 +273,14 @@ static int between_steps(struct sw_worker *w, struct sw_err *err)
         return SW_OK;
     if (w->step <= w->topology->warmup_steps)
         sw_group_call(&w->shared.groups->all, w->step);
-    rc = come_together(w, err);
+    rc = synchronize(w, err);
     if (rc == SW_OK && (d.last || d.stop) && !d.evaluate)
         rc = sw_worker_meet(w, "the last updates", err);
     sw_record_norms(w);
     if (rc == SW_OK && d.evaluate)
         rc = evaluate(w, &d, err);
     if (rc == SW_OK && d.evaluate && !d.last)
-        rc = sw_stop_after_evaluation(w, &reached, err);
+        rc = sw_stop_after_evaluation(&w->job->stops, w, &reached, err);
     d.last = d.last || reached;
     if (rc == SW_OK && d.evaluate && !d.last && !d.stop)
         rc = sw_rebalance(w, err);
@@ -312,7 +313,7 @@ static int train(struct sw_worker *w, struct sw_err *err)
         bool rests = sw_topology_rests(job->topology, w->rank->group, w->step + 1);
         rc = rests ? sw_worker_rest(w, err) : train_step(w, err);
         if (rc == SW_OK && !rests)
-            rc = sw_mishap_after_step(w, err);
+            rc = sw_nonfinite_after_step(w, err);
         if (rc == SW_OK)
             rc = between_steps(w, err);
     }
@@ -370,7 +371,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
         rc = sw_states_deal(w, err);
     if (rc == SW_OK)
         rc = sw_carries_deal(w, err);
-    return rc == SW_OK ? read_anew(w, err) : rc;
+    return rc == SW_OK ? refresh_values(w, err) : rc;
 }
 
 /* What the host pays for a step, for benchmarks. */

@@ -54,6 +54,8 @@ struct sw_worker_shared {
     struct sw_job_state *state;
     struct sw_outputs *outputs;
     struct sw_job_metrics *metrics;
+    struct sw_nonfinite *nonfinite;
+    struct sw_retention *retention; /* the leader writes */
     struct sw_events *events;
     struct sw_fault *fault;
     struct sw_worker *workers; /* the first one leads */

@@ -72,7 +72,7 @@ static void bind_reader(void *worker)
     const struct sw_job_place *place = w->shared.place;
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     struct sw_core_set cores =
-        sw_placement_helper_cores(place->placement, place->machine, sw_worker_seat(w));
+        sw_placement_helper_cores(place->placement, place->machine, sw_worker_placement(w));
     int rc = sw_bind_thread(place->machine, &cores, &ignored);
     (void)rc;
 }

@@ -6,7 +6,7 @@
 #include "train/job_units.h"
 #include "train/worker.h"
 
-const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w)
+const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w)
 {
     return sw_placement_worker(w->shared.place->placement, w->rank->global_rank);
 }
@@ -26,7 +26,7 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
     const struct sw_job_place *place = w->shared.place;
     if (is_small(w, bytes))
         return sw_device_host_alloc(w->device, bytes, what, out, err);
-    uint64_t nodes = sw_machine_os_nodes(place->machine, sw_worker_seat(w)->node_mask);
+    uint64_t nodes = sw_machine_os_nodes(place->machine, sw_worker_placement(w)->node_mask);
     int rc = sw_device_alloc_on(place->host, bytes, nodes, what, out, err);
     if (rc == SW_OK)
         sw_device_pin(w->device, *out, bytes);
@@ -46,7 +46,7 @@ void sw_worker_give_memory(void *worker, void *p, size_t bytes)
 
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 {
-    const struct sw_placement_row *row = sw_worker_seat(w);
+    const struct sw_placement_row *row = sw_worker_placement(w);
     int rc = sw_bind_thread(w->shared.place->machine, &row->cores, err);
     if (rc == SW_OK)
         rc = sw_driver_host()->start_team(row->threads, err);

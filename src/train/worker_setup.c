@@ -5,10 +5,10 @@
 #include "cluster/bind.h"
 #include "train/carries.h"
 #include "train/choices.h"
-#include "train/fit.h"
 #include "train/input.h"
 #include "train/job_private.h"
 #include "train/layer_clock.h"
+#include "train/memory.h"
 #include "train/segments.h"
 #include "train/sums.h"
 #include "train/worker.h"
@@ -70,7 +70,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
         .field_count = sw_worker_fields(job->data.source[split], sw_worker_rows(w, split), fields),
         .source = job->data.section[split]->name,
         .streams = streams_of(job),
-        .threads = sw_worker_seat(w)->threads,
+        .threads = sw_worker_placement(w)->threads,
         .sharing = sharing};
     if (training)
         sw_comm_args(job, &net.comm);
@@ -80,7 +80,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                                        .first = w->rank->first_microbatch,
                                        .count = w->rank->microbatches,
                                        .alone = job->conf->repeat_exact,
-                                       .threads = sw_worker_seat(w)->threads};
+                                       .threads = sw_worker_placement(w)->threads};
     int rc = sw_parts_new(&args, out, err);
     if (rc == SW_OK && (job->topology->microbatches > 1 || job->topology->splits_layers))
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
@@ -129,13 +129,13 @@ static void *bind_for_device(const struct sw_worker *w)
     const struct sw_machine *m = w->shared.place->machine;
     int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
     if (rc == SW_OK)
-        rc = sw_bind_thread(m, &sw_worker_seat(w)->cores, &ignored);
+        rc = sw_bind_thread(m, &sw_worker_placement(w)->cores, &ignored);
     return kept;
 }
 
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
-    const struct sw_placement_row *row = sw_worker_seat(w);
+    const struct sw_placement_row *row = sw_worker_placement(w);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
@@ -212,7 +212,8 @@ static int make_replica(struct sw_worker *w, struct sw_err *err)
  * that touch them first: each comes back to its rows. */
 static uint64_t arena_nodes(const struct sw_worker *w)
 {
-    uint64_t nodes = sw_machine_os_nodes(w->shared.place->machine, sw_worker_seat(w)->node_mask);
+    uint64_t nodes =
+        sw_machine_os_nodes(w->shared.place->machine, sw_worker_placement(w)->node_mask);
     return __builtin_popcountll(nodes) == 1 ? nodes : 0;
 }
 

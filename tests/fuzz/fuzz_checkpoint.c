@@ -272,7 +272,7 @@ static int load(struct sw_job *job, int who, bool by_rules, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_checkpoint_load(w, "checkpoint", err);
     job->stage.index = -1;
-    sw_legacy_fini(&job->initial.legacy);
+    sw_carried_over_fini(&job->initial.carried_over);
     return rc;
 }
 

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "history/control.h"
 #include "train/job_private.h"
-#include "train/requests.h"
+#include "train/gate.h"
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "comm_support.h"
 
 #include "device/sim/sim_private.h"
-#include "train/bytes.h"
+#include "train/memory.h"
 #include "train/comm_cost.h"
 #include "train/input.h"
 

@@ -16,13 +16,16 @@
  *
  * An update that is dropped because the loss scale was too large (param/scale.h) is none of these.
  *
- * Groups that are apart make updates of their own: each drops and counts its own. For a rollback it
+ * Asynchronous groups make updates of their own: each drops and counts its own. For a rollback it
  * asks, like a user for a checkpoint: after the next step that no group has passed all come
  * together for it. Until then values may be torn, and updates that show it are dropped. */
-#include "train/mishap.h"
+#include "train/nonfinite.h"
+#include "recipe/job.h"
 #include "train/checkpoint.h"
-#include "train/job_private.h"
+#include "train/events.h"
 #include "train/pull.h"
+#include "train/retention.h"
+#include "train/stages.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>
@@ -31,14 +34,13 @@
 enum { SKIPS = 100, ROLLBACKS = 3 };
 
 /* "the gradient of conv1.weight", "the loss". */
-static void name_cause(const struct sw_job *job, const struct sw_table_decision *d, int torn,
+static void name_cause(const struct sw_table *t, const struct sw_table_decision *d, int torn,
                        char *out, size_t bytes)
 {
     if (!d->dropped)
-        snprintf(out, bytes, "the new value of %s", sw_table_param(job->params.table, torn)->name);
+        snprintf(out, bytes, "the new value of %s", sw_table_param(t, torn)->name);
     else if (d->bad_param >= 0)
-        snprintf(out, bytes, "the gradient of %s",
-                 sw_table_param(job->params.table, d->bad_param)->name);
+        snprintf(out, bytes, "the gradient of %s", sw_table_param(t, d->bad_param)->name);
     else
         snprintf(out, bytes, "the loss or a running statistic");
 }
@@ -64,10 +66,9 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 
 static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    struct sw_mishaps *m = &job->mishaps;
-    int64_t step = job->span.first_step;
-    const char *path = sw_retention_newest(&job->retention, job->options.resume_checkpoint, &step);
+    struct sw_nonfinite *m = w->shared.nonfinite;
+    int64_t step = w->shared.span->first_step;
+    const char *path = sw_retention_newest(w->shared.retention, &step);
     if (step != m->rolled_to)
         m->rollbacks = 0;
     m->rolled_to = step;
@@ -78,7 +79,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
     sw_events_say(
-        &job->events, SW_LOG_WARN, w->unit,
+        w->shared.events, SW_LOG_WARN, w->unit,
         "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
         "and rate go on",
         (long long)w->step, cause, (long long)step);
@@ -101,7 +102,7 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 /* Others are at other steps: they will hear of it when they come to decide about one. */
 static void ask_for_rollback(struct sw_worker *w, const char *cause)
 {
-    struct sw_mishaps *m = &w->job->mishaps;
+    struct sw_nonfinite *m = w->shared.nonfinite;
     int64_t asked = __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED);
     if (!sw_worker_leads(w))
         return;
@@ -115,26 +116,26 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
         ;
 }
 
-bool sw_mishap_wants_rollback(const struct sw_job *job)
+bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m)
 {
-    const struct sw_mishaps *m = &job->mishaps;
     return __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED) >
            __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED);
 }
 
-int sw_mishap_roll_back(struct sw_worker *w, struct sw_err *err)
+int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err)
 {
-    return sw_mishap_wants_rollback(w->job) ? roll_back(w, "an update of a worker group", err)
-                                            : SW_OK;
+    return sw_nonfinite_wants_rollback(w->shared.nonfinite)
+               ? roll_back(w, "an update of a worker group", err)
+               : SW_OK;
 }
 
-int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err)
+int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
 {
     return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
 }
 
 /* A value may overflow in running statistics alone: what is divided by infinity looks fine. */
-int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err)
+int sw_nonfinite_verdict(struct sw_worker *w, double loss, struct sw_err *err)
 {
     bool finite = true;
     int rc = sw_states_finite(w, &finite, err);
@@ -143,12 +144,12 @@ int sw_mishap_verdict(struct sw_worker *w, double loss, struct sw_err *err)
                : rc;
 }
 
-int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
+int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
+    const enum sw_on_nan on_nan = (enum sw_on_nan)w->shared.conf->on_nan;
     struct sw_table_decision d;
     char cause[128];
-    if (job->conf->on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
+    if (on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
         return SW_OK;
     int rc = sw_pull_wait_own(w, (uint64_t)w->step, err);
     if (rc != SW_OK)
@@ -162,13 +163,13 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
         w->failures.skips = 0;
         return SW_OK;
     }
-    name_cause(job, &d, torn, cause, sizeof cause);
-    if (job->conf->on_nan == SW_ON_NAN_SKIP) {
+    name_cause(w->table, &d, torn, cause, sizeof cause);
+    if (on_nan == SW_ON_NAN_SKIP) {
         w->state.reset_after = w->step; /* what is carried on need not be finite either */
         rc = sw_states_put_back(w, err);
         return rc == SW_OK && sw_worker_leads(w) ? skip(w, cause, err) : rc;
     }
-    if (!job->topology->is_async)
+    if (!w->topology->is_async)
         return roll_back(w, cause, err);
     ask_for_rollback(w, cause);
     return SW_OK;

@@ -1,6 +1,6 @@
 /* What earlier stages of the run trained and this one's net has not: its bytes go from checkpoint
  * to checkpoint, so that a later stage finds them. What updaters kept ends with its stage. */
-#include "train/legacy.h"
+#include "train/carried_over.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "param/table.h"
@@ -22,11 +22,11 @@ static bool is_own(const struct sw_table *t, const struct sw_job_state *state, c
     return is_in(&state->buffers, name) || is_in(&state->carries, name);
 }
 
-static int take(struct sw_legacy *l, const struct sw_st_file *f, const struct sw_st_entry *e,
+static int take(struct sw_carried_over *l, const struct sw_st_file *f, const struct sw_st_entry *e,
                 struct sw_err *err)
 {
-    struct sw_legacy_tensor *t = &l->items[l->count];
-    *t = (struct sw_legacy_tensor){.entry = *e, .values = sw_calloc(1, (size_t)e->bytes + 1)};
+    struct sw_carried_tensor *t = &l->items[l->count];
+    *t = (struct sw_carried_tensor){.entry = *e, .values = sw_calloc(1, (size_t)e->bytes + 1)};
     t->entry.name = sw_strdup(e->name);
     l->count++;
     if (!t->entry.name || !t->values)
@@ -34,8 +34,9 @@ static int take(struct sw_legacy *l, const struct sw_st_file *f, const struct sw
     return sw_st_read(f, e, 0, (size_t)e->bytes, t->values, err);
 }
 
-int sw_legacy_read(struct sw_legacy *l, const struct sw_st_file *f, const struct sw_table *t,
-                   const struct sw_job_state *state, struct sw_err *err)
+int sw_carried_over_read(struct sw_carried_over *l, const struct sw_st_file *f,
+                         const struct sw_table *t, const struct sw_job_state *state,
+                         struct sw_err *err)
 {
     int rc = SW_OK;
     if (l->items)
@@ -53,27 +54,27 @@ int sw_legacy_read(struct sw_legacy *l, const struct sw_st_file *f, const struct
 
 static int emit(void *user, struct sw_st_sink *sink, struct sw_err *err)
 {
-    const struct sw_legacy_tensor *t = user;
+    const struct sw_carried_tensor *t = user;
     return sw_st_emit(sink, t->values, (size_t)t->entry.bytes, err);
 }
 
-int sw_legacy_write(struct sw_legacy *l, struct sw_st_writer *w, struct sw_err *err)
+int sw_carried_over_write(struct sw_carried_over *l, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < l->count && rc == SW_OK; i++) {
-        struct sw_legacy_tensor *t = &l->items[i];
+        struct sw_carried_tensor *t = &l->items[i];
         rc = sw_st_writer_add(w, t->entry.name, t->entry.dtype, t->entry.ndim, t->entry.shape, emit,
                               t, err);
     }
     return rc;
 }
 
-void sw_legacy_fini(struct sw_legacy *l)
+void sw_carried_over_fini(struct sw_carried_over *l)
 {
     for (int i = 0; i < l->count; i++) {
         sw_free((void *)(uintptr_t)l->items[i].entry.name);
         sw_free(l->items[i].values);
     }
     sw_free(l->items);
-    *l = (struct sw_legacy){0};
+    *l = (struct sw_carried_over){0};
 }
