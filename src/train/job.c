@@ -154,7 +154,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc == SW_OK)
         rc = sw_job_choose_device(job, err);
     if (rc == SW_OK)
-        rc = sw_job_place(job, o, err);
+        rc = sw_job_place_units(job, o, err);
     if (rc == SW_OK && o->plan_units) {
         sw_job_describe_units(job);
         return SW_OK;

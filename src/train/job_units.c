@@ -334,7 +334,7 @@ static int place_units(const struct setup *s, struct sw_err *err)
                       sw_cluster_advice(&s->conf, &s->shape, most, advice, sizeof advice));
 }
 
-int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = map_machine(job, o, err);
     if (rc != SW_OK)
