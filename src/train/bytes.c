@@ -1,6 +1,5 @@
 /* How much memory a job takes, by use: counted from what the nets and tables have now, before any
  * of it is allocated. */
-#include "train/bytes.h"
 #include "base/str.h"
 #include "param/sync.h"
 #include "train/carries.h"
@@ -8,10 +7,11 @@
 #include "train/input.h"
 #include "train/job_private.h"
 #include "train/layer_clock.h"
+#include "train/memory.h"
 #include "train/worker.h"
 #include "train/worker_exchange.h"
 
-size_t sw_job_batch_bytes(const struct sw_job *job)
+static size_t batch_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
     for (int w = 0; w < job->topology->workers; w++)
@@ -96,11 +96,11 @@ void sw_job_sum_memory(struct sw_job *job)
 {
     struct sw_job_plan *p = &job->plan;
     sum_tables(job, &p->bytes.params, &p->bytes.state);
-    p->bytes.state += sw_states_bytes(job);
-    p->bytes.state += sw_carries_bytes(job);
+    p->bytes.state += sw_states_bytes(&job->state.buffers, job->workers);
+    p->bytes.state += sw_carries_bytes(&job->state.carries, job->workers);
     p->bytes.state += mirror_bytes(job);
     p->bytes.arena = arena_bytes(job);
-    p->bytes.batches = sw_job_batch_bytes(job);
+    p->bytes.batches = batch_bytes(job);
     p->bytes.exchange = sw_transfer_plan(job->workers[0].train);
     if (job->workers[0].eval)
         p->bytes.exchange += sw_transfer_plan(job->workers[0].eval);

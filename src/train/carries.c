@@ -1,16 +1,18 @@
 /* Row state: what rows of a training batch hand on to the same rows of the next one (h of recurrent
  * layers with stateful = yes, the states of persistent Gibbs chains). Every net has its own, in its
- * worker's memory, so an evaluation does not disturb training; the evaluation's begins anew with
- * every pass. Checkpoints have that of the training nets as state.LAYER.NAME, [batch, width]
+ * worker's memory, so an evaluation does not disturb training; that of an evaluation is reset
+ * before every pass. Checkpoints have that of the training nets as state.LAYER.NAME, [batch, width]
  * whoever has the rows: it is gathered when all workers are at one step, and dealt out again to as
- * many as there are then. A run that goes on with another batch begins its sequences anew.
+ * many as there are then. A run that goes on with another batch size resets it.
  *
- * Groups that are apart have batches of their own: each has chains of its own, as many as a batch
+ * Asynchronous groups have batches of their own: each has chains of its own, as many as a batch
  * has rows, and a checkpoint has them group by group, [groups x batch, width]. */
 #include "train/carries.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "train/job_private.h"
+#include "train/events.h"
+#include "train/job_data.h"
+#include "train/stages.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include "train/worker_place.h"
@@ -28,18 +30,18 @@ static struct sw_state *find(const struct sw_states *s, const char *layer, const
     return NULL;
 }
 
-static int64_t groups_of(const struct sw_job *job)
+static struct sw_states *carries_of(const struct sw_worker *w)
 {
-    return job->topology->update_groups;
+    return &w->shared.state->carries;
 }
 
-static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
+static int add(const struct sw_worker *w, const struct sw_layer *l, const struct sw_layer_carry *c,
                struct sw_err *err)
 {
-    struct sw_states *s = &job->state.carries;
+    struct sw_states *s = carries_of(w);
     if (find(s, l->home, c->name))
         return SW_OK;
-    const int64_t dim[] = {groups_of(job) * job->conf->batch, c->whole};
+    const int64_t dim[] = {w->topology->update_groups * w->shared.conf->batch, c->whole};
     struct sw_state *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
     if (!more)
         return sw_err_nomem(err, "row state", sizeof *more);
@@ -56,15 +58,16 @@ static int add(struct sw_job *job, const struct sw_layer *l, const struct sw_lay
 
 /* Rows of one batch go on in the next only if the data says so and nobody has batches of its own in
  * between; chains need neither. */
-static int check(const struct sw_job *job, const struct sw_layer *l, const struct sw_layer_carry *c,
-                 struct sw_err *err)
+static int check(const struct sw_worker *w, const struct sw_layer *l,
+                 const struct sw_layer_carry *c, struct sw_err *err)
 {
-    const char *why = !c->chain && !job->data.source[SW_SPLIT_TRAIN]->streams
+    struct sw_source *const *source = w->shared.data->source;
+    const char *why = !c->chain && !source[SW_SPLIT_TRAIN]->streams
                           ? "[data train] must have streams = BATCH, so that a row's next record "
                             "follows the one before"
-                      : !c->chain && job->topology->is_async
+                      : !c->chain && w->topology->is_async
                           ? "worker groups that are not synchronous take turns with batches"
-                      : !c->chain && job->topology->splits_layers && job->data.source[SW_SPLIT_EVAL]
+                      : !c->chain && w->topology->splits_layers && source[SW_SPLIT_EVAL]
                           ? "worker groups that each split the net take turns with batches of an "
                             "evaluation: use one group, with as many workers_per_group"
                           : NULL;
@@ -76,21 +79,28 @@ static int check(const struct sw_job *job, const struct sw_layer *l, const struc
                : SW_OK;
 }
 
-int sw_carries_build(struct sw_job *job, struct sw_err *err)
+/* Those of one net. */
+static int add_all(const struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int w = 0; w < job->topology->workers; w++) {
-        const struct sw_net *net = job->workers[w].train;
-        for (int i = 0; i < sw_net_layer_count(net); i++) {
-            const struct sw_layer *l = sw_net_layer(net, i);
-            for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
-                rc = check(job, l, &l->carry[k], err);
-                if (rc == SW_OK)
-                    rc = add(job, l, &l->carry[k], err);
-            }
+    for (int i = 0; i < sw_net_layer_count(w->train); i++) {
+        const struct sw_layer *l = sw_net_layer(w->train, i);
+        for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
+            rc = check(w, l, &l->carry[k], err);
+            if (rc == SW_OK)
+                rc = add(w, l, &l->carry[k], err);
         }
     }
-    job->state.anew_after = -1;
+    return rc;
+}
+
+int sw_carries_build(struct sw_job_state *state, const struct sw_worker *workers,
+                     struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int w = 0; w < workers->topology->workers && rc == SW_OK; w++)
+        rc = add_all(&workers[w], err);
+    state->reset_after = -1;
     return rc;
 }
 
@@ -110,17 +120,17 @@ size_t sw_carries_worker_bytes(const struct sw_worker *w)
     return bytes;
 }
 
-size_t sw_carries_bytes(const struct sw_job *job)
+size_t sw_carries_bytes(const struct sw_states *s, const struct sw_worker *workers)
 {
-    size_t bytes = job->state.carries.bytes;
-    for (int w = 0; w < job->topology->workers; w++)
-        bytes += sw_carries_worker_bytes(&job->workers[w]);
+    size_t bytes = s->bytes;
+    for (int w = 0; w < workers->topology->workers; w++)
+        bytes += sw_carries_worker_bytes(&workers[w]);
     return bytes;
 }
 
-int sw_carries_allocate(struct sw_job *job, struct sw_err *err)
+int sw_carries_allocate(struct sw_states *s, struct sw_device *host, struct sw_err *err)
 {
-    return sw_states_take(job, &job->state.carries, "row state", err);
+    return sw_states_take(s, host, "row state", err);
 }
 
 int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
@@ -152,18 +162,17 @@ void sw_carries_unbind(struct sw_worker *w)
 static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, bool fetch,
                     struct sw_err *err)
 {
-    const struct sw_job *job = w->job;
-    const int64_t chains = w->rank->update_group * job->conf->batch;
+    const int64_t chains = w->rank->update_group * w->shared.conf->batch;
     int64_t group_row, group_rows;
     int rc = SW_OK;
-    sw_topology_group_rows(job->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
+    sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
         const int64_t rows = l->dst.desc.dim[0];
         /* A layer that is whole on one worker has all rows of its group. */
         const int64_t first = chains + (rows == group_rows ? group_row : row);
         for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
-            const struct sw_state *s = find(&job->state.carries, l->home, l->carry[k].name);
+            const struct sw_state *s = find(carries_of(w), l->home, l->carry[k].name);
             const struct sw_layer_carry *c = &l->carry[k];
             float *host = s->value + first * c->whole + c->first;
             const size_t width = (size_t)c->width * sizeof(float),
@@ -179,7 +188,7 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 {
     const struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
     int rc = SW_OK;
-    if (w->job->state.carries.count == 0)
+    if (carries_of(w)->count == 0)
         return SW_OK;
     for (int p = 0; p < sw_parts_count(parts) && rc == SW_OK; p++)
         rc = move_net(w, sw_parts_net(parts, p),
@@ -190,10 +199,8 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 int sw_carries_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = move(w, true, err);
-    if (rc == SW_OK && w->job->state.carries.count > 0 &&
-        sw_worker_meet(w, "the others' row state") != SW_OK)
-        rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    return rc;
+    return rc == SW_OK && carries_of(w)->count > 0 ? sw_worker_meet(w, "the others' row state", err)
+                                                   : rc;
 }
 
 int sw_carries_deal(struct sw_worker *w, struct sw_err *err)
@@ -203,9 +210,9 @@ int sw_carries_deal(struct sw_worker *w, struct sw_err *err)
 
 bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64_t t)
 {
-    const struct sw_job *job = w->job;
-    const struct sw_source *s = job->data.source[split];
-    const int64_t rows = split == SW_SPLIT_TRAIN ? job->conf->batch : job->conf->eval_batch;
+    const struct sw_job_conf *c = w->shared.conf;
+    const struct sw_source *s = w->shared.data->source[split];
+    const int64_t rows = split == SW_SPLIT_TRAIN ? c->batch : c->eval_batch;
     if (!s->streams || batch * rows % s->records == 0)
         return true;
     return split == SW_SPLIT_TRAIN && w->state.reset_after == t - 1;
@@ -220,11 +227,11 @@ bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 
 /* ---- in files ---- */
 
-int sw_carries_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
+int sw_carries_write(struct sw_states *carries, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->state.carries.count && rc == SW_OK; i++) {
-        struct sw_state *s = &job->state.carries.items[i];
+    for (int i = 0; i < carries->count && rc == SW_OK; i++) {
+        struct sw_state *s = &carries->items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
         rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
     }
@@ -254,24 +261,30 @@ static int read_groups(struct sw_state *s, const struct sw_st_file *f, const str
     return rc;
 }
 
-int sw_carries_read(struct sw_job *job, const struct sw_st_file *f, struct sw_err *err)
+/* Rows of as many batches as there are groups; of chains any number of groups will do. */
+static bool fits(const struct sw_state *s, const struct sw_st_entry *e, int64_t batch)
 {
+    if (!e || e->dtype != SW_ST_F32 || e->ndim != 2 || e->shape[1] != s->layout.dim[1])
+        return false;
+    return s->chain ? e->shape[0] > 0 && e->shape[0] % batch == 0 : e->shape[0] == s->layout.dim[0];
+}
+
+int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f, struct sw_err *err)
+{
+    const struct sw_states *carries = carries_of(leader);
+    const int64_t batch = leader->shared.conf->batch;
     int rc = SW_OK;
-    for (int i = 0; i < job->state.carries.count && rc == SW_OK; i++) {
-        struct sw_state *s = &job->state.carries.items[i];
+    for (int i = 0; i < carries->count && rc == SW_OK; i++) {
+        struct sw_state *s = &carries->items[i];
         const struct sw_st_entry *e = sw_st_find(f, s->name);
-        bool fits =
-            e && e->dtype == SW_ST_F32 && e->ndim == 2 && e->shape[0] > 0 &&
-            e->shape[1] == s->layout.dim[1] &&
-            (s->chain ? e->shape[0] % job->conf->batch : e->shape[0] - s->layout.dim[0]) == 0;
-        if (fits)
+        if (fits(s, e, batch)) {
             rc = read_groups(s, f, e, err);
-        else
-            sw_events_say(&job->events, SW_LOG_WARN, "job",
-                          "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
-                          (long long)job->conf->batch);
-        if (!fits)
-            job->state.anew_after = job->span.first_step;
+            continue;
+        }
+        sw_events_say(leader->shared.events, SW_LOG_WARN, "job",
+                      "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
+                      (long long)batch);
+        leader->shared.state->reset_after = leader->shared.span->first_step;
     }
     return rc;
 }

@@ -122,7 +122,7 @@ static int add_metadata(struct sw_job *job, int64_t step, struct sw_st_writer *w
     sw_buf_fini(&name);
     sw_buf_fini(&path);
     if (rc == SW_OK)
-        rc = sw_tokens_write(job, w, err);
+        rc = sw_tokens_write(&job->data, w, err);
     return rc == SW_OK ? add_counts(job, w, err) : rc;
 }
 
@@ -164,11 +164,11 @@ int sw_checkpoint_write(struct sw_worker *w, struct sw_err *err)
     for (int i = 0; i < copies && rc == SW_OK; i++)
         rc = add_tensors(job, i, writer, views + each * (size_t)i, sw_worker_host_stream(w), err);
     if (rc == SW_OK)
-        rc = sw_states_write(job, writer, err);
+        rc = sw_states_write(&job->state.buffers, writer, err);
     if (rc == SW_OK)
-        rc = sw_carries_write(job, writer, err);
+        rc = sw_carries_write(&job->state.carries, writer, err);
     if (rc == SW_OK)
-        rc = sw_legacy_write(job, writer, err);
+        rc = sw_carried_over_write(&job->initial.carried_over, writer, err);
     if (rc == SW_OK)
         rc = sw_st_writer_write(writer, path, 0666, &bytes, checksum, err);
     if (rc == SW_OK)
@@ -240,7 +240,7 @@ int sw_checkpoint_check(struct sw_job *job, const char *path, int64_t *step, str
     if (rc == SW_OK)
         rc = check_tensors(job, f, path, err);
     if (rc == SW_OK)
-        rc = sw_states_check(job, f, path, err);
+        rc = sw_states_check(&job->state.buffers, f, path, err);
     sw_st_close(f);
     return rc;
 }
@@ -319,11 +319,11 @@ int sw_checkpoint_take(struct sw_job *job, struct sw_stream *stream, const char 
     struct sw_st_file *f = NULL;
     int rc = sw_checkpoint_open(path, &f, err);
     if (rc == SW_OK)
-        rc = sw_tokens_check(job, f, path, err);
+        rc = sw_tokens_check(&job->data, f, path, err);
     if (rc == SW_OK)
         rc = take_values(job, stream, f, path, err);
     if (rc == SW_OK)
-        rc = sw_states_read(job, f, path, err);
+        rc = sw_states_read(&job->state.buffers, f, path, err);
     if (rc == SW_OK) {
         const char *text = sw_st_metadata(f, "step");
         if (!text || !sw_parse_int(text, step))
@@ -387,7 +387,7 @@ static int read_all(struct sw_worker *w, const struct sw_st_file *f, const char 
         rc = load_state(w, f, path, i, heir_of(job, told, i), err);
     if (rc == SW_OK && job->params.sync)
         sw_sync_spread(job->params.sync, (uint64_t)w->step, false);
-    return rc == SW_OK ? sw_states_read(job, f, path, err) : rc;
+    return rc == SW_OK ? sw_states_read(&job->state.buffers, f, path, err) : rc;
 }
 
 /* Steps and updates go on; those that are lost count as not made. */
@@ -464,11 +464,12 @@ int sw_checkpoint_load(struct sw_worker *w, const char *path, struct sw_err *err
     if (rc == SW_OK)
         rc = read_told(f, path, &told, err);
     if (rc == SW_OK)
-        rc = sw_tokens_check(job, f, path, err);
+        rc = sw_tokens_check(&job->data, f, path, err);
     if (rc == SW_OK)
-        rc = sw_carries_read(job, f, err);
-    if (rc == SW_OK)
-        rc = sw_legacy_read(job, f, err);
+        rc = sw_carries_read(w, f, err);
+    if (rc == SW_OK && job->stage.index > 0)
+        rc = sw_carried_over_read(&job->initial.carried_over, f, job->params.table, &job->state,
+                                  err);
     if (rc == SW_OK)
         rc = read_all(w, f, path, &told, err);
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {

@@ -91,7 +91,7 @@ static struct sw_comm_terms terms_of(struct sw_job *job, const struct sw_net_com
 void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l,
                      struct sw_comm_price *out)
 {
-    const struct sw_rates *rates = sw_rates_of(job);
+    const struct sw_rates *rates = sw_rates_of(&job->speed.rates, job->workers);
     struct sw_comm_terms t = terms_of(job, l);
     t.flops_per_s = rates->worker_flops_per_s;
     t.server_flops_per_s = rates->server_flops_per_s;

@@ -10,7 +10,7 @@ bool sw_job_decides_about_all(const struct sw_job *job)
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
     const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
     return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
-           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job);
+           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job->conf);
 }
 
 /* Does a layer, or the recipe for all of them, send factors to servers? */

@@ -2,8 +2,11 @@
 #include "train/evaluate.h"
 #include "base/os.h"
 #include "base/stop.h"
+#include "history/snapshot.h"
 #include "train/carries.h"
-#include "train/job_private.h"
+#include "train/gate.h"
+#include "train/job_data.h"
+#include "train/outputs.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include "train/worker_exchange.h"
@@ -13,7 +16,7 @@
 static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n,
                           struct sw_err *err)
 {
-    const struct sw_source *source = w->job->data.source[SW_SPLIT_EVAL];
+    const struct sw_source *source = w->shared.data->source[SW_SPLIT_EVAL];
     struct sw_step step = {.step = (uint64_t)w->step,
                            .first_row = sw_worker_first_row(w, SW_SPLIT_EVAL),
                            .valid_rows = batch->valid_rows,
@@ -53,34 +56,31 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
 /* Adds up over all workers; the leader reads the totals. */
 static int sum_up(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
+    struct sw_group *all = &w->shared.groups->all;
+    struct sw_job_metrics *metrics = w->shared.metrics;
     const struct sw_series *s = &w->record.series[SW_SPLIT_EVAL];
-    bool last = sw_group_deposit(&job->groups.all, w->rank->global_rank, SW_GROUP_EVALUATION,
-                                 s->sums, s->pairs);
+    bool last = sw_group_deposit(all, w->rank->global_rank, SW_GROUP_EVALUATION, s->sums, s->pairs);
     (void)last; /* all have deposited when all have met */
-    if (sw_worker_meet(w, "the other workers' evaluation") != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    if (w->rank->global_rank != 0)
-        return SW_OK;
-    sw_group_total(&job->groups.all, SW_GROUP_EVALUATION, s->totals, s->pairs);
-    sw_results_read(w->eval, s, s->totals, job->metrics.last[SW_SPLIT_EVAL],
-                    &job->metrics.count[SW_SPLIT_EVAL]);
+    int rc = sw_worker_meet(w, "the other workers' evaluation", err);
+    if (rc != SW_OK || w->rank->global_rank != 0)
+        return rc;
+    sw_group_total(all, SW_GROUP_EVALUATION, s->totals, s->pairs);
+    sw_results_read(w->eval, s, s->totals, metrics->last[SW_SPLIT_EVAL],
+                    &metrics->count[SW_SPLIT_EVAL]);
     return SW_OK;
 }
 
 /* All that is left to do is to stop. */
 static int leave_pass(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_err ignored;
-    int rc = sw_outputs_end(w, SW_ERR_CANCELLED, &ignored);
-    if (rc == SW_ERR_CANCELLED && sw_worker_meet(w, "the end of the evaluation") == SW_OK)
-        return SW_OK;
-    return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    int rc = sw_outputs_end(w, SW_ERR_CANCELLED, err); /* gives them up, and says what it is told */
+    (void)rc;
+    return sw_worker_meet(w, "the end of the evaluation", err);
 }
 
-int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err)
+int sw_evaluate_pass(struct sw_worker *w, struct sw_requests *stop, bool *left, struct sw_err *err)
 {
-    int64_t own = sw_worker_eval_batches(w), rounds = sw_worker_eval_batches(&w->job->workers[0]);
+    int64_t own = sw_worker_eval_batches(w), rounds = sw_worker_eval_batches(&w->shared.workers[0]);
     sw_series_clear(&w->record.series[SW_SPLIT_EVAL]);
     int rc =
         sw_exchange_pull(w->exchange, sw_worker_params(w, SW_SPLIT_EVAL), (uint64_t)w->step, err);
@@ -89,7 +89,7 @@ int sw_evaluate_pass(struct sw_worker *w, bool *left, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_outputs_begin(w, err);
     for (int64_t n = 0; n < rounds && rc == SW_OK; n++) {
-        if (left && !sw_gate_begin_round(&w->job->requests, w->step, n)) {
+        if (stop && !sw_gate_begin_round(stop, w->step, n)) {
             *left = true;
             return leave_pass(w, err);
         }

@@ -45,9 +45,9 @@ static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_table_allocate(job->params.table, err);
     if (rc == SW_OK)
-        rc = sw_states_allocate(job, err);
+        rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
     if (rc == SW_OK)
-        rc = sw_outputs_allocate(job, err);
+        rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
     if (rc == SW_OK)
         rc = sw_worker_allocate(w, err);
     if (rc == SW_OK)
@@ -78,7 +78,7 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
     if (rc == SW_OK)
         rc = prepare(job, weights, err);
     if (rc == SW_OK)
-        rc = sw_evaluate_pass(w, NULL, err);
+        rc = sw_evaluate_pass(w, NULL, NULL, err);
     if (rc == SW_ERR_CANCELLED && sw_fault_is_set(&job->fault))
         rc = sw_fault_get(&job->fault, err);
     sw_snapshot_free(job->events.snapshot);

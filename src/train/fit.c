@@ -3,10 +3,9 @@
  * parameters and the layers' state come off it. On the CPU it is the job's: parameters, updater
  * state, batches and what is between workers come off it, and the workers share the rest, each up
  * to what it can use. */
-#include "train/fit.h"
 #include "base/str.h"
-#include "train/bytes.h"
 #include "train/job_private.h"
+#include "train/memory.h"
 #include "train/worker.h"
 #include <stdio.h>
 
@@ -18,8 +17,9 @@
 
 static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *w)
 {
-    const struct sw_rates *m =
-        job->place.devices.driver->caps.own_processor ? sw_rates_of(job) : NULL;
+    const struct sw_rates *m = job->place.devices.driver->caps.own_processor
+                                   ? sw_rates_of(&job->speed.rates, job->workers)
+                                   : NULL;
     if (m && m->device_memory_bytes_per_s > 0)
         return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
                                      m->link_bytes_per_s};

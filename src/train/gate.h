@@ -6,6 +6,8 @@
 #include "sync/thread.h"
 #include "train/job.h"
 
+struct sw_events;
+
 /* Where workers pause, and leave an evaluation together: requests.c. */
 struct sw_gate {
     struct sw_mutex lock; /* guards the others */
@@ -24,11 +26,15 @@ struct sw_requests {
     bool holds_stop;   /* atomic: the leader has called sw_stop_hold */
     int wants_display; /* atomic: the main thread asks the worker for a display */
     struct sw_gate gate;
+    struct sw_events *events; /* borrowed: for notes */
 };
 
 /* What is asked of the job, and of the whole process; enum sw_job_request_kind bits. Any thread. */
 int sw_requests_get(const struct sw_requests *r);
 void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what);
+
+/* Answers a line of the control socket (history/control.h); requests: a struct sw_requests. */
+void sw_request_answer(void *requests, const char *line, char *answer, size_t bytes);
 
 /* The fault's end of all waits opens the gate. */
 int sw_gate_init(struct sw_requests *r, struct sw_fault *fault, struct sw_err *err) SW_MUST_CHECK;

@@ -4,11 +4,11 @@
  * out by sw_part. Nobody waits here but in sw_group_meet, sw_group_wait, sw_group_sum,
  * sw_group_keep_pace and sw_group_rest.
  *
- * Workers of a synchronous group are at most one step apart (a step needs everybody's gradients of
- * the one before). Where groups go their own ways, all workers are one of these, too, and
- * sw_group_keep_pace holds them within SW_GROUP_APART steps, for which the rings are made. At first
- * some of them may rest, asleep, while the others make steps alone and call them when all are to
- * come together. */
+ * Workers of a synchronous group are within one step of each other (a step needs everybody's
+ * gradients of the one before). Where groups go their own ways, all workers are one of these, too,
+ * and sw_group_keep_pace holds them within SW_GROUP_APART steps, for which the rings are made. At
+ * first some of them may rest, asleep, while the others make steps alone and call them when all are
+ * to come together. */
 #ifndef SW_TRAIN_GROUP_H
 #define SW_TRAIN_GROUP_H
 
@@ -42,7 +42,7 @@ struct sw_group {
     int (*serve)(void *user, int worker);
     void *serve_user;
     int64_t *steps;       /* owned [workers], atomic: of those who keep pace; or NULL */
-    int pacing;           /* atomic: who waits for slower ones */
+    int pacing;           /* atomic: workers that wait for slower ones */
     struct sw_mutex lock; /* guards the five below */
     struct sw_cond changed;
     int arrived;
@@ -56,6 +56,15 @@ struct sw_group {
     int *turns;         /* owned [workers]: each worker's own */
     int sum_room;
     bool ready;
+};
+
+/* Who waits for whom, and sums with whom. */
+struct sw_job_groups {
+    struct sw_group all;     /* all workers */
+    struct sw_group leaders; /* the first workers of the update groups: norms of gradients */
+    struct sw_group *each;   /* owned [worker groups] */
+    struct sw_group *peers;  /* owned [group size], where groups split layers: who has the same rank
+                                in its group */
 };
 
 /* leaves: at least as many as workers. */
@@ -72,7 +81,7 @@ int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what)
                   const void *what) SW_MUST_CHECK;
 void sw_group_tell(struct sw_group *g); /* any worker */
 
-/* Lets workers be apart: they keep pace from step `first` on. Before they run. Errors:
+/* Lets workers be at different steps: they keep pace from step `first` on. Before they run. Errors:
  * SW_ERR_NOMEM. */
 int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err) SW_MUST_CHECK;
 /* Lets all but the first `early` workers rest in the first `steps` steps: they neither keep pace

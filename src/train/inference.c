@@ -1,6 +1,5 @@
 #include "train/inference.h"
 #include "train/checkpoint.h"
-#include "train/job_private.h"
 #include "train/tokens.h"
 #include "train/worker.h"
 #include "train/worker_place.h"
@@ -80,12 +79,13 @@ int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const 
 
 /* ---- the net ---- */
 
-static int build_net(struct sw_inference *f, const struct sw_inference_args *a, struct sw_err *err)
+static int build_net(struct sw_inference *f, struct sw_recipe *recipe,
+                     const struct sw_inference_args *a, struct sw_err *err)
 {
-    struct sw_net_args args = {.recipe = f->job->recipe,
-                               .algorithm = (enum sw_algorithm)f->job->conf->algorithm,
+    struct sw_net_args args = {.recipe = recipe,
+                               .algorithm = (enum sw_algorithm)f->w->shared.conf->algorithm,
                                .stream = f->w->stream,
-                               .seed = (uint64_t)f->job->conf->seed,
+                               .seed = (uint64_t)f->w->shared.conf->seed,
                                .rows = a->rows,
                                .fields = a->fields,
                                .field_count = a->field_count,
@@ -171,7 +171,7 @@ static int load(struct sw_inference *inf, const char *weights, int64_t *step, st
         return sw_err_nomem(err, "the parameters", most * sizeof *inf->tensors);
     int rc = sw_checkpoint_open(weights, &f, err);
     if (rc == SW_OK)
-        rc = sw_tokens_check(inf->job, f, weights, err);
+        rc = sw_tokens_check(inf->w->shared.data, f, weights, err);
     if (rc == SW_OK)
         rc = read_params(inf, weights, f, err);
     if (rc == SW_OK)
@@ -203,15 +203,13 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
     return inf->plain ? SW_OK : sw_err_nomem(err, "rows of a layer", count * sizeof *inf->plain);
 }
 
-int sw_inference_begin(struct sw_inference *f, struct sw_job *job,
+int sw_inference_begin(struct sw_inference *f, struct sw_worker *w, struct sw_recipe *recipe,
                        const struct sw_inference_args *args, int64_t *step, struct sw_err *err)
 {
-    const struct sw_placement_row *row = sw_placement_worker(job->place.placement, 0);
-    *f = (struct sw_inference){
-        .job = job, .w = &job->workers[0], .layer = args->layer, .rows = args->rows};
-    int rc = sw_stream_new(f->w->device, row->threads, &f->w->stream, err);
+    *f = (struct sw_inference){.w = w, .layer = args->layer, .rows = args->rows};
+    int rc = sw_stream_new(w->device, sw_worker_placement(w)->threads, &w->stream, err);
     if (rc == SW_OK)
-        rc = build_net(f, args, err);
+        rc = build_net(f, recipe, args, err);
     if (rc == SW_OK)
         rc = sw_worker_attach(f->w, err);
     if (rc == SW_OK)

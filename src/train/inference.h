@@ -9,13 +9,11 @@
 #include "net/net.h"
 #include "recipe/recipe.h"
 
-struct sw_job;
 struct sw_worker;
 
 /* Zero-initialise; free with sw_inference_end in every case. */
 struct sw_inference {
-    struct sw_job *job;         /* borrowed: opened with `predict` */
-    struct sw_worker *w;        /* its first, which keeps net, stream and arena */
+    struct sw_worker *w;        /* borrowed: keeps net, stream and arena */
     const char *layer;          /* borrowed from the recipe */
     int64_t rows;               /* of a pass */
     struct sw_tensor **tensors; /* owned, each too: parameters, then states */
@@ -40,9 +38,10 @@ struct sw_inference_args {
 int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const char **layer,
                         struct sw_err *err) SW_MUST_CHECK;
 
-/* *step: of the checkpoint, 0 unknown. Errors: SW_ERR_INVALID from the recipe (its diags say more)
- * or of a layer without rows, SW_ERR_NOTFOUND, SW_ERR_FORMAT, SW_ERR_NOMEM. */
-int sw_inference_begin(struct sw_inference *f, struct sw_job *job,
+/* w: the first worker of a job that was opened with `predict`. *step: of the checkpoint, 0 unknown.
+ * Errors: SW_ERR_INVALID from the recipe (its diags say more) or of a layer without rows,
+ * SW_ERR_NOTFOUND, SW_ERR_FORMAT, SW_ERR_NOMEM. */
+int sw_inference_begin(struct sw_inference *f, struct sw_worker *w, struct sw_recipe *recipe,
                        const struct sw_inference_args *args, int64_t *step,
                        struct sw_err *err) SW_MUST_CHECK;
 void sw_inference_end(struct sw_inference *f);

@@ -132,14 +132,14 @@ void sw_take_fini(struct sw_take_list *init)
 /* Parameters (parts of one are several), then states. */
 static int target_count(const struct sw_job *job)
 {
-    return sw_table_count(job->params.table) + job->state.shared.count;
+    return sw_table_count(job->params.table) + job->state.buffers.count;
 }
 
 static const char *target_name(const struct sw_job *job, int i)
 {
     int params = sw_table_count(job->params.table);
     return i < params ? sw_table_param(job->params.table, i)->name
-                      : job->state.shared.items[i - params].name;
+                      : job->state.buffers.items[i - params].name;
 }
 
 static bool is_state(const struct sw_job *job, int i)
@@ -239,8 +239,9 @@ static int check_one(struct sw_job *job, const struct take *t, void *user, struc
     int *found = user, rc;
     ++*found;
     if (is_state(job, t->target)) {
-        rc = sw_state_check(&job->state.shared.items[t->target - sw_table_count(job->params.table)],
-                            t->tensor, t->entry, t->from->path, err);
+        rc =
+            sw_state_check(&job->state.buffers.items[t->target - sw_table_count(job->params.table)],
+                           t->tensor, t->entry, t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, NULL);
         rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
@@ -400,7 +401,7 @@ static int take_one(struct sw_job *job, const struct take *t, void *user, struct
     for (size_t i = 0; i < sw_st_count(f); i++)
         taking->used[i] |= sw_st_entry_at(f, i) == t->entry;
     if (is_state(job, t->target)) {
-        rc = sw_state_read(&job->state.shared.items[t->target - params], t->tensor, f,
+        rc = sw_state_read(&job->state.buffers.items[t->target - params], t->tensor, f,
                            t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, taking->stream);
@@ -454,7 +455,8 @@ static int take_file(struct sw_worker *w, const struct sw_take_file *file, struc
                      : sw_err_nomem(err, "init_from", sw_st_count(f));
     }
     if (rc == SW_OK && file->previous)
-        rc = sw_legacy_read(job, f, err);
+        rc = sw_carried_over_read(&job->initial.carried_over, f, job->params.table, &job->state,
+                                  err);
     /* That a stage has a net of its own needs no word. */
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* of that nothing is lost */

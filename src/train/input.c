@@ -1,5 +1,6 @@
 #include "train/input.h"
-#include "train/job_private.h"
+#include "train/job_data.h"
+#include "train/stages.h"
 #include "train/worker.h"
 
 #include "base/os.h"
@@ -16,7 +17,7 @@ struct sw_input {
 size_t sw_input_bytes(const struct sw_worker *w)
 {
     struct sw_prefetch_args args;
-    if (w->device->host_memory || !w->job->data.source[SW_SPLIT_TRAIN])
+    if (w->device->host_memory || !w->shared.data->source[SW_SPLIT_TRAIN])
         return 0;
     sw_worker_prefetch_args(w, SW_SPLIT_TRAIN, &args);
     return sw_prefetch_batch_bytes(&args);
@@ -69,7 +70,7 @@ int sw_input_start(struct sw_input *in, const struct sw_batch *batch, struct sw_
 int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_err *err)
 {
     const struct sw_worker *w = in->w;
-    const struct sw_source *source = w->job->data.source[SW_SPLIT_TRAIN];
+    const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
     int rc = sw_event_wait(w->stream, in->there, err);
     for (int f = 0; f < source->field_count && rc == SW_OK; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
@@ -82,7 +83,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 /* Without waiting for readers: what is not ready by now comes at its time. */
 int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    bool next = w->batches.input && t < w->job->span.steps;
+    bool next = w->batches.input && t < w->shared.span->steps;
     if (!next || !sw_prefetch_is_ready(w->batches.prefetch[SW_SPLIT_TRAIN]))
         return SW_OK;
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->batches.ahead, err);

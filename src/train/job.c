@@ -7,10 +7,9 @@
 #include "train/carries.h"
 #include "train/checkpoint.h"
 #include "train/choices.h"
-#include "train/fit.h"
 #include "train/job_private.h"
+#include "train/memory.h"
 #include "train/run.h"
-#include "train/schema.h"
 #include "train/tokens.h"
 #include "train/tune.h"
 #include "train/ways.h"
@@ -26,22 +25,26 @@ static int copy_text(char **to, const char *from, struct sw_err *err)
     return *to ? SW_OK : sw_err_nomem(err, "a job's options", strlen(from) + 1);
 }
 
-static int copy_options(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+static int copy_options(struct sw_run_options *to, const struct sw_job_options *o,
+                        struct sw_err *err)
 {
-    int rc = copy_text(&job->options.out_dir, o->out_dir, err);
-    if (rc == SW_OK)
-        rc = copy_text(&job->options.db, o->db, err);
-    if (rc == SW_OK)
-        rc = copy_text(&job->options.command, o->command, err);
-    if (rc == SW_OK)
-        rc = copy_text(&job->options.resume_checkpoint, o->resume ? o->resume_checkpoint : NULL,
-                       err);
-    job->options.resume_run_id = o->resume ? o->resume->id : 0;
-    job->options.resume_segments = o->resume ? o->resume->segments : 0;
-    job->options.overwrite = o->overwrite;
-    job->options.trace_capacity = o->trace_capacity;
-    job->options.oversubscribe = o->oversubscribe;
-    job->options.display = o->display;
+    const struct {
+        char **to;
+        const char *from;
+    } texts[] = {{&to->out_dir, o->out_dir},
+                 {&to->db, o->db},
+                 {&to->command, o->command},
+                 {&to->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL}};
+    to->resume_run_id = o->resume ? o->resume->id : 0;
+    to->resume_segments = o->resume ? o->resume->segments : 0;
+    to->overwrite = o->overwrite;
+    to->trace_capacity = o->trace_capacity;
+    to->oversubscribe = o->oversubscribe;
+    to->display = o->display;
+
+    int rc = SW_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
+        rc = copy_text(texts[i].to, texts[i].from, err);
     return rc;
 }
 
@@ -53,30 +56,40 @@ static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struc
     return rc;
 }
 
-/* Room for the largest that a layer of any worker adds over the group, and for its results. */
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The longest sum over a group: of a layer of any worker, or of norms. */
+static int longest_sum(const struct sw_job *job)
+{
+    const struct sw_topology *t = job->topology;
+    int most = sw_exchange_vote_count(job->params.table);
+    for (int i = 0; i < t->group_size && (t->microbatches > 1 || t->splits_layers); i++) {
+        const struct sw_worker *w = &job->workers[i];
+        most = larger(most, sw_net_sum_count(w->train));
+        most = larger(most, w->eval ? sw_net_sum_count(w->eval) : 0);
+    }
+    return most;
+}
+
+/* Room in all groups for sums and for results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
-    int most = 0, workers = job->topology->group_size;
-    for (int i = 0;
-         i < workers && (job->topology->microbatches > 1 || job->topology->splits_layers); i++) {
-        const struct sw_worker *w = &job->workers[i];
-        int train = sw_net_sum_count(w->train), eval = w->eval ? sw_net_sum_count(w->eval) : 0;
-        most = train > most ? train : most;
-        most = eval > most ? eval : most;
-    }
-    int norms = sw_exchange_vote_count(job->params.table);
-    most = norms > most ? norms : most;
-    int rc =
-        sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].train), err);
+    const struct sw_topology *t = job->topology;
+    struct sw_job_groups *groups = &job->groups;
+    const int most = longest_sum(job), split_groups = t->splits_layers ? t->group_size : 0;
+
+    int rc = sw_group_reserve_pairs(&groups->all, sw_net_pair_count(job->workers[0].train), err);
     if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->groups.leaders, SW_DECISION_PAIRS, err);
-    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
-        rc = sw_group_reserve_sums(&job->groups.each[g], most, err);
-    if (rc == SW_OK && job->topology->splits_layers)
-        rc = sw_group_reserve_sums(&job->groups.all, most, err);
-    for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
-         i++)
-        rc = sw_group_reserve_sums(&job->groups.peers[i], most, err);
+        rc = sw_group_reserve_pairs(&groups->leaders, SW_DECISION_PAIRS, err);
+    for (int g = 0; g < t->worker_groups && rc == SW_OK; g++)
+        rc = sw_group_reserve_sums(&groups->each[g], most, err);
+    if (rc == SW_OK && t->splits_layers)
+        rc = sw_group_reserve_sums(&groups->all, most, err);
+    for (int i = 0; i < split_groups && rc == SW_OK; i++)
+        rc = sw_group_reserve_sums(&groups->peers[i], most, err);
     return rc;
 }
 
@@ -93,9 +106,9 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_reduce_plan(job, err);
     if (rc == SW_OK)
-        rc = sw_states_build(job, err);
+        rc = sw_states_build(&job->state.buffers, job->workers, err);
     if (rc == SW_OK)
-        rc = sw_carries_build(job, err);
+        rc = sw_carries_build(&job->state, job->workers, err);
     if (rc == SW_OK && job->data.source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
     return rc == SW_OK ? reserve_sums(job, err) : rc;
@@ -109,17 +122,23 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
     if (rc == SW_OK)
-        rc = sw_states_match(job, err);
+        rc = sw_states_match(&job->state.buffers, job->workers, err);
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
-        rc = sw_outputs_plan(job, err);
+        rc = sw_outputs_plan(&job->outputs, job->workers, err);
     return rc;
+}
+
+static int prepare_tune(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_json *kept = sw_json_get(job->exchange.comm.kept, "tune");
+    return sw_job_tune_prepare(&job->speed.tune, kept, job->workers, err);
 }
 
 static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
-    int rc = copy_options(job, o, err);
+    int rc = copy_options(&job->options, o, err);
     if (rc == SW_OK)
         rc = load_recipe(job, o, err);
     if (rc != SW_OK)
@@ -135,7 +154,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc == SW_OK)
         rc = sw_job_choose_device(job, err);
     if (rc == SW_OK)
-        rc = sw_job_place(job, o, err);
+        rc = sw_job_place_units(job, o, err);
     if (rc == SW_OK && o->plan_units) {
         sw_job_describe_units(job);
         return SW_OK;
@@ -151,11 +170,11 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc == SW_OK)
         rc = sw_comm_prepare(job, err);
     if (rc == SW_OK)
-        rc = sw_job_tune_prepare(job, err);
+        rc = prepare_tune(job, err);
     if (rc == SW_OK)
         rc = sw_job_open_data(job, err);
     if (rc == SW_OK)
-        rc = sw_tokens_fit(job, err);
+        rc = sw_tokens_fit(job->recipe, job->data.source[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK)
         rc = build_workers(job, err);
     return rc == SW_OK && !o->one_worker ? sw_job_fit(job, err) : rc;
@@ -170,6 +189,7 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
     job->events.log = log;
     job->events.steps = &job->span.run_steps;
     sw_retention_init(&job->retention, &job->events);
+    job->requests.events = &job->events;
     sw_fault_init(&job->fault);
     return build(job, o, err);
 }
@@ -197,14 +217,6 @@ static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct 
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int find_metric(const struct sw_series *s, const char *name)
-{
-    for (int i = 0; i < s->count; i++)
-        if (sw_str_eq(s->name[i], name))
-            return i;
-    return -1;
-}
-
 /* The value of evaluations by which checkpoints are compared. */
 static int choose_metric(struct sw_job *job, struct sw_err *err)
 {
@@ -212,7 +224,7 @@ static int choose_metric(struct sw_job *job, struct sw_err *err)
     const struct sw_worker *leader = &job->workers[0];
     const struct sw_series *s = &leader->record.series[SW_SPLIT_EVAL];
     const char *name = job->conf->best_by;
-    int metric = leader->eval ? find_metric(s, name ? name : "accuracy") : -1;
+    int metric = leader->eval ? sw_series_find(s, name ? name : "accuracy") : -1;
 
     if (metric < 0 && name)
         return unknown_metric(job, s, err);
@@ -231,6 +243,7 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
     struct sw_retention *r = &job->retention;
 
     r->most = job->conf->keep_checkpoints;
+    r->resumed = job->options.resume_checkpoint;
     int rc = choose_metric(job, err);
     if (o->resume && !job->stage.begins) /* a stage writes its own in the place of that file */
         r->from = job->span.first_step;
@@ -252,7 +265,7 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     if (rc == SW_OK)
         rc = prepare_retention(job, o, err);
     if (rc == SW_OK)
-        rc = sw_stop_init(job, err);
+        rc = sw_stop_init(&job->stops, job->recipe, job->workers, err);
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
@@ -286,12 +299,12 @@ void sw_job_close(struct sw_job *job)
     sw_free(job->groups.peers);
     sw_group_fini(&job->groups.all);
     sw_group_fini(&job->groups.leaders);
-    sw_states_fini(&job->state.shared);
+    sw_states_fini(&job->state.buffers);
     sw_states_fini(&job->state.carries);
-    sw_outputs_fini(job);
+    sw_outputs_fini(&job->outputs);
     sw_retention_fini(&job->retention);
     sw_take_fini(&job->initial.takes);
-    sw_legacy_fini(&job->initial.legacy);
+    sw_carried_over_fini(&job->initial.carried_over);
     sw_job_close(job->stage.failed);
     sw_buf_fini(&job->stage.text);
     sw_free(job->stage.steps);
@@ -302,7 +315,7 @@ void sw_job_close(struct sw_job *job)
     for (int s = 0; s < SW_SPLITS; s++)
         sw_source_close(job->data.source[s]);
     sw_device_close(job->place.host);
-    sw_job_tune_close(job);
+    sw_job_tune_close(job->speed.tune);
     sw_placement_free(job->place.placement);
     sw_machine_free(job->place.machine);
     sw_recipe_free(job->recipe);

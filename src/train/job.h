@@ -109,7 +109,7 @@ struct sw_job_movement {
     int64_t moved[2];         /* what leaves a worker */
     int64_t counted[2];       /* as the papers count: own shares, too */
 };
-/* How the gradients that several workers have of a layer come together: base/comm_way.h. */
+/* How the gradients that several workers have of a layer are exchanged: base/comm_way.h. */
 struct sw_job_comm {
     const char *way;   /* NULL: only one worker has any */
     const char *asked; /* the same, or "auto" */
@@ -186,7 +186,7 @@ struct sw_job_plan {
     const char *copy,
         *copy_why;          /* how gradients and values of devices travel; "": there are none */
     const char *sums;       /* who adds up gradients of several devices, or "": servers, as ever */
-    bool comm_asked;        /* does the recipe say how gradients come together? */
+    bool comm_asked;        /* does the recipe say how gradients are exchanged? */
     const char *comm_notes; /* layers that do so otherwise than asked net-wide, or "" */
     const char *notes;      /* what the partitioner decided otherwise than asked net-wide, or "" */
 };

@@ -164,7 +164,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .server_nodes = server_nodes,
         .worker_nodes = worker_nodes,
         .nodes_user = copy,
-        .two_phases = sw_stop_wants_norm(job),
+        .two_phases = sw_stop_wants_norm(job->conf),
         .loss_scale = job->conf->loss_scale,
         .loss_scale_every = job->conf->loss_scale_every,
         .clip_value = job->conf->clip_value,

@@ -15,6 +15,7 @@
 #include "net/transfer.h"
 #include "recipe/job.h"
 #include "sync/fault.h"
+#include "train/carried_over.h"
 #include "train/comm.h"
 #include "train/events.h"
 #include "train/gate.h"
@@ -23,8 +24,7 @@
 #include "train/job_data.h"
 #include "train/job_params.h"
 #include "train/job_units.h"
-#include "train/legacy.h"
-#include "train/mishap.h"
+#include "train/nonfinite.h"
 #include "train/outputs.h"
 #include "train/plan.h"
 #include "train/rates.h"
@@ -51,15 +51,6 @@ struct sw_run_options {
     struct sw_display_policy display;
 };
 
-/* Who waits for whom, and sums with whom. */
-struct sw_job_groups {
-    struct sw_group all;     /* all workers */
-    struct sw_group leaders; /* the first workers of the update groups: norms of gradients */
-    struct sw_group *each;   /* owned [worker groups] */
-    struct sw_group *peers;  /* owned [group size], where groups split layers: who has the same rank
-                                in its group */
-};
-
 /* How gradients, values and features move between devices and the host, and between workers. */
 struct sw_job_exchange {
     enum sw_copy_mode copy; /* never AUTO once the units are placed */
@@ -83,7 +74,7 @@ struct sw_job_speed {
 /* Values that come from neither an initializer nor the checkpoint it goes on from. */
 struct sw_job_initial {
     struct sw_take_list takes;
-    struct sw_legacy legacy;
+    struct sw_carried_over carried_over;
 };
 
 /* Who looks on. All owned. */
@@ -116,7 +107,7 @@ struct sw_job {
     struct sw_job_state state;
     struct sw_job_initial initial;
     struct sw_outputs outputs;
-    struct sw_mishaps mishaps;
+    struct sw_nonfinite nonfinite;
     struct sw_stop_rules stops;
     struct sw_job_metrics metrics;
     struct sw_retention retention; /* of the leader */

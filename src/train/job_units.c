@@ -266,9 +266,23 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     job->params.copies = sw_calloc((size_t)t->server_groups, sizeof *job->params.copies);
     if (!job->workers || !job->servers || !job->params.copies)
         return sw_err_nomem(err, "workers and servers", (size_t)t->workers * sizeof *job->workers);
+    const struct sw_worker_shared shared = {.conf = job->conf,
+                                            .place = &job->place,
+                                            .data = &job->data,
+                                            .span = &job->span,
+                                            .groups = &job->groups,
+                                            .state = &job->state,
+                                            .outputs = &job->outputs,
+                                            .metrics = &job->metrics,
+                                            .nonfinite = &job->nonfinite,
+                                            .retention = &job->retention,
+                                            .events = &job->events,
+                                            .fault = &job->fault,
+                                            .workers = job->workers,
+                                            .one_worker = job->one_worker};
     for (int i = 0; i < t->workers; i++)
-        job->workers[i] =
-            (struct sw_worker){.job = job, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
+        job->workers[i] = (struct sw_worker){
+            .job = job, .shared = shared, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
     job->events.step = &job->workers[0].step;
     for (int i = 0; i < t->server_groups; i++)
         job->params.copies[i] = (struct sw_server_group){.job = job, .place = &t->server_group[i]};
@@ -320,7 +334,7 @@ static int place_units(const struct setup *s, struct sw_err *err)
                       sw_cluster_advice(&s->conf, &s->shape, most, advice, sizeof advice));
 }
 
-int sw_job_place(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = map_machine(job, o, err);
     if (rc != SW_OK)

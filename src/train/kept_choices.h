@@ -27,7 +27,7 @@ int sw_kept_read(const char *path, struct sw_json **out, struct sw_err *err) SW_
 
 /* kept may be NULL. False where there are no rows, or not so many, or their sum is another. */
 bool sw_kept_rows(const struct sw_json *kept, int count, int64_t sum, int64_t *rows);
-/* How the layer's gradients come together; AUTO: nothing is said. */
+/* How the layer's gradients are exchanged; AUTO: nothing is said. */
 enum sw_comm_way sw_kept_comm(const struct sw_json *kept, const char *layer);
 
 #endif

@@ -8,7 +8,7 @@
 #include "train/layer_clock.h"
 #include "base/os.h"
 #include "device/ops/clock.h"
-#include "train/job_private.h"
+#include "train/events.h"
 #include "train/segments.h"
 #include "train/worker.h"
 
@@ -31,7 +31,7 @@ struct sw_layer_clock {
 static int room_of(const struct sw_worker *w)
 {
     bool told =
-        !w->device->host_memory && !w->job->one_worker && sw_net_stream_count(w->train) == 1;
+        !w->device->host_memory && !w->shared.one_worker && sw_net_stream_count(w->train) == 1;
     return told ? 2 * sw_net_layer_count(w->train) * (1 + sw_net_chain_steps(w->train)) : 0;
 }
 
@@ -65,7 +65,7 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
 void sw_layer_clock_say(const struct sw_worker *w)
 {
     if (!w->device->host_memory && sw_net_stream_count(w->train) > 1)
-        sw_history_event(w->job->events.history, SW_LOG_INFO, w->unit,
+        sw_history_event(w->shared.events->history, SW_LOG_INFO, w->unit,
                          "layers have no times of their own, since up to %d run at the same time; "
                          "--set job.streams=1 runs them one by one, and measures them",
                          sw_net_stream_count(w->train));

@@ -7,7 +7,6 @@
  * so that the bits of a run do not depend on how many workers, servers and threads there are. With
  * rebalance every worker has one microbatch, whose rows change (rebalance.c). */
 #include "train/microbatches.h"
-#include "base/os.h"
 #include "base/str.h"
 #include "train/job_private.h"
 #include "train/kept_choices.h"

@@ -19,7 +19,7 @@ struct sw_model_args {
     struct sw_device *device; /* borrowed until sw_model_free */
     int threads;              /* math threads: 1 or more */
     uint64_t seed;            /* of initial values and dropout */
-    enum sw_algorithm algorithm; /* cd: persistent chains begin anew with every batch */
+    enum sw_algorithm algorithm; /* cd: persistent chains start over with every batch */
     int64_t steps;               /* where schedules of the rate end; 0: far away */
     /* What `field = NAME` of an input layer means; desc.dim[0] of each is the rows of a batch. */
     const struct sw_net_field *fields;

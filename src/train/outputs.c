@@ -7,7 +7,8 @@
  * is handed over as one. */
 #include "train/outputs.h"
 #include "base/os.h"
-#include "train/job_private.h"
+#include "train/events.h"
+#include "train/job_data.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <string.h>
@@ -31,19 +32,19 @@ static size_t row_bytes(const struct sw_desc *d)
 }
 
 /* Of the batches of all groups. */
-static int64_t round_rows(const struct sw_job *job)
+static int64_t round_rows(const struct sw_worker *w)
 {
-    return job->conf->eval_batch * job->topology->worker_groups;
+    return w->shared.conf->eval_batch * w->topology->worker_groups;
 }
 
 /* Places of the buffers in the memory to come: two for each source. */
-static void lay_out(struct sw_job *job, struct sw_output *o)
+static void lay_out(struct sw_outputs *out, const struct sw_worker *first, struct sw_output *o)
 {
-    const struct sw_layer *l = layer_of(&job->workers[0], o, 0);
+    const struct sw_layer *l = layer_of(first, o, 0);
     for (int turn = 0; turn < 2; turn++)
         for (int k = 0; k < l->src_count; k++) {
-            o->at[turn][k] = job->outputs.bytes;
-            job->outputs.bytes += aligned((size_t)round_rows(job) * row_bytes(&l->src[k]->desc));
+            o->at[turn][k] = out->bytes;
+            out->bytes += aligned((size_t)round_rows(first) * row_bytes(&l->src[k]->desc));
         }
 }
 
@@ -55,34 +56,33 @@ static size_t *stage_at(const struct sw_worker *w, const struct sw_output *o, in
 }
 
 /* Room for the rows of a worker on their way from a device that the host does not reach. */
-static void lay_out_stage(struct sw_worker *w, struct sw_output *o)
+static void lay_out_stage(struct sw_outputs *out, const struct sw_worker *w, struct sw_output *o)
 {
     for (int i = 0; i < w->rank->microbatches && !w->device->host_memory; i++) {
         const struct sw_layer *l = layer_of(w, o, i);
         for (int k = 0; k < l->src_count; k++) {
-            *stage_at(w, o, i, k) = w->job->outputs.bytes;
-            w->job->outputs.bytes += aligned(sw_desc_bytes(&l->src[k]->desc));
+            *stage_at(w, o, i, k) = out->bytes;
+            out->bytes += aligned(sw_desc_bytes(&l->src[k]->desc));
         }
     }
 }
 
-void sw_outputs_fini(struct sw_job *job)
+void sw_outputs_fini(struct sw_outputs *out)
 {
-    struct sw_outputs *out = &job->outputs;
     if (out->memory)
-        sw_device_free(job->place.host, out->memory, out->bytes);
+        sw_device_free(out->host, out->memory, out->bytes);
     for (int i = 0; i < out->count; i++)
         sw_free(out->items[i].stage_at);
     sw_free(out->items);
     *out = (struct sw_outputs){0};
 }
 
-int sw_outputs_plan(struct sw_job *job, struct sw_err *err)
+int sw_outputs_plan(struct sw_outputs *out, const struct sw_worker *workers, struct sw_err *err)
 {
-    const struct sw_net *net = job->workers[0].eval;
-    struct sw_outputs *out = &job->outputs;
-    size_t leaves = (size_t)(job->topology->worker_groups * job->topology->microbatches);
-    sw_outputs_fini(job);
+    const struct sw_topology *t = workers->topology;
+    const struct sw_net *net = workers->eval;
+    size_t leaves = (size_t)(t->worker_groups * t->microbatches);
+    sw_outputs_fini(out);
     out->items = sw_calloc((size_t)sw_net_layer_count(net) + 1, sizeof *out->items);
     if (!out->items)
         return sw_err_nomem(err, "the outputs", 0);
@@ -94,24 +94,24 @@ int sw_outputs_plan(struct sw_job *job, struct sw_err *err)
         o->stage_at = sw_calloc(leaves, sizeof *o->stage_at);
         if (!o->stage_at)
             return sw_err_nomem(err, "the outputs", leaves * sizeof *o->stage_at);
-        lay_out(job, o);
-        for (int w = 0; w < job->topology->workers; w++)
-            lay_out_stage(&job->workers[w], o);
+        lay_out(out, workers, o);
+        for (int w = 0; w < t->workers; w++)
+            lay_out_stage(out, &workers[w], o);
     }
     return SW_OK;
 }
 
-int sw_outputs_allocate(struct sw_job *job, struct sw_err *err)
+int sw_outputs_allocate(struct sw_outputs *out, struct sw_device *host, struct sw_err *err)
 {
-    struct sw_outputs *out = &job->outputs;
-    return out->bytes && !out->memory
-               ? sw_device_alloc(job->place.host, out->bytes, "rows of outputs", &out->memory, err)
-               : SW_OK;
+    if (!out->bytes || out->memory)
+        return SW_OK;
+    out->host = host;
+    return sw_device_alloc(host, out->bytes, "rows of outputs", &out->memory, err);
 }
 
-static char *place(const struct sw_job *job, size_t at)
+static char *place(const struct sw_worker *w, size_t at)
 {
-    return (char *)job->outputs.memory + at;
+    return (char *)w->shared.outputs->memory + at;
 }
 
 /* The rows that a part has of a source, stored at `stored`, to their place in the batch. */
@@ -119,18 +119,18 @@ static void gather(struct sw_worker *w, const struct sw_output *o, int part, int
                    const void *stored)
 {
     const struct sw_desc *d = &layer_of(w, o, part)->src[k]->desc;
-    char *to = place(w->job, o->at[turn][k]);
-    int64_t row = w->rank->group * w->job->conf->eval_batch +
+    char *to = place(w, o->at[turn][k]);
+    int64_t row = w->rank->group * w->shared.conf->eval_batch +
                   sw_worker_first_row(w, SW_SPLIT_EVAL) +
                   sw_parts_row(w->parts[SW_SPLIT_EVAL], part);
     sw_desc_to_plain(d, stored, to + (size_t)row * row_bytes(d));
 }
 
-static struct sw_output *find(struct sw_job *job, int layer)
+static const struct sw_output *find(const struct sw_outputs *out, int layer)
 {
-    for (int i = 0; i < job->outputs.count; i++)
-        if (job->outputs.items[i].layer == layer)
-            return &job->outputs.items[i];
+    for (int i = 0; i < out->count; i++)
+        if (out->items[i].layer == layer)
+            return &out->items[i];
     return NULL;
 }
 
@@ -144,7 +144,7 @@ static int collect_part(struct sw_worker *w, const struct sw_output *o, int part
         if (w->device->host_memory)
             gather(w, o, part, k, (int)(batch % 2), f->data);
         else
-            rc = sw_copy(w->stream, place(w->job, *stage_at(w, o, part, k)), f->data,
+            rc = sw_copy(w->stream, place(w, *stage_at(w, o, part, k)), f->data,
                          sw_desc_bytes(&f->desc), err);
     }
     return rc;
@@ -152,7 +152,7 @@ static int collect_part(struct sw_worker *w, const struct sw_output *o, int part
 
 int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_err *err)
 {
-    const struct sw_output *o = find(w->job, layer);
+    const struct sw_output *o = find(w->shared.outputs, layer);
     int rc = SW_OK;
     for (int i = 0; o && i < w->rank->microbatches && rc == SW_OK; i++)
         rc = collect_part(w, o, i, batch, err);
@@ -161,11 +161,11 @@ int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_
 
 static void unstage(struct sw_worker *w, int64_t batch)
 {
-    for (int i = 0; i < w->job->outputs.count && !w->device->host_memory; i++) {
-        const struct sw_output *o = &w->job->outputs.items[i];
+    for (int i = 0; i < w->shared.outputs->count && !w->device->host_memory; i++) {
+        const struct sw_output *o = &w->shared.outputs->items[i];
         for (int part = 0; part < w->rank->microbatches; part++)
             for (int k = 0; k < layer_of(w, o, part)->src_count; k++)
-                gather(w, o, part, k, (int)(batch % 2), place(w->job, *stage_at(w, o, part, k)));
+                gather(w, o, part, k, (int)(batch % 2), place(w, *stage_at(w, o, part, k)));
     }
 }
 
@@ -178,37 +178,36 @@ static struct sw_layer *own_layer(struct sw_worker *w, const struct sw_output *o
 static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t batch,
                       struct sw_err *err)
 {
-    struct sw_job *job = w->job;
     struct sw_layer *l = own_layer(w, o);
     const void *src[SW_LAYER_SRCS] = {NULL};
-    int64_t most = round_rows(job), left = job->data.source[SW_SPLIT_EVAL]->records - batch * most;
+    int64_t most = round_rows(w);
+    int64_t left = w->shared.data->source[SW_SPLIT_EVAL]->records - batch * most;
     for (int k = 0; k < l->src_count; k++)
-        src[k] = place(job, o->at[batch % 2][k]);
+        src[k] = place(w, o->at[batch % 2][k]);
     int rc = l->type->output->rows(l, src, left < most ? left : most, err);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
 }
 
 int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    int rc = SW_OK;
-    if (job->outputs.count == 0)
+    const struct sw_outputs *out = w->shared.outputs;
+    if (out->count == 0)
         return SW_OK;
     unstage(w, batch);
-    if (sw_worker_meet(w, "the rows of the other workers") != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    for (int i = 0; i < job->outputs.count && w->rank->global_rank == 0 && rc == SW_OK; i++)
-        rc = write_rows(w, &job->outputs.items[i], batch, err);
+    int rc = sw_worker_meet(w, "the rows of the other workers", err);
+    for (int i = 0; i < out->count && w->rank->global_rank == 0 && rc == SW_OK; i++)
+        rc = write_rows(w, &out->items[i], batch, err);
     return rc;
 }
 
 int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    const char *folder = job->events.history ? sw_history_out_dir(job->events.history) : NULL;
+    const struct sw_outputs *out = w->shared.outputs;
+    const struct sw_history *history = w->shared.events->history;
+    const char *folder = history ? sw_history_out_dir(history) : NULL;
     int rc = SW_OK;
-    for (int i = 0; i < job->outputs.count && w->rank->global_rank == 0 && rc == SW_OK; i++) {
-        struct sw_layer *l = own_layer(w, &job->outputs.items[i]);
+    for (int i = 0; i < out->count && w->rank->global_rank == 0 && rc == SW_OK; i++) {
+        struct sw_layer *l = own_layer(w, &out->items[i]);
         rc = l->type->output->begin(l, folder, err);
         if (rc != SW_OK)
             rc = sw_err_prefix(err, rc, "layer %s", l->name);
@@ -218,9 +217,9 @@ int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
 
 int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    for (int i = 0; i < job->outputs.count && w->rank->global_rank == 0; i++) {
-        struct sw_layer *l = own_layer(w, &job->outputs.items[i]);
+    const struct sw_outputs *out = w->shared.outputs;
+    for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
+        struct sw_layer *l = own_layer(w, &out->items[i]);
         if (rc != SW_OK) {
             l->type->output->abandon(l);
             continue;

@@ -7,7 +7,6 @@
 
 #include "layers/layer.h"
 
-struct sw_job;
 struct sw_worker;
 
 /* An output layer of the evaluation net. */
@@ -20,13 +19,16 @@ struct sw_output {
 struct sw_outputs {
     struct sw_output *items; /* owned */
     int count;
-    void *memory; /* owned host memory; its parts are written by their workers */
+    struct sw_device *host; /* borrowed: of memory */
+    void *memory;           /* owned; its parts are written by their workers */
     size_t bytes;
 };
 
-int sw_outputs_plan(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-int sw_outputs_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-void sw_outputs_fini(struct sw_job *job);
+int sw_outputs_plan(struct sw_outputs *out, const struct sw_worker *workers,
+                    struct sw_err *err) SW_MUST_CHECK;
+int sw_outputs_allocate(struct sw_outputs *out, struct sw_device *host,
+                        struct sw_err *err) SW_MUST_CHECK;
+void sw_outputs_fini(struct sw_outputs *out);
 int sw_outputs_begin(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch,
                        struct sw_err *err) SW_MUST_CHECK;

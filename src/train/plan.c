@@ -3,10 +3,10 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "device/tune.h"
-#include "train/bytes.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/kept_choices.h"
+#include "train/memory.h"
 #include "train/worker.h"
 #include <stdio.h>
 #include <string.h>

@@ -19,7 +19,7 @@ struct sw_job_report {
 /* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
 void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* job->report.choices anew. */
+/* Writes job->report.choices again, after the rows have changed. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

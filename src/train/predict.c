@@ -298,7 +298,7 @@ static int begin(struct predictor *p, int64_t *step, struct sw_err *err)
         .fields = fields,
         .field_count = count,
         .source = p->input_count ? "--input" : p->job->data.section[SW_SPLIT_EVAL]->name};
-    return sw_inference_begin(&p->net, p->job, &args, step, err);
+    return sw_inference_begin(&p->net, p->w, p->job->recipe, &args, step, err);
 }
 
 static void end(struct predictor *p)

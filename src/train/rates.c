@@ -9,7 +9,8 @@
 #include "device/driver.h"
 #include "device/throughput.h"
 #include "device/tune.h"
-#include "train/job_private.h"
+#include "train/events.h"
+#include "train/job_units.h"
 #include "train/worker.h"
 #include <string.h>
 
@@ -46,7 +47,7 @@ static const struct sw_json *find_by(const struct sw_json *array, const char *ke
     return item;
 }
 
-struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name)
+struct sw_json *sw_rates_read_kept(const char *host, const char *name)
 {
     struct sw_err ignored;
     struct sw_json *root = NULL;
@@ -55,8 +56,7 @@ struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name)
     if (sw_history_state_dir(&state, &ignored) == SW_OK &&
         (path = sw_format("%s/%s", state, name)) != NULL &&
         sw_os_read_file(path, FILE_BYTES, &text, &bytes, &ignored) == SW_OK &&
-        sw_json_parse(text, bytes, &root, &ignored) == SW_OK &&
-        !says(root, "host", job->place.machine->host)) {
+        sw_json_parse(text, bytes, &root, &ignored) == SW_OK && !says(root, "host", host)) {
         sw_json_free(root);
         root = NULL;
     }
@@ -67,10 +67,11 @@ struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name)
 }
 
 /* The slowest node's, and the way to a device and back that is slower. */
-static void read_doctor(const struct sw_job *job, struct figures *f)
+static void read_doctor(const struct sw_worker *w, struct figures *f)
 {
-    struct sw_json *root = sw_rates_read_kept(job, "doctor.json");
-    const char *device = job->workers[0].device->name;
+    const struct sw_job_place *place = w->shared.place;
+    struct sw_json *root = sw_rates_read_kept(place->machine->host, "doctor.json");
+    const char *device = w->device->name;
     const struct sw_json *measured = root ? sw_json_get(root, "measured") : NULL;
     const struct sw_json *nodes = measured ? sw_json_get(measured, "nodes") : NULL;
     for (const struct sw_json *n = nodes ? nodes->first : NULL; n; n = n->next) {
@@ -82,7 +83,7 @@ static void read_doctor(const struct sw_job *job, struct figures *f)
             n == nodes->first || memory < f->memory_gb_per_s ? memory : f->memory_gb_per_s;
     }
     /* A simulated device of another job need not be this one's. */
-    if (measured && job->place.devices.driver->caps.own_processor) {
+    if (measured && place->devices.driver->caps.own_processor) {
         f->device_gflops =
             number_of(find_by(sw_json_get(measured, "devices"), "device", device), "gemm_gflops");
         const struct sw_json *copies = sw_json_get(measured, "copies");
@@ -98,11 +99,11 @@ static void fill_from(const struct sw_json *object, const char *key, double *fig
     *figure = *figure > 0 ? *figure : number_of(object, key);
 }
 
-static void read_rates(const struct sw_job *job, struct figures *f)
+static void read_rates(const struct sw_job_place *place, struct figures *f)
 {
-    struct sw_json *root = sw_rates_read_kept(job, "rates.json");
+    struct sw_json *root = sw_rates_read_kept(place->machine->host, "rates.json");
     const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
-    const struct sw_json *own = find_by(devices, "device", job->place.devices.text);
+    const struct sw_json *own = find_by(devices, "device", place->devices.text);
     fill_from(root, "core_gflops", &f->core_gflops);
     fill_from(root, "memory_gb_per_s", &f->memory_gb_per_s);
     fill_from(own, "gemm_gflops", &f->device_gflops);
@@ -167,11 +168,11 @@ static double measure_link(struct sw_stream *s)
     return gb_per_s.median;
 }
 
-static void measure_core(const struct sw_job *job, struct figures *f)
+static void measure_core(struct sw_device *host, struct figures *f)
 {
     struct sw_err ignored;
     struct sw_stream *s = NULL;
-    if (sw_stream_new(job->place.host, 1, &s, &ignored) != SW_OK)
+    if (sw_stream_new(host, 1, &s, &ignored) != SW_OK)
         return;
     if (f->core_gflops <= 0)
         f->core_gflops = measure_product(s, sw_driver_host()->gemm_side);
@@ -181,15 +182,15 @@ static void measure_core(const struct sw_job *job, struct figures *f)
 }
 
 /* What still is not known. A simulated link has the throughput that it was given. */
-static bool measure(struct sw_job *job, struct figures *f)
+static bool measure(const struct sw_worker *w, struct figures *f)
 {
-    const struct sw_driver *driver = job->place.devices.driver;
-    struct sw_worker *w = &job->workers[0];
-    bool measured = false, devices = job->topology->devices > 0;
-    if (job->place.devices.link_bytes_per_s > 0)
-        f->link_gb_per_s = (double)job->place.devices.link_bytes_per_s * 1e-9;
+    const struct sw_job_place *place = w->shared.place;
+    const struct sw_driver *driver = place->devices.driver;
+    bool measured = false, devices = w->topology->devices > 0;
+    if (place->devices.link_bytes_per_s > 0)
+        f->link_gb_per_s = (double)place->devices.link_bytes_per_s * 1e-9;
     if (f->core_gflops <= 0 || f->memory_gb_per_s <= 0) {
-        measure_core(job, f);
+        measure_core(place->host, f);
         measured = true;
     }
     if (devices && f->device_gflops <= 0) {
@@ -213,22 +214,22 @@ static double at_least(double figure, double usual)
     return figure > 0 ? figure : usual;
 }
 
-const struct sw_rates *sw_rates_of(struct sw_job *job)
+const struct sw_rates *sw_rates_of(struct sw_rates *r, const struct sw_worker *w)
 {
-    struct sw_rates *r = &job->speed.rates;
+    const struct sw_job_place *place = w->shared.place;
     struct figures f = {0};
     if (r->known)
         return r;
-    read_doctor(job, &f);
-    read_rates(job, &f);
-    bool measured = measure(job, &f);
-    const struct sw_placement_row *worker = sw_placement_worker(job->place.placement, 0),
-                                  *server = sw_placement_server(job->place.placement, 0);
+    read_doctor(w, &f);
+    read_rates(place, &f);
+    bool measured = measure(w, &f);
+    const struct sw_placement_row *worker = sw_placement_worker(place->placement, 0),
+                                  *server = sw_placement_server(place->placement, 0);
     double core = at_least(f.core_gflops, 1) * 1e9, device = at_least(f.device_gflops, 1) * 1e9;
     *r = (struct sw_rates){.known = true,
                            .measured = measured,
                            .worker_flops_per_s =
-                               job->topology->devices > 0 ? device : core * worker->threads,
+                               w->topology->devices > 0 ? device : core * worker->threads,
                            .server_flops_per_s = core * server->threads,
                            .memory_bytes_per_s = at_least(f.memory_gb_per_s, 1) * 1e9,
                            .device_memory_bytes_per_s = f.device_gb_per_s * 1e9,
@@ -253,21 +254,22 @@ static void write_others(struct sw_json_writer *w, const struct sw_json *root, c
     }
 }
 
-static void write_rates(const struct sw_job *job, const struct sw_json *root, struct sw_buf *out)
+static void write_rates(const struct sw_rates *r, const struct sw_worker *first,
+                        const struct sw_json *root, struct sw_buf *out)
 {
-    const struct sw_rates *r = &job->speed.rates;
-    const struct sw_placement_row *server = sw_placement_server(job->place.placement, 0);
+    const struct sw_job_place *place = first->shared.place;
+    const struct sw_placement_row *server = sw_placement_server(place->placement, 0);
     struct sw_json_writer w;
     sw_json_begin(&w, out);
     sw_json_open_object(&w, NULL);
-    sw_json_string(&w, "host", job->place.machine->host);
+    sw_json_string(&w, "host", place->machine->host);
     sw_json_real(&w, "core_gflops", r->server_flops_per_s * 1e-9 / server->threads);
     sw_json_real(&w, "memory_gb_per_s", r->memory_bytes_per_s * 1e-9);
     sw_json_open_array(&w, "devices");
-    write_others(&w, root, job->place.devices.text);
-    if (job->topology->devices > 0) {
+    write_others(&w, root, place->devices.text);
+    if (first->topology->devices > 0) {
         sw_json_open_object(&w, NULL);
-        sw_json_string(&w, "device", job->place.devices.text);
+        sw_json_string(&w, "device", place->devices.text);
         sw_json_real(&w, "gemm_gflops", r->worker_flops_per_s * 1e-9);
         sw_json_real(&w, "memory_gb_per_s", r->device_memory_bytes_per_s * 1e-9);
         sw_json_real(&w, "link_gb_per_s", r->link_bytes_per_s * 1e-9);
@@ -278,7 +280,7 @@ static void write_rates(const struct sw_job *job, const struct sw_json *root, st
     sw_buf_add(out, "\n");
 }
 
-void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *text)
+void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_buf *text)
 {
     struct sw_err err;
     char *state = NULL, *path = NULL;
@@ -286,20 +288,20 @@ void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *tex
         (path = sw_format("%s/%s", state, name)) != NULL &&
         (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
          sw_os_replace_file(path, sw_buf_text(text), text->length, 0600, &err) != SW_OK))
-        sw_events_say(&job->events, SW_LOG_WARN, "rates",
+        sw_events_say(events, SW_LOG_WARN, "rates",
                       "what was measured of this machine is not kept: %s", err.text);
     sw_free(path);
     sw_free(state);
 }
 
-void sw_rates_keep(struct sw_job *job)
+void sw_rates_keep(const struct sw_rates *r, const struct sw_worker *w)
 {
     struct sw_buf text = {0};
-    if (!job->speed.rates.measured)
+    if (!r->measured)
         return;
-    struct sw_json *root = sw_rates_read_kept(job, "rates.json");
-    write_rates(job, root, &text);
-    sw_rates_keep_file(job, "rates.json", &text);
+    struct sw_json *root = sw_rates_read_kept(w->shared.place->machine->host, "rates.json");
+    write_rates(r, w, root, &text);
+    sw_rates_keep_file(w->shared.events, "rates.json", &text);
     sw_json_free(root);
     sw_buf_fini(&text);
 }

@@ -5,7 +5,8 @@
 #include "base/json.h"
 #include "base/str.h"
 
-struct sw_job;
+struct sw_events;
+struct sw_worker;
 
 /* How fast this machine is, roughly, for what `auto` weighs. */
 struct sw_rates {
@@ -17,14 +18,14 @@ struct sw_rates {
 };
 
 /* Once the first worker has its stream: from what was kept, else measured. */
-const struct sw_rates *sw_rates_of(struct sw_job *job);
+const struct sw_rates *sw_rates_of(struct sw_rates *r, const struct sw_worker *first);
 /* Keeps what was measured for the next job. A state directory that cannot be written is no error.
  */
-void sw_rates_keep(struct sw_job *job);
-/* A file of the machine's state directory; NULL when it is not there, or of another machine. Freed
- * by the caller. */
-struct sw_json *sw_rates_read_kept(const struct sw_job *job, const char *name);
-/* Writes one. Where that does not work the job says so. */
-void sw_rates_keep_file(struct sw_job *job, const char *name, struct sw_buf *text);
+void sw_rates_keep(const struct sw_rates *r, const struct sw_worker *first);
+/* A file of the machine's state directory; NULL when it is not there, or of another machine than
+ * `host`. Freed by the caller. */
+struct sw_json *sw_rates_read_kept(const char *host, const char *name);
+/* Writes one. Where that does not work it is told. */
+void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_buf *text);
 
 #endif

@@ -1,9 +1,9 @@
 /* Rows by measured speed (`rebalance`): workers that share a batch wait for the slowest, so each
  * gets as many rows as it computes in the same time. At an evaluation all workers meet anyway; the
  * leader looks at how long computing took them since the last one and, where it makes enough of a
- * difference, cuts the batches anew and rebuilds nets, memory and batches of all, while they wait.
- * Losses are sums over rows and their backward scale is of the whole batch, so every sample keeps
- * its weight; a checkpoint has the rows, and so has a resume. */
+ * difference, splits the batches again and rebuilds nets, memory and batches of all, while they
+ * wait. Losses are sums over rows and their backward scale is of the whole batch, so every sample
+ * keeps its weight; a checkpoint has the rows, and so has a resume. */
 #include "train/rebalance.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -70,8 +70,8 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
     sw_comm_set_rows(job);
     sw_stream_attach(job->workers[0].stream); /* plans were made for others' threads */
     if (rc == SW_OK && job->outputs.count > 0)
-        rc = sw_outputs_plan(job, err);
-    return rc == SW_OK ? sw_outputs_allocate(job, err) : rc;
+        rc = sw_outputs_plan(&job->outputs, job->workers, err);
+    return rc == SW_OK ? sw_outputs_allocate(&job->outputs, job->place.host, err) : rc;
 }
 
 static void tell(struct sw_job *job, const int64_t *before, const double *ms)
@@ -122,15 +122,12 @@ int sw_rebalance(struct sw_worker *w, struct sw_err *err)
                                                  (double)sw_worker_rows(w, SW_SPLIT_TRAIN)
                                            : typical_ms(&w->pace);
     w->pace.steps = 0;
-    int rc = sw_worker_meet(w, "the speed of the other workers");
-    if (rc == SW_OK && w->rank->global_rank == 0) {
+    int rc = sw_worker_meet(w, "the speed of the other workers", err);
+    if (rc == SW_OK && w->rank->global_rank == 0)
         rc = move_rows(job, err);
-        if (rc != SW_OK)
-            return rc;
-    }
     if (rc == SW_OK)
-        rc = sw_worker_meet(w, "the rows of the first worker's choice");
+        rc = sw_worker_meet(w, "the rows of the first worker's choice", err);
     if (rc != SW_OK)
-        return sw_err_set(err, rc, "the job is ending");
+        return rc;
     return sw_carries_deal(w, err); /* a row takes along what it carries on */
 }

@@ -38,48 +38,62 @@ void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *
 static bool display_due(const struct sw_worker *w)
 {
     const struct sw_display_policy *d = &w->job->options.display;
-    if (w->step - w->job->span.first_step <= d->first_steps || w->step >= w->job->span.steps ||
-        (d->every_steps > 0 && w->step % d->every_steps == 0))
+    if (w->step - w->shared.span->first_step <= d->first_steps ||
+        w->step >= w->shared.span->steps || (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
     return __atomic_exchange_n(&w->job->requests.wants_display, 0, __ATOMIC_RELAXED) != 0;
+}
+
+static void add_point(const struct sw_worker *w, int curve, double value)
+{
+    sw_history_point(w->record.curves.producer, curve, w->step, value);
+}
+
+static void add_traffic(const struct sw_worker *w, int link, int64_t bytes, double ms)
+{
+    sw_history_traffic(w->record.curves.producer, link, w->step, bytes, ms);
+}
+
+/* Gradients to the servers of the worker's table, and values from them. */
+static void record_servers(struct sw_worker *w, const double copied_ms[2])
+{
+    const struct sw_worker_links *links = &w->record.links;
+    const int servers = w->topology->servers_per_group, rank = w->rank->table_rank;
+    int64_t all_bytes = 0;
+
+    for (int s = 0; s < servers; s++)
+        all_bytes += sw_table_link_bytes(w->table, rank, s);
+    for (int s = 0; s < servers; s++) {
+        int64_t bytes = sw_table_link_bytes(w->table, rank, s);
+        if (bytes == 0)
+            continue;
+        double share = (double)bytes / (double)all_bytes;
+        int64_t pushed = sw_table_given_bytes(w->table, rank, sw_worker_rows(w, SW_SPLIT_TRAIN), s);
+        add_traffic(w, links->to_server[s], pushed, copied_ms[1] * share);
+        if (!w->device->host_memory)
+            add_traffic(w, links->from_server[s], bytes, copied_ms[0] * share);
+    }
 }
 
 /* What concerns this worker alone. */
 static void record_own(struct sw_worker *w)
 {
-    struct sw_job *job = w->job;
+    const struct sw_job_exchange *e = &w->job->exchange;
+    const struct sw_worker_links *links = &w->record.links;
+    const int own = w->rank->global_rank;
     double copied_ms[2];
-    int64_t all_bytes = 0;
+
     w->timer.ledger.step = w->step;
-    w->timer.ledger.worker = w->rank->global_rank;
+    w->timer.ledger.worker = own;
     sw_ledger_add_hidden(w, copied_ms);
     sw_history_step_time(w->record.curves.producer, &w->timer.ledger);
-    for (int s = 0; s < job->topology->servers_per_group; s++)
-        all_bytes += sw_table_link_bytes(w->table, w->rank->table_rank, s);
-    for (int s = 0; s < job->topology->servers_per_group; s++) {
-        int64_t bytes = sw_table_link_bytes(w->table, w->rank->table_rank, s);
-        if (bytes == 0)
-            continue;
-        double share = (double)bytes / (double)all_bytes;
-        sw_history_traffic(w->record.curves.producer, w->record.links.to_server[s], w->step,
-                           sw_table_given_bytes(w->table, w->rank->table_rank,
-                                                sw_worker_rows(w, SW_SPLIT_TRAIN), s),
-                           copied_ms[1] * share);
-        if (!w->device->host_memory)
-            sw_history_traffic(w->record.curves.producer, w->record.links.from_server[s], w->step,
-                               bytes, copied_ms[0] * share);
+    record_servers(w, copied_ms);
+    for (int i = 0; i < w->topology->workers; i++) {
+        if (i != own && links->sums)
+            add_traffic(w, links->sums[i], sw_allreduce_round_bytes(e->sums.all_reduce, own, i), 0);
+        if (i != own && links->factors)
+            add_traffic(w, links->factors[i], sw_factors_round_bytes(e->comm.factors, own, i), 0);
     }
-    for (int i = 0; w->record.links.sums && i < job->topology->workers; i++)
-        if (i != w->rank->global_rank)
-            sw_history_traffic(
-                w->record.curves.producer, w->record.links.sums[i], w->step,
-                sw_allreduce_round_bytes(job->exchange.sums.all_reduce, w->rank->global_rank, i),
-                0);
-    for (int i = 0; w->record.links.factors && i < job->topology->workers; i++)
-        if (i != w->rank->global_rank)
-            sw_history_traffic(
-                w->record.curves.producer, w->record.links.factors[i], w->step,
-                sw_factors_round_bytes(job->exchange.comm.factors, w->rank->global_rank, i), 0);
 }
 
 void sw_record_sync(struct sw_worker *w)
@@ -90,11 +104,10 @@ void sw_record_sync(struct sw_worker *w)
     if (!job->params.sync || w->rank->table_rank != 0)
         return;
     for (int i = 0; i < groups * per; i++) {
-        int64_t sent = sw_sync_sent(job->params.sync, own, i / per, i % per),
-                told = w->record.links.sync_told[i];
+        int64_t sent = sw_sync_sent(job->params.sync, own, i / per, i % per);
+        int64_t told = w->record.links.sync_told[i];
         if (sent > told)
-            sw_history_traffic(w->record.curves.producer, w->record.links.sync[i], w->step,
-                               sent - told, 0);
+            add_traffic(w, w->record.links.sync[i], sent - told, 0);
         w->record.links.sync_told[i] = sent;
     }
 }
@@ -105,14 +118,14 @@ void sw_record_sync(struct sw_worker *w)
 static void record_features(struct sw_worker *w)
 {
     const struct sw_transfer *e = w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group];
+    struct sw_worker_links *links = &w->record.links;
     for (int i = 0; i < w->topology->group_size; i++) {
-        if (w->record.links.activations[i] < 0)
+        if (links->activations[i] < 0)
             continue;
         int64_t ns = sw_transfer_ns(e, w->rank->rank, i);
-        sw_history_traffic(w->record.curves.producer, w->record.links.activations[i], w->step,
-                           sw_net_moved_bytes(w->train, w->rank->rank, i),
-                           (double)(ns - w->record.links.activations_told[i]) * 1e-6);
-        w->record.links.activations_told[i] = ns;
+        add_traffic(w, links->activations[i], sw_net_moved_bytes(w->train, w->rank->rank, i),
+                    (double)(ns - links->activations_told[i]) * 1e-6);
+        links->activations_told[i] = ns;
     }
 }
 
@@ -127,12 +140,10 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
     sw_results_read(w->train, s, s->totals, job->metrics.last[SW_SPLIT_TRAIN],
                     &job->metrics.count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
-        sw_history_point(w->record.curves.producer, s->handle[i], w->step,
-                         job->metrics.last[SW_SPLIT_TRAIN][i].value);
-    sw_history_point(w->record.curves.producer, w->record.curves.rate, w->step,
-                     sw_table_rate(job->params.table, (uint64_t)w->step - 1));
-    sw_history_point(w->record.curves.producer, w->record.curves.speed, w->step,
-                     (double)samples * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
+        add_point(w, s->handle[i], job->metrics.last[SW_SPLIT_TRAIN][i].value);
+    add_point(w, w->record.curves.rate, sw_table_rate(job->params.table, (uint64_t)w->step - 1));
+    add_point(w, w->record.curves.speed,
+              (double)samples * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
         sw_record_event(w, SW_SPLIT_TRAIN, &e);
@@ -142,7 +153,7 @@ static void record_all(struct sw_worker *w, int64_t step_ns)
 
 static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
 {
-    sw_events_say_at(&w->job->events, t, SW_LOG_INFO, w->unit,
+    sw_events_say_at(w->shared.events, t, SW_LOG_INFO, w->unit,
                      "update %lld is skipped (%llu so far): gradients overflow at loss scale %.0f, "
                      "which becomes %.0f",
                      (long long)t, (unsigned long long)d->dropped_so_far, d->loss_scale,
@@ -200,7 +211,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
     sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
                    w->timer.lap_ns);
-    if (sw_group_deposit(&w->job->groups.all, w->rank->global_rank, w->step, s->sums, s->pairs))
+    if (sw_group_deposit(&w->shared.groups->all, w->rank->global_rank, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);
 }
@@ -210,7 +221,7 @@ void sw_record_layers(struct sw_worker *w)
     if (w->timer.steps == 0)
         return;
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
-        sw_history_layer_time(w->job->events.history, sw_net_layer(w->train, i)->name,
+        sw_history_layer_time(w->shared.events->history, sw_net_layer(w->train, i)->name,
                               w->rank->global_rank, w->timer.forward_ms[i] / (double)w->timer.steps,
                               w->timer.backward_ms[i] / (double)w->timer.steps, w->timer.steps);
         w->timer.forward_ms[i] = w->timer.backward_ms[i] = 0;
@@ -224,8 +235,7 @@ void sw_record_evaluation(struct sw_worker *w)
     struct sw_job *job = w->job;
     const struct sw_series *s = &w->record.series[SW_SPLIT_EVAL];
     for (int i = 0; i < s->count; i++)
-        sw_history_point(w->record.curves.producer, s->handle[i], w->step,
-                         job->metrics.last[SW_SPLIT_EVAL][i].value);
+        add_point(w, s->handle[i], job->metrics.last[SW_SPLIT_EVAL][i].value);
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);
     sw_events_tell(&job->events, &e, NULL);

@@ -12,7 +12,7 @@ struct sw_worker;
 
 enum { SW_DECISION_PAIRS = 3 }; /* numbers of a decision of which the group makes means */
 
-/* The norm of the gradients of a step, the mean of groups that are apart. */
+/* The norm of the gradients of a step, the mean over asynchronous groups. */
 struct sw_norm {
     int64_t step;
     double value, of_made; /* the latter of updates that were made: NaN when none was */

@@ -1,8 +1,8 @@
 /* The lines of the control socket: what others ask of a running job, but for signals. gate.h has
  * what becomes of it. */
-#include "train/requests.h"
 #include "base/str.h"
-#include "train/job_private.h"
+#include "train/events.h"
+#include "train/gate.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static const struct request {
     {"stop", "ok: it will stop after the step under way, with a checkpoint", SW_JOB_STOP},
 };
 
-static void take_note(struct sw_job *job, const char *text, char *answer, size_t bytes)
+static void take_note(struct sw_events *events, const char *text, char *answer, size_t bytes)
 {
     struct sw_slot_state s = {0};
     text += strspn(text, " ");
@@ -25,9 +25,9 @@ static void take_note(struct sw_job *job, const char *text, char *answer, size_t
         snprintf(answer, bytes, "error: note needs a text");
         return;
     }
-    if (!sw_snapshot_read_slot(job->events.snapshot, 0, &s))
+    if (!sw_snapshot_read_slot(events->snapshot, 0, &s))
         s.step = 0;
-    sw_events_say_at(&job->events, s.step, SW_LOG_INFO, "note", "%s", text);
+    sw_events_say_at(events, s.step, SW_LOG_INFO, "note", "%s", text);
     snprintf(answer, bytes, "ok: noted");
 }
 
@@ -43,15 +43,15 @@ static int shown(const char *line)
 
 void sw_request_answer(void *user, const char *line, char *answer, size_t bytes)
 {
-    struct sw_job *job = user;
+    struct sw_requests *r = user;
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
         if (sw_str_eq(line, requests[i].word)) {
-            sw_requests_set(&job->requests, requests[i].what);
+            sw_requests_set(r, requests[i].what);
             snprintf(answer, bytes, "%s", requests[i].answer);
             return;
         }
     if (strncmp(line, "note", 4) == 0 && (line[4] == ' ' || !line[4]))
-        take_note(job, line + 4, answer, bytes);
+        take_note(r->events, line + 4, answer, bytes);
     else
         snprintf(answer, bytes,
                  "error: '%.*s' is no request; there are pause, continue, checkpoint, stop, note "

@@ -26,7 +26,7 @@ static bool has_rivals(const struct sw_net *net, int result)
     return n > 1;
 }
 
-static int find_name(const struct sw_series *s, const char *name)
+int sw_series_find(const struct sw_series *s, const char *name)
 {
     for (int i = 0; i < s->count; i++)
         if (sw_str_eq(s->name[i], name))
@@ -44,7 +44,7 @@ struct naming {
 static void add_name(const struct naming *n, int result, int which, const char *name)
 {
     struct sw_series *s = n->series;
-    int taken = find_name(s, name);
+    int taken = sw_series_find(s, name);
     const struct sw_section *section =
         result >= 0 ? sw_net_section(n->net, sw_net_result(n->net, result).layer) : NULL;
     if (taken >= 0) {
@@ -87,7 +87,7 @@ static void name_values(const struct naming *n)
     for (int r = 0; r < sw_net_result_count(n->net); r++) {
         const struct sw_layer *l = layer_of(n->net, r);
         const char *type = l->type->base.name;
-        if (!sw_net_result(n->net, r).loss && find_name(n->series, type) < 0)
+        if (!sw_net_result(n->net, r).loss && sw_series_find(n->series, type) < 0)
             add_values(n, r, type);
         if (!has_rivals(n->net, r))
             continue;

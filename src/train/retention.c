@@ -128,8 +128,9 @@ int sw_retention_add(struct sw_retention *r, int64_t step, const char *path, con
     return SW_OK;
 }
 
-const char *sw_retention_newest(const struct sw_retention *r, const char *path, int64_t *step)
+const char *sw_retention_newest(const struct sw_retention *r, int64_t *step)
 {
+    const char *path = r->resumed;
     for (int i = 0; i < r->count; i++)
         if (r->items[i].step >= *step) {
             *step = r->items[i].step;

@@ -26,16 +26,17 @@ struct sw_retention {
                                            nothing is evaluated */
     const char *metric_name;            /* borrowed */
     bool less_is_better;
-    int64_t evaluated; /* step of the newest evaluation, or -1 */
-    int64_t from;      /* step that a resume went on from, or -1 */
+    int64_t evaluated;   /* step of the newest evaluation, or -1 */
+    int64_t from;        /* step that a resume went on from, or -1 */
+    const char *resumed; /* borrowed: the checkpoint that this segment went on from, or NULL */
     struct sw_best best;
     int64_t saved_step; /* atomic: of the newest checkpoint of this segment; -1: none yet */
 };
 
 void sw_retention_init(struct sw_retention *r, struct sw_events *events);
 void sw_retention_fini(struct sw_retention *r);
-/* The newest checkpoint of this segment, or `path`, of *step, that it went on from. */
-const char *sw_retention_newest(const struct sw_retention *r, const char *path, int64_t *step);
+/* The newest checkpoint of this segment, or the one that it went on from at *step. */
+const char *sw_retention_newest(const struct sw_retention *r, int64_t *step);
 /* A checkpoint that is on disk; checksum may be NULL. Errors: SW_ERR_NOMEM. */
 int sw_retention_add(struct sw_retention *r, int64_t step, const char *path, const char *checksum,
                      struct sw_err *err) SW_MUST_CHECK;

@@ -239,9 +239,9 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         sw_stage_tell(job);
         sw_run_record_stage(job);
         sw_run_tell_misplaced(job);
-        sw_rates_keep(job);
-        sw_job_tune_keep(job);
-        sw_job_tune_tell(job);
+        sw_rates_keep(&job->speed.rates, job->workers);
+        sw_job_tune_keep(job->speed.tune, job->workers);
+        sw_job_tune_tell(job->speed.tune, job->workers);
         rc = start_roles(job, err);
         if (rc != SW_OK)
             sw_fault_stop(&job->fault, "job", err);
@@ -250,7 +250,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         const char *hanging = sw_run_end_roles(job);
         if (hanging)
             return leave_stuck(job, hanging, stuck, err);
-        sw_job_tune_keep(job); /* of rows that workers were given on the way */
+        sw_job_tune_keep(job->speed.tune,
+                         job->workers); /* of rows that workers were given on the way */
         struct sw_note note;
         sw_sense_end(job->monitor.sense);
         job->monitor.sense = NULL;

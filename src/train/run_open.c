@@ -191,11 +191,11 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK && job->workers[0].eval)
         rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
-        rc = sw_states_allocate(job, err);
+        rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
     if (rc == SW_OK)
-        rc = sw_carries_allocate(job, err);
+        rc = sw_carries_allocate(&job->state.carries, job->place.host, err);
     if (rc == SW_OK)
-        rc = sw_outputs_allocate(job, err);
+        rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
     if (rc == SW_OK && job->topology->is_async)
         rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
     if (rc == SW_OK)

@@ -64,7 +64,7 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
                                            .source = "tokens, one by one",
                                            .carry = true,
                                            .steps = 1};
-    rc = sw_inference_begin(&s->net, job, &args, step, err);
+    rc = sw_inference_begin(&s->net, job->workers, job->recipe, &args, step, err);
     if (rc != SW_OK)
         return rc;
     s->classes = sw_desc_count(&sw_inference_layer(&s->net)->dst.desc);

@@ -48,7 +48,7 @@ static bool next_pair(const char **at, struct sw_loss_scale *s)
     return frexp(s->value, &exponent) == 0.5;
 }
 
-/* Pair number `which`, counted anew from the first behind the last. False: the text is none of
+/* Pair number `which`, counted from the first again behind the last. False: the text is none of
  * ours. */
 static bool find_pair(const char *text, int which, struct sw_loss_scale *out)
 {

@@ -1,5 +1,5 @@
 #include "train/segments.h"
-#include "train/job_private.h"
+#include "train/events.h"
 #include "train/worker.h"
 
 #include "base/os.h"
@@ -29,7 +29,7 @@ static int layer_of(const struct sw_net *net, int pass)
 static bool is_alone(const struct sw_worker *w, int pass)
 {
     bool backward = pass >= sw_net_layer_count(w->train);
-    return !w->job->conf->graphs || !sw_device_has_graphs(w->device) ||
+    return !w->shared.conf->graphs || !sw_device_has_graphs(w->device) ||
            !sw_parts_only_queues(w->parts[SW_SPLIT_TRAIN], layer_of(w->train, pass), backward);
 }
 
@@ -44,7 +44,7 @@ static bool has_foreign_params(const struct sw_worker *w, int pass)
     return false;
 }
 
-static bool breaks_before(const struct sw_worker *w, int pass)
+static bool breaks_before(const struct sw_worker *w, enum sw_overlap overlap, int pass)
 {
     int layers = sw_net_layer_count(w->train);
     if (pass == 0 || is_alone(w, pass) || is_alone(w, pass - 1))
@@ -53,8 +53,7 @@ static bool breaks_before(const struct sw_worker *w, int pass)
         return has_foreign_params(w, pass) && !sw_exchange_updates_at_end(w->exchange);
     if (pass == layers && sw_net_chain_steps(w->train) > 0)
         return true; /* they are queued in between */
-    return pass > layers && w->job->exchange.overlap == SW_OVERLAP_YES &&
-           has_foreign_params(w, pass - 1);
+    return pass > layers && overlap == SW_OVERLAP_YES && has_foreign_params(w, pass - 1);
 }
 
 /* Does the pass queue anything? */
@@ -73,19 +72,19 @@ static bool has_features_away(const struct sw_worker *w)
     return cost.repeated + cost.swapped > 0;
 }
 
-/* Independent layers run at the same time on streams of their own, which come together where a
+/* Independent layers run at the same time on streams of their own, which join where a
  * captured segment ends: only one that is a whole step saves more than that costs. */
 static bool is_worth_it(const struct sw_segments *s)
 {
     return s->count == 1 || (sw_net_stream_count(s->w->train) == 1 && !has_features_away(s->w));
 }
 
-static void cut(struct sw_segments *s)
+static void cut(struct sw_segments *s, enum sw_overlap overlap)
 {
     const struct sw_worker *w = s->w;
     int passes = 2 * sw_net_layer_count(w->train);
     for (int pass = 0; pass < passes; pass++) {
-        if (breaks_before(w, pass))
+        if (breaks_before(w, overlap, pass))
             s->list[s->count++] = (struct sw_segment){.from = pass};
         struct sw_segment *last = &s->list[s->count - 1];
         last->to = pass + 1;
@@ -137,7 +136,8 @@ bool sw_segments_push_late(const struct sw_segments *s)
 
 /* ---- Life ---- */
 
-int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err *err)
+int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segments **out,
+                    struct sw_err *err)
 {
     size_t passes = 2 * (size_t)sw_net_layer_count(w->train);
     struct sw_segments *s = sw_calloc(1, sizeof *s);
@@ -148,8 +148,8 @@ int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err
         return sw_err_nomem(err, "segments of a step", passes * sizeof *s->list);
     }
     s->w = w;
-    s->push_late = w->job->exchange.overlap == SW_OVERLAP_NO;
-    cut(s);
+    s->push_late = overlap == SW_OVERLAP_NO;
+    cut(s, overlap);
     int rc = list_pushes(s, err);
     if (rc != SW_OK) {
         sw_segments_free(s);
@@ -218,7 +218,7 @@ static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg
     const struct sw_net *net = s->w->train;
     if (!s->told)
         sw_events_say(
-            &s->w->job->events, SW_LOG_WARN, s->w->unit,
+            s->w->shared.events, SW_LOG_WARN, s->w->unit,
             "layers %s to %s of a step are queued operation by operation, not as a graph: %s",
             sw_net_layer(net, layer_of(net, seg->from))->name,
             sw_net_layer(net, layer_of(net, seg->to - 1))->name, why->text);

@@ -15,6 +15,8 @@
 #ifndef SW_TRAIN_SEGMENTS_H
 #define SW_TRAIN_SEGMENTS_H
 
+#include "base/err.h"
+#include "cluster/conf.h"
 #include "exchange/exchange.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,8 +33,10 @@ struct sw_segment {
     struct sw_graph *graph; /* owned; NULL: there is none */
 };
 
-/* Of the training nets of a worker whose memory is bound. Errors: SW_ERR_NOMEM. */
-int sw_segments_new(struct sw_worker *w, struct sw_segments **out, struct sw_err *err);
+/* Of the training nets of a worker whose memory is bound. With SW_OVERLAP_YES gradients are handed
+ * over between segments. Errors: SW_ERR_NOMEM. */
+int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segments **out,
+                    struct sw_err *err);
 void sw_segments_free(struct sw_segments *s); /* NULL is accepted */
 int sw_segments_count(const struct sw_segments *s);
 const struct sw_segment *sw_segments_at(const struct sw_segments *s, int k);

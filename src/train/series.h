@@ -26,6 +26,8 @@ struct sw_series {
 int sw_series_init(struct sw_series *s, struct sw_recipe *recipe, const struct sw_net *net,
                    int parts, struct sw_err *err) SW_MUST_CHECK;
 void sw_series_fini(struct sw_series *s); /* a zeroed one is accepted */
+/* The value of that name; -1: there is none. */
+int sw_series_find(const struct sw_series *s, const char *name);
 /* Losses and some metrics get better by getting smaller. */
 bool sw_series_less_is_better(const struct sw_net *net, const struct sw_series *s, int i);
 void sw_series_clear(struct sw_series *s); /* sums become zero */

@@ -2,9 +2,9 @@
  * one run: one history, one folder, steps that count on. Where one ends it leaves a checkpoint that
  * says so, and the next one begins from that file, whether in the same process or on resume: with
  * the values of the same names, with what its init_from says, with initial values for the rest.
- * What updaters and rows of batches keep, and schedules, begin anew. Its first checkpoint then
+ * The state of updaters, recurrent state and schedules start over. Its first checkpoint then
  * takes the place of the file, and has in it what earlier stages trained and this net has not
- * (legacy.c).
+ * (carried_over.c).
  *
  * When a run is opened all its stages are: their nets are built, and what each takes from those
  * before is looked for among the names and shapes that those have. That is done once; a stage that

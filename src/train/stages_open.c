@@ -47,8 +47,8 @@ static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw
         e.ndim = sw_param_whole(p, e.shape);
         rc = add(n, &e, err);
     }
-    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++) {
-        const struct sw_state *s = &job->state.shared.items[i];
+    for (int i = 0; i < job->state.buffers.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &job->state.buffers.items[i];
         struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
         memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
         rc = add(n, &e, err);
@@ -190,8 +190,7 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
         .oversubscribe = old->options.oversubscribe,
         .trace_capacity = old->options.trace_capacity,
         .resume = &run,
-        .resume_checkpoint =
-            sw_retention_newest(&old->retention, old->options.resume_checkpoint, &step),
+        .resume_checkpoint = sw_retention_newest(&old->retention, &step),
         .before = old,
     };
     struct sw_job_kept *kept = sw_calloc((size_t)old->retention.count + 1, sizeof *kept);

@@ -9,7 +9,6 @@
 #include "train/states.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "train/job_private.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include "train/worker_place.h"
@@ -18,7 +17,7 @@
 
 enum { ALIGN = 64 };
 
-static const char prefix[] = "state.";
+static const char prefix[] = "state.", what_is_shared[] = "the state of the layers";
 
 static struct sw_state *find(const struct sw_states *s, const char *name)
 {
@@ -26,6 +25,11 @@ static struct sw_state *find(const struct sw_states *s, const char *name)
         if (sw_str_eq(s->items[i].name + strlen(prefix), name))
             return &s->items[i];
     return NULL;
+}
+
+static struct sw_states *buffers_of(const struct sw_worker *w)
+{
+    return &w->shared.state->buffers;
 }
 
 static const struct sw_layer_state *layer_state(const struct sw_net *net, int i)
@@ -71,18 +75,18 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
 }
 
 /* Groups are alike: the workers of the first one have everything. */
-int sw_states_build(struct sw_job *job, struct sw_err *err)
+int sw_states_build(struct sw_states *s, const struct sw_worker *workers, struct sw_err *err)
 {
-    struct sw_states *s = &job->state.shared;
+    const int group_size = workers->topology->group_size;
     int count = 0, rc = SW_OK;
-    for (int w = 0; w < job->topology->group_size; w++)
-        count += sw_net_state_count(job->workers[w].train);
+    for (int w = 0; w < group_size; w++)
+        count += sw_net_state_count(workers[w].train);
     s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
     if (!s->items)
         return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
-    for (int w = 0; w < job->topology->group_size && rc == SW_OK; w++)
-        for (int i = 0; i < sw_net_state_count(job->workers[w].train) && rc == SW_OK; i++)
-            rc = add(s, &job->workers[w], i, err);
+    for (int w = 0; w < group_size && rc == SW_OK; w++)
+        for (int i = 0; i < sw_net_state_count(workers[w].train) && rc == SW_OK; i++)
+            rc = add(s, &workers[w], i, err);
     return rc;
 }
 
@@ -102,11 +106,11 @@ static int match(const struct sw_states *s, const struct sw_net *net, struct sw_
     return SW_OK;
 }
 
-int sw_states_match(const struct sw_job *job, struct sw_err *err)
+int sw_states_match(const struct sw_states *s, const struct sw_worker *workers, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int w = 0; w < job->topology->group_size && rc == SW_OK; w++)
-        rc = match(&job->state.shared, job->workers[w].eval, err);
+    for (int w = 0; w < workers->topology->group_size && rc == SW_OK; w++)
+        rc = match(s, workers[w].eval, err);
     return rc;
 }
 
@@ -136,7 +140,7 @@ static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
     for (int i = 0;
          i < sw_net_state_count(w->train) && w->rank->global_rank < w->topology->group_size; i++) {
         const struct sw_layer_state *ls = layer_state(w->train, i);
-        if (find(&w->job->state.shared, sw_net_state(w->train, i)->name) == s)
+        if (find(buffers_of(w), sw_net_state(w->train, i)->name) == s)
             return (struct part){bytes_before(ls), sw_desc_bytes(&ls->layout)};
     }
     return (struct part){0, 0};
@@ -146,28 +150,28 @@ static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
 static bool keeps_any(const struct sw_worker *w)
 {
     bool any = false;
-    for (int i = 0; i < w->job->state.shared.count; i++)
-        any = any || part_of(w, &w->job->state.shared.items[i]).bytes > 0;
+    for (int i = 0; i < buffers_of(w)->count; i++)
+        any = any || part_of(w, &buffers_of(w)->items[i]).bytes > 0;
     return any;
 }
 
 /* Has it room for what it kept up the step before? */
 static bool remembers(const struct sw_worker *w)
 {
-    return w->job->conf->on_nan == SW_ON_NAN_SKIP && keeps_any(w);
+    return w->shared.conf->on_nan == SW_ON_NAN_SKIP && keeps_any(w);
 }
 
-size_t sw_states_bytes(const struct sw_job *job)
+size_t sw_states_bytes(const struct sw_states *s, const struct sw_worker *workers)
 {
     size_t copies = 1;
-    for (int i = 0; i < job->topology->workers; i++)
-        copies += (size_t)!job->workers[i].device->host_memory + remembers(&job->workers[i]);
-    return job->state.shared.bytes * copies;
+    for (int i = 0; i < workers->topology->workers; i++)
+        copies += (size_t)!workers[i].device->host_memory + remembers(&workers[i]);
+    return s->bytes * copies;
 }
 
 size_t sw_states_device_bytes(const struct sw_worker *w)
 {
-    return w->device->host_memory ? 0 : w->job->state.shared.bytes * (remembers(w) ? 2 : 1);
+    return w->device->host_memory ? 0 : buffers_of(w)->bytes * (remembers(w) ? 2 : 1);
 }
 
 static void fill(struct sw_state *s)
@@ -176,32 +180,33 @@ static void fill(struct sw_state *s)
         s->value[i] = s->natural;
 }
 
-int sw_states_take(struct sw_job *job, struct sw_states *s, const char *what, struct sw_err *err)
+int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what,
+                   struct sw_err *err)
 {
     if (s->count == 0)
         return SW_OK;
-    int rc = sw_device_alloc(job->place.host, s->bytes, what, &s->memory, err);
+    int rc = sw_device_alloc(host, s->bytes, what, &s->memory, err);
     if (rc != SW_OK)
         return rc;
-    s->device = job->place.host;
+    s->device = host;
     memset(s->memory, 0, s->bytes);
     for (int i = 0; i < s->count; i++)
         s->items[i].value = (float *)(void *)((char *)s->memory + s->items[i].offset);
     return SW_OK;
 }
 
-int sw_states_allocate(struct sw_job *job, struct sw_err *err)
+int sw_states_allocate(struct sw_states *s, struct sw_device *host, struct sw_err *err)
 {
-    int rc = sw_states_take(job, &job->state.shared, "the layers' state", err);
-    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++)
-        fill(&job->state.shared.items[i]);
+    int rc = sw_states_take(s, host, "the layers' state", err);
+    for (int i = 0; i < s->count && rc == SW_OK; i++)
+        fill(&s->items[i]);
     return rc;
 }
 
 /* What the nets of this worker look at. */
 static void *own_states(const struct sw_worker *w)
 {
-    return w->state.copy ? w->state.copy : w->job->state.shared.memory;
+    return w->state.copy ? w->state.copy : buffers_of(w)->memory;
 }
 
 static void bind(struct sw_worker *w, int split, int part)
@@ -209,7 +214,7 @@ static void bind(struct sw_worker *w, int split, int part)
     char *memory = own_states(w);
     struct sw_net *net = sw_parts_net(w->parts[split], part);
     for (int i = 0; i < sw_net_state_count(net); i++) {
-        const struct sw_state *s = find(&w->job->state.shared, sw_net_state(net, i)->name);
+        const struct sw_state *s = find(buffers_of(w), sw_net_state(net, i)->name);
         bool keeps_up = part_of(w, s).bytes > 0 && part == 0 && split == SW_SPLIT_TRAIN;
         size_t at = s->offset + bytes_before(layer_state(net, i));
         float *value = (float *)(void *)(memory + at);
@@ -227,7 +232,7 @@ void sw_states_rebind(struct sw_worker *w)
 int sw_states_bind(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_device *dev = w->stream->dev;
-    size_t bytes = w->job->state.shared.bytes;
+    size_t bytes = buffers_of(w)->bytes;
     if (bytes > 0 && !dev->host_memory) {
         int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->state.copy, err);
         if (rc != SW_OK)
@@ -241,9 +246,9 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
 void sw_states_unbind(struct sw_worker *w)
 {
     if (w->state.copy)
-        sw_device_free(w->stream->dev, w->state.copy, w->job->state.shared.bytes);
+        sw_device_free(w->stream->dev, w->state.copy, buffers_of(w)->bytes);
     if (w->state.before)
-        sw_device_free(w->stream->dev, w->state.before, w->job->state.shared.bytes);
+        sw_device_free(w->stream->dev, w->state.before, buffers_of(w)->bytes);
     w->state.copy = w->state.before = NULL;
 }
 
@@ -251,8 +256,8 @@ void sw_states_unbind(struct sw_worker *w)
 static int copy_kept(struct sw_worker *w, void *to, const void *from, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < w->job->state.shared.count && rc == SW_OK; i++) {
-        const struct sw_state *s = &w->job->state.shared.items[i];
+    for (int i = 0; i < buffers_of(w)->count && rc == SW_OK; i++) {
+        const struct sw_state *s = &buffers_of(w)->items[i];
         struct part p = part_of(w, s);
         size_t at = s->offset + p.first;
         if (p.bytes > 0)
@@ -275,26 +280,19 @@ static int fetch(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->state.copy || !keeps_any(w))
         return SW_OK;
-    int rc = copy_kept(w, w->job->state.shared.memory, w->state.copy, err);
+    int rc = copy_kept(w, buffers_of(w)->memory, w->state.copy, err);
     return rc == SW_OK ? sw_worker_wait(w, err) : rc;
-}
-
-static int meet(struct sw_worker *w, struct sw_err *err)
-{
-    return sw_worker_meet(w, "the state of the layers") == SW_OK
-               ? SW_OK
-               : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 }
 
 int sw_states_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = fetch(w, err);
-    return rc == SW_OK && w->job->state.shared.elsewhere ? meet(w, err) : rc;
+    return rc == SW_OK && buffers_of(w)->elsewhere ? sw_worker_meet(w, what_is_shared, err) : rc;
 }
 
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_states *s = &w->job->state.shared;
+    struct sw_states *s = buffers_of(w);
     if (!w->state.copy)
         return SW_OK;
     int rc = sw_copy(w->stream, w->state.copy, s->memory, s->bytes, err);
@@ -305,7 +303,7 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
 int sw_states_deal(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_states_send(w, err);
-    return rc == SW_OK && w->job->state.shared.count > 0 ? meet(w, err) : rc;
+    return rc == SW_OK && buffers_of(w)->count > 0 ? sw_worker_meet(w, what_is_shared, err) : rc;
 }
 
 static bool all_finite(const struct sw_state *s, struct part p)
@@ -318,7 +316,7 @@ static bool all_finite(const struct sw_state *s, struct part p)
 
 int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 {
-    const struct sw_states *s = &w->job->state.shared;
+    const struct sw_states *s = buffers_of(w);
     int rc = fetch(w, err);
     *finite = true;
     for (int i = 0; i < s->count && rc == SW_OK; i++)
@@ -326,32 +324,32 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
     return rc;
 }
 
-static bool has_copies(const struct sw_job *job)
+static bool has_copies(const struct sw_worker *w)
 {
     bool any = false;
-    for (int i = 0; i < job->topology->workers && job->state.shared.count > 0; i++)
-        any = any || !job->workers[i].device->host_memory;
+    for (int i = 0; i < w->topology->workers && buffers_of(w)->count > 0; i++)
+        any = any || !w->shared.workers[i].device->host_memory;
     return any;
 }
 
 /* Who has no copy of its own reads the job's memory, and so waits for who fetches into it, too. */
 int sw_states_share(struct sw_worker *w, struct sw_err *err)
 {
-    if (!has_copies(w->job))
+    if (!has_copies(w))
         return SW_OK;
     int rc = fetch(w, err);
     if (rc == SW_OK)
-        rc = meet(w, err);
+        rc = sw_worker_meet(w, what_is_shared, err);
     return rc == SW_OK ? sw_states_send(w, err) : rc;
 }
 
 /* ---- in files ---- */
 
-int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
+int sw_states_write(struct sw_states *states, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++) {
-        struct sw_state *s = &job->state.shared.items[i];
+    for (int i = 0; i < states->count && rc == SW_OK; i++) {
+        struct sw_state *s = &states->items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
         if (!all_finite(s, all_of(s)))
             return sw_err_set(err, SW_ERR_DIVERGED,
@@ -378,12 +376,12 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
                       tensor, sw_st_dtype_name(e->dtype), has, needs);
 }
 
-int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
+int sw_states_check(const struct sw_states *states, const struct sw_st_file *f, const char *path,
                     struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++) {
-        const struct sw_state *s = &job->state.shared.items[i];
+    for (int i = 0; i < states->count && rc == SW_OK; i++) {
+        const struct sw_state *s = &states->items[i];
         rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);
     }
     return rc;
@@ -403,12 +401,11 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
     return rc;
 }
 
-int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path,
+int sw_states_read(struct sw_states *states, const struct sw_st_file *f, const char *path,
                    struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->state.shared.count && rc == SW_OK; i++)
-        rc = sw_state_read(&job->state.shared.items[i], job->state.shared.items[i].name, f, path,
-                           err);
+    for (int i = 0; i < states->count && rc == SW_OK; i++)
+        rc = sw_state_read(&states->items[i], states->items[i].name, f, path, err);
     return rc;
 }

@@ -7,7 +7,6 @@
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
 
-struct sw_job;
 struct sw_worker;
 
 /* State without gradient, kept once per job. */
@@ -34,9 +33,9 @@ struct sw_states {
 
 /* What layers keep between batches. */
 struct sw_job_state {
-    struct sw_states shared;  /* by all workers */
+    struct sw_states buffers; /* by all workers */
     struct sw_states carries; /* row state, gathered */
-    int64_t anew_after;       /* what the workers' is at first: written before they meet */
+    int64_t reset_after;      /* what the workers' is at first: written before they meet */
 };
 
 /* What the layers of a worker keep between batches. All owned device memory. */
@@ -45,22 +44,26 @@ struct sw_worker_state {
     void *copy;   /* of the job's states, where the device does not reach them */
     void *recurrent[SW_SPLITS]; /* of its nets, or NULL */
     size_t recurrent_bytes[SW_SPLITS];
-    int64_t reset_after; /* recurrent state begins anew behind this step; -1: it does not */
+    int64_t reset_after; /* recurrent state is reset behind this step; -1: it is not */
 };
 
 /* Those of the training net; then every evaluation net must have the same ones or fewer. */
-int sw_states_build(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-int sw_states_match(const struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-size_t sw_states_bytes(const struct sw_job *job); /* what all of it takes, on all devices */
+int sw_states_build(struct sw_states *s, const struct sw_worker *workers,
+                    struct sw_err *err) SW_MUST_CHECK;
+int sw_states_match(const struct sw_states *s, const struct sw_worker *workers,
+                    struct sw_err *err) SW_MUST_CHECK;
+size_t sw_states_bytes(const struct sw_states *s,
+                       const struct sw_worker *workers); /* what all of it takes, on all devices */
 /* And what it takes on this worker's own device. */
 size_t sw_states_device_bytes(const struct sw_worker *w);
 /* Memory, with the initial values; then every worker's nets are bound to it. */
-int sw_states_allocate(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_allocate(struct sw_states *s, struct sw_device *host,
+                       struct sw_err *err) SW_MUST_CHECK;
 int sw_states_bind(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_states_rebind(struct sw_worker *w); /* its nets are new */
 void sw_states_unbind(struct sw_worker *w);
 /* Memory of zeros for the items of s, at their offsets. Errors: SW_ERR_NOMEM. */
-int sw_states_take(struct sw_job *job, struct sw_states *s, const char *what,
+int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_states_fini(struct sw_states *s); /* a zeroed one is accepted */
 /* By all workers at one step, between the job's memory and their own devices: everything that they
@@ -78,10 +81,10 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err) SW_M
 /* By all workers, before an evaluation: everybody gets what the keepers have. */
 int sw_states_share(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Adds them to a checkpoint; checks or reads them from one that has them all. */
-int sw_states_write(struct sw_job *job, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
-int sw_states_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
+int sw_states_write(struct sw_states *s, struct sw_st_writer *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_states_check(const struct sw_states *s, const struct sw_st_file *f, const char *path,
                     struct sw_err *err) SW_MUST_CHECK;
-int sw_states_read(struct sw_job *job, const struct sw_st_file *f, const char *path,
+int sw_states_read(struct sw_states *s, const struct sw_st_file *f, const char *path,
                    struct sw_err *err) SW_MUST_CHECK;
 /* One of them, from a tensor of any name. */
 int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_entry *e,

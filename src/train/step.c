@@ -90,12 +90,12 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
         return rc;
 
     double loss = sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
-    if (w->job->conf->on_nan == SW_ON_NAN_STOP && !isfinite(loss))
+    if (w->shared.conf->on_nan == SW_ON_NAN_STOP && !isfinite(loss))
         return sw_err_set(
             err, SW_ERR_DIVERGED,
             "step %lld: the loss is %s: training has diverged (try a smaller lr%s)", (long long)t,
             isnan(loss) ? "not a number" : "infinite",
-            w->job->conf->loss_scale > 0
+            w->shared.conf->loss_scale > 0
                 ? ", or precision = bf16: products of fp16 cannot read more than 65504"
                 : "");
     return sw_exchange_learn(w->exchange, (uint64_t)t, err);
@@ -227,7 +227,7 @@ static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, s
                            .batch_valid_rows = batch->batch_valid_rows,
                            .sequences_begin = sw_carries_begin(w, SW_SPLIT_TRAIN, batch->index, t),
                            .chains_begin = sw_chains_begin(w, t),
-                           .backward_scale = (float)scale / (float)w->job->conf->batch};
+                           .backward_scale = (float)scale / (float)w->shared.conf->batch};
     return sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
 }
 

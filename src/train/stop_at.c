@@ -7,7 +7,8 @@
  * done with it: where a condition looks at training, those who made the step meet after it. */
 #include "train/stop_at.h"
 #include "base/str.h"
-#include "train/job_private.h"
+#include "train/events.h"
+#include "train/job_data.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>
@@ -39,22 +40,14 @@ static bool parse(const char *text, struct sw_stop *s)
     return true;
 }
 
-bool sw_stop_wants_norm(const struct sw_job *job)
+bool sw_stop_wants_norm(const struct sw_job_conf *conf)
 {
     struct sw_stop s;
-    for (int i = 0; i < job->conf->stop_at.count; i++)
-        if (parse(job->conf->stop_at.items[i], &s) &&
+    for (int i = 0; i < conf->stop_at.count; i++)
+        if (parse(conf->stop_at.items[i], &s) &&
             (sw_str_eq(s.name, grad_norm) || sw_str_eq(s.name, "train.grad_norm")))
             return true;
     return false;
-}
-
-static int find(const struct sw_series *s, const char *name)
-{
-    for (int i = 0; i < s->count; i++)
-        if (sw_str_eq(s->name[i], name))
-            return i;
-    return -1;
 }
 
 /* The metric's name behind "SPLIT.", or NULL. */
@@ -64,24 +57,24 @@ static const char *within(const char *name, const char *split)
     return strncmp(name, split, n) == 0 && name[n] == '.' ? name + n + 1 : NULL;
 }
 
-static const char *split_name(const struct sw_job *job, int split)
+static const char *split_name(const struct sw_worker *w, int split)
 {
-    return split == SW_SPLIT_TRAIN ? "train" : job->data.section[split]->name;
+    return split == SW_SPLIT_TRAIN ? "train" : w->shared.data->section[split]->name;
 }
 
 /* Finds the metric in each split; false: in none. */
-static bool resolve(const struct sw_job *job, struct sw_stop *s)
+static bool resolve(const struct sw_worker *leader, struct sw_stop *s)
 {
     bool found = false;
     for (int split = 0; split < SW_SPLITS; split++) {
-        const struct sw_series *series = &job->workers[0].record.series[split];
+        const struct sw_series *series = &leader->record.series[split];
         s->metric[split] = -1;
-        if (!job->data.section[split])
+        if (!leader->shared.data->section[split])
             continue;
-        const char *rest = within(s->name, split_name(job, split));
-        s->metric[split] = find(series, s->name);
+        const char *rest = within(s->name, split_name(leader, split));
+        s->metric[split] = sw_series_find(series, s->name);
         if (s->metric[split] < 0 && rest)
-            s->metric[split] = find(series, rest);
+            s->metric[split] = sw_series_find(series, rest);
         if (split == SW_SPLIT_TRAIN)
             s->norm = sw_str_eq(s->name, grad_norm) || (rest && sw_str_eq(rest, grad_norm));
         found = found || s->metric[split] >= 0;
@@ -89,45 +82,48 @@ static bool resolve(const struct sw_job *job, struct sw_stop *s)
     return found || s->norm;
 }
 
-static void say_unknown(struct sw_job *job, int item, const char *name)
+static void say_unknown(struct sw_recipe *recipe, const struct sw_worker *leader, int item,
+                        const char *name)
 {
-    const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
+    const struct sw_section *section = sw_recipe_find(recipe, "job", NULL);
+    const struct sw_series *train = &leader->record.series[SW_SPLIT_TRAIN];
     const char *names[SW_SPLITS * SW_JOB_METRICS + 1] = {grad_norm};
     int count = 1;
     for (int split = 0; split < SW_SPLITS; split++) {
-        const struct sw_series *s = &job->workers[0].record.series[split];
-        for (int i = 0; job->data.section[split] && i < s->count; i++)
-            if (split == SW_SPLIT_TRAIN || find(&job->workers[0].record.series[0], s->name[i]) < 0)
+        const struct sw_series *s = &leader->record.series[split];
+        for (int i = 0; leader->shared.data->section[split] && i < s->count; i++)
+            if (split == SW_SPLIT_TRAIN || sw_series_find(train, s->name[i]) < 0)
                 names[count++] = s->name[i];
     }
-    sw_recipe_error_item(job->recipe, section, "stop_at", item,
+    sw_recipe_error_item(recipe, section, "stop_at", item,
                          "neither training nor evaluation has such a value");
-    sw_recipe_hint_near(job->recipe, name, names, count, "they have");
+    sw_recipe_hint_near(recipe, name, names, count, "they have");
 }
 
-int sw_stop_init(struct sw_job *job, struct sw_err *err)
+int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
+                 const struct sw_worker *leader, struct sw_err *err)
 {
-    const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
-    const struct sw_strings *texts = &job->conf->stop_at;
+    const struct sw_section *section = sw_recipe_find(recipe, "job", NULL);
+    const struct sw_strings *texts = &leader->shared.conf->stop_at;
     if (texts->count > SW_STOPS) {
-        sw_recipe_error(job->recipe, section, "stop_at", "at most %d conditions", SW_STOPS);
-        return sw_recipe_verdict(job->recipe, err);
+        sw_recipe_error(recipe, section, "stop_at", "at most %d conditions", SW_STOPS);
+        return sw_recipe_verdict(recipe, err);
     }
     for (int i = 0; i < texts->count; i++) {
-        struct sw_stop *s = &job->stops.rule[i];
+        struct sw_stop *s = &rules->rule[i];
         if (!parse(texts->items[i], s)) {
-            sw_recipe_error_item(job->recipe, section, "stop_at", i,
+            sw_recipe_error_item(recipe, section, "stop_at", i,
                                  "must be a metric, one of < <= > >=, and a number");
-            sw_recipe_hint(job->recipe, "stop_at = accuracy>=0.99");
-        } else if (!resolve(job, s)) {
-            say_unknown(job, i, s->name);
+            sw_recipe_hint(recipe, "stop_at = accuracy>=0.99");
+        } else if (!resolve(leader, s)) {
+            say_unknown(recipe, leader, i, s->name);
         } else {
-            job->stops.looks_at_steps =
-                job->stops.looks_at_steps || s->norm || s->metric[SW_SPLIT_TRAIN] >= 0;
-            job->stops.looks_at_evals = job->stops.looks_at_evals || s->metric[SW_SPLIT_EVAL] >= 0;
+            rules->looks_at_steps =
+                rules->looks_at_steps || s->norm || s->metric[SW_SPLIT_TRAIN] >= 0;
+            rules->looks_at_evals = rules->looks_at_evals || s->metric[SW_SPLIT_EVAL] >= 0;
         }
     }
-    return sw_recipe_verdict(job->recipe, err);
+    return sw_recipe_verdict(recipe, err);
 }
 
 /* ---- looking ---- */
@@ -140,52 +136,55 @@ static bool holds(const struct sw_stop *s, double value)
 }
 
 /* The value of the condition's metric in the split after step t, NaN where it is not known. */
-static double value_of(const struct sw_job *job, const struct sw_stop *s, int split, int64_t t)
+static double value_of(const struct sw_job_metrics *m, const struct sw_stop *s, int split,
+                       int64_t t)
 {
     if (s->metric[split] >= 0)
-        return job->metrics.last[split][s->metric[split]].value;
-    if (split == SW_SPLIT_TRAIN && s->norm && job->metrics.norm.step == t)
-        return job->metrics.norm.of_made;
+        return m->last[split][s->metric[split]].value;
+    if (split == SW_SPLIT_TRAIN && s->norm && m->norm.step == t)
+        return m->norm.of_made;
     return (double)NAN;
 }
 
-bool sw_stop_reached(struct sw_job *job, int split, int64_t t, bool tell)
+bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *w, int split,
+                     int64_t t, bool tell)
 {
-    for (int i = 0; i < job->conf->stop_at.count; i++) {
-        double value = value_of(job, &job->stops.rule[i], split, t);
-        if (!holds(&job->stops.rule[i], value))
+    const struct sw_strings *texts = &w->shared.conf->stop_at;
+    for (int i = 0; i < texts->count; i++) {
+        double value = value_of(w->shared.metrics, &rules->rule[i], split, t);
+        if (!holds(&rules->rule[i], value))
             continue;
         if (tell)
-            sw_events_say(&job->events, SW_LOG_INFO, "job",
-                          "step %lld: stop_at %s: it is %.6g (%s)", (long long)t,
-                          job->conf->stop_at.items[i], value, split_name(job, split));
+            sw_events_say(w->shared.events, SW_LOG_INFO, "job",
+                          "step %lld: stop_at %s: it is %.6g (%s)", (long long)t, texts->items[i],
+                          value, split_name(w, split));
         return true;
     }
     return false;
 }
 
 /* Metrics and norm of the step are known to all afterwards. */
-int sw_stop_gather(struct sw_worker *w, struct sw_err *err)
+int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
-    if (!w->job->stops.looks_at_steps)
+    if (!rules->looks_at_steps)
         return SW_OK;
-    if (sw_table_has_phases(w->job->params.table))
+    if (sw_table_has_phases(w->table))
         rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     sw_record_norms(w);
-    if (rc == SW_OK && sw_worker_meet_active(w, "the metrics of the step") != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    return rc;
+    return rc == SW_OK ? sw_worker_meet_active(w, "the metrics of the step", err) : rc;
 }
 
-int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err)
+int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,
+                             struct sw_err *err)
 {
     *reached = false;
-    if (!w->job->stops.looks_at_evals)
+    if (!rules->looks_at_evals)
         return SW_OK;
     /* The leader has written what came out before it comes here. */
-    if (sw_worker_meet(w, "the metrics of the evaluation") != SW_OK)
-        return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    *reached = sw_stop_reached(w->job, SW_SPLIT_EVAL, w->step, w->rank->global_rank == 0);
+    int rc = sw_worker_meet(w, "the metrics of the evaluation", err);
+    if (rc != SW_OK)
+        return rc;
+    *reached = sw_stop_reached(rules, w, SW_SPLIT_EVAL, w->step, w->rank->global_rank == 0);
     return SW_OK;
 }

@@ -24,14 +24,18 @@ struct sw_stop_rules {
 };
 
 /* Reads job.stop_at; after the nets are made. Errors go to the recipe's diags. */
-int sw_stop_init(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
+int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
+                 const struct sw_worker *leader, struct sw_err *err) SW_MUST_CHECK;
 /* Does a condition look at grad_norm? Before sw_stop_init, too. */
-bool sw_stop_wants_norm(const struct sw_job *job);
+bool sw_stop_wants_norm(const struct sw_job_conf *conf);
 /* By all workers, after each step: what conditions look at is known when it returns. */
-int sw_stop_gather(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Does a condition hold for what the split said last, at step t? tell: make it an event. */
-bool sw_stop_reached(struct sw_job *job, int split, int64_t t, bool tell);
+int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w,
+                   struct sw_err *err) SW_MUST_CHECK;
+/* Does a condition hold for the newest metrics of the split, at step t? tell: make it an event. */
+bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *w, int split,
+                     int64_t t, bool tell);
 /* By all workers, after an evaluation; the same answer for all. */
-int sw_stop_after_evaluation(struct sw_worker *w, bool *reached, struct sw_err *err) SW_MUST_CHECK;
+int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,
+                             struct sw_err *err) SW_MUST_CHECK;
 
 #endif

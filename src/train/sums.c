@@ -3,7 +3,7 @@
  * that a worker runs itself are served meanwhile (group.c). */
 #include "train/sums.h"
 #include "base/os.h"
-#include "train/job_private.h"
+#include "history/snapshot.h"
 #include "train/worker.h"
 
 /* The ledger is of passes: outside of them, in an evaluation, only the wait is told. */
@@ -27,13 +27,19 @@ static void end_wait(struct sw_worker *w)
     sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
 }
 
+/* Whatever ends a wait early has ended the job. */
+static int end_of(int rc, struct sw_err *err)
+{
+    return rc == SW_OK ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
 static int sum(struct sw_worker *w, struct sw_group *g, int place, double *values, int count,
                struct sw_err *err)
 {
     begin_wait(w, "the sums of the other workers");
     int rc = sw_group_sum(g, place, values, count);
     end_wait(w);
-    return rc == SW_OK ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    return end_of(rc, err);
 }
 
 int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows,
@@ -47,27 +53,32 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct sw_err *err)
 {
     struct sw_worker *w = worker;
-    struct sw_job *job = w->job;
-    if (!job->topology->splits_layers)
+    if (!w->topology->splits_layers)
         return sw_worker_sum_in_group(w, values, count, in_rows, err);
-    return in_rows ? sum(w, &job->groups.all, w->rank->global_rank, values, count, err)
-                   : sum(w, &job->groups.peers[w->rank->rank], w->rank->group, values, count, err);
+    return in_rows ? sum(w, &w->shared.groups->all, w->rank->global_rank, values, count, err)
+                   : sum(w, &w->shared.groups->peers[w->rank->rank], w->rank->group, values, count,
+                         err);
 }
 
-int sw_worker_meet(struct sw_worker *w, const char *what)
+static int meet(struct sw_worker *w, struct sw_group *g, int place, const char *what,
+                struct sw_err *err)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(&w->job->groups.all, w->rank->global_rank);
+    int rc = sw_group_meet(g, place);
     end_wait(w);
-    return rc;
+    return end_of(rc, err);
 }
 
-int sw_worker_meet_group(struct sw_worker *w, const char *what)
+int sw_worker_meet(struct sw_worker *w, const char *what, struct sw_err *err)
 {
-    begin_wait(w, what);
-    int rc = sw_group_meet(w->group, w->rank->rank);
-    end_wait(w);
-    return rc;
+    return meet(w, &w->shared.groups->all, w->rank->global_rank, what, err);
+}
+
+int sw_worker_meet_active(struct sw_worker *w, const char *what, struct sw_err *err)
+{
+    /* While others rest, those who do not are one group. */
+    return w->step <= w->topology->warmup_steps ? meet(w, w->group, w->rank->rank, what, err)
+                                                : sw_worker_meet(w, what, err);
 }
 
 int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),
@@ -79,35 +90,28 @@ int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(
     return rc;
 }
 
-int sw_worker_meet_active(struct sw_worker *w, const char *what)
-{
-    /* While others rest, those who do not are one group. */
-    return w->step <= w->topology->warmup_steps ? sw_worker_meet_group(w, what)
-                                                : sw_worker_meet(w, what);
-}
-
-int sw_worker_rest(struct sw_worker *w)
+int sw_worker_rest(struct sw_worker *w, struct sw_err *err)
 {
     w->timer.lap_ns = sw_os()->monotonic_ns();
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.lap_ns);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
                     w->timer.lap_ns);
-    int rc = sw_group_rest(&w->job->groups.all, &w->step);
+    int rc = sw_group_rest(&w->shared.groups->all, &w->step);
     w->first_step = w->record.curves.norms_step = w->step;
     w->timer.lap_ns = sw_os()->monotonic_ns();
     sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
-    return rc;
+    return end_of(rc, err);
 }
 
-int sw_worker_keep_pace(struct sw_worker *w, int64_t most)
+int sw_worker_keep_pace(struct sw_worker *w, int64_t most, struct sw_err *err)
 {
-    if (sw_group_keeps_pace(&w->job->groups.all, w->rank->global_rank, w->step, most))
+    if (sw_group_keeps_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most))
         return SW_OK;
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
                     w->timer.lap_ns);
-    int rc = sw_group_keep_pace(&w->job->groups.all, w->rank->global_rank, w->step, most);
+    int rc = sw_group_keep_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most);
     sw_worker_lap(w, &w->timer.ledger.wait_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
-    return rc;
+    return end_of(rc, err);
 }

@@ -4,7 +4,8 @@
 #include "train/tokens.h"
 #include "data/source.h"
 #include "data/vocabulary.h"
-#include "train/job_private.h"
+#include "layers/layer.h"
+#include "train/job_data.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +18,9 @@ static void write_identity(const struct sw_source *s, char text[TEXT_BYTES])
              (long long)sw_vocabulary_count(s->vocabulary));
 }
 
-int sw_tokens_write(const struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
+int sw_tokens_write(const struct sw_job_data *data, struct sw_st_writer *w, struct sw_err *err)
 {
-    const struct sw_source *s = job->data.source[SW_SPLIT_TRAIN];
+    const struct sw_source *s = data->source[SW_SPLIT_TRAIN];
     char text[TEXT_BYTES];
     if (!s || !s->vocabulary)
         return SW_OK;
@@ -27,12 +28,12 @@ int sw_tokens_write(const struct sw_job *job, struct sw_st_writer *w, struct sw_
     return sw_st_writer_metadata(w, "vocabulary", text, err);
 }
 
-int sw_tokens_check(const struct sw_job *job, const struct sw_st_file *f, const char *path,
+int sw_tokens_check(const struct sw_job_data *data, const struct sw_st_file *f, const char *path,
                     struct sw_err *err)
 {
     const char *theirs = sw_st_metadata(f, "vocabulary");
     for (int split = 0; split < SW_SPLITS && theirs; split++) {
-        const struct sw_source *s = job->data.source[split];
+        const struct sw_source *s = data->source[split];
         char ours[TEXT_BYTES];
         if (!s || !s->vocabulary)
             continue;
@@ -53,38 +54,38 @@ int sw_tokens_check(const struct sw_job *job, const struct sw_st_file *f, const 
 /* ---- Tables ---- */
 
 /* Does the layer read the tokens of the data? */
-static bool reads_tokens(const struct sw_job *job, const struct sw_section *s)
+static bool reads_tokens(const struct sw_recipe *recipe, const struct sw_section *s)
 {
     const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
     const struct sw_section *from =
-        src->count > 0 ? sw_recipe_find(job->recipe, "layer", src->items[0]) : NULL;
+        src->count > 0 ? sw_recipe_find(recipe, "layer", src->items[0]) : NULL;
     if (!s->type[0] || !from || !from->type[0] || !sw_str_eq(from->type[0]->name, "input"))
         return false;
     const struct sw_layer input = {.conf = from->conf[0]};
     return sw_str_eq(sw_layer_input_field(&input), "tokens");
 }
 
-static void check_table(struct sw_job *job, const struct sw_section *s, int64_t tokens)
+static void check_table(struct sw_recipe *recipe, const struct sw_section *s,
+                        const struct sw_source *source)
 {
+    const int64_t tokens = sw_vocabulary_count(source->vocabulary);
     for (const struct sw_opt *o = s->type[0]->opts; o && o->key; o++) {
         if (!sw_str_eq(o->key, "vocabulary") && !sw_str_eq(o->key, "classes"))
             continue;
         const int64_t has = *(const int64_t *)(const void *)((const char *)s->conf[0] + o->offset);
         if (has < tokens)
-            sw_recipe_error(job->recipe, s, o->key,
+            sw_recipe_error(recipe, s, o->key,
                             "data %s has %lld tokens: say at least as many, or max_tokens there",
-                            job->data.source[SW_SPLIT_TRAIN]->name, (long long)tokens);
+                            source->name, (long long)tokens);
     }
 }
 
-int sw_tokens_fit(struct sw_job *job, struct sw_err *err)
+int sw_tokens_fit(struct sw_recipe *recipe, const struct sw_source *source, struct sw_err *err)
 {
-    const struct sw_source *source = job->data.source[SW_SPLIT_TRAIN];
     if (!source || !source->vocabulary)
         return SW_OK;
-    for (const struct sw_section *s = sw_recipe_first(job->recipe, "layer"); s;
-         s = sw_section_next(s))
-        if (reads_tokens(job, s))
-            check_table(job, s, sw_vocabulary_count(source->vocabulary));
-    return sw_recipe_verdict(job->recipe, err);
+    for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s; s = sw_section_next(s))
+        if (reads_tokens(recipe, s))
+            check_table(recipe, s, source);
+    return sw_recipe_verdict(recipe, err);
 }

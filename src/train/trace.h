@@ -3,7 +3,6 @@
 #ifndef SW_TRAIN_TRACE_H
 #define SW_TRAIN_TRACE_H
 
-#include "base/err.h"
 #include "sync/atomic.h"
 #include <stddef.h>
 #include <stdint.h>

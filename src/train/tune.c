@@ -6,43 +6,47 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "device/tune.h"
-#include "train/job_private.h"
+#include "train/events.h"
+#include "train/job_units.h"
+#include "train/rates.h"
 #include "train/worker.h"
 #include <string.h>
 
 enum { GAINS = 3 }; /* that are told */
 
-static int read_cache(struct sw_job *job, struct sw_err *err)
+static int read_cache(struct sw_tune *t, const char *host, struct sw_err *err)
 {
-    struct sw_json *root = sw_rates_read_kept(job, "tune.json");
-    int rc = sw_tune_read(job->speed.tune, sw_json_get(root, "choices"), SW_TUNE_CACHED, err);
+    struct sw_json *root = sw_rates_read_kept(host, "tune.json");
+    int rc = sw_tune_read(t, sw_json_get(root, "choices"), SW_TUNE_CACHED, err);
     sw_json_free(root);
     return rc;
 }
 
-int sw_job_tune_prepare(struct sw_job *job, struct sw_err *err)
+int sw_job_tune_prepare(struct sw_tune **out, const struct sw_json *kept, struct sw_worker *workers,
+                        struct sw_err *err)
 {
-    const struct sw_json *kept = sw_json_get(job->exchange.comm.kept, "tune");
-    if (!job->conf->tune && !(kept && kept->first))
+    const struct sw_job_place *place = workers->shared.place;
+    const bool asked = workers->shared.conf->tune;
+    if (!asked && !(kept && kept->first))
         return SW_OK;
-    job->speed.tune = sw_calloc(1, sizeof *job->speed.tune);
-    if (!job->speed.tune)
-        return sw_err_nomem(err, "choices that are measured", sizeof *job->speed.tune);
-    sw_tune_init(job->speed.tune, job->conf->tune);
-    int rc = sw_tune_read(job->speed.tune, kept, SW_TUNE_KEPT, err);
-    if (rc == SW_OK && job->conf->tune)
-        rc = read_cache(job, err);
-    job->place.host->tune = job->speed.tune;
-    for (int i = 0; i < job->topology->workers; i++)
-        job->workers[i].device->tune = job->speed.tune;
+    struct sw_tune *t = *out = sw_calloc(1, sizeof *t);
+    if (!t)
+        return sw_err_nomem(err, "choices that are measured", sizeof *t);
+    sw_tune_init(t, asked);
+    int rc = sw_tune_read(t, kept, SW_TUNE_KEPT, err);
+    if (rc == SW_OK && asked)
+        rc = read_cache(t, place->machine->host, err);
+    place->host->tune = t;
+    for (int i = 0; i < workers->topology->workers; i++)
+        workers[i].device->tune = t;
     return rc;
 }
 
-void sw_job_tune_close(struct sw_job *job)
+void sw_job_tune_close(struct sw_tune *t)
 {
-    if (job->speed.tune)
-        sw_tune_fini(job->speed.tune);
-    sw_free(job->speed.tune);
+    if (t)
+        sw_tune_fini(t);
+    sw_free(t);
 }
 
 /* ---- For the next job, and for people ---- */
@@ -92,7 +96,7 @@ static int label_length(const char *key)
     return (int)length;
 }
 
-static void tell(struct sw_job *job, const struct sw_tune *t)
+static void tell(struct sw_events *events, const struct sw_tune *t)
 {
     struct sw_buf text = {0};
     const struct sw_tune_item *gain = NULL;
@@ -106,13 +110,12 @@ static void tell(struct sw_job *job, const struct sw_tune *t)
                       label_length(gain->key), gain->key, gain->name, (double)gain->ns * 1e-6,
                       gain->rule, (double)gain->rule_ns * 1e-6);
     }
-    sw_events_say(&job->events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
+    sw_events_say(events, SW_LOG_INFO, "tune", "%s", sw_buf_text(&text));
     sw_buf_fini(&text);
 }
 
-void sw_job_tune_keep(struct sw_job *job)
+void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader)
 {
-    struct sw_tune *t = job->speed.tune;
     struct sw_buf text = {0};
     if (!t)
         return;
@@ -122,17 +125,16 @@ void sw_job_tune_keep(struct sw_job *job)
     sw_mutex_unlock(&t->lock);
     if (!more)
         return;
-    write_cache(t, job->place.machine->host, &text);
-    sw_rates_keep_file(job, "tune.json", &text);
+    write_cache(t, leader->shared.place->machine->host, &text);
+    sw_rates_keep_file(leader->shared.events, "tune.json", &text);
     sw_buf_fini(&text);
 }
 
-void sw_job_tune_tell(struct sw_job *job)
+void sw_job_tune_tell(struct sw_tune *t, const struct sw_worker *leader)
 {
-    struct sw_tune *t = job->speed.tune;
-    if (!job->conf->tune)
+    if (!leader->shared.conf->tune)
         return;
     sw_mutex_lock(&t->lock);
-    tell(job, t);
+    tell(leader->shared.events, t);
     sw_mutex_unlock(&t->lock);
 }

@@ -6,15 +6,14 @@
  * Messages in: the slots; lines on the control socket (history/control.h). Messages out: events,
  * requests, and as its last resort the fault. Ended by sw_watch_end, after all other roles.
  *
- * A stall is told as one warning with the culprit and who waits for it, and the history gets the
+ * A stall is told as one warning with the culprit and its victim, and the history gets the
  * position of every unit. Where the run is to end, the fault is set in the culprit's name. */
 #include "train/watch.h"
 #include "base/os.h"
-#include "base/str.h"
 #include "history/control.h"
 #include "train/choices.h"
+#include "train/gate.h"
 #include "train/job_private.h"
-#include "train/requests.h"
 #include "train/run.h"
 #include "train/server.h"
 #include "train/waits.h"
@@ -271,7 +270,7 @@ static void watch_main(void *arg)
     while (!over) {
         over = __atomic_load_n(&w->over, __ATOMIC_ACQUIRE);
         if (!over)
-            sw_control_poll(w->control, LOOK_MS, sw_request_answer, w->job);
+            sw_control_poll(w->control, LOOK_MS, sw_request_answer, &w->job->requests);
         /* The last look finds everybody idle: a stall that was told is over. */
         if (!sw_fault_is_set(&w->job->fault)) {
             sw_reduce_look(w->job);

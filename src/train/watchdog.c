@@ -278,7 +278,7 @@ static bool does_harm(const struct look *l, const struct sw_stall *s)
     return harm;
 }
 
-/* Is the stall that was told over? alive: its culprit, or who waits for it, has moved. */
+/* Is the stall that was told over? alive: its culprit, or its victim, has moved. */
 static bool is_over(const struct look *l, bool alive)
 {
     const int culprit = l->d->stall.culprit;
@@ -287,7 +287,7 @@ static bool is_over(const struct look *l, bool alive)
     return alive || (l->d->told == SURE_SILENT && is_idle(&l->slots[culprit]));
 }
 
-/* All begin anew: those who waited need their time, too. */
+/* All clocks start over: those who waited need their time, too. */
 static void end_stall(struct sw_watchdog *d)
 {
     for (int u = 0; u < d->args.units; u++)

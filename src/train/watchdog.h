@@ -55,7 +55,7 @@ enum sw_stall_news {
 
 struct sw_stall {
     int culprit;
-    int victim;       /* who waits for it, if anybody does, through others perhaps; else itself */
+    int victim;       /* the role that waits for it, directly or through others; else itself */
     int64_t quiet_ns; /* without a sign of life from the culprit, or since its thread was stopped */
     bool stop;        /* the run is to end */
 };

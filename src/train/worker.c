@@ -44,7 +44,7 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
 /* A device of its own may have been sent it during the step before. */
 static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
 {
-    const struct sw_source *source = w->job->data.source[SW_SPLIT_TRAIN];
+    const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
     int rc = SW_OK;
     if (w->batches.is_ahead)
         *batch = w->batches.ahead;
@@ -67,8 +67,7 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_job *job = w->job;
     int64_t most = job->topology->staleness >= 0 ? job->topology->staleness : SW_GROUP_APART;
-    int rc = job->topology->is_async ? sw_worker_keep_pace(w, most) : SW_OK;
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    return job->topology->is_async ? sw_worker_keep_pace(w, most, err) : SW_OK;
 }
 
 /* Everything of update w->step + 1, up to the point where all its updates are handed over. */
@@ -82,7 +81,7 @@ static int next_step(struct sw_worker *w, struct sw_err *err)
         rc = next_batch(w, &batch, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_mishap_before_step(w, err);
+    rc = sw_nonfinite_before_step(w, err);
     if (rc == SW_OK)
         rc = sw_train_step(w, w->step + 1, &batch, err);
     sw_prefetch_release(w->batches.prefetch[SW_SPLIT_TRAIN], &batch);
@@ -100,7 +99,7 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
 {
     bool left = false;
     sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, -1, NULL, sw_os()->monotonic_ns());
-    int rc = sw_evaluate_pass(w, d->last ? NULL : &left, err);
+    int rc = sw_evaluate_pass(w, d->last ? NULL : &w->job->requests, &left, err);
     sw_record_layers(w);
     if (left) {
         d->evaluate = false;
@@ -127,7 +126,7 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
     if (rc == SW_OK || last || rc == SW_ERR_DIVERGED)
         return rc;
     w->failures.checkpoints++;
-    sw_events_say(&w->job->events, SW_LOG_ERROR, w->unit,
+    sw_events_say(w->shared.events, SW_LOG_ERROR, w->unit,
                   "checkpoint %d could not be written and training goes on: %s",
                   w->failures.checkpoints, err->text);
     return SW_OK;
@@ -146,7 +145,8 @@ static struct sw_decision decide(void *user, int64_t t)
     int asked = sw_requests_get(&job->requests);
     __atomic_fetch_and(&job->requests.bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
     struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span.steps};
-    d.last = d.last || (job->stops.looks_at_steps && sw_stop_reached(job, SW_SPLIT_TRAIN, t, true));
+    d.last = d.last || (job->stops.looks_at_steps &&
+                        sw_stop_reached(&job->stops, job->workers, SW_SPLIT_TRAIN, t, true));
     const int64_t own = t - job->stage.from;
     d.evaluate = job->data.source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
                  (d.last || due(c->eval_every, own));
@@ -154,25 +154,17 @@ static struct sw_decision decide(void *user, int64_t t)
         d.last || d.stop || (asked & SW_JOB_CHECKPOINT_NOW) || due(c->checkpoint_every, own);
     d.pause = (asked & SW_JOB_PAUSE) && !d.stop && !d.last;
     d.join = job->topology->warmup_steps > 0 && t == job->topology->warmup_steps;
-    d.rollback = sw_mishap_wants_rollback(job);
+    d.rollback = sw_nonfinite_wants_rollback(&job->nonfinite);
     return d;
-}
-
-/* With all own parameters collected: afterwards all updates are applied everywhere, and nobody
- * depends on a server that another runs. */
-static int meet(struct sw_worker *w, const char *what, struct sw_err *err)
-{
-    int rc = sw_worker_meet(w, what);
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
 /* Between two steps. A stop ends the pause as it would have ended the step. */
 static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
 {
     bool over = false, save = false;
-    int rc = meet(w, "the others' pause", err);
+    int rc = sw_worker_meet(w, "the others' pause", err);
     if (rc == SW_OK && w->rank->global_rank == 0)
-        sw_events_say(&w->job->events, SW_LOG_INFO, w->unit, "paused by request after step %lld",
+        sw_events_say(w->shared.events, SW_LOG_INFO, w->unit, "paused by request after step %lld",
                       (long long)w->step);
     while (rc == SW_OK && !over) {
         sw_slot_phase(w->slot, SW_PHASE_PAUSED, w->step, -1, NULL, sw_os()->monotonic_ns());
@@ -182,7 +174,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
             rc = checkpoint(w, false, err);
     }
     if (rc == SW_OK && w->rank->global_rank == 0)
-        sw_events_say(&w->job->events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
+        sw_events_say(w->shared.events, SW_LOG_INFO, w->unit, "the pause after step %lld is over",
                       (long long)w->step);
     bool saved = __atomic_load_n(&w->job->retention.saved_step, __ATOMIC_RELAXED) == w->step;
     if (rc == SW_OK && d->stop && w->rank->global_rank == 0 && !saved)
@@ -191,13 +183,13 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
 }
 
 /* All groups read what the table has now. By all workers, when nothing is to be applied. */
-static int read_anew(struct sw_worker *w, struct sw_err *err)
+static int refresh_values(struct sw_worker *w, struct sw_err *err)
 {
     if (!w->topology->is_async)
         return SW_OK;
     if (w->rank->rank == 0)
         sw_table_refresh(w->table, sw_table_update_group(w->table, w->rank->table_rank));
-    return meet(w, "the values of all groups", err);
+    return sw_worker_meet(w, "the values of all groups", err);
 }
 
 /* All server groups have the same values. By all workers, when all their updates are applied. */
@@ -216,14 +208,14 @@ static int merge(struct sw_worker *w, struct sw_err *err)
             rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
     }
     if (rc == SW_OK)
-        rc = meet(w, "deltas of other server groups", err);
+        rc = sw_worker_meet(w, "deltas of other server groups", err);
     if (rc == SW_OK && w->rank->global_rank == 0) {
         sw_sync_settle(job->params.sync, (uint64_t)w->step);
         if (w->step == job->topology->warmup_steps)
             sw_job_join(job);
     }
     if (rc == SW_OK)
-        rc = meet(w, "the merge of server groups", err);
+        rc = sw_worker_meet(w, "the merge of server groups", err);
     sw_record_sync(w);
     return rc;
 }
@@ -234,35 +226,34 @@ static int sync_to_host(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_worker_wait(w, err);
     if (rc == SW_OK)
-        rc = meet(w, "the other devices", err);
+        rc = sw_worker_meet(w, "the other devices", err);
     if (rc == SW_OK)
-        rc = sw_exchange_sync_to_host(w->exchange, (uint64_t)w->step, w->rank->global_rank == 0,
-                                      err);
-    return rc == SW_OK ? meet(w, "the parameters of all devices", err) : rc;
+        rc = sw_exchange_sync_to_host(w->exchange, (uint64_t)w->step, w->rank->global_rank == 0, err);
+    return rc == SW_OK ? sw_worker_meet(w, "the parameters of all devices", err) : rc;
 }
 
-/* Every update of step w->step is applied, and all workers read the same values: those of groups
- * that are apart wait for each other, and go on from what all of them have learnt. */
-static int come_together(struct sw_worker *w, struct sw_err *err)
+/* Every update of step w->step is applied, and all workers read the same values: asynchronous
+ * groups wait for each other, and go on from what all of them have learnt. */
+static int synchronize(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
     if (w->topology->is_async) {
         rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
         if (rc == SW_OK)
-            rc = meet(w, "the other groups", err);
+            rc = sw_worker_meet(w, "the other groups", err);
         if (rc == SW_OK)
             rc = merge(w, err);
         if (rc == SW_OK)
-            rc = sw_mishap_roll_back(w, err);
+            rc = sw_nonfinite_roll_back(w, err);
         if (rc == SW_OK)
-            rc = read_anew(w, err);
+            rc = refresh_values(w, err);
     }
     if (rc == SW_OK)
         rc = sw_exchange_pull(w->exchange, sw_worker_params(w, SW_SPLIT_TRAIN), (uint64_t)w->step,
                               err);
     /* Others may still read features where they lie, in memory that an evaluation uses, too. */
     if (rc == SW_OK && w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group])
-        rc = meet(w, "the readers of its features", err);
+        rc = sw_worker_meet(w, "the readers of its features", err);
     if (rc == SW_OK && sw_exchange_keeps_values(w->exchange))
         rc = sync_to_host(w, err);
     if (rc == SW_OK)
@@ -275,47 +266,41 @@ static int come_together(struct sw_worker *w, struct sw_err *err)
 static int between_steps(struct sw_worker *w, struct sw_err *err)
 {
     bool reached = false, rested = sw_topology_rests(w->topology, w->rank->group, w->step);
-    int rc = rested ? SW_OK : sw_stop_gather(w, err);
+    int rc = rested ? SW_OK : sw_stop_gather(&w->job->stops, w, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_decision d = sw_group_decide(&w->job->groups.all, w->step, decide, w->job);
+    struct sw_decision d = sw_group_decide(&w->shared.groups->all, w->step, decide, w->job);
     if (!d.evaluate && !d.checkpoint && !d.pause && !d.join && !d.rollback)
         return SW_OK;
     if (w->step <= w->topology->warmup_steps)
-        sw_group_call(&w->job->groups.all, w->step);
-    rc = come_together(w, err);
+        sw_group_call(&w->shared.groups->all, w->step);
+    rc = synchronize(w, err);
     if (rc == SW_OK && (d.last || d.stop) && !d.evaluate)
-        rc = meet(w, "the last updates", err);
+        rc = sw_worker_meet(w, "the last updates", err);
     sw_record_norms(w);
     if (rc == SW_OK && d.evaluate)
         rc = evaluate(w, &d, err);
     if (rc == SW_OK && d.evaluate && !d.last)
-        rc = sw_stop_after_evaluation(w, &reached, err);
+        rc = sw_stop_after_evaluation(&w->job->stops, w, &reached, err);
     d.last = d.last || reached;
     if (rc == SW_OK && d.evaluate && !d.last && !d.stop)
         rc = sw_rebalance(w, err);
     d.checkpoint = d.checkpoint || reached;
     if (w->rank->global_rank == 0 && d.last)
         sw_stage_note_end(w->job, w->step);
-    bool best = w->rank->global_rank == 0 && w->job->conf->checkpoint_best && d.evaluate &&
+    bool best = w->rank->global_rank == 0 && w->shared.conf->checkpoint_best && d.evaluate &&
                 sw_retention_beats(&w->job->retention, w->step);
     if (rc == SW_OK && w->rank->global_rank == 0 && (d.checkpoint || best))
         rc = checkpoint(w, d.last || d.stop, err);
     if (rc == SW_OK && d.pause && !d.last)
         rc = pause_here(w, &d, err);
     if (rc == SW_OK && w->topology->is_async)
-        rc = meet(w, "the first worker's checkpoint", err); /* it reads what others would update */
+        rc = sw_worker_meet(w, "the first worker's checkpoint",
+                            err); /* it reads what others would update */
     w->end.over = d.last;
     w->end.stopped = d.stop && !d.last;
     w->timer.lap_ns = sw_os()->monotonic_ns();
     return rc;
-}
-
-/* While the first group is alone, until there is something to do for all. */
-static int rest(struct sw_worker *w, struct sw_err *err)
-{
-    int rc = sw_worker_rest(w);
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
 
 static int train(struct sw_worker *w, struct sw_err *err)
@@ -327,9 +312,9 @@ static int train(struct sw_worker *w, struct sw_err *err)
         if (sw_fault_is_set(&job->fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
         bool rests = sw_topology_rests(job->topology, w->rank->group, w->step + 1);
-        rc = rests ? rest(w, err) : next_step(w, err);
+        rc = rests ? sw_worker_rest(w, err) : next_step(w, err);
         if (rc == SW_OK && !rests)
-            rc = sw_mishap_after_step(w, err);
+            rc = sw_nonfinite_after_step(w, err);
         if (rc == SW_OK)
             rc = between_steps(w, err);
     }
@@ -348,7 +333,7 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     if (job->options.resume_checkpoint && !job->stage.begins)
         return sw_checkpoint_load(w, job->options.resume_checkpoint, err);
     if (job->stage.begins)
-        job->state.anew_after = job->span.first_step;
+        job->state.reset_after = job->span.first_step;
     rc = sw_table_init_values(job->params.table, err);
     if (rc == SW_OK)
         rc = sw_take_values(w, err);
@@ -381,13 +366,13 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
             sw_sync_spread(job->params.sync, (uint64_t)w->step, false);
     }
     if (rc == SW_OK)
-        rc = meet(w, "the first values", err);
-    w->state.reset_after = job->state.anew_after;
+        rc = sw_worker_meet(w, "the first values", err);
+    w->state.reset_after = job->state.reset_after;
     if (rc == SW_OK)
         rc = sw_states_deal(w, err);
     if (rc == SW_OK)
         rc = sw_carries_deal(w, err);
-    return rc == SW_OK ? read_anew(w, err) : rc;
+    return rc == SW_OK ? refresh_values(w, err) : rc;
 }
 
 /* What the host pays for a step, for benchmarks. */
@@ -395,7 +380,7 @@ static void record_launches(const struct sw_worker *w)
 {
     const struct sw_segment_stats s = sw_segments_stats(w->segments);
     if (s.launches > 0)
-        sw_history_event(w->job->events.history, SW_LOG_DEBUG, w->unit,
+        sw_history_event(w->shared.events->history, SW_LOG_DEBUG, w->unit,
                          "graphs of a step: %d of %d segments, %.2f us a launch", s.graphs,
                          sw_segments_count(w->segments), s.launch_us);
 }
@@ -407,13 +392,13 @@ void sw_worker_main(void *worker)
     sw_slot_set_thread(w->slot, sw_task_self());
     int rc = prepare(w, &err);
     if (rc == SW_ERR_CANCELLED)
-        sw_fault_stop(&w->job->fault, w->unit, &err);
+        sw_fault_stop(w->shared.fault, w->unit, &err);
     if (rc == SW_OK)
         rc = train(w, &err);
     sw_record_layers(w);
     record_launches(w);
     if (rc != SW_OK)
-        sw_fault_set(&w->job->fault, w->unit, &err);
+        sw_fault_set(w->shared.fault, w->unit, &err);
     sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, sw_os()->monotonic_ns());
-    sw_events_tell_ended(&w->job->events);
+    sw_events_tell_ended(w->shared.events);
 }

@@ -44,8 +44,27 @@ struct sw_worker_arena {
     size_t offloaded_bytes;
 };
 
+/* What a worker shares with the others of its job. All borrowed. */
+struct sw_worker_shared {
+    const struct sw_job_conf *conf;
+    const struct sw_job_place *place;
+    const struct sw_job_data *data;
+    const struct sw_job_span *span;
+    struct sw_job_groups *groups;
+    struct sw_job_state *state;
+    struct sw_outputs *outputs;
+    struct sw_job_metrics *metrics;
+    struct sw_nonfinite *nonfinite;
+    struct sw_retention *retention; /* the leader writes */
+    struct sw_events *events;
+    struct sw_fault *fault;
+    struct sw_worker *workers; /* the first one leads */
+    bool one_worker;           /* the job only evaluates: its training net has no memory */
+};
+
 struct sw_worker {
-    struct sw_job *job;                 /* borrowed */
+    struct sw_job *job; /* borrowed */
+    struct sw_worker_shared shared;
     const struct sw_topology *topology; /* borrowed: the job's */
     const struct sw_rank *rank;         /* borrowed: its own */
     const struct sw_row_split *rows;    /* borrowed: the job's */

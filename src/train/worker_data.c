@@ -3,7 +3,10 @@
 #include "base/os.h"
 #include "cluster/bind.h"
 #include "sync/tasks.h"
-#include "train/job_private.h"
+#include "train/events.h"
+#include "train/job_data.h"
+#include "train/job_units.h"
+#include "train/stages.h"
 #include "train/worker.h"
 #include "train/worker_place.h"
 #include <stdio.h>
@@ -15,7 +18,7 @@ static void say_reading(void *reading, int thread, int64_t batch)
     bool reads = batch >= 0;
     if (thread >= r->count)
         return; /* an evaluation alone has no slots for them */
-    struct sw_slot *slot = sw_snapshot_slot(r->worker->job->events.snapshot, r->first + thread);
+    struct sw_slot *slot = sw_snapshot_slot(r->worker->shared.events->snapshot, r->first + thread);
     sw_slot_set_thread(slot, sw_task_self());
     sw_slot_phase(slot, reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
                   sw_os()->monotonic_ns());
@@ -23,22 +26,23 @@ static void say_reading(void *reading, int thread, int64_t batch)
 
 int64_t sw_worker_eval_batches(const struct sw_worker *w)
 {
-    const struct sw_job *job = w->job;
-    int64_t all = sw_source_batches(job->data.source[SW_SPLIT_EVAL], job->conf->eval_batch);
-    return (all + job->topology->worker_groups - 1 - w->rank->group) / job->topology->worker_groups;
+    const int groups = w->topology->worker_groups;
+    int64_t all =
+        sw_source_batches(w->shared.data->source[SW_SPLIT_EVAL], w->shared.conf->eval_batch);
+    return (all + groups - 1 - w->rank->group) / groups;
 }
 
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args)
 {
-    const struct sw_job *job = w->job;
-    const struct sw_source *source = job->data.source[split];
+    const struct sw_topology *t = w->topology;
+    const struct sw_source *source = w->shared.data->source[split];
     bool training = split == SW_SPLIT_TRAIN;
-    int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
-    int64_t first = job->span.first_step, lead = 0;
-    bool dealt = !training || job->topology->is_async; /* else all groups share every batch */
-    if (training && first < job->topology->warmup_steps) {
-        lead = w->rank->group == 0 ? job->topology->warmup_steps - first : 0;
-        first = w->rank->group == 0 ? first : job->topology->warmup_steps;
+    int64_t rows = training ? w->shared.conf->batch : w->shared.conf->eval_batch;
+    int64_t first = w->shared.span->first_step, lead = 0;
+    bool dealt = !training || t->is_async; /* else all groups share every batch */
+    if (training && first < t->warmup_steps) {
+        lead = w->rank->group == 0 ? t->warmup_steps - first : 0;
+        first = w->rank->group == 0 ? first : t->warmup_steps;
     }
     *args = (struct sw_prefetch_args){
         .source = source,
@@ -48,9 +52,9 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .part_rows = sw_row_split_microbatches(w->rows, w->rank, split),
         .parts = w->rank->microbatches,
         /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
-        .first_batch = (training ? sw_topology_batches(job->topology, first) : 0) +
-                       (dealt ? w->rank->group : 0),
-        .batch_stride = dealt ? job->topology->worker_groups : 1,
+        .first_batch =
+            (training ? sw_topology_batches(t, first) : 0) + (dealt ? w->rank->group : 0),
+        .batch_stride = dealt ? t->worker_groups : 1,
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
         /* And the one in use; on its way to a device there is another one. */
@@ -65,11 +69,11 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
 static void bind_reader(void *worker)
 {
     const struct sw_worker *w = worker;
-    const struct sw_job *job = w->job;
+    const struct sw_job_place *place = w->shared.place;
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     struct sw_core_set cores =
-        sw_placement_helper_cores(job->place.placement, job->place.machine, sw_worker_seat(w));
-    int rc = sw_bind_thread(job->place.machine, &cores, &ignored);
+        sw_placement_helper_cores(place->placement, place->machine, sw_worker_placement(w));
+    int rc = sw_bind_thread(place->machine, &cores, &ignored);
     (void)rc;
 }
 
@@ -81,7 +85,7 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     args.begin_user = w;
     args.tell = say_reading;
     args.tell_user = &w->batches.reading[split];
-    args.fault = &w->job->fault;
+    args.fault = w->shared.fault;
     args.alloc = sw_worker_take_memory;
     args.free = sw_worker_give_memory;
     args.user = w;
@@ -91,7 +95,7 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch, struct sw_err *err)
 {
     char what[SW_SNAPSHOT_TEXT];
-    snprintf(what, sizeof what, "a batch of [data %s]", w->job->data.section[split]->name);
+    snprintf(what, sizeof what, "a batch of [data %s]", w->shared.data->section[split]->name);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_BATCH, .index = split}, what,
                     sw_os()->monotonic_ns());
     int rc = sw_prefetch_next(w->batches.prefetch[split], batch, err);

@@ -57,7 +57,7 @@ static int is_finite(void *worker, bool *finite, struct sw_err *err)
     struct sw_series *series = &w->record.series[SW_SPLIT_TRAIN];
 
     *finite = true;
-    if (w->job->conf->on_nan == SW_ON_NAN_STOP)
+    if (w->shared.conf->on_nan == SW_ON_NAN_STOP)
         return SW_OK; /* it ends the run */
     int rc = sw_states_finite(w, finite, err);
     *finite = *finite && isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], series));
@@ -76,7 +76,7 @@ static int sum(void *worker, double *values, int count, struct sw_err *err)
 /* Do decisions about updates need what other workers know? */
 static bool needs_votes(const struct sw_worker *w)
 {
-    if (w->job->conf->on_nan != SW_ON_NAN_STOP)
+    if (w->shared.conf->on_nan != SW_ON_NAN_STOP)
         return true;
     for (int p = 0; p < sw_table_count(w->table) && w->topology->workers > 1; p++)
         if (sw_table_param(w->table, p)->owner >= 0)
@@ -89,7 +89,7 @@ static struct sw_exchange_args args_of(struct sw_worker *w)
     return (struct sw_exchange_args){.table = w->table,
                                      .device = w->device,
                                      .stream = w->stream,
-                                     .fault = &w->job->fault,
+                                     .fault = w->shared.fault,
                                      .copy = w->job->exchange.copy,
                                      .own_memory = !w->device->host_memory,
                                      .overlap = w->job->exchange.overlap == SW_OVERLAP_YES,
@@ -163,7 +163,7 @@ static void bind_factors(struct sw_worker *w)
 
 void sw_worker_bind_params(struct sw_worker *w)
 {
-    bool trains = !w->job->one_worker;
+    bool trains = !w->shared.one_worker;
 
     sw_exchange_set_rows(w->exchange, sw_worker_first_row(w, SW_SPLIT_TRAIN),
                          sw_worker_rows(w, SW_SPLIT_TRAIN));

@@ -2,12 +2,13 @@
 #include "train/worker_place.h"
 #include "base/os.h"
 #include "cluster/bind.h"
-#include "train/job_private.h"
+#include "history/snapshot.h"
+#include "train/job_units.h"
 #include "train/worker.h"
 
-const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w)
+const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w)
 {
-    return sw_placement_worker(w->job->place.placement, w->rank->global_rank);
+    return sw_placement_worker(w->shared.place->placement, w->rank->global_rank);
 }
 
 /* A block that a device copies to or from, and that has no pages of its own to be held in place. */
@@ -22,11 +23,11 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
                           struct sw_err *err)
 {
     const struct sw_worker *w = worker;
-    const struct sw_job *job = w->job;
+    const struct sw_job_place *place = w->shared.place;
     if (is_small(w, bytes))
         return sw_device_host_alloc(w->device, bytes, what, out, err);
-    uint64_t nodes = sw_machine_os_nodes(job->place.machine, sw_worker_seat(w)->node_mask);
-    int rc = sw_device_alloc_on(job->place.host, bytes, nodes, what, out, err);
+    uint64_t nodes = sw_machine_os_nodes(place->machine, sw_worker_placement(w)->node_mask);
+    int rc = sw_device_alloc_on(place->host, bytes, nodes, what, out, err);
     if (rc == SW_OK)
         sw_device_pin(w->device, *out, bytes);
     return rc;
@@ -40,14 +41,13 @@ void sw_worker_give_memory(void *worker, void *p, size_t bytes)
         return;
     }
     sw_device_unpin(w->device, p, bytes);
-    sw_device_free(w->job->place.host, p, bytes);
+    sw_device_free(w->shared.place->host, p, bytes);
 }
 
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    const struct sw_placement_row *row = sw_worker_seat(w);
-    int rc = sw_bind_thread(job->place.machine, &row->cores, err);
+    const struct sw_placement_row *row = sw_worker_placement(w);
+    int rc = sw_bind_thread(w->shared.place->machine, &row->cores, err);
     if (rc == SW_OK)
         rc = sw_driver_host()->start_team(row->threads, err);
     if (rc != SW_OK)
@@ -55,7 +55,7 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
     sw_stream_attach(w->stream);
     return w->device->host_memory
                ? SW_OK
-               : sw_stream_new(job->place.host, row->threads, &w->host_stream, err);
+               : sw_stream_new(w->shared.place->host, row->threads, &w->host_stream, err);
 }
 
 int sw_worker_wait(struct sw_worker *w, struct sw_err *err)

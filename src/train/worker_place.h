@@ -7,7 +7,7 @@
 struct sw_worker;
 
 /* Where it is: its row of the placement. */
-const struct sw_placement_row *sw_worker_seat(const struct sw_worker *w);
+const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w);
 /* Host memory of a worker that its device copies from and to, on the worker's NUMA nodes. `worker`
  * is a struct sw_worker; sw_worker_give_memory takes it back (NULL is accepted). Errors:
  * SW_ERR_NOMEM. */

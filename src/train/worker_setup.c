@@ -5,10 +5,10 @@
 #include "cluster/bind.h"
 #include "train/carries.h"
 #include "train/choices.h"
-#include "train/fit.h"
 #include "train/input.h"
 #include "train/job_private.h"
 #include "train/layer_clock.h"
+#include "train/memory.h"
 #include "train/segments.h"
 #include "train/sums.h"
 #include "train/worker.h"
@@ -62,7 +62,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
         .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
         .group_rows = group_rows,
         .workers = job->conf->repeat_exact ? 1
-                   : job->one_worker       ? 0 /* locations are of others */
+                   : w->shared.one_worker  ? 0 /* locations are of others */
                                            : job->topology->group_size,
         .worker = job->conf->repeat_exact ? 0 : w->rank->rank,
         .partition = (enum sw_partition)job->conf->partition,
@@ -71,7 +71,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
         .field_count = sw_worker_fields(job->data.source[split], sw_worker_rows(w, split), fields),
         .source = job->data.section[split]->name,
         .streams = streams_of(job),
-        .threads = sw_worker_seat(w)->threads,
+        .threads = sw_worker_placement(w)->threads,
         .sharing = sharing};
     if (training)
         sw_comm_args(job, &net.comm);
@@ -81,7 +81,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                                        .first = w->rank->first_microbatch,
                                        .count = w->rank->microbatches,
                                        .alone = job->conf->repeat_exact,
-                                       .threads = sw_worker_seat(w)->threads};
+                                       .threads = sw_worker_placement(w)->threads};
     int rc = sw_parts_new(&args, out, err);
     if (rc == SW_OK && (job->topology->microbatches > 1 || job->topology->splits_layers))
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
@@ -127,20 +127,20 @@ static void *bind_for_device(const struct sw_worker *w)
 {
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     void *kept = NULL;
-    const struct sw_machine *m = w->job->place.machine;
+    const struct sw_machine *m = w->shared.place->machine;
     int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
     if (rc == SW_OK)
-        rc = sw_bind_thread(m, &sw_worker_seat(w)->cores, &ignored);
+        rc = sw_bind_thread(m, &sw_worker_placement(w)->cores, &ignored);
     return kept;
 }
 
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
-    const struct sw_placement_row *row = sw_worker_seat(w);
+    const struct sw_placement_row *row = sw_worker_placement(w);
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
-    sw_bind_restore(w->job->place.machine, kept);
+    sw_bind_restore(w->shared.place->machine, kept);
     if (rc == SW_OK) {
         sw_stream_name(w->stream, "compute");
         rc = build_nets(w, SW_SPLIT_TRAIN, err);
@@ -164,14 +164,15 @@ int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
  * that touch them first: each comes back to its rows. */
 static uint64_t arena_nodes(const struct sw_worker *w)
 {
-    uint64_t nodes = sw_machine_os_nodes(w->job->place.machine, sw_worker_seat(w)->node_mask);
+    uint64_t nodes =
+        sw_machine_os_nodes(w->shared.place->machine, sw_worker_placement(w)->node_mask);
     return __builtin_popcountll(nodes) == 1 ? nodes : 0;
 }
 
 static void bind_parts(struct sw_worker *w)
 {
     for (int split = 0; split < SW_SPLITS; split++)
-        if (w->parts[split] && !(w->job->one_worker && split == SW_SPLIT_TRAIN)) {
+        if (w->parts[split] && !(w->shared.one_worker && split == SW_SPLIT_TRAIN)) {
             sw_parts_bind(w->parts[split], w->arena.memory);
             sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
         }
@@ -196,9 +197,16 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
                  : SW_OK;
 }
 
+/* What training steps need of nets that are bound. */
+static int make_steps(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_segments_new(w, w->job->exchange.overlap, &w->segments, err);
+    return rc == SW_OK && sw_input_bytes(w) > 0 ? sw_input_new(w, &w->batches.input, err) : rc;
+}
+
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
-    if (w->job->one_worker) /* what training would need beside may not be there */
+    if (w->shared.one_worker) /* what training would need beside may not be there */
         w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
     int rc = take_arena(w, err);
     if (rc == SW_OK)
@@ -210,10 +218,8 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    if (!w->job->one_worker)
-        rc = sw_segments_new(w, &w->segments, err);
-    if (rc == SW_OK && !w->job->one_worker && sw_input_bytes(w) > 0)
-        rc = sw_input_new(w, &w->batches.input, err);
+    if (!w->shared.one_worker)
+        rc = make_steps(w, err);
     if (rc == SW_OK)
         rc = sw_states_bind(w, err);
     return rc == SW_OK ? sw_carries_bind(w, err) : rc;
@@ -261,9 +267,7 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
-    rc = sw_segments_new(w, &w->segments, err);
-    if (rc == SW_OK && sw_input_bytes(w) > 0)
-        rc = sw_input_new(w, &w->batches.input, err);
+    rc = make_steps(w, err);
     if (rc != SW_OK)
         return rc;
     sw_states_rebind(w);
@@ -283,7 +287,7 @@ int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
     int rc = sw_stop_check(err);
     if (rc == SW_OK)
         rc = allocate(w, err);
-    sw_bind_restore(w->job->place.machine, kept);
+    sw_bind_restore(w->shared.place->machine, kept);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
 }
 
@@ -327,6 +331,6 @@ void sw_worker_fini(struct sw_worker *w)
     sw_device_free(w->device, w->arena.memory, w->arena.bytes);
     sw_stream_free(w->host_stream);
     sw_stream_free(w->stream);
-    if (w->device != w->job->place.host)
+    if (w->device != w->shared.place->host)
         sw_device_close(w->device);
 }

@@ -231,7 +231,7 @@ static void clear(struct sw_job *job)
             const struct sw_tensor v = sw_table_tensor(job->params.table, p, s);
             memset(v.data, 0, sw_desc_bytes(&v.desc));
         }
-    const struct sw_states *const states[] = {&job->state.shared, &job->state.carries};
+    const struct sw_states *const states[] = {&job->state.buffers, &job->state.carries};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < states[k]->count; i++)
             memset(states[k]->items[i].value, 0, sw_desc_bytes(&states[k]->items[i].layout));
@@ -272,7 +272,7 @@ static int load(struct sw_job *job, int who, bool by_rules, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_checkpoint_load(w, "checkpoint", err);
     job->stage.index = -1;
-    sw_legacy_fini(&job->initial.legacy);
+    sw_carried_over_fini(&job->initial.carried_over);
     return rc;
 }
 
@@ -293,7 +293,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     int rc = load(job, data[0] >> 1 & 3, data[0] & 8, &err);
     demand(rc == SW_OK || err.text[0]);
     if (rc == SW_OK) {
-        demand_finite(&job->state.shared);
+        demand_finite(&job->state.buffers);
         demand_finite(&job->state.carries);
         demand_finite_table(job->params.table);
     }

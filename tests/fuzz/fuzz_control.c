@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "history/control.h"
 #include "train/job_private.h"
-#include "train/requests.h"
+#include "train/gate.h"
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void handle(void *user, const char *line, char *answer, size_t bytes)
     struct sw_job *job = user;
     demand(strlen(line) < SW_CONTROL_LINE);
     if (strncmp(line, "note", 4) != 0)
-        sw_request_answer(job, line, answer, bytes);
+        sw_request_answer(&job->requests, line, answer, bytes);
     demand(memchr(answer, '\0', bytes) != NULL);
 }
 

@@ -4,9 +4,9 @@
 #include "comm_support.h"
 
 #include "device/sim/sim_private.h"
-#include "train/bytes.h"
 #include "train/comm_cost.h"
 #include "train/input.h"
+#include "train/memory.h"
 
 static const char *const ways[] = {SFB, ADAM};
 

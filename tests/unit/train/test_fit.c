@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * Training within a budget of memory: the bits of a run without one, on the CPU and on devices,
  * alone and in groups; a peak that is what the plan says; refusals that name what would do. */
-#include "train/bytes.h"
+#include "train/memory.h"
 #include "workers_support.h"
 
 #include <sys/wait.h>

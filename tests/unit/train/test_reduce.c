@@ -7,7 +7,7 @@
 
 #include "comm/allreduce_private.h"
 #include "device/sim/sim_private.h"
-#include "train/bytes.h"
+#include "train/memory.h"
 #include "train/choices.h"
 #include "train/input.h"
 #include "train/ways.h"

@@ -260,14 +260,14 @@ static void be_late(struct trial *t)
  * meanwhile, which sim would say. */
 static void nobody_changes_statistics_that_a_late_device_still_reads(void **state)
 {
-    static const char *const mishaps[] = {"job.on_nan=rollback", "job.on_nan=skip"};
+    static const char *const policies[] = {"job.on_nan=rollback", "job.on_nan=skip"};
     (void)state;
     write_tables();
     for (int late = 0; late < 2; late++)
         for (int i = 0; i < 4; i++)
             train(.name = "late", .recipe = recipe_with(SGD), .oversubscribe = true, .steps = 10,
                   .device = "sim:gpus=2,mem=64MiB", .before = be_late, .user = &late,
-                  .sets = {mishaps[i % 2], "job.checkpoint_every=2", "job.eval_every=3", ALLREDUCE,
+                  .sets = {policies[i % 2], "job.checkpoint_every=2", "job.eval_every=3", ALLREDUCE,
                            "cluster.workers_per_group=2",
                            i / 2 ? "layer.bn1.location=1" : "layer.bn1.sync=no"});
 }

@@ -1,30 +1,29 @@
 /* What happens when an update is not finite: job.on_nan. */
-#ifndef SW_TRAIN_MISHAP_H
-#define SW_TRAIN_MISHAP_H
+#ifndef SW_TRAIN_NONFINITE_H
+#define SW_TRAIN_NONFINITE_H
 
 #include "base/err.h"
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sw_job;
 struct sw_worker;
 
 /* Updates that were not finite. */
-struct sw_mishaps {
+struct sw_nonfinite {
     int rollbacks; /* the leader's: to the checkpoint of step rolled_to */
     int64_t rolled_to;
-    /* Of groups that are apart, atomic: the last step after which one asked for a rollback, and
+    /* Of asynchronous groups, atomic: the last step after which one asked for a rollback, and
      * the last one after which there was one. */
     int64_t asked_at, rolled_at;
 };
 
-int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* After update w->step was handed over: what to do if it is not finite (job.on_nan). All workers
  * call it. Errors: SW_ERR_DIVERGED when nothing helps. */
-int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Has a group that is apart asked for a rollback since the last one? */
-bool sw_mishap_wants_rollback(const struct sw_job *job);
+int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+/* Has an asynchronous group asked for a rollback since the last one? */
+bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m);
 /* Then this is the next one. By all workers when they have met behind the same step. */
-int sw_mishap_roll_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

@@ -16,12 +16,15 @@
  *
  * An update that is dropped because the loss scale was too large (param/scale.h) is none of these.
  *
- * Groups that are apart make updates of their own: each drops and counts its own. For a rollback it
+ * Asynchronous groups make updates of their own: each drops and counts its own. For a rollback it
  * asks, like a user for a checkpoint: after the next step that no group has passed all come
  * together for it. Until then values may be torn, and updates that show it are dropped. */
-#include "train/mishap.h"
+#include "train/nonfinite.h"
+#include "recipe/job.h"
 #include "train/checkpoint.h"
-#include "train/job_private.h"
+#include "train/events.h"
+#include "train/retention.h"
+#include "train/stages.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <stdio.h>
@@ -29,14 +32,13 @@
 enum { SKIPS = 100, ROLLBACKS = 3 };
 
 /* "the gradient of conv1.weight", "the loss". */
-static void name_cause(const struct sw_job *job, const struct sw_table_decision *d, int torn,
+static void name_cause(const struct sw_table *t, const struct sw_table_decision *d, int torn,
                        char *out, size_t bytes)
 {
     if (!d->dropped)
-        snprintf(out, bytes, "the new value of %s", sw_table_param(job->params.table, torn)->name);
+        snprintf(out, bytes, "the new value of %s", sw_table_param(t, torn)->name);
     else if (d->bad_param >= 0)
-        snprintf(out, bytes, "the gradient of %s",
-                 sw_table_param(job->params.table, d->bad_param)->name);
+        snprintf(out, bytes, "the gradient of %s", sw_table_param(t, d->bad_param)->name);
     else
         snprintf(out, bytes, "the loss or a running statistic");
 }
@@ -54,7 +56,7 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     if (++w->failures.skips > SKIPS)
         return give_up(w, cause, SKIPS, "skipped updates in a row", err);
-    sw_events_say_at(&w->job->events, w->step, SW_LOG_WARN, w->unit,
+    sw_events_say_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
                      "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
                      (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
     return SW_OK;
@@ -62,10 +64,9 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 
 static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    struct sw_mishaps *m = &job->mishaps;
-    int64_t step = job->span.first_step;
-    const char *path = sw_retention_newest(&job->retention, job->options.resume_checkpoint, &step);
+    struct sw_nonfinite *m = w->shared.nonfinite;
+    int64_t step = w->shared.span->first_step;
+    const char *path = sw_retention_newest(w->shared.retention, &step);
     if (step != m->rolled_to)
         m->rollbacks = 0;
     m->rolled_to = step;
@@ -76,28 +77,22 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
     sw_events_say(
-        &job->events, SW_LOG_WARN, w->unit,
+        w->shared.events, SW_LOG_WARN, w->unit,
         "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
         "and rate go on",
         (long long)w->step, cause, (long long)step);
     return SW_OK;
 }
 
-static int meet(struct sw_worker *w, struct sw_err *err)
-{
-    if (sw_worker_meet(w, "the values of the last checkpoint") == SW_OK)
-        return SW_OK;
-    return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-}
-
 /* Between two meetings nobody reads or writes a parameter but the leader. */
 static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
-    int rc = meet(w, err);
+    static const char what[] = "the values of the last checkpoint";
+    int rc = sw_worker_meet(w, what, err);
     if (rc == SW_OK && w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
     if (rc == SW_OK)
-        rc = meet(w, err);
+        rc = sw_worker_meet(w, what, err);
     w->state.reset_after = w->step;
     return rc == SW_OK ? sw_states_deal(w, err) : rc;
 }
@@ -105,13 +100,13 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 /* Others are at other steps: they will hear of it when they come to decide about one. */
 static void ask_for_rollback(struct sw_worker *w, const char *cause)
 {
-    struct sw_mishaps *m = &w->job->mishaps;
+    struct sw_nonfinite *m = w->shared.nonfinite;
     int64_t asked = __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED);
     if (!sw_worker_leads(w))
         return;
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
         sw_events_say_at(
-            &w->job->events, w->step, SW_LOG_WARN, w->unit,
+            w->shared.events, w->step, SW_LOG_WARN, w->unit,
             "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
             (long long)w->step, cause);
     while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
@@ -119,30 +114,30 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
         ;
 }
 
-bool sw_mishap_wants_rollback(const struct sw_job *job)
+bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m)
 {
-    const struct sw_mishaps *m = &job->mishaps;
     return __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED) >
            __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED);
 }
 
-int sw_mishap_roll_back(struct sw_worker *w, struct sw_err *err)
+int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err)
 {
-    return sw_mishap_wants_rollback(w->job) ? roll_back(w, "an update of a worker group", err)
-                                            : SW_OK;
+    return sw_nonfinite_wants_rollback(w->shared.nonfinite)
+               ? roll_back(w, "an update of a worker group", err)
+               : SW_OK;
 }
 
-int sw_mishap_before_step(struct sw_worker *w, struct sw_err *err)
+int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
 {
-    return w->job->conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
+    return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
 }
 
-int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
+int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
+    const enum sw_on_nan on_nan = (enum sw_on_nan)w->shared.conf->on_nan;
     struct sw_table_decision d;
     char cause[128];
-    if (job->conf->on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
+    if (on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
         return SW_OK;
     int rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
@@ -156,13 +151,13 @@ int sw_mishap_after_step(struct sw_worker *w, struct sw_err *err)
         w->failures.skips = 0;
         return SW_OK;
     }
-    name_cause(job, &d, torn, cause, sizeof cause);
-    if (job->conf->on_nan == SW_ON_NAN_SKIP) {
+    name_cause(w->table, &d, torn, cause, sizeof cause);
+    if (on_nan == SW_ON_NAN_SKIP) {
         w->state.reset_after = w->step; /* what is carried on need not be finite either */
         rc = sw_states_put_back(w, err);
         return rc == SW_OK && sw_worker_leads(w) ? skip(w, cause, err) : rc;
     }
-    if (!job->topology->is_async)
+    if (!w->topology->is_async)
         return roll_back(w, cause, err);
     ask_for_rollback(w, cause);
     return SW_OK;
