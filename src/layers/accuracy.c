@@ -11,13 +11,8 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "top_k",
-     .help = "how many of the largest scores count",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, top_k),
-     .def = "1",
-     .min = 1,
-     .max = 1 << 20},
+    SW_OPT(INT, struct conf, top_k, "how many of the largest scores count", .def = "1", .min = 1,
+           .max = 1 << 20),
     SW_IGNORE_LABEL_OPT(struct conf, ignore_label),
     {0},
 };

@@ -18,19 +18,10 @@ static const char *const functions[] = {"relu",  "leaky_relu", "sigmoid", "tanh"
                                         "stanh", "softplus",   "gelu",    NULL};
 
 static const struct sw_opt opts[] = {
-    {.key = "function",
-     .help = "the function; stanh is 1.7159 tanh(2/3 x)",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, function),
-     .choices = functions,
-     .required = true},
-    {.key = "slope",
-     .help = "slope of leaky_relu below zero",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, slope),
-     .def = "0.01",
-     .min = 0,
-     .max = 1},
+    SW_OPT(ENUM, struct conf, function, "the function; stanh is 1.7159 tanh(2/3 x)",
+           .choices = functions, .required = true),
+    SW_OPT(REAL, struct conf, slope, "slope of leaky_relu below zero", .def = "0.01", .min = 0,
+           .max = 1),
     {0},
 };
 

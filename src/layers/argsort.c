@@ -14,13 +14,8 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "top_k",
-     .help = "how many places of a row",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, top_k),
-     .def = "1",
-     .min = 1,
-     .max = 1 << 20},
+    SW_OPT(INT, struct conf, top_k, "how many places of a row", .def = "1", .min = 1,
+           .max = 1 << 20),
     {0},
 };
 

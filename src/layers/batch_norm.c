@@ -34,27 +34,12 @@ enum { SCALE, BIAS };
 enum { MEAN, VARIANCE };
 
 static const struct sw_opt opts[] = {
-    {.key = "eps",
-     .help = "added to the variance",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, eps),
-     .def = "1e-5",
-     .min = 0,
-     .max = 1,
-     .above_min = true},
-    {.key = "momentum",
-     .help = "share of the running statistics that a step keeps",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, momentum),
-     .def = "0.9",
-     .min = 0,
-     .max = 1,
-     .below_max = true},
-    {.key = "sync",
-     .help = "statistics over the rows of all workers of the group, not of each alone",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, sync),
-     .def = "yes"},
+    SW_OPT(REAL, struct conf, eps, "added to the variance", .def = "1e-5", .min = 0, .max = 1,
+           .above_min = true),
+    SW_OPT(REAL, struct conf, momentum, "share of the running statistics that a step keeps",
+           .def = "0.9", .min = 0, .max = 1, .below_max = true),
+    SW_OPT(BOOL, struct conf, sync,
+           "statistics over the rows of all workers of the group, not of each alone", .def = "yes"),
     {0},
 };
 

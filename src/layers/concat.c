@@ -13,13 +13,9 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "axis",
-     .help = "dimension along which the sources lie side by side; 1: channels or features",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = SW_MAX_DIMS - 1},
+    SW_OPT(INT, struct conf, axis,
+           "dimension along which the sources lie side by side; 1: channels or features",
+           .def = "1", .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
 

@@ -20,11 +20,8 @@ struct state {
 
 static const struct sw_opt opts[] = {
     SW_OUTPUT_PATH_OPT(struct conf, path),
-    {.key = "names",
-     .help =
-         "of the sources, for a first line: name, or name_0, name_1, ...; default: no such line",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct conf, names)},
+    SW_OPT(STRINGS, struct conf, names,
+           "of the sources, for a first line: name, or name_0, name_1, ...; default: no such line"),
     {0},
 };
 

@@ -14,13 +14,8 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "ratio",
-     .help = "share of values dropped, 0 to below 1",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, ratio),
-     .def = "0.5",
-     .min = 0,
-     .max = 0.999},
+    SW_OPT(REAL, struct conf, ratio, "share of values dropped, 0 to below 1", .def = "0.5",
+           .min = 0, .max = 0.999),
     {0},
 };
 

@@ -22,16 +22,9 @@ struct state {
 static const char *const operations[] = {"sum", "product", "max", NULL};
 
 static const struct sw_opt opts[] = {
-    {.key = "operation",
-     .help = "what the sources are combined by",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, operation),
-     .def = "sum",
-     .choices = operations},
-    {.key = "coefficients",
-     .help = "factors of a sum, one per source; default: 1 each",
-     .type = SW_OPT_REALS,
-     .offset = offsetof(struct conf, coefficients)},
+    SW_OPT(ENUM, struct conf, operation, "what the sources are combined by", .def = "sum",
+           .choices = operations),
+    SW_OPT(REALS, struct conf, coefficients, "factors of a sum, one per source; default: 1 each"),
     {0},
 };
 

@@ -13,13 +13,9 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     SW_LOOKUP_OPTS(struct conf, lookup),
-    {.key = "padding",
-     .help = "token that stands for none and gives zeros; may be -1; default: there is none",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, padding),
-     .def = "-2",
-     .min = -1,
-     .max = 1 << 26},
+    SW_OPT(INT, struct conf, padding,
+           "token that stands for none and gives zeros; may be -1; default: there is none",
+           .def = "-2", .min = -1, .max = 1 << 26),
     {0},
 };
 

@@ -7,13 +7,8 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "axis",
-     .help = "first of the dimensions that become one; 1: all but the rows",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = SW_MAX_DIMS - 1},
+    SW_OPT(INT, struct conf, axis, "first of the dimensions that become one; 1: all but the rows",
+           .def = "1", .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
 

@@ -7,11 +7,7 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "field",
-     .help = "field of the data source: image, label",
-     .type = SW_OPT_STRING,
-     .offset = offsetof(struct conf, field),
-     .required = true},
+    SW_OPT(STRING, struct conf, field, "field of the data source: image, label", .required = true),
     {0},
 };
 

@@ -11,55 +11,32 @@ const char *const sw_connection_names[] = {"one-to-one", "one-to-all", "first-to
                                            "previous",   "stateful",   NULL};
 
 const struct sw_opt sw_layer_opts[] = {
-    {.key = "src",
-     .help = "layers whose output this one reads, in order",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct sw_layer_conf, src)},
-    {.key = "unroll",
-     .help = "steps over which the layer is repeated, with the same parameters; whoever is not "
-             "unrolled reads all steps as a sequence",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct sw_layer_conf, unroll),
-     .def = "0",
-     .min = 1,
-     .max = 4096},
-    {.key = "connections",
-     .help = "how steps read their sources, one word for all or one each: one-to-one the same "
-             "step, one-to-all the whole, first-to-last the first step the last one, previous the "
-             "step before, stateful that too, and the first step the last one of the batch before; "
-             "default: one-to-one, of itself previous",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct sw_layer_conf, connections)},
-    {.key = "include",
-     .help = "net that has the layer: both, training only, or evaluation only",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct sw_layer_conf, include),
-     .def = "always",
-     .choices = include_choices},
-    {.key = "stages",
-     .help = "stages of the run that have the layer, by name or pattern; default: all",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct sw_layer_conf, stages)},
-    {.key = "partition",
-     .help =
-         "how workers share it: 0 rows, 1 columns, 1in columns of its source, none: whole on one; "
-         "default: job.partition",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct sw_layer_conf, partition),
-     .choices = sw_partition_names},
-    {.key = "location",
-     .help =
-         "the worker of its group, from 0, that has it whole; its neighbours there move nothing",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct sw_layer_conf, location),
-     .min = 0,
-     .max = 1 << 20},
-    {.key = "comm",
-     .help = "how gradients of a fully-connected layer in rows come together: ps, sfb, adam or "
-             "auto; default: cluster.comm",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct sw_layer_conf, comm),
-     .choices = sw_comm_way_names},
+    SW_OPT(STRINGS, struct sw_layer_conf, src, "layers whose output this one reads, in order"),
+    SW_OPT(INT, struct sw_layer_conf, unroll,
+           "steps over which the layer is repeated, with the same parameters; whoever is not "
+           "unrolled reads all steps as a sequence",
+           .def = "0", .min = 1, .max = 4096),
+    SW_OPT(STRINGS, struct sw_layer_conf, connections,
+           "how steps read their sources, one word for all or one each: one-to-one the same step, "
+           "one-to-all the whole, first-to-last the first step the last one, previous the step "
+           "before, stateful that too, and the first step the last one of the batch before; "
+           "default: one-to-one, of itself previous"),
+    SW_OPT(ENUM, struct sw_layer_conf, include,
+           "net that has the layer: both, training only, or evaluation only", .def = "always",
+           .choices = include_choices),
+    SW_OPT(STRINGS, struct sw_layer_conf, stages,
+           "stages of the run that have the layer, by name or pattern; default: all"),
+    SW_OPT(ENUM, struct sw_layer_conf, partition,
+           "how workers share it: 0 rows, 1 columns, 1in columns of its source, none: whole on "
+           "one; default: job.partition",
+           .choices = sw_partition_names),
+    SW_OPT(INT, struct sw_layer_conf, location,
+           "the worker of its group, from 0, that has it whole; its neighbours there move nothing",
+           .min = 0, .max = 1 << 20),
+    SW_OPT(ENUM, struct sw_layer_conf, comm,
+           "how gradients of a fully-connected layer in rows come together: ps, sfb, adam or auto; "
+           "default: cluster.comm",
+           .choices = sw_comm_way_names),
     {0},
 };
 

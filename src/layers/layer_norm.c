@@ -23,21 +23,11 @@ struct state {
 enum { SCALE, BIAS };
 
 static const struct sw_opt opts[] = {
-    {.key = "axis",
-     .help = "first of the dimensions that are normalised together; 1: all of a sample",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = SW_MAX_DIMS - 1},
-    {.key = "eps",
-     .help = "added to the variance",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, eps),
-     .def = "1e-5",
-     .min = 0,
-     .max = 1,
-     .above_min = true},
+    SW_OPT(INT, struct conf, axis,
+           "first of the dimensions that are normalised together; 1: all of a sample", .def = "1",
+           .min = 1, .max = SW_MAX_DIMS - 1),
+    SW_OPT(REAL, struct conf, eps, "added to the variance", .def = "1e-5", .min = 0, .max = 1,
+           .above_min = true),
     {0},
 };
 

@@ -23,20 +23,12 @@ struct state {
 
 static const struct sw_opt opts[] = {
     SW_RBM_OPTS(struct conf, machine),
-    {.key = "chains",
-     .help = "of annealed importance sampling: at most as many as rows of an evaluation batch",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, chains),
-     .def = "100",
-     .min = 1,
-     .max = 65536},
-    {.key = "temperatures",
-     .help = "steps in which each of them goes from no weights to the machine's",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, temperatures),
-     .def = "14500",
-     .min = 1,
-     .max = 10000000},
+    SW_OPT(INT, struct conf, chains,
+           "of annealed importance sampling: at most as many as rows of an evaluation batch",
+           .def = "100", .min = 1, .max = 65536),
+    SW_OPT(INT, struct conf, temperatures,
+           "steps in which each of them goes from no weights to the machine's", .def = "14500",
+           .min = 1, .max = 10000000),
     {0},
 };
 

@@ -11,13 +11,8 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "classes",
-     .help = "length of the vectors; numbers are 0 to classes - 1",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, classes),
-     .min = 1,
-     .max = 1 << 26,
-     .required = true},
+    SW_OPT(INT, struct conf, classes, "length of the vectors; numbers are 0 to classes - 1",
+           .min = 1, .max = 1 << 26, .required = true),
     {0},
 };
 

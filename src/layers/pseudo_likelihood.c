@@ -18,12 +18,8 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "hidden_units",
-     .help = "as units of the hidden layer",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, hidden_units),
-     .def = "bernoulli",
-     .choices = sw_hidden_units},
+    SW_OPT(ENUM, struct conf, hidden_units, "as units of the hidden layer", .def = "bernoulli",
+           .choices = sw_hidden_units),
     {0},
 };
 

@@ -32,22 +32,14 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "units",
-     .help = "bernoulli (0 to 1), gaussian (variance 1), or softmax: counts of words (replicated)",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, units),
-     .def = "bernoulli",
-     .choices = sw_visible_units},
-    {.key = "sampled",
-     .help = "the chain's states are drawn; no: their means are taken, as in reconstructions",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, sampled),
-     .def = "yes"},
-    {.key = "binary",
-     .help = "data are chances: 0 or 1 is drawn for each value, anew in every step",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, binary),
-     .def = "no"},
+    SW_OPT(ENUM, struct conf, units,
+           "bernoulli (0 to 1), gaussian (variance 1), or softmax: counts of words (replicated)",
+           .def = "bernoulli", .choices = sw_visible_units),
+    SW_OPT(BOOL, struct conf, sampled,
+           "the chain's states are drawn; no: their means are taken, as in reconstructions",
+           .def = "yes"),
+    SW_OPT(BOOL, struct conf, binary,
+           "data are chances: 0 or 1 is drawn for each value, anew in every step", .def = "no"),
     {0},
 };
 

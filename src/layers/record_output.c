@@ -21,11 +21,8 @@ struct state {
 
 static const struct sw_opt opts[] = {
     SW_OUTPUT_PATH_OPT(struct conf, path),
-    {.key = "fields",
-     .help = "names of the sources in the file, such as image, label",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct conf, fields),
-     .required = true},
+    SW_OPT(STRINGS, struct conf, fields, "names of the sources in the file, such as image, label",
+           .required = true),
     {0},
 };
 

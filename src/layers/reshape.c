@@ -8,13 +8,9 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "shape",
-     .help = "dimensions after the rows; 0: the source's, -1: what is left (once)",
-     .type = SW_OPT_REALS,
-     .offset = offsetof(struct conf, shape),
-     .min = -1,
-     .max = INT32_MAX,
-     .required = true},
+    SW_OPT(REALS, struct conf, shape,
+           "dimensions after the rows; 0: the source's, -1: what is left (once)", .min = -1,
+           .max = INT32_MAX, .required = true),
     {0},
 };
 

@@ -12,12 +12,7 @@ static const char *const functions[] = {"tanh", "relu", NULL};
 
 static const struct sw_opt opts[] = {
     SW_STACK_OPTS(struct conf, stack),
-    {.key = "function",
-     .help = "of the sum",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, function),
-     .def = "tanh",
-     .choices = functions},
+    SW_OPT(ENUM, struct conf, function, "of the sum", .def = "tanh", .choices = functions),
     {0},
 };
 

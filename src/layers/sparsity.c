@@ -18,22 +18,10 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "rho",
-     .help = "mean activation that is wanted",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, rho),
-     .def = "0.05",
-     .min = 0,
-     .max = 1,
-     .above_min = true,
-     .below_max = true},
-    {.key = "beta",
-     .help = "weight of the penalty in the loss",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, beta),
-     .def = "3",
-     .min = 0,
-     .max = 1e6},
+    SW_OPT(REAL, struct conf, rho, "mean activation that is wanted", .def = "0.05", .min = 0,
+           .max = 1, .above_min = true, .below_max = true),
+    SW_OPT(REAL, struct conf, beta, "weight of the penalty in the loss", .def = "3", .min = 0,
+           .max = 1e6),
     {0},
 };
 

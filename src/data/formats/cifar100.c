@@ -25,12 +25,9 @@ static int cifar100_open(struct sw_records *r, const struct sw_format_args *args
 
 static const struct sw_opt cifar100_opts[] = {
     SW_FORMAT_PATHS(struct cifar100_conf, "data files, plain or .gz"),
-    {.key = "labels",
-     .help = "which of the two labels of a record: 100 fine classes or 20 coarse ones",
-     .offset = offsetof(struct cifar100_conf, labels),
-     .type = SW_OPT_ENUM,
-     .def = "fine",
-     .choices = kinds},
+    SW_OPT(ENUM, struct cifar100_conf, labels,
+           "which of the two labels of a record: 100 fine classes or 20 coarse ones", .def = "fine",
+           .choices = kinds),
     {0},
 };
 

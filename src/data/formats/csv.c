@@ -383,42 +383,21 @@ static int csv_fetch(const struct sw_records *r, int64_t record, int f, void *sc
     return SW_OK;
 }
 
-#define AT(member) offsetof(struct csv_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct csv_conf, member, __VA_ARGS__)
 
 static const struct sw_opt csv_opts[] = {
     SW_FORMAT_PATHS(struct csv_conf, "tables, plain or .gz"),
-    {.key = "separator",
-     .help = "what stands between columns; blanks: any number of blanks and tabs",
-     .offset = AT(separator),
-     .type = SW_OPT_ENUM,
-     .def = "comma",
-     .choices = separators},
-    {.key = "skip_lines",
-     .help = "lines at the top of each file that are no part of the table",
-     .offset = AT(skip_lines),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = 1e6},
-    {.key = "header",
-     .help = "the first row (after skip_lines) has the columns' names",
-     .offset = AT(header),
-     .type = SW_OPT_BOOL,
-     .def = "no"},
-    {.key = "label",
-     .help = "column of the label: a name, a number from 1, first, last or none; unset: last, or "
-             "none with target",
-     .offset = AT(label),
-     .type = SW_OPT_STRING},
+    OPT(ENUM, separator, "what stands between columns; blanks: any number of blanks and tabs",
+        .def = "comma", .choices = separators),
+    OPT(INT, skip_lines, "lines at the top of each file that are no part of the table", .def = "0",
+        .min = 0, .max = 1e6),
+    OPT(BOOL, header, "the first row (after skip_lines) has the columns' names", .def = "no"),
+    OPT(STRING, label,
+        "column of the label: a name, a number from 1, first, last or none; unset: last, or none "
+        "with target"),
     SW_FORMAT_CLASSES(struct csv_conf),
-    {.key = "target",
-     .help = "columns of numbers to be found: field target, f32",
-     .offset = AT(target),
-     .type = SW_OPT_STRINGS},
-    {.key = "ignore",
-     .help = "columns that are not read",
-     .offset = AT(ignore),
-     .type = SW_OPT_STRINGS},
+    OPT(STRINGS, target, "columns of numbers to be found: field target, f32"),
+    OPT(STRINGS, ignore, "columns that are not read"),
     SW_FORMAT_SHAPE(struct csv_conf, "a channel for each column up to 64 columns, else one row"),
     {0},
 };

@@ -203,11 +203,8 @@ static int idx_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 
 static const struct sw_opt idx_opts[] = {
     SW_FORMAT_PATHS(struct idx_conf, "picture files, plain or .gz"),
-    {.key = "labels",
-     .help = "label files, one for each of paths, in the same order",
-     .offset = offsetof(struct idx_conf, labels),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_OPT(STRINGS, struct idx_conf, labels,
+           "label files, one for each of paths, in the same order", .required = true),
     {0},
 };
 

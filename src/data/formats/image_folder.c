@@ -358,11 +358,9 @@ static void folder_locate(const struct sw_records *r, int64_t record, struct sw_
 
 static const struct sw_opt folder_opts[] = {
     SW_FORMAT_PATHS(struct folder_conf, "folders whose sub-folders are the classes"),
-    {.key = "class_names",
-     .help = "file with the names of the sub-folders, one a line, in the order of their numbers; "
-             "else they are sorted",
-     .offset = offsetof(struct folder_conf, class_names),
-     .type = SW_OPT_STRING},
+    SW_OPT(STRING, struct folder_conf, class_names,
+           "file with the names of the sub-folders, one a line, in the order of their numbers; "
+           "else they are sorted"),
     {0},
 };
 

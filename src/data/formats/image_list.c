@@ -143,17 +143,11 @@ static void list_locate(const struct sw_records *r, int64_t record, struct sw_bu
 
 static const struct sw_opt list_opts[] = {
     SW_FORMAT_PATHS(struct list_conf, "lists with lines `path label`, plain or .gz"),
-    {.key = "root",
-     .help = "folder that paths are relative to; else the folder of the list",
-     .offset = offsetof(struct list_conf, root),
-     .type = SW_OPT_STRING},
-    {.key = "classes",
-     .help = "number of classes, which labels are checked against; 0: the largest label and 1",
-     .offset = offsetof(struct list_conf, classes),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = LABEL_MOST},
+    SW_OPT(STRING, struct list_conf, root,
+           "folder that paths are relative to; else the folder of the list"),
+    SW_OPT(INT, struct list_conf, classes,
+           "number of classes, which labels are checked against; 0: the largest label and 1",
+           .def = "0", .min = 0, .max = LABEL_MOST),
     {0},
 };
 

@@ -351,30 +351,20 @@ static int mat_fetch(const struct sw_records *r, int64_t record, int f, void *sc
     return SW_OK;
 }
 
-#define AT(member) offsetof(struct mat_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct mat_conf, member, __VA_ARGS__)
 
 static const char *const records_in[] = {"auto", "first", "last", NULL};
 
 static const struct sw_opt mat_opts[] = {
     SW_FORMAT_PATHS(struct mat_conf, ".mat files of level 5, plain or .gz"),
-    {.key = "fields",
-     .help = "which variables become fields, a list of NAME:VARIABLE such as image:I_tr",
-     .offset = AT(fields),
-     .type = SW_OPT_STRINGS},
-    {.key = "records",
-     .help = "dimension that counts records; auto: the first of two (of a row of labels the "
-             "second), the last of more",
-     .offset = AT(records),
-     .type = SW_OPT_ENUM,
-     .def = "auto",
-     .choices = records_in},
-    {.key = "first_label",
-     .help = "the number of class 0 in the file; MATLAB's programs like 1",
-     .offset = AT(first_label),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = -1e9,
-     .max = 1e9},
+    OPT(STRINGS, fields,
+        "which variables become fields, a list of NAME:VARIABLE such as image:I_tr"),
+    OPT(ENUM, records,
+        "dimension that counts records; auto: the first of two (of a row of labels the second), "
+        "the last of more",
+        .def = "auto", .choices = records_in),
+    OPT(INT, first_label, "the number of class 0 in the file; MATLAB's programs like 1", .def = "0",
+        .min = -1e9, .max = 1e9),
     SW_FORMAT_SHAPE(struct mat_conf, "a channel for each number up to 64, else one row"),
     {0},
 };

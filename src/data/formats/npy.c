@@ -149,18 +149,13 @@ static int npy_fetch(const struct sw_records *r, int64_t record, int f, void *sc
     return sw_column_fetch(&s->column[f], record, scratch, out, err);
 }
 
-#define AT(member) offsetof(struct npy_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct npy_conf, member, __VA_ARGS__)
 
 static const struct sw_opt npy_opts[] = {
     SW_FORMAT_PATHS(struct npy_conf, "arrays of the field image, plain or .gz"),
-    {.key = "labels",
-     .help = "arrays of the field label: a class for each record, or numbers (label sets)",
-     .offset = AT(labels),
-     .type = SW_OPT_STRINGS},
-    {.key = "fields",
-     .help = "arrays of further fields, a list of NAME:FILE",
-     .offset = AT(fields),
-     .type = SW_OPT_STRINGS},
+    OPT(STRINGS, labels,
+        "arrays of the field label: a class for each record, or numbers (label sets)"),
+    OPT(STRINGS, fields, "arrays of further fields, a list of NAME:FILE"),
     SW_FORMAT_SHAPE(struct npy_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };

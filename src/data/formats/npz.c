@@ -135,15 +135,13 @@ static int npz_fetch(const struct sw_records *r, int64_t record, int f, void *sc
     return sw_column_fetch(&s->column[f], record, scratch, out, err);
 }
 
-#define AT(member) offsetof(struct npz_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct npz_conf, member, __VA_ARGS__)
 
 static const struct sw_opt npz_opts[] = {
     SW_FORMAT_PATHS(struct npz_conf, "archives"),
-    {.key = "fields",
-     .help = "which arrays are which fields, a list of FIELD:ARRAY such as image:x_train; unset: "
-             "all, by their names",
-     .offset = AT(fields),
-     .type = SW_OPT_STRINGS},
+    OPT(STRINGS, fields,
+        "which arrays are which fields, a list of FIELD:ARRAY such as image:x_train; unset: all, "
+        "by their names"),
     SW_FORMAT_SHAPE(struct npz_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };

@@ -301,51 +301,28 @@ static int text_fetch(const struct sw_records *r, int64_t record, int f, void *s
     return SW_OK;
 }
 
-#define AT(member) offsetof(struct text_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct text_conf, member, __VA_ARGS__)
 
 static const struct sw_opt text_opts[] = {
     SW_FORMAT_PATHS(struct text_conf, "texts, plain or .gz"),
-    {.key = "unit",
-     .help = "what a token is: a byte, a character of UTF-8, or a word between blanks",
-     .offset = AT(unit),
-     .type = SW_OPT_ENUM,
-     .def = "characters",
-     .choices = units},
-    {.key = "length",
-     .help = "tokens of a record",
-     .offset = AT(length),
-     .type = SW_OPT_INT,
-     .min = 1,
-     .max = MAX_LENGTH,
-     .required = true},
-    {.key = "stride",
-     .help =
-         "tokens from the beginning of a record to that of the next; 0: length, so that records "
-         "meet",
-     .offset = AT(stride),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = MAX_LENGTH},
-    {.key = "vocabulary",
-     .help = "file with a token a line; unset: made from texts, the most frequent token first",
-     .offset = AT(vocabulary),
-     .type = SW_OPT_STRING},
-    {.key = "vocabulary_from",
-     .help = "texts to make the vocabulary from, the same in all sections; unset: paths",
-     .offset = AT(vocabulary_from),
-     .type = SW_OPT_STRINGS},
+    OPT(ENUM, unit, "what a token is: a byte, a character of UTF-8, or a word between blanks",
+        .def = "characters", .choices = units),
+    OPT(INT, length, "tokens of a record", .min = 1, .max = MAX_LENGTH, .required = true),
+    OPT(INT, stride,
+        "tokens from the beginning of a record to that of the next; 0: length, so that records "
+        "meet",
+        .def = "0", .min = 0, .max = MAX_LENGTH),
+    OPT(STRING, vocabulary,
+        "file with a token a line; unset: made from texts, the most frequent token first"),
+    OPT(STRINGS, vocabulary_from,
+        "texts to make the vocabulary from, the same in all sections; unset: paths"),
     SW_FORMAT_MAX_TOKENS(struct text_conf,
                          "most tokens of a vocabulary made from texts, the frequent ones; 0: all"),
-    {.key = "unknown",
-     .help = "token that stands for those outside the vocabulary, such as <unk>; unset: they are "
-             "errors",
-     .offset = AT(unknown),
-     .type = SW_OPT_STRING},
-    {.key = "line_end",
-     .help = "of words: token put at the end of each line, such as <eos>; unset: none",
-     .offset = AT(line_end),
-     .type = SW_OPT_STRING},
+    OPT(STRING, unknown,
+        "token that stands for those outside the vocabulary, such as <unk>; unset: they are "
+        "errors"),
+    OPT(STRING, line_end,
+        "of words: token put at the end of each line, such as <eos>; unset: none"),
     {0},
 };
 

@@ -10,10 +10,8 @@
 
 /* A key for labels that do not count; `member` of struct `conf` is an int64_t. */
 #define SW_IGNORE_LABEL_OPT(conf, member)                                                          \
-    {                                                                                              \
-        .key = "ignore_label", .help = "rows with this label do not count", .type = SW_OPT_INT,    \
-        .offset = offsetof(conf, member), .def = "-4294967296", .min = INT32_MIN, .max = INT32_MAX \
-    }
+    SW_OPT_KEY(INT, "ignore_label", conf, member, "rows with this label do not count",             \
+               .def = "-4294967296", .min = INT32_MIN, .max = INT32_MAX)
 
 struct sw_class_targets {
     bool by_label;

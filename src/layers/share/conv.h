@@ -15,25 +15,15 @@ struct sw_conv_conf {
 
 /* member is the layer's struct sw_conv_conf. */
 #define SW_CONV_OPTS(conf, member)                                                                 \
-    {.key = "outputs",                                                                             \
-     .help = "number of output channels, of a convolution: of filters",                            \
-     .type = SW_OPT_INT,                                                                           \
-     .offset = offsetof(conf, member.outputs),                                                     \
-     .min = 1,                                                                                     \
-     .max = 1 << 20,                                                                               \
-     .required = true},                                                                            \
+    SW_OPT_KEY(INT, "outputs", conf, member.outputs,                                               \
+               "number of output channels, of a convolution: of filters", .min = 1,                \
+               .max = 1 << 20, .required = true),                                                  \
         SW_WINDOW_OPTS(conf, member.window, "1"), SW_DILATION_OPTS(conf, member.dilation),         \
-        {.key = "groups",                                                                          \
-         .help = "channel groups that do not see one another; divides channels and outputs",       \
-         .type = SW_OPT_INT,                                                                       \
-         .offset = offsetof(conf, member.groups),                                                  \
-         .def = "1",                                                                               \
-         .min = 1,                                                                                 \
-         .max = 1 << 20},                                                                          \
-    {                                                                                              \
-        .key = "bias", .help = "add one value per output channel", .type = SW_OPT_BOOL,            \
-        .offset = offsetof(conf, member.bias), .def = "yes"                                        \
-    }
+        SW_OPT_KEY(INT, "groups", conf, member.groups,                                             \
+                   "channel groups that do not see one another; divides channels and outputs",     \
+                   .def = "1", .min = 1, .max = 1 << 20),                                          \
+        SW_OPT_KEY(BOOL, "bias", conf, member.bias, "add one value per output channel",            \
+                   .def = "yes")
 
 /* What of the layer this worker has: some of the outputs, or whole groups, where there are some. */
 struct sw_conv_part {

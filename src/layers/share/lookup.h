@@ -11,17 +11,11 @@ struct sw_lookup_conf {
 
 /* member is the layer's struct sw_lookup_conf. */
 #define SW_LOOKUP_OPTS(conf, member)                                                               \
-    {.key = "vocabulary",                                                                          \
-     .help = "number of different tokens; tokens are 0 to vocabulary - 1",                         \
-     .type = SW_OPT_INT,                                                                           \
-     .offset = offsetof(conf, member.vocabulary),                                                  \
-     .min = 1,                                                                                     \
-     .max = 1 << 26,                                                                               \
-     .required = true},                                                                            \
-    {                                                                                              \
-        .key = "outputs", .help = "length of a token's vector", .type = SW_OPT_INT,                \
-        .offset = offsetof(conf, member.outputs), .min = 1, .max = 1 << 20, .required = true       \
-    }
+    SW_OPT_KEY(INT, "vocabulary", conf, member.vocabulary,                                         \
+               "number of different tokens; tokens are 0 to vocabulary - 1", .min = 1,             \
+               .max = 1 << 26, .required = true),                                                  \
+        SW_OPT_KEY(INT, "outputs", conf, member.outputs, "length of a token's vector", .min = 1,   \
+                   .max = 1 << 20, .required = true)
 
 struct sw_lookup {
     struct sw_token_lists lists;

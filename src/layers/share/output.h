@@ -6,13 +6,10 @@
 
 /* The key that names the file; `member` of struct `conf` is a const char *. */
 #define SW_OUTPUT_PATH_OPT(conf, member)                                                           \
-    {                                                                                              \
-        .key = "path",                                                                             \
-        .help =                                                                                    \
-            "file that every evaluation writes anew; relative paths begin in the run's folder, "   \
-            "with eval in the working directory",                                                  \
-        .type = SW_OPT_STRING, .offset = offsetof(conf, member), .required = true                  \
-    }
+    SW_OPT_KEY(STRING, "path", conf, member,                                                       \
+               "file that every evaluation writes anew; relative paths begin in the run's "        \
+               "folder, with eval in the working directory",                                       \
+               .required = true)
 
 /* Where the file lies; sw_free it. NULL: no memory. */
 char *sw_output_path(const char *folder, const char *path);

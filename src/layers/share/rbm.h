@@ -46,17 +46,10 @@ extern const struct sw_layer_borrow sw_rbm_borrows[];
 enum { SW_RBM_WEIGHT, SW_RBM_BIAS, SW_RBM_VISIBLE_BIAS };
 
 #define SW_RBM_OPTS(conf, member)                                                                  \
-    {.key = "visible_units",                                                                       \
-     .help = "as units of the visible layer",                                                      \
-     .type = SW_OPT_ENUM,                                                                          \
-     .offset = offsetof(conf, member.visible_units),                                               \
-     .def = "bernoulli",                                                                           \
-     .choices = sw_visible_units},                                                                 \
-    {                                                                                              \
-        .key = "hidden_units", .help = "as units of the hidden layer", .type = SW_OPT_ENUM,        \
-        .offset = offsetof(conf, member.hidden_units), .def = "bernoulli",                         \
-        .choices = sw_hidden_units                                                                 \
-    }
+    SW_OPT_KEY(ENUM, "visible_units", conf, member.visible_units, "as units of the visible layer", \
+               .def = "bernoulli", .choices = sw_visible_units),                                   \
+        SW_OPT_KEY(ENUM, "hidden_units", conf, member.hidden_units,                                \
+                   "as units of the hidden layer", .def = "bernoulli", .choices = sw_hidden_units)
 
 /* Setup: the parameters, a plain output of one number per row, scratch. Errors: SW_ERR_INVALID. */
 int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,

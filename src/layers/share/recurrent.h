@@ -30,36 +30,19 @@ extern const char *const sw_stack_params[]; /* of the descriptor */
 
 /* member is the layer's struct sw_stack_conf. */
 #define SW_STACK_OPTS(conf, member)                                                                \
-    {.key = "hidden",                                                                              \
-     .help = "number of hidden units, and so of outputs",                                          \
-     .type = SW_OPT_INT,                                                                           \
-     .offset = offsetof(conf, member.hidden),                                                      \
-     .min = 1,                                                                                     \
-     .max = 1 << 16,                                                                               \
-     .required = true},                                                                            \
-        {.key = "layers",                                                                          \
-         .help = "cells one above the other",                                                      \
-         .type = SW_OPT_INT,                                                                       \
-         .offset = offsetof(conf, member.layers),                                                  \
-         .def = "1",                                                                               \
-         .min = 1,                                                                                 \
-         .max = SW_STACK_LAYERS},                                                                  \
-        {.key = "bidirectional",                                                                   \
-         .help = "a second cell runs from the end to the beginning; outputs stand side by side",   \
-         .type = SW_OPT_BOOL,                                                                      \
-         .offset = offsetof(conf, member.bidirectional),                                           \
-         .def = "no"},                                                                             \
-        {.key = "stateful",                                                                        \
-         .help = "a row goes on from where the last batch left it; data must be in streams",       \
-         .type = SW_OPT_BOOL,                                                                      \
-         .offset = offsetof(conf, member.stateful),                                                \
-         .def = "no"},                                                                             \
-    {                                                                                              \
-        .key = "output",                                                                           \
-        .help = "all: [N, T, hidden]; last: [N, hidden], what the last step gives",                \
-        .type = SW_OPT_ENUM, .offset = offsetof(conf, member.output), .def = "all",                \
-        .choices = sw_stack_outputs                                                                \
-    }
+    SW_OPT_KEY(INT, "hidden", conf, member.hidden, "number of hidden units, and so of outputs",    \
+               .min = 1, .max = 1 << 16, .required = true),                                        \
+        SW_OPT_KEY(INT, "layers", conf, member.layers, "cells one above the other", .def = "1",    \
+                   .min = 1, .max = SW_STACK_LAYERS),                                              \
+        SW_OPT_KEY(BOOL, "bidirectional", conf, member.bidirectional,                              \
+                   "a second cell runs from the end to the beginning; outputs stand side by side", \
+                   .def = "no"),                                                                   \
+        SW_OPT_KEY(BOOL, "stateful", conf, member.stateful,                                        \
+                   "a row goes on from where the last batch left it; data must be in streams",     \
+                   .def = "no"),                                                                   \
+        SW_OPT_KEY(ENUM, "output", conf, member.output,                                            \
+                   "all: [N, T, hidden]; last: [N, hidden], what the last step gives",             \
+                   .def = "all", .choices = sw_stack_outputs)
 
 /* One cell: where its things lie. Offsets are bytes in what forward keeps, the scratch of an
  * evaluation, else `saved`. */

@@ -10,10 +10,8 @@
 
 /* The key that every loss has; `member` of struct `conf` is a double. */
 #define SW_LOSS_WEIGHT_OPT(conf, member)                                                           \
-    {                                                                                              \
-        .key = "weight", .help = "factor of this loss in the sum of all losses",                   \
-        .type = SW_OPT_REAL, .offset = offsetof(conf, member), .def = "1", .min = 0, .max = 1e6    \
-    }
+    SW_OPT_KEY(REAL, "weight", conf, member, "factor of this loss in the sum of all losses",       \
+               .def = "1", .min = 0, .max = 1e6)
 
 /* The conf of types that have no other key. */
 struct sw_target_loss_conf {
