@@ -3,8 +3,7 @@
  * writes, or run on a virtual clock. The table is set once at start (tests replace it before any
  * thread exists) and is frozen afterwards; its functions may be called from any thread.
  * Functions follow POSIX: -1 and errno on failure. */
-#ifndef SW_BASE_OS_H
-#define SW_BASE_OS_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -111,5 +110,3 @@ int sw_os_new_file_begin(struct sw_new_file *f, const char *path, mode_t mode,
  * temporary one is removed; f is released either way. */
 int sw_os_new_file_commit(struct sw_new_file *f, struct sw_err *err) SW_MUST_CHECK;
 void sw_os_new_file_abandon(struct sw_new_file *f);
-
-#endif

@@ -3,8 +3,7 @@
  * taskset, CUDA_VISIBLE_DEVICES). What is not allowed is not seen. Core and node
  * numbers are hwloc's logical ones (`lstopo` writes them L#). A map is made once and frozen; any
  * thread reads it. This floor is the only one that includes hwloc. */
-#ifndef SW_CLUSTER_MACHINE_H
-#define SW_CLUSTER_MACHINE_H
+#pragma once
 
 #include "base/err.h"
 #include "cluster/core_set.h"
@@ -90,5 +89,3 @@ const struct sw_core *sw_machine_core(const struct sw_machine *m, int number);
 /* How many threads may compute at the same time: one per core, whatever its hardware threads, and
  * no more than the quota; at least 1. */
 int sw_machine_threads(const struct sw_machine *m);
-
-#endif

@@ -8,8 +8,7 @@
  * labels); of any other field integers are i32, all else is f32.
  *
  * Thread rule: frozen after opening; fetch from any thread. */
-#ifndef SW_DATA_ARRAY_H
-#define SW_DATA_ARRAY_H
+#pragma once
 
 #include "data/format.h"
 #include "data/zip.h"
@@ -54,5 +53,3 @@ int sw_column_fetch(const struct sw_column *c, int64_t record, void *scratch, co
  * that all have as many records as the first. Errors: SW_ERR_FORMAT. */
 int sw_columns_join(struct sw_records *r, const struct sw_column *columns, int count,
                     struct sw_err *err) SW_MUST_CHECK;
-
-#endif

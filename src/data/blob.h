@@ -5,8 +5,7 @@
  * Text, whose size nothing tells, is taken whole up to a limit.
  *
  * Thread rule: open, head and settle by one thread; afterwards view from any thread. */
-#ifndef SW_DATA_BLOB_H
-#define SW_DATA_BLOB_H
+#pragma once
 
 #include "base/err.h"
 #include "base/mapped.h"
@@ -67,5 +66,3 @@ int sw_blob_check(const struct sw_blob *b, struct sw_err *err) SW_MUST_CHECK;
  * Errors: SW_ERR_IO, SW_ERR_FORMAT when the file has shrunk since. */
 int sw_blob_view(const struct sw_blob *b, uint64_t offset, size_t bytes, void *scratch,
                  const void **out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

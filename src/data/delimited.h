@@ -2,8 +2,7 @@
  * hold separators, quotes ("" stands for one) or line ends. A row is cut up in place, so the text
  * is overwritten as it is read. Empty lines are passed over; a line ends with \n or \r\n; a byte
  * order mark at the beginning is ignored. One owner. */
-#ifndef SW_DATA_DELIMITED_H
-#define SW_DATA_DELIMITED_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -33,5 +32,3 @@ int sw_delimited_skip(struct sw_delimited *d, int64_t lines, struct sw_err *err)
 /* Reads the next row; d->count is 0 at the end of the text.
  * Errors: SW_ERR_FORMAT naming the line, SW_ERR_NOMEM. */
 int sw_delimited_next(struct sw_delimited *d, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

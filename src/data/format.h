@@ -8,8 +8,7 @@
  *
  * Thread rule: open and close by one thread; in between a struct sw_records is frozen, and fetch
  * may be called from any number of threads at once. */
-#ifndef SW_DATA_FORMAT_H
-#define SW_DATA_FORMAT_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -131,5 +130,3 @@ int sw_records_check(const struct sw_records *r, struct sw_err *err) SW_MUST_CHE
 
 /* Appends "record 17" and where that is; what messages about a record begin with. */
 void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Rows of option tables that several formats have, so that a key means the same in all of them.
  * conf is the format's configuration, which has a member of the key's name. */
-#ifndef SW_DATA_FORMAT_OPTS_H
-#define SW_DATA_FORMAT_OPTS_H
+#pragma once
 
 #include "recipe/option.h"
 
@@ -24,5 +23,3 @@
 /* The most tokens of a vocabulary that is made. */
 #define SW_FORMAT_MAX_TOKENS(conf, what)                                                           \
     SW_OPT(INT, conf, max_tokens, what, .def = "0", .min = 0, .max = 1e8)
-
-#endif

@@ -3,8 +3,7 @@
  * looked at before it is fetched; then it is read whole into the reader's memory.
  *
  * Thread rule: filled by one thread; afterwards fetch from any thread. */
-#ifndef SW_DATA_PICTURE_FILES_H
-#define SW_DATA_PICTURE_FILES_H
+#pragma once
 
 #include "base/str.h"
 #include "data/format.h"
@@ -49,5 +48,3 @@ void sw_picture_files_fields(const struct sw_picture_files *f, const struct sw_f
 
 /* Whether a name ends like one of a picture, in any case: .jpg .jpeg .jpe .png */
 bool sw_is_picture_name(const char *name);
-
-#endif

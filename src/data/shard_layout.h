@@ -1,7 +1,6 @@
 /* Where things lie in a shard (data/shard.h has the picture): what reader and writer must agree on.
  * Internal to data/shard_*.c. */
-#ifndef SW_DATA_SHARD_LAYOUT_H
-#define SW_DATA_SHARD_LAYOUT_H
+#pragma once
 
 #include "data/shard.h"
 #include <string.h>
@@ -73,5 +72,3 @@ const char *sw_shard_field_fault(const struct sw_shard_field *f);
 bool sw_shard_is_label(const struct sw_shard_field *f);
 /* The same for a value of the field; NULL: it fits. */
 const char *sw_shard_value_fault(const struct sw_shard_field *f, const struct sw_shard_value *v);
-
-#endif

@@ -15,8 +15,7 @@
  * sides alone, sw_transform_need says which pixels that takes, so that no others are decoded, and
  * sw_transform_run does it. A struct sw_transform is frozen after set-up and may be used by any
  * thread, each with working memory of its own. */
-#ifndef SW_DATA_TRANSFORM_H
-#define SW_DATA_TRANSFORM_H
+#pragma once
 
 #include "base/philox.h"
 #include "data/data.h"
@@ -97,5 +96,3 @@ int sw_transform_need(const struct sw_view *v, struct sw_transform_work *w, int6
 int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
                      const struct sw_view *v, const struct sw_pixels *pixels, struct sw_philox key,
                      int64_t sample, float *out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

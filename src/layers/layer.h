@@ -25,8 +25,7 @@
  * too.
  *
  * One owner: the worker of the stream. */
-#ifndef SW_LAYERS_LAYER_H
-#define SW_LAYERS_LAYER_H
+#pragma once
 
 #include "base/comm_way.h"
 #include "device/device.h"
@@ -394,5 +393,3 @@ int sw_layer_view_forward(struct sw_layer *l, const struct sw_pass *r,
                           struct sw_err *err) SW_MUST_CHECK;
 int sw_layer_view_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
-
-#endif

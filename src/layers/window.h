@@ -1,7 +1,6 @@
 /* Windows over height and width: the keys that convolution, deconvolution and pooling share, and
  * their arithmetic. Defaults outside the range of a key mean "not given". */
-#ifndef SW_LAYERS_WINDOW_H
-#define SW_LAYERS_WINDOW_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/option.h"
@@ -93,5 +92,3 @@ static inline int64_t sw_window_count(int64_t size, int64_t extent, int64_t stri
         count--;
     return count;
 }
-
-#endif

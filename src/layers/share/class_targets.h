@@ -2,8 +2,7 @@
  * either a label per row, of which one value may stand for "not known", or a row of targets, one
  * per class. Of sequences [N, T, classes] with labels [N, T] every step is a row. Part of a layer's
  * state. */
-#ifndef SW_LAYERS_SHARE_CLASS_TARGETS_H
-#define SW_LAYERS_SHARE_CLASS_TARGETS_H
+#pragma once
 
 #include "device/ops/labels.h"
 #include "layers/share/plain.h"
@@ -37,5 +36,3 @@ struct sw_labels sw_class_labels(const struct sw_class_targets *c, const struct 
 int sw_class_values(const struct sw_class_targets *c, const struct sw_layer *l,
                     const struct sw_pass *r, const float **x, const float **target,
                     struct sw_err *err) SW_MUST_CHECK;
-
-#endif

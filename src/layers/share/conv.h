@@ -1,7 +1,6 @@
 /* What convolution and deconvolution share: their keys, and what of a plan's shape follows from
  * these alone. */
-#ifndef SW_LAYERS_SHARE_CONV_H
-#define SW_LAYERS_SHARE_CONV_H
+#pragma once
 
 #include "layers/layer.h"
 #include "layers/window.h"
@@ -38,5 +37,3 @@ int sw_conv_resolve(const struct sw_layer *l, const struct sw_conv_conf *c,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Why it cannot be split into so many parts, or NULL. */
 const char *sw_conv_refuses_split(const struct sw_conv_conf *c, int parts);
-
-#endif

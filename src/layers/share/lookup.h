@@ -1,7 +1,6 @@
 /* What embedding and embedding_mean share: a table of vectors, [vocabulary, outputs], from which
  * lists of tokens take theirs (device/ops/embedding.h). The layer's state is a struct sw_lookup. */
-#ifndef SW_LAYERS_SHARE_LOOKUP_H
-#define SW_LAYERS_SHARE_LOOKUP_H
+#pragma once
 
 #include "layers/share/tokens.h"
 
@@ -36,5 +35,3 @@ int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r,
 
 /* Of the descriptor's params. */
 extern const char *const sw_lookup_params[];
-
-#endif

@@ -1,6 +1,5 @@
 /* What layers that write files share. */
-#ifndef SW_LAYERS_SHARE_OUTPUT_H
-#define SW_LAYERS_SHARE_OUTPUT_H
+#pragma once
 
 #include "layers/layer.h"
 
@@ -21,5 +20,3 @@ int64_t sw_output_columns(const struct sw_layer *l, int k);
 void sw_output_settle(struct sw_layer *l);
 int sw_output_forward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;
-
-#endif

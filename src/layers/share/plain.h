@@ -2,8 +2,7 @@
  * a whole, such as losses and metrics; or in any other layout that a layer wants to see. Reorders
  * and conversions happen only where they are needed, in the layer's scratch. Part of a layer's
  * state; one owner: the worker of the stream. */
-#ifndef SW_LAYERS_SHARE_PLAIN_H
-#define SW_LAYERS_SHARE_PLAIN_H
+#pragma once
 
 #include "layers/layer.h"
 
@@ -35,5 +34,3 @@ float *sw_plain_gradient(const struct sw_plain *p, const struct sw_layer *l);
 /* Brings what was written there to l->src_grad. */
 int sw_plain_give(const struct sw_plain *p, const struct sw_layer *l,
                   struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* What the layers of restricted Boltzmann machines share: names of units, the stream of each draw,
  * and a whole machine as a metric sees it: sources are its rbm_visible and its rbm_hidden layer, of
  * which it borrows the parameters. A metric's state begins with a struct sw_rbm. */
-#ifndef SW_LAYERS_SHARE_RBM_H
-#define SW_LAYERS_SHARE_RBM_H
+#pragma once
 
 #include "layers/share/plain.h"
 
@@ -72,5 +71,3 @@ int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct 
 int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct sw_pass *r,
                        const struct sw_rbm_conf *c, const float *v, double factor,
                        struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -10,8 +10,7 @@
  * One step of an unrolled net reads the states of the step before as source 2. Where that is more
  * than the output, h of one cell, the step's output is [N, states hidden]: h of the top layer, then
  * h of the others from below, then with lstm c of all from below. */
-#ifndef SW_LAYERS_SHARE_RECURRENT_H
-#define SW_LAYERS_SHARE_RECURRENT_H
+#pragma once
 
 #include "device/ops/recurrent.h"
 #include "layers/share/plain.h"
@@ -107,5 +106,3 @@ void sw_stack_teardown(struct sw_layer *l);
     .split_reason = "a step needs all hidden units of the step before", .min_src = 1,              \
     .max_src = 2, .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack),                 \
     .forward = sw_stack_forward, .backward = sw_stack_backward, .teardown = sw_stack_teardown
-
-#endif

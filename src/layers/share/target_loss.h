@@ -2,8 +2,7 @@
  * euclidean_loss, sigmoid_cross_entropy, poisson_loss, and softmax_loss with targets share. Sources
  * may have any layout and any number of dimensions; targets may be whole numbers. The layer's state
  * begins with a struct sw_target_loss. */
-#ifndef SW_LAYERS_SHARE_TARGET_LOSS_H
-#define SW_LAYERS_SHARE_TARGET_LOSS_H
+#pragma once
 
 #include "device/ops/row_loss.h"
 #include "layers/share/plain.h"
@@ -40,5 +39,3 @@ void sw_target_loss_teardown(struct sw_layer *l);
  */
 int sw_layer_need_same_rows(const struct sw_layer *l, int a, int b,
                             struct sw_err *err) SW_MUST_CHECK;
-
-#endif
