@@ -46,11 +46,6 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     return rc == SW_OK ? sw_op_accuracy(r->stream, &a, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    sw_class_targets_fini(l->state);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}},
     {.recipe = "top_k = 3\n", .src = {{2, {5, 7}, 0}, {1, {5}, 7}}},
@@ -72,6 +67,5 @@ const struct sw_layer_type sw_layer_accuracy = {
     .state_bytes = sizeof(struct sw_class_targets),
     .setup = setup,
     .forward = forward,
-    .teardown = teardown,
     .examples = examples,
 };

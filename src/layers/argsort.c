@@ -47,12 +47,6 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_argsort, &a, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->scores);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}}, .dst = {4, 1}},
     {.recipe = "top_k = 7\n", .src = {{2, {3, 7}, 0}}, .dst = {3, 7}},
@@ -72,6 +66,5 @@ const struct sw_layer_type sw_layer_argsort = {
     .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,
-    .teardown = teardown,
     .examples = examples,
 };

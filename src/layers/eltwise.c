@@ -177,13 +177,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return c->operation == SW_ELTWISE_SUM ? sum_backward(l, r, err) : each_backward(l, r, err);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    for (int k = 0; k < l->src_count; k++)
-        sw_plain_fini(&st->src[k]);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{4, {2, 5, 3, 4}, 0}, {4, {2, 5, 3, 4}, 0}}, .dst = {2, 5, 3, 4}},
     {.recipe = "coefficients = 1, -0.5, 2\n",
@@ -213,6 +206,5 @@ const struct sw_layer_type sw_layer_eltwise = {
     .setup = setup,
     .forward = forward,
     .backward = backward,
-    .teardown = teardown,
     .examples = examples,
 };

@@ -50,6 +50,5 @@ const struct sw_layer_type sw_layer_free_energy = {
     .state_bytes = sizeof(struct sw_rbm),
     .setup = setup,
     .forward = forward,
-    .teardown = sw_rbm_teardown,
     .examples = examples,
 };

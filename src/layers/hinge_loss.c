@@ -203,13 +203,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return is_triplet(l) ? backward_triplet(l, r, err) : backward_labels(l, r, err);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    for (int k = ANCHOR; k < TRIPLET; k++)
-        sw_plain_fini(&st->src[k]);
-}
-
 /* Margins that no difference of the harness' values comes near: there is a kink. */
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 8}, 0}, {1, {4}, 8}}, .dst = {4, 8}},
@@ -241,6 +234,5 @@ const struct sw_layer_type sw_layer_hinge_loss = {
     .setup = setup,
     .forward = forward,
     .backward = backward,
-    .teardown = teardown,
     .examples = examples,
 };

@@ -197,13 +197,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return rc == SW_OK ? sw_layer_plan_backward(l, r, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->x);
-    sw_layer_plan_teardown(l);
-}
-
 static int64_t width(const void *conf)
 {
     return ((const struct conf *)conf)->outputs;
@@ -247,6 +240,5 @@ const struct sw_layer_type sw_layer_inner_product = {
     .setup = setup,
     .forward = sw_layer_plan_forward,
     .backward = backward,
-    .teardown = teardown,
     .examples = examples,
 };

@@ -1,5 +1,6 @@
 #include "layers/layer.h"
 
+#include "base/os.h"
 #include "base/str.h"
 #include "device/ops/elementwise.h"
 
@@ -170,6 +171,38 @@ bool sw_layer_can_repeat(const struct sw_layer *l)
            (pure || l->repeats_from_saved);
 }
 
+void sw_layer_teardown(struct sw_layer *l)
+{
+    if (l->type->teardown && (l->state || !l->type->state_bytes))
+        l->type->teardown(l);
+
+    while (l->plans) {
+        struct sw_plan *p = l->plans;
+        l->plans = p->next;
+        sw_plan_free(p);
+    }
+
+    sw_free(l->state);
+    l->state = NULL;
+}
+
+void sw_layer_own_plan(struct sw_layer *l, struct sw_plan *p)
+{
+    if (!p)
+        return;
+    p->next = l->plans;
+    l->plans = p;
+}
+
+int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_desc *from,
+                     const struct sw_desc *to, struct sw_plan **out, struct sw_err *err)
+{
+    int rc = s->dev->ops->plans->reorder(s, from, to, out, err);
+    if (rc == SW_OK)
+        sw_layer_own_plan(l, *out);
+    return rc;
+}
+
 static struct sw_plan *plan_of(const struct sw_layer *l)
 {
     return ((const struct sw_plan_state *)l->state)->plan;
@@ -177,7 +210,8 @@ static struct sw_plan *plan_of(const struct sw_layer *l)
 
 void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out)
 {
-    const struct sw_plan *p = plan_of(l);
+    struct sw_plan *p = plan_of(l);
+    sw_layer_own_plan(l, p);
     l->dst.desc = p->dst;
     l->saved_bytes = p->saved_bytes;
     l->scratch_bytes = p->scratch_bytes;
@@ -227,11 +261,6 @@ int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct s
     int rc = trains ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
     a.diff_again = trains;
     return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
-}
-
-void sw_layer_plan_teardown(struct sw_layer *l)
-{
-    sw_plan_free(plan_of(l));
 }
 
 void sw_layer_use_view(struct sw_layer *l)

@@ -98,7 +98,6 @@ struct sw_layer {
     const struct sw_layer_type *type;
     const void *conf; /* filled from the type's option rows; borrowed from the recipe */
     void *state;      /* private, type->state_bytes, zeroed before setup */
-    int index;        /* position in topological order */
     uint64_t id;      /* hash of the name, for Philox streams */
 
     int src_count;
@@ -142,7 +141,8 @@ struct sw_layer {
         uint32_t src;    /* bit i: backward adds to src_grad[i] instead of writing there */
         uint32_t params; /* bit p: the same for param[p].grad */
     } adds;
-    double *sums; /* [sum_count], device memory; lasts over the phases of a pass */
+    struct sw_plan *plans; /* owned, as a list: all that setup made */
+    double *sums;          /* [sum_count], device memory; lasts over the phases of a pass */
     /* Losses and metrics: forward writes it; device memory. Pairs of all batches and workers are
      * added up before anything is divided, so that what users see is of all samples. */
     struct sw_result *result;
@@ -294,7 +294,7 @@ struct sw_layer_type {
     int (*backward)(struct sw_layer *l, const struct sw_pass *r,
                     struct sw_err *err);  /* NULL: no gradient */
     const struct sw_layer_output *output; /* of role OUTPUT */
-    void (*teardown)(struct sw_layer *l); /* NULL: nothing to free */
+    void (*teardown)(struct sw_layer *l); /* NULL: plans and state are all there is */
     /* A metric that says more than one value: their names, NULL-terminated. The first is the one
      * that goes by the type's name. NULL: one value, sum / weight of the one pair. */
     const char *const *values;
@@ -307,6 +307,9 @@ struct sw_layer_type {
 
 /* The data field an input layer reads. */
 const char *sw_layer_input_field(const struct sw_layer *l);
+
+/* After setup, however it ended: the type's teardown, then plans and state. */
+void sw_layer_teardown(struct sw_layer *l);
 
 /* After setup: may forward be run again in a step? */
 bool sw_layer_can_repeat(const struct sw_layer *l);
@@ -367,10 +370,16 @@ int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err) SW
 /* Layout that an existing parameter has, or NULL. */
 const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const struct sw_layer *l,
                                       const char *param);
+/* What setup made belongs to the layer from now on. NULL is accepted. */
+void sw_layer_own_plan(struct sw_layer *l, struct sw_plan *p);
+/* A reorder that belongs to the layer. Errors: as the device's. */
+int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_desc *from,
+                     const struct sw_desc *to, struct sw_plan **out,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* Layers that are one plan: their state, and the callbacks they share. The parameters, if any, are
  * added in the order weight, bias. */
 struct sw_plan_state {
-    struct sw_plan *plan; /* owned */
+    struct sw_plan *plan; /* among the layer's */
 };
 /* Takes over what the plan needs and says: descriptors, memory, what backward reads, the algorithm;
  * and adds the parameters it has. */
@@ -384,7 +393,6 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
                           struct sw_err *err) SW_MUST_CHECK;
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
-void sw_layer_plan_teardown(struct sw_layer *l);
 
 /* Layers that change nothing: dst.desc is set, of the source's storage size. The first says so, the
  * others are their callbacks. */

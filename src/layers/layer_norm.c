@@ -96,12 +96,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return rc == SW_OK ? sw_plain_give(&st->plain, l, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->plain);
-}
-
 static const char *const params[] = {"scale", "bias", NULL};
 
 static const struct sw_layer_example examples[] = {
@@ -127,6 +121,5 @@ const struct sw_layer_type sw_layer_layer_norm = {
     .setup = setup,
     .forward = forward,
     .backward = backward,
-    .teardown = teardown,
     .examples = examples,
 };

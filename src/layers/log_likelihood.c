@@ -160,6 +160,5 @@ const struct sw_layer_type sw_layer_log_likelihood = {
     .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,
-    .teardown = sw_rbm_teardown,
     .examples = examples,
 };

@@ -96,6 +96,5 @@ const struct sw_layer_type sw_layer_lrn = {
     .setup = setup,
     .forward = sw_layer_plan_forward,
     .backward = sw_layer_plan_backward,
-    .teardown = sw_layer_plan_teardown,
     .examples = examples,
 };

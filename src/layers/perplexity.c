@@ -56,12 +56,6 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
     return total->weight > 0 ? exp(total->sum / total->weight) : (double)NAN;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_class_targets_fini(&st->by);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}},
     {.recipe = "ignore_label = 1\n", .src = {{3, {3, 4, 6}, 0}, {2, {3, 4}, 6}}},
@@ -80,7 +74,6 @@ const struct sw_layer_type sw_layer_perplexity = {
     .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,
-    .teardown = teardown,
     .value = value,
     .less_is_better = true,
     .examples = examples,

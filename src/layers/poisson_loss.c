@@ -38,6 +38,5 @@ const struct sw_layer_type sw_layer_poisson_loss = {
     .setup = setup,
     .forward = sw_target_loss_forward,
     .backward = sw_target_loss_backward,
-    .teardown = sw_target_loss_teardown,
     .examples = examples,
 };

@@ -145,6 +145,5 @@ const struct sw_layer_type sw_layer_pooling = {
     .setup = setup,
     .forward = sw_layer_plan_forward,
     .backward = sw_layer_plan_backward,
-    .teardown = sw_layer_plan_teardown,
     .examples = examples,
 };

@@ -144,12 +144,6 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
     return c->average == MICRO ? micro(total, from, to, which) : macro(total, from, to, which);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_class_targets_fini(&st->by);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {9, 4}, 0}, {1, {9}, 4}}},
     {.recipe = "class = 1\n", .src = {{4, {9, 20, 1, 1}, 0}, {1, {9}, 20}}},
@@ -170,7 +164,6 @@ const struct sw_layer_type sw_layer_precision_recall = {
     .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,
-    .teardown = teardown,
     .values = values,
     .value = value,
     .examples = examples,

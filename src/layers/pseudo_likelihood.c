@@ -71,6 +71,5 @@ const struct sw_layer_type sw_layer_pseudo_likelihood = {
     .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,
-    .teardown = sw_rbm_teardown,
     .examples = examples,
 };

@@ -390,12 +390,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                : weigh_back(l, r, sw_rbm_at(l->saved, st->sample_at), l->src_grad[0], err);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->in);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "hidden = 5\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 5}},
     {.recipe = "hidden = 19\nunits = gaussian\n", .src = {{2, {3, 6}, 0}}, .dst = {3, 19}},
@@ -420,6 +414,5 @@ const struct sw_layer_type sw_layer_rbm_hidden = {
     .setup = setup,
     .forward = forward,
     .backward = backward,
-    .teardown = teardown,
     .examples = examples,
 };

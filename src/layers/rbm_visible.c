@@ -284,13 +284,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                           : give_gradient(l, r, err);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->in);
-    sw_plain_fini(&st->hidden);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{4, {3, 2, 3, 4}, 0}}, .dst = {3, 24}},
     {.recipe = "units = gaussian\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 7}},
@@ -314,6 +307,5 @@ const struct sw_layer_type sw_layer_rbm_visible = {
     .setup = setup,
     .forward = forward,
     .backward = backward,
-    .teardown = teardown,
     .examples = examples,
 };

@@ -43,13 +43,6 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     return rc == SW_OK ? sw_op_row_loss(r->stream, &a, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->a);
-    sw_plain_fini(&st->b);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {2, {4, 10}, 0}}},
     {.recipe = "", .src = {{4, {3, 20, 2, 3}, 0}, {2, {3, 120}, 0}}},
@@ -67,6 +60,5 @@ const struct sw_layer_type sw_layer_reconstruction_error = {
     .state_bytes = sizeof(struct state),
     .setup = setup,
     .forward = forward,
-    .teardown = teardown,
     .examples = examples,
 };

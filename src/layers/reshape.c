@@ -118,6 +118,5 @@ const struct sw_layer_type sw_layer_reshape = {
     .setup = setup,
     .forward = sw_reshaped_forward,
     .backward = sw_reshaped_backward,
-    .teardown = sw_reshaped_teardown,
     .examples = examples,
 };

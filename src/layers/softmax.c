@@ -77,12 +77,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return rc == SW_OK ? sw_plain_give(&st->plain, l, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->plain);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {3, 37}, 0}}, .dst = {3, 37}},
     {.recipe = "", .src = {{4, {2, 18, 9, 8}, 0}}, .dst = {2, 18, 9, 8}},
@@ -106,6 +100,5 @@ const struct sw_layer_type sw_layer_softmax = {
     .setup = setup,
     .forward = forward,
     .backward = backward,
-    .teardown = teardown,
     .examples = examples,
 };

@@ -134,12 +134,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return rc == SW_OK ? sw_plain_give(&st->by.scores, l, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_class_targets_fini(&st->by);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}, .dst = {4, 10}},
     {.recipe = "weight = 0.3\n", .src = {{2, {3, 5}, 0}, {1, {3}, 5}}, .dst = {3, 5}},
@@ -169,6 +163,5 @@ const struct sw_layer_type sw_layer_softmax_loss = {
     .setup = setup,
     .forward = forward,
     .backward = backward,
-    .teardown = teardown,
     .examples = examples,
 };

@@ -21,12 +21,10 @@ struct sw_class_targets {
 };
 
 /* For setup. ignore_label is the key's value. Errors: SW_ERR_INVALID where source 2 is neither, or
- * labels are to be ignored and there are none; those of sw_plain_init. sw_class_targets_fini in
- * every case. */
+ * labels are to be ignored and there are none; those of sw_plain_init. */
 int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
                           const struct sw_layer_setup *s, int64_t ignore_label,
                           struct sw_err *err) SW_MUST_CHECK;
-void sw_class_targets_fini(struct sw_class_targets *c);
 
 /* A number for each row: [N], or of sequences [N, T]. */
 struct sw_desc sw_class_rows(const struct sw_class_targets *c);

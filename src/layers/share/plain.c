@@ -19,12 +19,11 @@ static void *scratch_at(const struct sw_layer *l, size_t at)
 static int make_reorders(struct sw_plain *p, struct sw_layer *l, const struct sw_layer_setup *s,
                          struct sw_err *err)
 {
-    const struct sw_plan_makers *make = s->stream->dev->ops->plans;
     const struct sw_desc *in = &l->src[p->src]->desc;
-    int rc = make->reorder(s->stream, in, &p->desc, &p->read, err);
+    int rc = sw_layer_reorder(l, s->stream, in, &p->desc, &p->read, err);
     if (rc == SW_OK && (s->wants_grad >> p->src & 1)) {
         p->gradient_at = reserve(l, sw_desc_bytes(&p->desc));
-        rc = make->reorder(s->stream, &p->desc, in, &p->give, err);
+        rc = sw_layer_reorder(l, s->stream, &p->desc, in, &p->give, err);
     }
     if (rc != SW_OK)
         return rc;
@@ -63,13 +62,6 @@ int sw_plain_init_as(struct sw_plain *p, struct sw_layer *l, int src, const stru
         return SW_OK;
     p->value_at = reserve(l, sw_desc_bytes(desc));
     return make_reorders(p, l, s, err);
-}
-
-void sw_plain_fini(struct sw_plain *p)
-{
-    sw_plan_free(p->read);
-    sw_plan_free(p->give);
-    p->read = p->give = NULL;
 }
 
 int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const struct sw_pass *r,

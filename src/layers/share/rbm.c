@@ -41,12 +41,6 @@ int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_set
     return SW_OK;
 }
 
-void sw_rbm_teardown(struct sw_layer *l)
-{
-    struct sw_rbm *m = l->state;
-    sw_plain_fini(&m->in);
-}
-
 int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct sw_pass *r,
                  const float **v, struct sw_err *err)
 {

@@ -53,7 +53,6 @@ enum { SW_RBM_WEIGHT, SW_RBM_BIAS, SW_RBM_VISIBLE_BIAS };
 /* Setup: the parameters, a plain output of one number per row, scratch. Errors: SW_ERR_INVALID. */
 int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,
                  struct sw_err *err) SW_MUST_CHECK;
-void sw_rbm_teardown(struct sw_layer *l); /* the callback */
 
 static inline float *sw_rbm_x(const struct sw_rbm *m, const struct sw_layer *l)
 {

@@ -394,9 +394,3 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     }
     return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
 }
-
-void sw_stack_teardown(struct sw_layer *l)
-{
-    struct sw_stack *st = l->state;
-    sw_plain_fini(&st->in);
-}

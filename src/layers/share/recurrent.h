@@ -67,7 +67,7 @@ struct sw_stack {
     size_t dbetween_at[2];              /* scratch: gradients of what is between layers */
 };
 
-/* The setup of a layer whose conf is c. Errors: SW_ERR_INVALID. Teardown in every case. */
+/* The setup of a layer whose conf is c. Errors: SW_ERR_INVALID. */
 int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                    const struct sw_stack_conf *c, enum sw_cell_kind kind,
                    struct sw_err *err) SW_MUST_CHECK;
@@ -77,7 +77,6 @@ int64_t sw_stack_hands_on(const void *conf); /* of all but lstm */
 int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err) SW_MUST_CHECK;
 int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;
-void sw_stack_teardown(struct sw_layer *l);
 
 /* Examples that all types have; differences see small gradients and saturated units badly. */
 #define SW_STACK_EXAMPLES                                                                          \
@@ -105,4 +104,4 @@ void sw_stack_teardown(struct sw_layer *l);
     .role = SW_ROLE_NEURON, .through_time = true,                                                  \
     .split_reason = "a step needs all hidden units of the step before", .min_src = 1,              \
     .max_src = 2, .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack),                 \
-    .forward = sw_stack_forward, .backward = sw_stack_backward, .teardown = sw_stack_teardown
+    .forward = sw_stack_forward, .backward = sw_stack_backward

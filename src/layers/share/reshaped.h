@@ -6,7 +6,7 @@
 #include "layers/layer.h"
 
 struct sw_reshaped {
-    struct sw_plan *read, *give; /* owned; NULL for a view */
+    struct sw_plan *read, *give; /* of the layer; NULL for a view */
 };
 
 /* dim: the output's dimensions, of as many elements as the source. Errors: as the device's reorder.
@@ -18,4 +18,3 @@ int sw_reshaped_forward(struct sw_layer *l, const struct sw_pass *r,
                         struct sw_err *err) SW_MUST_CHECK;
 int sw_reshaped_backward(struct sw_layer *l, const struct sw_pass *r,
                          struct sw_err *err) SW_MUST_CHECK;
-void sw_reshaped_teardown(struct sw_layer *l);

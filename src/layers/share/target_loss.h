@@ -33,7 +33,6 @@ int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
 int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r,
                             struct sw_err *err) SW_MUST_CHECK;
-void sw_target_loss_teardown(struct sw_layer *l);
 
 /* Sources a and b must have rows of the same number of values. For setup. Errors: SW_ERR_INVALID.
  */
