@@ -56,16 +56,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_accuracy = {
-    .base = {.name = "accuracy",
-             .help = "share of rows whose label is among the best scores",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("accuracy", "share of rows whose label is among the best scores", struct conf,
+                    opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "a row is right or wrong by all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct sw_class_targets),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

@@ -94,18 +94,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_activation = {
-    .base = {.name = "activation",
-             .help = "element-wise function: relu, sigmoid, tanh, ...",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base =
+        SW_TYPE("activation", "element-wise function: relu, sigmoid, tanh, ...", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
     .is_relu = is_relu,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

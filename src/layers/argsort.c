@@ -55,16 +55,11 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_argsort = {
-    .base = {.name = "argsort",
-             .help = "places of the largest values of a row",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("argsort", "places of the largest values of a row", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split_reason = "it compares all values of a row",
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

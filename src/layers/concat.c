@@ -142,19 +142,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_concat = {
-    .base = {.name = "concat",
-             .help = "sources side by side along channels or another dimension",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("concat", "sources side by side along channels or another dimension",
+                    struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,
     .joins = joins,
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = SW_LAYER_SRCS,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_SOURCES(1, SW_LAYER_SRCS),
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

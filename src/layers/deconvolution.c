@@ -149,22 +149,16 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_deconvolution = {
-    .base = {.name = "deconvolution",
-             .help = "transposed 2-D convolution with groups, dilation and bias",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("deconvolution", "transposed 2-D convolution with groups, dilation and bias",
+                    struct conf, opts, .params = params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
     .groups = groups,
     .columns = columns,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_plan_state),
     .skips_frozen = true,
-    .setup = setup,
-    .forward = sw_layer_plan_forward,
-    .backward = sw_layer_plan_backward,
+    SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),
     .examples = examples,
 };

@@ -64,17 +64,11 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_dropout = {
-    .base = {.name = "dropout",
-             .help = "drops values at random in training",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("dropout", "drops values at random in training", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

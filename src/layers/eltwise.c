@@ -193,18 +193,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_eltwise = {
-    .base = {.name = "eltwise",
-             .help = "sum, product or maximum of several sources, element by element",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("eltwise", "sum, product or maximum of several sources, element by element",
+                    struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 2,
-    .max_src = SW_LAYER_SRCS,
+    SW_LAYER_SOURCES(2, SW_LAYER_SRCS),
     .state_bytes = sizeof(struct state),
     .can_fuse_relu = true,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -57,21 +57,15 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_embedding = {
-    .base = {.name = "embedding",
-             .help = "a vector for every token",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_lookup_params},
+    .base = SW_TYPE("embedding", "a vector for every token", struct conf, opts,
+                    .params = sw_lookup_params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
     .refuses_data = sw_layer_refuse_sequences,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .width = width,
     .state_bytes = sizeof(struct sw_lookup),
-    .setup = setup,
-    .forward = sw_lookup_forward,
-    .backward = sw_lookup_backward,
+    SW_LAYER_CALLS(setup, sw_lookup_forward, sw_lookup_backward),
     .examples = examples,
 };

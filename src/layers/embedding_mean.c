@@ -42,19 +42,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_embedding_mean = {
-    .base = {.name = "embedding_mean",
-             .help = "the mean of the vectors of a list of tokens",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_lookup_params},
+    .base = SW_TYPE("embedding_mean", "the mean of the vectors of a list of tokens", struct conf,
+                    opts, .params = sw_lookup_params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_lookup),
-    .setup = setup,
-    .forward = sw_lookup_forward,
-    .backward = sw_lookup_backward,
+    SW_LAYER_CALLS(setup, sw_lookup_forward, sw_lookup_backward),
     .examples = examples,
 };

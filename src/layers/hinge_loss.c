@@ -222,17 +222,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_hinge_loss = {
-    .base = {.name = "hinge_loss",
-             .help = "scores that ought to be apart by a margin, each or by rank",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("hinge_loss", "scores that ought to be apart by a margin, each or by rank",
+                    struct conf, opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its values",
-    .min_src = 2,
-    .max_src = 3,
+    SW_LAYER_SOURCES(2, 3),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

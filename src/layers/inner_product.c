@@ -218,11 +218,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_inner_product = {
-    .base = {.name = "inner_product",
-             .help = "fully-connected layer",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("inner_product", "fully-connected layer", struct conf, opts, .params = params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
@@ -231,14 +227,11 @@ const struct sw_layer_type sw_layer_inner_product = {
     .refuses_factors = refuses_factors,
     .splits_inputs = true,
     .refuses_inputs = refuses_inputs,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .width = width,
     .state_bytes = sizeof(struct state),
     .can_fuse_relu = true,
     .skips_frozen = true,
-    .setup = setup,
-    .forward = sw_layer_plan_forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, sw_layer_plan_forward, backward),
     .examples = examples,
 };

@@ -305,6 +305,11 @@ struct sw_layer_type {
     const struct sw_layer_example *examples; /* ends with recipe NULL */
 };
 
+/* Parts of a descriptor: how many sources a layer reads, and its callbacks. */
+#define SW_LAYER_SOURCES(min, max) .min_src = min, .max_src = max
+#define SW_LAYER_CALLS(setup_, forward_, backward_)                                                \
+    .setup = setup_, .forward = forward_, .backward = backward_
+
 /* The data field an input layer reads. */
 const char *sw_layer_input_field(const struct sw_layer *l);
 

@@ -107,19 +107,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_layer_norm = {
-    .base = {.name = "layer_norm",
-             .help = "normalises every sample by its own mean and variance",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("layer_norm", "normalises every sample by its own mean and variance",
+                    struct conf, opts, .params = params),
     .role = SW_ROLE_NEURON,
     .split_reason = "it normalises across columns, or its scale and bias belong to all of them",
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -144,21 +144,17 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_log_likelihood = {
-    .base = {.name = "log_likelihood",
-             .help =
-                 "log likelihood of rows in a Boltzmann machine, by annealed importance sampling",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_rbm_params},
+    .base =
+        SW_TYPE("log_likelihood",
+                "log likelihood of rows in a Boltzmann machine, by annealed importance sampling",
+                struct conf, opts, .params = sw_rbm_params),
     .role = SW_ROLE_METRIC,
     .borrows = sw_rbm_borrows,
     .values = values,
     .value = value,
     .split_reason = "a row's energy needs all its values",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

@@ -82,19 +82,14 @@ static const char *refuses_split(const void *conf, int parts)
 }
 
 const struct sw_layer_type sw_layer_lrn = {
-    .base = {.name = "lrn",
-             .help = "local response normalisation across or within channels",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base =
+        SW_TYPE("lrn", "local response normalisation across or within channels", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_plan_state),
-    .setup = setup,
-    .forward = sw_layer_plan_forward,
-    .backward = sw_layer_plan_backward,
+    SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),
     .examples = examples,
 };

@@ -31,11 +31,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_lstm = {
-    .base = {.name = "lstm",
-             .help = "long short-term memory over sequences",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_stack_params},
+    .base = SW_TYPE("lstm", "long short-term memory over sequences", struct conf, opts,
+                    .params = sw_stack_params),
     SW_STACK_TYPE,
     .hands_on = hands_on,
     .setup = setup,

@@ -49,17 +49,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_onehot = {
-    .base = {.name = "onehot",
-             .help = "whole numbers as vectors with a single 1",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("onehot", "whole numbers as vectors with a single 1", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split_reason = "it reads data, of which every worker has its rows",
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .width = width,
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

@@ -63,17 +63,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_perplexity = {
-    .base = {.name = "perplexity",
-             .help = "exp of the mean negative log likelihood of labels",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("perplexity", "exp of the mean negative log likelihood of labels", struct conf,
+                    opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "a row needs all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .value = value,
     .less_is_better = true,
     .examples = examples,

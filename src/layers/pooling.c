@@ -133,17 +133,11 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_pooling = {
-    .base = {.name = "pooling",
-             .help = "maximum or average over windows",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("pooling", "maximum or average over windows", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_plan_state),
-    .setup = setup,
-    .forward = sw_layer_plan_forward,
-    .backward = sw_layer_plan_backward,
+    SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),
     .examples = examples,
 };

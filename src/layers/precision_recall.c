@@ -153,17 +153,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_precision_recall = {
-    .base = {.name = "precision_recall",
-             .help = "precision, recall and their harmonic mean, by class",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("precision_recall", "precision, recall and their harmonic mean, by class",
+                    struct conf, opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "what a row is said to be needs all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .values = values,
     .value = value,
     .examples = examples,

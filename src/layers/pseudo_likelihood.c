@@ -58,18 +58,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_pseudo_likelihood = {
-    .base = {.name = "pseudo_likelihood",
-             .help = "estimated log pseudo-likelihood of binary rows in a Boltzmann machine",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_rbm_params},
+    .base = SW_TYPE("pseudo_likelihood",
+                    "estimated log pseudo-likelihood of binary rows in a Boltzmann machine",
+                    struct conf, opts, .params = sw_rbm_params),
     .role = SW_ROLE_METRIC,
     .borrows = sw_rbm_borrows,
     .split_reason = "a row's energy needs all its values",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

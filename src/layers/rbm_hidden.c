@@ -398,21 +398,15 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_rbm_hidden = {
-    .base = {.name = "rbm_hidden",
-             .help = "hidden units of a restricted Boltzmann machine",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("rbm_hidden", "hidden units of a restricted Boltzmann machine", struct conf,
+                    opts, .params = params),
     .role = SW_ROLE_NEURON,
     .energy = SW_ENERGY_HIDDEN,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -291,21 +291,16 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_rbm_visible = {
-    .base = {.name = "rbm_visible",
-             .help = "visible units of a restricted Boltzmann machine, or their reconstruction",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("rbm_visible",
+                    "visible units of a restricted Boltzmann machine, or their reconstruction",
+                    struct conf, opts, .params = params),
     .role = SW_ROLE_NEURON,
     .energy = SW_ENERGY_VISIBLE,
     .borrows = borrows,
     .split_reason = "the hidden units read all of a row",
-    .min_src = 1,
-    .max_src = 2,
+    SW_LAYER_SOURCES(1, 2),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

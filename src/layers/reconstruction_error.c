@@ -55,10 +55,8 @@ const struct sw_layer_type sw_layer_reconstruction_error = {
     .role = SW_ROLE_METRIC,
     .less_is_better = true,
     .split_reason = "a row's error needs all its values",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

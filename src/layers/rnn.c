@@ -32,11 +32,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_rnn = {
-    .base = {.name = "rnn",
-             .help = "simple recurrent units over sequences",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_stack_params},
+    .base = SW_TYPE("rnn", "simple recurrent units over sequences", struct conf, opts,
+                    .params = sw_stack_params),
     SW_STACK_TYPE,
     .hands_on = sw_stack_hands_on,
     .setup = setup,

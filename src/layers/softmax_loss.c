@@ -150,18 +150,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_softmax_loss = {
-    .base = {.name = "softmax_loss",
-             .help = "softmax with the negative log likelihood of labels or soft labels",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base =
+        SW_TYPE("softmax_loss", "softmax with the negative log likelihood of labels or soft labels",
+                struct conf, opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .targets = 1u << 1,
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -95,18 +95,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_sparsity = {
-    .base = {.name = "sparsity",
-             .help = "penalty that keeps mean activations small",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("sparsity", "penalty that keeps mean activations small", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .penalty = true,
     .split_reason = "its penalty is one sum over all columns",
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = 1,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -63,4 +63,11 @@ struct sw_type {
         *params; /* NULL-terminated parameter names that take PARAM.init, ...; or NULL */
 };
 
+/* One with keys of its own, which fill a `conf`: the table last, then what else there is to say, by
+ * name. */
+#define SW_TYPE(name_, help_, conf, ...)                                                           \
+    {                                                                                              \
+        .name = name_, .help = help_, .conf_bytes = sizeof(conf), .opts = __VA_ARGS__              \
+    }
+
 #endif

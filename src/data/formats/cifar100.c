@@ -32,11 +32,9 @@ static const struct sw_opt cifar100_opts[] = {
 };
 
 const struct sw_format sw_format_cifar100 = {
-    .base = {.name = "cifar100",
-             .help =
-                 "CIFAR-100, binary version: 3x32x32 pictures in 100 classes, or 20 coarse ones",
-             .opts = cifar100_opts,
-             .conf_bytes = sizeof(struct cifar100_conf)},
+    .base = SW_TYPE("cifar100",
+                    "CIFAR-100, binary version: 3x32x32 pictures in 100 classes, or 20 coarse ones",
+                    struct cifar100_conf, cifar100_opts),
     .implied = {.records = 10000, .classes = 100, .channels = 3, .height = 32, .width = 32},
     .state_bytes = sizeof(struct sw_cifar),
     .open = cifar100_open,

@@ -403,10 +403,8 @@ static const struct sw_opt csv_opts[] = {
 };
 
 const struct sw_format sw_format_csv = {
-    .base = {.name = "csv",
-             .help = "tables of numbers as text, plain or .gz; a row is a record",
-             .opts = csv_opts,
-             .conf_bytes = sizeof(struct csv_conf)},
+    .base = SW_TYPE("csv", "tables of numbers as text, plain or .gz; a row is a record",
+                    struct csv_conf, csv_opts),
     .state_bytes = sizeof(struct csv_state),
     .open = csv_open,
     .close = csv_close,

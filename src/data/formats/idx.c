@@ -209,10 +209,8 @@ static const struct sw_opt idx_opts[] = {
 };
 
 const struct sw_format sw_format_idx = {
-    .base = {.name = "idx",
-             .help = "IDX files of unsigned bytes (MNIST and its family), plain or .gz",
-             .opts = idx_opts,
-             .conf_bytes = sizeof(struct idx_conf)},
+    .base = SW_TYPE("idx", "IDX files of unsigned bytes (MNIST and its family), plain or .gz",
+                    struct idx_conf, idx_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 1, .height = 28, .width = 28},
     .state_bytes = sizeof(struct idx_state),
     .open = idx_open,

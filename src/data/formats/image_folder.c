@@ -365,10 +365,8 @@ static const struct sw_opt folder_opts[] = {
 };
 
 const struct sw_format sw_format_image_folder = {
-    .base = {.name = "image_folder",
-             .help = "JPEG and PNG files of any size, a sub-folder for each class",
-             .opts = folder_opts,
-             .conf_bytes = sizeof(struct folder_conf)},
+    .base = SW_TYPE("image_folder", "JPEG and PNG files of any size, a sub-folder for each class",
+                    struct folder_conf, folder_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 64, .width = 64},
     .state_bytes = sizeof(struct folder_state),
     .open = folder_open,

@@ -152,10 +152,9 @@ static const struct sw_opt list_opts[] = {
 };
 
 const struct sw_format sw_format_image_list = {
-    .base = {.name = "image_list",
-             .help = "JPEG and PNG files of any size, named with their labels in text files",
-             .opts = list_opts,
-             .conf_bytes = sizeof(struct list_conf)},
+    .base = SW_TYPE("image_list",
+                    "JPEG and PNG files of any size, named with their labels in text files",
+                    struct list_conf, list_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 64, .width = 64},
     .state_bytes = sizeof(struct list_state),
     .open = list_open,

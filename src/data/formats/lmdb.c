@@ -343,10 +343,9 @@ static const struct sw_opt lmdb_opts[] = {
 };
 
 const struct sw_format sw_format_lmdb = {
-    .base = {.name = "lmdb",
-             .help = "LMDBs of Caffe: Datum messages with pixels, floats or encoded pictures",
-             .opts = lmdb_opts,
-             .conf_bytes = sizeof(struct lmdb_conf)},
+    .base =
+        SW_TYPE("lmdb", "LMDBs of Caffe: Datum messages with pixels, floats or encoded pictures",
+                struct lmdb_conf, lmdb_opts),
     .state_bytes = sizeof(struct lmdb_state),
     .open = lmdb_open,
     .close = lmdb_close,

@@ -370,10 +370,8 @@ static const struct sw_opt mat_opts[] = {
 };
 
 const struct sw_format sw_format_mat = {
-    .base = {.name = "mat",
-             .help = "matrices of MATLAB's .mat files (level 5): features, pictures, labels",
-             .opts = mat_opts,
-             .conf_bytes = sizeof(struct mat_conf)},
+    .base = SW_TYPE("mat", "matrices of MATLAB's .mat files (level 5): features, pictures, labels",
+                    struct mat_conf, mat_opts),
     .state_bytes = sizeof(struct mat_state),
     .open = mat_open,
     .close = mat_close,

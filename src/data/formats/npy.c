@@ -161,10 +161,8 @@ static const struct sw_opt npy_opts[] = {
 };
 
 const struct sw_format sw_format_npy = {
-    .base = {.name = "npy",
-             .help = "arrays of numpy, a .npy file for each field, plain or .gz",
-             .opts = npy_opts,
-             .conf_bytes = sizeof(struct npy_conf)},
+    .base = SW_TYPE("npy", "arrays of numpy, a .npy file for each field, plain or .gz",
+                    struct npy_conf, npy_opts),
     .state_bytes = sizeof(struct npy_state),
     .open = npy_open,
     .close = npy_close,

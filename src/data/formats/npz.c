@@ -147,10 +147,8 @@ static const struct sw_opt npz_opts[] = {
 };
 
 const struct sw_format sw_format_npz = {
-    .base = {.name = "npz",
-             .help = "archives of arrays of numpy, stored or deflated",
-             .opts = npz_opts,
-             .conf_bytes = sizeof(struct npz_conf)},
+    .base = SW_TYPE("npz", "archives of arrays of numpy, stored or deflated", struct npz_conf,
+                    npz_opts),
     .state_bytes = sizeof(struct npz_state),
     .open = npz_open,
     .close = npz_close,

@@ -505,10 +505,8 @@ static const struct sw_opt pairs_opts[] = {
 };
 
 const struct sw_format sw_format_pairs = {
-    .base = {.name = "pairs",
-             .help = "pictures or their features with tags or text features and label sets",
-             .opts = pairs_opts,
-             .conf_bytes = sizeof(struct pairs_conf)},
+    .base = SW_TYPE("pairs", "pictures or their features with tags or text features and label sets",
+                    struct pairs_conf, pairs_opts),
     .implied =
         {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32, .words = 100},
     .state_bytes = sizeof(struct pairs_state),

@@ -185,10 +185,9 @@ static const struct sw_opt shard_opts[] = {
 };
 
 const struct sw_format sw_format_shard = {
-    .base = {.name = "shard",
-             .help = "singa-ws's own record files, made by `singa-ws data import` from any other",
-             .opts = shard_opts,
-             .conf_bytes = sizeof(struct shard_conf)},
+    .base = SW_TYPE("shard",
+                    "singa-ws's own record files, made by `singa-ws data import` from any other",
+                    struct shard_conf, shard_opts),
     .state_bytes = sizeof(struct shard_state),
     .open = shard_open,
     .close = shard_close,

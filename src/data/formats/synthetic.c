@@ -291,11 +291,10 @@ static const struct sw_opt synthetic_opts[] = {
 };
 
 const struct sw_format sw_format_synthetic = {
-    .base = {.name = "synthetic",
-             .help =
-                 "deterministic, learnable pictures, sequences and pairs of any size, made by code",
-             .opts = synthetic_opts,
-             .conf_bytes = sizeof(struct synthetic_conf)},
+    .base =
+        SW_TYPE("synthetic",
+                "deterministic, learnable pictures, sequences and pairs of any size, made by code",
+                struct synthetic_conf, synthetic_opts),
     .state_bytes = sizeof(struct synthetic_state),
     .open = synthetic_open,
     .close = synthetic_close,

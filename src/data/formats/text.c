@@ -327,10 +327,9 @@ static const struct sw_opt text_opts[] = {
 };
 
 const struct sw_format sw_format_text = {
-    .base = {.name = "text",
-             .help = "running text: windows of bytes, characters or words, and what comes next",
-             .opts = text_opts,
-             .conf_bytes = sizeof(struct text_conf)},
+    .base =
+        SW_TYPE("text", "running text: windows of bytes, characters or words, and what comes next",
+                struct text_conf, text_opts),
     .implied = {.records = 10000, .classes = 64, .length = 50},
     .state_bytes = sizeof(struct text_state),
     .open = text_open,

@@ -236,8 +236,7 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
 const struct sw_layer_type sw_net_bridge_src = {
     .base = {.name = "bridge_src", .help = "sends an output to those who want it otherwise"},
     .role = SW_ROLE_NEURON,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
     .forward = forward_src,
     .backward = backward_src,
@@ -247,8 +246,7 @@ const struct sw_layer_type sw_net_bridge_src = {
 const struct sw_layer_type sw_net_bridge_dst = {
     .base = {.name = "bridge_dst", .help = "an output as those want it who read it"},
     .role = SW_ROLE_NEURON,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
     .forward = forward_dst,
     .backward = backward_dst,
