@@ -44,12 +44,10 @@ static int check_source(const struct sw_layer *l, int k, int axis, struct sw_err
     struct sw_desc first = l->src[0]->desc, other = l->src[k]->desc;
     char a[128], b[128];
     int rc = sw_layer_need_src(l, k, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
-    if (axis >= first.ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %d: source 1 is %s; its dimensions are 0..%d", axis,
-                          sw_desc_text(&first, a), first.ndim - 1);
     bool same = first.ndim == other.ndim;
     for (int i = 0; i < first.ndim && same; i++)
         same = i == axis || first.dim[i] == other.dim[i];

@@ -12,7 +12,7 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_LOOKUP_OPTS(struct conf, lookup),
+    SW_LOOKUP_OPTS(struct sw_lookup_conf),
     SW_OPT(INT, struct conf, padding,
            "token that stands for none and gives zeros; may be -1; default: there is none",
            .def = "-2", .min = -1, .max = 1 << 26),
@@ -37,11 +37,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                   : SW_OK;
 }
 
-static const char *refuses_split(const void *conf, int parts)
-{
-    return sw_lookup_refuses_split(&((const struct conf *)conf)->lookup, parts);
-}
-
 static int64_t width(const void *conf)
 {
     return ((const struct conf *)conf)->lookup.outputs;
@@ -61,7 +56,7 @@ const struct sw_layer_type sw_layer_embedding = {
                     .params = sw_lookup_params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
-    .refuses_split = refuses_split,
+    .refuses_split = sw_lookup_refuses_split,
     .refuses_data = sw_layer_refuse_sequences,
     SW_LAYER_SOURCES(1, 1),
     .width = width,

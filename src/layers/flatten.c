@@ -30,14 +30,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t dim[SW_MAX_DIMS] = {0};
-    char text[128];
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
-    if (axis >= in->ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %d: source 1 is %s; its dimensions are 0..%d", axis,
-                          sw_desc_text(in, text), in->ndim - 1);
     for (int i = 0; i <= axis; i++)
         dim[i] = in->dim[i];
     for (int i = axis + 1; i < in->ndim; i++)

@@ -142,6 +142,16 @@ int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *
     return SW_OK;
 }
 
+int sw_layer_need_axis(const struct sw_layer *l, int64_t axis, struct sw_err *err)
+{
+    const struct sw_desc *d = &l->src[0]->desc;
+    char text[128];
+    if (axis < d->ndim)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID, "axis = %lld: source 1 is %s; its dimensions are 0..%d",
+                      (long long)axis, sw_desc_text(d, text), d->ndim - 1);
+}
+
 int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err)
 {
     const struct sw_desc *d = &l->src[i]->desc;

@@ -370,6 +370,8 @@ int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width);
 enum sw_energy sw_layer_energy(const struct sw_layer *l);
 /* Source i must be f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID saying both shapes. */
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err) SW_MUST_CHECK;
+/* Source 0 must have a dimension `axis`; the key `axis` said so. Errors: SW_ERR_INVALID. */
+int sw_layer_need_axis(const struct sw_layer *l, int64_t axis, struct sw_err *err) SW_MUST_CHECK;
 /* Source i must be int32 labels, one per row of source 0. */
 int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err) SW_MUST_CHECK;
 /* Layout that an existing parameter has, or NULL. */

@@ -37,13 +37,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
-    char text[128];
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
-    if (axis >= in->ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %d: source 1 is %s; its dimensions are 0..%d", axis,
-                          sw_desc_text(in, text), in->ndim - 1);
     struct sw_desc together = sw_desc_plain(SW_F32, in->ndim - axis, in->dim + axis);
     st->n = sw_desc_count(&together);
     st->rows = sw_desc_count(in) / st->n;

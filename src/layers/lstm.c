@@ -3,19 +3,9 @@
  * share, and names: layers/share/recurrent.h. */
 #include "layers/share/recurrent.h"
 
-struct conf {
-    struct sw_stack_conf stack;
-};
-
-static const struct sw_opt opts[] = {
-    SW_STACK_OPTS(struct conf, stack),
-    {0},
-};
-
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    const struct conf *c = l->conf;
-    return sw_stack_setup(l, s, &c->stack, SW_CELL_LSTM, err);
+    return sw_stack_setup(l, s, l->conf, SW_CELL_LSTM, err);
 }
 
 /* h and c of every layer. */
@@ -31,8 +21,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_lstm = {
-    .base = SW_TYPE("lstm", "long short-term memory over sequences", struct conf, opts,
-                    .params = sw_stack_params),
+    .base = SW_TYPE("lstm", "long short-term memory over sequences", struct sw_stack_conf,
+                    sw_stack_opts, .params = sw_stack_params),
     SW_STACK_TYPE,
     .hands_on = hands_on,
     .setup = setup,

@@ -11,7 +11,7 @@ struct conf {
 static const char *const functions[] = {"tanh", "relu", NULL};
 
 static const struct sw_opt opts[] = {
-    SW_STACK_OPTS(struct conf, stack),
+    SW_STACK_OPTS,
     SW_OPT(ENUM, struct conf, function, "of the sum", .def = "tanh", .choices = functions),
     {0},
 };

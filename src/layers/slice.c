@@ -76,14 +76,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc out = *in;
-    char text[128];
     int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
-    if (c->axis >= in->ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %lld: source 1 is %s; its dimensions are 0..%d",
-                          (long long)c->axis, sw_desc_text(in, text), in->ndim - 1);
     /* Where columns are split the source is what belongs to this worker's part, and no more. */
     if (c->axis > 1 || s->channels == 0)
         rc = find_part(c, in->dim[c->axis], &st->first, &out.dim[c->axis], err);

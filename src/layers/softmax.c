@@ -32,14 +32,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
-    char text[128];
     int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
-    if (c->axis >= in->ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %lld: source 1 is %s; its dimensions are 0..%d",
-                          (long long)c->axis, sw_desc_text(in, text), in->ndim - 1);
     rc = sw_plain_init(&st->plain, l, 0, s, err);
     l->dst.desc = st->plain.desc;
     l->in_place = !st->plain.read;

@@ -8,13 +8,12 @@ struct sw_lookup_conf {
     int64_t vocabulary, outputs;
 };
 
-/* member is the layer's struct sw_lookup_conf. */
-#define SW_LOOKUP_OPTS(conf, member)                                                               \
-    SW_OPT_KEY(INT, "vocabulary", conf, member.vocabulary,                                         \
-               "number of different tokens; tokens are 0 to vocabulary - 1", .min = 1,             \
-               .max = 1 << 26, .required = true),                                                  \
-        SW_OPT_KEY(INT, "outputs", conf, member.outputs, "length of a token's vector", .min = 1,   \
-                   .max = 1 << 20, .required = true)
+/* Of a conf that begins with a struct sw_lookup_conf, which is what `conf` names. */
+#define SW_LOOKUP_OPTS(conf)                                                                       \
+    SW_OPT(INT, conf, vocabulary, "number of different tokens; tokens are 0 to vocabulary - 1",    \
+           .min = 1, .max = 1 << 26, .required = true),                                            \
+        SW_OPT(INT, conf, outputs, "length of a token's vector", .min = 1, .max = 1 << 20,         \
+               .required = true)
 
 struct sw_lookup {
     struct sw_token_lists lists;
@@ -25,9 +24,8 @@ struct sw_lookup {
  * every vector this worker has. */
 void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c,
                     const struct sw_layer_setup *s);
-/* Why one that makes `outputs` columns cannot be split into so many parts, or NULL. */
-const char *sw_lookup_refuses_split(const struct sw_lookup_conf *c, int parts);
-/* The callbacks. */
+/* The callbacks; a conf begins with its struct sw_lookup_conf. */
+const char *sw_lookup_refuses_split(const void *conf, int parts);
 int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;
 int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r,

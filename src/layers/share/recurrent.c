@@ -5,6 +5,11 @@ enum { ALIGN = 64, PARAMS = 3 };
 
 const char *const sw_stack_outputs[] = {"all", "last", NULL};
 
+const struct sw_opt sw_stack_opts[] = {
+    SW_STACK_OPTS,
+    {0},
+};
+
 /* Three of each cell, directions inside layers. */
 const char *const sw_stack_params[] = {
     "weight",  "recurrent",  "bias",  "weight_reverse",  "recurrent_reverse",  "bias_reverse",

@@ -25,23 +25,25 @@ struct sw_stack_conf {
 enum sw_stack_output { SW_STACK_ALL, SW_STACK_LAST };
 
 extern const char *const sw_stack_outputs[];
-extern const char *const sw_stack_params[]; /* of the descriptor */
+/* Of descriptors; the table is that of a layer with no other keys. */
+extern const char *const sw_stack_params[];
+extern const struct sw_opt sw_stack_opts[];
 
-/* member is the layer's struct sw_stack_conf. */
-#define SW_STACK_OPTS(conf, member)                                                                \
-    SW_OPT_KEY(INT, "hidden", conf, member.hidden, "number of hidden units, and so of outputs",    \
-               .min = 1, .max = 1 << 16, .required = true),                                        \
-        SW_OPT_KEY(INT, "layers", conf, member.layers, "cells one above the other", .def = "1",    \
-                   .min = 1, .max = SW_STACK_LAYERS),                                              \
-        SW_OPT_KEY(BOOL, "bidirectional", conf, member.bidirectional,                              \
-                   "a second cell runs from the end to the beginning; outputs stand side by side", \
-                   .def = "no"),                                                                   \
-        SW_OPT_KEY(BOOL, "stateful", conf, member.stateful,                                        \
-                   "a row goes on from where the last batch left it; data must be in streams",     \
-                   .def = "no"),                                                                   \
-        SW_OPT_KEY(ENUM, "output", conf, member.output,                                            \
-                   "all: [N, T, hidden]; last: [N, hidden], what the last step gives",             \
-                   .def = "all", .choices = sw_stack_outputs)
+/* Of a conf that begins with a struct sw_stack_conf. */
+#define SW_STACK_OPTS                                                                              \
+    SW_OPT(INT, struct sw_stack_conf, hidden, "number of hidden units, and so of outputs",         \
+           .min = 1, .max = 1 << 16, .required = true),                                            \
+        SW_OPT(INT, struct sw_stack_conf, layers, "cells one above the other", .def = "1",         \
+               .min = 1, .max = SW_STACK_LAYERS),                                                  \
+        SW_OPT(BOOL, struct sw_stack_conf, bidirectional,                                          \
+               "a second cell runs from the end to the beginning; outputs stand side by side",     \
+               .def = "no"),                                                                       \
+        SW_OPT(BOOL, struct sw_stack_conf, stateful,                                               \
+               "a row goes on from where the last batch left it; data must be in streams",         \
+               .def = "no"),                                                                       \
+        SW_OPT(ENUM, struct sw_stack_conf, output,                                                 \
+               "all: [N, T, hidden]; last: [N, hidden], what the last step gives", .def = "all",   \
+               .choices = sw_stack_outputs)
 
 /* One cell: where its things lie. Offsets are bytes in what forward keeps, the scratch of an
  * evaluation, else `saved`. */
