@@ -49,6 +49,10 @@ void sw_os_set(const struct sw_os *os); /* NULL restores sw_os_posix; borrowed u
  * overflows; sw_free accepts NULL. */
 void *sw_calloc(size_t count, size_t size); /* zeroed */
 void *sw_realloc_array(void *p, size_t count, size_t size);
+/* Room for one item more in a growing array, whose pointer is at `array`: doubles *capacity, which
+ * begins with `first`, when `count` items fill it. Errors: SW_ERR_NOMEM naming `what`. */
+int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, int64_t first,
+            const char *what, struct sw_err *err) SW_MUST_CHECK;
 void sw_free(void *p);
 char *sw_strdup(const char *s);
 

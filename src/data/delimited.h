@@ -18,7 +18,8 @@ struct sw_delimited {
     int64_t line;      /* where the last row began, from 1 */
     int64_t next_line; /* private */
     char **field;      /* owned; fields of the last row, each with a zero byte behind it */
-    int count, capacity;
+    int count;
+    int64_t capacity;
 };
 
 /* text has `bytes` bytes and a zero byte behind them; it is borrowed and changed until fini. */

@@ -15,19 +15,6 @@ void sw_picture_files_fini(struct sw_picture_files *f)
     *f = (struct sw_picture_files){0};
 }
 
-static int make_room(struct sw_picture_files *f, struct sw_err *err)
-{
-    if (f->count < f->capacity)
-        return SW_OK;
-    const int64_t capacity = f->capacity ? 2 * f->capacity : 256;
-    struct sw_picture_file *grown = sw_realloc_array(f->item, (size_t)capacity, sizeof *grown);
-    if (!grown)
-        return sw_err_nomem(err, "a list of pictures", (size_t)capacity * sizeof *grown);
-    f->item = grown;
-    f->capacity = capacity;
-    return SW_OK;
-}
-
 int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const char *name,
                          int32_t label, struct sw_err *err)
 {
@@ -39,7 +26,8 @@ int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const c
                           folder_bytes + name_bytes, PATH_MAX - 2);
     int rc = sw_lexicon_add(&f->folders, folder, folder_bytes, 1, &item.folder, err);
     if (!rc)
-        rc = make_room(f, err);
+        rc = sw_grow(&f->item, sizeof *f->item, f->count, &f->capacity, 256, "a list of pictures",
+                     err);
     if (rc)
         return rc;
     sw_buf_add_bytes(&f->text, name, name_bytes + 1);

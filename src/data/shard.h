@@ -127,7 +127,7 @@ struct sw_shard_writer {
     unsigned char *record; /* owned; the record being put together */
     size_t record_room;
     uint64_t *index; /* owned; pairs */
-    size_t index_room;
+    int64_t index_room;
 };
 
 /* Begins PATH under a temporary name.

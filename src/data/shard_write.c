@@ -117,15 +117,8 @@ static int need(struct sw_shard_writer *w, size_t bytes, struct sw_err *err)
         w->record = grown;
         w->record_room = bytes;
     }
-    if ((size_t)w->records == w->index_room) {
-        const size_t room = w->index_room ? 2 * w->index_room : 1024;
-        uint64_t *grown = sw_realloc_array(w->index, room, SW_SHARD_INDEX_BYTES);
-        if (!grown)
-            return sw_err_nomem(err, "the index of a shard", room * SW_SHARD_INDEX_BYTES);
-        w->index = grown;
-        w->index_room = room;
-    }
-    return SW_OK;
+    return sw_grow(&w->index, SW_SHARD_INDEX_BYTES, w->records, &w->index_room, 1024,
+                   "the index of a shard", err);
 }
 
 static unsigned char *lay_down(unsigned char *at, const struct sw_shard_field *f,

@@ -50,14 +50,10 @@ static void listing_fini(struct listing *l)
 
 static int listing_add(struct listing *l, const char *name, bool is_folder, struct sw_err *err)
 {
-    if (l->count == l->capacity) {
-        const int64_t capacity = l->capacity ? 2 * l->capacity : 64;
-        struct entry *grown = sw_realloc_array(l->entry, (size_t)capacity, sizeof *grown);
-        if (!grown)
-            return sw_err_nomem(err, "the list of a folder", (size_t)capacity * sizeof *grown);
-        l->entry = grown;
-        l->capacity = capacity;
-    }
+    int rc = sw_grow(&l->entry, sizeof *l->entry, l->count, &l->capacity, 64,
+                     "the list of a folder", err);
+    if (rc)
+        return rc;
     l->entry[l->count] = (struct entry){sw_strdup(name), is_folder};
     if (!l->entry[l->count].name)
         return sw_err_nomem(err, "the name of a file", strlen(name) + 1);

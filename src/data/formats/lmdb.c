@@ -41,7 +41,7 @@ struct lmdb_state {
     struct lmdb_file *file; /* owned */
     int count;
     struct entry *entry; /* owned; of all files */
-    size_t room;
+    int64_t room;
     struct sw_datum like; /* the first one: kind and sides */
     bool varies;          /* the sides do */
 };
@@ -124,15 +124,11 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
 {
     struct lmdb_state *s = r->state;
     struct sw_datum d;
-    if ((size_t)r->count == s->room) {
-        const size_t room = s->room ? 2 * s->room : 4096;
-        struct entry *grown = sw_realloc_array(s->entry, room, sizeof *grown);
-        if (!grown)
-            return sw_err_nomem(err, "the list of records of an LMDB", room * sizeof *grown);
-        s->entry = grown;
-        s->room = room;
-    }
-    int rc = sw_datum_parse(value->mv_data, value->mv_size, &d, err);
+    int rc = sw_grow(&s->entry, sizeof *s->entry, r->count, &s->room, 4096,
+                     "the list of records of an LMDB", err);
+    if (rc)
+        return rc;
+    rc = sw_datum_parse(value->mv_data, value->mv_size, &d, err);
     if (rc)
         return sw_err_prefix(err, rc, "%s: record %lld", f->path, (long long)f->count);
     if (r->count == 0)

@@ -182,19 +182,6 @@ static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
 
 /* ---- tokens ---- */
 
-static int grow_codes(struct text_state *s, struct sw_err *err)
-{
-    if (s->count < s->capacity)
-        return SW_OK;
-    const int64_t capacity = s->capacity ? 2 * s->capacity : FIRST_CODES;
-    void *grown = sw_realloc_array(s->codes, (size_t)capacity, (size_t)s->width);
-    if (!grown)
-        return sw_err_nomem(err, "the tokens of a text", (size_t)capacity * (size_t)s->width);
-    s->codes = grown;
-    s->capacity = capacity;
-    return SW_OK;
-}
-
 static int take_token(void *state, const struct sw_text *t, const char *token, size_t n,
                       struct sw_err *err)
 {
@@ -206,7 +193,8 @@ static int take_token(void *state, const struct sw_text *t, const char *token, s
                           "%s: '%.*s' before byte %lld is not in the vocabulary; the key unknown "
                           "names a token that stands for such",
                           t->what, (int)(n < 60 ? n : 60), token, (long long)(t->at - t->begin));
-    int rc = grow_codes(s, err);
+    int rc = sw_grow(&s->codes, (size_t)s->width, s->count, &s->capacity, FIRST_CODES,
+                     "the tokens of a text", err);
     if (rc)
         return rc;
     if (s->width == 1)
