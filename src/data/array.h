@@ -31,13 +31,12 @@ struct sw_column {
     int count;
 };
 
-/* Opens the named files (names and patterns, as `paths` has them; key names the list in errors) as
- * one field. shape is for an image whose rows have one dimension, as sw_shape_read takes it; may be
- * NULL. On failure the column is closed. Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM,
- * SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_INVALID (shape). */
-int sw_column_open(struct sw_column *c, const char *name, const struct sw_strings *paths,
-                   const char *key, const char *shape, uint64_t max_bytes,
-                   struct sw_err *err) SW_MUST_CHECK;
+/* Opens the files as one field. shape is for an image whose rows have one dimension, as
+ * sw_shape_read takes it; may be NULL. On failure the column is closed. Errors: SW_ERR_NOTFOUND,
+ * SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_INVALID (shape). */
+struct sw_files;
+int sw_column_open(struct sw_column *c, const char *name, const struct sw_files *files,
+                   const char *shape, uint64_t max_bytes, struct sw_err *err) SW_MUST_CHECK;
 /* The same for a member of each archive. */
 int sw_column_open_members(struct sw_column *c, const char *name, const struct sw_zip *zip,
                            int zip_count, const char *member, const char *shape,

@@ -85,12 +85,27 @@ int sw_picture_files_add_below(struct sw_picture_files *f, const char *folder, c
     return sw_picture_files_add(f, folder, name, label, err);
 }
 
-int sw_picture_files_fetch(const struct sw_picture_files *f, int64_t i, struct sw_room *room,
+void sw_picture_files_close(struct sw_records *r)
+{
+    sw_picture_files_fini(r->state);
+}
+
+int sw_picture_files_label(const struct sw_records *r, int64_t record, int f, void *scratch,
+                           const void **out, struct sw_err *err)
+{
+    const struct sw_picture_files *files = r->state;
+    (void)f, (void)err;
+    *(int32_t *)scratch = files->item[record].label;
+    *out = scratch;
+    return SW_OK;
+}
+
+int sw_picture_files_fetch(const struct sw_records *r, int64_t record, struct sw_room *room,
                            struct sw_picture *out, struct sw_err *err)
 {
     char path[PATH_MAX];
     size_t bytes = 0;
-    path_of(f, i, path);
+    path_of(r->state, record, path);
     /* Not blocking: to open a pipe would wait for its writer. */
     const int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
@@ -106,10 +121,10 @@ int sw_picture_files_fetch(const struct sw_picture_files *f, int64_t i, struct s
     return rc;
 }
 
-void sw_picture_files_locate(const struct sw_picture_files *f, int64_t i, struct sw_buf *out)
+void sw_picture_files_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
 {
     char path[PATH_MAX];
-    path_of(f, i, path);
+    path_of(r->state, record, path);
     sw_buf_add(out, path);
 }
 

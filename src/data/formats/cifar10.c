@@ -10,8 +10,7 @@ struct cifar10_conf {
 static int cifar10_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     static const struct sw_cifar_layout layout = {.labels = 1, .classes = {10}, .kind = {""}};
-    const struct cifar10_conf *conf = args->conf;
-    return sw_cifar_open(r, &conf->paths, &layout, err);
+    return sw_cifar_open(r, args->files, &layout, err);
 }
 
 static const struct sw_opt cifar10_opts[] = {

@@ -343,19 +343,12 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct csv_conf *conf = args->conf;
     struct csv_state *s = r->state;
-    struct sw_files files = {0};
+    const struct sw_files *files = args->files;
     s->classes_listed = conf->classes.count > 0;
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
-    for (int i = 0; !rc && i < files.count; i++)
-        rc = read_file(r, conf, files.path[i], err);
-    if (!rc)
-        rc = make_fields(r, conf, err);
-    if (!rc)
-        rc = sw_records_name(r, &files, err);
-    sw_files_fini(&files);
-    return rc;
+    int rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
+    for (int i = 0; !rc && i < files->count; i++)
+        rc = read_file(r, conf, files->path[i], err);
+    return rc ? rc : make_fields(r, conf, err);
 }
 
 static void csv_close(struct sw_records *r)

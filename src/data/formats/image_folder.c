@@ -24,8 +24,8 @@ struct folder_conf {
 };
 
 struct folder_state {
-    struct sw_picture_files files;
-    struct sw_lexicon others; /* endings of files that are no pictures; each as often as met */
+    struct sw_picture_files files; /* first member */
+    struct sw_lexicon others;      /* endings of files that are no pictures; each as often as met */
 };
 
 /* ---- One folder ---- */
@@ -307,18 +307,12 @@ static int say_where(struct sw_records *r, const struct sw_files *paths, struct 
 
 static int folder_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
-    const struct folder_conf *conf = args->conf;
-    struct folder_state *s = r->state;
-    struct sw_files paths = {0};
-    int rc = sw_files_expand(&paths, &conf->paths, "paths", err);
-    if (!rc)
-        rc = add_all(r, conf, &paths, err);
-    if (!rc) {
-        sw_picture_files_fields(&s->files, args, r);
-        rc = say_where(r, &paths, err);
-    }
-    sw_files_fini(&paths);
-    return rc;
+    const struct folder_state *s = r->state;
+    int rc = add_all(r, args->conf, args->files, err);
+    if (rc)
+        return rc;
+    sw_picture_files_fields(&s->files, args, r);
+    return say_where(r, args->files, err);
 }
 
 static void folder_close(struct sw_records *r)
@@ -326,30 +320,6 @@ static void folder_close(struct sw_records *r)
     struct folder_state *s = r->state;
     sw_picture_files_fini(&s->files);
     sw_lexicon_fini(&s->others);
-}
-
-static int folder_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
-                        const void **out, struct sw_err *err)
-{
-    const struct folder_state *s = r->state;
-    (void)f; /* the label: the picture is fetched below */
-    (void)err;
-    *(int32_t *)scratch = s->files.item[record].label;
-    *out = scratch;
-    return SW_OK;
-}
-
-static int folder_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
-                                struct sw_picture *out, struct sw_err *err)
-{
-    const struct folder_state *s = r->state;
-    return sw_picture_files_fetch(&s->files, record, room, out, err);
-}
-
-static void folder_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
-{
-    const struct folder_state *s = r->state;
-    sw_picture_files_locate(&s->files, record, out);
 }
 
 static const struct sw_opt folder_opts[] = {
@@ -367,7 +337,7 @@ const struct sw_format sw_format_image_folder = {
     .state_bytes = sizeof(struct folder_state),
     .open = folder_open,
     .close = folder_close,
-    .fetch = folder_fetch,
-    .fetch_picture = folder_fetch_picture,
-    .locate = folder_locate,
+    .fetch = sw_picture_files_label,
+    .fetch_picture = sw_picture_files_fetch,
+    .locate = sw_picture_files_locate,
 };

@@ -216,17 +216,8 @@ static int open_all(struct sw_records *r, const struct sw_files *files, struct s
 
 static int lmdb_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
-    const struct lmdb_conf *conf = args->conf;
-    struct sw_files files = {0};
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = open_all(r, &files, err);
-    if (!rc)
-        rc = set_fields(r, args, err);
-    if (!rc)
-        rc = sw_records_name(r, &files, err);
-    sw_files_fini(&files);
-    return rc;
+    int rc = open_all(r, args->files, err);
+    return rc ? rc : set_fields(r, args, err);
 }
 
 static void lmdb_close(struct sw_records *r)

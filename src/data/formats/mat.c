@@ -320,15 +320,10 @@ static int read_file(struct sw_records *r, const struct mat_conf *conf, const ch
 static int mat_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct mat_conf *conf = args->conf;
-    struct sw_files files = {0};
+    const struct sw_files *files = args->files;
     int rc = take_names(r, conf, err);
-    if (!rc)
-        rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    for (int i = 0; !rc && i < files.count; i++)
-        rc = read_file(r, conf, files.path[i], err);
-    if (!rc)
-        rc = sw_records_name(r, &files, err);
-    sw_files_fini(&files);
+    for (int i = 0; !rc && i < files->count; i++)
+        rc = read_file(r, conf, files->path[i], err);
     return rc;
 }
 

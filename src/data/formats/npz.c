@@ -103,18 +103,12 @@ static int npz_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct npz_conf *conf = args->conf;
     struct npz_state *s = r->state;
-    struct sw_files files = {0};
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = open_archives(s, &files, r->max_bytes, err);
+    int rc = open_archives(s, args->files, r->max_bytes, err);
     if (!rc)
         rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
     if (!rc)
         rc = sw_columns_join(r, s->column, s->count, err);
-    if (!rc)
-        rc = sw_records_name(r, &files, err);
     close_archives(s);
-    sw_files_fini(&files);
     return rc;
 }
 

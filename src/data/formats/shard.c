@@ -100,19 +100,11 @@ static int open_files(struct sw_records *r, const struct sw_files *files, int64_
 
 static int shard_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
-    const struct shard_conf *conf = args->conf;
-    struct sw_files files = {0};
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = open_files(r, &files, args->channels, err);
-    if (!rc) {
-        rc = sw_records_name(r, &files, err);
-        r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
-        if (!rc && !r->origin)
-            rc = sw_err_nomem(err, "what a shard says of its origin", 0);
-    }
-    sw_files_fini(&files);
-    return rc;
+    int rc = open_files(r, args->files, args->channels, err);
+    if (rc)
+        return rc;
+    r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
+    return r->origin ? SW_OK : sw_err_nomem(err, "what a shard says of its origin", 0);
 }
 
 static void shard_close(struct sw_records *r)

@@ -295,6 +295,7 @@ const struct sw_format sw_format_synthetic = {
         SW_TYPE("synthetic",
                 "deterministic, learnable pictures, sequences and pairs of any size, made by code",
                 struct synthetic_conf, synthetic_opts),
+    .made_by_code = true,
     .state_bytes = sizeof(struct synthetic_state),
     .open = synthetic_open,
     .close = synthetic_close,

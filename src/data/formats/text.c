@@ -245,27 +245,23 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
 {
     const struct text_conf *conf = args->conf;
     struct text_state *s = r->state;
-    struct sw_files texts = {0};
     s->length = conf->length;
     s->stride = conf->stride ? conf->stride : conf->length;
     s->vocabulary.unknown = s->vocabulary.line_end = -1;
-    int rc = sw_files_expand(&texts, &conf->paths, "paths", err);
+    int rc = open_vocabulary(s, conf, args->files, r->max_bytes, err);
     if (!rc)
-        rc = open_vocabulary(s, conf, &texts, r->max_bytes, err);
-    if (!rc)
-        rc = take_texts(r, conf, &texts, err);
-    if (!rc) {
-        sw_vocabulary_mark_lines(&s->vocabulary, conf->line_end);
-        r->field[TOKENS] = (struct sw_field){"tokens", SW_I32, 1, {s->length}};
-        r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {s->length}};
-        r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
-        r->field_count = FIELDS;
-        r->vocabulary = &s->vocabulary;
-        r->unit = conf->unit;
-        rc = sw_records_name(r, &texts, err);
-    }
-    sw_files_fini(&texts);
-    return rc;
+        rc = take_texts(r, conf, args->files, err);
+    if (rc)
+        return rc;
+
+    sw_vocabulary_mark_lines(&s->vocabulary, conf->line_end);
+    r->field[TOKENS] = (struct sw_field){"tokens", SW_I32, 1, {s->length}};
+    r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {s->length}};
+    r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
+    r->field_count = FIELDS;
+    r->vocabulary = &s->vocabulary;
+    r->unit = conf->unit;
+    return SW_OK;
 }
 
 static void text_close(struct sw_records *r)
