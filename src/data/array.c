@@ -2,7 +2,6 @@
 #include "base/os.h"
 #include "data/files.h"
 #include "data/shape.h"
-#include "data/transform.h"
 #include <string.h>
 
 enum { CONVERT_BYTES = 1 << 20 };

@@ -287,16 +287,13 @@ static int read_file(struct sw_records *r, const struct csv_conf *conf, const ch
                      struct sw_err *err)
 {
     struct sw_blob blob;
-    struct sw_delimited row = {0};
-    int rc = sw_blob_open(&blob, path, r->max_bytes, err);
+    struct sw_delimited row;
+    int rc = sw_blob_open_whole(&blob, path, r->max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, err);
-    if (!rc) {
-        sw_delimited_init(&row, blob.path, (char *)blob.memory, (size_t)blob.bytes,
-                          separator_chars[conf->separator]);
-        rc = read_rows(r, conf, &row, err);
-    }
+    sw_delimited_init(&row, blob.path, (char *)blob.memory, (size_t)blob.bytes,
+                      separator_chars[conf->separator]);
+    rc = read_rows(r, conf, &row, err);
     sw_delimited_fini(&row);
     sw_blob_close(&blob);
     return rc;

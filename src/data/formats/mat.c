@@ -299,12 +299,10 @@ static int read_file(struct sw_records *r, const struct mat_conf *conf, const ch
     struct sw_blob blob = {0};
     struct sw_mat m = {0};
     int64_t records = 0;
-    int rc = sw_blob_open(&blob, path, r->max_bytes, err);
+    int rc = sw_blob_open_whole(&blob, path, r->max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, err);
-    if (!rc)
-        rc = sw_mat_open(&m, path, blob.memory, blob.bytes, err);
+    rc = sw_mat_open(&m, path, blob.memory, blob.bytes, err);
     m.max_bytes = blob.max_bytes;
     if (!rc && r->field_count == 0)
         rc = no_fields(&m, err);

@@ -215,12 +215,10 @@ static int read_vocabulary(struct sw_vocabulary *v, const char *path, uint64_t m
                            struct sw_err *err)
 {
     struct sw_blob b;
-    int rc = sw_blob_open(&b, path, max_bytes, err);
+    int rc = sw_blob_open_whole(&b, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&b, err);
-    if (!rc)
-        rc = sw_vocabulary_parse(v, b.path, (const char *)b.memory, (size_t)b.bytes, NULL, err);
+    rc = sw_vocabulary_parse(v, b.path, (const char *)b.memory, (size_t)b.bytes, NULL, err);
     sw_blob_close(&b);
     return rc;
 }

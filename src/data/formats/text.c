@@ -76,12 +76,10 @@ static int visit_file(const struct text_conf *conf, const char *path, uint64_t m
                       visit_token *visit, void *user, struct sw_err *err)
 {
     struct sw_blob blob;
-    int rc = sw_blob_open(&blob, path, max_bytes, err);
+    int rc = sw_blob_open_whole(&blob, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, err);
-    if (!rc)
-        rc = visit_blob(conf, &blob, visit, user, err);
+    rc = visit_blob(conf, &blob, visit, user, err);
     sw_blob_close(&blob);
     return rc;
 }
