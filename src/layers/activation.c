@@ -39,7 +39,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (rc != SW_OK)
         return rc;
     bool from_output = c->function != SW_ACT_GELU;
-    l->dst.desc = l->src[0]->desc;
+    sw_layer_use_elementwise(l);
     st->fused = s->fused;
     st->fused_backward = s->fused_backward;
     st->fills_padding = (c->function == SW_ACT_SIGMOID || c->function == SW_ACT_SOFTPLUS) &&
@@ -48,7 +48,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->backward_reads_src = from_output ? 0u : 1u;
     l->backward_reads_dst = from_output && !s->fused_backward;
     l->view = s->fused_backward;
-    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
     return SW_OK;
 }
 

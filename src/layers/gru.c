@@ -9,16 +9,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     return sw_stack_setup(l, s, l->conf, SW_CELL_GRU, err);
 }
 
-static const struct sw_layer_example examples[] = {
-    SW_STACK_EXAMPLES,
-    {0},
-};
-
 const struct sw_layer_type sw_layer_gru = {
     .base = SW_TYPE("gru", "gated recurrent units over sequences", struct sw_stack_conf,
                     sw_stack_opts, .params = sw_stack_params),
     SW_STACK_TYPE,
     .hands_on = sw_stack_hands_on,
     .setup = setup,
-    .examples = examples,
+    .examples = sw_stack_examples,
 };

@@ -273,6 +273,13 @@ int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct s
     return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
 }
 
+void sw_layer_use_elementwise(struct sw_layer *l)
+{
+    l->dst.desc = l->src[0]->desc;
+    l->in_place = true;
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+}
+
 void sw_layer_use_view(struct sw_layer *l)
 {
     l->in_place = l->view = l->can_add.src = true;

@@ -401,6 +401,9 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
 
+/* Layers whose output is their source's, element by element, and may lie in its memory. */
+void sw_layer_use_elementwise(struct sw_layer *l);
+
 /* Layers that change nothing: dst.desc is set, of the source's storage size. The first says so, the
  * others are their callbacks. */
 void sw_layer_use_view(struct sw_layer *l);

@@ -15,16 +15,11 @@ static int64_t hands_on(const void *conf)
     return c->bidirectional ? 0 : 2 * c->layers * c->hidden;
 }
 
-static const struct sw_layer_example examples[] = {
-    SW_STACK_EXAMPLES,
-    {0},
-};
-
 const struct sw_layer_type sw_layer_lstm = {
     .base = SW_TYPE("lstm", "long short-term memory over sequences", struct sw_stack_conf,
                     sw_stack_opts, .params = sw_stack_params),
     SW_STACK_TYPE,
     .hands_on = hands_on,
     .setup = setup,
-    .examples = examples,
+    .examples = sw_stack_examples,
 };

@@ -64,9 +64,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         st->forward.low = (float)c->low;
         st->forward.high = (float)c->high;
     }
-    l->dst.desc = l->src[0]->desc;
-    l->in_place = true;
-    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    sw_layer_use_elementwise(l);
     return SW_OK;
 }
 

@@ -10,6 +10,11 @@ const struct sw_opt sw_stack_opts[] = {
     {0},
 };
 
+const struct sw_layer_example sw_stack_examples[] = {
+    SW_STACK_EXAMPLES,
+    {0},
+};
+
 /* Three of each cell, directions inside layers. */
 const char *const sw_stack_params[] = {
     "weight",  "recurrent",  "bias",  "weight_reverse",  "recurrent_reverse",  "bias_reverse",

@@ -28,6 +28,7 @@ extern const char *const sw_stack_outputs[];
 /* Of descriptors; the table is that of a layer with no other keys. */
 extern const char *const sw_stack_params[];
 extern const struct sw_opt sw_stack_opts[];
+extern const struct sw_layer_example sw_stack_examples[];
 
 /* Of a conf that begins with a struct sw_stack_conf. */
 #define SW_STACK_OPTS                                                                              \
@@ -104,6 +105,6 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r,
 /* What the descriptors have in common. */
 #define SW_STACK_TYPE                                                                              \
     .role = SW_ROLE_NEURON, .through_time = true,                                                  \
-    .split_reason = "a step needs all hidden units of the step before", .min_src = 1,              \
-    .max_src = 2, .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack),                 \
-    .forward = sw_stack_forward, .backward = sw_stack_backward
+    .split_reason = "a step needs all hidden units of the step before", SW_LAYER_SOURCES(1, 2),    \
+    .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack), .forward = sw_stack_forward,  \
+    .backward = sw_stack_backward

@@ -95,8 +95,7 @@ const struct sw_layer_type sw_net_step = {
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .forward = step_forward,
-    .backward = step_backward,
+    SW_LAYER_CALLS(NULL, step_forward, step_backward),
 };
 
 /* ---- front ---- */
@@ -118,8 +117,7 @@ const struct sw_layer_type sw_net_front = {
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .forward = step_forward,
-    .backward = step_backward,
+    SW_LAYER_CALLS(NULL, step_forward, step_backward),
 };
 
 /* ---- join ---- */
@@ -184,8 +182,7 @@ const struct sw_layer_type sw_net_join = {
     .role = SW_ROLE_NEURON,
     .split_reason = "its columns are steps",
     SW_LAYER_SOURCES(1, SW_LAYER_SRCS),
-    .forward = join_forward,
-    .backward = join_backward,
+    SW_LAYER_CALLS(NULL, join_forward, join_backward),
 };
 
 /* ---- begin and end ---- */
