@@ -54,6 +54,12 @@ void *sw_realloc_array(void *p, size_t count, size_t size);
 int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, int64_t first,
             const char *what, struct sw_err *err) SW_MUST_CHECK;
 void sw_free(void *p);
+
+/* The next multiple of `to`. */
+static inline size_t sw_aligned(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
 char *sw_strdup(const char *s);
 
 /* For the end of a message: "; the memory of this process is limited to 200 MB: raise ulimit -v",

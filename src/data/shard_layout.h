@@ -60,11 +60,6 @@ static inline void sw_shard_put64(unsigned char *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-static inline uint64_t sw_shard_round(uint64_t bytes, uint64_t alignment)
-{
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
 /* Whether a field makes sense: its name, type, and dimensions whose product does not overflow.
  * Else the reason, for a sentence that begins with the field. */
 const char *sw_shard_field_fault(const struct sw_shard_field *f);

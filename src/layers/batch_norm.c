@@ -123,7 +123,7 @@ static struct sw_batch_norm operation(const struct sw_layer *l)
     b.mean = l->saved;
     b.inv_std = b.mean + l->dst.desc.dim[1];
     if (!st->in_group)
-        b.sums = (double *)(void *)((char *)l->scratch + st->sums_at);
+        b.sums = sw_layer_at(l->scratch, st->sums_at);
     return b;
 }
 

@@ -1,7 +1,7 @@
 #include "layers/layer.h"
 
-#include "base/os.h"
 #include "base/str.h"
+#include "base/tree.h"
 #include "device/ops/elementwise.h"
 
 static const char *const include_choices[] = {"always", "train", "eval", NULL};
@@ -73,13 +73,8 @@ struct sw_plan_passes sw_setup_passes(const struct sw_layer_setup *s)
 
 void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count)
 {
-    *first = 0;
-    *count = outputs;
-    if (s->parts <= 1)
-        return;
-    int64_t base = outputs / s->parts, larger = outputs % s->parts;
-    *first = base * s->part + (s->part < larger ? s->part : larger);
-    *count = base + (s->part < larger ? 1 : 0);
+    bool whole = s->parts <= 1;
+    sw_part(outputs, whole ? 1 : s->parts, whole ? 0 : s->part, first, count);
 }
 
 void sw_layer_mark_parts(struct sw_layer *l, int64_t first, int64_t whole)

@@ -28,6 +28,7 @@
 #pragma once
 
 #include "base/comm_way.h"
+#include "base/os.h"
 #include "device/device.h"
 #include "device/plan.h"
 #include "recipe/option.h"
@@ -374,6 +375,18 @@ int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *
 int sw_layer_need_axis(const struct sw_layer *l, int64_t axis, struct sw_err *err) SW_MUST_CHECK;
 /* Source i must be int32 labels, one per row of source 0. */
 int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err) SW_MUST_CHECK;
+/* A place for n bytes behind those that *bytes (saved_bytes, scratch_bytes) counts; and what lies
+ * at a place. */
+static inline size_t sw_layer_reserve(size_t *bytes, size_t n)
+{
+    size_t at = *bytes;
+    *bytes += sw_aligned(n, 64);
+    return at;
+}
+static inline void *sw_layer_at(void *memory, size_t at)
+{
+    return (char *)memory + at;
+}
 /* Layout that an existing parameter has, or NULL. */
 const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const struct sw_layer *l,
                                       const char *param);

@@ -56,9 +56,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const double step = 4.0 * (double)c->chains * (double)m->visible * (double)m->hidden;
     const double phases = ceil(step * (double)c->temperatures / PHASE_FLOPS);
     st->seed = s->seed;
-    st->v_at = sw_rbm_reserve(&l->scratch_bytes, rows * m->visible * (int64_t)sizeof(float));
-    st->h_at = sw_rbm_reserve(&l->scratch_bytes, rows * m->hidden * (int64_t)sizeof(float));
-    st->weight_at = sw_rbm_reserve(&l->scratch_bytes, rows * (int64_t)sizeof(double));
+    st->v_at = sw_layer_reserve(&l->scratch_bytes, (size_t)(rows * m->visible) * sizeof(float));
+    st->h_at = sw_layer_reserve(&l->scratch_bytes, (size_t)(rows * m->hidden) * sizeof(float));
+    st->weight_at = sw_layer_reserve(&l->scratch_bytes, (size_t)rows * sizeof(double));
     l->pair_count = 1 + (int)c->chains;
     l->phases.forward = phases < (double)c->temperatures ? (int)phases : (int)c->temperatures;
     return SW_OK;
@@ -86,9 +86,9 @@ static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *er
                                   .id = l->id,
                                   .runs = r->begins,
                                   .step = r->step,
-                                  .v = sw_rbm_at(l->scratch, st->v_at),
-                                  .h = sw_rbm_at(l->scratch, st->h_at),
-                                  .log_weight = sw_rbm_at(l->scratch, st->weight_at),
+                                  .v = sw_layer_at(l->scratch, st->v_at),
+                                  .h = sw_layer_at(l->scratch, st->h_at),
+                                  .log_weight = sw_layer_at(l->scratch, st->weight_at),
                                   .result = l->result + 1};
     return sw_op_run(r->stream, &sw_op_ais, &a, err);
 }

@@ -29,8 +29,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         rc = sw_err_set(err, SW_ERR_INVALID, "source 2 must be labels");
     if (rc != SW_OK)
         return rc;
-    st->prob_at = l->scratch_bytes;
-    l->scratch_bytes += sw_desc_bytes(&st->by.scores.desc);
+    st->prob_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&st->by.scores.desc));
     l->dst.desc = sw_class_rows(&st->by);
     l->flops_forward = 5.0 * (double)sw_desc_count(&st->by.scores.desc);
     return SW_OK;
@@ -44,7 +43,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                      .weight = 1,
                                      .labels = sw_class_labels(&st->by, l),
                                      .step = r->step,
-                                     .prob = (float *)(void *)((char *)l->scratch + st->prob_at),
+                                     .prob = sw_layer_at(l->scratch, st->prob_at),
                                      .result = l->result};
     int rc = sw_plain_values(&st->by.scores, l, r, &a.x, err);
     return rc == SW_OK ? sw_op_softmax_loss(r->stream, &a, err) : rc;

@@ -71,7 +71,7 @@ static const char *refuses_split(const void *conf, int parts)
 
 static size_t reserve(size_t *at, int64_t floats)
 {
-    return sw_rbm_reserve(at, floats * (int64_t)sizeof(float));
+    return sw_layer_reserve(at, (size_t)floats * sizeof(float));
 }
 
 static int check(const struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -176,7 +176,7 @@ static int count_words(struct sw_layer *l, const struct sw_pass *r, const float 
     if (!((const struct conf *)l->conf)->replicated)
         return SW_OK;
     *total =
-        st->chain ? sw_rbm_at(l->saved, st->total_at) : sw_rbm_at(l->scratch, st->own_total_at);
+        st->chain ? sw_layer_at(l->saved, st->total_at) : sw_layer_at(l->scratch, st->own_total_at);
     const struct sw_row_sums_args a = {
         .rows = st->rows, .columns = st->visible, .x = v, .sum = *total};
     return sw_op_run(r->stream, &sw_op_row_sums, &a, err);
@@ -195,7 +195,7 @@ static int add_energy(struct sw_layer *l, const struct sw_pass *r, const float *
                                           .x = l->dst.data,
                                           .bias = l->param[1].value,
                                           .total = total,
-                                          .energy = sw_rbm_at(l->scratch, st->energy_at),
+                                          .energy = sw_layer_at(l->scratch, st->energy_at),
                                           .result = l->result,
                                           .factor = r->chain > 0 ? -1 : 1,
                                           .more = r->chain > 0,
@@ -219,13 +219,13 @@ static int keep(struct sw_layer *l, const struct sw_pass *r, const float *v, con
     const int64_t n = r->chain > 0 ? st->rows : 0;
     const float share = r->chain > 0 ? st->share : -st->share;
     int rc = copy(r, st->rows * st->hidden, share, l->dst.data,
-                  (float *)sw_rbm_at(l->saved, st->mean_at) + n * st->hidden, err);
+                  (float *)sw_layer_at(l->saved, st->mean_at) + n * st->hidden, err);
     if (rc == SW_OK)
         rc = copy(r, st->rows * st->visible, 1, v,
-                  (float *)sw_rbm_at(l->saved, st->visible_at) + n * st->visible, err);
+                  (float *)sw_layer_at(l->saved, st->visible_at) + n * st->visible, err);
     /* A chain's rows have as many words as those of the data. */
     return rc == SW_OK && total && n > 0
-               ? copy(r, st->rows, 1, total, (float *)sw_rbm_at(l->saved, st->total_at) + n, err)
+               ? copy(r, st->rows, 1, total, (float *)sw_layer_at(l->saved, st->total_at) + n, err)
                : rc;
 }
 
@@ -245,7 +245,7 @@ static int draw(struct sw_layer *l, const struct sw_pass *r, const float *total,
                                     .total = total,
                                     .carried = r->chain == 0 ? carry : NULL,
                                     .mean = l->dst.data,
-                                    .sample = ends ? carry : sw_rbm_at(l->saved, st->sample_at),
+                                    .sample = ends ? carry : sw_layer_at(l->saved, st->sample_at),
                                     .key = sw_rbm_key(st->seed, l, r->chain),
                                     .step = r->step};
     return sw_op_run(r->stream, &sw_op_units, &a, err);
@@ -326,7 +326,7 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
         .columns = st->hidden,
         .first_factor = (float)(1 - cost),
         .shift = (float)(-cost * c->sparsity * (double)st->rows * (double)st->share),
-        .x = sw_rbm_at(l->saved, st->mean_at),
+        .x = sw_layer_at(l->saved, st->mean_at),
         .sum = l->param[1].grad};
     /* Every row as often as it has words. */
     const struct sw_gemm_args words = {.trans_a = true,
@@ -334,8 +334,8 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
                                        .n = 1,
                                        .k = 2 * st->rows,
                                        .alpha = 1,
-                                       .a = sw_rbm_at(l->saved, st->mean_at),
-                                       .b = sw_rbm_at(l->saved, st->total_at),
+                                       .a = sw_layer_at(l->saved, st->mean_at),
+                                       .b = sw_layer_at(l->saved, st->total_at),
                                        .c = l->param[1].grad,
                                        .exact = true};
     return c->replicated ? sw_op_run(r->stream, &sw_op_gemm, &words, err)
@@ -347,8 +347,8 @@ static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct s
     const struct state *st = l->state;
     if (!l->param[0].grad)
         return SW_OK;
-    int rc = weight_gradient(l, r, 2 * st->rows, sw_rbm_at(l->saved, st->mean_at),
-                             sw_rbm_at(l->saved, st->visible_at), err);
+    int rc = weight_gradient(l, r, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
+                             sw_layer_at(l->saved, st->visible_at), err);
     return rc == SW_OK ? bias_gradient(l, r, err) : rc;
 }
 
@@ -363,7 +363,7 @@ static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
         .rows = st->rows, .columns = st->hidden, .sum = l->param[1].grad};
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc == SW_OK && c->units == SW_UNITS_BERNOULLI) {
-        float *own = sw_rbm_at(l->scratch, st->dz_at);
+        float *own = sw_layer_at(l->scratch, st->dz_at);
         rc = sw_op_activation_backward(r->stream, SW_ACT_SIGMOID, 0, NULL, l->dst.data, dz, own,
                                        st->rows * st->hidden, err);
         dz = own;
@@ -387,7 +387,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
         return chain_gradients(l, r, err);
     return r->chain > l->chain_steps
                ? SW_OK
-               : weigh_back(l, r, sw_rbm_at(l->saved, st->sample_at), l->src_grad[0], err);
+               : weigh_back(l, r, sw_layer_at(l->saved, st->sample_at), l->src_grad[0], err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -84,7 +84,7 @@ static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup 
     const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim);
     sw_layer_add_param(l, "weight", &weight, dim[1], dim[0]);
     add_bias(l, dim[1]);
-    st->own_total_at = sw_rbm_reserve(&l->scratch_bytes, st->in.rows * (int64_t)sizeof(float));
+    st->own_total_at = sw_layer_reserve(&l->scratch_bytes, (size_t)st->in.rows * sizeof(float));
     l->flops_forward = 2.0 * (double)st->in.rows * (double)dim[0] * (double)dim[1];
     return SW_OK;
 }
@@ -92,9 +92,9 @@ static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup 
 static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
 {
     struct state *st = l->state;
-    st->energy_at = sw_rbm_reserve(&l->scratch_bytes, st->in.rows * (int64_t)sizeof(double));
-    st->sum_at = sw_rbm_reserve(&l->saved_bytes, st->in.columns * (int64_t)sizeof(float));
-    st->total_at = sw_rbm_reserve(&l->saved_bytes, st->in.rows * (int64_t)sizeof(float));
+    st->energy_at = sw_layer_reserve(&l->scratch_bytes, (size_t)st->in.rows * sizeof(double));
+    st->sum_at = sw_layer_reserve(&l->saved_bytes, (size_t)st->in.columns * sizeof(float));
+    st->total_at = sw_layer_reserve(&l->saved_bytes, (size_t)st->in.rows * sizeof(float));
     l->backward_reads_dst = true;
     st->chain = true;
     st->share = 1.0f / (float)s->batch_rows;
@@ -166,7 +166,7 @@ static int add_energy(const struct sw_layer *l, const struct sw_pass *r, bool of
                                           .columns = st->in.columns,
                                           .x = l->dst.data,
                                           .bias = l->param[0].value,
-                                          .energy = sw_rbm_at(l->scratch, st->energy_at),
+                                          .energy = sw_layer_at(l->scratch, st->energy_at),
                                           .result = l->result,
                                           .factor = of_data ? 1 : -1,
                                           .more = !of_data,
@@ -178,7 +178,7 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
 {
     const struct state *st = l->state;
     const float *v, *h;
-    float *total = sw_rbm_at(l->scratch, st->own_total_at);
+    float *total = sw_layer_at(l->scratch, st->own_total_at);
     struct sw_units_args a = units_of(l, r);
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc == SW_OK)
@@ -224,9 +224,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     int rc = take_data(l, r, err);
     if (rc != SW_OK || !st->chain)
         return rc;
-    rc = sum_columns_up(l, r, sw_rbm_at(l->saved, st->sum_at), err);
+    rc = sum_columns_up(l, r, sw_layer_at(l->saved, st->sum_at), err);
     if (rc == SW_OK)
-        rc = sum_rows_up(l, r, l->dst.data, sw_rbm_at(l->saved, st->total_at), err);
+        rc = sum_rows_up(l, r, l->dst.data, sw_layer_at(l->saved, st->total_at), err);
     return rc == SW_OK ? add_energy(l, r, true, err) : rc;
 }
 
@@ -241,7 +241,7 @@ static int turn(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
     a.x = l->dst.grad;
     a.bias = l->param[0].value;
     a.key = sw_rbm_key(st->seed, l, r->chain);
-    a.total = counts_words(l) ? sw_rbm_at(l->saved, st->total_at) : NULL;
+    a.total = counts_words(l) ? sw_layer_at(l->saved, st->total_at) : NULL;
     a.share = counts_words(l) ? l->dst.grad : NULL;
     *(c->sampled ? &a.sample : &a.mean) = l->dst.data;
     int rc = sw_op_run(r->stream, &sw_op_units, &a, err);
@@ -257,7 +257,7 @@ static int give_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
     const struct sw_combine_args less = {.n = st->in.columns,
                                          .alpha = -st->share,
                                          .beta = st->share,
-                                         .x = sw_rbm_at(l->saved, st->sum_at),
+                                         .x = sw_layer_at(l->saved, st->sum_at),
                                          .y = grad};
     int rc = sum_columns_up(l, r, grad, err);
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_combine, &less, err) : rc;

@@ -45,11 +45,6 @@ static inline struct sw_net *sw_parts_first(const struct sw_parts *p)
     return p->part[0].net;
 }
 
-static inline size_t sw_parts_aligned(size_t bytes, size_t to)
-{
-    return (bytes + to - 1) / to * to;
-}
-
 /* Does another layer use the parameter too, or may other parts run between two phases of its
  * backward? Then its gradient cannot lie in the pool. */
 bool sw_parts_keeps(const struct sw_net *net, int param);

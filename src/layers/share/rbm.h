@@ -10,19 +10,6 @@
 /* enum sw_units, as keys say it. */
 extern const char *const sw_visible_units[], *const sw_hidden_units[];
 
-/* A place for n bytes behind those that *bytes (saved_bytes, scratch_bytes) counts; and what lies
- * at a place. */
-static inline size_t sw_rbm_reserve(size_t *bytes, int64_t n)
-{
-    size_t at = *bytes;
-    *bytes += ((size_t)n + 63) / 64 * 64;
-    return at;
-}
-static inline void *sw_rbm_at(void *memory, size_t at)
-{
-    return (char *)memory + at;
-}
-
 /* Draws of turn `turn` of a chain (0: those of the data) in a layer. */
 static inline struct sw_philox sw_rbm_key(uint64_t seed, const struct sw_layer *l, int turn)
 {
@@ -56,11 +43,11 @@ int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_set
 
 static inline float *sw_rbm_x(const struct sw_rbm *m, const struct sw_layer *l)
 {
-    return sw_rbm_at(l->scratch, m->x_at);
+    return sw_layer_at(l->scratch, m->x_at);
 }
 static inline double *sw_rbm_energies(const struct sw_rbm *m, const struct sw_layer *l)
 {
-    return sw_rbm_at(l->scratch, m->energy_at);
+    return sw_layer_at(l->scratch, m->energy_at);
 }
 /* *v: the visible rows; x becomes W v. */
 int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct sw_pass *r,

@@ -170,9 +170,7 @@ static void teardown(struct sw_layer *l)
 
 static char *room_of(const struct sw_bridge *st, struct sw_layer *l)
 {
-    size_t plain = st->from_plain
-                       ? (st->plain_bytes + SW_BRIDGE_LINE - 1) / SW_BRIDGE_LINE * SW_BRIDGE_LINE
-                       : 0;
+    size_t plain = st->from_plain ? sw_aligned(st->plain_bytes, SW_BRIDGE_LINE) : 0;
     return (char *)l->scratch + plain;
 }
 
