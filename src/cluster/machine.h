@@ -59,7 +59,6 @@ struct sw_machine {
     int hidden_gpus;                 /* by CUDA_VISIBLE_DEVICES */
     double *nvlinks;                 /* owned [gpu_count][gpu_count]; NULL: unknown */
     int64_t memory_bytes;            /* of all allowed nodes */
-    int64_t l2_bytes, l3_bytes;      /* of one cache; 0 when unknown */
     double cpu_quota;                /* CPUs that cgroups grant over time; 0: no limit */
     struct hwloc_topology *topology; /* owned; for cluster/ only */
     struct hwloc_bitmap_s *allowed;  /* owned; for cluster/ only */

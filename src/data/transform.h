@@ -76,7 +76,6 @@ struct sw_view {
     int64_t out_top;               /* where they go; around them is padding. */
     int64_t out_left;              /* before mirroring */
     bool mirrored;                 /* left to right, the padding too */
-    int64_t had_height, had_width; /* of the picture as it came */
 };
 
 /* Decides for one picture: a pure function of (t, key, sample, sides).

@@ -10,7 +10,7 @@
  *     memory     net/memory   where everything lies
  *
  * A budget (fit.c) makes execution order and memory again. Then pointers are bound (bind.c), and
- * passes run (pass.c, swap.c, turns.c); net.c answers questions. */
+ * passes run (pass.c, swap.c); net.c answers questions. */
 #pragma once
 
 #include "net/memory/memory.h"
