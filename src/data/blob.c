@@ -2,7 +2,6 @@
 #include "base/os.h"
 #include "data/inflate.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 enum { GZIP_MIN_BYTES = 18 };

@@ -10,7 +10,6 @@
 
 #include "base/err.h"
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { SW_MAT_NAME_BYTES = 64, SW_MAT_MAX_DIMS = 8, SW_MAT_MAX_VARIABLES = 4096 };

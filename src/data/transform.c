@@ -2,7 +2,6 @@
 #include "data/distort.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
-#include <string.h>
 
 void sw_transform_work_fini(struct sw_transform_work *w)
 {

@@ -70,12 +70,12 @@ void sw_transform_resized(const struct sw_transform *t, int64_t *height, int64_t
 
 /* Where the pixels of one row come from. Sides and places are in the picture after resizing. */
 struct sw_view {
-    int64_t height, width;         /* of the picture after resizing */
-    int64_t top, left;             /* first pixel that is taken */
-    int64_t rows, columns;         /* that are taken */
-    int64_t out_top;               /* where they go; around them is padding. */
-    int64_t out_left;              /* before mirroring */
-    bool mirrored;                 /* left to right, the padding too */
+    int64_t height, width; /* of the picture after resizing */
+    int64_t top, left;     /* first pixel that is taken */
+    int64_t rows, columns; /* that are taken */
+    int64_t out_top;       /* where they go; around them is padding. */
+    int64_t out_left;      /* before mirroring */
+    bool mirrored;         /* left to right, the padding too */
 };
 
 /* Decides for one picture: a pure function of (t, key, sample, sides).

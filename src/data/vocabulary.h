@@ -6,7 +6,6 @@
 #pragma once
 
 #include "data/lexicon.h"
-#include <stdbool.h>
 
 enum sw_text_unit {
     SW_TEXT_BYTES,

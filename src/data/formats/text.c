@@ -10,7 +10,6 @@
 #include "data/format.h"
 #include "data/format_opts.h"
 #include "data/vocabulary.h"
-#include <string.h>
 
 enum {
     TOKENS = 0,

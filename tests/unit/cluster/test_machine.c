@@ -5,7 +5,6 @@
 #include "unit/scratch.h"
 #include <sched.h>
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
