@@ -114,9 +114,9 @@ void sw_job_sum_memory(struct sw_job *job)
     p->bytes.state += replica_bytes(job);
     p->bytes.arena = arena_bytes(job);
     p->bytes.batches = sw_job_batch_bytes(job);
-    p->bytes.exchange = sw_exchange_plan(job->workers[0].train);
+    p->bytes.exchange = sw_transfer_plan(job->workers[0].train);
     if (job->workers[0].eval)
-        p->bytes.exchange += sw_exchange_plan(job->workers[0].eval);
+        p->bytes.exchange += sw_transfer_plan(job->workers[0].eval);
     p->bytes.exchange *= (size_t)job->topology->worker_groups;
     p->bytes.swapped = p->fit.swap_bytes;
     p->bytes.device = 0;

@@ -254,7 +254,7 @@ static void free_exchanges(struct sw_job *job)
 {
     for (int s = 0; s < SW_SPLITS; s++) {
         for (int g = 0; job->exchange.features[s] && g < job->topology->worker_groups; g++)
-            sw_exchange_free(job->exchange.features[s][g]);
+            sw_transfer_free(job->exchange.features[s][g]);
         sw_free(job->exchange.features[s]);
     }
 }

@@ -60,8 +60,8 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
         struct sw_worker *group = &job->workers[g * workers];
         for (int i = 0; i < workers; i++)
             nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
-        rc = sw_exchange_new(nets, workers, job->place.host,
-                             &(struct sw_exchange_waits){wait_for_features, tell_group, group},
+        rc = sw_transfer_new(nets, workers, job->place.host,
+                             &(struct sw_transfer_waits){wait_for_features, tell_group, group},
                              &job->exchange.features[split][g], err);
     }
     sw_free(nets);

@@ -22,10 +22,10 @@
 #include "device/driver.h"
 #include "history/history.h"
 #include "history/snapshot.h"
-#include "net/exchange.h"
 #include "net/net.h"
 #include "net/partition.h"
 #include "net/parts.h"
+#include "net/transfer.h"
 #include "param/sync.h"
 #include "param/table.h"
 #include "recipe/job.h"
@@ -409,7 +409,7 @@ struct sw_job_params {
 struct sw_job_exchange {
     enum sw_copy_mode copy; /* never AUTO once the units are placed */
     enum sw_overlap overlap;
-    struct sw_exchange **features[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
+    struct sw_transfer **features[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
                                                  moves between workers */
     struct sw_ways *ways; /* owned; between the devices of workers; NULL: none is used */
     struct sw_reduction reduction;

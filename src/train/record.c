@@ -102,11 +102,11 @@ void sw_record_sync(struct sw_worker *w)
  * side). */
 static void record_features(struct sw_worker *w)
 {
-    const struct sw_exchange *e = w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group];
+    const struct sw_transfer *e = w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group];
     for (int i = 0; i < w->topology->group_size; i++) {
         if (w->record.links.activations[i] < 0)
             continue;
-        int64_t ns = sw_exchange_ns(e, w->rank->rank, i);
+        int64_t ns = sw_transfer_ns(e, w->rank->rank, i);
         sw_history_traffic(w->record.curves.producer, w->record.links.activations[i], w->step,
                            sw_net_moved_bytes(w->train, w->rank->rank, i),
                            (double)(ns - w->record.links.activations_told[i]) * 1e-6);

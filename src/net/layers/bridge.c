@@ -7,7 +7,7 @@
  * Where workers reach each other's memory nothing is packed: who sends says where his part lies,
  * and who takes copies from there, or adds terms of a sum, or, if all that he is to have lies there
  * in one piece, reads it where it is. That memory is not written again before everybody has done
- * with it. Between devices pieces go through staging memory (net/exchange.h), packed on a stream of
+ * with it. Between devices pieces go through staging memory (net/transfer.h), packed on a stream of
  * its own and ordered by events; who sends waits for nothing. Who takes what is not there yet waits
  * for his own device first: so of workers that wait for one another the one whose device does not
  * come to an end is none.
@@ -215,7 +215,7 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     const struct sw_bridge_take t = {
         .place = &st->mine,
         .to = st->from_plain ? l->scratch : (char *)l->src_grad[0],
-        .own = sw_exchange_part(st->exchange, st->c.index, st->worker, true),
+        .own = sw_transfer_part(st->exchange, st->c.index, st->worker, true),
         .room = room_of(st, l)};
     void *at = NULL;
     int rc = st->misses ? sw_fill_zero(r->stream, t.to, st->plain_bytes, err) : SW_OK;

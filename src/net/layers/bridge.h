@@ -26,7 +26,7 @@ struct sw_bridge_lap {
 /* Of either end. */
 struct sw_bridge {
     struct sw_stream *stream;     /* borrowed: the net's */
-    struct sw_exchange *exchange; /* borrowed; NULL while the net is made */
+    struct sw_transfer *exchange; /* borrowed; NULL while the net is made */
     struct sw_net_connection c;
     int workers, worker;
     bool host;                             /* workers reach each other's memory */

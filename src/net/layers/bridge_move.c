@@ -1,6 +1,6 @@
 /* How pieces of a connection go from worker to worker: handed out where they lie, or packed into
  * staging memory on a stream of its own; copied, added or looked at by those who take them. What
- * the copies of every piece took is added up by who it came from (net/exchange.h). */
+ * the copies of every piece took is added up by who it came from (net/transfer.h). */
 #include "net/layers/bridge.h"
 
 #include "base/os.h"
@@ -17,7 +17,7 @@ static void stamp(void *user)
     int64_t now_ns = sw_os()->monotonic_ns(), *last_ns = &st->lap_ns[takes];
     const struct sw_piece *p = &lap->piece;
     if (p->from != p->to)
-        sw_exchange_add_ns(st->exchange, p->from, p->to, now_ns - *last_ns);
+        sw_transfer_add_ns(st->exchange, p->from, p->to, now_ns - *last_ns);
     *last_ns = now_ns;
 }
 
@@ -61,7 +61,7 @@ static void mark(const struct sw_bridge *st, bool taken)
         const struct sw_piece *p = taken ? piece_from(st, k) : piece_to(st, k);
         if (!moves(st, p))
             continue;
-        sw_exchange_mark(st->exchange, p, taken);
+        sw_transfer_mark(st->exchange, p, taken);
         any = true;
     }
     if (any)
@@ -80,14 +80,14 @@ static void mark_taken(void *state)
 }
 
 static struct sw_event *event_of(const struct sw_bridge *st, int worker, bool backward,
-                                 uint64_t pass, enum sw_exchange_moment moment)
+                                 uint64_t pass, enum sw_transfer_moment moment)
 {
-    return sw_exchange_event(st->exchange, st->c.index, worker, backward, (int)(pass & 1), moment);
+    return sw_transfer_event(st->exchange, st->c.index, worker, backward, (int)(pass & 1), moment);
 }
 
 static char *stage_of(const struct sw_bridge *st, const struct sw_piece *p, uint64_t pass)
 {
-    return sw_exchange_stage(st->exchange, p, (int)(pass & 1));
+    return sw_transfer_stage(st->exchange, p, (int)(pass & 1));
 }
 
 /* One piece of a device's part into staging memory, when it is free. */
@@ -99,12 +99,12 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     size_t width = (size_t)r.columns * st->c.column_bytes;
     uint64_t done = st->sent < 2 ? 0 : st->sent - 1;
     int rc = SW_OK;
-    if (!sw_exchange_is_taken(st->exchange, p, done))
+    if (!sw_transfer_is_taken(st->exchange, p, done))
         rc = sw_stream_wait(st->stream, err);
     if (rc == SW_OK)
-        rc = cancelled(sw_exchange_wait_taken(st->exchange, p, done), err);
+        rc = cancelled(sw_transfer_wait_taken(st->exchange, p, done), err);
     if (rc == SW_OK)
-        rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_EXCHANGE_TAKEN), err);
+        rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_TRANSFER_TAKEN), err);
     if (rc == SW_OK)
         rc =
             sw_copy_2d(s, stage_of(st, p, st->sent), width, part + sw_bridge_offset(st, &place, &r),
@@ -117,8 +117,8 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
 {
     struct sw_stream *s = st->exchange->senders[st->worker];
     bool backward = piece_to(st, 0)->backward;
-    struct sw_event *made = event_of(st, st->worker, backward, st->sent, SW_EXCHANGE_MADE),
-                    *sent = event_of(st, st->worker, backward, st->sent, SW_EXCHANGE_SENT);
+    struct sw_event *made = event_of(st, st->worker, backward, st->sent, SW_TRANSFER_MADE),
+                    *sent = event_of(st, st->worker, backward, st->sent, SW_TRANSFER_SENT);
     int rc = sw_event_record(st->stream, made, err);
     if (rc == SW_OK)
         rc = sw_event_wait(s, made, err);
@@ -135,7 +135,7 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
 int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)
 {
     int rc = SW_OK;
-    sw_exchange_publish(st->exchange, st->c.index, st->worker, piece_to(st, 0)->backward, part);
+    sw_transfer_publish(st->exchange, st->c.index, st->worker, piece_to(st, 0)->backward, part);
     if (st->host)
         mark(st, false);
     else
@@ -150,7 +150,7 @@ int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err)
     int rc = SW_OK;
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
-            rc = cancelled(sw_exchange_wait_taken(st->exchange, piece_to(st, k), st->sent), err);
+            rc = cancelled(sw_transfer_wait_taken(st->exchange, piece_to(st, k), st->sent), err);
     return rc;
 }
 
@@ -163,7 +163,7 @@ static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge
     const struct sw_piece *p = piece_from(st, j);
     struct sw_rect place = sw_bridge_part(st, p->backward, j);
     const char *part = j == st->worker ? t->own
-                       : st->host      ? sw_exchange_part(st->exchange, st->c.index, j, p->backward)
+                       : st->host      ? sw_transfer_part(st->exchange, st->c.index, j, p->backward)
                                        : NULL;
     *pitch = (size_t)(part ? place.columns : r->columns) * st->c.column_bytes;
     return part ? part + sw_bridge_offset(st, &place, r) : stage_of(st, p, st->taken);
@@ -173,13 +173,13 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
 {
     const struct sw_piece *p = piece_from(st, j);
     int rc = SW_OK;
-    if (!st->host && !sw_exchange_is_sent(st->exchange, p, st->taken + 1))
+    if (!st->host && !sw_transfer_is_sent(st->exchange, p, st->taken + 1))
         rc = sw_stream_wait(st->stream, err);
     if (rc == SW_OK)
-        rc = cancelled(sw_exchange_wait_sent(st->exchange, p, st->taken + 1), err);
+        rc = cancelled(sw_transfer_wait_sent(st->exchange, p, st->taken + 1), err);
     return rc == SW_OK && !st->host
                ? sw_event_wait(st->stream,
-                               event_of(st, j, p->backward, st->taken, SW_EXCHANGE_SENT), err)
+                               event_of(st, j, p->backward, st->taken, SW_TRANSFER_SENT), err)
                : rc;
 }
 
@@ -238,7 +238,7 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, str
     int rc = SW_OK;
     for (int j = 0; j < st->workers && rc == SW_OK && !adds; j++) {
         done[j] =
-            j == st->worker || sw_exchange_is_sent(st->exchange, piece_from(st, j), st->taken + 1);
+            j == st->worker || sw_transfer_is_sent(st->exchange, piece_from(st, j), st->taken + 1);
         if (done[j])
             rc = take_piece(st, t, j, err);
     }
@@ -248,10 +248,10 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, str
     /* Whoever packs next packs behind this, and whoever computes next computes behind what this
      * worker sends itself, from memory that may be others' then. */
     if (rc == SW_OK && !st->host)
-        rc = sw_event_record(s, event_of(st, st->worker, backward, st->taken, SW_EXCHANGE_TAKEN),
+        rc = sw_event_record(s, event_of(st, st->worker, backward, st->taken, SW_TRANSFER_TAKEN),
                              err);
     if (rc == SW_OK && !st->host)
-        rc = sw_event_wait(s, event_of(st, st->worker, backward, st->taken, SW_EXCHANGE_SENT), err);
+        rc = sw_event_wait(s, event_of(st, st->worker, backward, st->taken, SW_TRANSFER_SENT), err);
     if (rc == SW_OK && !st->host)
         rc = sw_stream_call(s, mark_taken, st, err);
     else if (rc == SW_OK)
@@ -274,7 +274,7 @@ int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at, struct sw_e
     int rc = j == st->worker ? SW_OK : wait_piece(st, j, err);
     if (rc != SW_OK)
         return rc;
-    char *part = j == st->worker ? own : sw_exchange_part(st->exchange, st->c.index, j, backward);
+    char *part = j == st->worker ? own : sw_transfer_part(st->exchange, st->c.index, j, backward);
     *at = part + sw_bridge_offset(st, &place, &r);
     st->taken++;
     return SW_OK;

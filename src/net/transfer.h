@@ -10,10 +10,10 @@
 
 #include "net/net.h"
 
-struct sw_exchange;
+struct sw_transfer;
 
 /* How workers wait for one another. */
-struct sw_exchange_waits {
+struct sw_transfer_waits {
     /* Until over(what), which is asked again whenever somebody tells. SW_ERR_CANCELLED: it never
      * will be. */
     int (*wait)(void *user, int worker, bool (*over)(const void *what), const void *what);
@@ -24,16 +24,16 @@ struct sw_exchange_waits {
 /* nets[w] is worker w's; memory is taken from `host`, a device whose memory the host reaches. Sets
  * the exchange of every net. *out is NULL when no net has connections. Free after the nets' last
  * pass, and before the nets. */
-int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *host,
-                    const struct sw_exchange_waits *waits, struct sw_exchange **out,
+int sw_transfer_new(struct sw_net *const *nets, int workers, struct sw_device *host,
+                    const struct sw_transfer_waits *waits, struct sw_transfer **out,
                     struct sw_err *err) SW_MUST_CHECK;
-void sw_exchange_free(struct sw_exchange *e); /* NULL is accepted */
-/* What sw_exchange_new would take for nets like this one. */
-size_t sw_exchange_plan(const struct sw_net *net);
+void sw_transfer_free(struct sw_transfer *e); /* NULL is accepted */
+/* What sw_transfer_new would take for nets like this one. */
+size_t sw_transfer_plan(const struct sw_net *net);
 
 /* Nanoseconds that copies of what worker `from` sends to worker `to` have taken so far, into
  * staging memory and out of it. Any thread. */
-int64_t sw_exchange_ns(const struct sw_exchange *e, int from, int to);
+int64_t sw_transfer_ns(const struct sw_transfer *e, int from, int to);
 
 /* What a connection moves in a step, in values: what leaves a worker, and what the papers count,
  * who take a worker's own share for sent, too (tech report, equation 5). */

@@ -10,7 +10,7 @@ enum { ALIGN = 64 };
 
 /* Gives every piece its place (in e->at, unless it is NULL) and returns the bytes of all. The
  * shapes are the same seen from any worker. */
-static size_t plan(const struct sw_exchange *e, const struct sw_net *net)
+static size_t plan(const struct sw_transfer *e, const struct sw_net *net)
 {
     size_t total = 0;
     for (int i = 0; i < net->graph.count && !net->args.stream->dev->host_memory; i++) {
@@ -20,28 +20,28 @@ static size_t plan(const struct sw_exchange *e, const struct sw_net *net)
         const struct sw_net_connection *c = sw_bridge_connection(&shape->layer);
         for (int j = 0; j < e->workers; j++)
             for (int k = 0; k < e->workers; k++)
-                for (int turn = 0; turn < SW_EXCHANGE_TURNS && j != k; turn++) {
+                for (int turn = 0; turn < SW_TRANSFER_TURNS && j != k; turn++) {
                     bool backward = turn >= 2;
                     size_t bytes = backward && !shape->has_backward
                                        ? 0
                                        : sw_connection_bytes(c, backward, e->workers, j, k);
                     if (e->at)
-                        e->at[sw_exchange_index(e, c->index, j, k, turn)] = total;
+                        e->at[sw_transfer_index(e, c->index, j, k, turn)] = total;
                     total += sw_aligned(bytes, ALIGN);
                 }
     }
     return total;
 }
 
-size_t sw_exchange_plan(const struct sw_net *net)
+size_t sw_transfer_plan(const struct sw_net *net)
 {
-    struct sw_exchange e = {.workers = net->sharding.workers};
+    struct sw_transfer e = {.workers = net->sharding.workers};
     return plan(&e, net);
 }
 
-static int make_arrays(struct sw_exchange *e, struct sw_net *const *nets, struct sw_err *err)
+static int make_arrays(struct sw_transfer *e, struct sw_net *const *nets, struct sw_err *err)
 {
-    size_t pieces = sw_exchange_index(e, e->connections, 0, 0, 0);
+    size_t pieces = sw_transfer_index(e, e->connections, 0, 0, 0);
     e->at = sw_calloc(pieces, sizeof *e->at);
     e->ns = sw_calloc((size_t)e->workers * (size_t)e->workers, sizeof *e->ns);
     e->sent = sw_calloc(pieces / 2, sizeof *e->sent);
@@ -56,15 +56,15 @@ static int make_arrays(struct sw_exchange *e, struct sw_net *const *nets, struct
 }
 
 /* Whose stream records event i. */
-static struct sw_device *device_of(const struct sw_exchange *e, size_t i)
+static struct sw_device *device_of(const struct sw_transfer *e, size_t i)
 {
-    return e->streams[i / SW_EXCHANGE_MOMENTS / SW_EXCHANGE_TURNS % (size_t)e->workers]->dev;
+    return e->streams[i / SW_TRANSFER_MOMENTS / SW_TRANSFER_TURNS % (size_t)e->workers]->dev;
 }
 
 /* Staging memory, and events to order what happens with it. */
-static int make_stages(struct sw_exchange *e, const struct sw_net *net, struct sw_err *err)
+static int make_stages(struct sw_transfer *e, const struct sw_net *net, struct sw_err *err)
 {
-    size_t count = sw_exchange_event_index(e, e->connections, 0, 0);
+    size_t count = sw_transfer_event_index(e, e->connections, 0, 0);
     void *memory = NULL;
     e->bytes = plan(e, net);
     int rc = sw_device_alloc(e->host, e->bytes, "features under way between workers", &memory, err);
@@ -87,7 +87,7 @@ static int make_stages(struct sw_exchange *e, const struct sw_net *net, struct s
     return rc;
 }
 
-static void set_exchange(struct sw_net *net, struct sw_exchange *e)
+static void set_exchange(struct sw_net *net, struct sw_transfer *e)
 {
     for (int i = 0; i < net->graph.count; i++) {
         struct sw_bridge *st = net->shapes.node[i].layer.state;
@@ -96,17 +96,17 @@ static void set_exchange(struct sw_net *net, struct sw_exchange *e)
     }
 }
 
-int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *host,
-                    const struct sw_exchange_waits *waits, struct sw_exchange **out,
+int sw_transfer_new(struct sw_net *const *nets, int workers, struct sw_device *host,
+                    const struct sw_transfer_waits *waits, struct sw_transfer **out,
                     struct sw_err *err)
 {
     *out = NULL;
     if (nets[0]->shapes.connections == 0)
         return SW_OK;
-    struct sw_exchange *e = sw_calloc(1, sizeof *e);
+    struct sw_transfer *e = sw_calloc(1, sizeof *e);
     if (!e)
         return sw_err_nomem(err, "the exchange of features", sizeof *e);
-    *e = (struct sw_exchange){.workers = workers,
+    *e = (struct sw_transfer){.workers = workers,
                               .connections = nets[0]->shapes.connections,
                               .host = host,
                               .waits = *waits};
@@ -114,7 +114,7 @@ int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *h
     if (rc == SW_OK && !e->streams[0]->dev->host_memory)
         rc = make_stages(e, nets[0], err);
     if (rc != SW_OK) {
-        sw_exchange_free(e);
+        sw_transfer_free(e);
         return rc;
     }
     for (int w = 0; w < workers; w++)
@@ -124,7 +124,7 @@ int sw_exchange_new(struct sw_net *const *nets, int workers, struct sw_device *h
 }
 
 /* After a fault copies may be under way that nobody has waited for. */
-static void drain(const struct sw_exchange *e)
+static void drain(const struct sw_transfer *e)
 {
     struct sw_err ignored;
     for (int i = 0; i < 2 * e->workers && e->senders; i++) {
@@ -137,12 +137,12 @@ static void drain(const struct sw_exchange *e)
     }
 }
 
-void sw_exchange_free(struct sw_exchange *e)
+void sw_transfer_free(struct sw_transfer *e)
 {
     if (!e)
         return;
     drain(e);
-    size_t events = e->events ? sw_exchange_event_index(e, e->connections, 0, 0) : 0;
+    size_t events = e->events ? sw_transfer_event_index(e, e->connections, 0, 0) : 0;
     for (size_t i = 0; i < events; i++)
         sw_event_free(device_of(e, i), e->events[i]);
     for (int w = 0; w < e->workers && e->senders; w++)
