@@ -1,8 +1,7 @@
 /* A child process that answers in lines, and may be asked to do what could hang: who waits for it
  * waits as long as he says and then kills it. It gets nothing on standard input, its errors go
  * nowhere, and nothing of it outlives sw_child_end. One owner. */
-#ifndef SW_BASE_CHILD_H
-#define SW_BASE_CHILD_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -25,5 +24,3 @@ int sw_child_start(struct sw_child *c, const char *const *words, struct sw_err *
 int sw_child_line(struct sw_child *c, int timeout_ms, char line[SW_CHILD_LINE]) SW_MUST_CHECK;
 /* Kills it unless it has ended. One that the system cannot end is left behind after a second. */
 void sw_child_end(struct sw_child *c);
-
-#endif

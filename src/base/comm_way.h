@@ -2,8 +2,7 @@
  * section 5; Poseidon 4.3): names of a recipe's `comm`. The gradient of a fully-connected layer is
  * a sum of products over the rows of a batch, so that for a small batch its factors, what went in
  * and the gradient of what came out, are fewer than its elements. */
-#ifndef SW_BASE_COMM_WAY_H
-#define SW_BASE_COMM_WAY_H
+#pragma once
 
 enum sw_comm_way {
     SW_COMM_PS,   /* whole gradients, added up by servers or by devices */
@@ -16,5 +15,3 @@ enum { SW_COMM_WAYS = SW_COMM_AUTO };
 
 /* In that order, NULL-terminated. */
 extern const char *const sw_comm_way_names[];
-
-#endif

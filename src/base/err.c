@@ -18,6 +18,13 @@ static void append(char *text, const char *more)
     snprintf(text + used, SW_ERR_TEXT - used, "%s", more);
 }
 
+static int store(struct sw_err *err, int code, const char *text)
+{
+    err->code = code;
+    memcpy(err->text, text, strlen(text) + 1);
+    return code;
+}
+
 int sw_err_set(struct sw_err *err, int code, const char *fmt, ...)
 {
     if (!err)
@@ -27,9 +34,7 @@ int sw_err_set(struct sw_err *err, int code, const char *fmt, ...)
     va_start(ap, fmt);
     build(text, fmt, ap);
     va_end(ap);
-    err->code = code;
-    memcpy(err->text, text, strlen(text) + 1);
-    return code;
+    return store(err, code, text);
 }
 
 int sw_err_errno(struct sw_err *err, int errno_value, const char *fmt, ...)
@@ -44,9 +49,7 @@ int sw_err_errno(struct sw_err *err, int errno_value, const char *fmt, ...)
     va_end(ap);
     append(text, ": ");
     append(text, strerror_r(errno_value, reason, sizeof reason));
-    err->code = code;
-    memcpy(err->text, text, strlen(text) + 1);
-    return code;
+    return store(err, code, text);
 }
 
 int sw_err_prefix(struct sw_err *err, int code, const char *fmt, ...)
@@ -60,8 +63,5 @@ int sw_err_prefix(struct sw_err *err, int code, const char *fmt, ...)
     va_end(ap);
     append(text, ": ");
     append(text, err->text);
-    memcpy(err->text, text, strlen(text) + 1);
-    if (err->code == SW_OK)
-        err->code = code;
-    return err->code;
+    return store(err, err->code == SW_OK ? code : err->code, text);
 }

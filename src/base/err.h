@@ -2,8 +2,7 @@
  * into the caller's struct sw_err: the function that knows the cause writes it, callers may put
  * context in front ("layer conv3: ..."), and it is printed once, in cli/ or ui/.
  * A struct sw_err has one owner and no lock; it may be a local variable. */
-#ifndef SW_BASE_ERR_H
-#define SW_BASE_ERR_H
+#pragma once
 
 #define SW_MUST_CHECK __attribute__((warn_unused_result))
 #define SW_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -40,5 +39,3 @@ int sw_err_errno(struct sw_err *err, int errno_value, const char *fmt, ...) SW_P
 /* Puts context and ": " in front of the message; returns err->code. err may be NULL (returns code).
  */
 int sw_err_prefix(struct sw_err *err, int code, const char *fmt, ...) SW_PRINTF(3, 4);
-
-#endif

@@ -1,6 +1,5 @@
 /* 128-bit XXH3 (libxxhash): checksums of files and identities of recipes. Not cryptographic. */
-#ifndef SW_BASE_HASH_H
-#define SW_BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ struct sw_hash sw_hash_finish(const struct sw_hash_state *s);
 void sw_hash_hex(struct sw_hash h, char out[33]);
 /* A 64-bit identity of a name, for Philox streams. */
 uint64_t sw_hash_name(const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* JSON (RFC 8259): a writer over struct sw_buf that cannot produce invalid text, and a strict small
  * parser for headers and tests. One owner per object. */
-#ifndef SW_BASE_JSON_H
-#define SW_BASE_JSON_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -60,5 +59,3 @@ const struct sw_json *sw_json_get(const struct sw_json *object,
 bool sw_json_equal(const struct sw_json *a, const struct sw_json *b);
 /* An exact non-negative integer up to 2^53, or false. */
 bool sw_json_as_size(const struct sw_json *v, uint64_t *value);
-
-#endif

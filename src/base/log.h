@@ -1,8 +1,7 @@
 /* Messages about a job in motion. A struct sw_log is passed by argument; there is no global one.
  * Any thread may call sw_log_*; the sink is called under the log's own lock. Hot paths do not log.
  */
-#ifndef SW_BASE_LOG_H
-#define SW_BASE_LOG_H
+#pragma once
 
 #include "base/err.h"
 
@@ -26,5 +25,3 @@ void sw_log_remove_sink(struct sw_log *log, void *user);
 void sw_log_write(struct sw_log *log, enum sw_log_level level, const char *source, const char *fmt,
                   ...) SW_PRINTF(4, 5);
 const char *sw_log_level_name(enum sw_log_level level); /* debug info warning error */
-
-#endif

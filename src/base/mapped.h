@@ -8,8 +8,7 @@
  * handler that was there before, by default the end of the process.
  *
  * Thread rule: any thread. A mapping must not be unmapped before it is forgotten. */
-#ifndef SW_BASE_MAPPED_H
-#define SW_BASE_MAPPED_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -34,5 +33,3 @@ bool sw_mapped_lost(const struct sw_mapped *m); /* whether a page of it was repl
  * page was lost. Costs one fstat. Errors: SW_ERR_FORMAT naming path, SW_ERR_IO. */
 int sw_mapped_check(const struct sw_mapped *m, int fd, uint64_t bytes, const char *path,
                     struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -112,6 +112,24 @@ void *sw_realloc_array(void *p, size_t count, size_t size)
     return sw_os()->realloc(p, bytes ? bytes : 1);
 }
 
+int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, int64_t first,
+            const char *what, struct sw_err *err)
+{
+    if (count < *capacity)
+        return SW_OK;
+
+    int64_t more = *capacity ? 2 * *capacity : first;
+    void *items;
+    memcpy(&items, array, sizeof items); /* whatever the items are: a pointer to them */
+    items = sw_realloc_array(items, (size_t)more, item_bytes);
+    if (!items)
+        return sw_err_nomem(err, what, (size_t)more * item_bytes);
+
+    memcpy(array, &items, sizeof items);
+    *capacity = more;
+    return SW_OK;
+}
+
 void sw_free(void *p)
 {
     if (p)

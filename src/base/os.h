@@ -3,8 +3,7 @@
  * writes, or run on a virtual clock. The table is set once at start (tests replace it before any
  * thread exists) and is frozen afterwards; its functions may be called from any thread.
  * Functions follow POSIX: -1 and errno on failure. */
-#ifndef SW_BASE_OS_H
-#define SW_BASE_OS_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -50,7 +49,17 @@ void sw_os_set(const struct sw_os *os); /* NULL restores sw_os_posix; borrowed u
  * overflows; sw_free accepts NULL. */
 void *sw_calloc(size_t count, size_t size); /* zeroed */
 void *sw_realloc_array(void *p, size_t count, size_t size);
+/* Room for one item more in a growing array, whose pointer is at `array`: doubles *capacity, which
+ * begins with `first`, when `count` items fill it. Errors: SW_ERR_NOMEM naming `what`. */
+int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, int64_t first,
+            const char *what, struct sw_err *err) SW_MUST_CHECK;
 void sw_free(void *p);
+
+/* The next multiple of `to`. */
+static inline size_t sw_aligned(size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
 char *sw_strdup(const char *s);
 
 /* For the end of a message: "; the memory of this process is limited to 200 MB: raise ulimit -v",
@@ -111,5 +120,3 @@ int sw_os_new_file_begin(struct sw_new_file *f, const char *path, mode_t mode,
  * temporary one is removed; f is released either way. */
 int sw_os_new_file_commit(struct sw_new_file *f, struct sw_err *err) SW_MUST_CHECK;
 void sw_os_new_file_abandon(struct sw_new_file *f);
-
-#endif

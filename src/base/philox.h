@@ -3,8 +3,7 @@
  * layer, step, global row, element), so dropout masks, augmentation, initial values and shuffles do
  * not depend on how many workers there are or which thread runs. Header-only: kernels of every
  * device include it. */
-#ifndef SW_BASE_PHILOX_H
-#define SW_BASE_PHILOX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -91,5 +90,3 @@ SW_PHILOX_FN float sw_philox_uniform(uint32_t word)
 {
     return (float)(word >> 8) * 0x1p-24f;
 }
-
-#endif

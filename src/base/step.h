@@ -1,7 +1,6 @@
 /* What kernels of every device read of the step they work for, and what a loss answers: plain data
  * that lies in device memory. */
-#ifndef SW_BASE_STEP_H
-#define SW_BASE_STEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ struct sw_step {
 struct sw_result {
     double sum, weight;
 };
-
-#endif

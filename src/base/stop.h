@@ -8,8 +8,7 @@
  * For that it holds the request (sw_stop_hold), and what its threads do for the step goes on; the
  * second request ends it at once. All functions may be called by any thread; those marked so by
  * signal handlers, too. */
-#ifndef SW_BASE_STOP_H
-#define SW_BASE_STOP_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -31,5 +30,3 @@ int sw_stop_check(struct sw_err *err) SW_MUST_CHECK;
 int sw_stop_hold(struct sw_err *err) SW_MUST_CHECK;
 void sw_stop_release(void); /* once for each sw_stop_hold that answered SW_OK */
 bool sw_stop_is_held(void); /* async-signal-safe */
-
-#endif

@@ -1,8 +1,7 @@
 /* Strings: a growing buffer, a few helpers, number formats for people. No thread rule beyond one
  * owner per object. Numbers are read and written in the "C" locale: the program never sets
  * LC_NUMERIC. */
-#ifndef SW_BASE_STR_H
-#define SW_BASE_STR_H
+#pragma once
 
 #include "base/err.h"
 #include <stdarg.h>
@@ -62,5 +61,3 @@ const char *sw_human_seconds(char *out, double seconds);
 
 /* "128x96x55x55", cut at `bytes`. */
 void sw_shape_text(int ndim, const int64_t *dim, char *out, size_t bytes);
-
-#endif

@@ -8,8 +8,7 @@
  * Unsafe are the controls of ASCII, DEL, U+0080 to U+009F, the controls of bidirectional text,
  * separators of lines and paragraphs, invisible characters and tags, and what XML forbids. The
  * joiners U+200C and U+200D and combining marks belong to ordinary words and stay. No state. */
-#ifndef SW_BASE_TEXT_H
-#define SW_BASE_TEXT_H
+#pragma once
 
 #include "base/str.h"
 
@@ -38,5 +37,3 @@ void sw_text_add(struct sw_buf *out, const char *text);
 void sw_text_add_lines(struct sw_buf *out, const char *text, size_t bytes);
 /* Columns of what sw_text_add appends. */
 int sw_text_columns(const char *text);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * A sum is a program for a stack: push a term, add the two topmost so many times, push the next.
  * Pure arithmetic, any thread. */
-#ifndef SW_BASE_TREE_H
-#define SW_BASE_TREE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -47,5 +46,3 @@ static inline int sw_tree_adds(int leaves, int from, int to)
 /* out[0 .. count) becomes the sum, in that order, of the first `count` of each of rows
  * [leaves][room]. */
 void sw_tree_sum(const double *rows, int leaves, int room, int count, double *out);
-
-#endif

@@ -5,8 +5,7 @@
  * mask of the thread that starts them. That holds only while OpenMP does not bind by itself, so a
  * program that the environment tells to do so is refused. Each function acts on the calling thread
  * or on the range it is given; any thread may call. */
-#ifndef SW_CLUSTER_BIND_H
-#define SW_CLUSTER_BIND_H
+#pragma once
 
 #include "cluster/machine.h"
 
@@ -36,5 +35,3 @@ uint64_t sw_machine_os_nodes(const struct sw_machine *m, uint64_t node_mask);
  * SW_ERR_UNSUPPORTED. */
 int sw_bind_where(const struct sw_machine *m, const void *memory, size_t bytes, int64_t *node_bytes,
                   int64_t *absent_bytes, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

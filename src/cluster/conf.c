@@ -13,154 +13,84 @@ static const char *const copy_modes[] = {"auto", "async", "sync", "none", NULL};
 static const char *const all_reduces[] = {"auto", "library", "copies", NULL};
 static const char *const overlaps[] = {"yes", "no", NULL};
 
-#define AT(member) offsetof(struct sw_cluster_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct sw_cluster_conf, member, __VA_ARGS__)
 
 const struct sw_opt sw_cluster_opts[] = {
-    {.key = "framework",
-     .help = "sandblaster: workers and servers apart; allreduce: a server with every worker; "
-             "downpour: asynchronous groups; hogwild: groups without locks; custom: as the other "
-             "keys say",
-     .offset = AT(framework),
-     .type = SW_OPT_ENUM,
-     .def = "auto",
-     .choices = frameworks},
-    {.key = "worker_groups",
-     .help = "groups of workers, each with a copy of the net; default: 1, or with downpour and "
-             "hogwild one per NUMA node or simulated GPU, but 2 where there are cores for them",
-     .offset = AT(worker_groups),
-     .type = SW_OPT_INT,
-     .min = 1,
-     .max = SW_MAX_CORES},
-    {.key = "workers_per_group",
-     .help = "workers that share a batch; default: one per NUMA node, or per simulated GPU; with "
-             "several groups 1",
-     .offset = AT(workers_per_group),
-     .type = SW_OPT_INT,
-     .min = 1,
-     .max = SW_MAX_CORES,
-     .hint = "leave the key out, or --set cluster.workers_per_group=1"},
-    {.key = "servers_per_group",
-     .help = "servers that share the parameters; default: 1, with allreduce one per worker",
-     .offset = AT(servers_per_group),
-     .type = SW_OPT_INT,
-     .min = 1,
-     .max = SW_MAX_CORES,
-     .hint = "parameters live on servers: leave the key out, or --framework sandblaster --set "
-             "cluster.servers_per_group=1"},
-    {.key = "server_groups",
-     .help = "groups of servers, each with a copy of all parameters for its share of the worker "
-             "groups; default: 1, with hogwild one per NUMA node",
-     .offset = AT(server_groups),
-     .type = SW_OPT_INT,
-     .min = 1,
-     .max = SW_MAX_SERVER_GROUPS},
-    {.key = "sync_period",
-     .help = "steps between two exchanges of server groups",
-     .offset = AT(sync_period),
-     .type = SW_OPT_INT,
-     .def = "10",
-     .min = 1,
-     .max = 1 << 30},
-    {.key = "sync_topology",
-     .help = "who exchanges with whom: all, ring, tree, or pairs such as 0-1, 1-2",
-     .offset = AT(sync_topology),
-     .type = SW_OPT_STRINGS,
-     .def = "all"},
-    {.key = "warmup_steps",
-     .help = "steps that the first group makes alone; the others then start from its values",
-     .offset = AT(warmup_steps),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = 1 << 30},
-    {.key = "consistency",
-     .help =
-         "between groups: bsp, every update is made by all; ssp and async, each group makes its "
-         "own; hogwild, the same without locks; default: as the framework has it",
-     .offset = AT(consistency),
-     .type = SW_OPT_ENUM,
-     .def = "auto",
-     .choices = consistencies},
-    {.key = "staleness",
-     .help = "steps by which a group's values may lack the updates of the slowest; 0 is bsp; "
-             "default: no bound",
-     .offset = AT(staleness),
-     .type = SW_OPT_INT,
-     .def = "-1",
-     .max = SW_MAX_STALENESS},
-    {.key = "bind_servers",
-     .help = "a server lives on its worker's cores; default: with allreduce and hogwild",
-     .offset = AT(bind_servers),
-     .type = SW_OPT_ENUM,
-     .def = "auto",
-     .choices = bind_choices},
-    {.key = "copy",
-     .help = "gradients and values between a device and the servers: async, while others compute; "
-             "sync, each is waited for; none, every device updates its own copy, and of several "
-             "workers only sums of gradients travel; auto, none on GPUs where that can be, else "
-             "async",
-     .offset = AT(copy),
-     .type = SW_OPT_ENUM,
-     .def = "auto",
-     .choices = copy_modes},
-    {.key = "overlap",
-     .help = "updates are handed over while lower layers compute; no: after the last of them",
-     .offset = AT(overlap),
-     .type = SW_OPT_ENUM,
-     .def = "yes",
-     .choices = overlaps},
-    {.key = "comm",
-     .help = "how gradients of fully-connected layers in rows come together, where the layer does "
-             "not say: ps, as whole matrices; sfb, each worker sends all others what went in and "
-             "the gradient of what came out, and they make the matrix; adam, it sends these to "
-             "the servers; auto, the quickest by measured rates",
-     .offset = AT(comm),
-     .type = SW_OPT_ENUM,
-     .def = "ps",
-     .choices = sw_comm_way_names},
-    {.key = "slice_size",
-     .help = "parameters in the largest slice of the parameter table",
-     .offset = AT(slice_size),
-     .type = SW_OPT_INT,
-     .def = "1048576",
-     .min = 1024,
-     .max = 1 << 30},
-    {.key = "bucket_size",
-     .help = "with allreduce and copy = none, several devices add up gradients by themselves, in "
-             "buckets of at least so many bytes, while lower layers still compute",
-     .offset = AT(bucket_size),
-     .type = SW_OPT_BYTES,
-     .def = "4MiB",
-     .min = 1,
-     .max = 1 << 30},
-    {.key = "all_reduce",
-     .help = "who adds these up: library, that of the devices (NCCL; an order of its own), copies "
-             "between them, in the order of servers; default: on GPUs the library, where it is "
-             "sound",
-     .offset = AT(all_reduce),
-     .type = SW_OPT_ENUM,
-     .def = "auto",
-     .choices = all_reduces},
-    {.key = "rebalance",
-     .help = "at evaluations, workers that share a batch get rows by the speed they have shown",
-     .offset = AT(rebalance),
-     .type = SW_OPT_BOOL,
-     .def = "no"},
-    {.key = "on_stall",
-     .help = "a worker, server or reader gives no sign of life: warn, or stop the run; default: "
-             "warn, and stop when it lasts 12 times stall_s",
-     .offset = AT(on_stall),
-     .type = SW_OPT_ENUM,
-     .def = "auto",
-     .choices = stall_choices},
-    {.key = "stall_s",
-     .help = "seconds without a sign of life that are a stall; default: 4, for disks and devices "
-             "at least 4 times the longest silence so far",
-     .offset = AT(stall_s),
-     .type = SW_OPT_REAL,
-     .def = "0",
-     .min = 0,
-     .max = 1e6},
+    OPT(ENUM, framework,
+        "sandblaster: workers and servers apart; allreduce: a server with every worker; downpour: "
+        "asynchronous groups; hogwild: groups without locks; custom: as the other keys say",
+        .def = "auto", .choices = frameworks),
+    OPT(INT, worker_groups,
+        "groups of workers, each with a copy of the net; default: 1, or with downpour and hogwild "
+        "one per NUMA node or simulated GPU, but 2 where there are cores for them",
+        .min = 1, .max = SW_MAX_CORES),
+    OPT(INT, workers_per_group,
+        "workers that share a batch; default: one per NUMA node, or per simulated GPU; with "
+        "several groups 1",
+        .min = 1, .max = SW_MAX_CORES,
+        .hint = "leave the key out, or --set cluster.workers_per_group=1"),
+    OPT(INT, servers_per_group,
+        "servers that share the parameters; default: 1, with allreduce one per worker", .min = 1,
+        .max = SW_MAX_CORES,
+        .hint = "parameters live on servers: leave the key out, or --framework sandblaster --set "
+                "cluster.servers_per_group=1"),
+    OPT(INT, server_groups,
+        "groups of servers, each with a copy of all parameters for its share of the worker groups; "
+        "default: 1, with hogwild one per NUMA node",
+        .min = 1, .max = SW_MAX_SERVER_GROUPS),
+    OPT(INT, sync_period, "steps between two exchanges of server groups", .def = "10", .min = 1,
+        .max = 1 << 30),
+    OPT(STRINGS, sync_topology,
+        "who exchanges with whom: all, ring, tree, or pairs such as 0-1, 1-2", .def = "all"),
+    OPT(INT, warmup_steps,
+        "steps that the first group makes alone; the others then start from its values", .def = "0",
+        .min = 0, .max = 1 << 30),
+    OPT(ENUM, consistency,
+        "between groups: bsp, every update is made by all; ssp and async, each group makes its "
+        "own; hogwild, the same without locks; default: as the framework has it",
+        .def = "auto", .choices = consistencies),
+    OPT(INT, staleness,
+        "steps by which a group's values may lack the updates of the slowest; 0 is bsp; default: "
+        "no bound",
+        .def = "-1", .max = SW_MAX_STALENESS),
+    OPT(ENUM, bind_servers,
+        "a server lives on its worker's cores; default: with allreduce and hogwild", .def = "auto",
+        .choices = bind_choices),
+    OPT(ENUM, copy,
+        "gradients and values between a device and the servers: async, while others compute; sync, "
+        "each is waited for; none, every device updates its own copy, and of several workers only "
+        "sums of gradients travel; auto, none on GPUs where that can be, else async",
+        .def = "auto", .choices = copy_modes),
+    OPT(ENUM, overlap,
+        "updates are handed over while lower layers compute; no: after the last of them",
+        .def = "yes", .choices = overlaps),
+    OPT(ENUM, comm,
+        "how gradients of fully-connected layers in rows come together, where the layer does not "
+        "say: ps, as whole matrices; sfb, each worker sends all others what went in and the "
+        "gradient of what came out, and they make the matrix; adam, it sends these to the servers; "
+        "auto, the quickest by measured rates",
+        .def = "ps", .choices = sw_comm_way_names),
+    OPT(INT, slice_size, "parameters in the largest slice of the parameter table", .def = "1048576",
+        .min = 1024, .max = 1 << 30),
+    OPT(BYTES, bucket_size,
+        "with allreduce and copy = none, several devices add up gradients by themselves, in "
+        "buckets of at least so many bytes, while lower layers still compute",
+        .def = "4MiB", .min = 1, .max = 1 << 30),
+    OPT(ENUM, all_reduce,
+        "who adds these up: library, that of the devices (NCCL; an order of its own), copies "
+        "between them, in the order of servers; default: on GPUs the library, where it is sound",
+        .def = "auto", .choices = all_reduces),
+    OPT(BOOL, rebalance,
+        "at evaluations, workers that share a batch get rows by the speed they have shown",
+        .def = "no"),
+    OPT(ENUM, on_stall,
+        "a worker, server or reader gives no sign of life: warn, or stop the run; default: warn, "
+        "and stop when it lasts 12 times stall_s",
+        .def = "auto", .choices = stall_choices),
+    OPT(REAL, stall_s,
+        "seconds without a sign of life that are a stall; default: 4, for disks and devices at "
+        "least 4 times the longest silence so far",
+        .def = "0", .min = 0, .max = 1e6),
     {0},
 };
 

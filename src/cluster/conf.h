@@ -1,8 +1,7 @@
 /* [cluster]: how many workers and servers, how consistent they are, and which framework they make.
  * A framework is a row of defaults for the other keys, never another code path. Const tables; any
  * thread. */
-#ifndef SW_CLUSTER_CONF_H
-#define SW_CLUSTER_CONF_H
+#pragma once
 
 #include "base/comm_way.h"
 #include "cluster/placement.h"
@@ -106,5 +105,3 @@ const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
  * symmetric. Errors: SW_ERR_INVALID (neither a name nor a list of pairs, a pair that cannot be). */
 int sw_cluster_neighbours(const struct sw_cluster_conf *conf, int server_groups, bool *neighbours,
                           struct sw_err *err) SW_MUST_CHECK;
-
-#endif

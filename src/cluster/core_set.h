@@ -1,6 +1,5 @@
 /* A set of cores by hwloc's logical numbers: a plain value, all zero is the empty set. */
-#ifndef SW_CLUSTER_CORE_SET_H
-#define SW_CLUSTER_CORE_SET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ bool sw_core_set_overlaps(const struct sw_core_set *a, const struct sw_core_set 
 int sw_core_set_next(const struct sw_core_set *s, int after);
 /* "0-1", "0,2", "" into out; what does not fit is left out and "..." ends the text. Returns out. */
 const char *sw_core_set_text(const struct sw_core_set *s, char *out, size_t bytes);
-
-#endif

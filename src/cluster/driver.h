@@ -1,8 +1,7 @@
 /* The GPUs of the machine map against those that their driver lets this process use. Containers
  * hide the one from the other in both directions: PCI shows GPUs that were not handed in, or shows
  * none of those that were. Called once, before anybody else reads the map. */
-#ifndef SW_CLUSTER_DRIVER_H
-#define SW_CLUSTER_DRIVER_H
+#pragma once
 
 #include "cluster/machine.h"
 #include "device/driver.h"
@@ -16,5 +15,3 @@ int sw_machine_ask_driver(struct sw_machine *m, const struct sw_driver *driver,
  * the map lacks follow, near to no node. */
 int sw_machine_match_gpus(struct sw_machine *m, const struct sw_device_info *list, int count,
                           struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -15,7 +15,7 @@ struct search {
     hwloc_obj_t *gpu; /* owned: all there are, by bus id; then, the visible ones by number */
     char (*uuid)[64]; /* owned: of the former */
     int gpus;
-    int room; /* entries of m->io */
+    int64_t room; /* entries of m->io */
 };
 
 /* ---- GPUs -------------------------------------------------------------------------------------
@@ -225,19 +225,6 @@ static void describe(const struct search *s, hwloc_obj_t obj, struct sw_io *io)
         io->link_gb_per_s = (double)obj->attr->pcidev.linkspeed;
 }
 
-static int grow(struct search *s, struct sw_err *err)
-{
-    if (s->m->io_count < s->room)
-        return SW_OK;
-    int room = s->room ? 2 * s->room : 32;
-    struct sw_io *io = sw_realloc_array(s->m->io, (size_t)room, sizeof *io);
-    if (!io)
-        return sw_err_nomem(err, "the machine map", (size_t)room * sizeof *io);
-    s->m->io = io;
-    s->room = room;
-    return SW_OK;
-}
-
 /* Adds an I/O object with what is below it. */
 static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *err)
 {
@@ -247,7 +234,8 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
     if (count_below(s, obj) == 0)
         return SW_OK;
     if (!bridge || host || parts(s, obj)) {
-        rc = grow(s, err);
+        rc = sw_grow(&s->m->io, sizeof *s->m->io, s->m->io_count, &s->room, 32, "the machine map",
+                     err);
         if (rc != SW_OK)
             return rc;
         struct sw_io io = {.parent = parent, .node = -1};

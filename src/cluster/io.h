@@ -3,8 +3,7 @@
  * device of vendor 10de; its number is its place in the order of bus ids, or on this machine in
  * CUDA_VISIBLE_DEVICES, which hides the others (and counts in that order under CUDA_DEVICE_ORDER =
  * PCI_BUS_ID). Part of the machine map, and frozen with it; any thread. */
-#ifndef SW_CLUSTER_IO_H
-#define SW_CLUSTER_IO_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -50,5 +49,3 @@ double sw_gpu_nvlink(const struct sw_machine *m, int a, int b);
  * in its order; returns how many. uuid[i] ("GPU-...", "" unknown) may be named by a beginning. As
  * in CUDA, an item that names no GPU, or one again, ends the list. */
 int sw_gpus_visible(const char *text, int count, const char *const *uuid, int *out);
-
-#endif

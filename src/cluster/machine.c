@@ -260,12 +260,6 @@ static int find_caches(struct sw_machine *m, struct sw_err *err)
     return SW_OK;
 }
 
-static int64_t cache_bytes(const struct sw_machine *m, hwloc_obj_type_t type)
-{
-    hwloc_obj_t cache = hwloc_get_obj_by_type(m->topology, type, 0);
-    return cache ? (int64_t)cache->attr->cache.size : 0;
-}
-
 static int count_packages(const struct sw_machine *m)
 {
     int count = 0;
@@ -290,8 +284,6 @@ static void describe(struct sw_machine *m)
     if (m->here && gethostname(m->host, sizeof m->host - 1) != 0)
         m->host[0] = '\0';
     m->memory_bytes = (int64_t)root->total_memory;
-    m->l2_bytes = cache_bytes(m, HWLOC_OBJ_L2CACHE);
-    m->l3_bytes = cache_bytes(m, HWLOC_OBJ_L3CACHE);
     m->package_count = count_packages(m);
     if (m->here)
         m->cpu_quota = sw_cpu_quota("/proc", "/sys");

@@ -3,8 +3,7 @@
  * taskset, CUDA_VISIBLE_DEVICES). What is not allowed is not seen. Core and node
  * numbers are hwloc's logical ones (`lstopo` writes them L#). A map is made once and frozen; any
  * thread reads it. This floor is the only one that includes hwloc. */
-#ifndef SW_CLUSTER_MACHINE_H
-#define SW_CLUSTER_MACHINE_H
+#pragma once
 
 #include "base/err.h"
 #include "cluster/core_set.h"
@@ -60,7 +59,6 @@ struct sw_machine {
     int hidden_gpus;                 /* by CUDA_VISIBLE_DEVICES */
     double *nvlinks;                 /* owned [gpu_count][gpu_count]; NULL: unknown */
     int64_t memory_bytes;            /* of all allowed nodes */
-    int64_t l2_bytes, l3_bytes;      /* of one cache; 0 when unknown */
     double cpu_quota;                /* CPUs that cgroups grant over time; 0: no limit */
     struct hwloc_topology *topology; /* owned; for cluster/ only */
     struct hwloc_bitmap_s *allowed;  /* owned; for cluster/ only */
@@ -90,5 +88,3 @@ const struct sw_core *sw_machine_core(const struct sw_machine *m, int number);
 /* How many threads may compute at the same time: one per core, whatever its hardware threads, and
  * no more than the quota; at least 1. */
 int sw_machine_threads(const struct sw_machine *m);
-
-#endif

@@ -2,8 +2,7 @@
  * comes with NVIDIA's driver. It is loaded when it is there; its types are declared in nvml.c,
  * since Debian has no header of it. One owner; calls may take long, or for ever when a GPU hangs.
  */
-#ifndef SW_CLUSTER_NVML_H
-#define SW_CLUSTER_NVML_H
+#pragma once
 
 #include "base/err.h"
 
@@ -22,5 +21,3 @@ struct sw_gpu_reading {
 };
 /* The GPU of a PCI bus id ("0000:34:00.0"). */
 struct sw_gpu_reading sw_nvml_read(struct sw_nvml *n, const char *bus);
-
-#endif

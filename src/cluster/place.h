@@ -5,8 +5,7 @@
  * place_gpus.c     workers that compute on a GPU: which one, and the cores near it
  * place_servers.c  servers
  * seat.c           cores for a row, and words for what it got */
-#ifndef SW_CLUSTER_PLACE_H
-#define SW_CLUSTER_PLACE_H
+#pragma once
 
 #include "cluster/placement.h"
 
@@ -26,5 +25,3 @@ int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_sha
 /* Seats all servers, after the workers. */
 void sw_place_servers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                       struct sw_placement *p);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * A pure function of machine and shape, so that it can be planned for a machine that is not here.
  * Made once and frozen; any thread reads it. */
-#ifndef SW_CLUSTER_PLACEMENT_H
-#define SW_CLUSTER_PLACEMENT_H
+#pragma once
 
 #include "cluster/machine.h"
 #include "device/driver.h"
@@ -75,5 +74,3 @@ const struct sw_placement_row *sw_placement_helper(const struct sw_placement *p,
 struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,
                                              const struct sw_machine *m,
                                              const struct sw_placement_row *row);
-
-#endif

@@ -1,8 +1,7 @@
 /* Which rows of a batch are in which microbatch, and so which worker computes them. Rebalancing
  * moves rows between workers, only while all of them stand at a barrier; at other times any thread
  * reads. */
-#ifndef SW_CLUSTER_ROW_SPLIT_H
-#define SW_CLUSTER_ROW_SPLIT_H
+#pragma once
 
 #include "cluster/topology.h"
 
@@ -28,5 +27,3 @@ int64_t sw_row_split_first(const struct sw_row_split *s, const struct sw_rank *r
 
 /* Deals out `total` rows in proportion to `shares`, one at least each; ties go to the first. */
 void sw_rows_share(int64_t total, int count, const double *shares, int64_t *out);
-
-#endif

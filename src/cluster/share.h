@@ -1,7 +1,6 @@
 /* Sharing cores out in equal parts that do not cross NUMA nodes: the arithmetic of placement.
  * Internal to cluster/. */
-#ifndef SW_CLUSTER_SHARE_H
-#define SW_CLUSTER_SHARE_H
+#pragma once
 
 #include "cluster/machine.h"
 
@@ -21,5 +20,3 @@ bool sw_share_fit(struct sw_share *s, int units, int limit);
 /* Takes the `count` lowest cores of the nodes in the mask out of *cores. */
 struct sw_core_set sw_share_take(const struct sw_machine *m, struct sw_core_set *cores,
                                  uint64_t node_mask, int count);
-
-#endif

@@ -2,8 +2,7 @@
  * pages, limits, shared memory, cgroups, PCIe links and what stands in the way of copies between
  * devices. Facts only; what they mean is doctor's to say. The roots are "/proc" and "/sys" but in
  * tests. What cannot be read is unknown: -1, NaN or "". Any thread. */
-#ifndef SW_CLUSTER_SURVEY_H
-#define SW_CLUSTER_SURVEY_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -55,5 +54,3 @@ struct sw_disk {
 };
 /* Errors: SW_ERR_NOTFOUND, SW_ERR_IO. */
 int sw_survey_disk(const char *folder, struct sw_disk *disk, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -5,8 +5,7 @@
  * Made once out of the shape and the terms, then frozen for the life of a stage: any thread reads
  * it. Which rows a microbatch has is not here, because rebalancing moves them: see
  * cluster/row_split.h. */
-#ifndef SW_CLUSTER_TOPOLOGY_H
-#define SW_CLUSTER_TOPOLOGY_H
+#pragma once
 
 #include "cluster/conf.h"
 
@@ -84,5 +83,3 @@ int64_t sw_topology_group_steps(const struct sw_topology *t, int group, int64_t 
  * of a training batch. */
 void sw_topology_group_rows(const struct sw_topology *t, int group, int split, int64_t *first,
                             int64_t *rows);
-
-#endif

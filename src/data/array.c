@@ -2,7 +2,6 @@
 #include "base/os.h"
 #include "data/files.h"
 #include "data/shape.h"
-#include "data/transform.h"
 #include <string.h>
 
 enum { CONVERT_BYTES = 1 << 20 };
@@ -276,21 +275,16 @@ static int begin_column(struct sw_column *c, int count, struct sw_err *err)
                     : sw_err_nomem(err, "a list of arrays", (size_t)count * sizeof *c->array);
 }
 
-int sw_column_open(struct sw_column *c, const char *name, const struct sw_strings *paths,
-                   const char *key, const char *shape, uint64_t max_bytes, struct sw_err *err)
+int sw_column_open(struct sw_column *c, const char *name, const struct sw_files *files,
+                   const char *shape, uint64_t max_bytes, struct sw_err *err)
 {
-    struct sw_files files = {0};
-    *c = (struct sw_column){0};
-    int rc = sw_files_expand(&files, paths, key, err);
-    if (!rc)
-        rc = begin_column(c, files.count, err);
-    for (int i = 0; !rc && i < files.count; i++) {
+    int rc = begin_column(c, files->count, err);
+    for (int i = 0; !rc && i < files->count; i++) {
         struct sw_array a;
-        rc = open_file(&a, files.path[i], max_bytes, err);
+        rc = open_file(&a, files->path[i], max_bytes, err);
         if (!rc)
             rc = add_array(c, name, shape, &a, err);
     }
-    sw_files_fini(&files);
     if (rc)
         sw_column_close(c);
     return rc;

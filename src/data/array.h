@@ -8,8 +8,7 @@
  * labels); of any other field integers are i32, all else is f32.
  *
  * Thread rule: frozen after opening; fetch from any thread. */
-#ifndef SW_DATA_ARRAY_H
-#define SW_DATA_ARRAY_H
+#pragma once
 
 #include "data/format.h"
 #include "data/zip.h"
@@ -32,13 +31,12 @@ struct sw_column {
     int count;
 };
 
-/* Opens the named files (names and patterns, as `paths` has them; key names the list in errors) as
- * one field. shape is for an image whose rows have one dimension, as sw_shape_read takes it; may be
- * NULL. On failure the column is closed. Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM,
- * SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_INVALID (shape). */
-int sw_column_open(struct sw_column *c, const char *name, const struct sw_strings *paths,
-                   const char *key, const char *shape, uint64_t max_bytes,
-                   struct sw_err *err) SW_MUST_CHECK;
+/* Opens the files as one field. shape is for an image whose rows have one dimension, as
+ * sw_shape_read takes it; may be NULL. On failure the column is closed. Errors: SW_ERR_NOTFOUND,
+ * SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_INVALID (shape). */
+struct sw_files;
+int sw_column_open(struct sw_column *c, const char *name, const struct sw_files *files,
+                   const char *shape, uint64_t max_bytes, struct sw_err *err) SW_MUST_CHECK;
 /* The same for a member of each archive. */
 int sw_column_open_members(struct sw_column *c, const char *name, const struct sw_zip *zip,
                            int zip_count, const char *member, const char *shape,
@@ -54,5 +52,3 @@ int sw_column_fetch(const struct sw_column *c, int64_t record, void *scratch, co
  * that all have as many records as the first. Errors: SW_ERR_FORMAT. */
 int sw_columns_join(struct sw_records *r, const struct sw_column *columns, int count,
                     struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -14,30 +14,18 @@ void sw_bags_fini(struct sw_bags *b)
 
 static int add_id(struct sw_bags *b, int32_t id, struct sw_err *err)
 {
-    if (b->ids == b->id_capacity) {
-        const int64_t capacity = b->id_capacity ? 2 * b->id_capacity : FIRST;
-        int32_t *grown = sw_realloc_array(b->id, (size_t)capacity, sizeof *grown);
-        if (!grown)
-            return sw_err_nomem(err, "bags of words", (size_t)capacity * sizeof *grown);
-        b->id = grown;
-        b->id_capacity = capacity;
-    }
-    b->id[b->ids++] = id;
-    return SW_OK;
+    int rc = sw_grow(&b->id, sizeof *b->id, b->ids, &b->id_capacity, FIRST, "bags of words", err);
+    if (!rc)
+        b->id[b->ids++] = id;
+    return rc;
 }
 
 static int end_bag(struct sw_bags *b, struct sw_err *err)
 {
-    if (b->count == b->capacity) {
-        const int64_t capacity = b->capacity ? 2 * b->capacity : FIRST;
-        int64_t *grown = sw_realloc_array(b->end, (size_t)capacity, sizeof *grown);
-        if (!grown)
-            return sw_err_nomem(err, "bags of words", (size_t)capacity * sizeof *grown);
-        b->end = grown;
-        b->capacity = capacity;
-    }
-    b->end[b->count++] = b->ids;
-    return SW_OK;
+    int rc = sw_grow(&b->end, sizeof *b->end, b->count, &b->capacity, FIRST, "bags of words", err);
+    if (!rc)
+        b->end[b->count++] = b->ids;
+    return rc;
 }
 
 int sw_bags_add(struct sw_bags *b, const char *text, struct sw_err *err)

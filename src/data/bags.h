@@ -3,8 +3,7 @@
  * classes); words that have no number then are left out.
  *
  * Thread rule: one owner until it is numbered; afterwards get from any thread. */
-#ifndef SW_DATA_BAGS_H
-#define SW_DATA_BAGS_H
+#pragma once
 
 #include "data/lexicon.h"
 
@@ -28,5 +27,3 @@ void sw_bags_number(struct sw_bags *b, const int32_t *number);
 const int32_t *sw_bags_get(const struct sw_bags *b, int64_t i, int64_t *n);
 /* How many words the largest bag has. */
 int64_t sw_bags_most(const struct sw_bags *b);
-
-#endif

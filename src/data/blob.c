@@ -2,7 +2,6 @@
 #include "base/os.h"
 #include "data/inflate.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 enum { GZIP_MIN_BYTES = 18 };
@@ -241,6 +240,16 @@ int sw_blob_take(struct sw_blob *b, struct sw_err *err)
     }
     if (!rc)
         b->memory[b->bytes] = '\0';
+    return rc;
+}
+
+int sw_blob_open_whole(struct sw_blob *b, const char *path, uint64_t max_bytes, struct sw_err *err)
+{
+    int rc = sw_blob_open(b, path, max_bytes, err);
+    if (!rc)
+        rc = sw_blob_take(b, err);
+    if (rc)
+        sw_blob_close(b);
     return rc;
 }
 

@@ -5,8 +5,7 @@
  * Text, whose size nothing tells, is taken whole up to a limit.
  *
  * Thread rule: open, head and settle by one thread; afterwards view from any thread. */
-#ifndef SW_DATA_BLOB_H
-#define SW_DATA_BLOB_H
+#pragma once
 
 #include "base/err.h"
 #include "base/mapped.h"
@@ -56,6 +55,10 @@ int sw_blob_load(struct sw_blob *b, struct sw_err *err) SW_MUST_CHECK;
  * SW_ERR_IO, SW_ERR_NOMEM. */
 int sw_blob_take(struct sw_blob *b, struct sw_err *err) SW_MUST_CHECK;
 
+/* Open and take at once; nothing is open on failure. */
+int sw_blob_open_whole(struct sw_blob *b, const char *path, uint64_t max_bytes,
+                       struct sw_err *err) SW_MUST_CHECK;
+
 /* After settle: makes the whole content memory, without reading it where it is plain: a plain file
  * is mapped. Where another program truncates it the memory turns into zeros, so that who uses it
  * calls sw_blob_check afterwards. Errors: SW_ERR_IO, SW_ERR_NOMEM. */
@@ -67,5 +70,3 @@ int sw_blob_check(const struct sw_blob *b, struct sw_err *err) SW_MUST_CHECK;
  * Errors: SW_ERR_IO, SW_ERR_FORMAT when the file has shrunk since. */
 int sw_blob_view(const struct sw_blob *b, uint64_t offset, size_t bytes, void *scratch,
                  const void **out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -99,26 +99,16 @@ static int open_all(struct sw_records *r, const struct sw_files *files, struct s
     return rc;
 }
 
-int sw_cifar_open(struct sw_records *r, const struct sw_strings *paths,
+int sw_cifar_open(struct sw_records *r, const struct sw_files *files,
                   const struct sw_cifar_layout *layout, struct sw_err *err)
 {
     struct sw_cifar *s = r->state;
-    struct sw_files files = {0};
     s->layout = *layout;
-    int rc = sw_files_expand(&files, paths, "paths", err);
-    if (rc)
-        return rc;
-    rc = open_all(r, &files, err);
-    if (rc)
-        goto done;
     r->classes = layout->classes[layout->wanted];
     r->field[0] = (struct sw_field){"image", SW_U8, 3, {3, 32, 32}};
     r->field[1] = (struct sw_field){.name = "label", .dtype = SW_I32};
     r->field_count = 2;
-    rc = sw_records_name(r, &files, err);
-done:
-    sw_files_fini(&files);
-    return rc;
+    return open_all(r, files, err);
 }
 
 void sw_cifar_close(struct sw_records *r)

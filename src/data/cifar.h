@@ -4,8 +4,7 @@
  * files, plain or .gz. All labels are checked once, at opening, so that a damaged file does not
  * stop a run in its middle. The functions are callbacks of formats (data/format.h) whose state is a
  * struct sw_cifar. */
-#ifndef SW_DATA_CIFAR_H
-#define SW_DATA_CIFAR_H
+#pragma once
 
 #include "data/format.h"
 
@@ -25,13 +24,10 @@ struct sw_cifar {
 };
 
 /* The callbacks of both formats (data/format.h): opens the files, which must have records of that
- * layout; closes them; answers field f of a record: the picture, or its class. Errors: those of
- * sw_files_expand,
+ * layout; closes them; answers field f of a record: the picture, or its class. Errors:
  * SW_ERR_FORMAT naming file and size, SW_ERR_NOMEM. */
-int sw_cifar_open(struct sw_records *r, const struct sw_strings *paths,
+int sw_cifar_open(struct sw_records *r, const struct sw_files *files,
                   const struct sw_cifar_layout *layout, struct sw_err *err) SW_MUST_CHECK;
 void sw_cifar_close(struct sw_records *r);
 int sw_cifar_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
                    const void **out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

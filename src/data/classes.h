@@ -1,7 +1,6 @@
 /* Words that are classes: which number each of them has. The same words give the same numbers,
  * whatever order they come in. */
-#ifndef SW_DATA_CLASSES_H
-#define SW_DATA_CLASSES_H
+#pragma once
 
 #include "data/lexicon.h"
 #include "recipe/option.h"
@@ -24,5 +23,3 @@ enum sw_class_order {
  * *naming is as in struct sw_records. Errors: SW_ERR_NOMEM. */
 int sw_classes_number(const struct sw_lexicon *words, enum sw_class_order how, int32_t **number,
                       int64_t *classes, uint64_t *naming, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  * it. The recipe binds sw_data_opts into a struct sw_data_conf, the rows of the section's format
  * (sw_format_find(format)->base.opts) into that format's own struct, and both go to sw_source_open.
  * Const tables and pure functions: any thread. */
-#ifndef SW_DATA_DATA_H
-#define SW_DATA_DATA_H
+#pragma once
 
 #include "base/str.h"
 #include "data/format.h"
@@ -48,5 +47,3 @@ struct sw_source;
 /* Appends one line without newline: "idx, 60000 records of 1x28x28, 10 classes, /data/... (1
  * file)", "text, 900 of 1000 records, 65 classes, tokens of 50, target of 50, ...". */
 void sw_data_describe(const struct sw_source *s, struct sw_buf *out);
-
-#endif

@@ -2,8 +2,7 @@
  * BVLC/caffe; encoding: protobuf.dev, "Encoding"): channels = 1, height = 2, width = 3, data = 4,
  * label = 5, float_data = 6, encoded = 7. Unknown fields are skipped, as protobuf demands; nothing
  * of the message is believed before it was compared with its size. Pure functions, any thread. */
-#ifndef SW_DATA_DATUM_H
-#define SW_DATA_DATUM_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -32,5 +31,3 @@ int sw_datum_parse(const void *message, size_t bytes, struct sw_datum *d,
                    struct sw_err *err) SW_MUST_CHECK;
 /* Copies the floats of a message that was parsed, at most `count`: d->floats. */
 void sw_datum_floats(const void *message, size_t bytes, size_t count, float *out);
-
-#endif

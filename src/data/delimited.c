@@ -52,16 +52,11 @@ static int add_field(struct sw_delimited *d, char *field, struct sw_err *err)
     if (d->count == MAX_FIELDS)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: line %lld: more than %d columns", d->what,
                           (long long)d->line, MAX_FIELDS);
-    if (d->count == d->capacity) {
-        const int capacity = d->capacity ? 2 * d->capacity : FIRST_FIELDS;
-        char **grown = sw_realloc_array(d->field, (size_t)capacity, sizeof *grown);
-        if (!grown)
-            return sw_err_nomem(err, "the columns of a table", (size_t)capacity * sizeof *grown);
-        d->field = grown;
-        d->capacity = capacity;
-    }
-    d->field[d->count++] = field;
-    return SW_OK;
+    int rc = sw_grow(&d->field, sizeof *d->field, d->count, &d->capacity, FIRST_FIELDS,
+                     "the columns of a table", err);
+    if (!rc)
+        d->field[d->count++] = field;
+    return rc;
 }
 
 /* d->at is behind the opening quote; the text is moved down over the quotes that go. *end is where

@@ -2,8 +2,7 @@
  * hold separators, quotes ("" stands for one) or line ends. A row is cut up in place, so the text
  * is overwritten as it is read. Empty lines are passed over; a line ends with \n or \r\n; a byte
  * order mark at the beginning is ignored. One owner. */
-#ifndef SW_DATA_DELIMITED_H
-#define SW_DATA_DELIMITED_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -19,7 +18,8 @@ struct sw_delimited {
     int64_t line;      /* where the last row began, from 1 */
     int64_t next_line; /* private */
     char **field;      /* owned; fields of the last row, each with a zero byte behind it */
-    int count, capacity;
+    int count;
+    int64_t capacity;
 };
 
 /* text has `bytes` bytes and a zero byte behind them; it is borrowed and changed until fini. */
@@ -33,5 +33,3 @@ int sw_delimited_skip(struct sw_delimited *d, int64_t lines, struct sw_err *err)
 /* Reads the next row; d->count is 0 at the end of the text.
  * Errors: SW_ERR_FORMAT naming the line, SW_ERR_NOMEM. */
 int sw_delimited_next(struct sw_delimited *d, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

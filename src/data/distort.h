@@ -11,8 +11,7 @@
  * a place beside it, by bilinear interpolation; the displacements in x and in y are uniform in -1
  * .. 1 for each pixel, smoothed with a Gaussian of standard deviation sigma (displacements outside
  * the cut are 0), times alpha. Places outside take the nearest pixel of the edge. */
-#ifndef SW_DATA_DISTORT_H
-#define SW_DATA_DISTORT_H
+#pragma once
 
 #include "data/transform.h"
 
@@ -20,5 +19,3 @@
  * Errors: SW_ERR_NOMEM. */
 int sw_distort(const struct sw_transform *t, struct sw_transform_work *w, struct sw_philox key,
                int64_t sample, float *x, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The `paths` of a data section: a list of names and shell patterns turned into a list of files.
  * One owner. */
-#ifndef SW_DATA_FILES_H
-#define SW_DATA_FILES_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/option.h"
@@ -23,5 +22,3 @@ char *sw_files_text(const struct sw_files *f);
 
 /* The folder that a file is in, in new memory, "" where its name has none; NULL when exhausted. */
 char *sw_folder_of(const char *path);
-
-#endif

@@ -36,7 +36,20 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     r->state = sw_calloc(1, format->state_bytes);
     if (!r->state)
         return sw_err_nomem(err, "an opened data format", format->state_bytes);
-    int rc = format->open(r, args, err);
+
+    struct sw_format_args told = *args;
+    struct sw_files files = {0};
+    told.files = format->made_by_code ? NULL : &files;
+    int rc = told.files ? sw_files_expand(&files, args->conf, "paths", err) : SW_OK;
+    if (!rc)
+        rc = format->open(r, &told, err);
+    if (!rc && !r->where) {
+        r->files = files.count;
+        r->where = sw_files_text(&files);
+        rc = r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
+    }
+
+    sw_files_fini(&files);
     if (rc)
         sw_records_close(r);
     return rc;
@@ -50,13 +63,6 @@ void sw_records_close(struct sw_records *r)
     sw_free(r->origin);
     sw_free(r->where);
     memset(r, 0, sizeof *r);
-}
-
-int sw_records_name(struct sw_records *r, const struct sw_files *files, struct sw_err *err)
-{
-    r->files = files->count;
-    r->where = sw_files_text(files);
-    return r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
 }
 
 int sw_records_check(const struct sw_records *r, struct sw_err *err)

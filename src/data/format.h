@@ -8,8 +8,7 @@
  *
  * Thread rule: open and close by one thread; in between a struct sw_records is frozen, and fetch
  * may be called from any number of threads at once. */
-#ifndef SW_DATA_FORMAT_H
-#define SW_DATA_FORMAT_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -66,26 +65,30 @@ struct sw_records {
     const struct sw_vocabulary *vocabulary; /* of texts, in state: their tokens; else NULL */
     int unit;                               /* with it: enum sw_text_unit */
     char *origin; /* owned; what the files themselves say of where they came from, or NULL */
-    char *where;  /* owned; one line for people: the first file, or what was made; NULL until open
-                     set it */
+    char *where;  /* owned; one line for people: the first file, or what was made */
     void *state;  /* owned; state_bytes of the format, zeroed before open */
 };
 
 /* What open is told. Everything is borrowed for the call only. */
+struct sw_files;
 struct sw_format_args {
-    const void *conf;  /* conf_bytes of the format's base, filled by the recipe */
+    const void *conf;             /* conf_bytes of the format's base, filled by the recipe */
+    const struct sw_files *files; /* set by sw_records_open: the conf's paths; NULL: made by code */
     const char *split; /* the section's name: train, test; synthetic splits differ by it */
     int64_t channels;  /* the section's key: what pictures are converted to; 0: not said */
     int64_t max_bytes, max_pixels; /* the section's keys: what decoding may cost; 0: defaults */
     struct sw_geometry implied;    /* of the format it stands in for under `fallback`, else all 0 */
 };
 
+/* The conf begins with `struct sw_strings paths`, unless records are made by code. */
 struct sw_format {
     struct sw_type base;
+    bool made_by_code;
     struct sw_geometry implied; /* what the files look like by convention, for a stand-in */
     size_t state_bytes;
 
-    /* Fills *r except format and state. On failure close is called all the same.
+    /* Fills *r except format and state; files and where too are set afterwards, to the files that
+     * it was told, where where is NULL. On failure close is called all the same.
      * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_NOMEM. */
     int (*open)(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err);
     void (*close)(struct sw_records *r); /* of a partly opened one too */
@@ -120,16 +123,9 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
                     const struct sw_format_args *args, struct sw_err *err) SW_MUST_CHECK;
 void sw_records_close(struct sw_records *r); /* a zeroed one is accepted */
 
-struct sw_files;
-/* For open: r->files and r->where, from the files that were opened. Errors: SW_ERR_NOMEM. */
-int sw_records_name(struct sw_records *r, const struct sw_files *files,
-                    struct sw_err *err) SW_MUST_CHECK;
-
 /* After the use of what was fetched: whether it was true (see sw_format.check). Errors:
  * SW_ERR_FORMAT naming the file, SW_ERR_IO. */
 int sw_records_check(const struct sw_records *r, struct sw_err *err) SW_MUST_CHECK;
 
 /* Appends "record 17" and where that is; what messages about a record begin with. */
 void sw_records_locate(const struct sw_records *r, int64_t record, struct sw_buf *out);
-
-#endif

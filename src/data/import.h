@@ -6,8 +6,7 @@
  * at all; when something fails, or a stop is asked for, the files that are complete stay.
  *
  * Thread rule: one thread. */
-#ifndef SW_DATA_IMPORT_H
-#define SW_DATA_IMPORT_H
+#pragma once
 
 #include "data/format.h"
 #include "data/recode.h"
@@ -48,5 +47,3 @@ struct sw_import_result {
 int sw_import(const struct sw_import_args *args, struct sw_import_result *result,
               struct sw_err *err) SW_MUST_CHECK;
 void sw_import_result_fini(struct sw_import_result *r);
-
-#endif

@@ -2,8 +2,7 @@
  * is read from a given place of an open file and never beyond its given end; what comes out is as
  * much as the caller has room for. The only file that includes zlib.
  * One owner, one thread. */
-#ifndef SW_DATA_INFLATE_H
-#define SW_DATA_INFLATE_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -46,5 +45,3 @@ uint64_t sw_inflater_left(const struct sw_inflater *s);
 
 /* The CRC-32 of ZIP and gzip (ISO 3309), continued; it begins with 0. */
 uint32_t sw_crc32(uint32_t crc, const void *bytes, size_t n);
-
-#endif

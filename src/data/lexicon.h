@@ -2,8 +2,7 @@
  * of classes, tags. Numbers are given in the order of arrival; sw_lexicon_rank gives them an order
  * that does not depend on it. A word is any bytes.
  * One owner while it grows; a finished one may be read by any thread. */
-#ifndef SW_DATA_LEXICON_H
-#define SW_DATA_LEXICON_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -44,5 +43,3 @@ void sw_lexicon_rank(const struct sw_lexicon *l, enum sw_lexicon_order how, int3
 
 /* An identity of the words in that order (of their numbers when it is NULL), never 0. */
 uint64_t sw_lexicon_identity(const struct sw_lexicon *l, const int32_t *order);
-
-#endif

@@ -29,12 +29,10 @@ int sw_lines_visit(const char *path, uint64_t max_bytes, sw_line_visit *visit, v
                    struct sw_err *err)
 {
     struct sw_blob b;
-    int rc = sw_blob_open(&b, path, max_bytes, err);
+    int rc = sw_blob_open_whole(&b, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&b, err);
-    if (!rc)
-        rc = visit_all(&b, visit, user, err);
+    rc = visit_all(&b, visit, user, err);
     sw_blob_close(&b);
     return rc;
 }

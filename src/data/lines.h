@@ -1,7 +1,6 @@
 /* Text files of lines, plain or .gz, as lists and labels have them. Pure but for reading the file;
  * any thread. */
-#ifndef SW_DATA_LINES_H
-#define SW_DATA_LINES_H
+#pragma once
 
 #include "base/err.h"
 #include <stdint.h>
@@ -16,5 +15,3 @@ typedef int sw_line_visit(void *user, const char *path, int64_t number, char *te
  * more than max_bytes). */
 int sw_lines_visit(const char *path, uint64_t max_bytes, sw_line_visit *visit, void *user,
                    struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -6,12 +6,10 @@
  * Nothing of a file is believed: sizes are compared with the bytes that there are, and with what
  * they can inflate to, before memory is taken. Values lie in the order of columns: the first
  * dimension runs fastest. One owner, any thread. */
-#ifndef SW_DATA_MAT_H
-#define SW_DATA_MAT_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { SW_MAT_NAME_BYTES = 64, SW_MAT_MAX_DIMS = 8, SW_MAT_MAX_VARIABLES = 4096 };
@@ -60,5 +58,3 @@ int sw_mat_read(const struct sw_mat *m, const struct sw_mat_variable *v, struct 
 void sw_mat_values_fini(struct sw_mat_values *x); /* a zeroed one is accepted */
 /* Value i, 0 .. count-1, in the file's order. 64-bit integers beyond 2^53 are rounded. */
 double sw_mat_value(const struct sw_mat_values *x, int64_t i);
-
-#endif

@@ -3,8 +3,7 @@
  * replay. Construction: a Feistel network over the next power of two (uneven halves, round keys
  * from Philox), and cycle walking back into the range (Black and Rogaway, "Ciphers with Arbitrary
  * Finite Domains", CT-RSA 2002). Plain value, any thread. */
-#ifndef SW_DATA_PERMUTE_H
-#define SW_DATA_PERMUTE_H
+#pragma once
 
 #include "base/philox.h"
 #include <stdint.h>
@@ -24,5 +23,3 @@ void sw_permutation_init(struct sw_permutation *p, struct sw_philox key, uint64_
 /* Where place i leads; i in 0 .. count-1, and so is the answer. About two walks at most on average.
  */
 int64_t sw_permutation_at(const struct sw_permutation *p, int64_t i);
-
-#endif

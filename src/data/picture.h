@@ -10,8 +10,7 @@
  * file is called does not matter: its first bytes say what it is.
  *
  * Thread rule: a decoder belongs to one thread at a time. */
-#ifndef SW_DATA_PICTURE_H
-#define SW_DATA_PICTURE_H
+#pragma once
 
 #include "base/err.h"
 #include "data/room.h"
@@ -95,5 +94,3 @@ int sw_decoder_read(struct sw_decoder *d, int64_t channels, struct sw_picture_pa
 int sw_picture_decode(struct sw_decoder *d, const struct sw_picture *p, int64_t channels,
                       struct sw_room *room, struct sw_picture *out,
                       struct sw_err *err) SW_MUST_CHECK;
-
-#endif

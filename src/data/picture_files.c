@@ -15,19 +15,6 @@ void sw_picture_files_fini(struct sw_picture_files *f)
     *f = (struct sw_picture_files){0};
 }
 
-static int make_room(struct sw_picture_files *f, struct sw_err *err)
-{
-    if (f->count < f->capacity)
-        return SW_OK;
-    const int64_t capacity = f->capacity ? 2 * f->capacity : 256;
-    struct sw_picture_file *grown = sw_realloc_array(f->item, (size_t)capacity, sizeof *grown);
-    if (!grown)
-        return sw_err_nomem(err, "a list of pictures", (size_t)capacity * sizeof *grown);
-    f->item = grown;
-    f->capacity = capacity;
-    return SW_OK;
-}
-
 int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const char *name,
                          int32_t label, struct sw_err *err)
 {
@@ -39,7 +26,8 @@ int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const c
                           folder_bytes + name_bytes, PATH_MAX - 2);
     int rc = sw_lexicon_add(&f->folders, folder, folder_bytes, 1, &item.folder, err);
     if (!rc)
-        rc = make_room(f, err);
+        rc = sw_grow(&f->item, sizeof *f->item, f->count, &f->capacity, 256, "a list of pictures",
+                     err);
     if (rc)
         return rc;
     sw_buf_add_bytes(&f->text, name, name_bytes + 1);
@@ -97,12 +85,27 @@ int sw_picture_files_add_below(struct sw_picture_files *f, const char *folder, c
     return sw_picture_files_add(f, folder, name, label, err);
 }
 
-int sw_picture_files_fetch(const struct sw_picture_files *f, int64_t i, struct sw_room *room,
+void sw_picture_files_close(struct sw_records *r)
+{
+    sw_picture_files_fini(r->state);
+}
+
+int sw_picture_files_label(const struct sw_records *r, int64_t record, int f, void *scratch,
+                           const void **out, struct sw_err *err)
+{
+    const struct sw_picture_files *files = r->state;
+    (void)f, (void)err;
+    *(int32_t *)scratch = files->item[record].label;
+    *out = scratch;
+    return SW_OK;
+}
+
+int sw_picture_files_fetch(const struct sw_records *r, int64_t record, struct sw_room *room,
                            struct sw_picture *out, struct sw_err *err)
 {
     char path[PATH_MAX];
     size_t bytes = 0;
-    path_of(f, i, path);
+    path_of(r->state, record, path);
     /* Not blocking: to open a pipe would wait for its writer. */
     const int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0)
@@ -118,10 +121,10 @@ int sw_picture_files_fetch(const struct sw_picture_files *f, int64_t i, struct s
     return rc;
 }
 
-void sw_picture_files_locate(const struct sw_picture_files *f, int64_t i, struct sw_buf *out)
+void sw_picture_files_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
 {
     char path[PATH_MAX];
-    path_of(f, i, path);
+    path_of(r->state, record, path);
     sw_buf_add(out, path);
 }
 

@@ -3,8 +3,7 @@
  * looked at before it is fetched; then it is read whole into the reader's memory.
  *
  * Thread rule: filled by one thread; afterwards fetch from any thread. */
-#ifndef SW_DATA_PICTURE_FILES_H
-#define SW_DATA_PICTURE_FILES_H
+#pragma once
 
 #include "base/str.h"
 #include "data/format.h"
@@ -36,12 +35,15 @@ int sw_picture_files_add(struct sw_picture_files *f, const char *folder, const c
 int sw_picture_files_add_below(struct sw_picture_files *f, const char *folder, const char *name,
                                int32_t label, struct sw_err *err) SW_MUST_CHECK;
 
-/* Reads file i. Errors: SW_ERR_NOTFOUND, SW_ERR_FORMAT (no regular file, or larger than
+/* Callbacks of formats whose state begins with a struct sw_picture_files. The label is field 1 of a
+ * record. Fetch reads a file: SW_ERR_NOTFOUND, SW_ERR_FORMAT (no regular file, or larger than
  * SW_PICTURE_MAX_BYTES), SW_ERR_IO, SW_ERR_NOMEM; the reader puts the name in front. */
-int sw_picture_files_fetch(const struct sw_picture_files *f, int64_t i, struct sw_room *room,
+void sw_picture_files_close(struct sw_records *r);
+int sw_picture_files_label(const struct sw_records *r, int64_t record, int f, void *scratch,
+                           const void **out, struct sw_err *err) SW_MUST_CHECK;
+int sw_picture_files_fetch(const struct sw_records *r, int64_t record, struct sw_room *room,
                            struct sw_picture *out, struct sw_err *err) SW_MUST_CHECK;
-/* Appends the path of file i. */
-void sw_picture_files_locate(const struct sw_picture_files *f, int64_t i, struct sw_buf *out);
+void sw_picture_files_locate(const struct sw_records *r, int64_t record, struct sw_buf *out);
 
 /* Sets the fields of r, image and label, for these files: channels as asked, or colour. */
 void sw_picture_files_fields(const struct sw_picture_files *f, const struct sw_format_args *args,
@@ -49,5 +51,3 @@ void sw_picture_files_fields(const struct sw_picture_files *f, const struct sw_f
 
 /* Whether a name ends like one of a picture, in any case: .jpg .jpeg .jpe .png */
 bool sw_is_picture_name(const char *name);
-
-#endif

@@ -2,8 +2,7 @@
  * picture_png.c libpng. Each has the same three steps as the decoder. All bytes are checked by the
  * library; what is checked here is what the library would take on trust: sides against the limits,
  * and sides against the number of bytes that are there. Thread rule: as the decoder's. */
-#ifndef SW_DATA_PICTURE_PRIVATE_H
-#define SW_DATA_PICTURE_PRIVATE_H
+#pragma once
 
 #include "data/picture.h"
 
@@ -36,5 +35,3 @@ int sw_png_open(struct sw_png **out, const void *data, size_t bytes, int64_t max
 void sw_png_close(struct sw_png *p); /* NULL is accepted */
 int sw_png_read(struct sw_png *p, bool grey, struct sw_picture_part w, struct sw_room *room,
                 struct sw_pixels *out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

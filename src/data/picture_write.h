@@ -1,7 +1,6 @@
 /* Pixels written as JPEG or PNG files: the other way of data/picture.h, for what is stored again.
  * Pure functions but for memory: any thread, each with a buffer of its own. */
-#ifndef SW_DATA_PICTURE_WRITE_H
-#define SW_DATA_PICTURE_WRITE_H
+#pragma once
 
 #include "data/picture.h"
 
@@ -20,5 +19,3 @@ int sw_picture_write_jpeg(const struct sw_picture *pixels, int quality,
 /* The same as PNG, which loses nothing. */
 int sw_picture_write_png(const struct sw_picture *pixels, struct sw_picture_bytes *out,
                          struct sw_err *err) SW_MUST_CHECK;
-
-#endif

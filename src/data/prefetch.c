@@ -44,11 +44,6 @@ struct claim {
     int64_t ordinal, batch, row, rows;
 };
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + SW_BATCH_ALIGN - 1) / SW_BATCH_ALIGN * SW_BATCH_ALIGN;
-}
-
 static int part_count(const struct sw_prefetch_args *a)
 {
     return a->part_rows ? a->parts : 1;
@@ -70,7 +65,7 @@ static struct part find_part(const struct sw_prefetch_args *a, int64_t row, size
 {
     struct part p = {.end = part_rows(a, 0)};
     for (int i = 1; p.end <= row && i < part_count(a); i++) {
-        p.at += aligned((size_t)(p.end - p.first) * row_bytes);
+        p.at += sw_aligned((size_t)(p.end - p.first) * row_bytes, SW_BATCH_ALIGN);
         p.first = p.end;
         p.end += part_rows(a, i);
     }
@@ -83,7 +78,7 @@ static size_t field_bytes(const struct sw_prefetch_args *a, int f)
         return 0;
     size_t row_bytes = sw_field_bytes(&a->source->field[f]);
     struct part last = find_part(a, a->row_count - 1, row_bytes);
-    return last.at + aligned((size_t)(last.end - last.first) * row_bytes);
+    return last.at + sw_aligned((size_t)(last.end - last.first) * row_bytes, SW_BATCH_ALIGN);
 }
 
 size_t sw_prefetch_batch_bytes(const struct sw_prefetch_args *args)

@@ -9,8 +9,7 @@
  * then answers SW_ERR_CANCELLED.
  *
  * Thread rule: next, release and rewind by the one worker that owns it; close by anyone. */
-#ifndef SW_DATA_PREFETCH_H
-#define SW_DATA_PREFETCH_H
+#pragma once
 
 #include "data/source.h"
 #include "sync/fault.h"
@@ -100,5 +99,3 @@ void sw_prefetch_close_v(void *prefetch); /* for sw_fault_attach */
 /* Bytes of the slots, for the memory plan: what sw_prefetch_start would take. */
 size_t sw_prefetch_bytes(const struct sw_prefetch_args *args);
 size_t sw_prefetch_batch_bytes(const struct sw_prefetch_args *args); /* of one of them */
-
-#endif

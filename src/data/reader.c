@@ -16,11 +16,6 @@ enum { SCRATCH_BYTES = 256 << 10, MAX_ROWS = 64, ALIGNMENT = 64 };
 /* What is asked for ahead: behind the first bytes of a record the processor itself reads on. */
 enum { ROWS_AHEAD = 2, ASKED_BYTES = 4096 };
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 static int64_t rows_at_once(const struct sw_reader *r)
 {
     const int64_t fit = r->row_bytes ? (int64_t)(SCRATCH_BYTES / r->row_bytes) : MAX_ROWS;
@@ -60,7 +55,7 @@ int sw_reader_init(struct sw_reader *r, const struct sw_source *s, struct sw_err
     *r = (struct sw_reader){.source = s};
     for (int f = 0; f < s->field_count; f++) {
         r->field_offset[f] = r->row_bytes;
-        r->row_bytes += aligned(sw_field_bytes(&s->raw.field[f]));
+        r->row_bytes += sw_aligned(sw_field_bytes(&s->raw.field[f]), ALIGNMENT);
     }
     r->rows = rows_at_once(r);
     r->scratch_bytes = (size_t)r->rows * r->row_bytes;

@@ -1,7 +1,6 @@
 /* Pictures made into others before they are stored: resized by the very code that resizes in
  * training (data/transform.h), and written as pixels, JPEG or PNG. One thread. */
-#ifndef SW_DATA_RECODE_H
-#define SW_DATA_RECODE_H
+#pragma once
 
 #include "data/picture.h"
 #include "recipe/option.h"
@@ -36,5 +35,3 @@ void sw_recoder_free(struct sw_recoder *r); /* NULL is accepted */
  * Errors: SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (what is wrong with the picture), SW_ERR_NOMEM. */
 int sw_recode(struct sw_recoder *r, const struct sw_picture *in, struct sw_picture *out,
               struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  * filter is a triangle, as wide as one new sample where the picture shrinks (so that nothing is
  * skipped) and as one old sample where it grows (linear interpolation); its centre is ((i + 1/2)
  * from / to). Weights of a sample add up to 1. One owner per object. */
-#ifndef SW_DATA_RESAMPLE_H
-#define SW_DATA_RESAMPLE_H
+#pragma once
 
 #include "data/room.h"
 #include <stdint.h>
@@ -22,5 +21,3 @@ struct sw_resampling {
 int sw_resampling_make(struct sw_resampling *a, int64_t from, int64_t to, int64_t begin,
                        int64_t count, struct sw_err *err) SW_MUST_CHECK;
 void sw_resampling_fini(struct sw_resampling *a); /* a zeroed one is accepted */
-
-#endif

@@ -1,8 +1,7 @@
 /* Memory that grows to the largest thing met, for what has no size in advance: the bytes of one
  * encoded picture, its pixels. It never shrinks, so that a thread which has met its largest picture
  * takes no more. One owner, one thread. */
-#ifndef SW_DATA_ROOM_H
-#define SW_DATA_ROOM_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -21,5 +20,3 @@ struct sw_room {
 int sw_room_need(struct sw_room *room, size_t bytes, const char *what,
                  struct sw_err *err) SW_MUST_CHECK;
 void sw_room_fini(struct sw_room *room); /* a zeroed one is accepted */
-
-#endif

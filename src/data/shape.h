@@ -1,7 +1,6 @@
 /* How the numbers of a record become its `image`, [C, H, W]: written by people, or by rule where
  * nobody said. Pure functions. */
-#ifndef SW_DATA_SHAPE_H
-#define SW_DATA_SHAPE_H
+#pragma once
 
 #include "base/err.h"
 #include <stdint.h>
@@ -11,5 +10,3 @@
  * in a row. Demands that the shape has `count` elements. Errors: SW_ERR_INVALID naming the key. */
 int sw_shape_read(const char *text, int64_t count, int64_t shape[3],
                   struct sw_err *err) SW_MUST_CHECK;
-
-#endif

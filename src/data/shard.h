@@ -38,8 +38,7 @@
  *
  * Thread rule: open and close by one thread; in between any number of threads may read. A writer
  * belongs to one thread. */
-#ifndef SW_DATA_SHARD_H
-#define SW_DATA_SHARD_H
+#pragma once
 
 #include "base/os.h"
 #include "data/blob.h"
@@ -128,7 +127,7 @@ struct sw_shard_writer {
     unsigned char *record; /* owned; the record being put together */
     size_t record_room;
     uint64_t *index; /* owned; pairs */
-    size_t index_room;
+    int64_t index_room;
 };
 
 /* Begins PATH under a temporary name.
@@ -146,5 +145,3 @@ uint64_t sw_shard_bytes(const struct sw_shard_writer *w);
 int sw_shard_commit(struct sw_shard_writer *w, int64_t classes, struct sw_err *err) SW_MUST_CHECK;
 /* Removes what was begun; one that was never begun, or is committed, is accepted. */
 void sw_shard_abandon(struct sw_shard_writer *w);
-
-#endif

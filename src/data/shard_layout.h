@@ -1,7 +1,6 @@
 /* Where things lie in a shard (data/shard.h has the picture): what reader and writer must agree on.
  * Internal to data/shard_*.c. */
-#ifndef SW_DATA_SHARD_LAYOUT_H
-#define SW_DATA_SHARD_LAYOUT_H
+#pragma once
 
 #include "data/shard.h"
 #include <string.h>
@@ -61,11 +60,6 @@ static inline void sw_shard_put64(unsigned char *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-static inline uint64_t sw_shard_round(uint64_t bytes, uint64_t alignment)
-{
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
 /* Whether a field makes sense: its name, type, and dimensions whose product does not overflow.
  * Else the reason, for a sentence that begins with the field. */
 const char *sw_shard_field_fault(const struct sw_shard_field *f);
@@ -73,5 +67,3 @@ const char *sw_shard_field_fault(const struct sw_shard_field *f);
 bool sw_shard_is_label(const struct sw_shard_field *f);
 /* The same for a value of the field; NULL: it fits. */
 const char *sw_shard_value_fault(const struct sw_shard_field *f, const struct sw_shard_value *v);
-
-#endif

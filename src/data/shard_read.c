@@ -1,6 +1,7 @@
 /* The reader. Order of belief: the file's size, the header's size, the header's checksum, what the
  * header says, the index, and each record when it is asked for. */
 #include "base/hash.h"
+#include "base/os.h"
 #include "base/str.h"
 #include "data/shard_layout.h"
 
@@ -141,7 +142,7 @@ static uint64_t least_bytes(const struct sw_shard *s, bool *exactly)
     for (int f = 0; f < s->field_count; f++) {
         const bool picture = s->field[f].kind == SW_SHARD_PICTURE;
         bytes += picture ? SW_SHARD_PICTURE_HEAD
-                         : sw_shard_round(sw_shard_field_bytes(&s->field[f]), SW_SHARD_ALIGNMENT);
+                         : sw_aligned(sw_shard_field_bytes(&s->field[f]), SW_SHARD_ALIGNMENT);
         *exactly &= !picture;
     }
     return bytes;
@@ -289,7 +290,7 @@ static int find_value(const struct sw_shard *s, int64_t record, int f, const uns
     }
     if (v->bytes > left - head)
         return wrong(s, record, f, "the record ends inside it", err);
-    *taken = sw_shard_round(head + v->bytes, SW_SHARD_ALIGNMENT);
+    *taken = sw_aligned(head + v->bytes, SW_SHARD_ALIGNMENT);
     return SW_OK;
 }
 

@@ -1,5 +1,6 @@
 /* The writer: records go out as they come, index and header at the end, when they are known. */
 #include "base/hash.h"
+#include "base/os.h"
 #include "data/shard_layout.h"
 
 enum { BUFFER_BYTES = 1 << 20 };
@@ -68,9 +69,9 @@ static int reserve_header(struct sw_shard_writer *w, struct sw_err *err)
     const unsigned char zeros[SW_SHARD_HEADER_ALIGNMENT] = {0};
     int rc = SW_OK;
     w->header_bytes =
-        sw_shard_round(SW_SHARD_AT_TABLE + (uint64_t)w->field_count * SW_SHARD_ENTRY_BYTES +
-                           strlen(w->origin) + SW_SHARD_SUM_BYTES,
-                       SW_SHARD_HEADER_ALIGNMENT);
+        sw_aligned(SW_SHARD_AT_TABLE + (uint64_t)w->field_count * SW_SHARD_ENTRY_BYTES +
+                       strlen(w->origin) + SW_SHARD_SUM_BYTES,
+                   SW_SHARD_HEADER_ALIGNMENT);
     for (; !rc && w->at < w->header_bytes; w->at += sizeof zeros)
         rc = put(w, zeros, sizeof zeros, err);
     return rc;
@@ -102,9 +103,8 @@ int sw_shard_begin(struct sw_shard_writer *w, const char *path, const struct sw_
 
 static uint64_t value_bytes(const struct sw_shard_writer *w, int f, const struct sw_shard_value *v)
 {
-    return sw_shard_round(v->bytes +
-                              (w->field[f].kind == SW_SHARD_PICTURE ? SW_SHARD_PICTURE_HEAD : 0),
-                          SW_SHARD_ALIGNMENT);
+    return sw_aligned(v->bytes + (w->field[f].kind == SW_SHARD_PICTURE ? SW_SHARD_PICTURE_HEAD : 0),
+                      SW_SHARD_ALIGNMENT);
 }
 
 /* Makes room for a record and its line of the index. */
@@ -117,15 +117,8 @@ static int need(struct sw_shard_writer *w, size_t bytes, struct sw_err *err)
         w->record = grown;
         w->record_room = bytes;
     }
-    if ((size_t)w->records == w->index_room) {
-        const size_t room = w->index_room ? 2 * w->index_room : 1024;
-        uint64_t *grown = sw_realloc_array(w->index, room, SW_SHARD_INDEX_BYTES);
-        if (!grown)
-            return sw_err_nomem(err, "the index of a shard", room * SW_SHARD_INDEX_BYTES);
-        w->index = grown;
-        w->index_room = room;
-    }
-    return SW_OK;
+    return sw_grow(&w->index, SW_SHARD_INDEX_BYTES, w->records, &w->index_room, 1024,
+                   "the index of a shard", err);
 }
 
 static unsigned char *lay_down(unsigned char *at, const struct sw_shard_field *f,
@@ -140,7 +133,7 @@ static unsigned char *lay_down(unsigned char *at, const struct sw_shard_field *f
         at += SW_SHARD_PICTURE_HEAD;
     }
     memcpy(at, v->data, v->bytes);
-    const size_t whole = (size_t)sw_shard_round(v->bytes, SW_SHARD_ALIGNMENT);
+    const size_t whole = sw_aligned(v->bytes, SW_SHARD_ALIGNMENT);
     memset(at + v->bytes, 0, whole - v->bytes);
     return at + whole;
 }

@@ -10,8 +10,7 @@
  *
  * Thread rule: frozen after sw_source_open; sw_source_fetch may be called from any thread with a
  * reader of its own. */
-#ifndef SW_DATA_SOURCE_H
-#define SW_DATA_SOURCE_H
+#pragma once
 
 #include "base/philox.h"
 #include "data/data.h"
@@ -127,5 +126,3 @@ int64_t sw_source_record(struct sw_reader *r, int64_t sample);
  * NAME: " in front. */
 int sw_source_fetch(struct sw_reader *r, int64_t first, int64_t count,
                     void *const field_out[SW_MAX_FIELDS], struct sw_err *err) SW_MUST_CHECK;
-
-#endif

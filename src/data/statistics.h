@@ -6,8 +6,7 @@
  * In a .safetensors file the tensors are `mean` [C, H, W], `whiten.mean` [C, H, W] and
  * `whiten.matrix` [D, D] with D = C * H * W, all f32; a mean picture may also be a .npy file.
  * Called once at set-up, by one thread. */
-#ifndef SW_DATA_STATISTICS_H
-#define SW_DATA_STATISTICS_H
+#pragma once
 
 #include "base/err.h"
 #include <stdint.h>
@@ -21,5 +20,3 @@ int sw_statistics_mean(const char *path, int64_t channels, float **mean, int64_t
 /* Reads mean [count] and matrix [count, count] into new memory (sw_free). Errors as above. */
 int sw_statistics_whiten(const char *path, int64_t count, float **mean, float **matrix,
                          struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Sums are doubles in the order of the records, so a result depends on nothing but the data.
  * Thread rule: one thread. */
-#ifndef SW_DATA_STATS_H
-#define SW_DATA_STATS_H
+#pragma once
 
 #include "data/source.h"
 
@@ -61,5 +60,3 @@ struct sw_stats_file {
 int sw_stats_check_name(const char *path, bool whitening, struct sw_err *err) SW_MUST_CHECK;
 int sw_stats_write(const struct sw_stats_file *f, const char *path,
                    struct sw_err *err) SW_MUST_CHECK;
-
-#endif

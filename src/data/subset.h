@@ -1,8 +1,7 @@
 /* Which records of a format a [data] section takes, and in which order they lie: the keys `part`,
  * `part_seed` and `streams`, the same for every format. Sections that read the same files can so
  * share them without a record in common. Plain value without pointers, any thread. */
-#ifndef SW_DATA_SUBSET_H
-#define SW_DATA_SUBSET_H
+#pragma once
 
 #include "base/err.h"
 #include "data/permute.h"
@@ -30,5 +29,3 @@ int sw_subset_init(struct sw_subset *s, const struct sw_reals *part, int64_t see
 
 /* The record at a place, 0 .. count-1. */
 int64_t sw_subset_record(const struct sw_subset *s, int64_t place);
-
-#endif

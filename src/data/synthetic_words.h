@@ -6,8 +6,7 @@
  * 1.75 bits (1.213 nats) a token, and right in more than half of the cases, and who knows the last
  * token can reach both. The chain begins anew every SW_SYNTHETIC_RUN tokens, so that a place is
  * found by walking from the beginning of its run. */
-#ifndef SW_DATA_SYNTHETIC_WORDS_H
-#define SW_DATA_SYNTHETIC_WORDS_H
+#pragma once
 
 #include "base/philox.h"
 #include <stdint.h>
@@ -31,5 +30,3 @@ void sw_synthetic_counts(const struct sw_synthetic_words *w, uint64_t draw, int6
 /* One to n tags: three of four are among the class's own eight, the others any; then -1. */
 void sw_synthetic_tags(const struct sw_synthetic_words *w, uint64_t draw, int64_t label, int64_t n,
                        int32_t *out);
-
-#endif

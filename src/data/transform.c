@@ -2,7 +2,6 @@
 #include "data/distort.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
-#include <string.h>
 
 void sw_transform_work_fini(struct sw_transform_work *w)
 {
@@ -56,8 +55,7 @@ static void cut_axis(int64_t side, int64_t pad, int64_t place, int64_t out, int6
 int sw_transform_view(const struct sw_transform *t, struct sw_philox key, int64_t sample,
                       int64_t height, int64_t width, struct sw_view *v, struct sw_err *err)
 {
-    *v = (struct sw_view){
-        .height = height, .width = width, .had_height = height, .had_width = width};
+    *v = (struct sw_view){.height = height, .width = width};
     sw_transform_resized(t, &v->height, &v->width);
     const int64_t down = v->height + 2 * t->pad - t->out_height;
     const int64_t across = v->width + 2 * t->pad - t->out_width;

@@ -15,8 +15,7 @@
  * sides alone, sw_transform_need says which pixels that takes, so that no others are decoded, and
  * sw_transform_run does it. A struct sw_transform is frozen after set-up and may be used by any
  * thread, each with working memory of its own. */
-#ifndef SW_DATA_TRANSFORM_H
-#define SW_DATA_TRANSFORM_H
+#pragma once
 
 #include "base/philox.h"
 #include "data/data.h"
@@ -71,13 +70,12 @@ void sw_transform_resized(const struct sw_transform *t, int64_t *height, int64_t
 
 /* Where the pixels of one row come from. Sides and places are in the picture after resizing. */
 struct sw_view {
-    int64_t height, width;         /* of the picture after resizing */
-    int64_t top, left;             /* first pixel that is taken */
-    int64_t rows, columns;         /* that are taken */
-    int64_t out_top;               /* where they go; around them is padding. */
-    int64_t out_left;              /* before mirroring */
-    bool mirrored;                 /* left to right, the padding too */
-    int64_t had_height, had_width; /* of the picture as it came */
+    int64_t height, width; /* of the picture after resizing */
+    int64_t top, left;     /* first pixel that is taken */
+    int64_t rows, columns; /* that are taken */
+    int64_t out_top;       /* where they go; around them is padding. */
+    int64_t out_left;      /* before mirroring */
+    bool mirrored;         /* left to right, the padding too */
 };
 
 /* Decides for one picture: a pure function of (t, key, sample, sides).
@@ -97,5 +95,3 @@ int sw_transform_need(const struct sw_view *v, struct sw_transform_work *w, int6
 int sw_transform_run(const struct sw_transform *t, struct sw_transform_work *w,
                      const struct sw_view *v, const struct sw_pixels *pixels, struct sw_philox key,
                      int64_t sample, float *out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -3,11 +3,9 @@
  * in the order of their bytes, so that it depends on nothing but the texts.
  *
  * Thread rule: one owner while it is made; a finished one may be read by any thread. */
-#ifndef SW_DATA_VOCABULARY_H
-#define SW_DATA_VOCABULARY_H
+#pragma once
 
 #include "data/lexicon.h"
-#include <stdbool.h>
 
 enum sw_text_unit {
     SW_TEXT_BYTES,
@@ -56,5 +54,3 @@ uint64_t sw_vocabulary_identity(const struct sw_vocabulary *v);
 /* The number of a token, that of `unknown` where it has none, or -1. */
 int32_t sw_vocabulary_find(const struct sw_vocabulary *v, const char *token, size_t n);
 const char *sw_vocabulary_token(const struct sw_vocabulary *v, int32_t id, size_t *n);
-
-#endif

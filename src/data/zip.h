@@ -4,8 +4,7 @@
  * compared and printed only: nothing is ever written, and no name becomes a path.
  *
  * Thread rule: one owner. */
-#ifndef SW_DATA_ZIP_H
-#define SW_DATA_ZIP_H
+#pragma once
 
 #include "data/blob.h"
 
@@ -38,5 +37,3 @@ const struct sw_zip_member *sw_zip_find(const struct sw_zip *z, const char *name
  */
 int sw_zip_load(const struct sw_zip *z, const struct sw_zip_member *m, unsigned char **out,
                 struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -34,6 +34,7 @@ struct sw_plan {
     struct sw_desc src, weight, bias, dst; /* weight and bias have ndim 0 where there are none */
     size_t saved_bytes, scratch_bytes;
     bool backward_reads_src, backward_reads_dst; /* backward_data or backward_weights */
+    struct sw_plan *next;                        /* for its owner: another plan of the same layer */
     char algorithm[64]; /* for `check -v` and the history: "jit_wino_4x3:avx512_core" */
 };
 

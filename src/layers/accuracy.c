@@ -11,13 +11,8 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "top_k",
-     .help = "how many of the largest scores count",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, top_k),
-     .def = "1",
-     .min = 1,
-     .max = 1 << 20},
+    SW_OPT(INT, struct conf, top_k, "how many of the largest scores count", .def = "1", .min = 1,
+           .max = 1 << 20),
     SW_IGNORE_LABEL_OPT(struct conf, ignore_label),
     {0},
 };
@@ -51,11 +46,6 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     return rc == SW_OK ? sw_op_accuracy(r->stream, &a, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    sw_class_targets_fini(l->state);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}},
     {.recipe = "top_k = 3\n", .src = {{2, {5, 7}, 0}, {1, {5}, 7}}},
@@ -66,17 +56,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_accuracy = {
-    .base = {.name = "accuracy",
-             .help = "share of rows whose label is among the best scores",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("accuracy", "share of rows whose label is among the best scores", struct conf,
+                    opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "a row is right or wrong by all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct sw_class_targets),
-    .setup = setup,
-    .forward = forward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

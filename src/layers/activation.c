@@ -18,19 +18,10 @@ static const char *const functions[] = {"relu",  "leaky_relu", "sigmoid", "tanh"
                                         "stanh", "softplus",   "gelu",    NULL};
 
 static const struct sw_opt opts[] = {
-    {.key = "function",
-     .help = "the function; stanh is 1.7159 tanh(2/3 x)",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, function),
-     .choices = functions,
-     .required = true},
-    {.key = "slope",
-     .help = "slope of leaky_relu below zero",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, slope),
-     .def = "0.01",
-     .min = 0,
-     .max = 1},
+    SW_OPT(ENUM, struct conf, function, "the function; stanh is 1.7159 tanh(2/3 x)",
+           .choices = functions, .required = true),
+    SW_OPT(REAL, struct conf, slope, "slope of leaky_relu below zero", .def = "0.01", .min = 0,
+           .max = 1),
     {0},
 };
 
@@ -48,7 +39,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (rc != SW_OK)
         return rc;
     bool from_output = c->function != SW_ACT_GELU;
-    l->dst.desc = l->src[0]->desc;
+    sw_layer_use_elementwise(l);
     st->fused = s->fused;
     st->fused_backward = s->fused_backward;
     st->fills_padding = (c->function == SW_ACT_SIGMOID || c->function == SW_ACT_SOFTPLUS) &&
@@ -57,7 +48,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->backward_reads_src = from_output ? 0u : 1u;
     l->backward_reads_dst = from_output && !s->fused_backward;
     l->view = s->fused_backward;
-    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
     return SW_OK;
 }
 
@@ -103,18 +93,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_activation = {
-    .base = {.name = "activation",
-             .help = "element-wise function: relu, sigmoid, tanh, ...",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base =
+        SW_TYPE("activation", "element-wise function: relu, sigmoid, tanh, ...", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
     .is_relu = is_relu,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -9,53 +9,36 @@ struct conf {
     int64_t top_k;
 };
 
-struct state {
-    struct sw_plain scores;
-};
-
 static const struct sw_opt opts[] = {
-    {.key = "top_k",
-     .help = "how many places of a row",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, top_k),
-     .def = "1",
-     .min = 1,
-     .max = 1 << 20},
+    SW_OPT(INT, struct conf, top_k, "how many places of a row", .def = "1", .min = 1,
+           .max = 1 << 20),
     {0},
 };
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct state *st = l->state;
-    int rc = sw_plain_init(&st->scores, l, 0, s, err);
+    struct sw_plain *p = l->state;
+    int rc = sw_plain_init(p, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
-    if (c->top_k > st->scores.columns)
+    if (c->top_k > p->columns)
         return sw_err_set(err, SW_ERR_INVALID, "top_k = %lld: a row has only %lld values",
-                          (long long)c->top_k, (long long)st->scores.columns);
-    const int64_t dim[] = {st->scores.rows, c->top_k};
+                          (long long)c->top_k, (long long)p->columns);
+    const int64_t dim[] = {p->rows, c->top_k};
     l->dst.desc = sw_desc_plain(SW_I32, 2, dim);
-    l->flops_forward = (double)(st->scores.rows * st->scores.columns);
+    l->flops_forward = (double)(p->rows * p->columns);
     return SW_OK;
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    const struct state *st = l->state;
-    struct sw_argsort_args a = {.rows = st->scores.rows,
-                                .columns = st->scores.columns,
-                                .top_k = c->top_k,
-                                .place = l->dst.data};
-    int rc = sw_plain_values(&st->scores, l, r, &a.x, err);
+    const struct sw_plain *p = l->state;
+    struct sw_argsort_args a = {
+        .rows = p->rows, .columns = p->columns, .top_k = c->top_k, .place = l->dst.data};
+    int rc = sw_plain_values(p, l, r, &a.x, err);
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_argsort, &a, err) : rc;
-}
-
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->scores);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -66,17 +49,11 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_argsort = {
-    .base = {.name = "argsort",
-             .help = "places of the largest values of a row",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("argsort", "places of the largest values of a row", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split_reason = "it compares all values of a row",
-    .min_src = 1,
-    .max_src = 1,
-    .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .teardown = teardown,
+    SW_LAYER_SOURCES(1, 1),
+    .state_bytes = sizeof(struct sw_plain),
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

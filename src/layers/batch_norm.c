@@ -34,27 +34,12 @@ enum { SCALE, BIAS };
 enum { MEAN, VARIANCE };
 
 static const struct sw_opt opts[] = {
-    {.key = "eps",
-     .help = "added to the variance",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, eps),
-     .def = "1e-5",
-     .min = 0,
-     .max = 1,
-     .above_min = true},
-    {.key = "momentum",
-     .help = "share of the running statistics that a step keeps",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, momentum),
-     .def = "0.9",
-     .min = 0,
-     .max = 1,
-     .below_max = true},
-    {.key = "sync",
-     .help = "statistics over the rows of all workers of the group, not of each alone",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, sync),
-     .def = "yes"},
+    SW_OPT(REAL, struct conf, eps, "added to the variance", .def = "1e-5", .min = 0, .max = 1,
+           .above_min = true),
+    SW_OPT(REAL, struct conf, momentum, "share of the running statistics that a step keeps",
+           .def = "0.9", .min = 0, .max = 1, .below_max = true),
+    SW_OPT(BOOL, struct conf, sync,
+           "statistics over the rows of all workers of the group, not of each alone", .def = "yes"),
     {0},
 };
 
@@ -138,7 +123,7 @@ static struct sw_batch_norm operation(const struct sw_layer *l)
     b.mean = l->saved;
     b.inv_std = b.mean + l->dst.desc.dim[1];
     if (!st->in_group)
-        b.sums = (double *)(void *)((char *)l->scratch + st->sums_at);
+        b.sums = sw_layer_at(l->scratch, st->sums_at);
     return b;
 }
 
@@ -188,20 +173,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_batch_norm = {
-    .base = {.name = "batch_norm",
-             .help = "batch normalisation with running statistics",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("batch_norm", "batch normalisation with running statistics", struct conf, opts,
+                    .params = params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
     .can_fuse_relu = true,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

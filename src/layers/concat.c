@@ -13,13 +13,9 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "axis",
-     .help = "dimension along which the sources lie side by side; 1: channels or features",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = SW_MAX_DIMS - 1},
+    SW_OPT(INT, struct conf, axis,
+           "dimension along which the sources lie side by side; 1: channels or features",
+           .def = "1", .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
 
@@ -48,12 +44,10 @@ static int check_source(const struct sw_layer *l, int k, int axis, struct sw_err
     struct sw_desc first = l->src[0]->desc, other = l->src[k]->desc;
     char a[128], b[128];
     int rc = sw_layer_need_src(l, k, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
-    if (axis >= first.ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %d: source 1 is %s; its dimensions are 0..%d", axis,
-                          sw_desc_text(&first, a), first.ndim - 1);
     bool same = first.ndim == other.ndim;
     for (int i = 0; i < first.ndim && same; i++)
         same = i == axis || first.dim[i] == other.dim[i];
@@ -146,19 +140,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_concat = {
-    .base = {.name = "concat",
-             .help = "sources side by side along channels or another dimension",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("concat", "sources side by side along channels or another dimension",
+                    struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,
     .joins = joins,
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = SW_LAYER_SRCS,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_SOURCES(1, SW_LAYER_SRCS),
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -4,22 +4,18 @@
  * N M OH OW C/groups Kh Kw flops. */
 #include "layers/share/conv.h"
 
-struct conf {
-    struct sw_conv_conf conv;
-};
-
 static const struct sw_opt opts[] = {
-    SW_CONV_OPTS(struct conf, conv),
+    SW_CONV_OPTS(struct sw_conv_conf),
     {0},
 };
 
 static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *setup,
                       struct sw_conv_shape *s, struct sw_conv_part *p, struct sw_err *err)
 {
-    const struct conf *c = l->conf;
+    const struct sw_conv_conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_window w;
-    int rc = sw_conv_resolve(l, &c->conv, setup, &w, s, p, err);
+    int rc = sw_conv_resolve(l, c, setup, &w, s, p, err);
     if (rc != SW_OK)
         return rc;
     s->out_h = sw_window_count(in->dim[2], w.extent_h, w.stride_h, w.pad_h, false);
@@ -33,26 +29,10 @@ static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *set
     return SW_OK;
 }
 
-static const char *refuses_split(const void *conf, int parts)
-{
-    return sw_conv_refuses_split(&((const struct conf *)conf)->conv, parts);
-}
-
-static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
-{
-    (void)src, (void)count, (void)begin;
-    return ((const struct conf *)conf)->conv.outputs;
-}
-
-static int64_t groups(const void *conf)
-{
-    return ((const struct conf *)conf)->conv.groups;
-}
-
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_plan_state *st = l->state;
-    const struct sw_conv_conf *c = &((const struct conf *)l->conf)->conv;
+    const struct sw_conv_conf *c = l->conf;
     struct sw_conv_shape shape;
     struct sw_conv_part part;
     int rc = sw_layer_need_src(l, 0, 4, err);
@@ -76,8 +56,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
     return SW_OK;
 }
-
-static const char *const params[] = {"weight", "bias", NULL};
 
 static const struct sw_layer_example examples[] = {
     {.recipe = "outputs = 4\nkernel = 3\n", .src = {{4, {2, 3, 7, 6}, 0}}, .dst = {2, 4, 5, 4}},
@@ -109,24 +87,10 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_convolution = {
-    .base = {.name = "convolution",
-             .help = "2-D convolution with groups, dilation and bias",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
-    .role = SW_ROLE_NEURON,
-    .split = SW_SPLIT_OUTPUTS,
-    .refuses_split = refuses_split,
-    .groups = groups,
-    .columns = columns,
-    .min_src = 1,
-    .max_src = 1,
-    .state_bytes = sizeof(struct sw_plan_state),
+    .base = SW_TYPE("convolution", "2-D convolution with groups, dilation and bias",
+                    struct sw_conv_conf, opts, .params = sw_conv_params),
+    SW_CONV_TYPE,
     .can_fuse_relu = true,
-    .skips_frozen = true,
-    .setup = setup,
-    .forward = sw_layer_plan_forward,
-    .backward = sw_layer_plan_backward,
-    .teardown = sw_layer_plan_teardown,
+    SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),
     .examples = examples,
 };

@@ -20,11 +20,8 @@ struct state {
 
 static const struct sw_opt opts[] = {
     SW_OUTPUT_PATH_OPT(struct conf, path),
-    {.key = "names",
-     .help =
-         "of the sources, for a first line: name, or name_0, name_1, ...; default: no such line",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct conf, names)},
+    SW_OPT(STRINGS, struct conf, names,
+           "of the sources, for a first line: name, or name_0, name_1, ...; default: no such line"),
     {0},
 };
 
@@ -133,17 +130,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_csv_output = {
-    .base = {.name = "csv_output",
-             .help = "writes an evaluation's rows as text",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("csv_output", "writes an evaluation's rows as text", struct conf, opts),
     .role = SW_ROLE_OUTPUT,
     .split_reason = "a row is written whole",
-    .min_src = 1,
-    .max_src = SW_LAYER_SRCS,
+    SW_LAYER_SOURCES(1, SW_LAYER_SRCS),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = sw_output_forward,
+    SW_LAYER_CALLS(setup, sw_output_forward, NULL),
     .output = &output,
     .teardown = abandon,
     .examples = examples,

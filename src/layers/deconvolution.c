@@ -17,7 +17,7 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_CONV_OPTS(struct conf, conv),
+    SW_CONV_OPTS(struct sw_conv_conf),
     SW_WINDOW_OPT(struct conf, more, output_pad,
                   "pixels added below and to the right of the output; less than stride", "0", 0),
     SW_WINDOW_OPT(struct conf, more, output_pad_x, "at the right; default: output_pad", "-1", 0),
@@ -77,26 +77,10 @@ static void mark_parts(struct sw_layer *l, const struct sw_layer_setup *s,
         sw_layer_mark_param(l, 0, 1, p->first, c->outputs);
 }
 
-static const char *refuses_split(const void *conf, int parts)
-{
-    return sw_conv_refuses_split(&((const struct conf *)conf)->conv, parts);
-}
-
-static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
-{
-    (void)src, (void)count, (void)begin;
-    return ((const struct conf *)conf)->conv.outputs;
-}
-
-static int64_t groups(const void *conf)
-{
-    return ((const struct conf *)conf)->conv.groups;
-}
-
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct sw_plan_state *st = l->state;
-    const struct sw_conv_conf *c = &((const struct conf *)l->conf)->conv;
+    const struct sw_conv_conf *c = l->conf;
     struct sw_conv_shape shape;
     struct sw_conv_part part;
     int rc = sw_layer_need_src(l, 0, 4, err);
@@ -121,8 +105,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
     return SW_OK;
 }
-
-static const char *const params[] = {"weight", "bias", NULL};
 
 static const struct sw_layer_example examples[] = {
     {.recipe = "outputs = 3\nkernel = 3\n", .src = {{4, {2, 4, 5, 4}, 0}}, .dst = {2, 3, 7, 6}},
@@ -149,23 +131,9 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_deconvolution = {
-    .base = {.name = "deconvolution",
-             .help = "transposed 2-D convolution with groups, dilation and bias",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
-    .role = SW_ROLE_NEURON,
-    .split = SW_SPLIT_OUTPUTS,
-    .refuses_split = refuses_split,
-    .groups = groups,
-    .columns = columns,
-    .min_src = 1,
-    .max_src = 1,
-    .state_bytes = sizeof(struct sw_plan_state),
-    .skips_frozen = true,
-    .setup = setup,
-    .forward = sw_layer_plan_forward,
-    .backward = sw_layer_plan_backward,
-    .teardown = sw_layer_plan_teardown,
+    .base = SW_TYPE("deconvolution", "transposed 2-D convolution with groups, dilation and bias",
+                    struct conf, opts, .params = sw_conv_params),
+    SW_CONV_TYPE,
+    SW_LAYER_CALLS(setup, sw_layer_plan_forward, sw_layer_plan_backward),
     .examples = examples,
 };

@@ -9,57 +9,42 @@ struct conf {
     double ratio;
 };
 
-struct state {
-    struct sw_dropout dropout;
-};
-
 static const struct sw_opt opts[] = {
-    {.key = "ratio",
-     .help = "share of values dropped, 0 to below 1",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, ratio),
-     .def = "0.5",
-     .min = 0,
-     .max = 0.999},
+    SW_OPT(REAL, struct conf, ratio, "share of values dropped, 0 to below 1", .def = "0.5",
+           .min = 0, .max = 0.999),
     {0},
 };
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct state *st = l->state;
+    struct sw_dropout *st = l->state;
     int rc = sw_layer_need_src(l, 0, 0, err);
     if (rc != SW_OK)
         return rc;
-    st->dropout = (struct sw_dropout){
+    *st = (struct sw_dropout){
         .key = sw_philox_stream(s->seed, SW_PURPOSE_DROPOUT, l->id),
         .threshold = (uint32_t)(c->ratio * 4294967296.0),
         .scale = (float)(1.0 / (1.0 - c->ratio)),
         .first_channel = s->first_channel,
         .channels = s->channels,
     };
-    l->dst.desc = l->src[0]->desc;
-    l->in_place = true;
-    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    sw_layer_use_elementwise(l);
     return SW_OK;
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    struct state *st = l->state;
-    if (r->training)
-        return sw_op_dropout(r->stream, &l->dst.desc, &st->dropout, r->step, l->src[0]->data,
-                             l->dst.data, err);
-    if (l->dst.data == l->src[0]->data)
-        return SW_OK;
-    return sw_copy(r->stream, l->dst.data, l->src[0]->data, sw_desc_bytes(&l->dst.desc), err);
+    const struct sw_dropout *st = l->state;
+    return r->training ? sw_op_dropout(r->stream, &l->dst.desc, st, r->step, l->src[0]->data,
+                                       l->dst.data, err)
+                       : sw_layer_view_forward(l, r, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    struct state *st = l->state;
-    return sw_op_dropout(r->stream, &l->dst.desc, &st->dropout, r->step, l->dst.grad,
-                         l->src_grad[0], err);
+    return sw_op_dropout(r->stream, &l->dst.desc, l->state, r->step, l->dst.grad, l->src_grad[0],
+                         err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -69,17 +54,11 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_dropout = {
-    .base = {.name = "dropout",
-             .help = "drops values at random in training",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("dropout", "drops values at random in training", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 1,
-    .max_src = 1,
-    .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_SOURCES(1, 1),
+    .state_bytes = sizeof(struct sw_dropout),
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -22,16 +22,9 @@ struct state {
 static const char *const operations[] = {"sum", "product", "max", NULL};
 
 static const struct sw_opt opts[] = {
-    {.key = "operation",
-     .help = "what the sources are combined by",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, operation),
-     .def = "sum",
-     .choices = operations},
-    {.key = "coefficients",
-     .help = "factors of a sum, one per source; default: 1 each",
-     .type = SW_OPT_REALS,
-     .offset = offsetof(struct conf, coefficients)},
+    SW_OPT(ENUM, struct conf, operation, "what the sources are combined by", .def = "sum",
+           .choices = operations),
+    SW_OPT(REALS, struct conf, coefficients, "factors of a sum, one per source; default: 1 each"),
     {0},
 };
 
@@ -184,13 +177,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return c->operation == SW_ELTWISE_SUM ? sum_backward(l, r, err) : each_backward(l, r, err);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    for (int k = 0; k < l->src_count; k++)
-        sw_plain_fini(&st->src[k]);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{4, {2, 5, 3, 4}, 0}, {4, {2, 5, 3, 4}, 0}}, .dst = {2, 5, 3, 4}},
     {.recipe = "coefficients = 1, -0.5, 2\n",
@@ -207,19 +193,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_eltwise = {
-    .base = {.name = "eltwise",
-             .help = "sum, product or maximum of several sources, element by element",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("eltwise", "sum, product or maximum of several sources, element by element",
+                    struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 2,
-    .max_src = SW_LAYER_SRCS,
+    SW_LAYER_SOURCES(2, SW_LAYER_SRCS),
     .state_bytes = sizeof(struct state),
     .can_fuse_relu = true,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

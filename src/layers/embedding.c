@@ -12,14 +12,10 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_LOOKUP_OPTS(struct conf, lookup),
-    {.key = "padding",
-     .help = "token that stands for none and gives zeros; may be -1; default: there is none",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, padding),
-     .def = "-2",
-     .min = -1,
-     .max = 1 << 26},
+    SW_LOOKUP_OPTS(struct sw_lookup_conf),
+    SW_OPT(INT, struct conf, padding,
+           "token that stands for none and gives zeros; may be -1; default: there is none",
+           .def = "-2", .min = -1, .max = 1 << 26),
     {0},
 };
 
@@ -41,11 +37,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
                   : SW_OK;
 }
 
-static const char *refuses_split(const void *conf, int parts)
-{
-    return sw_lookup_refuses_split(&((const struct conf *)conf)->lookup, parts);
-}
-
 static int64_t width(const void *conf)
 {
     return ((const struct conf *)conf)->lookup.outputs;
@@ -61,21 +52,15 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_embedding = {
-    .base = {.name = "embedding",
-             .help = "a vector for every token",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_lookup_params},
+    .base = SW_TYPE("embedding", "a vector for every token", struct conf, opts,
+                    .params = sw_lookup_params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
-    .refuses_split = refuses_split,
+    .refuses_split = sw_lookup_refuses_split,
     .refuses_data = sw_layer_refuse_sequences,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .width = width,
     .state_bytes = sizeof(struct sw_lookup),
-    .setup = setup,
-    .forward = sw_lookup_forward,
-    .backward = sw_lookup_backward,
+    SW_LAYER_CALLS(setup, sw_lookup_forward, sw_lookup_backward),
     .examples = examples,
 };

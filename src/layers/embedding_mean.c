@@ -7,32 +7,22 @@
  * embedding. */
 #include "layers/share/lookup.h"
 
-struct conf {
-    struct sw_lookup_conf lookup;
-};
-
 static const struct sw_opt opts[] = {
-    SW_LOOKUP_OPTS(struct conf, lookup),
+    SW_LOOKUP_OPTS(struct sw_lookup_conf),
     {0},
 };
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    const struct conf *c = l->conf;
+    const struct sw_lookup_conf *c = l->conf;
     struct sw_lookup *st = l->state;
-    st->lists =
-        (struct sw_token_lists){.per_row = 1, .vocabulary = c->lookup.vocabulary, .skip = -1};
+    st->lists = (struct sw_token_lists){.per_row = 1, .vocabulary = c->vocabulary, .skip = -1};
     int rc = sw_layer_need_tokens(l, true, &st->lists.rows, &st->lists.length, err);
     if (rc != SW_OK)
         return rc;
-    sw_lookup_init(st, l, &c->lookup, s);
+    sw_lookup_init(st, l, c, s);
     l->dst.desc = sw_desc_plain(SW_F32, 2, (const int64_t[]){l->src[0]->desc.dim[0], st->outputs});
     return SW_OK;
-}
-
-static const char *refuses_split(const void *conf, int parts)
-{
-    return sw_lookup_refuses_split(&((const struct conf *)conf)->lookup, parts);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -42,19 +32,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_embedding_mean = {
-    .base = {.name = "embedding_mean",
-             .help = "the mean of the vectors of a list of tokens",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_lookup_params},
+    .base = SW_TYPE("embedding_mean", "the mean of the vectors of a list of tokens",
+                    struct sw_lookup_conf, opts, .params = sw_lookup_params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
-    .refuses_split = refuses_split,
-    .min_src = 1,
-    .max_src = 1,
+    .refuses_split = sw_lookup_refuses_split,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_lookup),
-    .setup = setup,
-    .forward = sw_lookup_forward,
-    .backward = sw_lookup_backward,
+    SW_LAYER_CALLS(setup, sw_lookup_forward, sw_lookup_backward),
     .examples = examples,
 };

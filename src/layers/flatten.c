@@ -7,13 +7,8 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "axis",
-     .help = "first of the dimensions that become one; 1: all but the rows",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = SW_MAX_DIMS - 1},
+    SW_OPT(INT, struct conf, axis, "first of the dimensions that become one; 1: all but the rows",
+           .def = "1", .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
 
@@ -35,14 +30,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t dim[SW_MAX_DIMS] = {0};
-    char text[128];
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
-    if (axis >= in->ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %d: source 1 is %s; its dimensions are 0..%d", axis,
-                          sw_desc_text(in, text), in->ndim - 1);
     for (int i = 0; i <= axis; i++)
         dim[i] = in->dim[i];
     for (int i = axis + 1; i < in->ndim; i++)
@@ -58,20 +50,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_flatten = {
-    .base = {.name = "flatten",
-             .help = "makes one dimension of several",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("flatten", "makes one dimension of several", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .columns = columns,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_reshaped),
-    .setup = setup,
-    .forward = sw_reshaped_forward,
-    .backward = sw_reshaped_backward,
-    .teardown = sw_reshaped_teardown,
+    SW_LAYER_CALLS(setup, sw_reshaped_forward, sw_reshaped_backward),
     .examples = examples,
 };

@@ -36,20 +36,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_free_energy = {
-    .base = {.name = "free_energy",
-             .help = "mean free energy of rows in a restricted Boltzmann machine",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_rbm_params},
+    .base = SW_TYPE("free_energy", "mean free energy of rows in a restricted Boltzmann machine",
+                    struct conf, opts, .params = sw_rbm_params),
     .role = SW_ROLE_METRIC,
     .borrows = sw_rbm_borrows,
     .less_is_better = true,
     .split_reason = "a row's energy needs all its values",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct sw_rbm),
-    .setup = setup,
-    .forward = forward,
-    .teardown = sw_rbm_teardown,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

@@ -4,34 +4,16 @@
  * that the reset gate covers. What cells share, and names: layers/share/recurrent.h. */
 #include "layers/share/recurrent.h"
 
-struct conf {
-    struct sw_stack_conf stack;
-};
-
-static const struct sw_opt opts[] = {
-    SW_STACK_OPTS(struct conf, stack),
-    {0},
-};
-
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    const struct conf *c = l->conf;
-    return sw_stack_setup(l, s, &c->stack, SW_CELL_GRU, err);
+    return sw_stack_setup(l, s, l->conf, SW_CELL_GRU, err);
 }
 
-static const struct sw_layer_example examples[] = {
-    SW_STACK_EXAMPLES,
-    {0},
-};
-
 const struct sw_layer_type sw_layer_gru = {
-    .base = {.name = "gru",
-             .help = "gated recurrent units over sequences",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_stack_params},
+    .base = SW_TYPE("gru", "gated recurrent units over sequences", struct sw_stack_conf,
+                    sw_stack_opts, .params = sw_stack_params),
     SW_STACK_TYPE,
     .hands_on = sw_stack_hands_on,
     .setup = setup,
-    .examples = examples,
+    .examples = sw_stack_examples,
 };

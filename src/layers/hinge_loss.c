@@ -33,25 +33,12 @@ struct state {
 
 static const struct sw_opt opts[] = {
     SW_LOSS_WEIGHT_OPT(struct conf, weight),
-    {.key = "method",
-     .help = "each score against the margin, or against that of the label",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, method),
-     .def = "one_vs_all",
-     .choices = methods},
-    {.key = "margin",
-     .help = "how far apart scores ought to be",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, margin),
-     .def = "1",
-     .min = 0,
-     .max = 1e6},
-    {.key = "norm",
-     .help = "margins as they are, or squared",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, norm),
-     .def = "l1",
-     .choices = norms},
+    SW_OPT(ENUM, struct conf, method, "each score against the margin, or against that of the label",
+           .def = "one_vs_all", .choices = methods),
+    SW_OPT(REAL, struct conf, margin, "how far apart scores ought to be", .def = "1", .min = 0,
+           .max = 1e6),
+    SW_OPT(ENUM, struct conf, norm, "margins as they are, or squared", .def = "l1",
+           .choices = norms),
     {0},
 };
 
@@ -216,13 +203,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return is_triplet(l) ? backward_triplet(l, r, err) : backward_labels(l, r, err);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    for (int k = ANCHOR; k < TRIPLET; k++)
-        sw_plain_fini(&st->src[k]);
-}
-
 /* Margins that no difference of the harness' values comes near: there is a kink. */
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 8}, 0}, {1, {4}, 8}}, .dst = {4, 8}},
@@ -242,18 +222,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_hinge_loss = {
-    .base = {.name = "hinge_loss",
-             .help = "scores that ought to be apart by a margin, each or by rank",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("hinge_loss", "scores that ought to be apart by a margin, each or by rank",
+                    struct conf, opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its values",
-    .min_src = 2,
-    .max_src = 3,
+    SW_LAYER_SOURCES(2, 3),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

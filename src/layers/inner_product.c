@@ -17,30 +17,15 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "outputs",
-     .help = "number of output features",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, outputs),
-     .min = 1,
-     .max = 1 << 26,
-     .required = true},
-    {.key = "axis",
-     .help = "the first dimension of the features; 2: every step of a sequence is a row",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = 2},
-    {.key = "bias",
-     .help = "add one value per output",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, bias),
-     .def = "yes"},
-    {.key = "transpose",
-     .help = "weights are stored as features x outputs; with weight.share: the other way round",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, transpose),
-     .def = "no"},
+    SW_OPT(INT, struct conf, outputs, "number of output features", .min = 1, .max = 1 << 26,
+           .required = true),
+    SW_OPT(INT, struct conf, axis,
+           "the first dimension of the features; 2: every step of a sequence is a row", .def = "1",
+           .min = 1, .max = 2),
+    SW_OPT(BOOL, struct conf, bias, "add one value per output", .def = "yes"),
+    SW_OPT(BOOL, struct conf, transpose,
+           "weights are stored as features x outputs; with weight.share: the other way round",
+           .def = "no"),
     {0},
 };
 
@@ -212,13 +197,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return rc == SW_OK ? sw_layer_plan_backward(l, r, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->x);
-    sw_layer_plan_teardown(l);
-}
-
 static int64_t width(const void *conf)
 {
     return ((const struct conf *)conf)->outputs;
@@ -240,11 +218,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_inner_product = {
-    .base = {.name = "inner_product",
-             .help = "fully-connected layer",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("inner_product", "fully-connected layer", struct conf, opts, .params = params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
@@ -253,15 +227,11 @@ const struct sw_layer_type sw_layer_inner_product = {
     .refuses_factors = refuses_factors,
     .splits_inputs = true,
     .refuses_inputs = refuses_inputs,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .width = width,
     .state_bytes = sizeof(struct state),
     .can_fuse_relu = true,
     .skips_frozen = true,
-    .setup = setup,
-    .forward = sw_layer_plan_forward,
-    .backward = backward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, sw_layer_plan_forward, backward),
     .examples = examples,
 };

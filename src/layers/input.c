@@ -7,11 +7,7 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "field",
-     .help = "field of the data source: image, label",
-     .type = SW_OPT_STRING,
-     .offset = offsetof(struct conf, field),
-     .required = true},
+    SW_OPT(STRING, struct conf, field, "field of the data source: image, label", .required = true),
     {0},
 };
 
@@ -39,14 +35,9 @@ const char *sw_layer_input_field(const struct sw_layer *l)
 }
 
 const struct sw_layer_type sw_layer_input = {
-    .base = {.name = "input",
-             .help = "one field of the data source",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("input", "one field of the data source", struct conf, opts),
     .role = SW_ROLE_INPUT,
     .split_reason = "every worker reads its rows of the data",
-    .min_src = 0,
-    .max_src = 0,
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_SOURCES(0, 0),
+    SW_LAYER_CALLS(setup, forward, NULL),
 };

@@ -1,6 +1,7 @@
 #include "layers/layer.h"
 
 #include "base/str.h"
+#include "base/tree.h"
 #include "device/ops/elementwise.h"
 
 static const char *const include_choices[] = {"always", "train", "eval", NULL};
@@ -11,55 +12,32 @@ const char *const sw_connection_names[] = {"one-to-one", "one-to-all", "first-to
                                            "previous",   "stateful",   NULL};
 
 const struct sw_opt sw_layer_opts[] = {
-    {.key = "src",
-     .help = "layers whose output this one reads, in order",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct sw_layer_conf, src)},
-    {.key = "unroll",
-     .help = "steps over which the layer is repeated, with the same parameters; whoever is not "
-             "unrolled reads all steps as a sequence",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct sw_layer_conf, unroll),
-     .def = "0",
-     .min = 1,
-     .max = 4096},
-    {.key = "connections",
-     .help = "how steps read their sources, one word for all or one each: one-to-one the same "
-             "step, one-to-all the whole, first-to-last the first step the last one, previous the "
-             "step before, stateful that too, and the first step the last one of the batch before; "
-             "default: one-to-one, of itself previous",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct sw_layer_conf, connections)},
-    {.key = "include",
-     .help = "net that has the layer: both, training only, or evaluation only",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct sw_layer_conf, include),
-     .def = "always",
-     .choices = include_choices},
-    {.key = "stages",
-     .help = "stages of the run that have the layer, by name or pattern; default: all",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct sw_layer_conf, stages)},
-    {.key = "partition",
-     .help =
-         "how workers share it: 0 rows, 1 columns, 1in columns of its source, none: whole on one; "
-         "default: job.partition",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct sw_layer_conf, partition),
-     .choices = sw_partition_names},
-    {.key = "location",
-     .help =
-         "the worker of its group, from 0, that has it whole; its neighbours there move nothing",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct sw_layer_conf, location),
-     .min = 0,
-     .max = 1 << 20},
-    {.key = "comm",
-     .help = "how gradients of a fully-connected layer in rows come together: ps, sfb, adam or "
-             "auto; default: cluster.comm",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct sw_layer_conf, comm),
-     .choices = sw_comm_way_names},
+    SW_OPT(STRINGS, struct sw_layer_conf, src, "layers whose output this one reads, in order"),
+    SW_OPT(INT, struct sw_layer_conf, unroll,
+           "steps over which the layer is repeated, with the same parameters; whoever is not "
+           "unrolled reads all steps as a sequence",
+           .def = "0", .min = 1, .max = 4096),
+    SW_OPT(STRINGS, struct sw_layer_conf, connections,
+           "how steps read their sources, one word for all or one each: one-to-one the same step, "
+           "one-to-all the whole, first-to-last the first step the last one, previous the step "
+           "before, stateful that too, and the first step the last one of the batch before; "
+           "default: one-to-one, of itself previous"),
+    SW_OPT(ENUM, struct sw_layer_conf, include,
+           "net that has the layer: both, training only, or evaluation only", .def = "always",
+           .choices = include_choices),
+    SW_OPT(STRINGS, struct sw_layer_conf, stages,
+           "stages of the run that have the layer, by name or pattern; default: all"),
+    SW_OPT(ENUM, struct sw_layer_conf, partition,
+           "how workers share it: 0 rows, 1 columns, 1in columns of its source, none: whole on "
+           "one; default: job.partition",
+           .choices = sw_partition_names),
+    SW_OPT(INT, struct sw_layer_conf, location,
+           "the worker of its group, from 0, that has it whole; its neighbours there move nothing",
+           .min = 0, .max = 1 << 20),
+    SW_OPT(ENUM, struct sw_layer_conf, comm,
+           "how gradients of a fully-connected layer in rows come together: ps, sfb, adam or auto; "
+           "default: cluster.comm",
+           .choices = sw_comm_way_names),
     {0},
 };
 
@@ -95,13 +73,8 @@ struct sw_plan_passes sw_setup_passes(const struct sw_layer_setup *s)
 
 void sw_setup_part(const struct sw_layer_setup *s, int64_t outputs, int64_t *first, int64_t *count)
 {
-    *first = 0;
-    *count = outputs;
-    if (s->parts <= 1)
-        return;
-    int64_t base = outputs / s->parts, larger = outputs % s->parts;
-    *first = base * s->part + (s->part < larger ? s->part : larger);
-    *count = base + (s->part < larger ? 1 : 0);
+    bool whole = s->parts <= 1;
+    sw_part(outputs, whole ? 1 : s->parts, whole ? 0 : s->part, first, count);
 }
 
 void sw_layer_mark_parts(struct sw_layer *l, int64_t first, int64_t whole)
@@ -164,6 +137,16 @@ int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *
     return SW_OK;
 }
 
+int sw_layer_need_axis(const struct sw_layer *l, int64_t axis, struct sw_err *err)
+{
+    const struct sw_desc *d = &l->src[0]->desc;
+    char text[128];
+    if (axis < d->ndim)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID, "axis = %lld: source 1 is %s; its dimensions are 0..%d",
+                      (long long)axis, sw_desc_text(d, text), d->ndim - 1);
+}
+
 int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err)
 {
     const struct sw_desc *d = &l->src[i]->desc;
@@ -193,6 +176,38 @@ bool sw_layer_can_repeat(const struct sw_layer *l)
            (pure || l->repeats_from_saved);
 }
 
+void sw_layer_teardown(struct sw_layer *l)
+{
+    if (l->type->teardown && (l->state || !l->type->state_bytes))
+        l->type->teardown(l);
+
+    while (l->plans) {
+        struct sw_plan *p = l->plans;
+        l->plans = p->next;
+        sw_plan_free(p);
+    }
+
+    sw_free(l->state);
+    l->state = NULL;
+}
+
+void sw_layer_own_plan(struct sw_layer *l, struct sw_plan *p)
+{
+    if (!p)
+        return;
+    p->next = l->plans;
+    l->plans = p;
+}
+
+int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_desc *from,
+                     const struct sw_desc *to, struct sw_plan **out, struct sw_err *err)
+{
+    int rc = s->dev->ops->plans->reorder(s, from, to, out, err);
+    if (rc == SW_OK)
+        sw_layer_own_plan(l, *out);
+    return rc;
+}
+
 static struct sw_plan *plan_of(const struct sw_layer *l)
 {
     return ((const struct sw_plan_state *)l->state)->plan;
@@ -200,7 +215,8 @@ static struct sw_plan *plan_of(const struct sw_layer *l)
 
 void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out)
 {
-    const struct sw_plan *p = plan_of(l);
+    struct sw_plan *p = plan_of(l);
+    sw_layer_own_plan(l, p);
     l->dst.desc = p->dst;
     l->saved_bytes = p->saved_bytes;
     l->scratch_bytes = p->scratch_bytes;
@@ -252,9 +268,11 @@ int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct s
     return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
 }
 
-void sw_layer_plan_teardown(struct sw_layer *l)
+void sw_layer_use_elementwise(struct sw_layer *l)
 {
-    sw_plan_free(plan_of(l));
+    l->dst.desc = l->src[0]->desc;
+    l->in_place = true;
+    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
 }
 
 void sw_layer_use_view(struct sw_layer *l)

@@ -25,10 +25,10 @@
  * too.
  *
  * One owner: the worker of the stream. */
-#ifndef SW_LAYERS_LAYER_H
-#define SW_LAYERS_LAYER_H
+#pragma once
 
 #include "base/comm_way.h"
+#include "base/os.h"
 #include "device/device.h"
 #include "device/plan.h"
 #include "recipe/option.h"
@@ -99,7 +99,6 @@ struct sw_layer {
     const struct sw_layer_type *type;
     const void *conf; /* filled from the type's option rows; borrowed from the recipe */
     void *state;      /* private, type->state_bytes, zeroed before setup */
-    int index;        /* position in topological order */
     uint64_t id;      /* hash of the name, for Philox streams */
 
     int src_count;
@@ -143,7 +142,8 @@ struct sw_layer {
         uint32_t src;    /* bit i: backward adds to src_grad[i] instead of writing there */
         uint32_t params; /* bit p: the same for param[p].grad */
     } adds;
-    double *sums; /* [sum_count], device memory; lasts over the phases of a pass */
+    struct sw_plan *plans; /* owned, as a list: all that setup made */
+    double *sums;          /* [sum_count], device memory; lasts over the phases of a pass */
     /* Losses and metrics: forward writes it; device memory. Pairs of all batches and workers are
      * added up before anything is divided, so that what users see is of all samples. */
     struct sw_result *result;
@@ -295,7 +295,7 @@ struct sw_layer_type {
     int (*backward)(struct sw_layer *l, const struct sw_pass *r,
                     struct sw_err *err);  /* NULL: no gradient */
     const struct sw_layer_output *output; /* of role OUTPUT */
-    void (*teardown)(struct sw_layer *l); /* NULL: nothing to free */
+    void (*teardown)(struct sw_layer *l); /* NULL: plans and state are all there is */
     /* A metric that says more than one value: their names, NULL-terminated. The first is the one
      * that goes by the type's name. NULL: one value, sum / weight of the one pair. */
     const char *const *values;
@@ -306,8 +306,16 @@ struct sw_layer_type {
     const struct sw_layer_example *examples; /* ends with recipe NULL */
 };
 
+/* Parts of a descriptor: how many sources a layer reads, and its callbacks. */
+#define SW_LAYER_SOURCES(min, max) .min_src = min, .max_src = max
+#define SW_LAYER_CALLS(setup_, forward_, backward_)                                                \
+    .setup = setup_, .forward = forward_, .backward = backward_
+
 /* The data field an input layer reads. */
 const char *sw_layer_input_field(const struct sw_layer *l);
+
+/* After setup, however it ended: the type's teardown, then plans and state. */
+void sw_layer_teardown(struct sw_layer *l);
 
 /* After setup: may forward be run again in a step? */
 bool sw_layer_can_repeat(const struct sw_layer *l);
@@ -363,15 +371,35 @@ int sw_layer_add_carry(struct sw_layer *l, const char *name, int64_t width);
 enum sw_energy sw_layer_energy(const struct sw_layer *l);
 /* Source i must be f32 with ndim dimensions (0: any). Errors: SW_ERR_INVALID saying both shapes. */
 int sw_layer_need_src(const struct sw_layer *l, int i, int ndim, struct sw_err *err) SW_MUST_CHECK;
+/* Source 0 must have a dimension `axis`; the key `axis` said so. Errors: SW_ERR_INVALID. */
+int sw_layer_need_axis(const struct sw_layer *l, int64_t axis, struct sw_err *err) SW_MUST_CHECK;
 /* Source i must be int32 labels, one per row of source 0. */
 int sw_layer_need_labels(const struct sw_layer *l, int i, struct sw_err *err) SW_MUST_CHECK;
+/* A place for n bytes behind those that *bytes (saved_bytes, scratch_bytes) counts; and what lies
+ * at a place. */
+static inline size_t sw_layer_reserve(size_t *bytes, size_t n)
+{
+    size_t at = *bytes;
+    *bytes += sw_aligned(n, 64);
+    return at;
+}
+static inline void *sw_layer_at(void *memory, size_t at)
+{
+    return (char *)memory + at;
+}
 /* Layout that an existing parameter has, or NULL. */
 const struct sw_desc *sw_setup_layout(const struct sw_layer_setup *s, const struct sw_layer *l,
                                       const char *param);
+/* What setup made belongs to the layer from now on. NULL is accepted. */
+void sw_layer_own_plan(struct sw_layer *l, struct sw_plan *p);
+/* A reorder that belongs to the layer. Errors: as the device's. */
+int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_desc *from,
+                     const struct sw_desc *to, struct sw_plan **out,
+                     struct sw_err *err) SW_MUST_CHECK;
 /* Layers that are one plan: their state, and the callbacks they share. The parameters, if any, are
  * added in the order weight, bias. */
 struct sw_plan_state {
-    struct sw_plan *plan; /* owned */
+    struct sw_plan *plan; /* among the layer's */
 };
 /* Takes over what the plan needs and says: descriptors, memory, what backward reads, the algorithm;
  * and adds the parameters it has. */
@@ -385,7 +413,9 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r,
                           struct sw_err *err) SW_MUST_CHECK;
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
-void sw_layer_plan_teardown(struct sw_layer *l);
+
+/* Layers whose output is their source's, element by element, and may lie in its memory. */
+void sw_layer_use_elementwise(struct sw_layer *l);
 
 /* Layers that change nothing: dst.desc is set, of the source's storage size. The first says so, the
  * others are their callbacks. */
@@ -394,5 +424,3 @@ int sw_layer_view_forward(struct sw_layer *l, const struct sw_pass *r,
                           struct sw_err *err) SW_MUST_CHECK;
 int sw_layer_view_backward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
-
-#endif

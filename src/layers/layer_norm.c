@@ -23,21 +23,11 @@ struct state {
 enum { SCALE, BIAS };
 
 static const struct sw_opt opts[] = {
-    {.key = "axis",
-     .help = "first of the dimensions that are normalised together; 1: all of a sample",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = SW_MAX_DIMS - 1},
-    {.key = "eps",
-     .help = "added to the variance",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, eps),
-     .def = "1e-5",
-     .min = 0,
-     .max = 1,
-     .above_min = true},
+    SW_OPT(INT, struct conf, axis,
+           "first of the dimensions that are normalised together; 1: all of a sample", .def = "1",
+           .min = 1, .max = SW_MAX_DIMS - 1),
+    SW_OPT(REAL, struct conf, eps, "added to the variance", .def = "1e-5", .min = 0, .max = 1,
+           .above_min = true),
     {0},
 };
 
@@ -47,13 +37,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
-    char text[128];
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
-    if (axis >= in->ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %d: source 1 is %s; its dimensions are 0..%d", axis,
-                          sw_desc_text(in, text), in->ndim - 1);
     struct sw_desc together = sw_desc_plain(SW_F32, in->ndim - axis, in->dim + axis);
     st->n = sw_desc_count(&together);
     st->rows = sw_desc_count(in) / st->n;
@@ -106,12 +93,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return rc == SW_OK ? sw_plain_give(&st->plain, l, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->plain);
-}
-
 static const char *const params[] = {"scale", "bias", NULL};
 
 static const struct sw_layer_example examples[] = {
@@ -123,20 +104,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_layer_norm = {
-    .base = {.name = "layer_norm",
-             .help = "normalises every sample by its own mean and variance",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("layer_norm", "normalises every sample by its own mean and variance",
+                    struct conf, opts, .params = params),
     .role = SW_ROLE_NEURON,
     .split_reason = "it normalises across columns, or its scale and bias belong to all of them",
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

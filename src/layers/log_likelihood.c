@@ -23,20 +23,12 @@ struct state {
 
 static const struct sw_opt opts[] = {
     SW_RBM_OPTS(struct conf, machine),
-    {.key = "chains",
-     .help = "of annealed importance sampling: at most as many as rows of an evaluation batch",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, chains),
-     .def = "100",
-     .min = 1,
-     .max = 65536},
-    {.key = "temperatures",
-     .help = "steps in which each of them goes from no weights to the machine's",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, temperatures),
-     .def = "14500",
-     .min = 1,
-     .max = 10000000},
+    SW_OPT(INT, struct conf, chains,
+           "of annealed importance sampling: at most as many as rows of an evaluation batch",
+           .def = "100", .min = 1, .max = 65536),
+    SW_OPT(INT, struct conf, temperatures,
+           "steps in which each of them goes from no weights to the machine's", .def = "14500",
+           .min = 1, .max = 10000000),
     {0},
 };
 
@@ -64,9 +56,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const double step = 4.0 * (double)c->chains * (double)m->visible * (double)m->hidden;
     const double phases = ceil(step * (double)c->temperatures / PHASE_FLOPS);
     st->seed = s->seed;
-    st->v_at = sw_rbm_reserve(&l->scratch_bytes, rows * m->visible * (int64_t)sizeof(float));
-    st->h_at = sw_rbm_reserve(&l->scratch_bytes, rows * m->hidden * (int64_t)sizeof(float));
-    st->weight_at = sw_rbm_reserve(&l->scratch_bytes, rows * (int64_t)sizeof(double));
+    st->v_at = sw_layer_reserve(&l->scratch_bytes, (size_t)(rows * m->visible) * sizeof(float));
+    st->h_at = sw_layer_reserve(&l->scratch_bytes, (size_t)(rows * m->hidden) * sizeof(float));
+    st->weight_at = sw_layer_reserve(&l->scratch_bytes, (size_t)rows * sizeof(double));
     l->pair_count = 1 + (int)c->chains;
     l->phases.forward = phases < (double)c->temperatures ? (int)phases : (int)c->temperatures;
     return SW_OK;
@@ -94,9 +86,9 @@ static int anneal(struct sw_layer *l, const struct sw_pass *r, struct sw_err *er
                                   .id = l->id,
                                   .runs = r->begins,
                                   .step = r->step,
-                                  .v = sw_rbm_at(l->scratch, st->v_at),
-                                  .h = sw_rbm_at(l->scratch, st->h_at),
-                                  .log_weight = sw_rbm_at(l->scratch, st->weight_at),
+                                  .v = sw_layer_at(l->scratch, st->v_at),
+                                  .h = sw_layer_at(l->scratch, st->h_at),
+                                  .log_weight = sw_layer_at(l->scratch, st->weight_at),
                                   .result = l->result + 1};
     return sw_op_run(r->stream, &sw_op_ais, &a, err);
 }
@@ -152,22 +144,17 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_log_likelihood = {
-    .base = {.name = "log_likelihood",
-             .help =
-                 "log likelihood of rows in a Boltzmann machine, by annealed importance sampling",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_rbm_params},
+    .base =
+        SW_TYPE("log_likelihood",
+                "log likelihood of rows in a Boltzmann machine, by annealed importance sampling",
+                struct conf, opts, .params = sw_rbm_params),
     .role = SW_ROLE_METRIC,
     .borrows = sw_rbm_borrows,
     .values = values,
     .value = value,
     .split_reason = "a row's energy needs all its values",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .teardown = sw_rbm_teardown,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

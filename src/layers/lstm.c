@@ -3,19 +3,9 @@
  * share, and names: layers/share/recurrent.h. */
 #include "layers/share/recurrent.h"
 
-struct conf {
-    struct sw_stack_conf stack;
-};
-
-static const struct sw_opt opts[] = {
-    SW_STACK_OPTS(struct conf, stack),
-    {0},
-};
-
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    const struct conf *c = l->conf;
-    return sw_stack_setup(l, s, &c->stack, SW_CELL_LSTM, err);
+    return sw_stack_setup(l, s, l->conf, SW_CELL_LSTM, err);
 }
 
 /* h and c of every layer. */
@@ -25,19 +15,11 @@ static int64_t hands_on(const void *conf)
     return c->bidirectional ? 0 : 2 * c->layers * c->hidden;
 }
 
-static const struct sw_layer_example examples[] = {
-    SW_STACK_EXAMPLES,
-    {0},
-};
-
 const struct sw_layer_type sw_layer_lstm = {
-    .base = {.name = "lstm",
-             .help = "long short-term memory over sequences",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_stack_params},
+    .base = SW_TYPE("lstm", "long short-term memory over sequences", struct sw_stack_conf,
+                    sw_stack_opts, .params = sw_stack_params),
     SW_STACK_TYPE,
     .hands_on = hands_on,
     .setup = setup,
-    .examples = examples,
+    .examples = sw_stack_examples,
 };

@@ -28,46 +28,16 @@ struct state {
 static const char *const methods[] = {"gaussian", "masking", "salt_pepper", NULL};
 
 static const struct sw_opt opts[] = {
-    {.key = "method",
-     .help = "what is done to the values",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, method),
-     .choices = methods,
-     .required = true},
-    {.key = "std",
-     .help = "standard deviation of gaussian",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, std),
-     .def = "0.1",
-     .min = 0,
-     .max = 1e6,
-     .above_min = true},
-    {.key = "ratio",
-     .help = "share of values that masking and salt_pepper change",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, ratio),
-     .def = "0.25",
-     .min = 0,
-     .max = 0.999},
-    {.key = "low",
-     .help = "one value of salt_pepper",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, low),
-     .def = "0",
-     .min = -1e6,
-     .max = 1e6},
-    {.key = "high",
-     .help = "the other value of salt_pepper",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, high),
-     .def = "1",
-     .min = -1e6,
-     .max = 1e6},
-    {.key = "always",
-     .help = "in evaluation too",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, always),
-     .def = "no"},
+    SW_OPT(ENUM, struct conf, method, "what is done to the values", .choices = methods,
+           .required = true),
+    SW_OPT(REAL, struct conf, std, "standard deviation of gaussian", .def = "0.1", .min = 0,
+           .max = 1e6, .above_min = true),
+    SW_OPT(REAL, struct conf, ratio, "share of values that masking and salt_pepper change",
+           .def = "0.25", .min = 0, .max = 0.999),
+    SW_OPT(REAL, struct conf, low, "one value of salt_pepper", .def = "0", .min = -1e6, .max = 1e6),
+    SW_OPT(REAL, struct conf, high, "the other value of salt_pepper", .def = "1", .min = -1e6,
+           .max = 1e6),
+    SW_OPT(BOOL, struct conf, always, "in evaluation too", .def = "no"),
     {0},
 };
 
@@ -94,9 +64,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         st->forward.low = (float)c->low;
         st->forward.high = (float)c->high;
     }
-    l->dst.desc = l->src[0]->desc;
-    l->in_place = true;
-    l->flops_forward = l->flops_backward = (double)sw_desc_count(&l->dst.desc);
+    sw_layer_use_elementwise(l);
     return SW_OK;
 }
 
@@ -132,17 +100,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_noise = {
-    .base = {.name = "noise",
-             .help = "damages values at random, for denoising auto-encoders",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("noise", "damages values at random, for denoising auto-encoders", struct conf,
+                    opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

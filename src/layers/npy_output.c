@@ -71,17 +71,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_npy_output = {
-    .base = {.name = "npy_output",
-             .help = "writes an evaluation's rows as an array for numpy",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("npy_output", "writes an evaluation's rows as an array for numpy", struct conf,
+                    opts),
     .role = SW_ROLE_OUTPUT,
     .split_reason = "a row is written whole",
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = sw_output_forward,
+    SW_LAYER_CALLS(setup, sw_output_forward, NULL),
     .output = &output,
     .teardown = abandon,
     .examples = examples,

@@ -11,13 +11,8 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "classes",
-     .help = "length of the vectors; numbers are 0 to classes - 1",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, classes),
-     .min = 1,
-     .max = 1 << 26,
-     .required = true},
+    SW_OPT(INT, struct conf, classes, "length of the vectors; numbers are 0 to classes - 1",
+           .min = 1, .max = 1 << 26, .required = true),
     {0},
 };
 
@@ -54,17 +49,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_onehot = {
-    .base = {.name = "onehot",
-             .help = "whole numbers as vectors with a single 1",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("onehot", "whole numbers as vectors with a single 1", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split_reason = "it reads data, of which every worker has its rows",
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .width = width,
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

@@ -29,8 +29,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         rc = sw_err_set(err, SW_ERR_INVALID, "source 2 must be labels");
     if (rc != SW_OK)
         return rc;
-    st->prob_at = l->scratch_bytes;
-    l->scratch_bytes += sw_desc_bytes(&st->by.scores.desc);
+    st->prob_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&st->by.scores.desc));
     l->dst.desc = sw_class_rows(&st->by);
     l->flops_forward = 5.0 * (double)sw_desc_count(&st->by.scores.desc);
     return SW_OK;
@@ -44,7 +43,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                      .weight = 1,
                                      .labels = sw_class_labels(&st->by, l),
                                      .step = r->step,
-                                     .prob = (float *)(void *)((char *)l->scratch + st->prob_at),
+                                     .prob = sw_layer_at(l->scratch, st->prob_at),
                                      .result = l->result};
     int rc = sw_plain_values(&st->by.scores, l, r, &a.x, err);
     return rc == SW_OK ? sw_op_softmax_loss(r->stream, &a, err) : rc;
@@ -56,12 +55,6 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
     return total->weight > 0 ? exp(total->sum / total->weight) : (double)NAN;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_class_targets_fini(&st->by);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}},
     {.recipe = "ignore_label = 1\n", .src = {{3, {3, 4, 6}, 0}, {2, {3, 4}, 6}}},
@@ -69,18 +62,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_perplexity = {
-    .base = {.name = "perplexity",
-             .help = "exp of the mean negative log likelihood of labels",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("perplexity", "exp of the mean negative log likelihood of labels", struct conf,
+                    opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "a row needs all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .value = value,
     .less_is_better = true,
     .examples = examples,

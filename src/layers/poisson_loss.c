@@ -25,19 +25,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_poisson_loss = {
-    .base = {.name = "poisson_loss",
-             .help = "rate-adapting Poisson reconstruction of counts",
-             .opts = sw_target_loss_opts,
-             .conf_bytes = sizeof(struct sw_target_loss_conf)},
+    .base = SW_TYPE("poisson_loss", "rate-adapting Poisson reconstruction of counts",
+                    struct sw_target_loss_conf, sw_target_loss_opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .targets = 1u << 1,
     .state_bytes = sizeof(struct sw_target_loss),
-    .setup = setup,
-    .forward = sw_target_loss_forward,
-    .backward = sw_target_loss_backward,
-    .teardown = sw_target_loss_teardown,
+    SW_LAYER_CALLS(setup, sw_target_loss_forward, sw_target_loss_backward),
     .examples = examples,
 };

@@ -34,31 +34,15 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "average",
-     .help = "mean over classes of each figure, or figures of all counts together",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, average),
-     .def = "macro",
-     .choices = averages},
-    {.key = "class",
-     .help = "look at this class alone",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, only),
-     .def = "-1",
-     .min = 0,
-     .max = 1 << 20},
-    {.key = "top_k",
-     .help = "how many of the largest scores are said; default: with labels 1, else by threshold",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, top_k),
-     .def = "-1",
-     .min = 1,
-     .max = 1 << 20},
-    {.key = "threshold",
-     .help = "without top_k: what is above it is said",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, threshold),
-     .def = "0.5"},
+    SW_OPT(ENUM, struct conf, average,
+           "mean over classes of each figure, or figures of all counts together", .def = "macro",
+           .choices = averages),
+    SW_OPT_KEY(INT, "class", struct conf, only, "look at this class alone", .def = "-1", .min = 0,
+               .max = 1 << 20),
+    SW_OPT(INT, struct conf, top_k,
+           "how many of the largest scores are said; default: with labels 1, else by threshold",
+           .def = "-1", .min = 1, .max = 1 << 20),
+    SW_OPT(REAL, struct conf, threshold, "without top_k: what is above it is said", .def = "0.5"),
     SW_IGNORE_LABEL_OPT(struct conf, ignore_label),
     {0},
 };
@@ -160,12 +144,6 @@ static double value(const struct sw_layer *l, const struct sw_result *total, int
     return c->average == MICRO ? micro(total, from, to, which) : macro(total, from, to, which);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_class_targets_fini(&st->by);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {9, 4}, 0}, {1, {9}, 4}}},
     {.recipe = "class = 1\n", .src = {{4, {9, 20, 1, 1}, 0}, {1, {9}, 20}}},
@@ -175,18 +153,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_precision_recall = {
-    .base = {.name = "precision_recall",
-             .help = "precision, recall and their harmonic mean, by class",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("precision_recall", "precision, recall and their harmonic mean, by class",
+                    struct conf, opts),
     .role = SW_ROLE_METRIC,
     .split_reason = "what a row is said to be needs all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .values = values,
     .value = value,
     .examples = examples,

@@ -18,12 +18,8 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "hidden_units",
-     .help = "as units of the hidden layer",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, hidden_units),
-     .def = "bernoulli",
-     .choices = sw_hidden_units},
+    SW_OPT(ENUM, struct conf, hidden_units, "as units of the hidden layer", .def = "bernoulli",
+           .choices = sw_hidden_units),
     {0},
 };
 
@@ -62,19 +58,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_pseudo_likelihood = {
-    .base = {.name = "pseudo_likelihood",
-             .help = "estimated log pseudo-likelihood of binary rows in a Boltzmann machine",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_rbm_params},
+    .base = SW_TYPE("pseudo_likelihood",
+                    "estimated log pseudo-likelihood of binary rows in a Boltzmann machine",
+                    struct conf, opts, .params = sw_rbm_params),
     .role = SW_ROLE_METRIC,
     .borrows = sw_rbm_borrows,
     .split_reason = "a row's energy needs all its values",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .teardown = sw_rbm_teardown,
+    SW_LAYER_CALLS(setup, forward, NULL),
     .examples = examples,
 };

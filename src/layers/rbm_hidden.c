@@ -42,51 +42,22 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "hidden",
-     .help = "number of hidden units, and so of outputs",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, hidden),
-     .min = 1,
-     .max = 1 << 24,
-     .required = true},
-    {.key = "units",
-     .help = "bernoulli, or gaussian (variance 1; needs a lower learning rate)",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, units),
-     .def = "bernoulli",
-     .choices = sw_hidden_units},
-    {.key = "replicated",
-     .help = "the visible units are counts of words (units = softmax): biases count once per word",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, replicated),
-     .def = "no"},
-    {.key = "k",
-     .help = "turns of the Gibbs chain in a step of algorithm = cd",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, k),
-     .def = "1",
-     .min = 1,
-     .max = 100000},
-    {.key = "persistent",
-     .help = "the chain goes on from where the last batch left it (PCD)",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, persistent),
-     .def = "no"},
-    {.key = "sparsity",
-     .help = "mean activation of hidden units that is wanted; 0: any",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, sparsity),
-     .def = "0",
-     .min = 0,
-     .max = 1,
-     .below_max = true},
-    {.key = "sparsity_cost",
-     .help = "how strongly biases follow that",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, sparsity_cost),
-     .def = "0.1",
-     .min = 0,
-     .max = 1e6},
+    SW_OPT(INT, struct conf, hidden, "number of hidden units, and so of outputs", .min = 1,
+           .max = 1 << 24, .required = true),
+    SW_OPT(ENUM, struct conf, units,
+           "bernoulli, or gaussian (variance 1; needs a lower learning rate)", .def = "bernoulli",
+           .choices = sw_hidden_units),
+    SW_OPT(BOOL, struct conf, replicated,
+           "the visible units are counts of words (units = softmax): biases count once per word",
+           .def = "no"),
+    SW_OPT(INT, struct conf, k, "turns of the Gibbs chain in a step of algorithm = cd", .def = "1",
+           .min = 1, .max = 100000),
+    SW_OPT(BOOL, struct conf, persistent,
+           "the chain goes on from where the last batch left it (PCD)", .def = "no"),
+    SW_OPT(REAL, struct conf, sparsity, "mean activation of hidden units that is wanted; 0: any",
+           .def = "0", .min = 0, .max = 1, .below_max = true),
+    SW_OPT(REAL, struct conf, sparsity_cost, "how strongly biases follow that", .def = "0.1",
+           .min = 0, .max = 1e6),
     {0},
 };
 
@@ -100,7 +71,7 @@ static const char *refuses_split(const void *conf, int parts)
 
 static size_t reserve(size_t *at, int64_t floats)
 {
-    return sw_rbm_reserve(at, floats * (int64_t)sizeof(float));
+    return sw_layer_reserve(at, (size_t)floats * sizeof(float));
 }
 
 static int check(const struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -205,7 +176,7 @@ static int count_words(struct sw_layer *l, const struct sw_pass *r, const float 
     if (!((const struct conf *)l->conf)->replicated)
         return SW_OK;
     *total =
-        st->chain ? sw_rbm_at(l->saved, st->total_at) : sw_rbm_at(l->scratch, st->own_total_at);
+        st->chain ? sw_layer_at(l->saved, st->total_at) : sw_layer_at(l->scratch, st->own_total_at);
     const struct sw_row_sums_args a = {
         .rows = st->rows, .columns = st->visible, .x = v, .sum = *total};
     return sw_op_run(r->stream, &sw_op_row_sums, &a, err);
@@ -224,7 +195,7 @@ static int add_energy(struct sw_layer *l, const struct sw_pass *r, const float *
                                           .x = l->dst.data,
                                           .bias = l->param[1].value,
                                           .total = total,
-                                          .energy = sw_rbm_at(l->scratch, st->energy_at),
+                                          .energy = sw_layer_at(l->scratch, st->energy_at),
                                           .result = l->result,
                                           .factor = r->chain > 0 ? -1 : 1,
                                           .more = r->chain > 0,
@@ -248,13 +219,13 @@ static int keep(struct sw_layer *l, const struct sw_pass *r, const float *v, con
     const int64_t n = r->chain > 0 ? st->rows : 0;
     const float share = r->chain > 0 ? st->share : -st->share;
     int rc = copy(r, st->rows * st->hidden, share, l->dst.data,
-                  (float *)sw_rbm_at(l->saved, st->mean_at) + n * st->hidden, err);
+                  (float *)sw_layer_at(l->saved, st->mean_at) + n * st->hidden, err);
     if (rc == SW_OK)
         rc = copy(r, st->rows * st->visible, 1, v,
-                  (float *)sw_rbm_at(l->saved, st->visible_at) + n * st->visible, err);
+                  (float *)sw_layer_at(l->saved, st->visible_at) + n * st->visible, err);
     /* A chain's rows have as many words as those of the data. */
     return rc == SW_OK && total && n > 0
-               ? copy(r, st->rows, 1, total, (float *)sw_rbm_at(l->saved, st->total_at) + n, err)
+               ? copy(r, st->rows, 1, total, (float *)sw_layer_at(l->saved, st->total_at) + n, err)
                : rc;
 }
 
@@ -274,7 +245,7 @@ static int draw(struct sw_layer *l, const struct sw_pass *r, const float *total,
                                     .total = total,
                                     .carried = r->chain == 0 ? carry : NULL,
                                     .mean = l->dst.data,
-                                    .sample = ends ? carry : sw_rbm_at(l->saved, st->sample_at),
+                                    .sample = ends ? carry : sw_layer_at(l->saved, st->sample_at),
                                     .key = sw_rbm_key(st->seed, l, r->chain),
                                     .step = r->step};
     return sw_op_run(r->stream, &sw_op_units, &a, err);
@@ -355,7 +326,7 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
         .columns = st->hidden,
         .first_factor = (float)(1 - cost),
         .shift = (float)(-cost * c->sparsity * (double)st->rows * (double)st->share),
-        .x = sw_rbm_at(l->saved, st->mean_at),
+        .x = sw_layer_at(l->saved, st->mean_at),
         .sum = l->param[1].grad};
     /* Every row as often as it has words. */
     const struct sw_gemm_args words = {.trans_a = true,
@@ -363,8 +334,8 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
                                        .n = 1,
                                        .k = 2 * st->rows,
                                        .alpha = 1,
-                                       .a = sw_rbm_at(l->saved, st->mean_at),
-                                       .b = sw_rbm_at(l->saved, st->total_at),
+                                       .a = sw_layer_at(l->saved, st->mean_at),
+                                       .b = sw_layer_at(l->saved, st->total_at),
                                        .c = l->param[1].grad,
                                        .exact = true};
     return c->replicated ? sw_op_run(r->stream, &sw_op_gemm, &words, err)
@@ -376,8 +347,8 @@ static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct s
     const struct state *st = l->state;
     if (!l->param[0].grad)
         return SW_OK;
-    int rc = weight_gradient(l, r, 2 * st->rows, sw_rbm_at(l->saved, st->mean_at),
-                             sw_rbm_at(l->saved, st->visible_at), err);
+    int rc = weight_gradient(l, r, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
+                             sw_layer_at(l->saved, st->visible_at), err);
     return rc == SW_OK ? bias_gradient(l, r, err) : rc;
 }
 
@@ -392,7 +363,7 @@ static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
         .rows = st->rows, .columns = st->hidden, .sum = l->param[1].grad};
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc == SW_OK && c->units == SW_UNITS_BERNOULLI) {
-        float *own = sw_rbm_at(l->scratch, st->dz_at);
+        float *own = sw_layer_at(l->scratch, st->dz_at);
         rc = sw_op_activation_backward(r->stream, SW_ACT_SIGMOID, 0, NULL, l->dst.data, dz, own,
                                        st->rows * st->hidden, err);
         dz = own;
@@ -416,13 +387,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
         return chain_gradients(l, r, err);
     return r->chain > l->chain_steps
                ? SW_OK
-               : weigh_back(l, r, sw_rbm_at(l->saved, st->sample_at), l->src_grad[0], err);
-}
-
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->in);
+               : weigh_back(l, r, sw_layer_at(l->saved, st->sample_at), l->src_grad[0], err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -433,22 +398,15 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_rbm_hidden = {
-    .base = {.name = "rbm_hidden",
-             .help = "hidden units of a restricted Boltzmann machine",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("rbm_hidden", "hidden units of a restricted Boltzmann machine", struct conf,
+                    opts, .params = params),
     .role = SW_ROLE_NEURON,
     .energy = SW_ENERGY_HIDDEN,
     .split = SW_SPLIT_OUTPUTS,
     .refuses_split = refuses_split,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

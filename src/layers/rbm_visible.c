@@ -32,22 +32,14 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "units",
-     .help = "bernoulli (0 to 1), gaussian (variance 1), or softmax: counts of words (replicated)",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, units),
-     .def = "bernoulli",
-     .choices = sw_visible_units},
-    {.key = "sampled",
-     .help = "the chain's states are drawn; no: their means are taken, as in reconstructions",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, sampled),
-     .def = "yes"},
-    {.key = "binary",
-     .help = "data are chances: 0 or 1 is drawn for each value, anew in every step",
-     .type = SW_OPT_BOOL,
-     .offset = offsetof(struct conf, binary),
-     .def = "no"},
+    SW_OPT(ENUM, struct conf, units,
+           "bernoulli (0 to 1), gaussian (variance 1), or softmax: counts of words (replicated)",
+           .def = "bernoulli", .choices = sw_visible_units),
+    SW_OPT(BOOL, struct conf, sampled,
+           "the chain's states are drawn; no: their means are taken, as in reconstructions",
+           .def = "yes"),
+    SW_OPT(BOOL, struct conf, binary,
+           "data are chances: 0 or 1 is drawn for each value, anew in every step", .def = "no"),
     {0},
 };
 
@@ -92,7 +84,7 @@ static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup 
     const struct sw_desc weight = sw_desc_plain(SW_F32, 2, dim);
     sw_layer_add_param(l, "weight", &weight, dim[1], dim[0]);
     add_bias(l, dim[1]);
-    st->own_total_at = sw_rbm_reserve(&l->scratch_bytes, st->in.rows * (int64_t)sizeof(float));
+    st->own_total_at = sw_layer_reserve(&l->scratch_bytes, (size_t)st->in.rows * sizeof(float));
     l->flops_forward = 2.0 * (double)st->in.rows * (double)dim[0] * (double)dim[1];
     return SW_OK;
 }
@@ -100,9 +92,9 @@ static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup 
 static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
 {
     struct state *st = l->state;
-    st->energy_at = sw_rbm_reserve(&l->scratch_bytes, st->in.rows * (int64_t)sizeof(double));
-    st->sum_at = sw_rbm_reserve(&l->saved_bytes, st->in.columns * (int64_t)sizeof(float));
-    st->total_at = sw_rbm_reserve(&l->saved_bytes, st->in.rows * (int64_t)sizeof(float));
+    st->energy_at = sw_layer_reserve(&l->scratch_bytes, (size_t)st->in.rows * sizeof(double));
+    st->sum_at = sw_layer_reserve(&l->saved_bytes, (size_t)st->in.columns * sizeof(float));
+    st->total_at = sw_layer_reserve(&l->saved_bytes, (size_t)st->in.rows * sizeof(float));
     l->backward_reads_dst = true;
     st->chain = true;
     st->share = 1.0f / (float)s->batch_rows;
@@ -174,7 +166,7 @@ static int add_energy(const struct sw_layer *l, const struct sw_pass *r, bool of
                                           .columns = st->in.columns,
                                           .x = l->dst.data,
                                           .bias = l->param[0].value,
-                                          .energy = sw_rbm_at(l->scratch, st->energy_at),
+                                          .energy = sw_layer_at(l->scratch, st->energy_at),
                                           .result = l->result,
                                           .factor = of_data ? 1 : -1,
                                           .more = !of_data,
@@ -186,7 +178,7 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
 {
     const struct state *st = l->state;
     const float *v, *h;
-    float *total = sw_rbm_at(l->scratch, st->own_total_at);
+    float *total = sw_layer_at(l->scratch, st->own_total_at);
     struct sw_units_args a = units_of(l, r);
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc == SW_OK)
@@ -232,9 +224,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     int rc = take_data(l, r, err);
     if (rc != SW_OK || !st->chain)
         return rc;
-    rc = sum_columns_up(l, r, sw_rbm_at(l->saved, st->sum_at), err);
+    rc = sum_columns_up(l, r, sw_layer_at(l->saved, st->sum_at), err);
     if (rc == SW_OK)
-        rc = sum_rows_up(l, r, l->dst.data, sw_rbm_at(l->saved, st->total_at), err);
+        rc = sum_rows_up(l, r, l->dst.data, sw_layer_at(l->saved, st->total_at), err);
     return rc == SW_OK ? add_energy(l, r, true, err) : rc;
 }
 
@@ -249,7 +241,7 @@ static int turn(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
     a.x = l->dst.grad;
     a.bias = l->param[0].value;
     a.key = sw_rbm_key(st->seed, l, r->chain);
-    a.total = counts_words(l) ? sw_rbm_at(l->saved, st->total_at) : NULL;
+    a.total = counts_words(l) ? sw_layer_at(l->saved, st->total_at) : NULL;
     a.share = counts_words(l) ? l->dst.grad : NULL;
     *(c->sampled ? &a.sample : &a.mean) = l->dst.data;
     int rc = sw_op_run(r->stream, &sw_op_units, &a, err);
@@ -265,7 +257,7 @@ static int give_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
     const struct sw_combine_args less = {.n = st->in.columns,
                                          .alpha = -st->share,
                                          .beta = st->share,
-                                         .x = sw_rbm_at(l->saved, st->sum_at),
+                                         .x = sw_layer_at(l->saved, st->sum_at),
                                          .y = grad};
     int rc = sum_columns_up(l, r, grad, err);
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_combine, &less, err) : rc;
@@ -292,13 +284,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                           : give_gradient(l, r, err);
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->in);
-    sw_plain_fini(&st->hidden);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{4, {3, 2, 3, 4}, 0}}, .dst = {3, 24}},
     {.recipe = "units = gaussian\n", .src = {{2, {4, 7}, 0}}, .dst = {4, 7}},
@@ -306,22 +291,16 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_rbm_visible = {
-    .base = {.name = "rbm_visible",
-             .help = "visible units of a restricted Boltzmann machine, or their reconstruction",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = params},
+    .base = SW_TYPE("rbm_visible",
+                    "visible units of a restricted Boltzmann machine, or their reconstruction",
+                    struct conf, opts, .params = params),
     .role = SW_ROLE_NEURON,
     .energy = SW_ENERGY_VISIBLE,
     .borrows = borrows,
     .split_reason = "the hidden units read all of a row",
-    .min_src = 1,
-    .max_src = 2,
+    SW_LAYER_SOURCES(1, 2),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -5,49 +5,13 @@
  * a and b, rows of as many values, in any layout; b may be whole numbers. */
 #include "layers/share/target_loss.h"
 
-struct state {
-    struct sw_plain a, b;
-};
-
+/* The loss twice, since it has a half. */
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    struct state *st = l->state;
-    int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_same_rows(l, 0, 1, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->a, l, 0, s, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->b, l, 1, s, err);
-    if (rc != SW_OK)
-        return rc;
-    l->dst.desc = st->a.desc; /* room for the difference */
-    l->flops_forward = 3.0 * (double)sw_desc_count(&l->dst.desc);
-    return SW_OK;
-}
-
-static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
-{
-    const struct state *st = l->state;
-    struct sw_row_loss_args a = {.kind = SW_LOSS_EUCLIDEAN,
-                                 .who = "reconstruction_error",
-                                 .rows = st->a.rows,
-                                 .columns = st->a.columns,
-                                 .weight = 2, /* without the loss's half */
-                                 .step = r->step,
-                                 .y = l->dst.data,
-                                 .result = l->result};
-    int rc = sw_plain_values(&st->a, l, r, &a.x, err);
-    if (rc == SW_OK)
-        rc = sw_plain_values(&st->b, l, r, &a.target, err);
-    return rc == SW_OK ? sw_op_row_loss(r->stream, &a, err) : rc;
-}
-
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->a);
-    sw_plain_fini(&st->b);
+    int rc = sw_target_loss_setup(l, s, SW_LOSS_EUCLIDEAN, 2, err);
+    l->backward_reads_dst = false;
+    l->flops_backward = 0;
+    return rc;
 }
 
 static const struct sw_layer_example examples[] = {
@@ -62,11 +26,8 @@ const struct sw_layer_type sw_layer_reconstruction_error = {
     .role = SW_ROLE_METRIC,
     .less_is_better = true,
     .split_reason = "a row's error needs all its values",
-    .min_src = 2,
-    .max_src = 2,
-    .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .teardown = teardown,
+    SW_LAYER_SOURCES(2, 2),
+    .state_bytes = sizeof(struct sw_target_loss),
+    SW_LAYER_CALLS(setup, sw_target_loss_forward, NULL),
     .examples = examples,
 };

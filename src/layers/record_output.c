@@ -21,11 +21,8 @@ struct state {
 
 static const struct sw_opt opts[] = {
     SW_OUTPUT_PATH_OPT(struct conf, path),
-    {.key = "fields",
-     .help = "names of the sources in the file, such as image, label",
-     .type = SW_OPT_STRINGS,
-     .offset = offsetof(struct conf, fields),
-     .required = true},
+    SW_OPT(STRINGS, struct conf, fields, "names of the sources in the file, such as image, label",
+           .required = true),
     {0},
 };
 
@@ -133,17 +130,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_record_output = {
-    .base = {.name = "record_output",
-             .help = "writes an evaluation's rows as a shard",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("record_output", "writes an evaluation's rows as a shard", struct conf, opts),
     .role = SW_ROLE_OUTPUT,
     .split_reason = "a row is written whole",
-    .min_src = 1,
-    .max_src = SW_SHARD_MAX_FIELDS,
+    SW_LAYER_SOURCES(1, SW_SHARD_MAX_FIELDS),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = sw_output_forward,
+    SW_LAYER_CALLS(setup, sw_output_forward, NULL),
     .output = &output,
     .teardown = abandon,
     .examples = examples,

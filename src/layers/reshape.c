@@ -8,13 +8,9 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "shape",
-     .help = "dimensions after the rows; 0: the source's, -1: what is left (once)",
-     .type = SW_OPT_REALS,
-     .offset = offsetof(struct conf, shape),
-     .min = -1,
-     .max = INT32_MAX,
-     .required = true},
+    SW_OPT(REALS, struct conf, shape,
+           "dimensions after the rows; 0: the source's, -1: what is left (once)", .min = -1,
+           .max = INT32_MAX, .required = true),
     {0},
 };
 
@@ -108,20 +104,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_reshape = {
-    .base = {.name = "reshape",
-             .help = "gives the values of a row other dimensions",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("reshape", "gives the values of a row other dimensions", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .columns = columns,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_reshaped),
-    .setup = setup,
-    .forward = sw_reshaped_forward,
-    .backward = sw_reshaped_backward,
-    .teardown = sw_reshaped_teardown,
+    SW_LAYER_CALLS(setup, sw_reshaped_forward, sw_reshaped_backward),
     .examples = examples,
 };

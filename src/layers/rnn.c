@@ -11,13 +11,8 @@ struct conf {
 static const char *const functions[] = {"tanh", "relu", NULL};
 
 static const struct sw_opt opts[] = {
-    SW_STACK_OPTS(struct conf, stack),
-    {.key = "function",
-     .help = "of the sum",
-     .type = SW_OPT_ENUM,
-     .offset = offsetof(struct conf, function),
-     .def = "tanh",
-     .choices = functions},
+    SW_STACK_OPTS,
+    SW_OPT(ENUM, struct conf, function, "of the sum", .def = "tanh", .choices = functions),
     {0},
 };
 
@@ -37,11 +32,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_rnn = {
-    .base = {.name = "rnn",
-             .help = "simple recurrent units over sequences",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf),
-             .params = sw_stack_params},
+    .base = SW_TYPE("rnn", "simple recurrent units over sequences", struct conf, opts,
+                    .params = sw_stack_params),
     SW_STACK_TYPE,
     .hands_on = sw_stack_hands_on,
     .setup = setup,

@@ -29,19 +29,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_sigmoid_cross_entropy = {
-    .base = {.name = "sigmoid_cross_entropy",
-             .help = "sigmoid with the cross-entropy of targets in 0..1",
-             .opts = sw_target_loss_opts,
-             .conf_bytes = sizeof(struct sw_target_loss_conf)},
+    .base = SW_TYPE("sigmoid_cross_entropy", "sigmoid with the cross-entropy of targets in 0..1",
+                    struct sw_target_loss_conf, sw_target_loss_opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its values",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .targets = 1u << 1,
     .state_bytes = sizeof(struct sw_target_loss),
-    .setup = setup,
-    .forward = sw_target_loss_forward,
-    .backward = sw_target_loss_backward,
-    .teardown = sw_target_loss_teardown,
+    SW_LAYER_CALLS(setup, sw_target_loss_forward, sw_target_loss_backward),
     .examples = examples,
 };

@@ -14,41 +14,17 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "axis",
-     .help = "dimension that is sliced; 1: channels or features",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = SW_MAX_DIMS - 1},
-    {.key = "from",
-     .help = "first index of the part",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, from),
-     .def = "0",
-     .min = 0,
-     .max = INT32_MAX},
-    {.key = "to",
-     .help = "index behind the last of the part; default: the end",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, to),
-     .def = "0",
-     .min = 1,
-     .max = INT32_MAX},
-    {.key = "parts",
-     .help = "instead of from and to: into how many parts, as equal as can be, it is sliced",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, parts),
-     .def = "0",
-     .min = 1,
-     .max = INT32_MAX},
-    {.key = "part",
-     .help = "which of them this is, from 0",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, part),
-     .def = "0",
-     .min = 0,
-     .max = INT32_MAX},
+    SW_OPT(INT, struct conf, axis, "dimension that is sliced; 1: channels or features", .def = "1",
+           .min = 1, .max = SW_MAX_DIMS - 1),
+    SW_OPT(INT, struct conf, from, "first index of the part", .def = "0", .min = 0,
+           .max = INT32_MAX),
+    SW_OPT(INT, struct conf, to, "index behind the last of the part; default: the end", .def = "0",
+           .min = 1, .max = INT32_MAX),
+    SW_OPT(INT, struct conf, parts,
+           "instead of from and to: into how many parts, as equal as can be, it is sliced",
+           .def = "0", .min = 1, .max = INT32_MAX),
+    SW_OPT(INT, struct conf, part, "which of them this is, from 0", .def = "0", .min = 0,
+           .max = INT32_MAX),
     {0},
 };
 
@@ -100,14 +76,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc out = *in;
-    char text[128];
     int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
-    if (c->axis >= in->ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %lld: source 1 is %s; its dimensions are 0..%d",
-                          (long long)c->axis, sw_desc_text(in, text), in->ndim - 1);
     /* Where columns are split the source is what belongs to this worker's part, and no more. */
     if (c->axis > 1 || s->channels == 0)
         rc = find_part(c, in->dim[c->axis], &st->first, &out.dim[c->axis], err);
@@ -169,19 +142,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_slice = {
-    .base = {.name = "slice",
-             .help = "a part of its source along channels or another dimension",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("slice", "a part of its source along channels or another dimension",
+                    struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,
     .joins = joins,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -9,18 +9,10 @@ struct conf {
     int64_t axis;
 };
 
-struct state {
-    struct sw_plain plain;
-};
-
 static const struct sw_opt opts[] = {
-    {.key = "axis",
-     .help = "dimension along which the values sum up to 1; 1: channels or features",
-     .type = SW_OPT_INT,
-     .offset = offsetof(struct conf, axis),
-     .def = "1",
-     .min = 1,
-     .max = SW_MAX_DIMS - 1},
+    SW_OPT(INT, struct conf, axis,
+           "dimension along which the values sum up to 1; 1: channels or features", .def = "1",
+           .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
 
@@ -34,19 +26,16 @@ static const char *refuses_split(const void *conf, int parts)
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct state *st = l->state;
+    struct sw_plain *p = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
-    char text[128];
     int rc = sw_layer_need_src(l, 0, 0, err);
+    if (rc == SW_OK)
+        rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
-    if (c->axis >= in->ndim)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "axis = %lld: source 1 is %s; its dimensions are 0..%d",
-                          (long long)c->axis, sw_desc_text(in, text), in->ndim - 1);
-    rc = sw_plain_init(&st->plain, l, 0, s, err);
-    l->dst.desc = st->plain.desc;
-    l->in_place = !st->plain.read;
+    rc = sw_plain_init(p, l, 0, s, err);
+    l->dst.desc = p->desc;
+    l->in_place = !p->read;
     l->backward_reads_dst = true;
     l->flops_forward = 5.0 * (double)sw_desc_count(in);
     l->flops_backward = 4.0 * (double)sw_desc_count(in);
@@ -65,26 +54,20 @@ static struct sw_softmax_args args_of(const struct sw_layer *l)
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    const struct state *st = l->state;
+    const struct sw_plain *p = l->state;
     struct sw_softmax_args a = args_of(l);
-    int rc = sw_plain_values(&st->plain, l, r, &a.x, err);
+    int rc = sw_plain_values(p, l, r, &a.x, err);
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_softmax, &a, err) : rc;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    const struct state *st = l->state;
+    const struct sw_plain *p = l->state;
     struct sw_softmax_args a = args_of(l);
     a.dy = l->dst.grad;
-    a.dx = sw_plain_gradient(&st->plain, l);
+    a.dx = sw_plain_gradient(p, l);
     int rc = sw_op_run(r->stream, &sw_op_softmax_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(&st->plain, l, err) : rc;
-}
-
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_plain_fini(&st->plain);
+    return rc == SW_OK ? sw_plain_give(p, l, err) : rc;
 }
 
 static const struct sw_layer_example examples[] = {
@@ -96,20 +79,13 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_softmax = {
-    .base = {.name = "softmax",
-             .help = "values that are positive and sum up to 1",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("softmax", "values that are positive and sum up to 1", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = 1,
-    .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    SW_LAYER_SOURCES(1, 1),
+    .state_bytes = sizeof(struct sw_plain),
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

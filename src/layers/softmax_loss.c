@@ -134,12 +134,6 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return rc == SW_OK ? sw_plain_give(&st->by.scores, l, err) : rc;
 }
 
-static void teardown(struct sw_layer *l)
-{
-    struct state *st = l->state;
-    sw_class_targets_fini(&st->by);
-}
-
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 10}, 0}, {1, {4}, 10}}, .dst = {4, 10}},
     {.recipe = "weight = 0.3\n", .src = {{2, {3, 5}, 0}, {1, {3}, 5}}, .dst = {3, 5}},
@@ -156,19 +150,14 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_softmax_loss = {
-    .base = {.name = "softmax_loss",
-             .help = "softmax with the negative log likelihood of labels or soft labels",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base =
+        SW_TYPE("softmax_loss", "softmax with the negative log likelihood of labels or soft labels",
+                struct conf, opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its scores",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .targets = 1u << 1,
     .state_bytes = sizeof(struct state),
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
-    .teardown = teardown,
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -18,22 +18,10 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    {.key = "rho",
-     .help = "mean activation that is wanted",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, rho),
-     .def = "0.05",
-     .min = 0,
-     .max = 1,
-     .above_min = true,
-     .below_max = true},
-    {.key = "beta",
-     .help = "weight of the penalty in the loss",
-     .type = SW_OPT_REAL,
-     .offset = offsetof(struct conf, beta),
-     .def = "3",
-     .min = 0,
-     .max = 1e6},
+    SW_OPT(REAL, struct conf, rho, "mean activation that is wanted", .def = "0.05", .min = 0,
+           .max = 1, .above_min = true, .below_max = true),
+    SW_OPT(REAL, struct conf, beta, "weight of the penalty in the loss", .def = "3", .min = 0,
+           .max = 1e6),
     {0},
 };
 
@@ -107,18 +95,12 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_sparsity = {
-    .base = {.name = "sparsity",
-             .help = "penalty that keeps mean activations small",
-             .opts = opts,
-             .conf_bytes = sizeof(struct conf)},
+    .base = SW_TYPE("sparsity", "penalty that keeps mean activations small", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .penalty = true,
     .split_reason = "its penalty is one sum over all columns",
     .keeps_columns = true,
-    .min_src = 1,
-    .max_src = 1,
-    .setup = setup,
-    .forward = forward,
-    .backward = backward,
+    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_CALLS(setup, forward, backward),
     .examples = examples,
 };

@@ -21,10 +21,7 @@ const struct sw_layer_type sw_layer_split = {
     .base = {.name = "split", .help = "its source under another name"},
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
-    .min_src = 1,
-    .max_src = 1,
-    .setup = setup,
-    .forward = sw_layer_view_forward,
-    .backward = sw_layer_view_backward,
+    SW_LAYER_SOURCES(1, 1),
+    SW_LAYER_CALLS(setup, sw_layer_view_forward, sw_layer_view_backward),
     .examples = examples,
 };

@@ -1,7 +1,6 @@
 /* Windows over height and width: the keys that convolution, deconvolution and pooling share, and
  * their arithmetic. Defaults outside the range of a key mean "not given". */
-#ifndef SW_LAYERS_WINDOW_H
-#define SW_LAYERS_WINDOW_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/option.h"
@@ -35,11 +34,8 @@ struct sw_dilation_conf {
         SW_WINDOW_OPT(conf, member, dilation_x, "along the width; default: dilation", "0", 1),     \
         SW_WINDOW_OPT(conf, member, dilation_y, "along the height; default: dilation", "0", 1)
 
-#define SW_WINDOW_OPT(conf, member, key_, help_, def_, min_)                                       \
-    {                                                                                              \
-        .key = #key_, .help = help_, .type = SW_OPT_INT, .offset = offsetof(conf, member.key_),    \
-        .def = def_, .min = min_, .max = 1 << 16                                                   \
-    }
+#define SW_WINDOW_OPT(conf, member, key, help_, def_, min_)                                        \
+    SW_OPT_KEY(INT, #key, conf, member.key, help_, .def = def_, .min = min_, .max = 1 << 16)
 
 /* Resolved: everything given, h for the height (y), w for the width (x). extent: the pixels that a
  * window spans, which is the kernel with its taps apart. */
@@ -96,5 +92,3 @@ static inline int64_t sw_window_count(int64_t size, int64_t extent, int64_t stri
         count--;
     return count;
 }
-
-#endif

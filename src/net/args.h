@@ -1,6 +1,5 @@
 /* What the stages of a net ask of its arguments. */
-#ifndef SW_NET_ARGS_H
-#define SW_NET_ARGS_H
+#pragma once
 
 #include "base/str.h"
 #include "net/net.h"
@@ -14,5 +13,3 @@ static inline const struct sw_desc *sw_net_args_field(const struct sw_net_args *
             return &a->fields[i].desc;
     return NULL;
 }
-
-#endif

@@ -1,4 +1,5 @@
 /* Binds the pointers of a net's layers: memory of the arena, parameters, state, data, steps. */
+#include "base/os.h"
 #include "net/layers/bridge.h"
 #include "net/layers/steps.h"
 #include "net/net_private.h"
@@ -132,7 +133,7 @@ void sw_net_bind_state(struct sw_net *net, int s, const float *value, float *upd
 static size_t carry_bytes(const struct sw_layer *l, int k)
 {
     const int64_t n = l->dst.desc.dim[0] * l->carry[k].width;
-    return ((size_t)n * sizeof(float) + 63) / 64 * 64;
+    return sw_aligned((size_t)n * sizeof(float), 64);
 }
 
 size_t sw_net_carry_bytes(const struct sw_net *net)

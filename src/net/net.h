@@ -5,8 +5,7 @@
  * Life: sw_net_new (graph, shapes, plans; no large memory), the parameters are put into a table,
  * then sw_net_bind sets all pointers, then passes. One owner: the worker whose stream it was made
  * with. A worker runs one or several of them as parts (parts.h). */
-#ifndef SW_NET_NET_H
-#define SW_NET_NET_H
+#pragma once
 
 #include "layers/layer.h"
 #include "recipe/job.h"
@@ -269,5 +268,3 @@ struct sw_net_result sw_net_result(const struct sw_net *net, int r);
 int sw_net_pair_count(const struct sw_net *net);
 const struct sw_result *sw_net_pairs(const struct sw_net *net);
 void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to);
-
-#endif

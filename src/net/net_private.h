@@ -10,9 +10,8 @@
  *     memory     net/memory   where everything lies
  *
  * A budget (fit.c) makes execution order and memory again. Then pointers are bound (bind.c), and
- * passes run (pass.c, swap.c, turns.c); net.c answers questions. */
-#ifndef SW_NET_NET_PRIVATE_H
-#define SW_NET_NET_PRIVATE_H
+ * passes run (pass.c, swap.c); net.c answers questions. */
+#pragma once
 
 #include "net/memory/memory.h"
 #include "net/shape/shapes.h"
@@ -71,5 +70,3 @@ void sw_swap_free(struct sw_swap *s); /* NULL is accepted */
 void sw_swap_bind(struct sw_swap *s, void *memory);
 /* An op that copies, or waits for a copy. */
 int sw_swap_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* Partitioning a net inside a group of workers (SINGA, TOMM 5.3): how an output is spread, and what
  * has to move between two ways of spreading it. Rows are samples (dimension 0), columns features
  * (dimension 1, with all that lies behind it). Pure arithmetic, any thread. */
-#ifndef SW_NET_PARTITION_H
-#define SW_NET_PARTITION_H
+#pragma once
 
 #include "base/tree.h"
 #include "device/desc.h"
@@ -60,5 +59,3 @@ struct sw_movement_cell {
     int k_minus_1, k_minus_1_over_k, whole;
 };
 const struct sw_movement_cell *sw_movement_cell(struct sw_spread from, struct sw_spread to);
-
-#endif

@@ -177,8 +177,8 @@ int sw_parts_set_field(struct sw_parts *p, const char *field, void *data, struct
     char *at = data;
     for (int i = 0; i < p->count && rc == SW_OK && input >= 0; i++) {
         rc = sw_net_set_field(p->part[i].net, field, at, err);
-        at += sw_parts_aligned(sw_desc_bytes(&sw_net_layer(p->part[i].net, input)->dst.desc),
-                               SW_PARTS_ALIGN);
+        at += sw_aligned(sw_desc_bytes(&sw_net_layer(p->part[i].net, input)->dst.desc),
+                         SW_PARTS_ALIGN);
     }
     return rc;
 }

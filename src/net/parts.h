@@ -9,8 +9,7 @@
  * of gradients that are not added up yet.
  *
  * One owner: the worker. */
-#ifndef SW_NET_PARTS_H
-#define SW_NET_PARTS_H
+#pragma once
 
 #include "net/net.h"
 #include "net/tree_plan.h"
@@ -89,5 +88,3 @@ bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward);
 void sw_parts_settle(struct sw_parts *p); /* NULL is accepted */
 /* As sw_net_fetch, for all. */
 int sw_parts_fetch(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -19,9 +19,8 @@ static size_t gradient_bytes(const struct sw_net *net, int param)
 {
     const struct sw_net_param *np = sw_net_param(net, param);
     bool has = !np->frozen && np->root < 0;
-    return has ? sw_parts_aligned(
-                     sw_desc_bytes(&sw_net_layer(net, np->layer)->param[np->index].layout),
-                     SW_PARTS_ALIGN)
+    return has ? sw_aligned(sw_desc_bytes(&sw_net_layer(net, np->layer)->param[np->index].layout),
+                            SW_PARTS_ALIGN)
                : 0;
 }
 
@@ -51,7 +50,7 @@ void sw_parts_lay_out(struct sw_parts *p)
     size_t at = 0;
     for (int i = 0; i < p->count; i++) {
         p->part[i].arena_at = at;
-        at += sw_parts_aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
+        at += sw_aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
     }
     for (int j = 0; j < p->lanes; j++) {
         struct sw_lane *l = &p->lane[j];
@@ -60,8 +59,8 @@ void sw_parts_lay_out(struct sw_parts *p)
             if (sw_net_scratch_bytes(p->part[i].net) > scratch)
                 scratch = sw_net_scratch_bytes(p->part[i].net);
         l->scratch_at = at;
-        l->pool_at = at + sw_parts_aligned(scratch, ALIGN);
-        at = l->pool_at + sw_parts_aligned(p->slot_bytes * (size_t)p->plan.slots, ALIGN);
+        l->pool_at = at + sw_aligned(scratch, ALIGN);
+        at = l->pool_at + sw_aligned(p->slot_bytes * (size_t)p->plan.slots, ALIGN);
     }
     p->arena_bytes = at + p->kept_bytes * (size_t)p->count;
 }
@@ -71,7 +70,7 @@ static size_t bytes_of_arenas(const struct sw_parts *p)
 {
     size_t bytes = 0;
     for (int i = 0; i < p->count; i++)
-        bytes += sw_parts_aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
+        bytes += sw_aligned(sw_net_arena_bytes(p->part[i].net), ALIGN);
     return bytes;
 }
 
@@ -107,7 +106,7 @@ struct sw_net_cost sw_parts_cost(const struct sw_parts *p)
     struct sw_net_cost sum = {.kept_bytes = p->arena_bytes - bytes_of_arenas(p)};
     for (int i = 0; i < p->count; i++) {
         const struct sw_net_cost c = sw_net_cost(p->part[i].net);
-        sum.kept_bytes += sw_parts_aligned(c.kept_bytes, ALIGN);
+        sum.kept_bytes += sw_aligned(c.kept_bytes, ALIGN);
         sum.repeated += c.repeated;
         sum.swapped += c.swapped;
         sum.repeat_flops += c.repeat_flops;

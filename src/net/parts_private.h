@@ -1,7 +1,6 @@
 /* What the files of parts share: parts.c makes and runs them, parts_memory.c says where everything
  * lies. One owner: the worker; lanes run parts of their own. */
-#ifndef SW_NET_PARTS_PRIVATE_H
-#define SW_NET_PARTS_PRIVATE_H
+#pragma once
 
 #include "net/parts.h"
 
@@ -46,11 +45,6 @@ static inline struct sw_net *sw_parts_first(const struct sw_parts *p)
     return p->part[0].net;
 }
 
-static inline size_t sw_parts_aligned(size_t bytes, size_t to)
-{
-    return (bytes + to - 1) / to * to;
-}
-
 /* Does another layer use the parameter too, or may other parts run between two phases of its
  * backward? Then its gradient cannot lie in the pool. */
 bool sw_parts_keeps(const struct sw_net *net, int param);
@@ -58,5 +52,3 @@ bool sw_parts_keeps(const struct sw_net *net, int param);
 int sw_parts_lay_out_gradients(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;
 /* Arenas, then what the lanes have, then the gradients that are kept. */
 void sw_parts_lay_out(struct sw_parts *p);
-
-#endif

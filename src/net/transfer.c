@@ -27,7 +27,7 @@ static size_t plan(const struct sw_transfer *e, const struct sw_net *net)
                                        : sw_connection_bytes(c, backward, e->workers, j, k);
                     if (e->at)
                         e->at[sw_transfer_index(e, c->index, j, k, turn)] = total;
-                    total += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+                    total += sw_aligned(bytes, ALIGN);
                 }
     }
     return total;

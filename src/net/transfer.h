@@ -6,8 +6,7 @@
  * buffers take turns, so that the next pass can be sent while the last one is read, and for a third
  * the sender waits. Made once for the nets of all workers of one kind (training, evaluation), then
  * frozen but for the memory itself. */
-#ifndef SW_NET_TRANSFER_H
-#define SW_NET_TRANSFER_H
+#pragma once
 
 #include "net/net.h"
 
@@ -50,5 +49,3 @@ int64_t sw_net_sent_bytes(const struct sw_net *net, int i, int from);
 /* Feature bytes that worker `from` sends to worker `to` in a step: forward and, in training,
  * backward. */
 int64_t sw_net_moved_bytes(const struct sw_net *net, int from, int to);
-
-#endif

@@ -6,8 +6,7 @@
  * log2(leaves of a lane) slots, and adds several arrays in one go over memory.
  *
  * The plan is the same for every parameter. Frozen once made; any thread. */
-#ifndef SW_NET_TREE_PLAN_H
-#define SW_NET_TREE_PLAN_H
+#pragma once
 
 #include "base/err.h"
 #include "base/tree.h"
@@ -38,5 +37,3 @@ struct sw_tree_plan {
 int sw_tree_plan_init(struct sw_tree_plan *p, int leaves, int first, int count, int lanes,
                       struct sw_err *err) SW_MUST_CHECK;
 void sw_tree_plan_fini(struct sw_tree_plan *p); /* a zeroed one is accepted */
-
-#endif

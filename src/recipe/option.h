@@ -44,6 +44,14 @@ struct sw_opt {
     const char *hint;           /* under an error about the value: what to write; or NULL */
 };
 
+/* A row of a table, which fills member `member` of `conf`: the kind (INT for SW_OPT_INT), the help,
+ * then what else there is to say, by name. The key is the member's name, or given. */
+#define SW_OPT(kind, conf, member, ...) SW_OPT_KEY(kind, #member, conf, member, __VA_ARGS__)
+#define SW_OPT_KEY(kind, key_, conf, member, ...)                                                  \
+    {                                                                                              \
+        .key = key_, .type = SW_OPT_##kind, .offset = offsetof(conf, member), .help = __VA_ARGS__  \
+    }
+
 /* A choice of `type =` (or format, policy): a layer type, a data format, an updater, a schedule.
  * Every descriptor has one of these as its first member, so a registry is an array of pointers. */
 struct sw_type {
@@ -54,5 +62,12 @@ struct sw_type {
     const char *const
         *params; /* NULL-terminated parameter names that take PARAM.init, ...; or NULL */
 };
+
+/* One with keys of its own, which fill a `conf`: the table last, then what else there is to say, by
+ * name. */
+#define SW_TYPE(name_, help_, conf, ...)                                                           \
+    {                                                                                              \
+        .name = name_, .help = help_, .conf_bytes = sizeof(conf), .opts = __VA_ARGS__              \
+    }
 
 #endif

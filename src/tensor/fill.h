@@ -2,8 +2,7 @@
  * form that compilers turn into vectors. Only + - * / and square root on doubles, which IEEE 754
  * rounds the same way everywhere; logarithm and sine are polynomials here, since a libm may differ
  * in the last bit. */
-#ifndef SW_TENSOR_FILL_H
-#define SW_TENSOR_FILL_H
+#pragma once
 
 #include "base/philox.h"
 
@@ -14,5 +13,3 @@ enum { SW_FILL_CHUNK = 256 }; /* elements that are computed together */
  * reach the ends). */
 void sw_fill_gaussian(struct sw_philox key, uint64_t chunk, double mean, double std, float *out);
 void sw_fill_uniform(struct sw_philox key, uint64_t chunk, double low, double high, float *out);
-
-#endif

@@ -3,8 +3,7 @@
  * a stream of the tensors' device; all tensors are float, plain and on that device, and an output
  * may be an input only where that is said. Shapes that do not fit are SW_ERR_INVALID naming both;
  * other errors are the device's. One owner: the stream's. */
-#ifndef SW_TENSOR_MATH_H
-#define SW_TENSOR_MATH_H
+#pragma once
 
 #include "device/ops/elementwise.h"
 #include "tensor/tensor.h"
@@ -44,5 +43,3 @@ int sw_tensor_activation(struct sw_stream *s, enum sw_activation f, float alpha,
 /* *sum = sum of all elements, in double; waits for the stream. */
 int sw_tensor_sum(struct sw_stream *s, const struct sw_tensor *x, double *sum,
                   struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -7,8 +7,7 @@
  * endian, in C order; anything else is refused with what to do about it. Nothing of a header is
  * believed: the size of the values is compared with the file before memory is taken.
  * One owner per object, any thread. */
-#ifndef SW_TENSOR_NPY_H
-#define SW_TENSOR_NPY_H
+#pragma once
 
 #include "base/err.h"
 #include "base/os.h"
@@ -107,5 +106,3 @@ void sw_npy_writer_abandon(struct sw_npy_writer *w);
 /* A whole array at once; dimension 0 are the rows, ndim is 1 or more. */
 int sw_npy_write(const char *path, enum sw_dtype dtype, int ndim, const int64_t *shape,
                  const void *values, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -5,8 +5,7 @@
  * significant byte first, of every byte of the file before its data. The reader believes nothing it
  * was not able to check: sizes, offsets, names, and where there is one the checksum, before
  * anything is handed out. One owner per object, any thread. */
-#ifndef SW_TENSOR_SAFETENSORS_H
-#define SW_TENSOR_SAFETENSORS_H
+#pragma once
 
 #include "base/err.h"
 #include "tensor/tensor.h"
@@ -106,5 +105,3 @@ int sw_st_read(const struct sw_st_file *f, const struct sw_st_entry *e, uint64_t
  */
 int sw_st_read_tensor(const struct sw_st_file *f, const char *name, struct sw_tensor *t,
                       struct sw_stream *stream, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* What writer and reader of safetensors files must agree on. Internal to tensor/st_*.c. */
-#ifndef SW_TENSOR_ST_FORMAT_H
-#define SW_TENSOR_ST_FORMAT_H
+#pragma once
 
 #include "base/hash.h"
 #include "tensor/safetensors.h"
@@ -39,5 +38,3 @@ int sw_st_flush(struct sw_st_sink *s, struct sw_err *err) SW_MUST_CHECK;
 /* Emits all values of an engine tensor in plain order. */
 int sw_st_emit_tensor(const struct sw_tensor *t, struct sw_stream *stream, struct sw_st_sink *sink,
                       struct sw_err *err) SW_MUST_CHECK;
-
-#endif

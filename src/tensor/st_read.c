@@ -2,7 +2,6 @@
  * entry by itself, all entries together (no hole, no overlap, nothing left over), the checksum. */
 #include "base/json.h"
 #include "base/os.h"
-#include "base/str.h"
 #include "tensor/st_format.h"
 #include <errno.h>
 #include <fcntl.h>

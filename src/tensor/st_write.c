@@ -24,9 +24,9 @@ struct pair {
 
 struct sw_st_writer {
     struct item *items; /* owned, in the order of adding */
-    size_t item_count, item_room;
+    int64_t item_count, item_room;
     struct pair *pairs; /* owned */
-    size_t pair_count, pair_room;
+    int64_t pair_count, pair_room;
 };
 
 struct sw_st_writer *sw_st_writer_new(void)
@@ -38,9 +38,9 @@ void sw_st_writer_free(struct sw_st_writer *w)
 {
     if (!w)
         return;
-    for (size_t i = 0; i < w->item_count; i++)
+    for (int64_t i = 0; i < w->item_count; i++)
         sw_free(w->items[i].name);
-    for (size_t i = 0; i < w->pair_count; i++) {
+    for (int64_t i = 0; i < w->pair_count; i++) {
         sw_free(w->pairs[i].key);
         sw_free(w->pairs[i].value);
     }
@@ -49,44 +49,16 @@ void sw_st_writer_free(struct sw_st_writer *w)
     sw_free(w);
 }
 
-static bool is_utf8(const char *s)
-{
-    size_t left = strlen(s);
-    while (left) {
-        size_t n = sw_utf8_length(s, left);
-        if (!n)
-            return false;
-        s += n;
-        left -= n;
-    }
-    return true;
-}
-
-/* Makes room for one element more. */
-static int grow(void **array, size_t count, size_t *room, size_t size, struct sw_err *err)
-{
-    if (count < *room)
-        return SW_OK;
-    size_t more = *room ? 2 * *room : 16;
-    void *p = sw_realloc_array(*array, more, size);
-    if (!p)
-        return sw_err_nomem(err, "list of a safetensors file", more * size);
-    *array = p;
-    *room = more;
-    return SW_OK;
-}
-
 int sw_st_writer_metadata(struct sw_st_writer *w, const char *key, const char *value,
                           struct sw_err *err)
 {
-    if (!is_utf8(key) || !is_utf8(value))
+    if (!sw_utf8_is_valid(key) || !sw_utf8_is_valid(value))
         return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is not UTF-8", key);
-    for (size_t i = 0; i < w->pair_count; i++)
+    for (int64_t i = 0; i < w->pair_count; i++)
         if (strcmp(w->pairs[i].key, key) == 0)
             return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is there already", key);
-    void *array = w->pairs;
-    int rc = grow(&array, w->pair_count, &w->pair_room, sizeof *w->pairs, err);
-    w->pairs = array;
+    int rc = sw_grow(&w->pairs, sizeof *w->pairs, w->pair_count, &w->pair_room, 16,
+                     "list of a safetensors file", err);
     if (rc != SW_OK)
         return rc;
     struct pair p = {.key = sw_strdup(key), .value = sw_strdup(value)};
@@ -101,11 +73,11 @@ int sw_st_writer_metadata(struct sw_st_writer *w, const char *key, const char *v
 
 static int check_name(const struct sw_st_writer *w, const char *name, struct sw_err *err)
 {
-    if (!*name || !is_utf8(name))
+    if (!*name || !sw_utf8_is_valid(name))
         return sw_err_set(err, SW_ERR_INVALID, "a tensor's name is empty or not UTF-8");
     if (strcmp(name, SW_ST_CHECKSUM) == 0 || strcmp(name, SW_ST_METADATA) == 0)
         return sw_err_set(err, SW_ERR_INVALID, "the tensor name %s is reserved", name);
-    for (size_t i = 0; i < w->item_count; i++)
+    for (int64_t i = 0; i < w->item_count; i++)
         if (strcmp(w->items[i].name, name) == 0)
             return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s is there already", name);
     return SW_OK;
@@ -119,9 +91,8 @@ static int add_item(struct sw_st_writer *w, const char *name, struct item item, 
         return rc;
     if (!sw_st_size(item.dtype, item.ndim, item.shape, &item.bytes))
         return sw_err_set(err, SW_ERR_INVALID, "the size of tensor %.200s overflows", name);
-    void *array = w->items;
-    rc = grow(&array, w->item_count, &w->item_room, sizeof *w->items, err);
-    w->items = array;
+    rc = sw_grow(&w->items, sizeof *w->items, w->item_count, &w->item_room, 16,
+                 "list of a safetensors file", err);
     if (rc != SW_OK)
         return rc;
     item.name = sw_strdup(name);
@@ -174,7 +145,7 @@ static void describe_metadata(const struct sw_st_writer *w, struct sw_json_write
     if (!w->pair_count)
         return;
     sw_json_open_object(j, SW_ST_METADATA);
-    for (size_t i = 0; i < w->pair_count; i++)
+    for (int64_t i = 0; i < w->pair_count; i++)
         sw_json_string(j, w->pairs[i].key, w->pairs[i].value);
     sw_json_close_object(j);
 }
@@ -189,7 +160,7 @@ static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struc
     sw_json_open_object(&j, NULL);
     describe_metadata(w, &j);
     for (size_t size = 8; size; size /= 2) {
-        for (size_t i = 0; i < w->item_count; i++) {
+        for (int64_t i = 0; i < w->item_count; i++) {
             const struct item *item = &w->items[i];
             if (sw_st_dtype_bytes(item->dtype) != size)
                 continue;
@@ -236,7 +207,7 @@ static int put_everything(const struct sw_st_writer *w, struct sw_st_sink *s, st
         rc = sw_st_put(s, header.text, header.length, err);
     sw_buf_fini(&header);
     for (size_t size = 8; size; size /= 2)
-        for (size_t i = 0; rc == SW_OK && i < w->item_count; i++)
+        for (int64_t i = 0; rc == SW_OK && i < w->item_count; i++)
             if (sw_st_dtype_bytes(w->items[i].dtype) == size)
                 rc = put_item(s, &w->items[i], err);
     if (rc == SW_OK)

@@ -3,8 +3,7 @@
  * initial values, checkpoints, predictions and tests, not of a training step.
  * One owner; the memory of an owned tensor goes with it. Host copies use the owner's stream and
  * wait for it, so they see everything that was queued before. */
-#ifndef SW_TENSOR_TENSOR_H
-#define SW_TENSOR_TENSOR_H
+#pragma once
 
 #include "base/err.h"
 #include "device/desc.h"
@@ -49,5 +48,3 @@ int sw_tensor_read(const struct sw_tensor *t, struct sw_stream *stream, void *pl
                    struct sw_err *err) SW_MUST_CHECK;
 int sw_tensor_write(struct sw_tensor *t, struct sw_stream *stream, const void *plain,
                     struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -10,8 +10,7 @@ struct cifar10_conf {
 static int cifar10_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     static const struct sw_cifar_layout layout = {.labels = 1, .classes = {10}, .kind = {""}};
-    const struct cifar10_conf *conf = args->conf;
-    return sw_cifar_open(r, &conf->paths, &layout, err);
+    return sw_cifar_open(r, args->files, &layout, err);
 }
 
 static const struct sw_opt cifar10_opts[] = {
@@ -20,10 +19,8 @@ static const struct sw_opt cifar10_opts[] = {
 };
 
 const struct sw_format sw_format_cifar10 = {
-    .base = {.name = "cifar10",
-             .help = "CIFAR-10, binary version: 3x32x32 pictures in 10 classes",
-             .opts = cifar10_opts,
-             .conf_bytes = sizeof(struct cifar10_conf)},
+    .base = SW_TYPE("cifar10", "CIFAR-10, binary version: 3x32x32 pictures in 10 classes",
+                    struct cifar10_conf, cifar10_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32},
     .state_bytes = sizeof(struct sw_cifar),
     .open = cifar10_open,

@@ -20,26 +20,21 @@ static int cifar100_open(struct sw_records *r, const struct sw_format_args *args
                                            .wanted = conf->labels,
                                            .classes = {[COARSE] = 20, [FINE] = 100},
                                            .kind = {[COARSE] = "coarse ", [FINE] = "fine "}};
-    return sw_cifar_open(r, &conf->paths, &layout, err);
+    return sw_cifar_open(r, args->files, &layout, err);
 }
 
 static const struct sw_opt cifar100_opts[] = {
     SW_FORMAT_PATHS(struct cifar100_conf, "data files, plain or .gz"),
-    {.key = "labels",
-     .help = "which of the two labels of a record: 100 fine classes or 20 coarse ones",
-     .offset = offsetof(struct cifar100_conf, labels),
-     .type = SW_OPT_ENUM,
-     .def = "fine",
-     .choices = kinds},
+    SW_OPT(ENUM, struct cifar100_conf, labels,
+           "which of the two labels of a record: 100 fine classes or 20 coarse ones", .def = "fine",
+           .choices = kinds),
     {0},
 };
 
 const struct sw_format sw_format_cifar100 = {
-    .base = {.name = "cifar100",
-             .help =
-                 "CIFAR-100, binary version: 3x32x32 pictures in 100 classes, or 20 coarse ones",
-             .opts = cifar100_opts,
-             .conf_bytes = sizeof(struct cifar100_conf)},
+    .base = SW_TYPE("cifar100",
+                    "CIFAR-100, binary version: 3x32x32 pictures in 100 classes, or 20 coarse ones",
+                    struct cifar100_conf, cifar100_opts),
     .implied = {.records = 10000, .classes = 100, .channels = 3, .height = 32, .width = 32},
     .state_bytes = sizeof(struct sw_cifar),
     .open = cifar100_open,

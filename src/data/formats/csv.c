@@ -287,16 +287,13 @@ static int read_file(struct sw_records *r, const struct csv_conf *conf, const ch
                      struct sw_err *err)
 {
     struct sw_blob blob;
-    struct sw_delimited row = {0};
-    int rc = sw_blob_open(&blob, path, r->max_bytes, err);
+    struct sw_delimited row;
+    int rc = sw_blob_open_whole(&blob, path, r->max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, err);
-    if (!rc) {
-        sw_delimited_init(&row, blob.path, (char *)blob.memory, (size_t)blob.bytes,
-                          separator_chars[conf->separator]);
-        rc = read_rows(r, conf, &row, err);
-    }
+    sw_delimited_init(&row, blob.path, (char *)blob.memory, (size_t)blob.bytes,
+                      separator_chars[conf->separator]);
+    rc = read_rows(r, conf, &row, err);
     sw_delimited_fini(&row);
     sw_blob_close(&blob);
     return rc;
@@ -343,19 +340,12 @@ static int csv_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct csv_conf *conf = args->conf;
     struct csv_state *s = r->state;
-    struct sw_files files = {0};
+    const struct sw_files *files = args->files;
     s->classes_listed = conf->classes.count > 0;
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
-    for (int i = 0; !rc && i < files.count; i++)
-        rc = read_file(r, conf, files.path[i], err);
-    if (!rc)
-        rc = make_fields(r, conf, err);
-    if (!rc)
-        rc = sw_records_name(r, &files, err);
-    sw_files_fini(&files);
-    return rc;
+    int rc = sw_classes_list(&s->words, &conf->classes, "classes", err);
+    for (int i = 0; !rc && i < files->count; i++)
+        rc = read_file(r, conf, files->path[i], err);
+    return rc ? rc : make_fields(r, conf, err);
 }
 
 static void csv_close(struct sw_records *r)
@@ -383,51 +373,28 @@ static int csv_fetch(const struct sw_records *r, int64_t record, int f, void *sc
     return SW_OK;
 }
 
-#define AT(member) offsetof(struct csv_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct csv_conf, member, __VA_ARGS__)
 
 static const struct sw_opt csv_opts[] = {
     SW_FORMAT_PATHS(struct csv_conf, "tables, plain or .gz"),
-    {.key = "separator",
-     .help = "what stands between columns; blanks: any number of blanks and tabs",
-     .offset = AT(separator),
-     .type = SW_OPT_ENUM,
-     .def = "comma",
-     .choices = separators},
-    {.key = "skip_lines",
-     .help = "lines at the top of each file that are no part of the table",
-     .offset = AT(skip_lines),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = 1e6},
-    {.key = "header",
-     .help = "the first row (after skip_lines) has the columns' names",
-     .offset = AT(header),
-     .type = SW_OPT_BOOL,
-     .def = "no"},
-    {.key = "label",
-     .help = "column of the label: a name, a number from 1, first, last or none; unset: last, or "
-             "none with target",
-     .offset = AT(label),
-     .type = SW_OPT_STRING},
+    OPT(ENUM, separator, "what stands between columns; blanks: any number of blanks and tabs",
+        .def = "comma", .choices = separators),
+    OPT(INT, skip_lines, "lines at the top of each file that are no part of the table", .def = "0",
+        .min = 0, .max = 1e6),
+    OPT(BOOL, header, "the first row (after skip_lines) has the columns' names", .def = "no"),
+    OPT(STRING, label,
+        "column of the label: a name, a number from 1, first, last or none; unset: last, or none "
+        "with target"),
     SW_FORMAT_CLASSES(struct csv_conf),
-    {.key = "target",
-     .help = "columns of numbers to be found: field target, f32",
-     .offset = AT(target),
-     .type = SW_OPT_STRINGS},
-    {.key = "ignore",
-     .help = "columns that are not read",
-     .offset = AT(ignore),
-     .type = SW_OPT_STRINGS},
+    OPT(STRINGS, target, "columns of numbers to be found: field target, f32"),
+    OPT(STRINGS, ignore, "columns that are not read"),
     SW_FORMAT_SHAPE(struct csv_conf, "a channel for each column up to 64 columns, else one row"),
     {0},
 };
 
 const struct sw_format sw_format_csv = {
-    .base = {.name = "csv",
-             .help = "tables of numbers as text, plain or .gz; a row is a record",
-             .opts = csv_opts,
-             .conf_bytes = sizeof(struct csv_conf)},
+    .base = SW_TYPE("csv", "tables of numbers as text, plain or .gz; a row is a record",
+                    struct csv_conf, csv_opts),
     .state_bytes = sizeof(struct csv_state),
     .open = csv_open,
     .close = csv_close,

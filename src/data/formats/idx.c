@@ -139,36 +139,36 @@ static int open_labels(struct sw_records *r, struct idx_file *f, const char *pat
     return rc;
 }
 
+static int open_all(struct sw_records *r, const struct sw_files *images,
+                    const struct sw_files *labels, struct sw_err *err)
+{
+    struct idx_state *s = r->state;
+    if (images->count != labels->count)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "labels: %d files, expected %d, one for each of paths", labels->count,
+                          images->count);
+    s->file = sw_calloc((size_t)images->count, sizeof *s->file);
+    if (!s->file)
+        return sw_err_nomem(err, "the list of IDX files", (size_t)images->count * sizeof *s->file);
+
+    s->count = images->count;
+    int rc = SW_OK;
+    for (int i = 0; !rc && i < images->count; i++) {
+        rc = open_images(r, &s->file[i], images->path[i], err);
+        if (!rc)
+            rc = open_labels(r, &s->file[i], labels->path[i], err);
+    }
+    s->picture_bytes = sw_field_bytes(&r->field[0]);
+    return rc;
+}
+
 static int idx_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct idx_conf *conf = args->conf;
-    struct idx_state *s = r->state;
-    struct sw_files images = {0}, labels = {0};
-    int rc = sw_files_expand(&images, &conf->paths, "paths", err);
+    struct sw_files labels = {0};
+    int rc = sw_files_expand(&labels, &conf->labels, "labels", err);
     if (!rc)
-        rc = sw_files_expand(&labels, &conf->labels, "labels", err);
-    if (!rc && images.count != labels.count)
-        rc = sw_err_set(err, SW_ERR_INVALID, "labels: %d files, expected %d, one for each of paths",
-                        labels.count, images.count);
-    if (rc)
-        goto done;
-    s->file = sw_calloc((size_t)images.count, sizeof *s->file);
-    if (!s->file) {
-        rc = sw_err_nomem(err, "the list of IDX files", (size_t)images.count * sizeof *s->file);
-        goto done;
-    }
-    s->count = images.count;
-    for (int i = 0; !rc && i < images.count; i++) {
-        rc = open_images(r, &s->file[i], images.path[i], err);
-        if (!rc)
-            rc = open_labels(r, &s->file[i], labels.path[i], err);
-    }
-    if (rc)
-        goto done;
-    s->picture_bytes = sw_field_bytes(&r->field[0]);
-    rc = sw_records_name(r, &images, err);
-done:
-    sw_files_fini(&images);
+        rc = open_all(r, args->files, &labels, err);
     sw_files_fini(&labels);
     return rc;
 }
@@ -203,19 +203,14 @@ static int idx_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 
 static const struct sw_opt idx_opts[] = {
     SW_FORMAT_PATHS(struct idx_conf, "picture files, plain or .gz"),
-    {.key = "labels",
-     .help = "label files, one for each of paths, in the same order",
-     .offset = offsetof(struct idx_conf, labels),
-     .type = SW_OPT_STRINGS,
-     .required = true},
+    SW_OPT(STRINGS, struct idx_conf, labels,
+           "label files, one for each of paths, in the same order", .required = true),
     {0},
 };
 
 const struct sw_format sw_format_idx = {
-    .base = {.name = "idx",
-             .help = "IDX files of unsigned bytes (MNIST and its family), plain or .gz",
-             .opts = idx_opts,
-             .conf_bytes = sizeof(struct idx_conf)},
+    .base = SW_TYPE("idx", "IDX files of unsigned bytes (MNIST and its family), plain or .gz",
+                    struct idx_conf, idx_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 1, .height = 28, .width = 28},
     .state_bytes = sizeof(struct idx_state),
     .open = idx_open,

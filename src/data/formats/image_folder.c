@@ -24,8 +24,8 @@ struct folder_conf {
 };
 
 struct folder_state {
-    struct sw_picture_files files;
-    struct sw_lexicon others; /* endings of files that are no pictures; each as often as met */
+    struct sw_picture_files files; /* first member */
+    struct sw_lexicon others;      /* endings of files that are no pictures; each as often as met */
 };
 
 /* ---- One folder ---- */
@@ -50,14 +50,10 @@ static void listing_fini(struct listing *l)
 
 static int listing_add(struct listing *l, const char *name, bool is_folder, struct sw_err *err)
 {
-    if (l->count == l->capacity) {
-        const int64_t capacity = l->capacity ? 2 * l->capacity : 64;
-        struct entry *grown = sw_realloc_array(l->entry, (size_t)capacity, sizeof *grown);
-        if (!grown)
-            return sw_err_nomem(err, "the list of a folder", (size_t)capacity * sizeof *grown);
-        l->entry = grown;
-        l->capacity = capacity;
-    }
+    int rc = sw_grow(&l->entry, sizeof *l->entry, l->count, &l->capacity, 64,
+                     "the list of a folder", err);
+    if (rc)
+        return rc;
     l->entry[l->count] = (struct entry){sw_strdup(name), is_folder};
     if (!l->entry[l->count].name)
         return sw_err_nomem(err, "the name of a file", strlen(name) + 1);
@@ -311,18 +307,12 @@ static int say_where(struct sw_records *r, const struct sw_files *paths, struct 
 
 static int folder_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
-    const struct folder_conf *conf = args->conf;
-    struct folder_state *s = r->state;
-    struct sw_files paths = {0};
-    int rc = sw_files_expand(&paths, &conf->paths, "paths", err);
-    if (!rc)
-        rc = add_all(r, conf, &paths, err);
-    if (!rc) {
-        sw_picture_files_fields(&s->files, args, r);
-        rc = say_where(r, &paths, err);
-    }
-    sw_files_fini(&paths);
-    return rc;
+    const struct folder_state *s = r->state;
+    int rc = add_all(r, args->conf, args->files, err);
+    if (rc)
+        return rc;
+    sw_picture_files_fields(&s->files, args, r);
+    return say_where(r, args->files, err);
 }
 
 static void folder_close(struct sw_records *r)
@@ -332,50 +322,22 @@ static void folder_close(struct sw_records *r)
     sw_lexicon_fini(&s->others);
 }
 
-static int folder_fetch(const struct sw_records *r, int64_t record, int f, void *scratch,
-                        const void **out, struct sw_err *err)
-{
-    const struct folder_state *s = r->state;
-    (void)f; /* the label: the picture is fetched below */
-    (void)err;
-    *(int32_t *)scratch = s->files.item[record].label;
-    *out = scratch;
-    return SW_OK;
-}
-
-static int folder_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
-                                struct sw_picture *out, struct sw_err *err)
-{
-    const struct folder_state *s = r->state;
-    return sw_picture_files_fetch(&s->files, record, room, out, err);
-}
-
-static void folder_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
-{
-    const struct folder_state *s = r->state;
-    sw_picture_files_locate(&s->files, record, out);
-}
-
 static const struct sw_opt folder_opts[] = {
     SW_FORMAT_PATHS(struct folder_conf, "folders whose sub-folders are the classes"),
-    {.key = "class_names",
-     .help = "file with the names of the sub-folders, one a line, in the order of their numbers; "
-             "else they are sorted",
-     .offset = offsetof(struct folder_conf, class_names),
-     .type = SW_OPT_STRING},
+    SW_OPT(STRING, struct folder_conf, class_names,
+           "file with the names of the sub-folders, one a line, in the order of their numbers; "
+           "else they are sorted"),
     {0},
 };
 
 const struct sw_format sw_format_image_folder = {
-    .base = {.name = "image_folder",
-             .help = "JPEG and PNG files of any size, a sub-folder for each class",
-             .opts = folder_opts,
-             .conf_bytes = sizeof(struct folder_conf)},
+    .base = SW_TYPE("image_folder", "JPEG and PNG files of any size, a sub-folder for each class",
+                    struct folder_conf, folder_opts),
     .implied = {.records = 10000, .classes = 10, .channels = 3, .height = 64, .width = 64},
     .state_bytes = sizeof(struct folder_state),
     .open = folder_open,
     .close = folder_close,
-    .fetch = folder_fetch,
-    .fetch_picture = folder_fetch_picture,
-    .locate = folder_locate,
+    .fetch = sw_picture_files_label,
+    .fetch_picture = sw_picture_files_fetch,
+    .locate = sw_picture_files_locate,
 };

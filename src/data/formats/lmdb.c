@@ -41,7 +41,7 @@ struct lmdb_state {
     struct lmdb_file *file; /* owned */
     int count;
     struct entry *entry; /* owned; of all files */
-    size_t room;
+    int64_t room;
     struct sw_datum like; /* the first one: kind and sides */
     bool varies;          /* the sides do */
 };
@@ -124,15 +124,11 @@ static int add_entry(struct sw_records *r, struct lmdb_file *f, const MDB_val *v
 {
     struct lmdb_state *s = r->state;
     struct sw_datum d;
-    if ((size_t)r->count == s->room) {
-        const size_t room = s->room ? 2 * s->room : 4096;
-        struct entry *grown = sw_realloc_array(s->entry, room, sizeof *grown);
-        if (!grown)
-            return sw_err_nomem(err, "the list of records of an LMDB", room * sizeof *grown);
-        s->entry = grown;
-        s->room = room;
-    }
-    int rc = sw_datum_parse(value->mv_data, value->mv_size, &d, err);
+    int rc = sw_grow(&s->entry, sizeof *s->entry, r->count, &s->room, 4096,
+                     "the list of records of an LMDB", err);
+    if (rc)
+        return rc;
+    rc = sw_datum_parse(value->mv_data, value->mv_size, &d, err);
     if (rc)
         return sw_err_prefix(err, rc, "%s: record %lld", f->path, (long long)f->count);
     if (r->count == 0)
@@ -220,17 +216,8 @@ static int open_all(struct sw_records *r, const struct sw_files *files, struct s
 
 static int lmdb_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
-    const struct lmdb_conf *conf = args->conf;
-    struct sw_files files = {0};
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = open_all(r, &files, err);
-    if (!rc)
-        rc = set_fields(r, args, err);
-    if (!rc)
-        rc = sw_records_name(r, &files, err);
-    sw_files_fini(&files);
-    return rc;
+    int rc = open_all(r, args->files, err);
+    return rc ? rc : set_fields(r, args, err);
 }
 
 static void lmdb_close(struct sw_records *r)
@@ -343,10 +330,9 @@ static const struct sw_opt lmdb_opts[] = {
 };
 
 const struct sw_format sw_format_lmdb = {
-    .base = {.name = "lmdb",
-             .help = "LMDBs of Caffe: Datum messages with pixels, floats or encoded pictures",
-             .opts = lmdb_opts,
-             .conf_bytes = sizeof(struct lmdb_conf)},
+    .base =
+        SW_TYPE("lmdb", "LMDBs of Caffe: Datum messages with pixels, floats or encoded pictures",
+                struct lmdb_conf, lmdb_opts),
     .state_bytes = sizeof(struct lmdb_state),
     .open = lmdb_open,
     .close = lmdb_close,

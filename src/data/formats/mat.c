@@ -299,12 +299,10 @@ static int read_file(struct sw_records *r, const struct mat_conf *conf, const ch
     struct sw_blob blob = {0};
     struct sw_mat m = {0};
     int64_t records = 0;
-    int rc = sw_blob_open(&blob, path, r->max_bytes, err);
+    int rc = sw_blob_open_whole(&blob, path, r->max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, err);
-    if (!rc)
-        rc = sw_mat_open(&m, path, blob.memory, blob.bytes, err);
+    rc = sw_mat_open(&m, path, blob.memory, blob.bytes, err);
     m.max_bytes = blob.max_bytes;
     if (!rc && r->field_count == 0)
         rc = no_fields(&m, err);
@@ -320,15 +318,10 @@ static int read_file(struct sw_records *r, const struct mat_conf *conf, const ch
 static int mat_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct mat_conf *conf = args->conf;
-    struct sw_files files = {0};
+    const struct sw_files *files = args->files;
     int rc = take_names(r, conf, err);
-    if (!rc)
-        rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    for (int i = 0; !rc && i < files.count; i++)
-        rc = read_file(r, conf, files.path[i], err);
-    if (!rc)
-        rc = sw_records_name(r, &files, err);
-    sw_files_fini(&files);
+    for (int i = 0; !rc && i < files->count; i++)
+        rc = read_file(r, conf, files->path[i], err);
     return rc;
 }
 
@@ -351,39 +344,27 @@ static int mat_fetch(const struct sw_records *r, int64_t record, int f, void *sc
     return SW_OK;
 }
 
-#define AT(member) offsetof(struct mat_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct mat_conf, member, __VA_ARGS__)
 
 static const char *const records_in[] = {"auto", "first", "last", NULL};
 
 static const struct sw_opt mat_opts[] = {
     SW_FORMAT_PATHS(struct mat_conf, ".mat files of level 5, plain or .gz"),
-    {.key = "fields",
-     .help = "which variables become fields, a list of NAME:VARIABLE such as image:I_tr",
-     .offset = AT(fields),
-     .type = SW_OPT_STRINGS},
-    {.key = "records",
-     .help = "dimension that counts records; auto: the first of two (of a row of labels the "
-             "second), the last of more",
-     .offset = AT(records),
-     .type = SW_OPT_ENUM,
-     .def = "auto",
-     .choices = records_in},
-    {.key = "first_label",
-     .help = "the number of class 0 in the file; MATLAB's programs like 1",
-     .offset = AT(first_label),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = -1e9,
-     .max = 1e9},
+    OPT(STRINGS, fields,
+        "which variables become fields, a list of NAME:VARIABLE such as image:I_tr"),
+    OPT(ENUM, records,
+        "dimension that counts records; auto: the first of two (of a row of labels the second), "
+        "the last of more",
+        .def = "auto", .choices = records_in),
+    OPT(INT, first_label, "the number of class 0 in the file; MATLAB's programs like 1", .def = "0",
+        .min = -1e9, .max = 1e9),
     SW_FORMAT_SHAPE(struct mat_conf, "a channel for each number up to 64, else one row"),
     {0},
 };
 
 const struct sw_format sw_format_mat = {
-    .base = {.name = "mat",
-             .help = "matrices of MATLAB's .mat files (level 5): features, pictures, labels",
-             .opts = mat_opts,
-             .conf_bytes = sizeof(struct mat_conf)},
+    .base = SW_TYPE("mat", "matrices of MATLAB's .mat files (level 5): features, pictures, labels",
+                    struct mat_conf, mat_opts),
     .state_bytes = sizeof(struct mat_state),
     .open = mat_open,
     .close = mat_close,

@@ -61,14 +61,25 @@ static int own_name(struct npy_state *s, const char *item, size_t n, const char 
     return SW_OK;
 }
 
-static int open_column(struct npy_state *s, const char *name, const struct sw_strings *paths,
-                       const char *key, const char *shape, struct sw_err *err)
+static int add_column(struct npy_state *s, const char *name, const struct sw_files *files,
+                      const char *shape, struct sw_err *err)
 {
     if (s->count == SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_INVALID, "fields: more than %d fields of a record",
                           SW_MAX_FIELDS);
-    int rc = sw_column_open(&s->column[s->count], name, paths, key, shape, s->max_bytes, err);
+    int rc = sw_column_open(&s->column[s->count], name, files, shape, s->max_bytes, err);
     s->count += rc == SW_OK;
+    return rc;
+}
+
+static int open_column(struct npy_state *s, const char *name, const struct sw_strings *paths,
+                       const char *key, struct sw_err *err)
+{
+    struct sw_files files = {0};
+    int rc = sw_files_expand(&files, paths, key, err);
+    if (!rc)
+        rc = add_column(s, name, &files, NULL, err);
+    sw_files_fini(&files);
     return rc;
 }
 
@@ -95,7 +106,7 @@ static int open_named(struct npy_state *s, const struct sw_strings *fields, int 
             n.path[count++] = fields->items[k] + bytes + 1;
     }
     n.list = (struct sw_strings){n.path, count};
-    return rc ? rc : open_column(s, name, &n.list, "fields", NULL, err);
+    return rc ? rc : open_column(s, name, &n.list, "fields", err);
 }
 
 static bool is_first(const struct sw_strings *fields, int i)
@@ -115,22 +126,14 @@ static int npy_open(struct sw_records *r, const struct sw_format_args *args, str
     s->max_bytes = r->max_bytes;
     int rc = check_items(&conf->fields, err);
     if (!rc)
-        rc = open_column(s, "image", &conf->paths, "paths", conf->shape, err);
+        rc = add_column(s, "image", args->files, conf->shape, err);
     if (!rc && conf->labels.count)
-        rc = open_column(s, "label", &conf->labels, "labels", NULL, err);
+        rc = open_column(s, "label", &conf->labels, "labels", err);
     for (int i = 0; !rc && i < conf->fields.count; i++) {
         if (is_first(&conf->fields, i))
             rc = open_named(s, &conf->fields, i, err);
     }
-    if (!rc)
-        rc = sw_columns_join(r, s->column, s->count, err);
-    if (rc)
-        return rc;
-    r->files = s->column[0].count;
-    r->where = r->files == 1
-                   ? sw_strdup(s->column[0].array[0].what)
-                   : sw_format("%s (%lld files)", s->column[0].array[0].what, (long long)r->files);
-    return r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
+    return rc ? rc : sw_columns_join(r, s->column, s->count, err);
 }
 
 static void npy_close(struct sw_records *r)
@@ -149,27 +152,20 @@ static int npy_fetch(const struct sw_records *r, int64_t record, int f, void *sc
     return sw_column_fetch(&s->column[f], record, scratch, out, err);
 }
 
-#define AT(member) offsetof(struct npy_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct npy_conf, member, __VA_ARGS__)
 
 static const struct sw_opt npy_opts[] = {
     SW_FORMAT_PATHS(struct npy_conf, "arrays of the field image, plain or .gz"),
-    {.key = "labels",
-     .help = "arrays of the field label: a class for each record, or numbers (label sets)",
-     .offset = AT(labels),
-     .type = SW_OPT_STRINGS},
-    {.key = "fields",
-     .help = "arrays of further fields, a list of NAME:FILE",
-     .offset = AT(fields),
-     .type = SW_OPT_STRINGS},
+    OPT(STRINGS, labels,
+        "arrays of the field label: a class for each record, or numbers (label sets)"),
+    OPT(STRINGS, fields, "arrays of further fields, a list of NAME:FILE"),
     SW_FORMAT_SHAPE(struct npy_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };
 
 const struct sw_format sw_format_npy = {
-    .base = {.name = "npy",
-             .help = "arrays of numpy, a .npy file for each field, plain or .gz",
-             .opts = npy_opts,
-             .conf_bytes = sizeof(struct npy_conf)},
+    .base = SW_TYPE("npy", "arrays of numpy, a .npy file for each field, plain or .gz",
+                    struct npy_conf, npy_opts),
     .state_bytes = sizeof(struct npy_state),
     .open = npy_open,
     .close = npy_close,

@@ -103,18 +103,12 @@ static int npz_open(struct sw_records *r, const struct sw_format_args *args, str
 {
     const struct npz_conf *conf = args->conf;
     struct npz_state *s = r->state;
-    struct sw_files files = {0};
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = open_archives(s, &files, r->max_bytes, err);
+    int rc = open_archives(s, args->files, r->max_bytes, err);
     if (!rc)
         rc = conf->fields.count ? add_listed(s, conf, err) : add_members(s, conf, err);
     if (!rc)
         rc = sw_columns_join(r, s->column, s->count, err);
-    if (!rc)
-        rc = sw_records_name(r, &files, err);
     close_archives(s);
-    sw_files_fini(&files);
     return rc;
 }
 
@@ -135,24 +129,20 @@ static int npz_fetch(const struct sw_records *r, int64_t record, int f, void *sc
     return sw_column_fetch(&s->column[f], record, scratch, out, err);
 }
 
-#define AT(member) offsetof(struct npz_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct npz_conf, member, __VA_ARGS__)
 
 static const struct sw_opt npz_opts[] = {
     SW_FORMAT_PATHS(struct npz_conf, "archives"),
-    {.key = "fields",
-     .help = "which arrays are which fields, a list of FIELD:ARRAY such as image:x_train; unset: "
-             "all, by their names",
-     .offset = AT(fields),
-     .type = SW_OPT_STRINGS},
+    OPT(STRINGS, fields,
+        "which arrays are which fields, a list of FIELD:ARRAY such as image:x_train; unset: all, "
+        "by their names"),
     SW_FORMAT_SHAPE(struct npz_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };
 
 const struct sw_format sw_format_npz = {
-    .base = {.name = "npz",
-             .help = "archives of arrays of numpy, stored or deflated",
-             .opts = npz_opts,
-             .conf_bytes = sizeof(struct npz_conf)},
+    .base = SW_TYPE("npz", "archives of arrays of numpy, stored or deflated", struct npz_conf,
+                    npz_opts),
     .state_bytes = sizeof(struct npz_state),
     .open = npz_open,
     .close = npz_close,

@@ -32,7 +32,7 @@ struct pairs_conf {
 };
 
 struct pairs_state {
-    struct sw_picture_files files;
+    struct sw_picture_files files;          /* first member */
     struct sw_column column[SW_MAX_FIELDS]; /* of ARRAY fields, by field */
     enum kind kind[SW_MAX_FIELDS];
     struct sw_bags tags, labels;
@@ -126,12 +126,12 @@ static int next_field(struct sw_records *r, enum kind kind, const char *name, en
     return f;
 }
 
-static int add_array(struct sw_records *r, const char *name, const struct sw_strings *paths,
-                     const char *key, const char *shape, struct sw_err *err)
+static int add_array(struct sw_records *r, const char *name, const struct sw_files *files,
+                     const char *shape, struct sw_err *err)
 {
     struct pairs_state *s = r->state;
     const int f = next_field(r, ARRAY, name, SW_F32);
-    int rc = sw_column_open(&s->column[f], name, paths, key, shape, r->max_bytes, err);
+    int rc = sw_column_open(&s->column[f], name, files, shape, r->max_bytes, err);
     if (!rc)
         r->field[f] = s->column[f].field;
     return rc;
@@ -158,24 +158,33 @@ static int read_lists(struct sw_records *r, const struct pairs_conf *conf,
     return rc;
 }
 
-static int open_images(struct sw_records *r, const struct sw_format_args *args,
-                       const struct sw_files *files, struct sw_err *err)
+static int open_images(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
     const struct pairs_conf *conf = args->conf;
     struct pairs_state *s = r->state;
     bool array = false;
-    int rc = is_array(files, &array, err);
+    int rc = is_array(args->files, &array, err);
     if (rc)
         return rc;
     if (array) {
-        rc = add_array(r, "image", &conf->paths, "paths", conf->shape, err);
+        rc = add_array(r, "image", args->files, conf->shape, err);
         r->count = s->column[0].records;
         return rc;
     }
-    rc = read_lists(r, conf, files, err);
+    rc = read_lists(r, conf, args->files, err);
     sw_picture_files_fields(&s->files, args, r);
     s->kind[0] = PICTURE;
     r->field_count = 1;
+    return rc;
+}
+
+static int open_text(struct sw_records *r, const struct sw_strings *paths, struct sw_err *err)
+{
+    struct sw_files files = {0};
+    int rc = sw_files_expand(&files, paths, "text", err);
+    if (!rc)
+        rc = add_array(r, "text", &files, NULL, err);
+    sw_files_fini(&files);
     return rc;
 }
 
@@ -190,7 +199,7 @@ static int open_side(struct sw_records *r, const char *name, const struct sw_str
     if (!rc)
         rc = is_array(&files, &array, err);
     if (!rc)
-        rc = array ? add_array(r, name, paths, key, NULL, err)
+        rc = array ? add_array(r, name, &files, NULL, err)
                    : visit_files(&files, r->max_bytes, take_bag, bags, err);
     if (!rc && !array && bags->count != r->count)
         rc =
@@ -206,12 +215,10 @@ static int read_vocabulary(struct sw_vocabulary *v, const char *path, uint64_t m
                            struct sw_err *err)
 {
     struct sw_blob b;
-    int rc = sw_blob_open(&b, path, max_bytes, err);
+    int rc = sw_blob_open_whole(&b, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&b, err);
-    if (!rc)
-        rc = sw_vocabulary_parse(v, b.path, (const char *)b.memory, (size_t)b.bytes, NULL, err);
+    rc = sw_vocabulary_parse(v, b.path, (const char *)b.memory, (size_t)b.bytes, NULL, err);
     sw_blob_close(&b);
     return rc;
 }
@@ -363,16 +370,16 @@ static int check_rows(const struct sw_records *r, struct sw_err *err)
     return SW_OK;
 }
 
-static int open_sides(struct sw_records *r, const struct sw_format_args *args,
-                      const struct sw_files *files, int64_t *tokens, struct sw_err *err)
+static int open_sides(struct sw_records *r, const struct sw_format_args *args, int64_t *tokens,
+                      struct sw_err *err)
 {
     const struct pairs_conf *conf = args->conf;
     struct pairs_state *s = r->state;
     int rc = sw_classes_list(&s->labels.words, &conf->classes, "classes", err);
     if (!rc)
-        rc = open_images(r, args, files, err);
+        rc = open_images(r, args, err);
     if (!rc && conf->text.count)
-        rc = add_array(r, "text", &conf->text, "text", NULL, err);
+        rc = open_text(r, &conf->text, err);
     if (!rc && conf->tags.count)
         rc = open_side(r, "tags", &conf->tags, &s->tags, err);
     if (!rc && s->tags.count)
@@ -382,7 +389,7 @@ static int open_sides(struct sw_records *r, const struct sw_format_args *args,
     if (!rc && s->labels.count) {
         rc = finish_labels(r, conf, err);
         rc = rc ? sw_err_prefix(err, rc, "%s",
-                                conf->labels.count ? conf->labels.items[0] : files->path[0])
+                                conf->labels.count ? conf->labels.items[0] : args->files->path[0])
                 : SW_OK;
     }
     for (int f = 0; !rc && f < r->field_count; f++)
@@ -392,24 +399,16 @@ static int open_sides(struct sw_records *r, const struct sw_format_args *args,
 
 static int pairs_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
-    const struct pairs_conf *conf = args->conf;
-    struct sw_files files = {0};
     int64_t tokens = 0;
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = open_sides(r, args, &files, &tokens, err);
-    if (!rc) {
-        char *first = sw_files_text(&files);
-        r->files = files.count;
-        r->where = first && tokens ? sw_format("%lld different tags, %s", (long long)tokens, first)
-                   : first         ? sw_strdup(first)
-                                   : NULL;
-        sw_free(first);
-        if (!r->where)
-            rc = sw_err_nomem(err, "the name of a data file", 0);
-    }
-    sw_files_fini(&files);
-    return rc;
+    int rc = open_sides(r, args, &tokens, err);
+    if (rc || !tokens)
+        return rc;
+
+    char *first = sw_files_text(args->files);
+    r->files = args->files->count;
+    r->where = first ? sw_format("%lld different tags, %s", (long long)tokens, first) : NULL;
+    sw_free(first);
+    return r->where ? SW_OK : sw_err_nomem(err, "the name of a data file", 0);
 }
 
 static void pairs_close(struct sw_records *r)
@@ -456,87 +455,56 @@ static int pairs_fetch(const struct sw_records *r, int64_t record, int f, void *
     return SW_OK;
 }
 
-static int pairs_fetch_picture(const struct sw_records *r, int64_t record, struct sw_room *room,
-                               struct sw_picture *out, struct sw_err *err)
-{
-    const struct pairs_state *s = r->state;
-    return sw_picture_files_fetch(&s->files, record, room, out, err);
-}
-
 static void pairs_locate(const struct sw_records *r, int64_t record, struct sw_buf *out)
 {
     const struct pairs_state *s = r->state;
     if (s->kind[0] == PICTURE)
-        sw_picture_files_locate(&s->files, record, out);
+        sw_picture_files_locate(r, record, out);
     else
         sw_buf_add(out, r->where);
 }
 
-#define AT(member) offsetof(struct pairs_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct pairs_conf, member, __VA_ARGS__)
 
 static const struct sw_opt pairs_opts[] = {
-    {.key = "paths",
-     .help = "pictures: .npy arrays of pixels or features, or lists of files with a line for each "
-             "record: path, and behind tabs its tags and its labels; a list, patterns allowed",
-     .offset = AT(paths),
-     .type = SW_OPT_STRINGS,
-     .required = true},
-    {.key = "root",
-     .help = "folder that paths in lists are relative to; else the folder of the list",
-     .offset = AT(root),
-     .type = SW_OPT_STRING},
+    OPT(STRINGS, paths,
+        "pictures: .npy arrays of pixels or features, or lists of files with a line for each "
+        "record: path, and behind tabs its tags and its labels; a list, patterns allowed",
+        .required = true),
+    OPT(STRING, root, "folder that paths in lists are relative to; else the folder of the list"),
     SW_FORMAT_SHAPE(struct pairs_conf, "a channel for each number up to 64, else one row"),
-    {.key = "text",
-     .help = "texts as features: .npy arrays",
-     .offset = AT(text),
-     .type = SW_OPT_STRINGS},
-    {.key = "tags",
-     .help = "tags: files with a line of words for each record, or .npy arrays of whole numbers "
-             "filled up with -1; else those of the lists",
-     .offset = AT(tags),
-     .type = SW_OPT_STRINGS},
-    {.key = "vocabulary",
-     .help = "file with a tag a line; unset: made from the tags, the most frequent first",
-     .offset = AT(vocabulary),
-     .type = SW_OPT_STRING},
-    {.key = "vocabulary_from",
-     .help = "files like those of the tags to make the vocabulary from, the same in all sections",
-     .offset = AT(vocabulary_from),
-     .type = SW_OPT_STRINGS},
+    OPT(STRINGS, text, "texts as features: .npy arrays"),
+    OPT(STRINGS, tags,
+        "tags: files with a line of words for each record, or .npy arrays of whole numbers filled "
+        "up with -1; else those of the lists"),
+    OPT(STRING, vocabulary,
+        "file with a tag a line; unset: made from the tags, the most frequent first"),
+    OPT(STRINGS, vocabulary_from,
+        "files like those of the tags to make the vocabulary from, the same in all sections"),
     SW_FORMAT_MAX_TOKENS(struct pairs_conf,
                          "most different tags, the frequent ones; others are left out; 0: all"),
-    {.key = "max_tags",
-     .help = "most tags of a record; what is behind them is left out; 0: as the record with most",
-     .offset = AT(max_tags),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = 1e6},
-    {.key = "labels",
-     .help = "labels: files with a line of words for each record, or .npy arrays of classes or of "
-             "numbers for each class; else those of the lists",
-     .offset = AT(labels),
-     .type = SW_OPT_STRINGS},
-    {.key = "label_sets",
-     .help = "labels in lines are sets: a number for each class; no: one class for each record",
-     .offset = AT(label_sets),
-     .type = SW_OPT_BOOL,
-     .def = "yes"},
+    OPT(INT, max_tags,
+        "most tags of a record; what is behind them is left out; 0: as the record with most",
+        .def = "0", .min = 0, .max = 1e6),
+    OPT(STRINGS, labels,
+        "labels: files with a line of words for each record, or .npy arrays of classes or of "
+        "numbers for each class; else those of the lists"),
+    OPT(BOOL, label_sets,
+        "labels in lines are sets: a number for each class; no: one class for each record",
+        .def = "yes"),
     SW_FORMAT_CLASSES(struct pairs_conf),
     {0},
 };
 
 const struct sw_format sw_format_pairs = {
-    .base = {.name = "pairs",
-             .help = "pictures or their features with tags or text features and label sets",
-             .opts = pairs_opts,
-             .conf_bytes = sizeof(struct pairs_conf)},
+    .base = SW_TYPE("pairs", "pictures or their features with tags or text features and label sets",
+                    struct pairs_conf, pairs_opts),
     .implied =
         {.records = 10000, .classes = 10, .channels = 3, .height = 32, .width = 32, .words = 100},
     .state_bytes = sizeof(struct pairs_state),
     .open = pairs_open,
     .close = pairs_close,
     .fetch = pairs_fetch,
-    .fetch_picture = pairs_fetch_picture,
+    .fetch_picture = sw_picture_files_fetch,
     .locate = pairs_locate,
 };

@@ -100,19 +100,11 @@ static int open_files(struct sw_records *r, const struct sw_files *files, int64_
 
 static int shard_open(struct sw_records *r, const struct sw_format_args *args, struct sw_err *err)
 {
-    const struct shard_conf *conf = args->conf;
-    struct sw_files files = {0};
-    int rc = sw_files_expand(&files, &conf->paths, "paths", err);
-    if (!rc)
-        rc = open_files(r, &files, args->channels, err);
-    if (!rc) {
-        rc = sw_records_name(r, &files, err);
-        r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
-        if (!rc && !r->origin)
-            rc = sw_err_nomem(err, "what a shard says of its origin", 0);
-    }
-    sw_files_fini(&files);
-    return rc;
+    int rc = open_files(r, args->files, args->channels, err);
+    if (rc)
+        return rc;
+    r->origin = sw_strdup(((struct shard_state *)r->state)->file[0].shard.origin);
+    return r->origin ? SW_OK : sw_err_nomem(err, "what a shard says of its origin", 0);
 }
 
 static void shard_close(struct sw_records *r)
@@ -185,10 +177,9 @@ static const struct sw_opt shard_opts[] = {
 };
 
 const struct sw_format sw_format_shard = {
-    .base = {.name = "shard",
-             .help = "singa-ws's own record files, made by `singa-ws data import` from any other",
-             .opts = shard_opts,
-             .conf_bytes = sizeof(struct shard_conf)},
+    .base = SW_TYPE("shard",
+                    "singa-ws's own record files, made by `singa-ws data import` from any other",
+                    struct shard_conf, shard_opts),
     .state_bytes = sizeof(struct shard_state),
     .open = shard_open,
     .close = shard_close,

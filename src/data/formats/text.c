@@ -10,7 +10,6 @@
 #include "data/format.h"
 #include "data/format_opts.h"
 #include "data/vocabulary.h"
-#include <string.h>
 
 enum {
     TOKENS = 0,
@@ -76,12 +75,10 @@ static int visit_file(const struct text_conf *conf, const char *path, uint64_t m
                       visit_token *visit, void *user, struct sw_err *err)
 {
     struct sw_blob blob;
-    int rc = sw_blob_open(&blob, path, max_bytes, err);
+    int rc = sw_blob_open_whole(&blob, path, max_bytes, err);
     if (rc)
         return rc;
-    rc = sw_blob_take(&blob, err);
-    if (!rc)
-        rc = visit_blob(conf, &blob, visit, user, err);
+    rc = visit_blob(conf, &blob, visit, user, err);
     sw_blob_close(&blob);
     return rc;
 }
@@ -182,19 +179,6 @@ static int open_vocabulary(struct text_state *s, const struct text_conf *conf,
 
 /* ---- tokens ---- */
 
-static int grow_codes(struct text_state *s, struct sw_err *err)
-{
-    if (s->count < s->capacity)
-        return SW_OK;
-    const int64_t capacity = s->capacity ? 2 * s->capacity : FIRST_CODES;
-    void *grown = sw_realloc_array(s->codes, (size_t)capacity, (size_t)s->width);
-    if (!grown)
-        return sw_err_nomem(err, "the tokens of a text", (size_t)capacity * (size_t)s->width);
-    s->codes = grown;
-    s->capacity = capacity;
-    return SW_OK;
-}
-
 static int take_token(void *state, const struct sw_text *t, const char *token, size_t n,
                       struct sw_err *err)
 {
@@ -206,7 +190,8 @@ static int take_token(void *state, const struct sw_text *t, const char *token, s
                           "%s: '%.*s' before byte %lld is not in the vocabulary; the key unknown "
                           "names a token that stands for such",
                           t->what, (int)(n < 60 ? n : 60), token, (long long)(t->at - t->begin));
-    int rc = grow_codes(s, err);
+    int rc = sw_grow(&s->codes, (size_t)s->width, s->count, &s->capacity, FIRST_CODES,
+                     "the tokens of a text", err);
     if (rc)
         return rc;
     if (s->width == 1)
@@ -257,27 +242,23 @@ static int text_open(struct sw_records *r, const struct sw_format_args *args, st
 {
     const struct text_conf *conf = args->conf;
     struct text_state *s = r->state;
-    struct sw_files texts = {0};
     s->length = conf->length;
     s->stride = conf->stride ? conf->stride : conf->length;
     s->vocabulary.unknown = s->vocabulary.line_end = -1;
-    int rc = sw_files_expand(&texts, &conf->paths, "paths", err);
+    int rc = open_vocabulary(s, conf, args->files, r->max_bytes, err);
     if (!rc)
-        rc = open_vocabulary(s, conf, &texts, r->max_bytes, err);
-    if (!rc)
-        rc = take_texts(r, conf, &texts, err);
-    if (!rc) {
-        sw_vocabulary_mark_lines(&s->vocabulary, conf->line_end);
-        r->field[TOKENS] = (struct sw_field){"tokens", SW_I32, 1, {s->length}};
-        r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {s->length}};
-        r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
-        r->field_count = FIELDS;
-        r->vocabulary = &s->vocabulary;
-        r->unit = conf->unit;
-        rc = sw_records_name(r, &texts, err);
-    }
-    sw_files_fini(&texts);
-    return rc;
+        rc = take_texts(r, conf, args->files, err);
+    if (rc)
+        return rc;
+
+    sw_vocabulary_mark_lines(&s->vocabulary, conf->line_end);
+    r->field[TOKENS] = (struct sw_field){"tokens", SW_I32, 1, {s->length}};
+    r->field[TARGET] = (struct sw_field){"target", SW_I32, 1, {s->length}};
+    r->field[LABEL] = (struct sw_field){.name = "label", .dtype = SW_I32};
+    r->field_count = FIELDS;
+    r->vocabulary = &s->vocabulary;
+    r->unit = conf->unit;
+    return SW_OK;
 }
 
 static void text_close(struct sw_records *r)
@@ -301,59 +282,35 @@ static int text_fetch(const struct sw_records *r, int64_t record, int f, void *s
     return SW_OK;
 }
 
-#define AT(member) offsetof(struct text_conf, member)
+#define OPT(kind, member, ...) SW_OPT(kind, struct text_conf, member, __VA_ARGS__)
 
 static const struct sw_opt text_opts[] = {
     SW_FORMAT_PATHS(struct text_conf, "texts, plain or .gz"),
-    {.key = "unit",
-     .help = "what a token is: a byte, a character of UTF-8, or a word between blanks",
-     .offset = AT(unit),
-     .type = SW_OPT_ENUM,
-     .def = "characters",
-     .choices = units},
-    {.key = "length",
-     .help = "tokens of a record",
-     .offset = AT(length),
-     .type = SW_OPT_INT,
-     .min = 1,
-     .max = MAX_LENGTH,
-     .required = true},
-    {.key = "stride",
-     .help =
-         "tokens from the beginning of a record to that of the next; 0: length, so that records "
-         "meet",
-     .offset = AT(stride),
-     .type = SW_OPT_INT,
-     .def = "0",
-     .min = 0,
-     .max = MAX_LENGTH},
-    {.key = "vocabulary",
-     .help = "file with a token a line; unset: made from texts, the most frequent token first",
-     .offset = AT(vocabulary),
-     .type = SW_OPT_STRING},
-    {.key = "vocabulary_from",
-     .help = "texts to make the vocabulary from, the same in all sections; unset: paths",
-     .offset = AT(vocabulary_from),
-     .type = SW_OPT_STRINGS},
+    OPT(ENUM, unit, "what a token is: a byte, a character of UTF-8, or a word between blanks",
+        .def = "characters", .choices = units),
+    OPT(INT, length, "tokens of a record", .min = 1, .max = MAX_LENGTH, .required = true),
+    OPT(INT, stride,
+        "tokens from the beginning of a record to that of the next; 0: length, so that records "
+        "meet",
+        .def = "0", .min = 0, .max = MAX_LENGTH),
+    OPT(STRING, vocabulary,
+        "file with a token a line; unset: made from texts, the most frequent token first"),
+    OPT(STRINGS, vocabulary_from,
+        "texts to make the vocabulary from, the same in all sections; unset: paths"),
     SW_FORMAT_MAX_TOKENS(struct text_conf,
                          "most tokens of a vocabulary made from texts, the frequent ones; 0: all"),
-    {.key = "unknown",
-     .help = "token that stands for those outside the vocabulary, such as <unk>; unset: they are "
-             "errors",
-     .offset = AT(unknown),
-     .type = SW_OPT_STRING},
-    {.key = "line_end",
-     .help = "of words: token put at the end of each line, such as <eos>; unset: none",
-     .offset = AT(line_end),
-     .type = SW_OPT_STRING},
+    OPT(STRING, unknown,
+        "token that stands for those outside the vocabulary, such as <unk>; unset: they are "
+        "errors"),
+    OPT(STRING, line_end,
+        "of words: token put at the end of each line, such as <eos>; unset: none"),
     {0},
 };
 
 const struct sw_format sw_format_text = {
-    .base = {.name = "text",
-             .help = "running text: windows of bytes, characters or words, and what comes next",
-             .opts = text_opts,
-             .conf_bytes = sizeof(struct text_conf)},
+    .base =
+        SW_TYPE("text", "running text: windows of bytes, characters or words, and what comes next",
+                struct text_conf, text_opts),
     .implied = {.records = 10000, .classes = 64, .length = 50},
     .state_bytes = sizeof(struct text_state),
     .open = text_open,

@@ -35,12 +35,6 @@ int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
     return rc;
 }
 
-void sw_class_targets_fini(struct sw_class_targets *c)
-{
-    sw_plain_fini(&c->scores);
-    sw_plain_fini(&c->targets);
-}
-
 struct sw_desc sw_class_rows(const struct sw_class_targets *c)
 {
     const int64_t dim[] = {c->scores.rows / c->per_sample, c->per_sample};

@@ -2,18 +2,15 @@
  * either a label per row, of which one value may stand for "not known", or a row of targets, one
  * per class. Of sequences [N, T, classes] with labels [N, T] every step is a row. Part of a layer's
  * state. */
-#ifndef SW_LAYERS_SHARE_CLASS_TARGETS_H
-#define SW_LAYERS_SHARE_CLASS_TARGETS_H
+#pragma once
 
 #include "device/ops/labels.h"
 #include "layers/share/plain.h"
 
 /* A key for labels that do not count; `member` of struct `conf` is an int64_t. */
 #define SW_IGNORE_LABEL_OPT(conf, member)                                                          \
-    {                                                                                              \
-        .key = "ignore_label", .help = "rows with this label do not count", .type = SW_OPT_INT,    \
-        .offset = offsetof(conf, member), .def = "-4294967296", .min = INT32_MIN, .max = INT32_MAX \
-    }
+    SW_OPT_KEY(INT, "ignore_label", conf, member, "rows with this label do not count",             \
+               .def = "-4294967296", .min = INT32_MIN, .max = INT32_MAX)
 
 struct sw_class_targets {
     bool by_label;
@@ -24,12 +21,10 @@ struct sw_class_targets {
 };
 
 /* For setup. ignore_label is the key's value. Errors: SW_ERR_INVALID where source 2 is neither, or
- * labels are to be ignored and there are none; those of sw_plain_init. sw_class_targets_fini in
- * every case. */
+ * labels are to be ignored and there are none; those of sw_plain_init. */
 int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
                           const struct sw_layer_setup *s, int64_t ignore_label,
                           struct sw_err *err) SW_MUST_CHECK;
-void sw_class_targets_fini(struct sw_class_targets *c);
 
 /* A number for each row: [N], or of sequences [N, T]. */
 struct sw_desc sw_class_rows(const struct sw_class_targets *c);
@@ -39,5 +34,3 @@ struct sw_labels sw_class_labels(const struct sw_class_targets *c, const struct 
 int sw_class_values(const struct sw_class_targets *c, const struct sw_layer *l,
                     const struct sw_pass *r, const float **x, const float **target,
                     struct sw_err *err) SW_MUST_CHECK;
-
-#endif

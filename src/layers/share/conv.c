@@ -43,8 +43,22 @@ int sw_conv_resolve(const struct sw_layer *l, const struct sw_conv_conf *c,
     return SW_OK;
 }
 
-const char *sw_conv_refuses_split(const struct sw_conv_conf *c, int parts)
+const char *const sw_conv_params[] = {"weight", "bias", NULL};
+
+int64_t sw_conv_columns(const void *conf, const int64_t *src, int count, int64_t *begin)
 {
+    (void)src, (void)count, (void)begin;
+    return ((const struct sw_conv_conf *)conf)->outputs;
+}
+
+int64_t sw_conv_groups(const void *conf)
+{
+    return ((const struct sw_conv_conf *)conf)->groups;
+}
+
+const char *sw_conv_refuses_split(const void *conf, int parts)
+{
+    const struct sw_conv_conf *c = conf;
     if (c->groups > 1 && c->groups < parts)
         return "it has fewer groups of channels than there are workers";
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;

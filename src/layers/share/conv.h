@@ -1,7 +1,6 @@
 /* What convolution and deconvolution share: their keys, and what of a plan's shape follows from
  * these alone. */
-#ifndef SW_LAYERS_SHARE_CONV_H
-#define SW_LAYERS_SHARE_CONV_H
+#pragma once
 
 #include "layers/layer.h"
 #include "layers/window.h"
@@ -13,27 +12,15 @@ struct sw_conv_conf {
     bool bias;
 };
 
-/* member is the layer's struct sw_conv_conf. */
-#define SW_CONV_OPTS(conf, member)                                                                 \
-    {.key = "outputs",                                                                             \
-     .help = "number of output channels, of a convolution: of filters",                            \
-     .type = SW_OPT_INT,                                                                           \
-     .offset = offsetof(conf, member.outputs),                                                     \
-     .min = 1,                                                                                     \
-     .max = 1 << 20,                                                                               \
-     .required = true},                                                                            \
-        SW_WINDOW_OPTS(conf, member.window, "1"), SW_DILATION_OPTS(conf, member.dilation),         \
-        {.key = "groups",                                                                          \
-         .help = "channel groups that do not see one another; divides channels and outputs",       \
-         .type = SW_OPT_INT,                                                                       \
-         .offset = offsetof(conf, member.groups),                                                  \
-         .def = "1",                                                                               \
-         .min = 1,                                                                                 \
-         .max = 1 << 20},                                                                          \
-    {                                                                                              \
-        .key = "bias", .help = "add one value per output channel", .type = SW_OPT_BOOL,            \
-        .offset = offsetof(conf, member.bias), .def = "yes"                                        \
-    }
+/* Of a conf that begins with a struct sw_conv_conf, which is what `conf` names. */
+#define SW_CONV_OPTS(conf)                                                                         \
+    SW_OPT(INT, conf, outputs, "number of output channels, of a convolution: of filters",          \
+           .min = 1, .max = 1 << 20, .required = true),                                            \
+        SW_WINDOW_OPTS(conf, window, "1"), SW_DILATION_OPTS(conf, dilation),                       \
+        SW_OPT(INT, conf, groups,                                                                  \
+               "channel groups that do not see one another; divides channels and outputs",         \
+               .def = "1", .min = 1, .max = 1 << 20),                                              \
+        SW_OPT(BOOL, conf, bias, "add one value per output channel", .def = "yes")
 
 /* What of the layer this worker has: some of the outputs, or whole groups, where there are some. */
 struct sw_conv_part {
@@ -46,7 +33,16 @@ int sw_conv_resolve(const struct sw_layer *l, const struct sw_conv_conf *c,
                     const struct sw_layer_setup *setup, struct sw_window *w,
                     struct sw_conv_shape *s, struct sw_conv_part *p,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Why it cannot be split into so many parts, or NULL. */
-const char *sw_conv_refuses_split(const struct sw_conv_conf *c, int parts);
+/* The callbacks. */
+const char *sw_conv_refuses_split(const void *conf, int parts);
+int64_t sw_conv_columns(const void *conf, const int64_t *src, int count, int64_t *begin);
+int64_t sw_conv_groups(const void *conf);
 
-#endif
+/* Of the descriptor's params: also those of other layers with a weight and a bias. */
+extern const char *const sw_conv_params[];
+
+/* What the descriptors have in common. */
+#define SW_CONV_TYPE                                                                               \
+    .role = SW_ROLE_NEURON, .split = SW_SPLIT_OUTPUTS, .refuses_split = sw_conv_refuses_split,     \
+    .groups = sw_conv_groups, .columns = sw_conv_columns, SW_LAYER_SOURCES(1, 1),                  \
+    .state_bytes = sizeof(struct sw_plan_state), .skips_frozen = true

@@ -19,8 +19,9 @@ void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lo
     l->flops_backward = l->flops_forward;
 }
 
-const char *sw_lookup_refuses_split(const struct sw_lookup_conf *c, int parts)
+const char *sw_lookup_refuses_split(const void *conf, int parts)
 {
+    const struct sw_lookup_conf *c = conf;
     return c->outputs < parts ? "it has fewer outputs than there are workers" : NULL;
 }
 

@@ -1,7 +1,6 @@
 /* What embedding and embedding_mean share: a table of vectors, [vocabulary, outputs], from which
  * lists of tokens take theirs (device/ops/embedding.h). The layer's state is a struct sw_lookup. */
-#ifndef SW_LAYERS_SHARE_LOOKUP_H
-#define SW_LAYERS_SHARE_LOOKUP_H
+#pragma once
 
 #include "layers/share/tokens.h"
 
@@ -9,19 +8,12 @@ struct sw_lookup_conf {
     int64_t vocabulary, outputs;
 };
 
-/* member is the layer's struct sw_lookup_conf. */
-#define SW_LOOKUP_OPTS(conf, member)                                                               \
-    {.key = "vocabulary",                                                                          \
-     .help = "number of different tokens; tokens are 0 to vocabulary - 1",                         \
-     .type = SW_OPT_INT,                                                                           \
-     .offset = offsetof(conf, member.vocabulary),                                                  \
-     .min = 1,                                                                                     \
-     .max = 1 << 26,                                                                               \
-     .required = true},                                                                            \
-    {                                                                                              \
-        .key = "outputs", .help = "length of a token's vector", .type = SW_OPT_INT,                \
-        .offset = offsetof(conf, member.outputs), .min = 1, .max = 1 << 20, .required = true       \
-    }
+/* Of a conf that begins with a struct sw_lookup_conf, which is what `conf` names. */
+#define SW_LOOKUP_OPTS(conf)                                                                       \
+    SW_OPT(INT, conf, vocabulary, "number of different tokens; tokens are 0 to vocabulary - 1",    \
+           .min = 1, .max = 1 << 26, .required = true),                                            \
+        SW_OPT(INT, conf, outputs, "length of a token's vector", .min = 1, .max = 1 << 20,         \
+               .required = true)
 
 struct sw_lookup {
     struct sw_token_lists lists;
@@ -32,9 +24,8 @@ struct sw_lookup {
  * every vector this worker has. */
 void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c,
                     const struct sw_layer_setup *s);
-/* Why one that makes `outputs` columns cannot be split into so many parts, or NULL. */
-const char *sw_lookup_refuses_split(const struct sw_lookup_conf *c, int parts);
-/* The callbacks. */
+/* The callbacks; a conf begins with its struct sw_lookup_conf. */
+const char *sw_lookup_refuses_split(const void *conf, int parts);
 int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;
 int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r,
@@ -42,5 +33,3 @@ int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r,
 
 /* Of the descriptor's params. */
 extern const char *const sw_lookup_params[];
-
-#endif

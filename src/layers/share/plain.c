@@ -2,36 +2,21 @@
 
 #include "device/ops/floats.h"
 
-enum { ALIGN = 64 };
-
-static size_t reserve(struct sw_layer *l, size_t bytes)
-{
-    size_t at = l->scratch_bytes;
-    l->scratch_bytes += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    return at;
-}
-
-static void *scratch_at(const struct sw_layer *l, size_t at)
-{
-    return (char *)l->scratch + at;
-}
-
 static int make_reorders(struct sw_plain *p, struct sw_layer *l, const struct sw_layer_setup *s,
                          struct sw_err *err)
 {
-    const struct sw_plan_makers *make = s->stream->dev->ops->plans;
     const struct sw_desc *in = &l->src[p->src]->desc;
-    int rc = make->reorder(s->stream, in, &p->desc, &p->read, err);
+    int rc = sw_layer_reorder(l, s->stream, in, &p->desc, &p->read, err);
     if (rc == SW_OK && (s->wants_grad >> p->src & 1)) {
-        p->gradient_at = reserve(l, sw_desc_bytes(&p->desc));
-        rc = make->reorder(s->stream, &p->desc, in, &p->give, err);
+        p->gradient_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&p->desc));
+        rc = sw_layer_reorder(l, s->stream, &p->desc, in, &p->give, err);
     }
     if (rc != SW_OK)
         return rc;
     size_t plans = p->read->scratch_bytes;
     if (p->give && p->give->scratch_bytes > plans)
         plans = p->give->scratch_bytes;
-    p->plan_at = reserve(l, plans);
+    p->plan_at = sw_layer_reserve(&l->scratch_bytes, plans);
     return SW_OK;
 }
 
@@ -49,7 +34,7 @@ int sw_plain_init(struct sw_plain *p, struct sw_layer *l, int src, const struct 
     if (in->dtype == SW_U8 || (in->dtype == SW_I32 && !sw_desc_is_plain(in)))
         return sw_err_set(err, SW_ERR_INVALID, "source %d is %s: not numbers that it can read",
                           src + 1, sw_desc_text(in, text));
-    p->value_at = reserve(l, sw_desc_bytes(&p->desc));
+    p->value_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&p->desc));
     p->convert = in->dtype == SW_I32;
     return p->convert ? SW_OK : make_reorders(p, l, s, err);
 }
@@ -61,15 +46,8 @@ int sw_plain_init_as(struct sw_plain *p, struct sw_layer *l, int src, const stru
         .src = src, .rows = desc->dim[0], .columns = sw_desc_features(desc), .desc = *desc};
     if (sw_desc_equal(&l->src[src]->desc, desc))
         return SW_OK;
-    p->value_at = reserve(l, sw_desc_bytes(desc));
+    p->value_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(desc));
     return make_reorders(p, l, s, err);
-}
-
-void sw_plain_fini(struct sw_plain *p)
-{
-    sw_plan_free(p->read);
-    sw_plan_free(p->give);
-    p->read = p->give = NULL;
 }
 
 int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const struct sw_pass *r,
@@ -79,26 +57,27 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
     *out = data;
     if (!p->read && !p->convert)
         return SW_OK;
-    float *values = scratch_at(l, p->value_at);
+    float *values = sw_layer_at(l->scratch, p->value_at);
     *out = values;
     if (p->convert)
         return sw_op_floats_of(r->stream, sw_desc_count(&p->desc), data, values, err);
-    struct sw_plan_args a = {.src = data, .dst = values, .scratch = scratch_at(l, p->plan_at)};
+    struct sw_plan_args a = {
+        .src = data, .dst = values, .scratch = sw_layer_at(l->scratch, p->plan_at)};
     return sw_plan_forward(p->read, &a, err);
 }
 
 float *sw_plain_gradient(const struct sw_plain *p, const struct sw_layer *l)
 {
     float *wanted = l->src_grad[p->src];
-    return wanted && p->give ? scratch_at(l, p->gradient_at) : wanted;
+    return wanted && p->give ? sw_layer_at(l->scratch, p->gradient_at) : wanted;
 }
 
 int sw_plain_give(const struct sw_plain *p, const struct sw_layer *l, struct sw_err *err)
 {
     if (!p->give || !l->src_grad[p->src])
         return SW_OK;
-    struct sw_plan_args a = {.src = scratch_at(l, p->gradient_at),
+    struct sw_plan_args a = {.src = sw_layer_at(l->scratch, p->gradient_at),
                              .dst = l->src_grad[p->src],
-                             .scratch = scratch_at(l, p->plan_at)};
+                             .scratch = sw_layer_at(l->scratch, p->plan_at)};
     return sw_plan_forward(p->give, &a, err);
 }

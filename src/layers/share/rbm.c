@@ -33,18 +33,12 @@ int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_set
     sw_layer_add_param(l, "weight", &weight, m->visible, m->hidden);
     sw_layer_add_param(l, "bias", &bias, 0, 0);
     sw_layer_add_param(l, "visible_bias", &visible_bias, 0, 0);
-    m->x_at = sw_rbm_reserve(&l->scratch_bytes, m->rows * m->hidden * (int64_t)sizeof(float));
-    m->energy_at = sw_rbm_reserve(&l->scratch_bytes, m->rows * (int64_t)sizeof(double));
-    m->total_at = sw_rbm_reserve(&l->scratch_bytes, m->rows * (int64_t)sizeof(float));
+    m->x_at = sw_layer_reserve(&l->scratch_bytes, (size_t)(m->rows * m->hidden) * sizeof(float));
+    m->energy_at = sw_layer_reserve(&l->scratch_bytes, (size_t)m->rows * sizeof(double));
+    m->total_at = sw_layer_reserve(&l->scratch_bytes, (size_t)m->rows * sizeof(float));
     l->dst.desc = sw_desc_plain(SW_F32, 1, &m->rows);
     l->flops_forward = 2.0 * (double)m->rows * (double)m->visible * (double)m->hidden;
     return SW_OK;
-}
-
-void sw_rbm_teardown(struct sw_layer *l)
-{
-    struct sw_rbm *m = l->state;
-    sw_plain_fini(&m->in);
 }
 
 int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct sw_pass *r,
@@ -69,7 +63,7 @@ int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct 
     float *total = NULL;
     int rc = SW_OK;
     if (c->visible_units == SW_UNITS_SOFTMAX) {
-        total = sw_rbm_at(l->scratch, m->total_at);
+        total = sw_layer_at(l->scratch, m->total_at);
         const struct sw_row_sums_args sums = {
             .rows = m->rows, .columns = m->visible, .x = v, .sum = total};
         rc = sw_op_run(r->stream, &sw_op_row_sums, &sums, err);

@@ -1,8 +1,7 @@
 /* What the layers of restricted Boltzmann machines share: names of units, the stream of each draw,
  * and a whole machine as a metric sees it: sources are its rbm_visible and its rbm_hidden layer, of
  * which it borrows the parameters. A metric's state begins with a struct sw_rbm. */
-#ifndef SW_LAYERS_SHARE_RBM_H
-#define SW_LAYERS_SHARE_RBM_H
+#pragma once
 
 #include "layers/share/plain.h"
 
@@ -10,19 +9,6 @@
 
 /* enum sw_units, as keys say it. */
 extern const char *const sw_visible_units[], *const sw_hidden_units[];
-
-/* A place for n bytes behind those that *bytes (saved_bytes, scratch_bytes) counts; and what lies
- * at a place. */
-static inline size_t sw_rbm_reserve(size_t *bytes, int64_t n)
-{
-    size_t at = *bytes;
-    *bytes += ((size_t)n + 63) / 64 * 64;
-    return at;
-}
-static inline void *sw_rbm_at(void *memory, size_t at)
-{
-    return (char *)memory + at;
-}
 
 /* Draws of turn `turn` of a chain (0: those of the data) in a layer. */
 static inline struct sw_philox sw_rbm_key(uint64_t seed, const struct sw_layer *l, int turn)
@@ -46,30 +32,22 @@ extern const struct sw_layer_borrow sw_rbm_borrows[];
 enum { SW_RBM_WEIGHT, SW_RBM_BIAS, SW_RBM_VISIBLE_BIAS };
 
 #define SW_RBM_OPTS(conf, member)                                                                  \
-    {.key = "visible_units",                                                                       \
-     .help = "as units of the visible layer",                                                      \
-     .type = SW_OPT_ENUM,                                                                          \
-     .offset = offsetof(conf, member.visible_units),                                               \
-     .def = "bernoulli",                                                                           \
-     .choices = sw_visible_units},                                                                 \
-    {                                                                                              \
-        .key = "hidden_units", .help = "as units of the hidden layer", .type = SW_OPT_ENUM,        \
-        .offset = offsetof(conf, member.hidden_units), .def = "bernoulli",                         \
-        .choices = sw_hidden_units                                                                 \
-    }
+    SW_OPT_KEY(ENUM, "visible_units", conf, member.visible_units, "as units of the visible layer", \
+               .def = "bernoulli", .choices = sw_visible_units),                                   \
+        SW_OPT_KEY(ENUM, "hidden_units", conf, member.hidden_units,                                \
+                   "as units of the hidden layer", .def = "bernoulli", .choices = sw_hidden_units)
 
 /* Setup: the parameters, a plain output of one number per row, scratch. Errors: SW_ERR_INVALID. */
 int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,
                  struct sw_err *err) SW_MUST_CHECK;
-void sw_rbm_teardown(struct sw_layer *l); /* the callback */
 
 static inline float *sw_rbm_x(const struct sw_rbm *m, const struct sw_layer *l)
 {
-    return sw_rbm_at(l->scratch, m->x_at);
+    return sw_layer_at(l->scratch, m->x_at);
 }
 static inline double *sw_rbm_energies(const struct sw_rbm *m, const struct sw_layer *l)
 {
-    return sw_rbm_at(l->scratch, m->energy_at);
+    return sw_layer_at(l->scratch, m->energy_at);
 }
 /* *v: the visible rows; x becomes W v. */
 int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct sw_pass *r,
@@ -79,5 +57,3 @@ int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct 
 int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct sw_pass *r,
                        const struct sw_rbm_conf *c, const float *v, double factor,
                        struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,9 +1,19 @@
 #include "layers/share/recurrent.h"
 #include "device/ops/part.h"
 
-enum { ALIGN = 64, PARAMS = 3 };
+enum { PARAMS = 3 };
 
 const char *const sw_stack_outputs[] = {"all", "last", NULL};
+
+const struct sw_opt sw_stack_opts[] = {
+    SW_STACK_OPTS,
+    {0},
+};
+
+const struct sw_layer_example sw_stack_examples[] = {
+    SW_STACK_EXAMPLES,
+    {0},
+};
 
 /* Three of each cell, directions inside layers. */
 const char *const sw_stack_params[] = {
@@ -19,18 +29,6 @@ _Static_assert(sizeof sw_stack_params / sizeof *sw_stack_params == PARAMS * SW_S
 static const char *const carried_h[] = {"h", "h2", "h3", "h4"};
 static const char *const carried_c[] = {"c", "c2", "c3", "c4"};
 _Static_assert(2 * SW_STACK_LAYERS <= SW_LAYER_CARRIES, "room for all carried state");
-
-static size_t reserve(size_t *total, size_t bytes)
-{
-    size_t at = *total;
-    *total += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    return at;
-}
-
-static float *at(void *memory, size_t offset)
-{
-    return (float *)(void *)((char *)memory + offset);
-}
 
 static void add_params(struct sw_layer *l, const struct sw_recurrent *r, int cell)
 {
@@ -63,9 +61,9 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
     cell->r.last = top && c->output == SW_STACK_LAST;
     cell->r.pitch = (top ? st->states : 1) * st->directions * like->hidden;
     cell->r.inputs = layer == 0 ? like->inputs : st->directions * like->hidden;
-    cell->gates_at =
-        reserve(&st->kept_bytes, sw_op_floats(places * sw_cell_kept(like->kind) * like->hidden));
-    cell->before_at = reserve(&st->kept_bytes, sw_op_floats(places * like->hidden));
+    cell->gates_at = sw_layer_reserve(
+        &st->kept_bytes, sw_op_floats(places * sw_cell_kept(like->kind) * like->hidden));
+    cell->before_at = sw_layer_reserve(&st->kept_bytes, sw_op_floats(places * like->hidden));
     add_params(l, &cell->r, 2 * layer + direction);
     if (st->carries) {
         cell->carry_h = sw_layer_add_carry(l, carried_h[layer], like->hidden);
@@ -84,24 +82,24 @@ static void reserve_memory(struct sw_layer *l, struct sw_stack *st, const struct
     const int64_t places = r->rows * r->steps, width = st->directions * r->hidden;
     const size_t between = sw_op_floats(places * width);
     for (int i = 0; i + 1 < st->layers; i++)
-        st->between_at[i] = reserve(&st->kept_bytes, between);
+        st->between_at[i] = sw_layer_reserve(&st->kept_bytes, between);
     const size_t state = sw_op_floats(r->rows * r->hidden);
-    st->c_at = reserve(&l->scratch_bytes, state);
+    st->c_at = sw_layer_reserve(&l->scratch_bytes, state);
     if (st->states > 1) {
-        st->h_at = reserve(&l->scratch_bytes, state);
-        st->h0_at = reserve(&l->scratch_bytes, state);
-        st->c0_at = reserve(&l->scratch_bytes, state);
+        st->h_at = sw_layer_reserve(&l->scratch_bytes, state);
+        st->h0_at = sw_layer_reserve(&l->scratch_bytes, state);
+        st->c0_at = sw_layer_reserve(&l->scratch_bytes, state);
     }
     if (!st->training) {
-        st->kept_at = reserve(&l->scratch_bytes, st->kept_bytes);
+        st->kept_at = sw_layer_reserve(&l->scratch_bytes, st->kept_bytes);
         return;
     }
     l->saved_bytes = st->kept_bytes;
-    st->dgates_at =
-        reserve(&l->scratch_bytes, sw_op_floats(places * sw_cell_biases(r->kind) * r->hidden));
-    st->dstate_at = reserve(&l->scratch_bytes, sw_op_floats(2 * r->rows * r->hidden));
+    st->dgates_at = sw_layer_reserve(&l->scratch_bytes,
+                                     sw_op_floats(places * sw_cell_biases(r->kind) * r->hidden));
+    st->dstate_at = sw_layer_reserve(&l->scratch_bytes, sw_op_floats(2 * r->rows * r->hidden));
     for (int i = 0; i < 2 && i + 1 < st->layers; i++)
-        st->dbetween_at[i] = reserve(&l->scratch_bytes, between);
+        st->dbetween_at[i] = sw_layer_reserve(&l->scratch_bytes, between);
 }
 
 /* Is source 2 what the step before hands on, and more than its output? */
@@ -209,7 +207,7 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
 
 static void *kept(const struct sw_layer *l, const struct sw_stack *st)
 {
-    return st->training ? l->saved : at(l->scratch, st->kept_at);
+    return st->training ? l->saved : sw_layer_at(l->scratch, st->kept_at);
 }
 
 static float *carried(const struct sw_layer *l, int i)
@@ -251,7 +249,7 @@ static int find_beginning(struct sw_layer *l, const struct sw_pass *r,
         a->h0 = l->src[1]->data;
         return SW_OK;
     }
-    float *h0 = at(l->scratch, st->h0_at), *c0 = at(l->scratch, st->c0_at);
+    float *h0 = sw_layer_at(l->scratch, st->h0_at), *c0 = sw_layer_at(l->scratch, st->c0_at);
     a->h0 = h0;
     int rc = copy_state(st, r, l->src[1]->data, cell->state_h, h0, ALONE, err);
     if (rc != SW_OK || cell->r.kind != SW_CELL_LSTM)
@@ -285,14 +283,14 @@ static int run_cell(struct sw_layer *l, const struct sw_pass *r, const struct sw
                                   .recurrent = p[1].value,
                                   .bias = p[2].value,
                                   .h = carried(l, cell->carry_h),
-                                  .c = c ? c : at(l->scratch, st->c_at),
+                                  .c = c ? c : sw_layer_at(l->scratch, st->c_at),
                                   .step = r->step,
-                                  .gates = at(kept(l, st), cell->gates_at),
-                                  .before = at(kept(l, st), cell->before_at),
+                                  .gates = sw_layer_at(kept(l, st), cell->gates_at),
+                                  .before = sw_layer_at(kept(l, st), cell->before_at),
                                   .y = y + cell->column};
     a.carried = a.h != NULL;
     if (st->states > 1 && cell->state_h > 0)
-        a.h = at(l->scratch, st->h_at);
+        a.h = sw_layer_at(l->scratch, st->h_at);
     int rc = find_beginning(l, r, cell, &a, err);
     if (rc == SW_OK)
         rc = sw_op_run(r->stream, &sw_op_recurrent, &a, err);
@@ -305,7 +303,7 @@ int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     const float *x;
     int rc = sw_plain_values(&st->in, l, r, &x, err);
     for (int i = 0; i < st->layers && rc == SW_OK; i++) {
-        float *y = i + 1 < st->layers ? at(kept(l, st), st->between_at[i]) : l->dst.data;
+        float *y = i + 1 < st->layers ? sw_layer_at(kept(l, st), st->between_at[i]) : l->dst.data;
         for (int d = 0; d < st->directions && rc == SW_OK; d++)
             rc = run_cell(l, r, &st->cell[i * st->directions + d], x, y, err);
         x = y;
@@ -353,26 +351,26 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
     const struct sw_stack *st = l->state;
     const struct sw_layer_param *p = l->param + cell->first_param;
     const bool begun = l->src_count > 1 && !goes_on(l, st, cell->r.hidden);
-    float *dh = at(l->scratch, st->dstate_at), *dc = dh + cell->r.rows * cell->r.hidden;
-    const struct sw_recurrent_gradient_args a = {.r = cell->r,
-                                                 .x = p[0].grad ? x : NULL,
-                                                 .weight = dx ? p[0].value : NULL,
-                                                 .recurrent = p[1].value,
-                                                 .gates = at(kept(l, st), cell->gates_at),
-                                                 .before = at(kept(l, st), cell->before_at),
-                                                 .dy = dy + cell->column,
-                                                 .dgates = at(l->scratch, st->dgates_at),
-                                                 .dstate = dh,
-                                                 .handed_on = st->states > 1,
-                                                 .dx = dx,
-                                                 .dh0 = begun ? l->src_grad[1] : NULL,
-                                                 .adds_dx = cell->r.reverse,
-                                                 .adds_dweight = adds_to(l, cell->first_param),
-                                                 .adds_drecurrent =
-                                                     adds_to(l, cell->first_param + 1),
-                                                 .dweight = p[0].grad,
-                                                 .drecurrent = p[1].grad,
-                                                 .dbias = p[2].grad};
+    float *dh = sw_layer_at(l->scratch, st->dstate_at), *dc = dh + cell->r.rows * cell->r.hidden;
+    const struct sw_recurrent_gradient_args a = {
+        .r = cell->r,
+        .x = p[0].grad ? x : NULL,
+        .weight = dx ? p[0].value : NULL,
+        .recurrent = p[1].value,
+        .gates = sw_layer_at(kept(l, st), cell->gates_at),
+        .before = sw_layer_at(kept(l, st), cell->before_at),
+        .dy = dy + cell->column,
+        .dgates = sw_layer_at(l->scratch, st->dgates_at),
+        .dstate = dh,
+        .handed_on = st->states > 1,
+        .dx = dx,
+        .dh0 = begun ? l->src_grad[1] : NULL,
+        .adds_dx = cell->r.reverse,
+        .adds_dweight = adds_to(l, cell->first_param),
+        .adds_drecurrent = adds_to(l, cell->first_param + 1),
+        .dweight = p[0].grad,
+        .drecurrent = p[1].grad,
+        .dbias = p[2].grad};
     int rc = a.handed_on ? take_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
     if (rc == SW_OK)
         rc = sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
@@ -385,18 +383,12 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     const float *input, *dy = l->dst.grad;
     int rc = sw_plain_values(&st->in, l, r, &input, err);
     for (int i = st->layers - 1; i >= 0 && rc == SW_OK; i--) {
-        const float *x = i > 0 ? at(kept(l, st), st->between_at[i - 1]) : input;
-        float *dx =
-            i > 0 ? at(l->scratch, st->dbetween_at[(i - 1) % 2]) : sw_plain_gradient(&st->in, l);
+        const float *x = i > 0 ? sw_layer_at(kept(l, st), st->between_at[i - 1]) : input;
+        float *dx = i > 0 ? sw_layer_at(l->scratch, st->dbetween_at[(i - 1) % 2])
+                          : sw_plain_gradient(&st->in, l);
         for (int d = 0; d < st->directions && rc == SW_OK; d++)
             rc = run_cell_back(l, r, &st->cell[i * st->directions + d], x, dy, dx, err);
         dy = dx;
     }
     return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
-}
-
-void sw_stack_teardown(struct sw_layer *l)
-{
-    struct sw_stack *st = l->state;
-    sw_plain_fini(&st->in);
 }

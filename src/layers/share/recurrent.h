@@ -10,8 +10,7 @@
  * One step of an unrolled net reads the states of the step before as source 2. Where that is more
  * than the output, h of one cell, the step's output is [N, states hidden]: h of the top layer, then
  * h of the others from below, then with lstm c of all from below. */
-#ifndef SW_LAYERS_SHARE_RECURRENT_H
-#define SW_LAYERS_SHARE_RECURRENT_H
+#pragma once
 
 #include "device/ops/recurrent.h"
 #include "layers/share/plain.h"
@@ -26,40 +25,26 @@ struct sw_stack_conf {
 enum sw_stack_output { SW_STACK_ALL, SW_STACK_LAST };
 
 extern const char *const sw_stack_outputs[];
-extern const char *const sw_stack_params[]; /* of the descriptor */
+/* Of descriptors; the table is that of a layer with no other keys. */
+extern const char *const sw_stack_params[];
+extern const struct sw_opt sw_stack_opts[];
+extern const struct sw_layer_example sw_stack_examples[];
 
-/* member is the layer's struct sw_stack_conf. */
-#define SW_STACK_OPTS(conf, member)                                                                \
-    {.key = "hidden",                                                                              \
-     .help = "number of hidden units, and so of outputs",                                          \
-     .type = SW_OPT_INT,                                                                           \
-     .offset = offsetof(conf, member.hidden),                                                      \
-     .min = 1,                                                                                     \
-     .max = 1 << 16,                                                                               \
-     .required = true},                                                                            \
-        {.key = "layers",                                                                          \
-         .help = "cells one above the other",                                                      \
-         .type = SW_OPT_INT,                                                                       \
-         .offset = offsetof(conf, member.layers),                                                  \
-         .def = "1",                                                                               \
-         .min = 1,                                                                                 \
-         .max = SW_STACK_LAYERS},                                                                  \
-        {.key = "bidirectional",                                                                   \
-         .help = "a second cell runs from the end to the beginning; outputs stand side by side",   \
-         .type = SW_OPT_BOOL,                                                                      \
-         .offset = offsetof(conf, member.bidirectional),                                           \
-         .def = "no"},                                                                             \
-        {.key = "stateful",                                                                        \
-         .help = "a row goes on from where the last batch left it; data must be in streams",       \
-         .type = SW_OPT_BOOL,                                                                      \
-         .offset = offsetof(conf, member.stateful),                                                \
-         .def = "no"},                                                                             \
-    {                                                                                              \
-        .key = "output",                                                                           \
-        .help = "all: [N, T, hidden]; last: [N, hidden], what the last step gives",                \
-        .type = SW_OPT_ENUM, .offset = offsetof(conf, member.output), .def = "all",                \
-        .choices = sw_stack_outputs                                                                \
-    }
+/* Of a conf that begins with a struct sw_stack_conf. */
+#define SW_STACK_OPTS                                                                              \
+    SW_OPT(INT, struct sw_stack_conf, hidden, "number of hidden units, and so of outputs",         \
+           .min = 1, .max = 1 << 16, .required = true),                                            \
+        SW_OPT(INT, struct sw_stack_conf, layers, "cells one above the other", .def = "1",         \
+               .min = 1, .max = SW_STACK_LAYERS),                                                  \
+        SW_OPT(BOOL, struct sw_stack_conf, bidirectional,                                          \
+               "a second cell runs from the end to the beginning; outputs stand side by side",     \
+               .def = "no"),                                                                       \
+        SW_OPT(BOOL, struct sw_stack_conf, stateful,                                               \
+               "a row goes on from where the last batch left it; data must be in streams",         \
+               .def = "no"),                                                                       \
+        SW_OPT(ENUM, struct sw_stack_conf, output,                                                 \
+               "all: [N, T, hidden]; last: [N, hidden], what the last step gives", .def = "all",   \
+               .choices = sw_stack_outputs)
 
 /* One cell: where its things lie. Offsets are bytes in what forward keeps, the scratch of an
  * evaluation, else `saved`. */
@@ -85,7 +70,7 @@ struct sw_stack {
     size_t dbetween_at[2];              /* scratch: gradients of what is between layers */
 };
 
-/* The setup of a layer whose conf is c. Errors: SW_ERR_INVALID. Teardown in every case. */
+/* The setup of a layer whose conf is c. Errors: SW_ERR_INVALID. */
 int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                    const struct sw_stack_conf *c, enum sw_cell_kind kind,
                    struct sw_err *err) SW_MUST_CHECK;
@@ -95,7 +80,6 @@ int64_t sw_stack_hands_on(const void *conf); /* of all but lstm */
 int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err) SW_MUST_CHECK;
 int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;
-void sw_stack_teardown(struct sw_layer *l);
 
 /* Examples that all types have; differences see small gradients and saturated units badly. */
 #define SW_STACK_EXAMPLES                                                                          \
@@ -121,8 +105,6 @@ void sw_stack_teardown(struct sw_layer *l);
 /* What the descriptors have in common. */
 #define SW_STACK_TYPE                                                                              \
     .role = SW_ROLE_NEURON, .through_time = true,                                                  \
-    .split_reason = "a step needs all hidden units of the step before", .min_src = 1,              \
-    .max_src = 2, .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack),                 \
-    .forward = sw_stack_forward, .backward = sw_stack_backward, .teardown = sw_stack_teardown
-
-#endif
+    .split_reason = "a step needs all hidden units of the step before", SW_LAYER_SOURCES(1, 2),    \
+    .width = sw_stack_width, .state_bytes = sizeof(struct sw_stack), .forward = sw_stack_forward,  \
+    .backward = sw_stack_backward

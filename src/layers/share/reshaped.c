@@ -4,7 +4,6 @@ int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int nd
                       const int64_t *dim, struct sw_err *err)
 {
     struct sw_reshaped *st = l->state;
-    const struct sw_plan_makers *make = s->stream->dev->ops->plans;
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc plain = sw_desc_plain(SW_F32, in->ndim, in->dim);
     l->dst.desc = sw_desc_plain(SW_F32, ndim, dim);
@@ -12,9 +11,9 @@ int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int nd
         sw_layer_use_view(l);
         return SW_OK;
     }
-    int rc = make->reorder(s->stream, in, &plain, &st->read, err);
+    int rc = sw_layer_reorder(l, s->stream, in, &plain, &st->read, err);
     if (rc == SW_OK && (s->wants_grad & 1))
-        rc = make->reorder(s->stream, &plain, in, &st->give, err);
+        rc = sw_layer_reorder(l, s->stream, &plain, in, &st->give, err);
     if (rc != SW_OK)
         return rc;
     l->scratch_bytes = st->read->scratch_bytes;
@@ -38,11 +37,4 @@ int sw_reshaped_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
     const struct sw_plan_args a = {
         .src = l->dst.grad, .dst = l->src_grad[0], .scratch = l->scratch};
     return st->give ? sw_plan_forward(st->give, &a, err) : sw_layer_view_backward(l, r, err);
-}
-
-void sw_reshaped_teardown(struct sw_layer *l)
-{
-    struct sw_reshaped *st = l->state;
-    sw_plan_free(st->read);
-    sw_plan_free(st->give);
 }

@@ -86,10 +86,3 @@ int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r, struct 
         rc = give(t, &t->value, l, r, target, err);
     return rc == SW_OK ? give(t, &t->target, l, r, target, err) : rc;
 }
-
-void sw_target_loss_teardown(struct sw_layer *l)
-{
-    struct sw_target_loss *t = l->state;
-    sw_plain_fini(&t->value);
-    sw_plain_fini(&t->target);
-}

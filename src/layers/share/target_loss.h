@@ -2,18 +2,15 @@
  * euclidean_loss, sigmoid_cross_entropy, poisson_loss, and softmax_loss with targets share. Sources
  * may have any layout and any number of dimensions; targets may be whole numbers. The layer's state
  * begins with a struct sw_target_loss. */
-#ifndef SW_LAYERS_SHARE_TARGET_LOSS_H
-#define SW_LAYERS_SHARE_TARGET_LOSS_H
+#pragma once
 
 #include "device/ops/row_loss.h"
 #include "layers/share/plain.h"
 
 /* The key that every loss has; `member` of struct `conf` is a double. */
 #define SW_LOSS_WEIGHT_OPT(conf, member)                                                           \
-    {                                                                                              \
-        .key = "weight", .help = "factor of this loss in the sum of all losses",                   \
-        .type = SW_OPT_REAL, .offset = offsetof(conf, member), .def = "1", .min = 0, .max = 1e6    \
-    }
+    SW_OPT_KEY(REAL, "weight", conf, member, "factor of this loss in the sum of all losses",       \
+               .def = "1", .min = 0, .max = 1e6)
 
 /* The conf of types that have no other key. */
 struct sw_target_loss_conf {
@@ -36,11 +33,8 @@ int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
 int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r,
                             struct sw_err *err) SW_MUST_CHECK;
-void sw_target_loss_teardown(struct sw_layer *l);
 
 /* Sources a and b must have rows of the same number of values. For setup. Errors: SW_ERR_INVALID.
  */
 int sw_layer_need_same_rows(const struct sw_layer *l, int a, int b,
                             struct sw_err *err) SW_MUST_CHECK;
-
-#endif

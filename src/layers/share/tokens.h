@@ -1,6 +1,5 @@
 /* What layers that read tokens share: sources of whole numbers, one or a row of them per sample. */
-#ifndef SW_LAYERS_SHARE_TOKENS_H
-#define SW_LAYERS_SHARE_TOKENS_H
+#pragma once
 
 #include "device/ops/embedding.h"
 #include "layers/layer.h"
@@ -35,5 +34,3 @@ static inline const char *sw_layer_refuse_sequences(const struct sw_desc *tokens
 {
     return tokens->ndim > 1 ? "its columns are the steps of a sequence" : NULL;
 }
-
-#endif

@@ -10,8 +10,7 @@
  * term, in place of its own output's gradient where it can; the others add.
  *
  * Frozen once made; any thread may read it. */
-#ifndef SW_NET_EXEC_ALIAS_H
-#define SW_NET_EXEC_ALIAS_H
+#pragma once
 
 #include "net/shape/shapes.h"
 
@@ -56,5 +55,3 @@ static inline bool sw_net_publishes_grad(const struct sw_net_aliases *a, int i)
 {
     return a->shapes->node[i].layer.type == &sw_net_bridge_dst && a->host_memory;
 }
-
-#endif

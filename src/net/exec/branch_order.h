@@ -1,7 +1,6 @@
 /* Which passes of branches (net/graph/branches.h) wait for which, and what these waits are made of
  * while a net runs. Made from the execution order. One owner: the net. */
-#ifndef SW_NET_EXEC_BRANCH_ORDER_H
-#define SW_NET_EXEC_BRANCH_ORDER_H
+#pragma once
 
 #include "net/exec/order.h"
 #include "net/graph/branches.h"
@@ -42,5 +41,3 @@ static inline int sw_branch_order_op(const struct sw_branch_order *o, int node, 
 {
     return back ? o->exec->backward_at[node] : o->exec->forward_at[node];
 }
-
-#endif

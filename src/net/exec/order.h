@@ -10,8 +10,7 @@
  * An execution order is a function of graph, shapes, aliases and residency, made at setup; who runs
  * it decides nothing (sw_net_forward, sw_net_backward). Frozen once memory is planned; before, one
  * owner. */
-#ifndef SW_NET_EXEC_ORDER_H
-#define SW_NET_EXEC_ORDER_H
+#pragma once
 
 #include "net/exec/alias.h"
 
@@ -80,5 +79,3 @@ bool sw_net_read_in_backward(const struct sw_net_aliases *a, int root);
 /* What it takes to recompute a feature: operations, and bytes read and written. */
 double sw_net_recompute_flops(const struct sw_net_aliases *a, int root);
 double sw_net_recompute_bytes(const struct sw_net_aliases *a, int root);
-
-#endif

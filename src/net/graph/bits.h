@@ -1,6 +1,5 @@
 /* Sets of small numbers, as arrays of words. */
-#ifndef SW_NET_GRAPH_BITS_H
-#define SW_NET_GRAPH_BITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ static inline size_t sw_bits_words(int n)
 {
     return ((size_t)n + SW_BITS_WORD) / SW_BITS_WORD;
 }
-
-#endif

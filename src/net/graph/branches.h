@@ -20,8 +20,7 @@
  *   all branches at the end of a direction.
  * Only one direction is under way at a time. Here is who has which stream, which depends on the
  * graph alone; branch_order.h has the rest. One owner: the net. */
-#ifndef SW_NET_GRAPH_BRANCHES_H
-#define SW_NET_GRAPH_BRANCHES_H
+#pragma once
 
 #include "net/graph/graph.h"
 
@@ -51,5 +50,3 @@ void sw_branches_free(struct sw_branches *b); /* NULL is accepted */
 struct sw_stream *sw_branches_stream(const struct sw_branches *b, int node, struct sw_stream *own);
 /* Waits on the host for all branches, for good or ill: what they use may be freed then. */
 void sw_branches_settle(struct sw_branches *b);
-
-#endif

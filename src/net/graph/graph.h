@@ -2,8 +2,7 @@
  * who reads whom, whose parameters are whose, and which are sides of Boltzmann machines. It knows
  * types and keys, and nothing of shapes, workers or memory. One owner; frozen once the sharding
  * (net/shard/sharding.h) has put its connections in. */
-#ifndef SW_NET_GRAPH_GRAPH_H
-#define SW_NET_GRAPH_GRAPH_H
+#pragma once
 
 #include "base/str.h"
 #include "net/net.h"
@@ -97,5 +96,3 @@ static inline bool sw_net_is_bridge(const struct sw_net_graph_node *node)
 bool sw_net_may_train(const struct sw_net_graph *g, const struct sw_net_graph_node *node);
 bool sw_net_is_frozen_param(const struct sw_net_graph *g, const struct sw_net_graph_node *node,
                             const char *param);
-
-#endif

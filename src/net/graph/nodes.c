@@ -12,7 +12,6 @@ struct sw_layer sw_net_graph_layer(const struct sw_net_graph *g, int i)
                              .type = node->type,
                              .conf = node->conf,
                              .id = sw_hash_name(node->name),
-                             .index = i,
                              .src_count = node->src_count};
 }
 

@@ -1,7 +1,6 @@
 /* The steps in which a net's graph is made (net/graph/graph.c calls them in this order). Private to
  * net/graph/. Errors as sw_net_new. */
-#ifndef SW_NET_GRAPH_STAGES_H
-#define SW_NET_GRAPH_STAGES_H
+#pragma once
 
 #include "net/graph/graph.h"
 
@@ -30,5 +29,3 @@ int sw_net_find_shares(struct sw_net_graph *g, struct sw_err *err) SW_MUST_CHECK
 /* chains.c: finds the Boltzmann machines that are trained. */
 int sw_net_find_chains(struct sw_net_graph *g, const struct sw_net_args *args,
                        struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -12,7 +12,6 @@
  * can begin while others are at later ones. */
 #include "net/graph/stages.h"
 
-#include "base/hash.h"
 #include "base/os.h"
 #include <string.h>
 
@@ -22,7 +21,8 @@ struct unrolling {
     struct sw_net_graph *graph; /* its nodes are made here */
     bool carry;                 /* recurrent layers go on from pass to pass in any event */
     const struct sw_net_graph_layer *layers;
-    int count, capacity;
+    int count;
+    int64_t capacity;
     /* Of each layer, owned: its first node; the sequence of its steps; the first node of the steps
      * out of its output; its `begin`; the first of the nodes that others see of its steps; and what
      * they see of `begin`. NONE: there is none (yet). */
@@ -72,33 +72,21 @@ int sw_net_step_sources(const struct sw_net_graph_layer *l, int64_t step)
 
 /* ---- Adding nodes ---- */
 
-static int make_room(struct unrolling *u)
-{
-    struct sw_net_graph *g = u->graph;
-    if (g->count < u->capacity)
-        return SW_OK;
-    int more = 2 * u->capacity + 16;
-    struct sw_net_graph_node *nodes = sw_realloc_array(g->node, (size_t)more, sizeof *nodes);
-    if (!nodes)
-        return sw_err_nomem(u->err, "the layers", (size_t)more * sizeof *nodes);
-    g->node = nodes;
-    u->capacity = more;
-    return SW_OK;
-}
-
 /* name: taken over; NULL with type NULL: the layer's own. Returns the node, or NONE. */
 static int add_node(struct unrolling *u, const struct sw_section *section,
                     const struct sw_layer_type *type, char *name)
 {
-    if ((type && !name) || make_room(u) != SW_OK) {
-        if (type && !name)
-            sw_err_set(u->err, SW_ERR_NOMEM, "out of memory for a layer's name");
+    struct sw_net_graph *g = u->graph;
+    if (type && !name) {
+        sw_err_set(u->err, SW_ERR_NOMEM, "out of memory for a layer's name");
+        return NONE;
+    }
+    if (sw_grow(&g->node, sizeof *g->node, g->count, &u->capacity, 16, "the layers", u->err)) {
         sw_free(name);
         return NONE;
     }
-    int at = u->graph->count++;
-    struct sw_net_graph_node *node = &u->graph->node[at];
-    *node = (struct sw_net_graph_node){
+    int at = g->count++;
+    g->node[at] = (struct sw_net_graph_node){
         .name = name ? name : section->name,
         .home = section->name,
         .section = section,

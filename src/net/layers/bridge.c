@@ -53,15 +53,15 @@ static struct sw_net_connection make_connection(const struct sw_layer *l,
         .column_bytes = (size_t)inner * sw_dtype_bytes(in->dtype)};
 }
 
-static int make_reorders(struct sw_bridge *st, const struct sw_desc *in,
-                         const struct sw_layer_setup *s, struct sw_err *err)
+static int make_reorders(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    const struct sw_plan_makers *make = s->stream->dev->ops->plans;
+    struct sw_bridge *st = l->state;
+    const struct sw_desc *in = &l->src[0]->desc;
     if (sw_desc_is_plain(in))
         return SW_OK;
-    int rc = make->reorder(s->stream, in, &st->plain, &st->to_plain, err);
+    int rc = sw_layer_reorder(l, s->stream, in, &st->plain, &st->to_plain, err);
     return rc == SW_OK && (s->wants_grad & 1)
-               ? make->reorder(s->stream, &st->plain, in, &st->from_plain, err)
+               ? sw_layer_reorder(l, s->stream, &st->plain, in, &st->from_plain, err)
                : rc;
 }
 
@@ -120,7 +120,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
     st->plain_bytes = sw_desc_bytes(&st->plain);
     st->misses = misses_some(st);
     l->dst.desc = st->plain;
-    int rc = make_reorders(st, in, s, err);
+    int rc = make_reorders(l, s, err);
     if (rc != SW_OK)
         return rc;
     st->owner = st->to_plain ? -1 : find_owner(st, true);
@@ -163,8 +163,6 @@ int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
 static void teardown(struct sw_layer *l)
 {
     struct sw_bridge *st = l->state;
-    sw_plan_free(st->to_plain);
-    sw_plan_free(st->from_plain);
     sw_free(st->laps);
 }
 
@@ -172,9 +170,7 @@ static void teardown(struct sw_layer *l)
 
 static char *room_of(const struct sw_bridge *st, struct sw_layer *l)
 {
-    size_t plain = st->from_plain
-                       ? (st->plain_bytes + SW_BRIDGE_LINE - 1) / SW_BRIDGE_LINE * SW_BRIDGE_LINE
-                       : 0;
+    size_t plain = st->from_plain ? sw_aligned(st->plain_bytes, SW_BRIDGE_LINE) : 0;
     return (char *)l->scratch + plain;
 }
 
@@ -238,8 +234,7 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
 const struct sw_layer_type sw_net_bridge_src = {
     .base = {.name = "bridge_src", .help = "sends an output to those who want it otherwise"},
     .role = SW_ROLE_NEURON,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
     .forward = forward_src,
     .backward = backward_src,
@@ -249,8 +244,7 @@ const struct sw_layer_type sw_net_bridge_src = {
 const struct sw_layer_type sw_net_bridge_dst = {
     .base = {.name = "bridge_dst", .help = "an output as those want it who read it"},
     .role = SW_ROLE_NEURON,
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
     .forward = forward_dst,
     .backward = backward_dst,

@@ -2,8 +2,7 @@
  * out, takes, and counts the time of it. The state is of either end of a connection; src and dst
  * of one have the same geometry. One owner: the worker; laps are touched by threads of its device.
  */
-#ifndef SW_NET_LAYERS_BRIDGE_H
-#define SW_NET_LAYERS_BRIDGE_H
+#pragma once
 
 #include "net/graph/graph.h"
 #include "net/layers/pieces.h"
@@ -133,5 +132,3 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t,
 /* With an owner: where it lies, in another worker's part, or in this one's own. */
 int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at,
                          struct sw_err *err) SW_MUST_CHECK;
-
-#endif

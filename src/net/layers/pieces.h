@@ -1,7 +1,6 @@
 /* The exchange of features as bridges see it: pieces of connections that workers send and take. One
  * for the nets of all workers (net/transfer.c makes it); what is marked and counted is atomic. */
-#ifndef SW_NET_LAYERS_PIECES_H
-#define SW_NET_LAYERS_PIECES_H
+#pragma once
 
 #include "net/transfer.h"
 
@@ -66,5 +65,3 @@ bool sw_transfer_is_taken(const struct sw_transfer *e, const struct sw_piece *p,
  * thread. */
 void sw_transfer_mark(const struct sw_transfer *e, const struct sw_piece *p, bool taken);
 void sw_transfer_add_ns(const struct sw_transfer *e, int from, int to, int64_t ns);
-
-#endif

@@ -93,11 +93,9 @@ const struct sw_layer_type sw_net_step = {
     .base = {.name = "step", .help = "one step of a sequence"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .forward = step_forward,
-    .backward = step_backward,
+    SW_LAYER_CALLS(NULL, step_forward, step_backward),
 };
 
 /* ---- front ---- */
@@ -117,11 +115,9 @@ const struct sw_layer_type sw_net_front = {
     .base = {.name = "front", .help = "what others see of a step"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
-    .min_src = 1,
-    .max_src = 1,
+    SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),
-    .forward = step_forward,
-    .backward = step_backward,
+    SW_LAYER_CALLS(NULL, step_forward, step_backward),
 };
 
 /* ---- join ---- */
@@ -185,10 +181,8 @@ const struct sw_layer_type sw_net_join = {
     .base = {.name = "join", .help = "steps as a sequence"},
     .role = SW_ROLE_NEURON,
     .split_reason = "its columns are steps",
-    .min_src = 1,
-    .max_src = SW_LAYER_SRCS,
-    .forward = join_forward,
-    .backward = join_backward,
+    SW_LAYER_SOURCES(1, SW_LAYER_SRCS),
+    SW_LAYER_CALLS(NULL, join_forward, join_backward),
 };
 
 /* ---- begin and end ---- */
@@ -235,8 +229,7 @@ const struct sw_layer_type sw_net_end = {
     .base = {.name = "end", .help = "keeps the last step for the next batch"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
-    .min_src = 2,
-    .max_src = 2,
+    SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
     .forward = end_forward,
 };

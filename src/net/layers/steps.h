@@ -1,7 +1,6 @@
 /* Layers that connect the steps of an unrolled net with the rest of it; their types are declared
  * with the graph. */
-#ifndef SW_NET_LAYERS_STEPS_H
-#define SW_NET_LAYERS_STEPS_H
+#pragma once
 
 #include "net/graph/graph.h"
 
@@ -10,5 +9,3 @@ int sw_net_steps_setup(const struct sw_net_graph_node *node, struct sw_layer *l,
                        struct sw_err *err) SW_MUST_CHECK;
 /* Where an `end` leaves the last step. */
 void sw_net_end_bind(struct sw_layer *l, float *next);
-
-#endif

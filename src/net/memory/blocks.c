@@ -24,7 +24,7 @@ enum {
 
 size_t sw_block_bytes(size_t bytes)
 {
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return sw_aligned(bytes, ALIGN);
 }
 
 int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,

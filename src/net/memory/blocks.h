@@ -1,8 +1,7 @@
 /* Blocks of a net's arena: lives on the line of ops of an execution order, and places. Private to
  * net/: memory.c makes the plan, fit.c asks what other residency of features would take. One owner.
  */
-#ifndef SW_NET_MEMORY_BLOCKS_H
-#define SW_NET_MEMORY_BLOCKS_H
+#pragma once
 
 #include "net/memory/memory.h"
 
@@ -35,5 +34,3 @@ void sw_blocks_find(struct sw_blocks *b, const struct sw_exec_order *s, struct s
 size_t sw_blocks_place(struct sw_blocks *b, size_t *scratch_bytes);
 /* What a block of so many bytes takes: whole pages. */
 size_t sw_block_bytes(size_t bytes);
-
-#endif

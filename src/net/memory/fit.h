@@ -1,7 +1,6 @@
 /* Which features are recomputed or offloaded, so that a step's arena meets a budget. Private to
  * net/. */
-#ifndef SW_NET_MEMORY_FIT_H
-#define SW_NET_MEMORY_FIT_H
+#pragma once
 
 #include "net/memory/memory.h"
 
@@ -11,5 +10,3 @@ int sw_net_find_residency(struct sw_exec_order *s, const struct sw_branch_order 
                           bool separate_scratch, size_t budget_bytes,
                           const struct sw_net_rates *rates, struct sw_net_fit *fit,
                           struct sw_err *err) SW_MUST_CHECK;
-
-#endif

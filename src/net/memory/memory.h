@@ -1,7 +1,6 @@
 /* The memory plan of a net: where in the arena everything lies that a step needs, and where
  * features lie in host memory that are copied there. Made from an execution order; one owner. */
-#ifndef SW_NET_MEMORY_MEMORY_H
-#define SW_NET_MEMORY_MEMORY_H
+#pragma once
 
 #include "net/exec/branch_order.h"
 
@@ -34,5 +33,3 @@ void sw_net_memory_fini(struct sw_net_memory *m); /* a zeroed one is accepted */
 int sw_net_memory_plan(struct sw_net_memory *m, const struct sw_exec_order *s,
                        const struct sw_branch_order *order, bool separate_scratch,
                        struct sw_err *err) SW_MUST_CHECK;
-
-#endif

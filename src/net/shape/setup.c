@@ -433,10 +433,8 @@ int sw_net_shapes_find(const struct sw_net_shapes *s, const char *layer)
 void sw_net_shapes_fini(struct sw_net_shapes *s)
 {
     for (int i = 0; s->node && i < s->graph->count; i++) {
-        struct sw_layer *l = &s->node[i].layer;
-        if (s->node[i].set_up && l->type->teardown)
-            l->type->teardown(l);
-        sw_free(l->state);
+        if (s->node[i].set_up)
+            sw_layer_teardown(&s->node[i].layer);
     }
     for (int i = 0; i < s->param_count; i++)
         sw_free((char *)(uintptr_t)s->params[i].name);

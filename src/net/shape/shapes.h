@@ -2,8 +2,7 @@
  * plans, what backward does, and numbers for parameters, states and results. It reads the graph,
  * the sharding and the streams of branches; the executable net (net/net_private.h) binds the
  * pointers of the layers later and changes nothing else. One owner. */
-#ifndef SW_NET_SHAPE_SHAPES_H
-#define SW_NET_SHAPE_SHAPES_H
+#pragma once
 
 #include "net/graph/branches.h"
 #include "net/shard/sharding.h"
@@ -108,5 +107,3 @@ void sw_net_order_writers(struct sw_net_shapes *s);
 
 /* numbers.c: parameters, results and states, when all layers are set up. Errors: SW_ERR_NOMEM. */
 int sw_net_number(struct sw_net_shapes *s, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  * the group. It reads the graph alone, and puts a connection (a pair of bridges) into it wherever a
  * reader wants its source spread in another way. All workers of a group come to the same nodes. One
  * owner; frozen once made. */
-#ifndef SW_NET_SHARD_SHARDING_H
-#define SW_NET_SHARD_SHARDING_H
+#pragma once
 
 #include "net/graph/graph.h"
 #include "net/partition.h"
@@ -53,5 +52,3 @@ struct sw_spread sw_net_source_spread(const struct sw_net_sharding *s, const str
 /* connect.c: inserts connections, and orders the nodes for them. Errors: SW_ERR_NOMEM. */
 int sw_net_connect(struct sw_net_sharding *s, struct sw_net_graph *g,
                    struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -5,7 +5,6 @@
 #include "unit/scratch.h"
 #include <sched.h>
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,8 +94,8 @@ static void a_recorded_server_has_its_packages(void **state)
     assert_int_equal(m->node_count, 2);
     assert_int_equal(m->core_count, 16);
     assert_int_equal(m->pu_count, 32);
-    assert_int_equal(m->l2_bytes, 256 << 10);
-    assert_int_equal(m->l3_bytes, 20 << 20);
+    assert_int_equal(m->caches[m->cache_count - 1].bytes, 256 << 10); /* of level 2 */
+    assert_int_equal(m->caches[0].bytes, 20 << 20);                   /* of level 3 */
     check_cores(&m->nodes[1].cores, "8-15");
     assert_int_equal(m->memory_bytes, m->nodes[0].memory_bytes + m->nodes[1].memory_bytes);
     sw_machine_free(m);

@@ -147,10 +147,7 @@ static inline int rig_try_setup(struct rig *g, struct sw_err *err)
 static inline void rig_teardown(struct rig *g)
 {
     struct sw_layer *l = &g->layer;
-    if (l->type->teardown && (l->state || !l->type->state_bytes))
-        l->type->teardown(l);
-    sw_free(l->state);
-    l->state = NULL;
+    sw_layer_teardown(l);
     l->param_count = l->keep_count = l->sum_count = 0;
     l->phases.forward = l->phases.backward = l->pair_count = 0;
 }

@@ -55,9 +55,10 @@ static void check_norms(struct trial *t)
     int workers = t->job->place.placement->worker_count;
     for (int w = 0; w < workers; w++) {
         const struct sw_net *net = net_of(t, w);
-        const struct sw_layer *bn = sw_net_layer(net, sw_net_find(net, "bn1"));
-        assert_int_equal(bn->index, sw_net_find(net, "conv1") + 1);
-        assert_int_equal(sw_net_phases(net, bn->index, false), 1);
+        int index = sw_net_find(net, "bn1");
+        const struct sw_layer *bn = sw_net_layer(net, index);
+        assert_int_equal(index, sw_net_find(net, "conv1") + 1);
+        assert_int_equal(sw_net_phases(net, index, false), 1);
         for (int k = 0; k < 2; k++) {
             assert_int_equal(sw_desc_count(&bn->param[k].layout) * workers, 12);
             assert_int_equal(sw_desc_count(&bn->keeps[k].layout) * workers, 12);
