@@ -326,7 +326,7 @@ int sw_cuda_cell_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_la
 enum { SW_CUDA_DIMS = 6, SW_CUDA_FACTORS = 5 };
 
 /* Where the elements of a tensor lie: per dimension the extents and strides of its factors,
- * innermost first; the last one takes what remains of an index (device/axis.h). */
+ * innermost first; the last one takes what remains of an index (kernels/axis.h). */
 struct sw_cuda_layout {
     int ndim;
     struct {

@@ -14,8 +14,8 @@
 #include "base/err.h"
 #include "base/philox.h"
 #include "base/step.h"
-#include "device/desc.h"
-#include "device/precision.h"
+#include "kernels/desc.h"
+#include "kernels/precision.h"
 
 struct sw_device;
 struct sw_stream;

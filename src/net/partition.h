@@ -5,7 +5,7 @@
 #define SW_NET_PARTITION_H
 
 #include "base/tree.h"
-#include "device/desc.h"
+#include "kernels/desc.h"
 
 enum sw_dist {
     SW_DIST_ROWS,    /* every worker has its rows */

@@ -7,8 +7,8 @@
 #define SW_TENSOR_TENSOR_H
 
 #include "base/err.h"
-#include "device/desc.h"
 #include "device/device.h"
+#include "kernels/desc.h"
 
 struct sw_tensor {
     struct sw_desc desc;

@@ -1,5 +1,4 @@
 /* Operations on features, whose layouts matter. */
-#include "device/axis.h"
 #include "device/cuda/ops.h"
 #include "device/ops/batch_norm.h"
 #include "device/ops/channels.h"
@@ -7,6 +6,7 @@
 #include "device/ops/elementwise.h"
 #include "device/ops/part.h"
 #include "device/ops/sparsity.h"
+#include "kernels/axis.h"
 #include <cuda_runtime_api.h>
 
 /* ---- Layouts ---- */

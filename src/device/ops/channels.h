@@ -3,8 +3,8 @@
 #ifndef SW_DEVICE_OPS_CHANNELS_H
 #define SW_DEVICE_OPS_CHANNELS_H
 
-#include "device/desc.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/desc.h"
 
 /* False for a layout that these kernels do not know: all but plain, blocked channels and channels
  * last. */

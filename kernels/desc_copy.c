@@ -3,7 +3,7 @@
  * that continue each other are merged, a row along the last one is walked with offsets that were
  * computed once, and rows are cut into pieces so that the blocks they touch stay in the first-level
  * cache. */
-#include "device/axis.h"
+#include "kernels/axis.h"
 #include <string.h>
 
 enum { PIECE = 256 };

@@ -8,13 +8,17 @@
  * Dimension letters, the same everywhere: N rows of a batch, C channels, H height, W width, M
  * output channels, K kernel size, T time steps, B global batch. Dimension 0 of a feature is the
  * batch. */
-#ifndef SW_DEVICE_DESC_H
-#define SW_DEVICE_DESC_H
+#ifndef SW_KERNELS_DESC_H
+#define SW_KERNELS_DESC_H
 
 #include "base/err.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { SW_MAX_DIMS = 6, SW_MAX_BLOCKS = 4 };
 
@@ -71,5 +75,9 @@ const char *sw_desc_text(const struct sw_desc *d, char *out);
  * values, checkpoints and tests. from_plain also zeroes padding. Element size by dtype. */
 void sw_desc_to_plain(const struct sw_desc *d, const void *stored, void *plain);
 void sw_desc_from_plain(const struct sw_desc *d, const void *plain, void *stored);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

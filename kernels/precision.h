@@ -28,8 +28,8 @@
  * The bits of one precision are not the same on all devices, since sums are added in another order,
  * but what is rounded is. Nothing of this depends on threads or workers, and evaluation rounds as
  * training does. */
-#ifndef SW_DEVICE_PRECISION_H
-#define SW_DEVICE_PRECISION_H
+#ifndef SW_KERNELS_PRECISION_H
+#define SW_KERNELS_PRECISION_H
 
 #include <stdbool.h>
 

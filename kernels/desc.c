@@ -1,4 +1,4 @@
-#include "device/axis.h"
+#include "kernels/axis.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

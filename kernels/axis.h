@@ -3,10 +3,10 @@
  * is a short list of factors (extent, stride), innermost first, in which neighbours that continue
  * each other are one: two layouts mean the same exactly when their axes are equal. For desc.c,
  * desc_copy.c and devices that copy layouts themselves; plain values, any thread. */
-#ifndef SW_DEVICE_AXIS_H
-#define SW_DEVICE_AXIS_H
+#ifndef SW_KERNELS_AXIS_H
+#define SW_KERNELS_AXIS_H
 
-#include "device/desc.h"
+#include "kernels/desc.h"
 
 struct sw_factor {
     int64_t extent, stride;
@@ -19,6 +19,9 @@ struct sw_axis {
 };
 
 /* Dimension `dim` of a layout, which is not changed. */
+#ifdef __cplusplus
+extern "C"
+#endif
 struct sw_axis sw_axis_of(const struct sw_desc *d, int dim);
 
 /* The term of an index. The outermost factor takes what remains, so its extent is not looked at. */
