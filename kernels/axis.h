@@ -6,6 +6,7 @@
 #ifndef SW_KERNELS_AXIS_H
 #define SW_KERNELS_AXIS_H
 
+#include "kernels/both.h"
 #include "kernels/desc.h"
 
 struct sw_factor {
@@ -22,10 +23,11 @@ struct sw_axis {
 #ifdef __cplusplus
 extern "C"
 #endif
-struct sw_axis sw_axis_of(const struct sw_desc *d, int dim);
+    struct sw_axis
+    sw_axis_of(const struct sw_desc *d, int dim);
 
 /* The term of an index. The outermost factor takes what remains, so its extent is not looked at. */
-static inline int64_t sw_axis_offset(const struct sw_axis *a, int64_t index)
+SW_BOTH int64_t sw_axis_offset(const struct sw_axis *a, int64_t index)
 {
     int64_t offset = 0;
     for (int i = 0; i < a->count - 1; i++) {

@@ -1,3 +1,4 @@
+/* Layout descriptors: what is counted and compared without looking at memory. */
 #include "kernels/axis.h"
 #include <stdarg.h>
 #include <stdio.h>

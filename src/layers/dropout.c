@@ -2,7 +2,8 @@
  * 1 / (1 - ratio), so that evaluation does nothing (Srivastava et al. 2014, in the inverted form).
  * The mask is a pure function of (seed, layer, step, global row, element): backward draws it again
  * instead of storing it, and neither workers nor layouts change it. */
-#include "device/ops/dropout.h"
+#include "kernels/ops/dropout.h"
+#include "device/op.h"
 #include "layers/layer.h"
 
 struct conf {
@@ -48,8 +49,13 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     struct state *st = l->state;
     if (r->training)
-        return sw_op_dropout(r->stream, &l->dst.desc, &st->dropout, r->step, l->src[0]->data,
-                             l->dst.data, err);
+        return sw_op_run(r->stream, &sw_op_dropout,
+                         &(const struct sw_dropout_args){.desc = l->dst.desc,
+                                                         .dropout = st->dropout,
+                                                         .step = r->step,
+                                                         .x = l->src[0]->data,
+                                                         .y = l->dst.data},
+                         err);
     if (l->dst.data == l->src[0]->data)
         return SW_OK;
     return sw_copy(r->stream, l->dst.data, l->src[0]->data, sw_desc_bytes(&l->dst.desc), err);
@@ -58,8 +64,13 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct state *st = l->state;
-    return sw_op_dropout(r->stream, &l->dst.desc, &st->dropout, r->step, l->dst.grad,
-                         l->src_grad[0], err);
+    return sw_op_run(r->stream, &sw_op_dropout,
+                     &(const struct sw_dropout_args){.desc = l->dst.desc,
+                                                     .dropout = st->dropout,
+                                                     .step = r->step,
+                                                     .x = l->dst.grad,
+                                                     .y = l->src_grad[0]},
+                     err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -3,6 +3,7 @@
  * and Salakhutdinov 2006; that of principal components of the same width, on the rows they were
  * fitted to, is the sum of the eigenvalues of the covariance (by 1/N) that were left out. Sources:
  * a and b, rows of as many values, in any layout; b may be whole numbers. */
+#include "device/op.h"
 #include "layers/share/target_loss.h"
 
 struct state {
@@ -40,7 +41,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     int rc = sw_plain_values(&st->a, l, r, &a.x, err);
     if (rc == SW_OK)
         rc = sw_plain_values(&st->b, l, r, &a.target, err);
-    return rc == SW_OK ? sw_op_row_loss(r->stream, &a, err) : rc;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss, &a, err) : rc;
 }
 
 static void teardown(struct sw_layer *l)

@@ -1,7 +1,8 @@
+#include "device/op.h"
 #include "train/replica_private.h"
 
 #include "base/os.h"
-#include "device/ops/clock.h"
+#include "kernels/ops/clock.h"
 #include <stdio.h>
 
 static size_t array_bytes(const struct sw_param *p)
@@ -456,7 +457,8 @@ int sw_replica_bring_home(struct sw_replica *r, uint64_t version, bool all, stru
 
 int sw_replica_mark(struct sw_replica *r, enum sw_mark mark, struct sw_err *err)
 {
-    return sw_op_clock(r->args.stream, &r->marks[mark], err);
+    return sw_op_run(r->args.stream, &sw_op_clock,
+                     &(const struct sw_clock_args){.ns = &r->marks[mark]}, err);
 }
 
 int sw_replica_ask(struct sw_replica *r, struct sw_err *err)

@@ -5,7 +5,8 @@
  * say about their losses, sums go to the host, which adds up those of all workers, and back. */
 #include "base/os.h"
 #include "base/str.h"
-#include "device/ops/rate.h"
+#include "device/op.h"
+#include "kernels/ops/update.h"
 #include "train/replica_private.h"
 #include <string.h>
 

@@ -2,10 +2,12 @@
  * They go to every server that owns outputs of the layer, into its own arrays, and the servers are
  * told when all pieces are there; or to all other devices, and each makes the gradients from those
  * of all rows when it wants the next values. Both while the layers below compute. */
+#include "device/op.h"
+#include "kernels/ops/gemm.h"
+#include "kernels/ops/sums.h"
 #include "train/replica_private.h"
 
 #include "base/os.h"
-#include "device/ops/linear.h"
 
 enum { LINE = 64 };
 

@@ -2,9 +2,9 @@
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/nccl_module.h"
-#include "device/ops/embedding.h"
-#include "device/ops/labels.h"
-#include "device/ops/row_loss.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/label_count.h"
+#include "kernels/ops/row_loss.h"
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,8 +89,7 @@ int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err)
         rc = sw_labels_say_bad(who, t->row, (int64_t)t->value, t->limit, err);
         break;
     case SW_FOUND_TARGET:
-        rc = sw_row_loss_say_bad(t->limit == SW_KERNEL_SIGMOID ? SW_LOSS_SIGMOID : SW_LOSS_SOFTMAX,
-                                 who, t->row, t->column, t->value, err);
+        rc = sw_row_loss_say_bad((enum sw_loss)t->limit, who, t->row, t->column, t->value, err);
         break;
     case SW_FOUND_TOKEN:
         rc = sw_tokens_say_bad(t->row, t->column, (int64_t)t->value, t->limit, err);

@@ -36,7 +36,7 @@
 #include "sync/thread.h"
 
 enum {
-    SW_SIM_POINTERS = SW_OP_POINTERS, /* of one operation */
+    SW_SIM_POINTERS = SW_OP_ARRAYS, /* of one operation */
     SW_SIM_RING = 512,                /* operations queued on one stream */
     SW_SIM_STREAMS = 64,              /* of one device */
     SW_SIM_GRANULE = 4096,

@@ -5,7 +5,7 @@
 #ifndef SW_LAYERS_SHARE_CLASS_TARGETS_H
 #define SW_LAYERS_SHARE_CLASS_TARGETS_H
 
-#include "device/ops/labels.h"
+#include "kernels/ops/label_count.h"
 #include "layers/share/plain.h"
 
 /* A key for labels that do not count; `member` of struct `conf` is an int64_t. */

@@ -1,6 +1,7 @@
 #include "layers/share/plain.h"
+#include "device/op.h"
 
-#include "device/ops/floats.h"
+#include "kernels/ops/elementwise.h"
 
 enum { ALIGN = 64 };
 
@@ -82,7 +83,10 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
     float *values = scratch_at(l, p->value_at);
     *out = values;
     if (p->convert)
-        return sw_op_floats_of(r->stream, sw_desc_count(&p->desc), data, values, err);
+        return sw_op_run(
+            r->stream, &sw_op_to_floats,
+            &(const struct sw_floats_args){.n = sw_desc_count(&p->desc), .x = data, .y = values},
+            err);
     struct sw_plan_args a = {.src = data, .dst = values, .scratch = scratch_at(l, p->plan_at)};
     return sw_plan_forward(p->read, &a, err);
 }

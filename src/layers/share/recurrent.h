@@ -13,7 +13,7 @@
 #ifndef SW_LAYERS_SHARE_RECURRENT_H
 #define SW_LAYERS_SHARE_RECURRENT_H
 
-#include "device/ops/recurrent.h"
+#include "kernels/ops/recurrent.h"
 #include "layers/share/plain.h"
 
 enum { SW_STACK_LAYERS = 4, SW_STACK_CELLS = 2 * SW_STACK_LAYERS };

@@ -5,7 +5,7 @@
 #ifndef SW_LAYERS_SHARE_TARGET_LOSS_H
 #define SW_LAYERS_SHARE_TARGET_LOSS_H
 
-#include "device/ops/row_loss.h"
+#include "kernels/ops/row_loss.h"
 #include "layers/share/plain.h"
 
 /* The key that every loss has; `member` of struct `conf` is a double. */

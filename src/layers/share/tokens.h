@@ -2,7 +2,7 @@
 #ifndef SW_LAYERS_SHARE_TOKENS_H
 #define SW_LAYERS_SHARE_TOKENS_H
 
-#include "device/ops/embedding.h"
+#include "kernels/ops/embedding.h"
 #include "layers/layer.h"
 
 /* Source 0 must be int32 [N, T] or, unless lists are wanted, [N]: fills rows, and the tokens of a
