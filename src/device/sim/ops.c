@@ -1,5 +1,6 @@
 /* Operations, and the records and waits of events: each is queued by value and run later. */
 #include "device/sim/capture.h"
+#include "device/sim/memory.h"
 #include <string.h>
 
 /* Queued by an operation's function and run by run_NAME. */
