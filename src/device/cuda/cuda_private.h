@@ -3,7 +3,8 @@
  *
  * driver.c    in libsinga: loads this module, and says what is known of GPUs before one is open
  * module.c    the exported table: GPUs, opening
- * device.c    the device table, errors, memory
+ * open.c      opening a device, its memory, the device table
+ * device.c    what calls answer, waiting
  * stream.c    streams, waiting, host functions
  * event.c     events
  * copy.c      copies
