@@ -8,6 +8,7 @@
  *   gelu        x Phi(x), Hendrycks and Gimpel 2016                    Phi(x) + x phi(x)
  *
  * The right-hand column is the derivative, by y = f(x) for all but gelu. */
+#include "kernels/ops/activation.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vmath.h"
@@ -18,39 +19,12 @@ enum { LINE_FLOATS = 16 };
 typedef void forward_fn(float a, float b, const float *x, float *y, int64_t n);
 typedef void backward_fn(float a, float b, const float *v, const float *dy, float *dx, int64_t n);
 
-static void run_forward(int threads, forward_fn *f, float a, float b, const float *x, float *y,
-                        int64_t n)
-{
-    int team = sw_team_size(threads, n);
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(n, LINE_FLOATS);
-        f(a, b, x + r.from, y + r.from, r.to - r.from);
-    }
-}
-
-static void run_backward(int threads, backward_fn *f, float a, float b, const float *v,
-                         const float *dy, float *dx, int64_t n)
-{
-    int team = sw_team_size(threads, n);
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-        struct sw_range r = sw_team_range(n, LINE_FLOATS);
-        f(a, b, v + r.from, dy + r.from, dx + r.from, r.to - r.from);
-    }
-}
-
 SW_KERNEL static void relu(float a, float b, const float *x, float *y, int64_t n)
 {
     (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = 0.0f > x[i] ? 0.0f : x[i];
-}
-
-void sw_kernel_relu(int threads, const float *x, float *y, int64_t n)
-{
-    run_forward(threads, relu, 0, 0, x, y, n);
 }
 
 SW_KERNEL static void leaky_relu(float slope, float b, const float *x, float *y, int64_t n)
@@ -61,11 +35,6 @@ SW_KERNEL static void leaky_relu(float slope, float b, const float *x, float *y,
         y[i] = x[i] < 0.0f ? slope * x[i] : x[i];
 }
 
-void sw_kernel_leaky_relu(int threads, float slope, const float *x, float *y, int64_t n)
-{
-    run_forward(threads, leaky_relu, slope, 0, x, y, n);
-}
-
 SW_KERNEL static void sigmoid(float a, float b, const float *x, float *y, int64_t n)
 {
     (void)a, (void)b;
@@ -74,21 +43,11 @@ SW_KERNEL static void sigmoid(float a, float b, const float *x, float *y, int64_
         y[i] = sw_v_sigmoid(x[i]);
 }
 
-void sw_kernel_sigmoid(int threads, const float *x, float *y, int64_t n)
-{
-    run_forward(threads, sigmoid, 0, 0, x, y, n);
-}
-
 SW_KERNEL static void scaled_tanh(float a, float b, const float *x, float *y, int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = a * sw_v_tanh(b * x[i]);
-}
-
-void sw_kernel_scaled_tanh(int threads, float a, float b, const float *x, float *y, int64_t n)
-{
-    run_forward(threads, scaled_tanh, a, b, x, y, n);
 }
 
 SW_KERNEL static void softplus(float a, float b, const float *x, float *y, int64_t n)
@@ -99,22 +58,12 @@ SW_KERNEL static void softplus(float a, float b, const float *x, float *y, int64
         y[i] = (0.0f > x[i] ? 0.0f : x[i]) + sw_v_log1p_unit(sw_v_exp(-sw_v_abs(x[i])));
 }
 
-void sw_kernel_softplus(int threads, const float *x, float *y, int64_t n)
-{
-    run_forward(threads, softplus, 0, 0, x, y, n);
-}
-
 SW_KERNEL static void gelu(float a, float b, const float *x, float *y, int64_t n)
 {
     (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] * sw_v_phi(x[i]);
-}
-
-void sw_kernel_gelu(int threads, const float *x, float *y, int64_t n)
-{
-    run_forward(threads, gelu, 0, 0, x, y, n);
 }
 
 SW_KERNEL static void relu_backward(float a, float b, const float *y, const float *dy, float *dx,
@@ -126,11 +75,6 @@ SW_KERNEL static void relu_backward(float a, float b, const float *y, const floa
         dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
-void sw_kernel_relu_backward(int threads, const float *y, const float *dy, float *dx, int64_t n)
-{
-    run_backward(threads, relu_backward, 0, 0, y, dy, dx, n);
-}
-
 SW_KERNEL static void leaky_relu_backward(float slope, float b, const float *y, const float *dy,
                                           float *dx, int64_t n)
 {
@@ -138,12 +82,6 @@ SW_KERNEL static void leaky_relu_backward(float slope, float b, const float *y, 
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = y[i] > 0.0f ? dy[i] : slope * dy[i];
-}
-
-void sw_kernel_leaky_relu_backward(int threads, float slope, const float *y, const float *dy,
-                                   float *dx, int64_t n)
-{
-    run_backward(threads, leaky_relu_backward, slope, 0, y, dy, dx, n);
 }
 
 SW_KERNEL static void sigmoid_backward(float a, float b, const float *y, const float *dy, float *dx,
@@ -155,11 +93,6 @@ SW_KERNEL static void sigmoid_backward(float a, float b, const float *y, const f
         dx[i] = dy[i] * (y[i] * (1.0f - y[i]));
 }
 
-void sw_kernel_sigmoid_backward(int threads, const float *y, const float *dy, float *dx, int64_t n)
-{
-    run_backward(threads, sigmoid_backward, 0, 0, y, dy, dx, n);
-}
-
 SW_KERNEL static void scaled_tanh_backward(float a, float b, const float *y, const float *dy,
                                            float *dx, int64_t n)
 {
@@ -167,12 +100,6 @@ SW_KERNEL static void scaled_tanh_backward(float a, float b, const float *y, con
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = dy[i] * (ab - y[i] * y[i] * b_over_a);
-}
-
-void sw_kernel_scaled_tanh_backward(int threads, float a, float b, const float *y, const float *dy,
-                                    float *dx, int64_t n)
-{
-    run_backward(threads, scaled_tanh_backward, a, b, y, dy, dx, n);
 }
 
 /* 1 - exp -y = 2 t / (1 + t) with t = tanh(y / 2), which keeps its accuracy where y is small. */
@@ -187,11 +114,6 @@ SW_KERNEL static void softplus_backward(float a, float b, const float *y, const 
     }
 }
 
-void sw_kernel_softplus_backward(int threads, const float *y, const float *dy, float *dx, int64_t n)
-{
-    run_backward(threads, softplus_backward, 0, 0, y, dy, dx, n);
-}
-
 SW_KERNEL static void gelu_backward(float a, float b, const float *x, const float *dy, float *dx,
                                     int64_t n)
 {
@@ -203,7 +125,89 @@ SW_KERNEL static void gelu_backward(float a, float b, const float *x, const floa
                 (sw_v_phi(x[i]) + x[i] * (one_by_root_two_pi * sw_v_exp(-0.5f * (x[i] * x[i]))));
 }
 
-void sw_kernel_gelu_backward(int threads, const float *x, const float *dy, float *dx, int64_t n)
+/* ---- The operations ---- */
+
+static const struct function {
+    forward_fn *forward;
+    backward_fn *backward;
+} functions[SW_ACT_COUNT] = {
+    [SW_ACT_RELU] = {relu, relu_backward},
+    [SW_ACT_LEAKY_RELU] = {leaky_relu, leaky_relu_backward},
+    [SW_ACT_SIGMOID] = {sigmoid, sigmoid_backward},
+    [SW_ACT_TANH] = {scaled_tanh, scaled_tanh_backward},
+    [SW_ACT_STANH] = {scaled_tanh, scaled_tanh_backward},
+    [SW_ACT_SOFTPLUS] = {softplus, softplus_backward},
+    [SW_ACT_GELU] = {gelu, gelu_backward},
+};
+
+/* The two constants of a function. */
+static void constants_of(enum sw_activation f, float alpha, float *a, float *b)
 {
-    run_backward(threads, gelu_backward, 0, 0, x, dy, dx, n);
+    *a = f == SW_ACT_TANH ? 1 : f == SW_ACT_STANH ? SW_STANH_A : alpha;
+    *b = f == SW_ACT_TANH ? 1 : SW_STANH_B;
 }
+
+static int unknown_activation(enum sw_activation f, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "the CPU has no activation function number %d",
+                      (int)f);
+}
+
+static void activation_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_activation_args *a = args;
+    SW_ARRAY(out, a, x, sw_op_floats(a->n));
+    SW_ARRAY(out, a, y, sw_op_floats(a->n));
+}
+
+int sw_cpu_activation(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_activation_args *k = args;
+    int team = sw_team_size(l->threads, k->n);
+    float a, b;
+    if ((unsigned)k->function >= SW_ACT_COUNT)
+        return unknown_activation(k->function, l->err);
+    constants_of(k->function, k->alpha, &a, &b);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
+        functions[k->function].forward(a, b, k->x + r.from, k->y + r.from, r.to - r.from);
+    }
+    return SW_OK;
+}
+
+const struct sw_op sw_op_activate = {"activation", sizeof(struct sw_activation_args),
+                                     activation_arrays, sw_cpu_activation};
+
+static void gradient_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_activation_gradient_args *a = args;
+    bool reads_x = a->function == SW_ACT_GELU;
+    size_t all = sw_op_floats(a->n);
+    SW_ARRAY(out, a, x, a->x || reads_x ? all : 0);
+    SW_ARRAY(out, a, y, a->y || !reads_x ? all : 0);
+    SW_ARRAY(out, a, dy, all);
+    SW_ARRAY(out, a, dx, all);
+}
+
+int sw_cpu_activation_gradient(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_activation_gradient_args *k = args;
+    const float *v = k->function == SW_ACT_GELU ? k->x : k->y;
+    int team = sw_team_size(l->threads, k->n);
+    float a, b;
+    if ((unsigned)k->function >= SW_ACT_COUNT)
+        return unknown_activation(k->function, l->err);
+    constants_of(k->function, k->alpha, &a, &b);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
+        functions[k->function].backward(a, b, v + r.from, k->dy + r.from, k->dx + r.from,
+                                        r.to - r.from);
+    }
+    return SW_OK;
+}
+
+const struct sw_op sw_op_activation_gradient = {"activation_backward",
+                                                sizeof(struct sw_activation_gradient_args),
+                                                gradient_arrays, sw_cpu_activation_gradient};

@@ -1,7 +1,7 @@
 /* The best places of a row, by insertion into a sorted list of them: a value is mostly compared
  * with the last of the list only. */
+#include "kernels/ops/argsort.h"
 #include "kernels/cpu/kernel.h"
-#include "kernels/cpu/kernels.h"
 
 /* Does a value at a later place come before b? */
 static bool before(float a, float b)
@@ -22,11 +22,21 @@ static void sort_row(int64_t columns, int64_t top_k, const float *x, int32_t *pl
     }
 }
 
-void sw_kernel_argsort(int threads, int64_t rows, int64_t columns, int64_t top_k, const float *x,
-                       int32_t *place)
+static void arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, rows * columns);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        sort_row(columns, top_k, x + r * columns, place + r * top_k);
+    const struct sw_argsort_args *a = args;
+    SW_ARRAY(out, a, x, sw_op_floats(a->rows * a->columns));
+    SW_ARRAY(out, a, place, sw_op_floats(a->rows * a->top_k));
 }
+
+static int argsort(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_argsort_args *a = args;
+    int team = sw_team_size(l->threads, a->rows * a->columns);
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t r = 0; r < a->rows; r++)
+        sort_row(a->columns, a->top_k, a->x + r * a->columns, a->place + r * a->top_k);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_argsort = {"argsort", sizeof(struct sw_argsort_args), arrays, argsort};

@@ -1,416 +1,294 @@
-/* Batch normalisation by channel, after Ioffe and Szegedy, "Batch Normalization: Accelerating Deep
- * Network Training by Reducing Internal Covariate Shift" (2015), Algorithm 1 and the gradients of
- * its section 3, in two halves each, between which the sums may be added over several workers:
- *
- *   sums      sum x, sum x^2                   y  = factor (x - mean) + bias
- *   backward  sum dy, sum dy (x - mean) / std  dx = a dy - b - c (x - mean)
- *
- * A relu behind is part of it: y is not below zero then, and dy counts where y is above; backward
- * finds y again from x, so that it reads nothing more.
- *
- * Sums are kept in double, so that the difference of the mean square and the squared mean is good
- * to the last bits of a float. The rows are cut into a fixed number of parts, summed one by one and
- * then added in order: the result does not depend on the number of threads. */
-#include "kernels/cpu/kernel.h"
+/* Batch normalisation on any layout: plain, blocked and channels-last features go to the loops of
+ * channels.c, others element by element. What is done per channel (moments, running statistics,
+ * coefficients) is done here, in double. */
+#include "kernels/ops/batch_norm.h"
 #include "kernels/cpu/kernels.h"
-#include <stddef.h>
-
-enum { PARTS = SW_KERNEL_CHANNEL_PARTS, LANES = SW_KERNEL_CHANNEL_LANES };
-
-/* A piece of work: rows from..to of a group of channels; its first element in row 0 is at `at`. */
-struct unit {
-    int64_t from, to, at, channel;
-    int width; /* lanes that exist in storage, padding included */
-    int valid; /* of which are channels */
-};
-
-static int64_t groups_of(const struct sw_kernel_channels *k)
-{
-    return (k->channels + k->lanes - 1) / k->lanes;
-}
-
-static struct unit unit_of(const struct sw_kernel_channels *k, int64_t group, int64_t from,
-                           int64_t to)
-{
-    struct unit u = {.from = from, .to = to, .at = group * k->group_stride};
-    u.channel = group * k->lanes;
-    int64_t left = k->channels - u.channel;
-    u.valid = left < k->lanes ? (int)left : k->lanes;
-    u.width = k->padded ? k->lanes : u.valid;
-    return u;
-}
-
-/* ---- Sums ---- */
-
-/* One channel in runs of `pixels` neighbours: lanes are pixels. */
-SW_KERNEL static void sum_planes(const struct sw_kernel_channels *k, const struct unit *u,
-                                 const float *x, double *sum, double *square)
-{
-    double s[LANES] = {0}, q[LANES] = {0};
-    int64_t whole = k->pixels / LANES * LANES;
-    for (int64_t r = u->from; r < u->to; r++) {
-        const float *v = x + u->at + r * k->row_stride;
-        for (int64_t i = 0; i < whole; i += LANES) {
-#pragma omp simd
-            for (int j = 0; j < LANES; j++) {
-                s[j] += (double)v[i + j];
-                q[j] += (double)v[i + j] * (double)v[i + j];
-            }
-        }
-        for (int64_t i = whole; i < k->pixels; i++) {
-            s[i - whole] += (double)v[i];
-            q[i - whole] += (double)v[i] * (double)v[i];
-        }
-    }
-    *sum = *square = 0;
-    for (int j = 0; j < LANES; j++) {
-        *sum += s[j];
-        *square += q[j];
-    }
-}
-
-/* What a relu lets through of dy; without one everything. */
-SW_KERNEL_INLINE float passed(bool relu, float x, float mean, float factor, float bias, float dy)
-{
-    return !relu || factor * (x - mean) + bias > 0.0f ? dy : 0.0f;
-}
-
-SW_KERNEL_INLINE void sum_planes_masked(const struct sw_kernel_channels *k, const struct unit *u,
-                                        bool relu, const float *x, float mean, float factor,
-                                        float bias, const float *dy, double *sum, double *product)
-{
-    double s[LANES] = {0}, q[LANES] = {0};
-    int64_t whole = k->pixels / LANES * LANES;
-    for (int64_t r = u->from; r < u->to; r++) {
-        const float *v = x + u->at + r * k->row_stride, *d = dy + u->at + r * k->row_stride;
-        for (int64_t i = 0; i < whole; i += LANES) {
-#pragma omp simd
-            for (int j = 0; j < LANES; j++) {
-                double g = (double)passed(relu, v[i + j], mean, factor, bias, d[i + j]);
-                s[j] += g;
-                q[j] += g * ((double)v[i + j] - (double)mean);
-            }
-        }
-        for (int64_t i = whole; i < k->pixels; i++) {
-            double g = (double)passed(relu, v[i], mean, factor, bias, d[i]);
-            s[i - whole] += g;
-            q[i - whole] += g * ((double)v[i] - (double)mean);
-        }
-    }
-    *sum = *product = 0;
-    for (int j = 0; j < LANES; j++) {
-        *sum += s[j];
-        *product += q[j];
-    }
-}
-
-SW_KERNEL static void sum_planes_backward(const struct sw_kernel_channels *k, const struct unit *u,
-                                          const struct sw_kernel_relu *relu, const float *x,
-                                          float mean, const float *dy, double *sum, double *product)
-{
-    int64_t c = u->channel;
-    if (relu)
-        sum_planes_masked(k, u, true, x, mean, relu->factor[c], relu->bias[c], dy, sum, product);
-    else
-        sum_planes_masked(k, u, false, x, mean, 0, 0, dy, sum, product);
-}
-
-/* A group's coefficients; those of padding are zero, so that padding stays zero. */
-struct lanes {
-    float v[LANES];
-};
-
-SW_KERNEL_INLINE struct lanes take(const float *from, int valid)
-{
-    struct lanes l = {{0}};
-    for (int j = 0; j < valid; j++)
-        l.v[j] = from[j];
-    return l;
-}
-
-/* Neighbours are channels: lanes are channels. */
-SW_KERNEL_INLINE void sum_lanes(const struct sw_kernel_channels *k, const struct unit *u, int width,
-                                const float *x, double *sum, double *square)
-{
-    double s[LANES] = {0}, q[LANES] = {0};
-    for (int64_t r = u->from; r < u->to; r++)
-        for (int64_t p = 0; p < k->pixels; p++) {
-            const float *v = x + u->at + r * k->row_stride + p * k->pixel_stride;
-#pragma omp simd
-            for (int j = 0; j < width; j++) {
-                s[j] += (double)v[j];
-                q[j] += (double)v[j] * (double)v[j];
-            }
-        }
-    for (int j = 0; j < u->valid; j++) {
-        sum[j] = s[j];
-        square[j] = q[j];
-    }
-}
-
-SW_KERNEL_INLINE void sum_lanes_backward(const struct sw_kernel_channels *k, const struct unit *u,
-                                         int width, const struct sw_kernel_relu *relu,
-                                         const float *x, const float *mean, const float *dy,
-                                         double *sum, double *product)
-{
-    double s[LANES] = {0}, q[LANES] = {0};
-    struct lanes m = take(mean, u->valid), f = {{0}}, b = {{0}};
-    if (relu) {
-        f = take(relu->factor + u->channel, u->valid);
-        b = take(relu->bias + u->channel, u->valid);
-    }
-    for (int64_t r = u->from; r < u->to; r++)
-        for (int64_t p = 0; p < k->pixels; p++) {
-            int64_t at = u->at + r * k->row_stride + p * k->pixel_stride;
-            const float *v = x + at, *d = dy + at;
-#pragma omp simd
-            for (int j = 0; j < width; j++) {
-                double g = (double)passed(relu, v[j], m.v[j], f.v[j], b.v[j], d[j]);
-                s[j] += g;
-                q[j] += g * ((double)v[j] - (double)m.v[j]);
-            }
-        }
-    for (int j = 0; j < u->valid; j++) {
-        sum[j] = s[j];
-        product[j] = q[j];
-    }
-}
-
-SW_KERNEL static void sum_group(const struct sw_kernel_channels *k, const struct unit *u,
-                                const float *x, double *sum, double *square)
-{
-    if (u->width == 16)
-        sum_lanes(k, u, 16, x, sum, square);
-    else if (u->width == 8)
-        sum_lanes(k, u, 8, x, sum, square);
-    else
-        sum_lanes(k, u, u->width, x, sum, square);
-}
-
-SW_KERNEL static void sum_group_backward(const struct sw_kernel_channels *k, const struct unit *u,
-                                         const struct sw_kernel_relu *relu, const float *x,
-                                         const float *mean, const float *dy, double *sum,
-                                         double *product)
-{
-    if (u->width == 16 && relu)
-        sum_lanes_backward(k, u, 16, relu, x, mean, dy, sum, product);
-    else if (u->width == 16)
-        sum_lanes_backward(k, u, 16, NULL, x, mean, dy, sum, product);
-    else if (u->width == 8)
-        sum_lanes_backward(k, u, 8, relu, x, mean, dy, sum, product);
-    else
-        sum_lanes_backward(k, u, u->width, relu, x, mean, dy, sum, product);
-}
-
-/* Both sums of every part lie one after the other: [parts][2][channels]. */
-static int64_t parts_of(const struct sw_kernel_channels *k)
-{
-    return k->rows < PARTS ? k->rows : PARTS;
-}
-
-static void add_parts(const struct sw_kernel_channels *k, const double *parts, double *sums)
-{
-    int64_t n = 2 * k->channels, count = parts_of(k);
-    for (int64_t i = 0; i < n; i++)
-        sums[i] = 0;
-    for (int64_t p = 0; p < count; p++)
-        for (int64_t i = 0; i < n; i++)
-            sums[i] += parts[p * n + i];
-}
-
-static int team_of(const struct sw_kernel_channels *k, int threads)
-{
-    return sw_team_size(threads, k->rows * k->channels * k->pixels);
-}
-
-void sw_kernel_channel_sums(int threads, const struct sw_kernel_channels *k, const float *x,
-                            double *parts, double *sums)
-{
-    int team = team_of(k, threads);
-    int64_t groups = groups_of(k), count = parts_of(k);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < count * groups; i++) {
-        int64_t part = i / groups;
-        struct unit u =
-            unit_of(k, i % groups, k->rows * part / count, k->rows * (part + 1) / count);
-        double *sum = parts + part * 2 * k->channels + u.channel;
-        if (k->lanes == 1)
-            sum_planes(k, &u, x, sum, sum + k->channels);
-        else
-            sum_group(k, &u, x, sum, sum + k->channels);
-    }
-    add_parts(k, parts, sums);
-}
-
-void sw_kernel_channel_sums_backward(int threads, const struct sw_kernel_channels *k,
-                                     const struct sw_kernel_relu *relu, const float *x,
-                                     const float *mean, const float *inv_std, const float *dy,
-                                     double *parts, double *sums)
-{
-    int team = team_of(k, threads);
-    int64_t groups = groups_of(k), count = parts_of(k);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < count * groups; i++) {
-        int64_t part = i / groups;
-        struct unit u =
-            unit_of(k, i % groups, k->rows * part / count, k->rows * (part + 1) / count);
-        double *sum = parts + part * 2 * k->channels + u.channel;
-        const float *m = mean + u.channel;
-        if (k->lanes == 1)
-            sum_planes_backward(k, &u, relu, x, *m, dy, sum, sum + k->channels);
-        else
-            sum_group_backward(k, &u, relu, x, m, dy, sum, sum + k->channels);
-    }
-    add_parts(k, parts, sums);
-    for (int64_t c = 0; c < k->channels; c++)
-        sums[k->channels + c] *= (double)inv_std[c];
-}
+#include <math.h>
 
 /* ---- Element by element ---- */
 
-SW_KERNEL_INLINE float above_zero(float v)
-{
-    return 0.0f > v ? 0.0f : v; /* a NaN passes */
-}
-
-SW_KERNEL static void normalise_plane(int64_t n, bool relu, const float *x, float mean,
-                                      float factor, float bias, float *y)
-{
-    if (relu) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            y[i] = above_zero(factor * (x[i] - mean) + bias);
-    } else {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            y[i] = factor * (x[i] - mean) + bias;
-    }
-}
-
-/* The coefficients of one channel. */
-struct gradient {
-    float mean, a, b, c, factor, bias;
+struct elements {
+    const float *x, *mean, *a, *b, *c, *dy;
+    const struct sw_kernel_relu *relu; /* or NULL */
+    float *out;
+    double *sum, *square;
 };
+typedef void visit_fn(const struct elements *e, int64_t channel, int64_t at);
 
-SW_KERNEL static void backward_plane(int64_t n, bool relu, struct gradient g, const float *x,
-                                     const float *dy, float *dx)
+static void visit(const struct sw_desc *d, visit_fn *f, const struct elements *e)
 {
-    if (relu) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            dx[i] = g.a * passed(true, x[i], g.mean, g.factor, g.bias, dy[i]) - g.b -
-                    g.c * (x[i] - g.mean);
+    int64_t index[SW_MAX_DIMS] = {0};
+    for (int64_t n = sw_desc_count(d); n > 0; n--) {
+        f(e, index[1], sw_desc_offset(d, index));
+        for (int i = d->ndim - 1; i >= 0; i--) {
+            if (++index[i] < d->dim[i])
+                break;
+            index[i] = 0;
+        }
+    }
+}
+
+/* Padding that nobody visits. */
+static void clear(int threads, const struct sw_desc *d, const float *from, float *to)
+{
+    if (from != to && sw_desc_storage(d) != sw_desc_count(d))
+        sw_kernel_zero(threads, to, (int64_t)sw_desc_bytes(d));
+}
+
+static void add_element(const struct elements *e, int64_t c, int64_t at)
+{
+    e->sum[c] += (double)e->x[at];
+    e->square[c] += (double)e->x[at] * (double)e->x[at];
+}
+
+/* What the relu lets through of the gradient. */
+static float passed(const struct elements *e, int64_t c, int64_t at)
+{
+    const struct sw_kernel_relu *r = e->relu;
+    bool passes = !r || r->factor[c] * (e->x[at] - e->mean[c]) + r->bias[c] > 0;
+    return passes ? e->dy[at] : 0;
+}
+
+static void add_gradient(const struct elements *e, int64_t c, int64_t at)
+{
+    double g = (double)passed(e, c, at);
+    e->sum[c] += g;
+    e->square[c] += g * ((double)e->x[at] - (double)e->mean[c]) * (double)e->a[c];
+}
+
+static void normalise_element(const struct elements *e, int64_t c, int64_t at)
+{
+    float y = e->a[c] * (e->x[at] - e->mean[c]) + e->b[c];
+    e->out[at] = e->relu && 0 > y ? 0 : y;
+}
+
+static void backward_element(const struct elements *e, int64_t c, int64_t at)
+{
+    e->out[at] = e->a[c] * passed(e, c, at) - e->b[c] - e->c[c] * (e->x[at] - e->mean[c]);
+}
+
+/* ---- The operations ---- */
+
+static int64_t channels_of(const struct sw_batch_norm *b)
+{
+    return b->desc.dim[1];
+}
+
+static double elements_per_channel(const struct sw_desc *d)
+{
+    return (double)d->dim[0] * (double)sw_desc_pixels(d);
+}
+
+static void zero_sums(const struct sw_batch_norm *b)
+{
+    for (int64_t c = 0; c < 2 * channels_of(b); c++)
+        b->sums[c] = 0;
+}
+
+static int sums_cpu(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    const float *x = a->x;
+    struct sw_channels k;
+    int64_t channels = channels_of(b);
+    if (sw_channels_of(&b->desc, &k)) {
+        sw_kernel_channel_sums(l->threads, &k, x, b->scratch, b->sums);
     } else {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++)
-            dx[i] = g.a * dy[i] - g.b - g.c * (x[i] - g.mean);
+        zero_sums(b);
+        visit(&b->desc, add_element,
+              &(struct elements){.x = x, .sum = b->sums, .square = b->sums + channels});
+    }
+    b->sums[2 * channels] = elements_per_channel(&b->desc);
+    return SW_OK;
+}
+
+/* running = momentum running + (1 - momentum) batch, of the variance's unbiased estimate. */
+static void keep_running(const struct sw_batch_norm *b, int64_t c, double mean, double variance,
+                         double count)
+{
+    double m = b->momentum, unbiased = count > 1 ? variance * count / (count - 1) : variance;
+    b->update_mean[c] = (float)(m * (double)b->update_mean[c] + (1 - m) * mean);
+    b->update_variance[c] = (float)(m * (double)b->update_variance[c] + (1 - m) * unbiased);
+}
+
+/* y = factor (x - mean) + bias. */
+static void apply(int threads, const struct sw_batch_norm *b, const float *x, const float *mean,
+                  const float *factor, float *y)
+{
+    const struct sw_kernel_relu relu = {factor, b->bias};
+    struct sw_channels k;
+    if (sw_channels_of(&b->desc, &k)) {
+        sw_kernel_channel_normalise(threads, &k, b->relu, x, mean, factor, b->bias, y);
+    } else {
+        clear(threads, &b->desc, x, y);
+        visit(&b->desc, normalise_element,
+              &(struct elements){.x = x,
+                                 .mean = mean,
+                                 .a = factor,
+                                 .b = b->bias,
+                                 .relu = b->relu ? &relu : NULL,
+                                 .out = y});
     }
 }
 
-SW_KERNEL_INLINE void normalise_lanes(const struct sw_kernel_channels *k, const struct unit *u,
-                                      int width, bool relu, const float *x, const float *mean,
-                                      const float *factor, const float *bias, float *y)
+/* Of y = factor (x - mean) + bias; backward must find the same bits to see what the relu saw. */
+static void find_factors(const struct sw_batch_norm *b, float *factor)
 {
-    struct lanes m = take(mean, u->valid), f = take(factor, u->valid), b = take(bias, u->valid);
-    for (int64_t r = u->from; r < u->to; r++)
-        for (int64_t p = 0; p < k->pixels; p++) {
-            int64_t at = u->at + r * k->row_stride + p * k->pixel_stride;
-#pragma omp simd
-            for (int j = 0; j < width; j++) {
-                float v = f.v[j] * (x[at + j] - m.v[j]) + b.v[j];
-                y[at + j] = relu ? above_zero(v) : v;
-            }
-        }
+    for (int64_t c = 0; c < channels_of(b); c++)
+        factor[c] = (float)((double)b->scale[c] * (double)b->inv_std[c]);
 }
 
-SW_KERNEL_INLINE void backward_lanes(const struct sw_kernel_channels *k, const struct unit *u,
-                                     int width, const struct sw_kernel_relu *relu, const float *x,
-                                     const float *mean, const float *a, const float *b,
-                                     const float *c, const float *dy, float *dx)
+/* With the batch's mean and inv_std. */
+static int again_cpu(const struct sw_host_launch *l, const void *args)
 {
-    struct lanes m = take(mean, u->valid), la = take(a, u->valid), lb = take(b, u->valid),
-                 lc = take(c, u->valid), rf = {{0}}, rb = {{0}};
-    if (relu) {
-        rf = take(relu->factor + u->channel, u->valid);
-        rb = take(relu->bias + u->channel, u->valid);
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    float *factor = b->scratch;
+    find_factors(b, factor);
+    apply(l->threads, b, a->x, b->mean, factor, a->y);
+    return SW_OK;
+}
+
+static int normalise_cpu(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    int64_t channels = channels_of(b);
+    double count = b->sums[2 * channels];
+    for (int64_t c = 0; c < channels; c++) {
+        double mean = b->sums[c] / count;
+        double variance = b->sums[channels + c] / count - mean * mean;
+        variance = variance < 0 ? 0 : variance; /* by rounding; a NaN passes */
+        double inv_std = 1 / sqrt(variance + (double)b->eps);
+        b->mean[c] = (float)mean;
+        b->inv_std[c] = (float)inv_std;
+        if (b->update_mean)
+            keep_running(b, c, mean, variance, count);
     }
-    for (int64_t r = u->from; r < u->to; r++)
-        for (int64_t p = 0; p < k->pixels; p++) {
-            int64_t at = u->at + r * k->row_stride + p * k->pixel_stride;
-#pragma omp simd
-            for (int j = 0; j < width; j++) {
-                float v = x[at + j];
-                float g = passed(relu, v, m.v[j], rf.v[j], rb.v[j], dy[at + j]);
-                dx[at + j] = la.v[j] * g - lb.v[j] - lc.v[j] * (v - m.v[j]);
-            }
-        }
+    return again_cpu(l, args);
 }
 
-SW_KERNEL static void normalise_group(const struct sw_kernel_channels *k, const struct unit *u,
-                                      bool relu, const float *x, const float *mean,
-                                      const float *factor, const float *bias, float *y)
+static int running_cpu(const struct sw_host_launch *l, const void *args)
 {
-    if (u->width == 16 && relu)
-        normalise_lanes(k, u, 16, true, x, mean, factor, bias, y);
-    else if (u->width == 16)
-        normalise_lanes(k, u, 16, false, x, mean, factor, bias, y);
-    else if (u->width == 8)
-        normalise_lanes(k, u, 8, relu, x, mean, factor, bias, y);
-    else
-        normalise_lanes(k, u, u->width, relu, x, mean, factor, bias, y);
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    float *factor = b->scratch;
+    for (int64_t c = 0; c < channels_of(b); c++)
+        factor[c] =
+            (float)((double)b->scale[c] / sqrt((double)b->running_variance[c] + (double)b->eps));
+    apply(l->threads, b, a->x, b->running_mean, factor, a->y);
+    return SW_OK;
 }
 
-SW_KERNEL static void backward_group(const struct sw_kernel_channels *k, const struct unit *u,
-                                     const struct sw_kernel_relu *relu, const float *x,
-                                     const float *mean, const float *a, const float *b,
-                                     const float *c, const float *dy, float *dx)
+/* For the passes back, behind what else they keep in scratch. */
+static struct sw_kernel_relu relu_of(const struct sw_batch_norm *b)
 {
-    if (u->width == 16 && relu)
-        backward_lanes(k, u, 16, relu, x, mean, a, b, c, dy, dx);
-    else if (u->width == 16)
-        backward_lanes(k, u, 16, NULL, x, mean, a, b, c, dy, dx);
-    else if (u->width == 8)
-        backward_lanes(k, u, 8, relu, x, mean, a, b, c, dy, dx);
-    else
-        backward_lanes(k, u, u->width, relu, x, mean, a, b, c, dy, dx);
+    float *factor = (float *)(void *)((char *)b->scratch + sw_channel_parts_bytes(&b->desc));
+    find_factors(b, factor);
+    return (struct sw_kernel_relu){factor, b->bias};
 }
 
-void sw_kernel_channel_normalise(int threads, const struct sw_kernel_channels *k, bool relu,
-                                 const float *x, const float *mean, const float *factor,
-                                 const float *bias, float *y)
+static int sums_backward_cpu(const struct sw_host_launch *l, const void *args)
 {
-    int team = team_of(k, threads);
-    int64_t groups = groups_of(k);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < k->rows * groups; i++) {
-        struct unit u = unit_of(k, i % groups, i / groups, i / groups + 1);
-        int64_t c = u.channel, at = u.at + u.from * k->row_stride;
-        if (k->lanes == 1)
-            normalise_plane(k->pixels, relu, x + at, mean[c], factor[c], bias[c], y + at);
-        else
-            normalise_group(k, &u, relu, x, mean + c, factor + c, bias + c, y);
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    const float *x = a->x, *dy = a->dy;
+    struct sw_channels k;
+    int64_t channels = channels_of(b);
+    const struct sw_kernel_relu at = relu_of(b), *relu = b->relu ? &at : NULL;
+    if (sw_channels_of(&b->desc, &k)) {
+        sw_kernel_channel_sums_backward(l->threads, &k, relu, x, b->mean, b->inv_std, dy,
+                                        b->scratch, b->sums);
+    } else {
+        zero_sums(b);
+        visit(&b->desc, add_gradient,
+              &(struct elements){.x = x,
+                                 .mean = b->mean,
+                                 .a = b->inv_std,
+                                 .dy = dy,
+                                 .relu = relu,
+                                 .sum = b->sums,
+                                 .square = b->sums + channels});
     }
+    b->sums[2 * channels] = elements_per_channel(&b->desc);
+    for (int64_t c = 0; c < channels; c++) {
+        a->dbias[c] = (float)b->sums[c];
+        a->dscale[c] = (float)b->sums[channels + c];
+    }
+    return SW_OK;
 }
 
-void sw_kernel_channel_backward(int threads, const struct sw_kernel_channels *k,
-                                const struct sw_kernel_relu *relu, const float *x,
-                                const float *mean, const float *a, const float *b, const float *c,
-                                const float *dy, float *dx)
+/* dx = scale / std (dy - sum dy / m - xhat sum(dy xhat) / m), m elements per channel. */
+static int backward_cpu(const struct sw_host_launch *l, const void *args)
 {
-    int team = team_of(k, threads);
-    int64_t groups = groups_of(k);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t i = 0; i < k->rows * groups; i++) {
-        struct unit u = unit_of(k, i % groups, i / groups, i / groups + 1);
-        int64_t n = u.channel, at = u.at + u.from * k->row_stride;
-        struct gradient g = {.mean = mean[n], .a = a[n], .b = b[n], .c = c[n]};
-        if (relu) {
-            g.factor = relu->factor[n];
-            g.bias = relu->bias[n];
-        }
-        if (k->lanes == 1)
-            backward_plane(k->pixels, relu, g, x + at, dy + at, dx + at);
-        else
-            backward_group(k, &u, relu, x, mean + n, a + n, b + n, c + n, dy, dx);
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    const float *x = a->x, *dy = a->dy;
+    float *dx = a->dx;
+    struct sw_channels k;
+    int64_t channels = channels_of(b);
+    double count = b->sums[2 * channels];
+    float *of_dy = b->scratch, *constant = of_dy + channels, *of_x = constant + channels;
+    const struct sw_kernel_relu at = relu_of(b), *relu = b->relu ? &at : NULL;
+    for (int64_t c = 0; c < channels; c++) {
+        double inv_std = (double)b->inv_std[c], factor = (double)b->scale[c] * inv_std;
+        of_dy[c] = (float)factor;
+        constant[c] = (float)(factor * b->sums[c] / count);
+        of_x[c] = (float)(factor * inv_std * b->sums[channels + c] / count);
     }
+    if (sw_channels_of(&b->desc, &k)) {
+        sw_kernel_channel_backward(l->threads, &k, relu, x, b->mean, of_dy, constant, of_x, dy, dx);
+    } else {
+        clear(l->threads, &b->desc, dy, dx);
+        visit(&b->desc, backward_element,
+              &(struct elements){.x = x,
+                                 .mean = b->mean,
+                                 .a = of_dy,
+                                 .b = constant,
+                                 .c = of_x,
+                                 .dy = dy,
+                                 .relu = relu,
+                                 .out = dx});
+    }
+    return SW_OK;
 }
+
+/* ---- Rows ---- */
+
+/* What is not given is not used: which arrays an operation needs is its own affair. */
+static void arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_batch_norm_args *a = args;
+    const struct sw_batch_norm *b = &a->b;
+    const size_t channels = (size_t)channels_of(b), each = channels * sizeof(float);
+    const size_t feature = sw_desc_bytes(&b->desc);
+    SW_ARRAY_OR_NULL(out, b, sums, (2 * channels + 1) * sizeof(double));
+    SW_ARRAY_OR_NULL(out, b, scratch, sw_channel_scratch_bytes(&b->desc));
+    SW_ARRAY_OR_NULL(out, b, scale, each);
+    SW_ARRAY_OR_NULL(out, b, bias, each);
+    SW_ARRAY_OR_NULL(out, b, mean, each);
+    SW_ARRAY_OR_NULL(out, b, inv_std, each);
+    SW_ARRAY_OR_NULL(out, b, running_mean, each);
+    SW_ARRAY_OR_NULL(out, b, running_variance, each);
+    SW_ARRAY_OR_NULL(out, b, update_mean, each);
+    SW_ARRAY_OR_NULL(out, b, update_variance, each);
+    SW_ARRAY_OR_NULL(out, a, dscale, each);
+    SW_ARRAY_OR_NULL(out, a, dbias, each);
+    SW_ARRAY_OR_NULL(out, a, x, feature);
+    SW_ARRAY_OR_NULL(out, a, y, feature);
+    SW_ARRAY_OR_NULL(out, a, dy, feature);
+    SW_ARRAY_OR_NULL(out, a, dx, feature);
+}
+
+#define OP(name, cpu)                                                                              \
+    {                                                                                              \
+        name, sizeof(struct sw_batch_norm_args), arrays, cpu                                       \
+    }
+const struct sw_op sw_op_batch_norm_sums = OP("batch_norm_sums", sums_cpu);
+const struct sw_op sw_op_batch_norm = OP("batch_norm", normalise_cpu);
+const struct sw_op sw_op_batch_norm_again = OP("batch_norm_again", again_cpu);
+const struct sw_op sw_op_batch_norm_running = OP("batch_norm_running", running_cpu);
+const struct sw_op sw_op_batch_norm_sums_gradient =
+    OP("batch_norm_sums_backward", sums_backward_cpu);
+const struct sw_op sw_op_batch_norm_gradient = OP("batch_norm_backward", backward_cpu);

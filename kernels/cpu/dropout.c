@@ -4,50 +4,58 @@
  * Larochelle, Lajoie, Bengio, Manzagol, "Stacked Denoising Autoencoders", 2010, section 3.3).
  *
  * Philox gives four words for the counter (step, global row, element / 4), elements numbered
- * channels-last; so a layout only changes which words lie beside one another (draw.h). */
+ * channels-last; so a layout only changes which words lie beside one another (draw.h). The usual
+ * layouts draw sixteen blocks of random words at a time, the others go element by element. */
+#include "kernels/ops/dropout.h"
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
+
+/* What is done to every element of a pass. */
+struct pass {
+    struct sw_dropout k;
+    uint64_t step;
+    uint32_t first_row;
+};
 
 enum { LANES = SW_DRAW_LANES, WORDS = SW_DRAW_WORDS, ROW_GRAIN = SW_DRAW_COST };
 
 /* word[i][lane] is word i of block first + offset[lane]. */
-SW_KERNEL_INLINE void draw(const struct sw_kernel_dropout *d, uint32_t row, uint32_t first,
+SW_KERNEL_INLINE void draw(const struct pass *d, uint32_t row, uint32_t first,
                            const uint32_t *restrict offset, uint32_t (*restrict word)[LANES])
 {
-    sw_draw_blocks(d->key, d->step, row, first, offset, word);
-    if (d->std > 0)
+    sw_draw_blocks(d->k.key, d->step, row, first, offset, word);
+    if (d->k.std > 0)
         sw_draw_make_normal(word);
 }
 
 /* n elements, whose words lie beside each other. */
-SW_KERNEL_INLINE void change(const struct sw_kernel_dropout *d, const uint32_t *word, int64_t n,
-                             const float *x, float *y)
+SW_KERNEL_INLINE void change(const struct pass *d, const uint32_t *word, int64_t n, const float *x,
+                             float *y)
 {
-    if (d->std > 0) {
+    if (d->k.std > 0) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] + d->std * sw_v_from_bits(word[i]);
+            y[i] = x[i] + d->k.std * sw_v_from_bits(word[i]);
     } else {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) {
-            float lost = word[i] < d->low_below ? d->low : d->high;
-            y[i] = word[i] >= d->threshold ? x[i] * d->scale : lost;
+            float lost = word[i] < d->k.low_below ? d->k.low : d->k.high;
+            y[i] = word[i] >= d->k.threshold ? x[i] * d->k.scale : lost;
         }
     }
 }
 
 /* A piece in which words lie in memory order. */
-SW_KERNEL_INLINE void keep_interleaved(const struct sw_kernel_dropout *d,
-                                       uint32_t (*restrict word)[LANES], int64_t n, const float *x,
-                                       float *y)
+SW_KERNEL_INLINE void keep_interleaved(const struct pass *d, uint32_t (*restrict word)[LANES],
+                                       int64_t n, const float *x, float *y)
 {
     uint32_t flat[WORDS];
     sw_draw_in_order(word, flat);
     change(d, flat, n, x, y);
 }
 
-SW_KERNEL static void drop_row(const struct sw_kernel_dropout *d, uint32_t row, int64_t features,
-                               const float *x, float *y)
+SW_KERNEL static void drop_row(const struct pass *d, uint32_t row, int64_t features, const float *x,
+                               float *y)
 {
     uint32_t offset[LANES], word[4][LANES];
     for (uint32_t i = 0; i < LANES; i++)
@@ -63,7 +71,7 @@ SW_KERNEL static void drop_row(const struct sw_kernel_dropout *d, uint32_t row, 
 }
 
 /* Four planes of one row: the lanes are pixels, block offsets lie channels / 4 apart. */
-SW_KERNEL static void drop_planes(const struct sw_kernel_dropout *d, uint32_t row, int64_t channels,
+SW_KERNEL static void drop_planes(const struct pass *d, uint32_t row, int64_t channels,
                                   int64_t channel, int64_t pixels, const float *x, float *y)
 {
     uint32_t offset[LANES], word[4][LANES];
@@ -80,7 +88,7 @@ SW_KERNEL static void drop_planes(const struct sw_kernel_dropout *d, uint32_t ro
 }
 
 /* One block of channels of one row: per pixel `valid` channels, then padding. */
-SW_KERNEL static void drop_block(const struct sw_kernel_dropout *d, uint32_t row, int64_t channels,
+SW_KERNEL static void drop_block(const struct pass *d, uint32_t row, int64_t channels,
                                  int64_t channel, int64_t pixels, int64_t block, const float *x,
                                  float *y)
 {
@@ -99,8 +107,8 @@ SW_KERNEL static void drop_block(const struct sw_kernel_dropout *d, uint32_t row
     }
 }
 
-void sw_kernel_dropout_rows(int threads, const struct sw_kernel_dropout *d, int64_t rows,
-                            int64_t features, const float *x, float *y)
+static void drop_rows(int threads, const struct pass *d, int64_t rows, int64_t features,
+                      const float *x, float *y)
 {
     int team = sw_team_size(threads, rows * features * ROW_GRAIN);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
@@ -108,8 +116,8 @@ void sw_kernel_dropout_rows(int threads, const struct sw_kernel_dropout *d, int6
         drop_row(d, d->first_row + (uint32_t)r, features, x + r * features, y + r * features);
 }
 
-void sw_kernel_dropout_planes(int threads, const struct sw_kernel_dropout *d, int64_t rows,
-                              int64_t channels, int64_t pixels, const float *x, float *y)
+static void drop_all_planes(int threads, const struct pass *d, int64_t rows, int64_t channels,
+                            int64_t pixels, const float *x, float *y)
 {
     int team = sw_team_size(threads, rows * channels * pixels * ROW_GRAIN);
     int64_t quads = channels / 4, features = channels * pixels;
@@ -121,9 +129,8 @@ void sw_kernel_dropout_planes(int threads, const struct sw_kernel_dropout *d, in
     }
 }
 
-void sw_kernel_dropout_blocked(int threads, const struct sw_kernel_dropout *d, int64_t rows,
-                               int64_t channels, int64_t pixels, int64_t block, const float *x,
-                               float *y)
+static void drop_blocks(int threads, const struct pass *d, int64_t rows, int64_t channels,
+                        int64_t pixels, int64_t block, const float *x, float *y)
 {
     int64_t blocks = (channels + block - 1) / block, piece = pixels * block;
     int team = sw_team_size(threads, rows * blocks * piece * ROW_GRAIN);
@@ -135,11 +142,11 @@ void sw_kernel_dropout_blocked(int threads, const struct sw_kernel_dropout *d, i
     }
 }
 
-SW_KERNEL static float change_one(const struct sw_kernel_dropout *d, struct sw_philox4 block,
-                                  uint32_t number, float x)
+SW_KERNEL static float change_one(const struct pass *d, struct sw_philox4 block, uint32_t number,
+                                  float x)
 {
     float y;
-    if (d->std > 0) {
+    if (d->k.std > 0) {
         sw_draw_normal(&block.v[0], &block.v[1]);
         sw_draw_normal(&block.v[2], &block.v[3]);
     }
@@ -147,8 +154,73 @@ SW_KERNEL static float change_one(const struct sw_kernel_dropout *d, struct sw_p
     return y;
 }
 
-float sw_kernel_dropout_element(const struct sw_kernel_dropout *d, uint32_t row, uint32_t number,
-                                float x)
+/* The index of an element numbered channels-last inside row r of what is here. */
+static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_t *index)
 {
-    return change_one(d, sw_philox_at(d->key, d->step, row, number / 4), number, x);
+    index[0] = r;
+    index[1] = element % d->dim[1];
+    element /= d->dim[1];
+    for (int i = d->ndim - 1; i >= 2; i--) {
+        index[i] = element % d->dim[i];
+        element /= d->dim[i];
+    }
 }
+
+/* Any layout and any part, element by element. */
+static void drop_by_offset(int threads, const struct pass *p, const struct sw_desc *d,
+                           const float *x, float *y)
+{
+    int64_t features = sw_desc_features(d);
+    int64_t channels = p->k.channels ? p->k.channels : d->dim[1]; /* of the whole */
+    if (x != y && sw_desc_storage(d) != sw_desc_count(d))
+        sw_kernel_zero(threads, y, (int64_t)sw_desc_bytes(d));
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (int64_t r = 0; r < d->dim[0]; r++)
+        for (int64_t e = 0; e < features; e++) {
+            int64_t index[SW_MAX_DIMS];
+            uint32_t row = p->first_row + (uint32_t)r;
+            index_of(d, r, e, index);
+            int64_t at = sw_desc_offset(d, index);
+            int64_t number = p->k.first_channel + index[1] + e / d->dim[1] * channels;
+            y[at] = change_one(p, sw_philox_at(p->k.key, p->step, row, (uint32_t)number / 4),
+                               (uint32_t)number, x[at]);
+        }
+}
+
+static void arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_dropout_args *a = args;
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, x, sw_desc_bytes(&a->desc));
+    SW_ARRAY(out, a, y, sw_desc_bytes(&a->desc));
+}
+
+static int dropout(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_dropout_args *a = args;
+    const struct sw_desc *d = &a->desc;
+    const struct pass p = {
+        .k = a->dropout, .step = a->step->step, .first_row = (uint32_t)a->step->first_row};
+    bool part = p.k.channels && p.k.channels != d->dim[1];
+    char text[128];
+    if (d->ndim < 2 || sw_desc_features(d) > INT32_MAX)
+        return sw_err_set(l->err, SW_ERR_INVALID,
+                          "it needs 2 dimensions or more and rows below 2^31 elements, not %s",
+                          sw_desc_text(d, text));
+
+    int block = sw_desc_channel_block(d);
+    int64_t rows = d->dim[0], channels = d->dim[1], pixels = sw_desc_pixels(d);
+    if (part)
+        drop_by_offset(l->threads, &p, d, a->x, a->y);
+    else if (sw_desc_is_channels_last(d))
+        drop_rows(l->threads, &p, rows, channels * pixels, a->x, a->y);
+    else if (channels % 4 == 0 && sw_desc_is_plain(d))
+        drop_all_planes(l->threads, &p, rows, channels, pixels, a->x, a->y);
+    else if (channels % 4 == 0 && block)
+        drop_blocks(l->threads, &p, rows, channels, pixels, block, a->x, a->y);
+    else
+        drop_by_offset(l->threads, &p, d, a->x, a->y);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_dropout = {"dropout", sizeof(struct sw_dropout_args), arrays, dropout};

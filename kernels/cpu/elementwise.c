@@ -1,5 +1,7 @@
-/* Element-wise work bound by memory: copy, zero, y += x, and the test for finite values. A float is
- * infinite or not a number when its eight exponent bits are all ones (IEEE 754). */
+/* Element-wise work bound by memory: copy, zero, sums and products of two arrays, whole numbers as
+ * floats, and the test for finite values. A float is infinite or not a number when its eight
+ * exponent bits are all ones (IEEE 754). */
+#include "kernels/ops/elementwise.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 #include <string.h>
@@ -30,6 +32,12 @@ void sw_kernel_zero(int threads, void *dst, int64_t bytes)
         if (r.to > r.from)
             memset((char *)dst + r.from, 0, (size_t)(r.to - r.from));
     }
+}
+
+void sw_kernel_zero_rows(int threads, int64_t from, int64_t to, int64_t columns, float *x)
+{
+    if (to > from)
+        sw_kernel_zero(threads, x + from * columns, (to - from) * columns * (int64_t)sizeof *x);
 }
 
 SW_KERNEL static void add(float *restrict y, const float *restrict x, int64_t n)
@@ -83,6 +91,26 @@ bool sw_kernel_all_finite(int threads, const float *x, int64_t n)
     return finite;
 }
 
+/* ---- y += x ---- */
+
+static void add_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_add_args *a = args;
+    SW_ARRAY(out, a, y, sw_op_floats(a->n));
+    SW_ARRAY(out, a, x, sw_op_floats(a->n));
+}
+
+static int add_cpu(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_add_args *a = args;
+    sw_kernel_add(l->threads, a->y, a->x, a->n);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_add_to = {"add", sizeof(struct sw_add_args), add_arrays, add_cpu};
+
+/* ---- Whole numbers as floats ---- */
+
 SW_KERNEL static void floats(float *restrict y, const int32_t *restrict x, int64_t n)
 {
 #pragma omp simd
@@ -90,12 +118,99 @@ SW_KERNEL static void floats(float *restrict y, const int32_t *restrict x, int64
         y[i] = (float)x[i];
 }
 
-void sw_kernel_floats(int threads, float *y, const int32_t *x, int64_t n)
+static void floats_arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, n);
+    const struct sw_floats_args *a = args;
+    SW_ARRAY(out, a, x, sw_op_floats(a->n));
+    SW_ARRAY(out, a, y, sw_op_floats(a->n));
+}
+
+static int floats_cpu(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_floats_args *a = args;
+    int team = sw_team_size(l->threads, a->n);
 #pragma omp parallel num_threads(team) if (team > 1)
     {
-        struct sw_range r = sw_team_range(n, LINE_FLOATS);
-        floats(y + r.from, x + r.from, r.to - r.from);
+        struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
+        floats(a->y + r.from, a->x + r.from, r.to - r.from);
     }
+    return SW_OK;
 }
+
+const struct sw_op sw_op_to_floats = {"floats", sizeof(struct sw_floats_args), floats_arrays,
+                                      floats_cpu};
+
+/* ---- y = alpha x + beta y ---- */
+
+SW_KERNEL static void combine(float alpha, const float *restrict x, float beta, float *restrict y,
+                              int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = alpha * x[i] + beta * y[i];
+}
+
+/* Without reading y, which may hold anything. */
+SW_KERNEL static void scale(float alpha, const float *x, float *y, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = alpha * x[i];
+}
+
+static void combine_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_combine_args *a = args;
+    SW_ARRAY(out, a, x, sw_op_floats(a->n));
+    SW_ARRAY(out, a, y, sw_op_floats(a->n));
+}
+
+static int combine_cpu(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_combine_args *a = args;
+    int team = sw_team_size(l->threads, a->n);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
+        if (a->beta == 0)
+            scale(a->alpha, a->x + r.from, a->y + r.from, r.to - r.from);
+        else
+            combine(a->alpha, a->x + r.from, a->beta, a->y + r.from, r.to - r.from);
+    }
+    return SW_OK;
+}
+
+const struct sw_op sw_op_combine = {"combine", sizeof(struct sw_combine_args), combine_arrays,
+                                    combine_cpu};
+
+/* ---- Products of elements ---- */
+
+SW_KERNEL static void multiply(const float *a, const float *b, float *y, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a[i] * b[i];
+}
+
+static void multiply_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_multiply_args *a = args;
+    SW_ARRAY(out, a, a, sw_op_floats(a->n));
+    SW_ARRAY(out, a, b, sw_op_floats(a->n));
+    SW_ARRAY(out, a, y, sw_op_floats(a->n));
+}
+
+static int multiply_cpu(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_multiply_args *a = args;
+    int team = sw_team_size(l->threads, a->n);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+        struct sw_range r = sw_team_range(a->n, LINE_FLOATS);
+        multiply(a->a + r.from, a->b + r.from, a->y + r.from, r.to - r.from);
+    }
+    return SW_OK;
+}
+
+const struct sw_op sw_op_multiply = {"multiply", sizeof(struct sw_multiply_args), multiply_arrays,
+                                     multiply_cpu};

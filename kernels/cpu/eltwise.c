@@ -2,13 +2,13 @@
  *
  *   sum      y = sum c_k x_k    dx_k = c_k dy
  *   product  y = prod x_k       dx_k = dy prod_{j != k} x_j, without a division, so that zeros
- * count max      y = max x_k        dx_k = dy where x_k is the first of the largest, else 0
+ *   max      y = max x_k        dx_k = dy where x_k is the first of the largest, else 0
  *
  * each perhaps followed by relu, whose derivative then masks dy where y is not above zero. A NaN
  * passes, so that divergence is seen. Pieces that fit the first-level cache are finished one after
  * the other: however many arrays there are, each element travels once. */
+#include "kernels/ops/eltwise.h"
 #include "kernels/cpu/kernel.h"
-#include "kernels/cpu/kernels.h"
 
 enum { LINE_FLOATS = 16, PIECE = 1024 };
 
@@ -58,32 +58,44 @@ SW_KERNEL static void relu(float *y, int64_t n)
         y[i] = 0.0f > y[i] ? 0.0f : y[i];
 }
 
-static void forward_piece(enum sw_kernel_eltwise_kind kind, const struct sw_kernel_eltwise *k,
-                          int64_t at, int64_t n)
+static void forward_piece(const struct sw_eltwise_args *k, int64_t at, int64_t n)
 {
-    static pair_fn *const pairs[] = {sum_pair, product_pair, max_pair};
+    static pair_fn *const pairs[] = {[SW_ELTWISE_SUM] = sum_pair,
+                                     [SW_ELTWISE_PRODUCT] = product_pair,
+                                     [SW_ELTWISE_MAX] = max_pair};
     float *y = k->y + at;
     for (int i = 1; i < k->count; i++) {
-        bool last_sum = kind == SW_KERNEL_SUM && k->relu && i == k->count - 1;
-        (last_sum ? sum_pair_relu : pairs[kind])(i == 1 ? k->factor[0] : 1.0f,
-                                                 i == 1 ? k->x[0] + at : y, k->factor[i],
-                                                 k->x[i] + at, y, n);
+        bool last_sum = k->kind == SW_ELTWISE_SUM && k->relu && i == k->count - 1;
+        (last_sum ? sum_pair_relu : pairs[k->kind])(i == 1 ? k->factor[0] : 1.0f,
+                                                    i == 1 ? k->x[0] + at : y, k->factor[i],
+                                                    k->x[i] + at, y, n);
     }
-    if (k->relu && kind != SW_KERNEL_SUM)
+    if (k->relu && k->kind != SW_ELTWISE_SUM)
         relu(y, n);
 }
 
-void sw_kernel_eltwise(int threads, enum sw_kernel_eltwise_kind kind,
-                       const struct sw_kernel_eltwise *k)
+static void arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, k->n);
+    const struct sw_eltwise_args *a = args;
+    size_t all = sw_op_floats(a->n);
+    SW_ARRAYS_OR_NULL(out, a, x, SW_ELTWISE_SRCS, all);
+    SW_ARRAY_OR_NULL(out, a, y, all);
+}
+
+static int forward(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_eltwise_args *k = args;
+    int team = sw_team_size(l->threads, k->n);
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
         for (int64_t at = r.from; at < r.to; at += PIECE)
-            forward_piece(kind, k, at, r.to - at < PIECE ? r.to - at : PIECE);
+            forward_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
     }
+    return SW_OK;
 }
+
+const struct sw_op sw_op_eltwise = {"eltwise", sizeof(struct sw_eltwise_args), arrays, forward};
 
 /* ---- Backward ---- */
 
@@ -123,14 +135,14 @@ SW_KERNEL static void keep_above(const float *x, const float *other, bool equal_
     }
 }
 
-static void give(const struct sw_kernel_eltwise_gradient *k, int i, const float *g, int64_t at,
+static void give(const struct sw_eltwise_sum_gradient_args *k, int i, const float *g, int64_t at,
                  int64_t n)
 {
     (k->adds >> i & 1 ? scale_add : scale_to)(k->factor[i], g, k->dx[i] + at, n);
 }
 
 /* dy itself may be one of the outputs: that is the last to be written. */
-static void sum_piece(const struct sw_kernel_eltwise_gradient *k, int64_t at, int64_t n)
+static void sum_piece(const struct sw_eltwise_sum_gradient_args *k, int64_t at, int64_t n)
 {
     float masked[PIECE];
     const float *g = k->dy + at;
@@ -151,19 +163,32 @@ static void sum_piece(const struct sw_kernel_eltwise_gradient *k, int64_t at, in
         give(k, in_place, g, at, n);
 }
 
-void sw_kernel_eltwise_sum_backward(int threads, const struct sw_kernel_eltwise_gradient *k)
+static void sum_arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, k->n);
+    const struct sw_eltwise_sum_gradient_args *a = args;
+    size_t all = sw_op_floats(a->n);
+    SW_ARRAY_OR_NULL(out, a, y, all);
+    SW_ARRAY_OR_NULL(out, a, dy, all);
+    SW_ARRAYS_OR_NULL(out, a, dx, SW_ELTWISE_SRCS, all);
+}
+
+static int sum_gradient(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_eltwise_sum_gradient_args *k = args;
+    int team = sw_team_size(l->threads, k->n);
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
         for (int64_t at = r.from; at < r.to; at += PIECE)
             sum_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
     }
+    return SW_OK;
 }
 
-static void one_piece(enum sw_kernel_eltwise_kind kind, const struct sw_kernel_eltwise_gradient *k,
-                      int of, int64_t at, int64_t n)
+const struct sw_op sw_op_eltwise_sum_gradient = {
+    "eltwise_sum_backward", sizeof(struct sw_eltwise_sum_gradient_args), sum_arrays, sum_gradient};
+
+static void one_piece(const struct sw_eltwise_gradient_args *k, int64_t at, int64_t n)
 {
     float g[PIECE];
     if (k->y)
@@ -171,24 +196,38 @@ static void one_piece(enum sw_kernel_eltwise_kind kind, const struct sw_kernel_e
     else
         scale_to(1.0f, k->dy + at, g, n);
     for (int i = 0; i < k->count; i++) {
-        if (i == of)
+        if (i == k->of)
             continue;
-        if (kind == SW_KERNEL_PRODUCT)
+        if (k->kind == SW_ELTWISE_PRODUCT)
             product_pair(1, g, 1, k->x[i] + at, g, n);
         else
-            keep_above(k->x[of] + at, k->x[i] + at, i > of, g, n);
+            keep_above(k->x[k->of] + at, k->x[i] + at, i > k->of, g, n);
     }
-    (k->adds >> of & 1 ? scale_add : scale_to)(1.0f, g, k->dx[of] + at, n);
+    (k->add ? scale_add : scale_to)(1.0f, g, k->dx + at, n);
 }
 
-void sw_kernel_eltwise_one_backward(int threads, enum sw_kernel_eltwise_kind kind,
-                                    const struct sw_kernel_eltwise_gradient *k, int of)
+static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, k->n);
+    const struct sw_eltwise_gradient_args *a = args;
+    size_t all = sw_op_floats(a->n);
+    SW_ARRAYS_OR_NULL(out, a, x, SW_ELTWISE_SRCS, all);
+    SW_ARRAY_OR_NULL(out, a, y, all);
+    SW_ARRAY_OR_NULL(out, a, dy, all);
+    SW_ARRAY_OR_NULL(out, a, dx, all);
+}
+
+static int gradient(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_eltwise_gradient_args *k = args;
+    int team = sw_team_size(l->threads, k->n);
 #pragma omp parallel num_threads(team) if (team > 1)
     {
         struct sw_range r = sw_team_range(k->n, LINE_FLOATS);
         for (int64_t at = r.from; at < r.to; at += PIECE)
-            one_piece(kind, k, of, at, r.to - at < PIECE ? r.to - at : PIECE);
+            one_piece(k, at, r.to - at < PIECE ? r.to - at : PIECE);
     }
+    return SW_OK;
 }
+
+const struct sw_op sw_op_eltwise_gradient = {
+    "eltwise_backward", sizeof(struct sw_eltwise_gradient_args), gradient_arrays, gradient};

@@ -1,6 +1,7 @@
+/* Sums of several arrays in the order of base/tree.h. */
 #include "kernels/cpu/fold.h"
-
 #include "kernels/cpu/kernel.h"
+#include "kernels/ops/fold.h"
 #include <string.h>
 
 #ifdef __clang__
@@ -48,3 +49,21 @@ void sw_kernel_fold(int threads, const struct sw_terms *f, float *out, int64_t n
         }
     }
 }
+
+static void arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_fold_args *a = args;
+    for (int i = 0; i < SW_FOLD_TERMS; i++)
+        sw_op_array(out, "x", &a->x[i], false, i < a->count ? sw_op_floats(a->n) : 0);
+    SW_ARRAY(out, a, y, sw_op_floats(a->n));
+}
+
+static int fold(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_fold_args *a = args;
+    const struct sw_terms sum = {.in = a->x, .ends = a->ends, .count = a->count};
+    sw_kernel_fold(l->threads, &sum, a->y, a->n);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_fold = {"fold", sizeof(struct sw_fold_args), arrays, fold};

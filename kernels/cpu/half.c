@@ -26,18 +26,17 @@ SW_KERNEL static void round_fp16(const float *x, float *y, int64_t n)
         y[i] = sw_round_fp16(x[i]);
 }
 
-void sw_kernel_round(enum sw_kernel_rounding to, const float *x, float *y, int64_t n)
+void sw_kernel_round(enum sw_precision to, const float *x, float *y, int64_t n)
 {
-    if (to == SW_KERNEL_TF32)
+    if (to == SW_PRECISION_TF32)
         round_tf32(x, y, n);
-    else if (to == SW_KERNEL_BF16)
+    else if (to == SW_PRECISION_BF16)
         round_bf16(x, y, n);
     else
         round_fp16(x, y, n);
 }
 
-void sw_kernel_round_all(int threads, enum sw_kernel_rounding to, const float *x, float *y,
-                         int64_t n)
+void sw_kernel_round_all(int threads, enum sw_precision to, const float *x, float *y, int64_t n)
 {
     int team = sw_team_size(threads, n);
 #pragma omp parallel num_threads(team) if (team > 1)

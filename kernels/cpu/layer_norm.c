@@ -7,8 +7,8 @@
  *
  * Moments are sums in double in fixed lanes; sums over rows run column by column, in row order: the
  * number of threads changes nothing. */
+#include "kernels/ops/layer_norm.h"
 #include "kernels/cpu/kernel.h"
-#include "kernels/cpu/kernels.h"
 #include <math.h>
 
 enum { LANES = 16, COLUMNS = 64 };
@@ -21,7 +21,7 @@ SW_KERNEL_INLINE double add_lanes(const double *lane)
     return sum;
 }
 
-SW_KERNEL static void row(const struct sw_kernel_layer_norm *k, int64_t r)
+SW_KERNEL static void row(const struct sw_layer_norm_args *k, int64_t r)
 {
     const float *x = k->x + r * k->n, *scale = k->scale, *bias = k->bias;
     float *y = k->y + r * k->n;
@@ -53,15 +53,32 @@ SW_KERNEL static void row(const struct sw_kernel_layer_norm *k, int64_t r)
         y[i] = scale[i] * ((x[i] - mean) * inv_std) + bias[i];
 }
 
-void sw_kernel_layer_norm(int threads, const struct sw_kernel_layer_norm *k)
+static void arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, k->rows * k->n);
+    const struct sw_layer_norm_args *a = args;
+    SW_ARRAY(out, a, x, sw_op_floats(a->rows * a->n));
+    SW_ARRAY(out, a, scale, sw_op_floats(a->n));
+    SW_ARRAY(out, a, bias, sw_op_floats(a->n));
+    SW_ARRAY(out, a, y, sw_op_floats(a->rows * a->n));
+    SW_ARRAY(out, a, moments, sw_op_floats(2 * a->rows));
+}
+
+static int forward(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_layer_norm_args *k = args;
+    int team = sw_team_size(l->threads, k->rows * k->n);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < k->rows; r++)
         row(k, r);
+    return SW_OK;
 }
 
-SW_KERNEL static void row_backward(const struct sw_kernel_layer_norm *k, int64_t r)
+const struct sw_op sw_op_layer_norm = {"layer_norm", sizeof(struct sw_layer_norm_args), arrays,
+                                       forward};
+
+/* ---- Gradients ---- */
+
+SW_KERNEL static void row_backward(const struct sw_layer_norm_args *k, int64_t r)
 {
     const float *x = k->x + r * k->n, *dy = k->dy + r * k->n, *scale = k->scale;
     float *dx = k->dx + r * k->n;
@@ -88,15 +105,7 @@ SW_KERNEL static void row_backward(const struct sw_kernel_layer_norm *k, int64_t
         dx[i] = (scale[i] * dy[i] - of_g - (x[i] - mean) * inv_std * of_x) * inv_std;
 }
 
-void sw_kernel_layer_norm_backward(int threads, const struct sw_kernel_layer_norm *k)
-{
-    int team = sw_team_size(threads, k->rows * k->n);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t r = 0; r < k->rows; r++)
-        row_backward(k, r);
-}
-
-SW_KERNEL static void columns(const struct sw_kernel_layer_norm *k, int64_t first, int64_t n)
+SW_KERNEL static void columns(const struct sw_layer_norm_args *k, int64_t first, int64_t n)
 {
     double scale[COLUMNS] = {0}, bias[COLUMNS] = {0};
     for (int64_t r = 0; r < k->rows; r++) {
@@ -114,10 +123,34 @@ SW_KERNEL static void columns(const struct sw_kernel_layer_norm *k, int64_t firs
     }
 }
 
-void sw_kernel_layer_norm_columns(int threads, const struct sw_kernel_layer_norm *k)
+static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, k->rows * k->n);
+    const struct sw_layer_norm_args *a = args;
+    SW_ARRAY(out, a, x, sw_op_floats(a->rows * a->n));
+    SW_ARRAY(out, a, scale, sw_op_floats(a->n));
+    SW_ARRAY(out, a, moments, sw_op_floats(2 * a->rows));
+    SW_ARRAY(out, a, dy, sw_op_floats(a->rows * a->n));
+    SW_ARRAY_OR_NULL(out, a, dx, sw_op_floats(a->rows * a->n));
+    SW_ARRAY(out, a, dscale, sw_op_floats(a->n));
+    SW_ARRAY(out, a, dbias, sw_op_floats(a->n));
+}
+
+/* dscale and dbias come first: dx may be dy. */
+static int gradient(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_layer_norm_args *k = args;
+    int team = sw_team_size(l->threads, k->rows * k->n);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t first = 0; first < k->n; first += COLUMNS)
         columns(k, first, k->n - first < COLUMNS ? k->n - first : COLUMNS);
+
+    if (!k->dx)
+        return SW_OK;
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t r = 0; r < k->rows; r++)
+        row_backward(k, r);
+    return SW_OK;
 }
+
+const struct sw_op sw_op_layer_norm_gradient = {
+    "layer_norm_backward", sizeof(struct sw_layer_norm_args), gradient_arrays, gradient};

@@ -1,12 +1,13 @@
 /* What one step of a recurrent cell does element by element, for a band of hidden units; the
- * products with weights are the caller's. Formulas: device/ops/recurrent.h; the gradients are their
- * derivatives, with dh the sum of what comes from above and from the step after.
+ * products with weights are the caller's. Formulas: kernels/ops/recurrent.h; the gradients are
+ * their derivatives, with dh the sum of what comes from above and from the step after.
  *
  *   rnn    da = dh f'
  *   gru    dn = dh (1 - z) (1 - n^2), dz = dh (h' - n) z (1 - z), dr = dn q r (1 - r), dq = dn r;
  *          h' gets dh z at once, and the rest through U
  *   lstm   dc = dc + dh o (1 - tanh^2 c), do = dh tanh c o (1 - o), di = dc g i (1 - i),
  *          df = dc c' f (1 - f), dg = dc i (1 - g^2), dc' = dc f */
+#include "kernels/ops/recurrent.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/vmath.h"
@@ -63,9 +64,9 @@ void sw_kernel_cell(const struct sw_kernel_cell *k)
 {
     for (int64_t r = 0; r < k->rows; r++) {
         float *a = k->gates + r * k->gates_pitch, *h = k->h + r * k->h_pitch;
-        if (k->kind <= SW_KERNEL_RNN_RELU)
-            rnn(k->kind == SW_KERNEL_RNN_RELU, k->units, k->bias, a, h);
-        else if (k->kind == SW_KERNEL_GRU)
+        if (k->kind <= SW_CELL_RNN_RELU)
+            rnn(k->kind == SW_CELL_RNN_RELU, k->units, k->bias, a, h);
+        else if (k->kind == SW_CELL_GRU)
             gru(k->units, k->hidden, k->bias, a, k->before + r * k->before_pitch, h);
         else
             lstm(k->units, k->hidden, k->bias, a, k->c + r * k->hidden, h);
@@ -124,11 +125,35 @@ void sw_kernel_cell_back(const struct sw_kernel_cell_back *k)
         const float *dy = k->dy ? k->dy + r * k->dy_pitch : NULL;
         for (int64_t j = 0; dy && j < k->units; j++)
             dh[j] += dy[j];
-        if (k->kind <= SW_KERNEL_RNN_RELU)
-            rnn_back(k->kind == SW_KERNEL_RNN_RELU, k->units, a, dh, d);
-        else if (k->kind == SW_KERNEL_GRU)
+        if (k->kind <= SW_CELL_RNN_RELU)
+            rnn_back(k->kind == SW_CELL_RNN_RELU, k->units, a, dh, d);
+        else if (k->kind == SW_CELL_GRU)
             gru_back(k->units, k->hidden, a, k->before + r * k->before_pitch, dh, d);
         else
             lstm_back(k->units, k->hidden, a, dh, k->dc + r * k->hidden, d);
     }
 }
+
+/* ---- Where rows begin ---- */
+
+static void carry_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_carry_args *a = args;
+    SW_ARRAY_OR_NULL(out, a, from, sw_op_floats(a->n));
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, to, sw_op_floats(a->n));
+}
+
+static int carry_on(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_carry_args *a = args;
+    const int64_t bytes = a->n * (int64_t)sizeof(float);
+    if (a->from && !a->step->sequences_begin)
+        sw_kernel_copy(l->threads, a->to, a->from, bytes);
+    else
+        sw_kernel_zero(l->threads, a->to, bytes);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_carry_on = {"carry_on", sizeof(struct sw_carry_args), carry_arrays,
+                                     carry_on};

@@ -14,18 +14,12 @@
  * Triplets of embeddings (a, p, q)         m = max(0, margin - a p + a q), L = m or m^2
  * For both hinges y = dL/dx. A target that is a sum of counts need not be whole: t! is
  * Gamma(t + 1). Softmax and Poisson take a row without targets (sum t = 0) for one without loss. */
+#include "kernels/ops/row_loss.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/softmax.h"
 
 enum { BLOCK = 1024 }; /* elements whose lanes are added up before the next */
-
-struct job {
-    const struct sw_kernel_row_loss *loss;
-    const float *x, *target;
-    const int32_t *label;
-    float *y;
-};
 
 /* ---- Element by element ---- */
 
@@ -148,7 +142,7 @@ SW_KERNEL_INLINE float hinge(bool squared, float m, float *slope)
     return squared ? v * v : v;
 }
 
-SW_KERNEL static double hinge_row(const struct sw_kernel_row_loss *k, const float *x, int64_t label,
+SW_KERNEL static double hinge_row(const struct sw_row_loss_args *k, const float *x, int64_t label,
                                   float *y, int64_t n)
 {
     double sum = 0;
@@ -160,8 +154,8 @@ SW_KERNEL static double hinge_row(const struct sw_kernel_row_loss *k, const floa
     return sum;
 }
 
-SW_KERNEL static double ranking_row(const struct sw_kernel_row_loss *k, const float *x,
-                                    int64_t label, float *y, int64_t n)
+SW_KERNEL static double ranking_row(const struct sw_row_loss_args *k, const float *x, int64_t label,
+                                    float *y, int64_t n)
 {
     double sum = 0, slopes = 0;
     float least = k->margin - x[label];
@@ -176,36 +170,92 @@ SW_KERNEL static double ranking_row(const struct sw_kernel_row_loss *k, const fl
     return sum;
 }
 
+/* ---- Rows ---- */
+
+/* A pixel of 255 times 0.003922 is a little above 1 and meant. */
+static const float probability_slack = 1e-3f;
+
+static bool fits(enum sw_loss kind, float t)
+{
+    switch (kind) {
+    case SW_LOSS_SIGMOID:
+        return t >= -probability_slack && t <= 1 + probability_slack;
+    case SW_LOSS_SOFTMAX:
+    case SW_LOSS_POISSON:
+        return t >= 0 && t < INFINITY;
+    default:
+        return true; /* what is not finite shows in the loss */
+    }
+}
+
+int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
+                        double target, struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_INVALID, "%s: target %lld of row %lld is %g, but %s", who,
+                      (long long)column, (long long)row, target,
+                      kind == SW_LOSS_SIGMOID
+                          ? "a target is 0 to 1 (pixels become so by scale = 0.00390625)"
+                          : "a target is 0 or more");
+}
+
+static int check_targets(const struct sw_row_loss_args *a, int64_t rows, struct sw_err *err)
+{
+    for (int64_t i = 0; i < rows * a->columns; i++)
+        if (!fits(a->kind, a->target[i]))
+            return sw_row_loss_say_bad(a->kind, a->who, i / a->columns, i % a->columns,
+                                       (double)a->target[i], err);
+    return SW_OK;
+}
+
 static double row_loss(const void *user, int64_t r)
 {
-    const struct job *j = user;
-    const struct sw_kernel_row_loss *k = j->loss;
+    const struct sw_row_loss_args *k = user;
     int64_t n = k->columns;
-    const float *x = j->x + r * n, *t = j->target ? j->target + r * n : NULL;
-    float *y = j->y + r * n;
+    const float *x = k->x + r * n, *t = k->target ? k->target + r * n : NULL;
+    float *y = k->y + r * n;
     switch (k->kind) {
-    case SW_KERNEL_EUCLIDEAN:
+    case SW_LOSS_EUCLIDEAN:
         return euclidean_row(x, t, y, n);
-    case SW_KERNEL_SIGMOID:
+    case SW_LOSS_SIGMOID:
         return sigmoid_row(x, t, y, n);
-    case SW_KERNEL_SOFTMAX:
+    case SW_LOSS_SOFTMAX:
         return target_row(x, t, y, n);
-    case SW_KERNEL_POISSON:
+    case SW_LOSS_POISSON:
         return poisson_row(x, t, y, n);
-    case SW_KERNEL_HINGE:
-        return hinge_row(k, x, j->label[r], y, n);
-    case SW_KERNEL_RANKING:
-        return ranking_row(k, x, j->label[r], y, n);
+    case SW_LOSS_HINGE:
+        return hinge_row(k, x, k->labels.label[r], y, n);
+    case SW_LOSS_RANKING:
+        return ranking_row(k, x, k->labels.label[r], y, n);
     }
     return 0;
 }
 
-double sw_kernel_row_losses(int threads, const struct sw_kernel_row_loss *k, int64_t rows,
-                            const float *x, const float *target, const int32_t *label, float *y)
+static void arrays(const void *args, struct sw_op_arrays *out)
 {
-    const struct job j = {k, x, target, label, y};
-    return sw_sum_over_rows(threads, rows, k->columns * SW_EXP_COST, row_loss, &j);
+    const struct sw_row_loss_args *a = args;
+    const size_t matrix = sw_op_matrix(a->rows, a->columns);
+    SW_ARRAY(out, a, x, matrix);
+    SW_ARRAY_OR_NULL(out, a, target, matrix);
+    SW_ARRAY_OR_NULL(out, &a->labels, label, sw_op_floats(a->rows));
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, y, matrix);
+    SW_ARRAY(out, a, result, sizeof *a->result);
 }
+
+static int forward(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_row_loss_args *a = args;
+    int64_t valid = sw_op_valid_rows(a->step, a->rows);
+    int rc = a->target ? check_targets(a, valid, l->err)
+                       : sw_labels_check(a->who, &a->labels, valid, a->columns, l->err);
+    if (rc != SW_OK)
+        return rc;
+    double sum = sw_sum_over_rows(l->threads, valid, a->columns * SW_EXP_COST, row_loss, a);
+    *a->result = (struct sw_result){.sum = (double)a->weight * sum, .weight = (double)valid};
+    return SW_OK;
+}
+
+const struct sw_op sw_op_row_loss = {"row_loss", sizeof(struct sw_row_loss_args), arrays, forward};
 
 /* ---- Gradients ---- */
 
@@ -237,21 +287,34 @@ static void row_gradient(bool softmax, float scale, const float *y, const float 
         scale_row(scale, y, dx, n);
 }
 
-void sw_kernel_row_losses_backward(int threads, enum sw_kernel_loss kind, int64_t rows,
-                                   int64_t padded_rows, int64_t columns, const float *y,
-                                   const float *target, float scale, float *dx)
+static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
-    bool softmax = kind == SW_KERNEL_SOFTMAX;
-    bool by_target = softmax || kind == SW_KERNEL_SIGMOID || kind == SW_KERNEL_POISSON;
-    int team = sw_team_size(threads, rows * columns);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        row_gradient(softmax, scale, y + r * columns, by_target ? target + r * columns : NULL,
-                     dx + r * columns, columns);
-    if (padded_rows > rows)
-        sw_kernel_zero(threads, dx + rows * columns,
-                       (padded_rows - rows) * columns * (int64_t)sizeof *dx);
+    const struct sw_row_gradient_args *a = args;
+    const size_t matrix = sw_op_matrix(a->rows, a->columns);
+    SW_ARRAY(out, a, y, matrix);
+    SW_ARRAY_OR_NULL(out, a, target, matrix);
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, dx, matrix);
 }
+
+static int gradient(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_row_gradient_args *a = args;
+    const int64_t n = a->columns, valid = sw_op_valid_rows(a->step, a->rows);
+    const bool softmax = a->kind == SW_LOSS_SOFTMAX;
+    const bool by_target = softmax || a->kind == SW_LOSS_SIGMOID || a->kind == SW_LOSS_POISSON;
+    const float scale = a->weight * a->step->backward_scale;
+    int team = sw_team_size(l->threads, valid * n);
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t r = 0; r < valid; r++)
+        row_gradient(softmax, scale, a->y + r * n, by_target ? a->target + r * n : NULL,
+                     a->dx + r * n, n);
+    sw_kernel_zero_rows(l->threads, valid, a->rows, n, a->dx);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_row_loss_gradient = {
+    "row_loss_backward", sizeof(struct sw_row_gradient_args), gradient_arrays, gradient};
 
 /* ---- Triplets ---- */
 
@@ -263,38 +326,65 @@ SW_KERNEL static double dot_of_difference(const float *a, const float *b, const 
     return sum;
 }
 
-struct triplets {
-    const struct sw_kernel_row_loss *loss;
-    const float *anchor, *match, *other;
-    float *slope;
-};
-
 static double triplet_loss(const void *user, int64_t r)
 {
-    const struct triplets *t = user;
-    int64_t n = t->loss->columns, at = r * n;
-    double m = (double)t->loss->margin +
-               dot_of_difference(t->anchor + at, t->match + at, t->other + at, n);
-    return (double)hinge(t->loss->squared, (float)m, &t->slope[r]);
+    const struct sw_triplet_loss_args *t = user;
+    int64_t n = t->columns, at = r * n;
+    double m =
+        (double)t->margin + dot_of_difference(t->anchor + at, t->match + at, t->other + at, n);
+    return (double)hinge(t->squared, (float)m, &t->slope[r]);
 }
 
-double sw_kernel_triplets(int threads, const struct sw_kernel_row_loss *k, int64_t rows,
-                          const float *anchor, const float *match, const float *other, float *slope)
+static void triplet_arrays(const void *args, struct sw_op_arrays *out)
 {
-    const struct triplets t = {k, anchor, match, other, slope};
-    return sw_sum_over_rows(threads, rows, 2 * k->columns, triplet_loss, &t);
+    const struct sw_triplet_loss_args *a = args;
+    const size_t matrix = sw_op_matrix(a->rows, a->columns);
+    SW_ARRAY(out, a, anchor, matrix);
+    SW_ARRAY(out, a, match, matrix);
+    SW_ARRAY(out, a, other, matrix);
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, slope, sw_op_floats(a->rows));
+    SW_ARRAY(out, a, result, sizeof *a->result);
 }
 
-void sw_kernel_triplets_backward(int threads, int64_t rows, int64_t padded_rows, int64_t columns,
-                                 const float *slope, float scale, const float *plus,
-                                 const float *minus, float *dx)
+static int triplets(const struct sw_host_launch *l, const void *args)
 {
-    int team = sw_team_size(threads, rows * columns);
+    const struct sw_triplet_loss_args *a = args;
+    int64_t valid = sw_op_valid_rows(a->step, a->rows);
+    double sum = sw_sum_over_rows(l->threads, valid, 2 * a->columns, triplet_loss, a);
+    *a->result = (struct sw_result){.sum = (double)a->weight * sum, .weight = (double)valid};
+    return SW_OK;
+}
+
+const struct sw_op sw_op_triplet_loss = {"triplet_loss", sizeof(struct sw_triplet_loss_args),
+                                         triplet_arrays, triplets};
+
+static void triplet_gradient_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_triplet_gradient_args *a = args;
+    const size_t matrix = sw_op_matrix(a->rows, a->columns);
+    SW_ARRAY(out, a, slope, sw_op_floats(a->rows));
+    SW_ARRAY_OR_NULL(out, a, plus, matrix);
+    SW_ARRAY_OR_NULL(out, a, minus, matrix);
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, dx, matrix);
+}
+
+static int triplet_gradient(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_triplet_gradient_args *a = args;
+    const int64_t n = a->columns, valid = sw_op_valid_rows(a->step, a->rows);
+    const float scale = a->weight * a->step->backward_scale;
+    int team = sw_team_size(l->threads, valid * n);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = r * columns; i < (r + 1) * columns; i++)
-            dx[i] = scale * slope[r] * ((plus ? plus[i] : 0) - (minus ? minus[i] : 0));
-    if (padded_rows > rows)
-        sw_kernel_zero(threads, dx + rows * columns,
-                       (padded_rows - rows) * columns * (int64_t)sizeof *dx);
+    for (int64_t r = 0; r < valid; r++)
+        for (int64_t i = r * n; i < (r + 1) * n; i++)
+            a->dx[i] =
+                scale * a->slope[r] * ((a->plus ? a->plus[i] : 0) - (a->minus ? a->minus[i] : 0));
+    sw_kernel_zero_rows(l->threads, valid, a->rows, n, a->dx);
+    return SW_OK;
 }
+
+const struct sw_op sw_op_triplet_loss_gradient = {"triplet_loss_backward",
+                                                  sizeof(struct sw_triplet_gradient_args),
+                                                  triplet_gradient_arrays, triplet_gradient};

@@ -1,70 +1,167 @@
-/* Softmax with cross-entropy loss by a label, on plain [rows, classes].
+/* Softmax along one dimension of a plain array, seen as [rows, classes, places]:
  *
- *   p_j = exp(x_j - m) / S,  m = max x,  S = sum exp(x_j - m)
- *   loss of a row = log S - (x_label - m),  d loss / dx_j = p_j - [j = label]
+ *   y_j = exp(x_j - max x) / sum exp(x - max x)    dx_j = y_j (dy_j - sum_k y_k dy_k)
  *
- * A row of the ignored label has its p, no loss and no gradient. */
-#include "kernels/cpu/softmax.h"
-#include "kernels/cpu/kernels.h"
-#include "kernels/cpu/rows.h"
+ * Where places is 1 the classes are neighbours and fill the lanes; else the places do. Sums are
+ * kept in fixed lanes or in double, so that threads change nothing. */
+#include "kernels/ops/softmax.h"
+#include "kernels/cpu/kernel.h"
+#include "kernels/cpu/vmath.h"
 
-struct job {
-    int64_t classes, ignore;
-    const float *x;
-    const int32_t *label;
-    float *prob;
+enum {
+    LANES = 16,
+    PIECE = 64,   /* places at once */
+    EXP_COST = 8, /* light operations per exponential */
 };
 
-SW_KERNEL static double loss_of_row(const float *x, float at_label, float *prob, int64_t n)
-{
-    float m = sw_row_max(x, n);
-    double sum = sw_row_exp(x, m, prob, n);
-    sw_row_scale((float)(1.0 / sum), prob, n);
-    return log(sum) - ((double)at_label - (double)m);
-}
+/* ---- Classes beside each other ---- */
 
-static double row_loss(const void *user, int64_t r)
+SW_KERNEL static void row(int64_t n, const float *x, float *y)
 {
-    const struct job *j = user;
-    const float *x = j->x + r * j->classes;
-    bool ignored = j->label[r] == j->ignore;
-    float at_label = ignored ? 0 : x[j->label[r]];
-    double loss = loss_of_row(x, at_label, j->prob + r * j->classes, j->classes);
-    return ignored ? 0 : loss;
-}
-
-double sw_kernel_softmax_loss(int threads, int64_t rows, int64_t classes, const float *x,
-                              const int32_t *label, int64_t ignore, float *prob)
-{
-    const struct job j = {classes, ignore, x, label, prob};
-    return sw_sum_over_rows(threads, rows, classes * SW_EXP_COST, row_loss, &j);
-}
-
-SW_KERNEL static void scale_row(float scale, const float *p, float *dx, int64_t n)
-{
+    float most = x[0], lane[LANES] = {0};
+    double sum = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 1; i < n; i++)
+        most = x[i] > most ? x[i] : most;
+    int64_t whole = n / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+#pragma omp simd
+        for (int64_t j = 0; j < LANES; j++) {
+            y[i + j] = sw_v_exp(x[i + j] - most);
+            lane[j] += y[i + j];
+        }
+    }
+    for (int64_t i = whole; i < n; i++) {
+        y[i] = sw_v_exp(x[i] - most);
+        lane[i - whole] += y[i];
+    }
+    for (int j = 0; j < LANES; j++)
+        sum += (double)lane[j];
+    float scale = (float)(1.0 / sum);
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        dx[i] = scale * p[i];
+        y[i] *= scale;
 }
 
-void sw_kernel_softmax_loss_backward(int threads, int64_t rows, int64_t padded_rows,
-                                     int64_t classes, const float *prob, const int32_t *label,
-                                     int64_t ignore, float scale, float *dx)
+SW_KERNEL static void row_backward(int64_t n, const float *y, const float *dy, float *dx)
 {
-    int team = sw_team_size(threads, rows * classes);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        const float *p = prob + r * classes;
-        float *d = dx + r * classes;
-        if (label[r] == ignore) {
-            memset(d, 0, (size_t)classes * sizeof *d);
-            continue;
-        }
-        float at_label = scale * (p[label[r]] - 1.0f);
-        scale_row(scale, p, d, classes);
-        d[label[r]] = at_label;
+    float lane[LANES] = {0};
+    double sum = 0;
+    int64_t whole = n / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+#pragma omp simd
+        for (int64_t j = 0; j < LANES; j++)
+            lane[j] += y[i + j] * dy[i + j];
     }
-    if (padded_rows > rows)
-        sw_kernel_zero(threads, dx + rows * classes,
-                       (padded_rows - rows) * classes * (int64_t)sizeof *dx);
+    for (int64_t i = whole; i < n; i++)
+        lane[i - whole] += y[i] * dy[i];
+    for (int j = 0; j < LANES; j++)
+        sum += (double)lane[j];
+    float dot = (float)sum;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = y[i] * (dy[i] - dot);
 }
+
+/* ---- Places beside each other: n of them at x, classes a step apart ---- */
+
+SW_KERNEL static void piece(int64_t classes, int64_t step, int64_t n, const float *x, float *y)
+{
+    float most[PIECE], scale[PIECE];
+    double sum[PIECE] = {0};
+    for (int64_t i = 0; i < n; i++)
+        most[i] = x[i];
+    for (int64_t c = 1; c < classes; c++) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            most[i] = x[c * step + i] > most[i] ? x[c * step + i] : most[i];
+    }
+    for (int64_t c = 0; c < classes; c++) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            y[c * step + i] = sw_v_exp(x[c * step + i] - most[i]);
+            sum[i] += (double)y[c * step + i];
+        }
+    }
+    for (int64_t i = 0; i < n; i++)
+        scale[i] = (float)(1.0 / sum[i]);
+    for (int64_t c = 0; c < classes; c++) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            y[c * step + i] *= scale[i];
+    }
+}
+
+SW_KERNEL static void piece_backward(int64_t classes, int64_t step, int64_t n, const float *y,
+                                     const float *dy, float *dx)
+{
+    double sum[PIECE] = {0};
+    for (int64_t c = 0; c < classes; c++) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += (double)(y[c * step + i] * dy[c * step + i]);
+    }
+    for (int64_t c = 0; c < classes; c++) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            dx[c * step + i] = y[c * step + i] * (dy[c * step + i] - (float)sum[i]);
+    }
+}
+
+/* ---- Whole arrays ---- */
+
+static void arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_softmax_args *a = args;
+    const size_t all = sw_op_floats(a->rows * a->classes * a->places);
+    SW_ARRAY(out, a, x, all);
+    SW_ARRAY(out, a, y, all);
+}
+
+static int forward(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_softmax_args *a = args;
+    const int64_t classes = a->classes, places = a->places, pieces = (places + PIECE - 1) / PIECE;
+    int team = sw_team_size(l->threads, a->rows * classes * places * EXP_COST);
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t i = 0; i < a->rows * pieces; i++) {
+        int64_t first = i % pieces * PIECE, at = i / pieces * classes * places + first;
+        if (places == 1)
+            row(classes, a->x + at, a->y + at);
+        else
+            piece(classes, places, places - first < PIECE ? places - first : PIECE, a->x + at,
+                  a->y + at);
+    }
+    return SW_OK;
+}
+
+const struct sw_op sw_op_softmax = {"softmax", sizeof(struct sw_softmax_args), arrays, forward};
+
+static void gradient_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_softmax_args *a = args;
+    const size_t all = sw_op_floats(a->rows * a->classes * a->places);
+    SW_ARRAY(out, a, y, all);
+    SW_ARRAY(out, a, dy, all);
+    SW_ARRAY(out, a, dx, all);
+}
+
+static int gradient(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_softmax_args *a = args;
+    const int64_t classes = a->classes, places = a->places, pieces = (places + PIECE - 1) / PIECE;
+    int team = sw_team_size(l->threads, a->rows * classes * places);
+#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
+    for (int64_t i = 0; i < a->rows * pieces; i++) {
+        int64_t first = i % pieces * PIECE, at = i / pieces * classes * places + first;
+        if (places == 1)
+            row_backward(classes, a->y + at, a->dy + at, a->dx + at);
+        else
+            piece_backward(classes, places, places - first < PIECE ? places - first : PIECE,
+                           a->y + at, a->dy + at, a->dx + at);
+    }
+    return SW_OK;
+}
+
+const struct sw_op sw_op_softmax_gradient = {"softmax_backward", sizeof(struct sw_softmax_args),
+                                             gradient_arrays, gradient};

@@ -1,7 +1,9 @@
 /* Units of restricted Boltzmann machines (kernels/units.h): means, samples, energies. A sample's
  * word is that of (step, global row, element), whatever the team. */
+#include "kernels/ops/units.h"
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
+#include <math.h>
 
 enum { WORDS = SW_DRAW_WORDS, LANES = 16, GRAIN = 8 /* light operations per element */ };
 
@@ -11,17 +13,23 @@ SW_KERNEL_INLINE float softplus(float z)
     return (z > 0.0f ? z : 0.0f) + sw_v_log1p_unit(sw_v_exp(-sw_v_abs(z)));
 }
 
+/* The global row that words are drawn for. */
+static uint32_t row_of(const struct sw_step *step, int64_t r)
+{
+    return (uint32_t)step->first_row + (uint32_t)r;
+}
+
 /* ---- Means and samples ---- */
 
 /* The words of a row from element `first` on, which begins a block, WORDS in all; normal: as normal
  * numbers. */
-SW_KERNEL_INLINE void draw(const struct sw_kernel_units *u, uint32_t row, int64_t first,
-                           bool normal, uint32_t *restrict flat)
+SW_KERNEL_INLINE void draw(const struct sw_units_args *u, uint32_t row, int64_t first, bool normal,
+                           uint32_t *restrict flat)
 {
     uint32_t offset[SW_DRAW_LANES], word[4][SW_DRAW_LANES];
     for (uint32_t i = 0; i < SW_DRAW_LANES; i++)
         offset[i] = i;
-    sw_draw_blocks(u->key, u->step, row, (uint32_t)(first / 4), offset, word);
+    sw_draw_blocks(u->key, u->step->step, row, (uint32_t)(first / 4), offset, word);
     if (normal)
         sw_draw_make_normal(word);
     sw_draw_in_order(word, flat);
@@ -50,7 +58,7 @@ SW_KERNEL_INLINE void gaussian_means(const float *x, const float *bias, float to
 }
 
 /* At most WORDS elements from column `c`, less those before it in the block of their words. */
-SW_KERNEL_INLINE void piece(const struct sw_kernel_units *u, int64_t r, int64_t c, int64_t n)
+SW_KERNEL_INLINE void piece(const struct sw_units_args *u, int64_t r, int64_t c, int64_t n)
 {
     float mean[WORDS];
     uint32_t word[WORDS];
@@ -63,7 +71,7 @@ SW_KERNEL_INLINE void piece(const struct sw_kernel_units *u, int64_t r, int64_t 
     else
         bernoulli_means(u->x + at, bias, total, n, mean);
     if (u->sample)
-        draw(u, u->first_row + (uint32_t)r, u->first_column + c - skipped, normal, word);
+        draw(u, row_of(u->step, r), u->first_column + c - skipped, normal, word);
     for (int64_t i = 0; i < n && u->mean; i++)
         u->mean[at + i] = mean[i];
     if (u->sample && normal) {
@@ -77,7 +85,7 @@ SW_KERNEL_INLINE void piece(const struct sw_kernel_units *u, int64_t r, int64_t 
     }
 }
 
-SW_KERNEL static void independent_row(const struct sw_kernel_units *u, int64_t r)
+SW_KERNEL static void independent_row(const struct sw_units_args *u, int64_t r)
 {
     const int64_t skipped = u->first_column % 4;
     int64_t c = 0;
@@ -120,7 +128,7 @@ static int64_t pick(const float *share, double sum, uint32_t word, int64_t n)
     return n - 1;
 }
 
-static void softmax_row(const struct sw_kernel_units *u, int64_t r, float *share)
+static void softmax_row(const struct sw_units_args *u, int64_t r, float *share)
 {
     const int64_t n = u->columns, at = r * n;
     const float total = u->total ? u->total[r] : 1.0f;
@@ -130,14 +138,14 @@ static void softmax_row(const struct sw_kernel_units *u, int64_t r, float *share
         for (int64_t i = 0; i < n; i++)
             count[i] = 0.0f;
         for (uint32_t d = 0; (float)d + 0.5f < total; d++)
-            count[pick(share, sum, sw_philox_word(u->key, u->step, u->first_row + (uint32_t)r, d),
+            count[pick(share, sum, sw_philox_word(u->key, u->step->step, row_of(u->step, r), d),
                        n)] += 1.0f;
     }
     for (int64_t i = 0; i < n && u->mean; i++)
         u->mean[at + i] = total * (float)((double)share[i] / sum);
 }
 
-void sw_kernel_units(int threads, const struct sw_kernel_units *u)
+void sw_kernel_units(int threads, const struct sw_units_args *u)
 {
     int team = sw_team_size(threads, u->rows * u->columns * GRAIN);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
@@ -147,6 +155,35 @@ void sw_kernel_units(int threads, const struct sw_kernel_units *u)
         else
             independent_row(u, r);
 }
+
+static void units_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_units_args *a = args;
+    const size_t matrix = sw_op_matrix(a->rows, a->columns);
+    SW_ARRAY(out, a, x, matrix);
+    SW_ARRAY_OR_NULL(out, a, bias, sw_op_floats(a->columns));
+    SW_ARRAY_OR_NULL(out, a, total, sw_op_floats(a->rows));
+    SW_ARRAY_OR_NULL(out, a, carried, matrix);
+    SW_ARRAY_OR_NULL(out, a, mean, matrix);
+    SW_ARRAY_OR_NULL(out, a, sample, matrix);
+    SW_ARRAY(out, a, share, a->units == SW_UNITS_SOFTMAX ? matrix : 0);
+    SW_ARRAY(out, a, step, sizeof *a->step);
+}
+
+static int units_cpu(const struct sw_host_launch *l, const void *args)
+{
+    struct sw_units_args a = *(const struct sw_units_args *)args;
+    float *sample = a.sample;
+    const bool goes_on = a.carried && !a.step->chains_begin;
+    if (goes_on)
+        a.sample = NULL;
+    sw_kernel_units(l->threads, &a);
+    if (goes_on)
+        sw_kernel_copy(l->threads, sample, a.carried, (int64_t)sw_op_matrix(a.rows, a.columns));
+    return SW_OK;
+}
+
+const struct sw_op sw_op_units = {"units", sizeof(struct sw_units_args), units_arrays, units_cpu};
 
 /* ---- Energies ---- */
 
@@ -186,16 +223,41 @@ SW_KERNEL static double energy_of_row(enum sw_units units, bool free, const floa
                 : sum_row(SW_UNITS_BERNOULLI, false, x, bias, total, n);
 }
 
-void sw_kernel_unit_energy(int threads, const struct sw_kernel_unit_energy *e)
+static void energy_arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, e->rows * e->columns * GRAIN);
+    const struct sw_unit_energy_args *a = args;
+    SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->columns));
+    SW_ARRAY(out, a, bias, sw_op_floats(a->columns));
+    SW_ARRAY_OR_NULL(out, a, total, sw_op_floats(a->rows));
+    SW_ARRAY(out, a, energy, (size_t)a->rows * sizeof *a->energy);
+    SW_ARRAY_OR_NULL(out, a, result, sizeof *a->result);
+    SW_ARRAY(out, a, step, sizeof *a->step);
+}
+
+static int energy_cpu(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_unit_energy_args *e = args;
+    const int64_t valid = sw_op_valid_rows(e->step, e->rows);
+    int team = sw_team_size(l->threads, e->rows * e->columns * GRAIN);
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
     for (int64_t r = 0; r < e->rows; r++) {
         double sum = energy_of_row(e->units, e->free, e->x + r * e->columns, e->bias,
                                    e->total ? e->total[r] : 1.0f, e->columns);
         e->energy[r] = e->add ? e->energy[r] + sum : sum;
     }
+    if (!e->result)
+        return SW_OK;
+
+    double sum = 0;
+    for (int64_t r = 0; r < valid; r++)
+        sum += e->energy[r];
+    *e->result = (struct sw_result){.sum = (e->more ? e->result->sum : 0) + e->factor * sum,
+                                    .weight = e->part ? 0 : (double)valid};
+    return SW_OK;
 }
+
+const struct sw_op sw_op_unit_energy = {"unit_energy", sizeof(struct sw_unit_energy_args),
+                                        energy_arrays, energy_cpu};
 
 /* ---- Annealing ---- */
 
@@ -238,9 +300,9 @@ void sw_kernel_anneal(const struct sw_kernel_anneal *a)
 
 /* ---- One unit turned over ---- */
 
-static double rise_of_row(const struct sw_kernel_flip *f, int64_t r)
+static double rise_of_row(const struct sw_flip_args *f, int64_t r)
 {
-    const uint32_t word = sw_philox_word(f->key, f->step, f->first_row + (uint32_t)r, 0);
+    const uint32_t word = sw_philox_word(f->key, f->step->step, row_of(f->step, r), 0);
     const int64_t i = (int64_t)(((uint64_t)word * (uint64_t)f->visible) >> 32);
     const float change = 1.0f - 2.0f * f->v[r * f->visible + i];
     double rise = -(double)f->visible_bias[i] * (double)change;
@@ -253,43 +315,33 @@ static double rise_of_row(const struct sw_kernel_flip *f, int64_t r)
     return rise;
 }
 
-void sw_kernel_flip(int threads, const struct sw_kernel_flip *f)
+static void flip_arrays(const void *args, struct sw_op_arrays *out)
 {
-    int team = sw_team_size(threads, f->rows * f->hidden * GRAIN);
+    const struct sw_flip_args *a = args;
+    SW_ARRAY(out, a, v, sw_op_matrix(a->rows, a->visible));
+    SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->hidden));
+    SW_ARRAY(out, a, weight, sw_op_matrix(a->hidden, a->visible));
+    SW_ARRAY(out, a, bias, sw_op_floats(a->hidden));
+    SW_ARRAY(out, a, visible_bias, sw_op_floats(a->visible));
+    SW_ARRAY(out, a, rise, (size_t)a->rows * sizeof *a->rise);
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, result, sizeof *a->result);
+}
+
+static int flip_cpu(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_flip_args *a = args;
+    const int64_t valid = sw_op_valid_rows(a->step, a->rows);
+    int team = sw_team_size(l->threads, a->rows * a->hidden * GRAIN);
+    double sum = 0;
 #pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t r = 0; r < f->rows; r++)
-        f->rise[r] = rise_of_row(f, r);
+    for (int64_t r = 0; r < a->rows; r++)
+        a->rise[r] = rise_of_row(a, r);
+    /* log sigma(d) = -log(1 + exp -d) */
+    for (int64_t r = 0; r < valid; r++)
+        sum -= fmax(-a->rise[r], 0) + log1p(exp(-fabs(a->rise[r])));
+    *a->result = (struct sw_result){.sum = (double)a->visible * sum, .weight = (double)valid};
+    return SW_OK;
 }
 
-/* ---- Sums ---- */
-
-void sw_kernel_row_sums(int threads, int64_t rows, int64_t columns, const float *x, float *sum)
-{
-    int team = sw_team_size(threads, rows * columns);
-#pragma omp parallel for num_threads(team) if (team > 1) schedule(static)
-    for (int64_t r = 0; r < rows; r++)
-        sum[r] = (float)sw_kernel_sum(x + r * columns, columns);
-}
-
-SW_KERNEL static void two_sums(int64_t rows, int64_t first_rows, int64_t columns, int64_t step,
-                               float first_factor, float shift, const float *x, float *sum)
-{
-    double total[WORDS] = {0};
-    for (int64_t r = 0; r < rows; r++) {
-        double factor = r < first_rows ? (double)first_factor : 1.0;
-#pragma omp simd
-        for (int64_t c = 0; c < columns; c++)
-            total[c] += factor * (double)x[r * step + c];
-    }
-    for (int64_t c = 0; c < columns; c++)
-        sum[c] = (float)(total[c] + (double)shift);
-}
-
-void sw_kernel_two_sums(int64_t rows, int64_t first_rows, int64_t columns, float first_factor,
-                        float shift, const float *x, float *sum)
-{
-    for (int64_t c = 0; c < columns; c += WORDS) {
-        int64_t n = columns - c < WORDS ? columns - c : WORDS;
-        two_sums(rows, first_rows, n, columns, first_factor, shift, x + c, sum + c);
-    }
-}
+const struct sw_op sw_op_flip = {"flip", sizeof(struct sw_flip_args), flip_arrays, flip_cpu};

@@ -1,6 +1,8 @@
 /* Which classes a row of scores names, against the row's label or labels. Of equal scores the one
  * of the lower class comes first; a NaN is never named. And the best places of a row. */
 #include "kernels/cuda/rows.cuh"
+#include "kernels/ops/argsort.h"
+#include "kernels/ops/classes.h"
 
 #define PRESENT_ABOVE 0.5f /* targets are 0 and 1, or shares of 1 */
 
@@ -16,17 +18,18 @@ static __device__ int64_t best_label(const float *x, const float *target, int64_
     return best;
 }
 
-static __global__ void top_k(struct sw_cuda_classes a, uint64_t who, double *part,
+static __global__ void top_k(struct sw_top_k_args a, uint64_t who, double *part,
                              struct sw_cuda_trouble *trouble)
 {
     __shared__ double room[SW_THREADS];
-    int64_t valid = sw_valid_steps(a.step, a.per_sample, a.rows), n = a.classes;
+    const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
+    const int64_t ignored = sw_labels_ignored(&a.labels);
     double hits = 0, counted = 0;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         const float *x = a.x + r * n;
-        int64_t label = a.target ? best_label(x, a.target + r * n, n) : a.label[r];
+        int64_t label = a.target ? best_label(x, a.target + r * n, n) : a.labels.label[r];
         bool counts =
-            a.target ? label >= 0 : label != a.ignore && sw_label_fits(label, n, r, who, trouble);
+            a.target ? label >= 0 : label != ignored && sw_label_fits(label, n, r, who, trouble);
         float mine = counts ? x[label] : 0.0f;
         double after = 0;
         for (int64_t j = threadIdx.x; j < n && counts; j += blockDim.x)
@@ -38,16 +41,23 @@ static __global__ void top_k(struct sw_cuda_classes a, uint64_t who, double *par
     sw_put_part(part, hits, counted);
 }
 
-int sw_cuda_top_k(const struct sw_cuda_classes *a, const struct sw_cuda_launch *l)
+static int launch_top_k(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_top_k_args *a = (const struct sw_top_k_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
-    SW_START(top_k, blocks, sw_threads_for(a->classes), l, *a, (uint64_t)(uintptr_t)a->who,
-             l->partials, l->trouble);
+    SW_START(top_k, blocks, sw_threads_for(a->classes), l, *a,
+             (uint64_t)(uintptr_t)sw_op_top_k.name, l->partials, l->trouble);
     SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, 1.0f, a->result);
     return (int)cudaGetLastError();
 }
 
 /* ---- The best places of a row ---- */
+
+/* A place in a row, and what is there. */
+struct place {
+    float value;
+    int32_t place; /* -1: nothing */
+};
 
 /* Does value a of place i come before value b of place j? NaN is last. */
 static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b, int64_t j)
@@ -59,14 +69,14 @@ static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b,
 }
 
 /* The best of what the threads of a block have found, for all of them. */
-static __device__ sw_cuda_place block_best(sw_cuda_place mine, sw_cuda_place *room)
+static __device__ struct place block_best(struct place mine, struct place *room)
 {
     unsigned t = threadIdx.x;
     room[t] = mine;
     __syncthreads();
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
         if (t < half) {
-            sw_cuda_place a = room[t], b = room[t + half];
+            struct place a = room[t], b = room[t + half];
             room[t] =
                 a.place < 0 || (b.place >= 0 && comes_before(b.value, b.place, a.value, a.place))
                     ? b
@@ -74,16 +84,16 @@ static __device__ sw_cuda_place block_best(sw_cuda_place mine, sw_cuda_place *ro
         }
         __syncthreads();
     }
-    sw_cuda_place best = room[0];
+    struct place best = room[0];
     __syncthreads();
     return best;
 }
 
 /* The block finds the best of a row that comes behind `last` (place -1: of all). */
-static __device__ sw_cuda_place best_behind(const float *x, int64_t n, sw_cuda_place last,
-                                            sw_cuda_place *room)
+static __device__ struct place best_behind(const float *x, int64_t n, struct place last,
+                                           struct place *room)
 {
-    sw_cuda_place mine = {0.0f, -1};
+    struct place mine = {0.0f, -1};
     for (int64_t j = threadIdx.x; j < n; j += blockDim.x)
         if ((last.place < 0 || comes_before(last.value, last.place, x[j], j)) &&
             (mine.place < 0 || comes_before(x[j], j, mine.value, mine.place)))
@@ -94,46 +104,48 @@ static __device__ sw_cuda_place best_behind(const float *x, int64_t n, sw_cuda_p
 /* ---- Counts per class ---- */
 
 /* A block has a row, and finds its best classes one by one. */
-static __global__ void find_last(struct sw_cuda_classes a)
+static __global__ void find_last(struct sw_class_count_args a, struct place *named_last)
 {
-    __shared__ sw_cuda_place room[SW_THREADS];
-    int64_t valid = sw_valid_steps(a.step, a.per_sample, a.rows), n = a.classes;
+    __shared__ struct place room[SW_THREADS];
+    const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
-        sw_cuda_place last = {0.0f, -1};
+        struct place last = {0.0f, -1};
         for (int64_t k = 0; k < a.top_k && k < n; k++)
             last = best_behind(a.x + r * n, n, last, room);
         if (threadIdx.x == 0)
-            a.last[r] = {last.value, last.place};
+            named_last[r] = {last.value, last.place};
     }
 }
 
 /* Does a row name class c: among its top_k, or above the threshold? A NaN is never named. */
-static __device__ bool names(const struct sw_cuda_classes &a, int64_t r, int64_t c)
+static __device__ bool names(const struct sw_class_count_args &a, const struct place *named_last,
+                             int64_t r, int64_t c)
 {
     float x = a.x[r * a.classes + c];
     if (a.top_k == 0)
         return x > a.threshold;
-    sw_cuda_place last = a.last[r];
+    struct place last = named_last[r];
     return x == x && !comes_before(last.value, last.place, x, c);
 }
 
 /* A block has a class, its threads share the rows. */
-static __global__ void count_classes(struct sw_cuda_classes a, uint64_t who,
-                                     struct sw_cuda_trouble *trouble)
+static __global__ void count_classes(struct sw_class_count_args a, const struct place *named_last,
+                                     uint64_t who, struct sw_cuda_trouble *trouble)
 {
     __shared__ double room[SW_THREADS];
-    int64_t valid = sw_valid_steps(a.step, a.per_sample, a.rows), n = a.classes;
+    const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
+    const int64_t ignored = sw_labels_ignored(&a.labels);
     for (int64_t c = blockIdx.x; c < n; c += gridDim.x) {
         double both = 0, named = 0, present = 0;
         for (int64_t r = threadIdx.x; r < valid; r += blockDim.x) {
-            int64_t label = a.target ? 0 : a.label[r];
+            int64_t label = a.target ? 0 : a.labels.label[r];
             if (!a.target &&
-                (label == a.ignore || !sw_label_fits(label, n == 1 ? 2 : n, r, who, trouble)))
+                (label == ignored || !sw_label_fits(label, n == 1 ? 2 : n, r, who, trouble)))
                 continue;
             /* With one column, label 1 is that column and 0 is none. */
             bool is_there =
                 a.target ? a.target[r * n + c] > PRESENT_ABOVE : c == (n == 1 ? label - 1 : label);
-            bool is_named = names(a, r, c);
+            bool is_named = names(a, named_last, r, c);
             both += is_there && is_named ? 1 : 0;
             named += is_named ? 1 : 0;
             present += is_there ? 1 : 0;
@@ -142,19 +154,27 @@ static __global__ void count_classes(struct sw_cuda_classes a, uint64_t who,
         named = sw_block_sum(named, room);
         present = sw_block_sum(present, room);
         if (threadIdx.x == 0) {
-            a.result[2 * c].sum = a.result[2 * c + 1].sum = both;
-            a.result[2 * c].weight = named;
-            a.result[2 * c + 1].weight = present;
+            a.count[2 * c].sum = a.count[2 * c + 1].sum = both;
+            a.count[2 * c].weight = named;
+            a.count[2 * c + 1].weight = present;
         }
     }
 }
 
-int sw_cuda_count_classes(const struct sw_cuda_classes *a, const struct sw_cuda_launch *l)
+/* Room for what each row names last. */
+static size_t count_room(const void *args)
 {
+    return (size_t)((const struct sw_class_count_args *)args)->rows * sizeof(struct place);
+}
+
+static int launch_count(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_class_count_args *a = (const struct sw_class_count_args *)args;
+    struct place *last = (struct place *)l->room;
     if (a->top_k > 0)
-        SW_START(find_last, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l, *a);
+        SW_START(find_last, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l, *a, last);
     SW_START(count_classes, sw_blocks_of(a->classes, 65535), sw_threads_for(a->rows), l, *a,
-             (uint64_t)(uintptr_t)a->who, l->trouble);
+             (const struct place *)last, (uint64_t)(uintptr_t) "precision_recall", l->trouble);
     return (int)cudaGetLastError();
 }
 
@@ -201,9 +221,9 @@ static __global__ void sort_rows(int64_t rows, int64_t columns, int64_t most, in
 static __global__ void select_places(int64_t rows, int64_t columns, int64_t most, const float *x,
                                      int32_t *place)
 {
-    __shared__ sw_cuda_place room[SW_THREADS];
+    __shared__ struct place room[SW_THREADS];
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-        sw_cuda_place last = {0.0f, -1};
+        struct place last = {0.0f, -1};
         for (int64_t k = 0; k < most; k++) {
             last = best_behind(x + r * columns, columns, last, room);
             if (threadIdx.x == 0)
@@ -212,17 +232,23 @@ static __global__ void select_places(int64_t rows, int64_t columns, int64_t most
     }
 }
 
-int sw_cuda_argsort(int64_t rows, int64_t columns, int64_t top_k, const float *x, int32_t *place,
-                    const struct sw_cuda_launch *l)
+static int launch_argsort(const struct sw_cuda_launch *l, const void *args)
 {
-    unsigned blocks = sw_blocks_of(rows, 65535);
+    const struct sw_argsort_args *a = (const struct sw_argsort_args *)args;
+    unsigned blocks = sw_blocks_of(a->rows, 65535);
     int size = 2;
-    while (size < columns && size < SORTED)
+    while (size < a->columns && size < SORTED)
         size *= 2;
-    if (columns <= SORTED)
-        SW_START(sort_rows, blocks, sw_threads_for(size / 2), l, rows, columns, top_k, size, x,
-                 place);
+    if (a->columns <= SORTED)
+        SW_START(sort_rows, blocks, sw_threads_for(size / 2), l, a->rows, a->columns, a->top_k,
+                 size, a->x, a->place);
     else
-        SW_START(select_places, blocks, SW_THREADS, l, rows, columns, top_k, x, place);
+        SW_START(select_places, blocks, SW_THREADS, l, a->rows, a->columns, a->top_k, a->x,
+                 a->place);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(classes) = {{{&sw_op_top_k, launch_top_k, NULL},
+                             {&sw_op_class_count, launch_count, count_room},
+                             {&sw_op_argsort, launch_argsort, NULL},
+                             {}}};

@@ -1,13 +1,17 @@
 /* The GPU's clock, which counts nanoseconds on all its processors alike. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/ops/clock.h"
 
 static __global__ void read_clock(int64_t *ns)
 {
     *ns = sw_clock_ns();
 }
 
-int sw_cuda_clock(int64_t *ns, const struct sw_cuda_launch *l)
+static int launch_clock(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(read_clock, 1, 1, l, ns);
+    const struct sw_clock_args *a = (const struct sw_clock_args *)args;
+    SW_START(read_clock, 1, 1, l, a->ns);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(clock) = {{{&sw_op_clock, launch_clock, NULL}, {}}};

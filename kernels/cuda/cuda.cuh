@@ -24,6 +24,11 @@ static __device__ __forceinline__ int64_t sw_clock_ns()
     return ns;
 }
 
+/* The rows of a file: SW_CUDA_KERNELS(stem) = {{{&sw_op_x, launch_x}, {}}}; */
+#define SW_CUDA_KERNELS(stem)                                                                      \
+    extern const struct sw_cuda_kernels sw_cuda_kernels_##stem;                                    \
+    const struct sw_cuda_kernels sw_cuda_kernels_##stem
+
 /* Blocks for a loop over n elements: as many as keep the GPU busy, each going on with a stride. */
 static inline unsigned sw_blocks_for(int64_t n, const struct sw_cuda_launch *l)
 {
@@ -102,18 +107,6 @@ static __device__ __forceinline__ float sw_block_max(float value, float *room)
     float most = room[0];
     __syncthreads();
     return most;
-}
-
-static __device__ __forceinline__ int64_t sw_valid(const struct sw_step *step, int64_t rows)
-{
-    return step->valid_rows < rows ? step->valid_rows : rows;
-}
-
-/* The same where the steps of a sequence are rows of their own. */
-static __device__ __forceinline__ int64_t sw_valid_steps(const struct sw_step *step,
-                                                         int64_t per_sample, int64_t rows)
-{
-    return per_sample > 1 ? sw_valid(step, rows / per_sample) * per_sample : sw_valid(step, rows);
 }
 
 /* Where rows are summed: as many numbers as there are blocks. */

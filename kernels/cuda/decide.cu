@@ -2,6 +2,7 @@
  * and so with the bits of the CPU (kernels/updaters/decide.h). Compiled without fused multiply-add;
  * squares of floats are exact in double all the same. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/ops/update.h"
 #include "kernels/updaters/decide.h"
 #include "kernels/updaters/finite.h"
 #include "kernels/updaters/lars.h"
@@ -54,12 +55,12 @@ static __global__ void measure(const float *x, int64_t count, float clip,
     }
 }
 
-int sw_cuda_measure(const float *x, int64_t count, float clip, const struct sw_deciding *known,
-                    double *squares, const struct sw_cuda_launch *l)
+static int launch_measure(const struct sw_cuda_launch *l, const void *args)
 {
-    int64_t sets = (sw_norm_blocks(count) + TOGETHER - 1) / TOGETHER;
-    SW_START(measure, sw_blocks_of(sets, (int64_t)l->processors * 8), SW_THREADS, l, x, count, clip,
-             known, squares);
+    const struct sw_measure_args *a = (const struct sw_measure_args *)args;
+    int64_t sets = (sw_norm_blocks(a->count) + TOGETHER - 1) / TOGETHER;
+    SW_START(measure, sw_blocks_of(sets, (int64_t)l->processors * 8), SW_THREADS, l, a->x, a->count,
+             a->limit, a->known, a->squares);
     return (int)cudaGetLastError();
 }
 
@@ -84,10 +85,11 @@ static __global__ void totals(const double *squares, const int64_t *ends, int ar
     }
 }
 
-int sw_cuda_norm_totals(const double *squares, const int64_t *ends, int arrays, double *total,
-                        const struct sw_cuda_launch *l)
+static int launch_totals(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(totals, sw_blocks_of(arrays, 65535), SW_THREADS, l, squares, ends, arrays, total);
+    const struct sw_norm_totals_args *a = (const struct sw_norm_totals_args *)args;
+    SW_START(totals, sw_blocks_of(a->arrays, 65535), SW_THREADS, l, a->squares, a->ends, a->arrays,
+             a->totals);
     return (int)cudaGetLastError();
 }
 
@@ -97,24 +99,29 @@ static __global__ void decide(const double *squares, int params, double clip_nor
     *decided = sw_decide(squares, params, *known, clip_norm);
 }
 
-int sw_cuda_decide(const double *squares, int params, double clip_norm,
-                   const struct sw_deciding *known, struct sw_decided *decided,
-                   const struct sw_cuda_launch *l)
+static int launch_decide(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(decide, 1, 1, l, squares, params, clip_norm, known, decided);
+    const struct sw_decide_args *a = (const struct sw_decide_args *)args;
+    SW_START(decide, 1, 1, l, a->squares, a->params, a->clip_norm, a->known, a->decided);
     return (int)cudaGetLastError();
 }
 
-static __global__ void rate(struct sw_sgd *k, const double *trust, const double *value_squares,
-                            const double *gradient_squares, const struct sw_decided *decided)
+static __global__ void rate(struct sw_rate_args a)
 {
-    *k = sw_lars_adapt(*k, *trust, *value_squares, *gradient_squares, decided->scale);
+    struct sw_sgd *k = (struct sw_sgd *)(void *)a.numbers->constants;
+    *k = sw_lars_adapt(*k, a.numbers->trust, *a.value_squares, *a.gradient_squares,
+                       a.decided->scale);
 }
 
-int sw_cuda_rate(struct sw_sgd *k, const double *trust, const double *value_squares,
-                 const double *gradient_squares, const struct sw_decided *decided,
-                 const struct sw_cuda_launch *l)
+static int launch_rate(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(rate, 1, 1, l, k, trust, value_squares, gradient_squares, decided);
+    const struct sw_rate_args *a = (const struct sw_rate_args *)args;
+    SW_START(rate, 1, 1, l, *a);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(decide) = {{{&sw_op_measure, launch_measure, NULL},
+                            {&sw_op_norm_totals, launch_totals, NULL},
+                            {&sw_op_decide, launch_decide, NULL},
+                            {&sw_op_rate, launch_rate, NULL},
+                            {}}};

@@ -3,8 +3,9 @@
  * a feature, whose blocks are cut, one element. */
 #include "kernels/cuda/normal.cuh"
 #include "kernels/cuda/places.cuh"
+#include "kernels/ops/dropout.h"
 
-static __device__ __forceinline__ float changed(const struct sw_kernel_dropout &d, uint32_t word,
+static __device__ __forceinline__ float changed(const struct sw_dropout &d, uint32_t word,
                                                 float normal, float x)
 {
     if (d.std > 0)
@@ -12,12 +13,12 @@ static __device__ __forceinline__ float changed(const struct sw_kernel_dropout &
     return word >= d.threshold ? x * d.scale : word < d.low_below ? d.low : d.high;
 }
 
-static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_cuda_dropout &a, int64_t r,
+static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_dropout_args &a, int64_t r,
                                                          uint32_t block, float *normal)
 {
     uint32_t row = (uint32_t)a.step->first_row + (uint32_t)r;
-    struct sw_philox4 w = sw_philox_at(a.d.key, a.step->step, row, block);
-    if (a.d.std > 0) {
+    struct sw_philox4 w = sw_philox_at(a.dropout.key, a.step->step, row, block);
+    if (a.dropout.std > 0) {
         sw_normal(w.v, normal);
         sw_normal(w.v + 2, normal + 2);
     }
@@ -25,44 +26,55 @@ static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_cuda_dr
 }
 
 /* Neighbouring threads get neighbouring pixels where those are neighbours in memory. */
-static __global__ void whole(struct sw_cuda_dropout a)
+static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
 {
-    uint32_t channels = (uint32_t)a.k.channels, pixels = (uint32_t)a.k.pixels;
+    uint32_t channels = (uint32_t)k.channels, pixels = (uint32_t)k.pixels;
     uint32_t features = channels * pixels, blocks = (features + 3) / 4;
-    bool planes = a.k.lanes == 1 && channels % 4 == 0;
-    for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
+    bool planes = k.lanes == 1 && channels % 4 == 0;
+    for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
         for (uint32_t i = (uint32_t)sw_first(); i < blocks; i += (uint32_t)sw_stride()) {
             uint32_t block = planes ? i % pixels * (channels / 4) + i / pixels : i;
             float normal[4] = {0, 0, 0, 0};
             struct sw_philox4 w = draw(a, r, block, normal);
             for (uint32_t j = 0; j < 4 && 4 * block + j < features; j++) {
                 uint32_t e = 4 * block + j;
-                int64_t at = sw_offset(a.k, r, e % channels, e / channels);
-                a.y[at] = changed(a.d, w.v[j], normal[j], a.x[at]);
+                int64_t at = sw_offset(k, r, e % channels, e / channels);
+                a.y[at] = changed(a.dropout, w.v[j], normal[j], a.x[at]);
             }
         }
 }
 
-static __global__ void part(struct sw_cuda_dropout a)
+static __global__ void part(struct sw_dropout_args a, struct sw_channels k)
 {
-    uint32_t channels = (uint32_t)a.k.channels, features = channels * (uint32_t)a.k.pixels;
-    for (int64_t r = blockIdx.y; r < a.k.rows; r += gridDim.y)
+    uint32_t channels = (uint32_t)k.channels, features = channels * (uint32_t)k.pixels;
+    for (int64_t r = blockIdx.y; r < k.rows; r += gridDim.y)
         for (uint32_t e = (uint32_t)sw_first(); e < features; e += (uint32_t)sw_stride()) {
             int64_t c = e % channels, pixel = e / channels;
-            uint32_t number = (uint32_t)(a.first_channel + c + pixel * a.channels);
-            int64_t at = sw_offset(a.k, r, c, pixel);
+            uint32_t number = (uint32_t)(a.dropout.first_channel + c + pixel * a.dropout.channels);
+            int64_t at = sw_offset(k, r, c, pixel);
             float normal[4] = {0, 0, 0, 0};
             struct sw_philox4 w = draw(a, r, number / 4, normal);
-            a.y[at] = changed(a.d, w.v[number % 4], normal[number % 4], a.x[at]);
+            a.y[at] = changed(a.dropout, w.v[number % 4], normal[number % 4], a.x[at]);
         }
 }
 
-int sw_cuda_dropout(const struct sw_cuda_dropout *a, const struct sw_cuda_launch *l)
+static int launch_dropout(const struct sw_cuda_launch *l, const void *args)
 {
-    bool is_part = a->channels && a->channels != a->k.channels;
+    const struct sw_dropout_args *a = (const struct sw_dropout_args *)args;
+    struct sw_channels k;
+    if (!sw_cuda_channels(&a->desc, &k))
+        return SW_CUDA_NO_KERNEL;
+    const bool is_part = a->dropout.channels && a->dropout.channels != k.channels;
+    cudaError_t answer = cudaSuccess;
+    if (a->x != a->y && sw_desc_storage(&a->desc) != sw_desc_count(&a->desc))
+        answer = cudaMemsetAsync(a->y, 0, sw_desc_bytes(&a->desc), l->stream);
+    if (answer != cudaSuccess)
+        return (int)answer;
     if (is_part)
-        SW_START(part, sw_row_grid(&a->k), SW_THREADS, l, *a);
+        SW_START(part, sw_row_grid(&k), SW_THREADS, l, *a, k);
     else
-        SW_START(whole, sw_row_grid(&a->k), SW_THREADS, l, *a);
+        SW_START(whole, sw_row_grid(&k), SW_THREADS, l, *a, k);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(dropout) = {{{&sw_op_dropout, launch_dropout, NULL}, {}}};

@@ -1,6 +1,7 @@
 /* Loops over arrays: adding, combining, multiplying, converting, and looking for what is not
  * finite. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/ops/elementwise.h"
 #include "kernels/updaters/finite.h"
 
 static __global__ void add(float *y, const float *x, int64_t n)
@@ -9,9 +10,10 @@ static __global__ void add(float *y, const float *x, int64_t n)
         y[i] += x[i];
 }
 
-int sw_cuda_add(float *y, const float *x, int64_t n, const struct sw_cuda_launch *l)
+static int launch_add(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(add, sw_blocks_for(n, l), SW_THREADS, l, y, x, n);
+    const struct sw_add_args *a = (const struct sw_add_args *)args;
+    SW_START(add, sw_blocks_for(a->n, l), SW_THREADS, l, a->y, a->x, a->n);
     return (int)cudaGetLastError();
 }
 
@@ -22,10 +24,10 @@ static __global__ void combine(float alpha, const float *x, float beta, float *y
         y[i] = beta == 0 ? alpha * x[i] : alpha * x[i] + beta * y[i];
 }
 
-int sw_cuda_combine(float alpha, const float *x, float beta, float *y, int64_t n,
-                    const struct sw_cuda_launch *l)
+static int launch_combine(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(combine, sw_blocks_for(n, l), SW_THREADS, l, alpha, x, beta, y, n);
+    const struct sw_combine_args *a = (const struct sw_combine_args *)args;
+    SW_START(combine, sw_blocks_for(a->n, l), SW_THREADS, l, a->alpha, a->x, a->beta, a->y, a->n);
     return (int)cudaGetLastError();
 }
 
@@ -35,10 +37,10 @@ static __global__ void multiply(const float *a, const float *b, float *y, int64_
         y[i] = a[i] * b[i];
 }
 
-int sw_cuda_multiply(const float *a, const float *b, float *y, int64_t n,
-                     const struct sw_cuda_launch *l)
+static int launch_multiply(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(multiply, sw_blocks_for(n, l), SW_THREADS, l, a, b, y, n);
+    const struct sw_multiply_args *a = (const struct sw_multiply_args *)args;
+    SW_START(multiply, sw_blocks_for(a->n, l), SW_THREADS, l, a->a, a->b, a->y, a->n);
     return (int)cudaGetLastError();
 }
 
@@ -48,26 +50,10 @@ static __global__ void floats(float *y, const int32_t *x, int64_t n)
         y[i] = (float)x[i];
 }
 
-int sw_cuda_floats(float *y, const int32_t *x, int64_t n, const struct sw_cuda_launch *l)
+static int launch_floats(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(floats, sw_blocks_for(n, l), SW_THREADS, l, y, x, n);
-    return (int)cudaGetLastError();
-}
-
-/* A NaN passes a relu, so that divergence is seen. */
-static __global__ void add_row(int64_t n, int64_t columns, const float *row, bool relu, float *y)
-{
-    for (int64_t i = sw_first(); i < n; i += sw_stride()) {
-        float v = y[i] + (row ? row[i % columns] : 0.0f);
-        y[i] = relu && 0.0f > v ? 0.0f : v;
-    }
-}
-
-int sw_cuda_add_row(int64_t rows, int64_t columns, const float *row, bool relu, float *y,
-                    const struct sw_cuda_launch *l)
-{
-    int64_t n = rows * columns;
-    SW_START(add_row, sw_blocks_for(n, l), SW_THREADS, l, n, columns, row, relu, y);
+    const struct sw_floats_args *a = (const struct sw_floats_args *)args;
+    SW_START(floats, sw_blocks_for(a->n, l), SW_THREADS, l, a->y, a->x, a->n);
     return (int)cudaGetLastError();
 }
 
@@ -84,3 +70,9 @@ int sw_cuda_find_non_finite(const float *x, int64_t n, int *answer, const struct
     SW_START(find_non_finite, sw_blocks_for(n, l), SW_THREADS, l, x, n, answer);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(elementwise) = {{{&sw_op_add_to, launch_add, NULL},
+                                 {&sw_op_combine, launch_combine, NULL},
+                                 {&sw_op_multiply, launch_multiply, NULL},
+                                 {&sw_op_to_floats, launch_floats, NULL},
+                                 {}}};

@@ -2,23 +2,35 @@
  * runs for its elements. */
 #include "base/tree.h"
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/ops/fold.h"
 
-static __global__ void fold(struct sw_cuda_fold f)
+/* adds[t] additions follow when term t was pushed. */
+struct program {
+    int adds[SW_FOLD_TERMS];
+};
+
+static __global__ void fold(struct sw_fold_args f, struct program p)
 {
     for (int64_t i = sw_first(); i < f.n; i += sw_stride()) {
         float stack[SW_TREE_DEPTH];
         int depth = 0;
         for (int t = 0; t < f.count; t++) {
             stack[depth++] = f.x[t][i];
-            for (int a = f.adds[t]; a > 0; a--, depth--)
+            for (int a = p.adds[t]; a > 0; a--, depth--)
                 stack[depth - 2] += stack[depth - 1];
         }
         f.y[i] = stack[0];
     }
 }
 
-int sw_cuda_fold(const struct sw_cuda_fold *f, const struct sw_cuda_launch *l)
+static int launch_fold(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(fold, sw_blocks_for(f->n, l), SW_THREADS, l, *f);
+    const struct sw_fold_args *a = (const struct sw_fold_args *)args;
+    struct program p = {};
+    for (int t = 0, begin = 0; t < a->count; begin = a->ends[t++])
+        p.adds[t] = sw_tree_adds(a->ends[a->count - 1], begin, a->ends[t]);
+    SW_START(fold, sw_blocks_for(a->n, l), SW_THREADS, l, *a, p);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(fold) = {{{&sw_op_fold, launch_fold, NULL}, {}}};

@@ -1,10 +1,11 @@
 /* Layer normalisation of the rows of a plain matrix; formulas in kernels/cpu/layer_norm.c. A block
  * has a row; sums over rows have 32 columns per block, whose rows 8 threads share. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/ops/layer_norm.h"
 
 enum { COLUMNS = 32, LINES = SW_THREADS / COLUMNS };
 
-static __global__ void forward(struct sw_kernel_layer_norm k)
+static __global__ void forward(struct sw_layer_norm_args k)
 {
     __shared__ double room[SW_THREADS];
     for (int64_t r = blockIdx.x; r < k.rows; r += gridDim.x) {
@@ -29,13 +30,14 @@ static __global__ void forward(struct sw_kernel_layer_norm k)
     }
 }
 
-int sw_cuda_layer_norm(const struct sw_kernel_layer_norm *k, const struct sw_cuda_launch *l)
+static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_layer_norm_args *k = (const struct sw_layer_norm_args *)args;
     SW_START(forward, sw_blocks_of(k->rows, 65535), sw_threads_for(k->n), l, *k);
     return (int)cudaGetLastError();
 }
 
-static __global__ void columns(struct sw_kernel_layer_norm k)
+static __global__ void columns(struct sw_layer_norm_args k)
 {
     __shared__ double scale[SW_THREADS], bias[SW_THREADS];
     unsigned t = threadIdx.x, column = t % COLUMNS, line = t / COLUMNS;
@@ -65,7 +67,7 @@ static __global__ void columns(struct sw_kernel_layer_norm k)
     }
 }
 
-static __global__ void backward(struct sw_kernel_layer_norm k)
+static __global__ void backward(struct sw_layer_norm_args k)
 {
     __shared__ double room[SW_THREADS];
     for (int64_t r = blockIdx.x; r < k.rows; r += gridDim.x) {
@@ -85,12 +87,16 @@ static __global__ void backward(struct sw_kernel_layer_norm k)
 }
 
 /* dscale and dbias come first: dx may be dy. */
-int sw_cuda_layer_norm_backward(const struct sw_kernel_layer_norm *k,
-                                const struct sw_cuda_launch *l)
+static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_layer_norm_args *k = (const struct sw_layer_norm_args *)args;
     unsigned blocks = sw_blocks_of((k->n + COLUMNS - 1) / COLUMNS, 65535);
     SW_START(columns, blocks, SW_THREADS, l, *k);
     if (k->dx)
         SW_START(backward, sw_blocks_of(k->rows, 65535), sw_threads_for(k->n), l, *k);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(layer_norm) = {{{&sw_op_layer_norm, launch_forward, NULL},
+                                {&sw_op_layer_norm_gradient, launch_backward, NULL},
+                                {}}};

@@ -1,6 +1,7 @@
 /* Elements of a box of one tensor to the same box of another, whatever the layouts are; and padding
  * set to zero. */
 #include "kernels/cuda/layout.cuh"
+#include "kernels/ops/layout.h"
 
 template <typename T>
 static __global__ void copy_box(struct sw_cuda_box b, int64_t n, const T *src, T *dst)
@@ -12,8 +13,8 @@ static __global__ void copy_box(struct sw_cuda_box b, int64_t n, const T *src, T
     }
 }
 
-int sw_cuda_copy_box(const struct sw_cuda_box *b, const void *src, void *dst,
-                     const struct sw_cuda_launch *l)
+static int copy(const struct sw_cuda_box *b, const void *src, void *dst,
+                const struct sw_cuda_launch *l)
 {
     int64_t n = sw_box_count(b);
     if (n == 0)
@@ -30,37 +31,100 @@ int sw_cuda_copy_box(const struct sw_cuda_box *b, const void *src, void *dst,
     return (int)cudaGetLastError();
 }
 
-struct bounds {
-    int64_t dim[SW_CUDA_DIMS], padded[SW_CUDA_DIMS];
-};
+/* ---- Whole tensors ---- */
 
-static __global__ void zero_padding(struct sw_cuda_layout at, struct bounds b, int64_t n, float *x)
+static struct sw_cuda_layout layout_of(const struct sw_desc *d)
+{
+    struct sw_cuda_layout l = {};
+    l.ndim = d->ndim;
+    for (int i = 0; i < d->ndim; i++)
+        l.axis[i] = sw_axis_of(d, i);
+    return l;
+}
+
+/* Padding that no kernel visits. */
+static int clear(const struct sw_desc *d, void *to, const struct sw_cuda_launch *l)
+{
+    return sw_desc_storage(d) == sw_desc_count(d)
+               ? (int)cudaSuccess
+               : (int)cudaMemsetAsync(to, 0, sw_desc_bytes(d), l->stream);
+}
+
+static struct sw_cuda_box whole(const struct sw_desc *from, const struct sw_desc *to)
+{
+    struct sw_cuda_box b = {};
+    b.from = layout_of(from);
+    b.to = layout_of(to);
+    b.element_bytes = (int)sw_dtype_bytes(from->dtype);
+    for (int i = 0; i < from->ndim; i++)
+        b.size[i] = from->dim[i];
+    return b;
+}
+
+int sw_cuda_reorder_as(const struct sw_cuda_launch *l, enum sw_cuda_conversion c,
+                       const struct sw_desc *from, const void *src, const struct sw_desc *to,
+                       void *dst)
+{
+    if (sw_desc_equal(from, to))
+        return sw_cuda_convert(c, sw_desc_storage(to), src, dst, l);
+    struct sw_cuda_box b = whole(from, to);
+    int answer = clear(to, dst, l);
+    return answer ? answer : sw_cuda_convert_box(c, &b, src, dst, l);
+}
+
+int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, const void *src,
+                    const struct sw_desc *to, void *dst)
+{
+    if (sw_desc_equal(from, to))
+        return (int)cudaMemcpyAsync(dst, src, sw_desc_bytes(to), cudaMemcpyDefault, l->stream);
+    struct sw_cuda_box b = whole(from, to);
+    int answer = clear(to, dst, l);
+    return answer ? answer : copy(&b, src, dst, l);
+}
+
+/* ---- Parts and padding ---- */
+
+static int launch_part(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_part_args *a = (const struct sw_part_args *)args;
+    struct sw_cuda_box b = whole(&a->from, &a->to);
+    b.add = a->add;
+    b.size[a->axis] = a->count;
+    b.from_at[a->axis] = a->from_at;
+    b.to_at[a->axis] = a->to_at;
+    return copy(&b, a->src, a->dst, l);
+}
+
+static __global__ void zero_padding(struct sw_desc d, struct sw_cuda_layout at, int64_t n, float *x)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
         int64_t offset = 0, rest = i;
         bool outside = false;
-        for (int d = at.ndim - 1; d >= 0; d--) {
-            int64_t index = rest % b.padded[d];
-            rest /= b.padded[d];
-            outside = outside || index >= b.dim[d];
-            offset += sw_offset_along(at, d, index);
+        for (int k = at.ndim - 1; k >= 0; k--) {
+            int64_t index = rest % d.padded[k];
+            rest /= d.padded[k];
+            outside = outside || index >= d.dim[k];
+            offset += sw_axis_offset(&at.axis[k], index);
         }
         if (outside)
             x[offset] = 0.0f;
     }
 }
 
-int sw_cuda_zero_padding(const struct sw_cuda_layout *at, const int64_t *dim, const int64_t *padded,
-                         float *x, const struct sw_cuda_launch *l)
+static int launch_zero_padding(const struct sw_cuda_launch *l, const void *args)
 {
-    struct bounds b = {};
+    const struct sw_zero_padding_args *a = (const struct sw_zero_padding_args *)args;
+    const struct sw_desc *d = &a->desc;
     int64_t n = 1, here = 1;
-    for (int d = 0; d < at->ndim; d++) {
-        n *= b.padded[d] = padded[d];
-        here *= b.dim[d] = dim[d];
+    for (int i = 0; i < d->ndim; i++) {
+        n *= d->padded[i];
+        here *= d->dim[i];
     }
     if (n == here)
         return (int)cudaSuccess;
-    SW_START(zero_padding, sw_blocks_for(n, l), SW_THREADS, l, *at, b, n, x);
+    SW_START(zero_padding, sw_blocks_for(n, l), SW_THREADS, l, *d, layout_of(d), n, a->x);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(layout) = {
+    {{&sw_op_part, launch_part, NULL}, {&sw_op_clear_padding, launch_zero_padding, NULL}, {}}};

@@ -4,18 +4,6 @@
 
 #include "kernels/cuda/cuda.cuh"
 
-static __device__ inline int64_t sw_offset_along(const struct sw_cuda_layout &l, int d,
-                                                 int64_t index)
-{
-    int64_t offset = 0;
-    int last = l.axis[d].count - 1;
-    for (int f = 0; f < last; f++) {
-        offset += index % l.axis[d].extent[f] * l.axis[d].stride[f];
-        index /= l.axis[d].extent[f];
-    }
-    return last < 0 ? 0 : offset + index * l.axis[d].stride[last];
-}
-
 /* The places of element i of a box. */
 static __device__ inline void sw_box_places(const struct sw_cuda_box &b, int64_t i, int64_t *from,
                                             int64_t *to)
@@ -24,8 +12,8 @@ static __device__ inline void sw_box_places(const struct sw_cuda_box &b, int64_t
     for (int d = b.from.ndim - 1; d >= 0; d--) {
         int64_t index = i % b.size[d];
         i /= b.size[d];
-        *from += sw_offset_along(b.from, d, b.from_at[d] + index);
-        *to += sw_offset_along(b.to, d, b.to_at[d] + index);
+        *from += sw_axis_offset(&b.from.axis[d], b.from_at[d] + index);
+        *to += sw_axis_offset(&b.to.axis[d], b.to_at[d] + index);
     }
 }
 

@@ -1,11 +1,11 @@
 /* Where an element of a feature lies, and which element lies at a place, for the layouts that
- * struct sw_kernel_channels describes: plain, blocked channels, channels last. */
+ * struct sw_channels describes: plain, blocked channels, channels last. */
 #ifndef SW_KERNELS_CUDA_PLACES_CUH
 #define SW_KERNELS_CUDA_PLACES_CUH
 
 #include "kernels/cuda/cuda.cuh"
 
-static __device__ __forceinline__ int64_t sw_offset(const struct sw_kernel_channels &k, int64_t row,
+static __device__ __forceinline__ int64_t sw_offset(const struct sw_channels &k, int64_t row,
                                                     int64_t channel, int64_t pixel)
 {
     const uint32_t c = (uint32_t)channel, lanes = (uint32_t)k.lanes;
@@ -16,8 +16,8 @@ static __device__ __forceinline__ int64_t sw_offset(const struct sw_kernel_chann
 }
 
 /* Of place `at` inside a row's storage; the channel of padding is beyond the last. */
-static __device__ __forceinline__ void sw_element_at(const struct sw_kernel_channels &k,
-                                                     uint32_t at, int64_t *channel, int64_t *pixel)
+static __device__ __forceinline__ void sw_element_at(const struct sw_channels &k, uint32_t at,
+                                                     int64_t *channel, int64_t *pixel)
 {
     uint32_t lanes = (uint32_t)k.lanes, group = (uint32_t)k.group_stride,
              step = (uint32_t)k.pixel_stride;
@@ -34,7 +34,7 @@ static __device__ __forceinline__ void sw_element_at(const struct sw_kernel_chan
 }
 
 /* Loops over the storage of a row run along x, those over rows along y. */
-static inline dim3 sw_row_grid(const struct sw_kernel_channels *k)
+static inline dim3 sw_row_grid(const struct sw_channels *k)
 {
     return dim3(sw_blocks_of((k->row_stride + SW_THREADS - 1) / SW_THREADS, 1024),
                 sw_blocks_of(k->rows, 65535), 1);

@@ -1,35 +1,53 @@
-/* One step of a recurrent cell, and back; formulas in device/ops/recurrent.h and, for the
+/* One step of a recurrent cell, and back; formulas in kernels/ops/recurrent.h and, for the
  * gradients, kernels/cpu/recurrent.c. A thread has a hidden unit of a row; the products with
  * weights are the caller's. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/ops/recurrent.h"
 
 static __device__ __forceinline__ float sigmoid(float x)
 {
     return 1.0f / (1.0f + expf(-x));
 }
 
-/* h' and c' of the first step: where the step before left them, or h0 and c0, or zero. */
-static __global__ void begin(struct sw_cuda_cell k, const float *h, const float *h0,
-                             const float *c0, bool carried, const struct sw_step *step,
-                             float *first)
+/* ---- Where rows begin ---- */
+
+static __global__ void carry_on(struct sw_carry_args a)
 {
-    bool goes_on = carried && !step->sequences_begin;
-    for (int64_t i = sw_first(); i < k.rows * k.hidden; i += sw_stride()) {
-        int64_t r = i / k.hidden, j = i % k.hidden;
-        first[r * k.before_pitch + j] = goes_on ? h[i] : h0 ? h0[i] : 0.0f;
-        if (k.c && !goes_on)
-            k.c[i] = c0 ? c0[i] : 0.0f;
+    const bool goes_on = a.from && !a.step->sequences_begin;
+    for (int64_t i = sw_first(); i < a.n; i += sw_stride())
+        a.to[i] = goes_on ? a.from[i] : 0.0f;
+}
+
+static int launch_carry_on(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_carry_args *a = (const struct sw_carry_args *)args;
+    SW_START(carry_on, sw_blocks_for(a->n, l), SW_THREADS, l, *a);
+    return (int)cudaGetLastError();
+}
+
+SW_CUDA_KERNELS(recurrent) = {{{&sw_op_carry_on, launch_carry_on, NULL}, {}}};
+
+/* h' and c' of the first step: where the step before left them, or h0 and c0, or zero. */
+static __global__ void begin(struct sw_recurrent_args a)
+{
+    const struct sw_recurrent &r = a.r;
+    const bool goes_on = a.carried && !a.step->sequences_begin;
+    float *first = a.before + sw_recurrent_step(&r, 0) * r.hidden;
+    for (int64_t i = sw_first(); i < r.rows * r.hidden; i += sw_stride()) {
+        int64_t row = i / r.hidden, j = i % r.hidden;
+        first[row * r.steps * r.hidden + j] = goes_on ? a.h[i] : a.h0 ? a.h0[i] : 0.0f;
+        if (r.kind == SW_CELL_LSTM && !goes_on)
+            a.c[i] = a.c0 ? a.c0[i] : 0.0f;
     }
 }
 
-int sw_cuda_cell_begin(const struct sw_cuda_cell *k, const float *h, const float *h0,
-                       const float *c0, bool carried, const struct sw_step *step, float *first,
-                       const struct sw_cuda_launch *l)
+int sw_cuda_cell_begin(const struct sw_recurrent_args *a, const struct sw_cuda_launch *l)
 {
-    SW_START(begin, sw_blocks_for(k->rows * k->hidden, l), SW_THREADS, l, *k, h, h0, c0, carried,
-             step, first);
+    SW_START(begin, sw_blocks_for(a->r.rows * a->r.hidden, l), SW_THREADS, l, *a);
     return (int)cudaGetLastError();
 }
+
+/* ---- One step ---- */
 
 static __device__ float gru(float *a, const float *b, int64_t n, float before)
 {
@@ -69,9 +87,9 @@ static __global__ void forward(struct sw_cuda_cell k)
         int64_t r = i / n, j = i % n;
         float *a = k.gates + r * k.gates_pitch + j;
         const float *b = k.bias + j;
-        float h = k.kind == SW_KERNEL_GRU    ? gru(a, b, n, k.before[r * k.before_pitch + j])
-                  : k.kind == SW_KERNEL_LSTM ? lstm(a, b, n, k.c + i)
-                                             : rnn(k.kind == SW_KERNEL_RNN_RELU, a, b);
+        float h = k.kind == SW_CELL_GRU    ? gru(a, b, n, k.before[r * k.before_pitch + j])
+                  : k.kind == SW_CELL_LSTM ? lstm(a, b, n, k.c + i)
+                                           : rnn(k.kind == SW_CELL_RNN_RELU, a, b);
         if (k.next)
             k.next[r * k.before_pitch + j] = h;
         if (k.y)
@@ -118,12 +136,12 @@ static __global__ void backward(struct sw_cuda_cell_back k)
         const float *a = k.gates + r * k.gates_pitch + j;
         float *d = k.dgates + r * k.dgates_pitch + j;
         float dh = k.dh[i] + (k.dy ? k.dy[r * k.dy_pitch + j] : 0.0f);
-        if (k.kind == SW_KERNEL_GRU)
+        if (k.kind == SW_CELL_GRU)
             dh = gru_back(a, k.before[r * k.before_pitch + j], dh, n, d);
-        else if (k.kind == SW_KERNEL_LSTM)
+        else if (k.kind == SW_CELL_LSTM)
             lstm_back(a, dh, k.dc + i, n, d);
         else
-            *d = dh * (k.kind == SW_KERNEL_RNN_RELU ? (*a > 0 ? 1.0f : 0.0f) : 1 - *a * *a);
+            *d = dh * (k.kind == SW_CELL_RNN_RELU ? (*a > 0 ? 1.0f : 0.0f) : 1 - *a * *a);
         k.dh[i] = dh;
     }
 }

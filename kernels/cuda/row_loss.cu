@@ -1,6 +1,7 @@
 /* Losses of a row against targets of the same size, or against a label, and of triplets; formulas
  * in kernels/cpu/row_loss.c. A block has a row; y is not x. */
 #include "kernels/cuda/rows.cuh"
+#include "kernels/ops/row_loss.h"
 #include <math_constants.h>
 
 struct row {
@@ -78,7 +79,7 @@ static __device__ double shares(bool poisson, const struct row &k, struct room *
 
 /* ---- Hinges ---- */
 
-static __device__ double hinges(const struct sw_cuda_loss &a, const struct row &k)
+static __device__ double hinges(const struct sw_row_loss_args &a, const struct row &k)
 {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < k.n; i += blockDim.x) {
@@ -89,7 +90,7 @@ static __device__ double hinges(const struct sw_cuda_loss &a, const struct row &
     return sum;
 }
 
-static __device__ double ranking(const struct sw_cuda_loss &a, const struct row &k,
+static __device__ double ranking(const struct sw_row_loss_args &a, const struct row &k,
                                  struct room *room)
 {
     double sum = 0, slopes = 0;
@@ -111,49 +112,50 @@ static __device__ double ranking(const struct sw_cuda_loss &a, const struct row 
 /* ---- Rows ---- */
 
 /* A pixel of 255 times 0.003922 is a little above 1 and meant. */
-static __device__ __forceinline__ bool fits(enum sw_kernel_loss kind, float t)
+static __device__ __forceinline__ bool fits(enum sw_loss kind, float t)
 {
-    if (kind == SW_KERNEL_SIGMOID)
+    if (kind == SW_LOSS_SIGMOID)
         return t >= -1e-3f && t <= 1 + 1e-3f;
-    if (kind == SW_KERNEL_SOFTMAX || kind == SW_KERNEL_POISSON)
+    if (kind == SW_LOSS_SOFTMAX || kind == SW_LOSS_POISSON)
         return t >= 0 && t < CUDART_INF_F;
     return true;
 }
 
 /* Each thread's share of a row's loss, or of softmax and Poisson all of it in thread 0. */
-static __device__ double loss_of(const struct sw_cuda_loss &a, const struct row &k,
+static __device__ double loss_of(const struct sw_row_loss_args &a, const struct row &k,
                                  struct room *room)
 {
     double all;
     switch (a.kind) {
-    case SW_KERNEL_EUCLIDEAN:
-    case SW_KERNEL_SIGMOID:
-        return elements(a.kind == SW_KERNEL_SIGMOID, k);
-    case SW_KERNEL_SOFTMAX:
-    case SW_KERNEL_POISSON:
-        all = shares(a.kind == SW_KERNEL_POISSON, k, room);
+    case SW_LOSS_EUCLIDEAN:
+    case SW_LOSS_SIGMOID:
+        return elements(a.kind == SW_LOSS_SIGMOID, k);
+    case SW_LOSS_SOFTMAX:
+    case SW_LOSS_POISSON:
+        all = shares(a.kind == SW_LOSS_POISSON, k, room);
         return threadIdx.x == 0 ? all : 0;
-    case SW_KERNEL_HINGE:
+    case SW_LOSS_HINGE:
         return hinges(a, k);
-    case SW_KERNEL_RANKING:
+    case SW_LOSS_RANKING:
         return ranking(a, k, room);
     }
     return 0;
 }
 
-static __global__ void forward(struct sw_cuda_loss a, uint64_t who, double *part,
+static __global__ void forward(struct sw_row_loss_args a, uint64_t who, double *part,
                                struct sw_cuda_trouble *trouble)
 {
     __shared__ struct room room;
-    int64_t valid = sw_valid(a.step, a.rows), n = a.columns;
+    int64_t valid = sw_op_valid_rows(a.step, a.rows), n = a.columns;
+    const int32_t *label = a.target ? NULL : a.labels.label;
     double loss = 0, rows = 0;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         const struct row k = {a.x + r * n, a.target ? a.target + r * n : NULL, a.y + r * n, n,
-                              a.label ? a.label[r] : 0};
+                              label ? label[r] : 0};
         for (int64_t i = threadIdx.x; a.target && i < n; i += blockDim.x)
             if (!fits(a.kind, k.t[i]))
                 sw_tell(trouble, SW_FOUND_TARGET, who, r, i, a.kind, (double)k.t[i]);
-        bool counts = !a.label || sw_label_fits(k.label, n, r, who, trouble);
+        bool counts = !label || sw_label_fits(k.label, n, r, who, trouble);
         double mine = counts ? loss_of(a, k, &room) : 0;
         loss += sw_block_sum(mine, room.sum);
         rows++;
@@ -161,8 +163,9 @@ static __global__ void forward(struct sw_cuda_loss a, uint64_t who, double *part
     sw_put_part(part, loss, rows);
 }
 
-int sw_cuda_row_loss(const struct sw_cuda_loss *a, const struct sw_cuda_launch *l)
+static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_row_loss_args *a = (const struct sw_row_loss_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
     SW_START(forward, blocks, sw_threads_for(a->columns), l, *a, (uint64_t)(uintptr_t)a->who,
              l->partials, l->trouble);
@@ -171,12 +174,12 @@ int sw_cuda_row_loss(const struct sw_cuda_loss *a, const struct sw_cuda_launch *
 }
 
 /* Softmax: targets are shares of their sum, and a row without any has no gradient. */
-static __global__ void backward(struct sw_cuda_loss_gradient a)
+static __global__ void backward(struct sw_row_gradient_args a)
 {
     __shared__ double room[SW_THREADS];
-    bool softmax = a.kind == SW_KERNEL_SOFTMAX;
-    bool by_target = softmax || a.kind == SW_KERNEL_SIGMOID || a.kind == SW_KERNEL_POISSON;
-    int64_t valid = sw_valid(a.step, a.rows), n = a.columns;
+    bool softmax = a.kind == SW_LOSS_SOFTMAX;
+    bool by_target = softmax || a.kind == SW_LOSS_SIGMOID || a.kind == SW_LOSS_POISSON;
+    int64_t valid = sw_op_valid_rows(a.step, a.rows), n = a.columns;
     float scale = a.weight * a.step->backward_scale;
     for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
         double total = softmax ? 0 : 1;
@@ -192,18 +195,19 @@ static __global__ void backward(struct sw_cuda_loss_gradient a)
     }
 }
 
-int sw_cuda_row_loss_backward(const struct sw_cuda_loss_gradient *a, const struct sw_cuda_launch *l)
+static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_row_gradient_args *a = (const struct sw_row_gradient_args *)args;
     SW_START(backward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, *a);
     return (int)cudaGetLastError();
 }
 
 /* ---- Triplets ---- */
 
-static __global__ void triplets(struct sw_cuda_triplets a, double *part)
+static __global__ void triplets(struct sw_triplet_loss_args a, double *part)
 {
     __shared__ double room[SW_THREADS];
-    int64_t valid = sw_valid(a.step, a.rows), n = a.columns;
+    int64_t valid = sw_op_valid_rows(a.step, a.rows), n = a.columns;
     double loss = 0, rows = 0;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         double dot = 0;
@@ -218,17 +222,18 @@ static __global__ void triplets(struct sw_cuda_triplets a, double *part)
     sw_put_part(part, loss, rows);
 }
 
-int sw_cuda_triplets(const struct sw_cuda_triplets *a, const struct sw_cuda_launch *l)
+static int launch_triplets(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_triplet_loss_args *a = (const struct sw_triplet_loss_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
     SW_START(triplets, blocks, sw_threads_for(a->columns), l, *a, l->partials);
     SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
     return (int)cudaGetLastError();
 }
 
-static __global__ void triplets_backward(struct sw_cuda_triplets a)
+static __global__ void triplets_backward(struct sw_triplet_gradient_args a)
 {
-    int64_t valid = sw_valid(a.step, a.rows);
+    int64_t valid = sw_op_valid_rows(a.step, a.rows);
     float scale = a.weight * a.step->backward_scale;
     for (int64_t i = sw_first(); i < a.rows * a.columns; i += sw_stride()) {
         int64_t r = i / a.columns;
@@ -237,8 +242,15 @@ static __global__ void triplets_backward(struct sw_cuda_triplets a)
     }
 }
 
-int sw_cuda_triplets_backward(const struct sw_cuda_triplets *a, const struct sw_cuda_launch *l)
+static int launch_triplets_backward(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_triplet_gradient_args *a = (const struct sw_triplet_gradient_args *)args;
     SW_START(triplets_backward, sw_blocks_for(a->rows * a->columns, l), SW_THREADS, l, *a);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(row_loss) = {{{&sw_op_row_loss, launch_forward, NULL},
+                              {&sw_op_row_loss_gradient, launch_backward, NULL},
+                              {&sw_op_triplet_loss, launch_triplets, NULL},
+                              {&sw_op_triplet_loss_gradient, launch_triplets_backward, NULL},
+                              {}}};

@@ -2,6 +2,7 @@
  * kernels/cpu/softmax_axis.c. Where classes are neighbours a block has a row, else a thread has a
  * place. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/ops/softmax.h"
 #include <math_constants.h>
 
 static __global__ void rows_forward(int64_t rows, int64_t n, const float *x, float *y)
@@ -74,26 +75,29 @@ static __global__ void places_backward(int64_t rows, int64_t classes, int64_t pl
     }
 }
 
-int sw_cuda_softmax(int64_t rows, int64_t classes, int64_t places, const float *x, float *y,
-                    const struct sw_cuda_launch *l)
+static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
-    if (places == 1)
-        SW_START(rows_forward, sw_blocks_of(rows, 65535), sw_threads_for(classes), l, rows, classes,
-                 x, y);
+    const struct sw_softmax_args *a = (const struct sw_softmax_args *)args;
+    if (a->places == 1)
+        SW_START(rows_forward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l, a->rows,
+                 a->classes, a->x, a->y);
     else
-        SW_START(places_forward, sw_blocks_for(rows * places, l), SW_THREADS, l, rows, classes,
-                 places, x, y);
+        SW_START(places_forward, sw_blocks_for(a->rows * a->places, l), SW_THREADS, l, a->rows,
+                 a->classes, a->places, a->x, a->y);
     return (int)cudaGetLastError();
 }
 
-int sw_cuda_softmax_backward(int64_t rows, int64_t classes, int64_t places, const float *y,
-                             const float *dy, float *dx, const struct sw_cuda_launch *l)
+static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
-    if (places == 1)
-        SW_START(rows_backward, sw_blocks_of(rows, 65535), sw_threads_for(classes), l, rows,
-                 classes, y, dy, dx);
+    const struct sw_softmax_args *a = (const struct sw_softmax_args *)args;
+    if (a->places == 1)
+        SW_START(rows_backward, sw_blocks_of(a->rows, 65535), sw_threads_for(a->classes), l,
+                 a->rows, a->classes, (const float *)a->y, a->dy, a->dx);
     else
-        SW_START(places_backward, sw_blocks_for(rows * places, l), SW_THREADS, l, rows, classes,
-                 places, y, dy, dx);
+        SW_START(places_backward, sw_blocks_for(a->rows * a->places, l), SW_THREADS, l, a->rows,
+                 a->classes, a->places, (const float *)a->y, a->dy, a->dx);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(softmax) = {
+    {{&sw_op_softmax, launch_forward, NULL}, {&sw_op_softmax_gradient, launch_backward, NULL}, {}}};

@@ -1,20 +1,22 @@
 /* Softmax with cross-entropy by a label; formulas in kernels/cpu/softmax.c. A block has a row. */
 #include "kernels/cuda/rows.cuh"
+#include "kernels/ops/softmax_loss.h"
 #include <math_constants.h>
 
 /* prob may be x: the score at the label is read before the first element is written. */
-static __global__ void forward(struct sw_cuda_loss a, uint64_t who, double *part,
+static __global__ void forward(struct sw_softmax_loss_args a, uint64_t who, double *part,
                                struct sw_cuda_trouble *trouble)
 {
     __shared__ float most[SW_THREADS];
     __shared__ double room[SW_THREADS];
-    int64_t valid = sw_valid_steps(a.step, a.per_sample, a.rows), n = a.columns;
+    int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
+    const int64_t ignored = sw_labels_ignored(&a.labels);
     double loss = 0, counted = 0;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         const float *x = a.x + r * n;
-        float *y = a.y + r * n, m = -CUDART_INF_F;
-        int64_t label = a.label[r];
-        bool counts = label != a.ignore && sw_label_fits(label, n, r, who, trouble);
+        float *y = a.prob + r * n, m = -CUDART_INF_F;
+        int64_t label = a.labels.label[r];
+        bool counts = label != ignored && sw_label_fits(label, n, r, who, trouble);
         float at_label = counts ? x[label] : 0.0f;
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             m = x[i] > m ? x[i] : m;
@@ -35,40 +37,35 @@ static __global__ void forward(struct sw_cuda_loss a, uint64_t who, double *part
     sw_put_part(part, loss, counted);
 }
 
-int sw_cuda_softmax_loss(const struct sw_cuda_loss *a, const struct sw_cuda_launch *l)
+static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_softmax_loss_args *a = (const struct sw_softmax_loss_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
-    SW_START(forward, blocks, sw_threads_for(a->columns), l, *a, (uint64_t)(uintptr_t)a->who,
-             l->partials, l->trouble);
+    SW_START(forward, blocks, sw_threads_for(a->classes), l, *a,
+             (uint64_t)(uintptr_t)sw_op_softmax_loss.name, l->partials, l->trouble);
     SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
     return (int)cudaGetLastError();
 }
 
-/* Without a label that counts there is nothing to scale. */
-static __device__ __forceinline__ float scale_of(const struct sw_cuda_loss_gradient &a)
+static __global__ void backward(struct sw_softmax_gradient_args a)
 {
-    double scale = (double)a.weight * (double)a.step->backward_scale;
-    if (a.counted)
-        scale = *a.counted > 0 ? scale * (double)a.batch_rows / *a.counted : 0;
-    else if (a.per_sample > 1)
-        scale /= (double)a.per_sample;
-    return (float)scale;
-}
-
-static __global__ void backward(struct sw_cuda_loss_gradient a)
-{
-    int64_t valid = sw_valid_steps(a.step, a.per_sample, a.rows), n = a.columns;
-    float scale = scale_of(a);
+    int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
+    const int64_t ignored = sw_labels_ignored(&a.labels);
+    float scale = sw_softmax_gradient_scale(&a);
     for (int64_t i = sw_first(); i < a.rows * n; i += sw_stride()) {
-        int64_t r = i / n, label = r < valid ? a.label[r] : a.ignore;
-        bool counts = r < valid && label != a.ignore;
-        a.dx[i] = counts ? scale * (a.y[i] - (label == i % n ? 1.0f : 0.0f)) : 0.0f;
+        int64_t r = i / n, label = r < valid ? a.labels.label[r] : ignored;
+        bool counts = r < valid && label != ignored;
+        a.dx[i] = counts ? scale * (a.prob[i] - (label == i % n ? 1.0f : 0.0f)) : 0.0f;
     }
 }
 
-int sw_cuda_softmax_loss_backward(const struct sw_cuda_loss_gradient *a,
-                                  const struct sw_cuda_launch *l)
+static int launch_backward(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(backward, sw_blocks_for(a->rows * a->columns, l), SW_THREADS, l, *a);
+    const struct sw_softmax_gradient_args *a = (const struct sw_softmax_gradient_args *)args;
+    SW_START(backward, sw_blocks_for(a->rows * a->classes, l), SW_THREADS, l, *a);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(softmax_loss) = {{{&sw_op_softmax_loss, launch_forward, NULL},
+                                  {&sw_op_softmax_loss_gradient, launch_backward, NULL},
+                                  {}}};

@@ -1,6 +1,7 @@
-/* Sums that are not by channels: over rows, over everything, and counts of labels. Each is cut into
- * parts by its shape alone and added up in their order, in double. */
+/* Sums that are not by channels: over rows, columns and everything; and a row that is added to all.
+ * Each is cut into parts by its shape alone and added up in their order, in double. */
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/ops/sums.h"
 
 enum { COLUMNS = 32, LINES = SW_THREADS / COLUMNS };
 
@@ -36,6 +37,12 @@ int sw_cuda_sum_rows(int64_t rows, int64_t columns, const float *x, float *sum,
     return (int)cudaGetLastError();
 }
 
+static int launch_sum_rows(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_sum_rows_args *a = (const struct sw_sum_rows_args *)args;
+    return sw_cuda_sum_rows(a->rows, a->columns, a->x, a->sum, l);
+}
+
 static __global__ void sum_parts(const float *x, int64_t n, double *part)
 {
     __shared__ double room[SW_THREADS];
@@ -55,30 +62,82 @@ static __global__ void add_parts(const double *part, unsigned parts, double *tot
     *total = sum;
 }
 
-int sw_cuda_total(const float *x, int64_t n, double *total, const struct sw_cuda_launch *l)
+static int launch_total(const struct sw_cuda_launch *l, const void *args)
 {
-    unsigned parts = sw_sum_blocks((n + SW_THREADS - 1) / SW_THREADS);
-    SW_START(sum_parts, parts, SW_THREADS, l, x, n, l->partials);
-    SW_START(add_parts, 1, 1, l, l->partials, parts, total);
+    const struct sw_total_args *a = (const struct sw_total_args *)args;
+    unsigned parts = sw_sum_blocks((a->n + SW_THREADS - 1) / SW_THREADS);
+    SW_START(sum_parts, parts, SW_THREADS, l, a->x, a->n, l->partials);
+    SW_START(add_parts, 1, 1, l, l->partials, parts, a->total);
     return (int)cudaGetLastError();
 }
 
-static __global__ void count_labels(const int32_t *label, int64_t rows, int64_t per_sample,
-                                    int64_t ignore, const struct sw_step *step, double *count)
+static __global__ void row_sums(int64_t rows, int64_t columns, const float *x, float *sum)
 {
     __shared__ double room[SW_THREADS];
-    int64_t valid = sw_valid_steps(step, per_sample, rows);
-    double mine = 0;
-    for (int64_t r = threadIdx.x; r < valid; r += blockDim.x)
-        mine += label[r] != ignore ? 1 : 0;
-    double sum = sw_block_sum(mine, room);
-    if (threadIdx.x == 0)
-        *count = sum;
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        double mine = 0;
+        for (int64_t c = threadIdx.x; c < columns; c += blockDim.x)
+            mine += (double)x[r * columns + c];
+        double all = sw_block_sum(mine, room);
+        if (threadIdx.x == 0)
+            sum[r] = (float)all;
+    }
 }
 
-int sw_cuda_count_labels(const int32_t *label, int64_t rows, int64_t per_sample, int64_t ignore,
-                         const struct sw_step *step, double *count, const struct sw_cuda_launch *l)
+static int launch_row_sums(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(count_labels, 1, SW_THREADS, l, label, rows, per_sample, ignore, step, count);
+    const struct sw_row_sums_args *a = (const struct sw_row_sums_args *)args;
+    SW_START(row_sums, sw_blocks_of(a->rows, 65535), sw_threads_for(a->columns), l, a->rows,
+             a->columns, a->x, a->sum);
     return (int)cudaGetLastError();
 }
+
+/* Neighbouring threads have neighbouring columns. */
+static __global__ void two_sums(int64_t rows, int64_t first_rows, int64_t columns,
+                                float first_factor, float shift, const float *x, float *sum)
+{
+    for (int64_t c = sw_first(); c < columns; c += sw_stride()) {
+        double total = 0;
+        for (int64_t r = 0; r < rows; r++)
+            total += (r < first_rows ? (double)first_factor : 1.0) * (double)x[r * columns + c];
+        sum[c] = (float)(total + (double)shift);
+    }
+}
+
+static int launch_two_sums(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_two_sums_args *a = (const struct sw_two_sums_args *)args;
+    SW_START(two_sums, sw_blocks_for(a->columns, l), SW_THREADS, l, a->rows, a->first_rows,
+             a->columns, a->first_factor, a->shift, a->x, a->sum);
+    return (int)cudaGetLastError();
+}
+
+/* A NaN passes a relu, so that divergence is seen. */
+static __global__ void add_row(int64_t n, int64_t columns, const float *row, bool relu, float *y)
+{
+    for (int64_t i = sw_first(); i < n; i += sw_stride()) {
+        float v = y[i] + (row ? row[i % columns] : 0.0f);
+        y[i] = relu && 0.0f > v ? 0.0f : v;
+    }
+}
+
+int sw_cuda_add_row(int64_t rows, int64_t columns, const float *row, bool relu, float *y,
+                    const struct sw_cuda_launch *l)
+{
+    int64_t n = rows * columns;
+    SW_START(add_row, sw_blocks_for(n, l), SW_THREADS, l, n, columns, row, relu, y);
+    return (int)cudaGetLastError();
+}
+
+static int launch_add_row(const struct sw_cuda_launch *l, const void *args)
+{
+    const struct sw_row_args *a = (const struct sw_row_args *)args;
+    return sw_cuda_add_row(a->rows, a->columns, a->row, false, a->y, l);
+}
+
+SW_CUDA_KERNELS(sums) = {{{&sw_op_add_row, launch_add_row, NULL},
+                          {&sw_op_sum_rows, launch_sum_rows, NULL},
+                          {&sw_op_row_sums, launch_row_sums, NULL},
+                          {&sw_op_two_sums, launch_two_sums, NULL},
+                          {&sw_op_total, launch_total, NULL},
+                          {}}};

@@ -1,6 +1,7 @@
 /* Units of restricted Boltzmann machines (kernels/units.h): the same words as on the CPU, by the
  * element's number in a row. */
 #include "kernels/cuda/normal.cuh"
+#include "kernels/ops/units.h"
 #include <math_constants.h>
 
 static __device__ __forceinline__ float softplus(float x)
@@ -10,8 +11,7 @@ static __device__ __forceinline__ float softplus(float x)
 
 /* ---- Means and samples ---- */
 
-static __device__ __forceinline__ float mean_of(const struct sw_kernel_units &u, int64_t r,
-                                                int64_t c)
+static __device__ __forceinline__ float mean_of(const struct sw_units_args &u, int64_t r, int64_t c)
 {
     float x = u.x[r * u.columns + c];
     if (!u.bias)
@@ -21,17 +21,16 @@ static __device__ __forceinline__ float mean_of(const struct sw_kernel_units &u,
 }
 
 /* A thread has the four units of one Philox block. */
-static __global__ void units(struct sw_kernel_units u, const float *carried,
-                             const struct sw_step *step)
+static __global__ void units(struct sw_units_args u)
 {
-    const bool goes_on = carried && !step->chains_begin, normal = u.units == SW_UNITS_GAUSSIAN;
-    const uint32_t first = (uint32_t)step->first_row;
+    const bool goes_on = u.carried && !u.step->chains_begin, normal = u.units == SW_UNITS_GAUSSIAN;
+    const uint32_t first = (uint32_t)u.step->first_row;
     const int64_t before = u.first_column / 4;
     const int64_t blocks = (u.first_column + u.columns + 3) / 4 - before;
     for (int64_t r = blockIdx.y; r < u.rows; r += gridDim.y)
         for (int64_t b = sw_first(); b < blocks; b += sw_stride()) {
             struct sw_philox4 w =
-                sw_philox_at(u.key, step->step, first + (uint32_t)r, (uint32_t)(before + b));
+                sw_philox_at(u.key, u.step->step, first + (uint32_t)r, (uint32_t)(before + b));
             float number[4];
             sw_normal(w.v, number);
             sw_normal(w.v + 2, number + 2);
@@ -46,14 +45,14 @@ static __global__ void units(struct sw_kernel_units u, const float *carried,
                 if (u.mean)
                     u.mean[at] = mean;
                 if (u.sample)
-                    u.sample[at] = goes_on ? carried[at] : drawn;
+                    u.sample[at] = goes_on ? u.carried[at] : drawn;
             }
         }
 }
 
 /* ---- Softmax units: a block has a row, and a thread some neighbouring units of it ---- */
 
-static __device__ __forceinline__ float input_of(const struct sw_kernel_units &u, int64_t r,
+static __device__ __forceinline__ float input_of(const struct sw_units_args &u, int64_t r,
                                                  int64_t c)
 {
     return u.x[r * u.columns + c] + (u.bias ? u.bias[c] : 0.0f);
@@ -97,25 +96,23 @@ static __device__ int64_t pick(const float *share, const double *below, int64_t 
 
 /* The counts of a row: whole numbers below 2^24, which atomic additions leave exact in any order.
  */
-static __device__ void draw_counts(const struct sw_kernel_units &u, const struct sw_step *step,
-                                   int64_t r, const float *share, const double *below,
-                                   int64_t piece)
+static __device__ void draw_counts(const struct sw_units_args &u, int64_t r, const float *share,
+                                   const double *below, int64_t piece)
 {
     const float total = u.total ? u.total[r] : 1.0f;
-    const uint32_t row = (uint32_t)step->first_row + (uint32_t)r;
+    const uint32_t row = (uint32_t)u.step->first_row + (uint32_t)r;
     for (uint32_t d = threadIdx.x; (float)d + 0.5f < total; d += blockDim.x) {
-        const uint32_t word = sw_philox_word(u.key, step->step, row, d);
+        const uint32_t word = sw_philox_word(u.key, u.step->step, row, d);
         atomicAdd(&u.sample[r * u.columns + pick(share, below, piece, u.columns, word)], 1.0f);
     }
 }
 
 /* x, mean and share may be one array: what others read stands between barriers. */
-static __global__ void softmax_units(struct sw_kernel_units u, const float *carried,
-                                     const struct sw_step *step)
+static __global__ void softmax_units(struct sw_units_args u)
 {
     __shared__ float room[SW_THREADS];
     __shared__ double below[SW_THREADS + 1];
-    const bool goes_on = carried && !step->chains_begin;
+    const bool goes_on = u.carried && !u.step->chains_begin;
     const int64_t n = u.columns, piece = (n + blockDim.x - 1) / blockDim.x;
     const int64_t from = threadIdx.x * piece, to = from + piece < n ? from + piece : n;
     for (int64_t r = blockIdx.x; r < u.rows; r += gridDim.x) {
@@ -129,11 +126,11 @@ static __global__ void softmax_units(struct sw_kernel_units u, const float *carr
             share[c] = expf(input_of(u, r, c) - most);
             mine += (double)share[c];
             if (u.sample)
-                u.sample[at + c] = goes_on ? carried[at + c] : 0.0f;
+                u.sample[at + c] = goes_on ? u.carried[at + c] : 0.0f;
         }
         add_up_before(mine, below);
         if (u.sample && !goes_on)
-            draw_counts(u, step, r, share, below, piece);
+            draw_counts(u, r, share, below, piece);
         const double sum = below[blockDim.x];
         __syncthreads();
         for (int64_t c = from; c < to && u.mean; c++)
@@ -141,18 +138,17 @@ static __global__ void softmax_units(struct sw_kernel_units u, const float *carr
     }
 }
 
-int sw_cuda_units(const struct sw_kernel_units *u, const float *carried, const struct sw_step *step,
-                  const struct sw_cuda_launch *l)
+int sw_cuda_units(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_units_args *u = (const struct sw_units_args *)args;
     if (u->units == SW_UNITS_SOFTMAX) {
-        SW_START(softmax_units, sw_blocks_of(u->rows, 65535), sw_threads_for(u->columns), l, *u,
-                 carried, step);
+        SW_START(softmax_units, sw_blocks_of(u->rows, 65535), sw_threads_for(u->columns), l, *u);
         return (int)cudaGetLastError();
     }
     const int64_t threads = (u->columns + 3) / 4;
     const dim3 grid(sw_blocks_of((threads + SW_THREADS - 1) / SW_THREADS, 1024),
                     sw_blocks_of(u->rows, 65535), 1);
-    SW_START(units, grid, SW_THREADS, l, *u, carried, step);
+    SW_START(units, grid, SW_THREADS, l, *u);
     return (int)cudaGetLastError();
 }
 
@@ -166,7 +162,7 @@ static __device__ __forceinline__ float element_energy(enum sw_units units, bool
     return free ? -softplus(x + b) : -b * x;
 }
 
-static __global__ void energies(struct sw_kernel_unit_energy e)
+static __global__ void energies(struct sw_unit_energy_args e)
 {
     __shared__ double room[SW_THREADS];
     for (int64_t r = blockIdx.x; r < e.rows; r += gridDim.x) {
@@ -181,40 +177,37 @@ static __global__ void energies(struct sw_kernel_unit_energy e)
     }
 }
 
-static __global__ void add_energies(const double *energy, int64_t rows, double factor, bool more,
-                                    bool part, const struct sw_step *step, struct sw_result *result)
+static __global__ void add_energies(struct sw_unit_energy_args e)
 {
     __shared__ double room[SW_THREADS];
-    const int64_t valid = sw_valid(step, rows);
+    const int64_t valid = sw_op_valid_rows(e.step, e.rows);
     double mine = 0;
     for (int64_t r = threadIdx.x; r < valid; r += blockDim.x)
-        mine += energy[r];
+        mine += e.energy[r];
     double sum = sw_block_sum(mine, room);
     if (threadIdx.x == 0) {
-        result->sum = (more ? result->sum : 0) + factor * sum;
-        result->weight = part ? 0 : (double)valid;
+        e.result->sum = (e.more ? e.result->sum : 0) + e.factor * sum;
+        e.result->weight = e.part ? 0 : (double)valid;
     }
 }
 
-int sw_cuda_unit_energy(const struct sw_kernel_unit_energy *e, double factor, bool more, bool part,
-                        const struct sw_step *step, struct sw_result *result,
-                        const struct sw_cuda_launch *l)
+static int launch_energy(const struct sw_cuda_launch *l, const void *args)
 {
+    const struct sw_unit_energy_args *e = (const struct sw_unit_energy_args *)args;
     SW_START(energies, sw_blocks_of(e->rows, 65535), sw_threads_for(e->columns), l, *e);
-    if (result)
-        SW_START(add_energies, 1, SW_THREADS, l, e->energy, e->rows, factor, more, part, step,
-                 result);
+    if (e->result)
+        SW_START(add_energies, 1, SW_THREADS, l, *e);
     return (int)cudaGetLastError();
 }
 
 /* ---- One unit turned over ---- */
 
-static __global__ void flip(struct sw_kernel_flip f, const struct sw_step *step)
+static __global__ void flip(struct sw_flip_args f)
 {
     __shared__ double room[SW_THREADS];
     for (int64_t r = blockIdx.x; r < f.rows; r += gridDim.x) {
         const uint32_t word =
-            sw_philox_word(f.key, step->step, (uint32_t)step->first_row + (uint32_t)r, 0);
+            sw_philox_word(f.key, f.step->step, (uint32_t)f.step->first_row + (uint32_t)r, 0);
         const int64_t i = (int64_t)(((uint64_t)word * (uint64_t)f.visible) >> 32);
         const float change = 1.0f - 2.0f * f.v[r * f.visible + i];
         double mine = 0;
@@ -230,54 +223,55 @@ static __global__ void flip(struct sw_kernel_flip f, const struct sw_step *step)
     }
 }
 
-static __global__ void add_rises(const double *rise, int64_t rows, int64_t visible,
-                                 const struct sw_step *step, struct sw_result *result)
+static __global__ void add_rises(struct sw_flip_args f)
 {
     __shared__ double room[SW_THREADS];
-    const int64_t valid = sw_valid(step, rows);
+    const int64_t valid = sw_op_valid_rows(f.step, f.rows);
     double mine = 0;
     for (int64_t r = threadIdx.x; r < valid; r += blockDim.x)
-        mine -= fmax(-rise[r], 0.0) + log1p(exp(-fabs(rise[r])));
+        mine -= fmax(-f.rise[r], 0.0) + log1p(exp(-fabs(f.rise[r])));
     double sum = sw_block_sum(mine, room);
     if (threadIdx.x == 0) {
-        result->sum = (double)visible * sum;
-        result->weight = (double)valid;
+        f.result->sum = (double)f.visible * sum;
+        f.result->weight = (double)valid;
     }
 }
 
-int sw_cuda_flip(const struct sw_kernel_flip *f, const struct sw_step *step,
-                 struct sw_result *result, const struct sw_cuda_launch *l)
+static int launch_flip(const struct sw_cuda_launch *l, const void *args)
 {
-    SW_START(flip, sw_blocks_of(f->rows, 65535), sw_threads_for(f->hidden), l, *f, step);
-    SW_START(add_rises, 1, SW_THREADS, l, f->rise, f->rows, f->visible, step, result);
+    const struct sw_flip_args *f = (const struct sw_flip_args *)args;
+    SW_START(flip, sw_blocks_of(f->rows, 65535), sw_threads_for(f->hidden), l, *f);
+    SW_START(add_rises, 1, SW_THREADS, l, *f);
     return (int)cudaGetLastError();
 }
+
+SW_CUDA_KERNELS(units) = {{{&sw_op_units, sw_cuda_units, NULL},
+                           {&sw_op_unit_energy, launch_energy, NULL},
+                           {&sw_op_flip, launch_flip, NULL},
+                           {}}};
 
 /* ---- Annealing ---- */
 
 /* By one block. */
-static __global__ void begin_annealing(bool gaussian_visible, int64_t visible,
-                                       const float *visible_bias, int64_t hidden, const float *bias,
-                                       int64_t rows, double *log_weight)
+static __global__ void begin_annealing(struct sw_ais_args a)
 {
     __shared__ double room[SW_THREADS];
     const double half_log_2pi = 0.91893853320467274;
+    const int64_t hidden = a.hidden_units == SW_UNITS_BERNOULLI ? a.hidden : 0;
     double mine = 0;
-    for (int64_t i = threadIdx.x; i < visible; i += blockDim.x)
-        mine += gaussian_visible ? half_log_2pi : (double)softplus(visible_bias[i]);
+    for (int64_t i = threadIdx.x; i < a.visible; i += blockDim.x)
+        mine += a.visible_units == SW_UNITS_GAUSSIAN ? half_log_2pi
+                                                     : (double)softplus(a.visible_bias[i]);
     for (int64_t j = threadIdx.x; j < hidden; j += blockDim.x)
-        mine += (double)softplus(bias[j]);
+        mine += (double)softplus(a.bias[j]);
     const double sum = sw_block_sum(mine, room);
-    for (int64_t r = threadIdx.x; r < rows; r += blockDim.x)
-        log_weight[r] = sum;
+    for (int64_t r = threadIdx.x; r < a.rows; r += blockDim.x)
+        a.log_weight[r] = sum;
 }
 
-int sw_cuda_ais_begin(bool gaussian_visible, int64_t visible, const float *visible_bias,
-                      int64_t hidden, const float *bias, int64_t rows, double *log_weight,
-                      const struct sw_cuda_launch *l)
+int sw_cuda_ais_begin(const struct sw_ais_args *a, const struct sw_cuda_launch *l)
 {
-    SW_START(begin_annealing, 1, SW_THREADS, l, gaussian_visible, visible, visible_bias, hidden,
-             bias, rows, log_weight);
+    SW_START(begin_annealing, 1, SW_THREADS, l, *a);
     return (int)cudaGetLastError();
 }
 
@@ -304,65 +298,18 @@ int sw_cuda_anneal(const struct sw_kernel_anneal *a, const struct sw_cuda_launch
     return (int)cudaGetLastError();
 }
 
-static __global__ void put_chains(int64_t rows, int64_t chains, const double *log_weight, bool runs,
-                                  const struct sw_step *step, struct sw_result *result)
+static __global__ void put_chains(struct sw_ais_args a)
 {
-    for (int64_t c = sw_first(); c < chains; c += sw_stride()) {
-        const int64_t r = c - step->first_row;
-        const bool mine = runs && r >= 0 && r < rows;
-        result[c].sum = mine ? log_weight[r] : 0;
-        result[c].weight = mine;
+    for (int64_t c = sw_first(); c < a.chains; c += sw_stride()) {
+        const int64_t r = c - a.step->first_row;
+        const bool mine = a.runs && r >= 0 && r < a.rows;
+        a.result[c].sum = mine ? a.log_weight[r] : 0;
+        a.result[c].weight = mine;
     }
 }
 
-int sw_cuda_ais_result(int64_t rows, int64_t chains, const double *log_weight, bool runs,
-                       const struct sw_step *step, struct sw_result *result,
-                       const struct sw_cuda_launch *l)
+int sw_cuda_ais_result(const struct sw_ais_args *a, const struct sw_cuda_launch *l)
 {
-    SW_START(put_chains, sw_blocks_for(chains, l), SW_THREADS, l, rows, chains, log_weight, runs,
-             step, result);
-    return (int)cudaGetLastError();
-}
-
-/* ---- Sums ---- */
-
-static __global__ void row_sums(int64_t rows, int64_t columns, const float *x, float *sum)
-{
-    __shared__ double room[SW_THREADS];
-    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-        double mine = 0;
-        for (int64_t c = threadIdx.x; c < columns; c += blockDim.x)
-            mine += (double)x[r * columns + c];
-        double all = sw_block_sum(mine, room);
-        if (threadIdx.x == 0)
-            sum[r] = (float)all;
-    }
-}
-
-int sw_cuda_row_sums(int64_t rows, int64_t columns, const float *x, float *sum,
-                     const struct sw_cuda_launch *l)
-{
-    SW_START(row_sums, sw_blocks_of(rows, 65535), sw_threads_for(columns), l, rows, columns, x,
-             sum);
-    return (int)cudaGetLastError();
-}
-
-/* Neighbouring threads have neighbouring columns. */
-static __global__ void two_sums(int64_t rows, int64_t first_rows, int64_t columns,
-                                float first_factor, float shift, const float *x, float *sum)
-{
-    for (int64_t c = sw_first(); c < columns; c += sw_stride()) {
-        double total = 0;
-        for (int64_t r = 0; r < rows; r++)
-            total += (r < first_rows ? (double)first_factor : 1.0) * (double)x[r * columns + c];
-        sum[c] = (float)(total + (double)shift);
-    }
-}
-
-int sw_cuda_two_sums(int64_t rows, int64_t first_rows, int64_t columns, float first_factor,
-                     float shift, const float *x, float *sum, const struct sw_cuda_launch *l)
-{
-    SW_START(two_sums, sw_blocks_for(columns, l), SW_THREADS, l, rows, first_rows, columns,
-             first_factor, shift, x, sum);
+    SW_START(put_chains, sw_blocks_for(a->chains, l), SW_THREADS, l, *a);
     return (int)cudaGetLastError();
 }

@@ -5,7 +5,8 @@
  * whoever was last and however the bucket is cut. */
 #include "base/tree.h"
 #include "comm/allreduce_private.h"
-#include "device/ops/fold.h"
+#include "device/op.h"
+#include "kernels/ops/fold.h"
 
 void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count)
 {
@@ -58,7 +59,7 @@ static int sum_share(struct sw_allreduce *a, int r, int b, struct sw_err *err)
             rc = fetch(a, r, place, q, theirs, count, err);
     }
     if (rc == SW_OK && count > 0)
-        rc = sw_op_fold(own->stream, &sum, err);
+        rc = sw_op_run(own->stream, &sw_op_fold, &sum, err);
     if (rc == SW_OK && count > 0)
         rc = sw_copy(own->stream, sw_allreduce_place(a, r, b) + first, sum.y,
                      (size_t)count * sizeof(float), err);

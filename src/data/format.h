@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "data/picture.h"
-#include "device/desc.h"
+#include "kernels/desc.h"
 #include "recipe/option.h"
 #include <stdbool.h>
 #include <stddef.h>

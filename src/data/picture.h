@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "data/room.h"
-#include "device/desc.h"
+#include "kernels/desc.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

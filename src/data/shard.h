@@ -42,7 +42,7 @@
 
 #include "base/os.h"
 #include "data/blob.h"
-#include "device/desc.h"
+#include "kernels/desc.h"
 
 enum {
     SW_SHARD_VERSION = 1,

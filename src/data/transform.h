@@ -21,7 +21,7 @@
 #include "data/data.h"
 #include "data/picture.h"
 #include "data/resample.h"
-#include "device/desc.h"
+#include "kernels/desc.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Devices: where memory lives and work is queued. One table of functions per kind; layers call the
  * inline helpers below and never ask which device they are on. Light operations are data
- * (device/op.h); heavy ones are plans (device/plan.h), prepared once and run every step.
+ * (kernels/op.h); heavy ones are plans (device/plan.h), prepared once and run every step.
  *
  * Thread rule: a struct sw_device is frozen after opening. A stream belongs to one worker; its
  * functions are called by that worker's thread only. Everything queued on one stream runs in order.
@@ -14,8 +14,8 @@
 #include "base/err.h"
 #include "base/philox.h"
 #include "base/step.h"
-#include "device/desc.h"
-#include "device/precision.h"
+#include "kernels/desc.h"
+#include "kernels/precision.h"
 
 struct sw_device;
 struct sw_stream;
@@ -39,7 +39,7 @@ struct sw_device_bytes {
 typedef int sw_stream_lane(void *user, int lane, struct sw_err *err);
 
 /* What every kind of device has; the inline functions below say what each does. `run` computes an
- * operation of device/op.h. */
+ * operation of kernels/op.h. */
 struct sw_device_ops {
     void (*close)(struct sw_device *dev);
     void (*cancel)(struct sw_device *dev);

@@ -1,7 +1,9 @@
 #include "device/throughput.h"
+#include "device/op.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/gemm.h"
 
 #include "base/os.h"
-#include "device/ops/linear.h"
 
 enum { STAGE_FLOATS = 1 << 18, BLOCK_FLOATS = 1 << 24, LEAST_PASSES = 3, MOST_PASSES = 15 };
 

@@ -9,8 +9,9 @@
  * decided is learnt with the loss and told to the table, where all who ask about decisions look. */
 #include "base/os.h"
 #include "base/str.h"
-#include "device/ops/rate.h"
+#include "device/op.h"
 #include "exchange/exchange_private.h"
+#include "kernels/ops/update.h"
 #include <string.h>
 
 struct sw_decider {

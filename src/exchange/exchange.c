@@ -1,8 +1,9 @@
 #include "exchange/exchange.h"
 
 #include "base/os.h"
-#include "device/ops/clock.h"
+#include "device/op.h"
 #include "exchange/exchange_private.h"
+#include "kernels/ops/clock.h"
 #include <stdio.h>
 
 enum { WAIT_MS = 1000, SERVE_MS = 1 };
@@ -315,7 +316,9 @@ bool sw_exchange_keeps_values(const struct sw_exchange *x)
 
 int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *err)
 {
-    return x->report.marks ? sw_op_clock(x->args.stream, &x->report.marks[mark], err) : SW_OK;
+    const struct sw_clock_args a = {.ns = &x->report.marks[mark]};
+
+    return x->report.marks ? sw_op_run(x->args.stream, &sw_op_clock, &a, err) : SW_OK;
 }
 
 int sw_exchange_ask(struct sw_exchange *x, struct sw_err *err)

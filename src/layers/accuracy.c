@@ -3,7 +3,8 @@
  * [N] or as many targets as scores, of which those above 1/2 are a row's labels. Of equal scores
  * the one with the lower index counts as larger, so that constant scores do not look right. Rows
  * with ignore_label, or without any target, do not count. */
-#include "device/ops/classes.h"
+#include "device/op.h"
+#include "kernels/ops/classes.h"
 #include "layers/share/class_targets.h"
 
 struct conf {
@@ -43,7 +44,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                               .step = r->step,
                               .result = l->result};
     int rc = sw_class_values(by, l, r, &a.x, &a.target, err);
-    return rc == SW_OK ? sw_op_accuracy(r->stream, &a, err) : rc;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_top_k, &a, err) : rc;
 }
 
 static const struct sw_layer_example examples[] = {

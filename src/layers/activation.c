@@ -70,9 +70,16 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const struct state *st = l->state;
     if (st->fused_backward)
         return sw_layer_view_backward(l, r, err);
-    return sw_op_activation_backward(r->stream, (enum sw_activation)c->function, (float)c->slope,
-                                     l->src[0]->data, l->dst.data, l->dst.grad, l->src_grad[0],
-                                     sw_desc_storage(&l->dst.desc), err);
+    return sw_op_run(
+        r->stream, &sw_op_activation_gradient,
+        &(const struct sw_activation_gradient_args){.function = (enum sw_activation)c->function,
+                                                    .alpha = (float)c->slope,
+                                                    .x = l->src[0]->data,
+                                                    .y = l->dst.data,
+                                                    .dy = l->dst.grad,
+                                                    .dx = l->src_grad[0],
+                                                    .n = sw_desc_storage(&l->dst.desc)},
+        err);
 }
 
 #define EXAMPLE(text)                                                                              \

@@ -2,7 +2,8 @@
  * layout (more dimensions are flattened) becomes whole numbers [N, top_k], as SINGA's ArgSortLayer
  * gives labels to its output layers. Of equal values the lower place comes first; what compares
  * with nothing (NaN) comes last. There is no gradient. */
-#include "device/ops/argsort.h"
+#include "kernels/ops/argsort.h"
+#include "device/op.h"
 #include "layers/share/plain.h"
 
 struct conf {

@@ -15,7 +15,8 @@
  * The batch is that of the whole group of workers unless sync = no; then each worker takes the rows
  * it has, and the running statistics are those of the first one. A worker that has some of the
  * channels has all rows of the group, and keeps their statistics and parameters alone. */
-#include "device/ops/batch_norm.h"
+#include "kernels/ops/batch_norm.h"
+#include "device/op.h"
 #include "layers/layer.h"
 
 struct conf {
@@ -60,7 +61,7 @@ static void plan_memory(struct sw_layer *l, bool wants_grad)
 {
     struct state *st = l->state;
     int64_t channels = l->dst.desc.dim[1], sums = 2 * channels + 1;
-    l->scratch_bytes = st->sums_at = sw_batch_norm_scratch(&l->dst.desc);
+    l->scratch_bytes = st->sums_at = sw_channel_scratch_bytes(&l->dst.desc);
     if (!st->training)
         return;
     l->saved_bytes = (size_t)(2 * channels) * sizeof(float); /* mean, 1 / standard deviation */
@@ -135,13 +136,17 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const float *x = l->src[0]->data;
     int rc = SW_OK;
     if (!st->training)
-        return sw_op_batch_norm_running(r->stream, &b, x, l->dst.data, err);
+        return sw_op_run(r->stream, &sw_op_batch_norm_running,
+                         &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
     if (r->again)
-        return sw_op_batch_norm_again(r->stream, &b, x, l->dst.data, err);
+        return sw_op_run(r->stream, &sw_op_batch_norm_again,
+                         &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
     if (r->phase == 0)
-        rc = sw_op_batch_norm_sums(r->stream, &b, x, err);
+        rc = sw_op_run(r->stream, &sw_op_batch_norm_sums,
+                       &(const struct sw_batch_norm_args){.b = b, .x = x}, err);
     if (rc == SW_OK && (r->phase == 1 || !st->in_group))
-        rc = sw_op_batch_norm(r->stream, &b, x, l->dst.data, err);
+        rc = sw_op_run(r->stream, &sw_op_batch_norm,
+                       &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
     return rc;
 }
 
@@ -153,10 +158,18 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const float *x = l->src[0]->data;
     int rc = SW_OK;
     if (r->phase == 0)
-        rc = sw_op_batch_norm_sums_backward(r->stream, &b, x, l->dst.grad, l->param[SCALE].grad,
-                                            l->param[BIAS].grad, err);
+        rc = sw_op_run(r->stream, &sw_op_batch_norm_sums_gradient,
+                       &(const struct sw_batch_norm_args){.b = b,
+                                                          .x = x,
+                                                          .dy = l->dst.grad,
+                                                          .dscale = l->param[SCALE].grad,
+                                                          .dbias = l->param[BIAS].grad},
+                       err);
     if (rc == SW_OK && l->src_grad[0] && (r->phase == 1 || !st->in_group))
-        rc = sw_op_batch_norm_backward(r->stream, &b, x, l->dst.grad, l->src_grad[0], err);
+        rc = sw_op_run(r->stream, &sw_op_batch_norm_gradient,
+                       &(const struct sw_batch_norm_args){
+                           .b = b, .x = x, .dy = l->dst.grad, .dx = l->src_grad[0]},
+                       err);
     return rc;
 }
 

@@ -5,7 +5,7 @@
  * The output has channels in blocks where a source has them; a source that fills whole blocks then
  * goes there in one run of memory per row. */
 #include "device/ops/elementwise.h"
-#include "device/ops/part.h"
+#include "kernels/ops/layout.h"
 #include "layers/layer.h"
 
 struct conf {

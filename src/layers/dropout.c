@@ -2,7 +2,8 @@
  * 1 / (1 - ratio), so that evaluation does nothing (Srivastava et al. 2014, in the inverted form).
  * The mask is a pure function of (seed, layer, step, global row, element): backward draws it again
  * instead of storing it, and neither workers nor layouts change it. */
-#include "device/ops/dropout.h"
+#include "kernels/ops/dropout.h"
+#include "device/op.h"
 #include "layers/layer.h"
 
 struct conf {
@@ -36,15 +37,27 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_dropout *st = l->state;
-    return r->training ? sw_op_dropout(r->stream, &l->dst.desc, st, r->step, l->src[0]->data,
-                                       l->dst.data, err)
-                       : sw_layer_view_forward(l, r, err);
+    if (r->training)
+        return sw_op_run(r->stream, &sw_op_dropout,
+                         &(const struct sw_dropout_args){.desc = l->dst.desc,
+                                                         .dropout = *st,
+                                                         .step = r->step,
+                                                         .x = l->src[0]->data,
+                                                         .y = l->dst.data},
+                         err);
+    return sw_layer_view_forward(l, r, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    return sw_op_dropout(r->stream, &l->dst.desc, l->state, r->step, l->dst.grad, l->src_grad[0],
-                         err);
+    const struct sw_dropout *st = l->state;
+    return sw_op_run(r->stream, &sw_op_dropout,
+                     &(const struct sw_dropout_args){.desc = l->dst.desc,
+                                                     .dropout = *st,
+                                                     .step = r->step,
+                                                     .x = l->dst.grad,
+                                                     .y = l->src_grad[0]},
+                     err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -4,7 +4,8 @@
  *
  * All is computed in one layout, a blocked one where any source has it; sources in another layout
  * are brought there first. A relu right behind is part of the same pass, forward and backward. */
-#include "device/ops/eltwise.h"
+#include "kernels/ops/eltwise.h"
+#include "device/op.h"
 #include "layers/share/plain.h"
 
 _Static_assert((int)SW_LAYER_SRCS == (int)SW_ELTWISE_SRCS, "as many sources as a layer can have");

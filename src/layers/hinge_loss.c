@@ -10,7 +10,8 @@
  *
  * L = sum m with norm l1, sum m^2 with l2; averaged over rows. The output is dL/dx, with three
  * sources [N]: dL/dmargin. */
-#include "device/ops/row_loss.h"
+#include "device/op.h"
+#include "kernels/ops/row_loss.h"
 #include "layers/share/plain.h"
 #include "layers/share/target_loss.h"
 
@@ -114,7 +115,7 @@ static int forward_labels(struct sw_layer *l, const struct sw_pass *r, struct sw
                                  .y = l->dst.data,
                                  .result = l->result};
     int rc = sw_plain_values(&st->src[0], l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_row_loss(r->stream, &a, err) : rc;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss, &a, err) : rc;
 }
 
 static int read_triplet(struct sw_layer *l, const struct sw_pass *r, const float *x[TRIPLET],
@@ -146,7 +147,7 @@ static int forward_triplet(struct sw_layer *l, const struct sw_pass *r, struct s
                                      .step = r->step,
                                      .slope = l->dst.data,
                                      .result = l->result};
-    return sw_op_triplet_loss(r->stream, &a, err);
+    return sw_op_run(r->stream, &sw_op_triplet_loss, &a, err);
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -167,7 +168,7 @@ static int backward_labels(struct sw_layer *l, const struct sw_pass *r, struct s
                                      .y = l->dst.data,
                                      .step = r->step,
                                      .dx = sw_plain_gradient(&st->src[0], l)};
-    int rc = sw_op_row_loss_backward(r->stream, &a, err);
+    int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
     return rc == SW_OK ? sw_plain_give(&st->src[0], l, err) : rc;
 }
 
@@ -191,7 +192,7 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
                                              .step = r->step,
                                              .dx = sw_plain_gradient(&st->src[k], l)};
         if (a.dx)
-            rc = sw_op_triplet_loss_backward(r->stream, &a, err);
+            rc = sw_op_run(r->stream, &sw_op_triplet_loss_gradient, &a, err);
         if (rc == SW_OK && a.dx)
             rc = sw_plain_give(&st->src[k], l, err);
     }

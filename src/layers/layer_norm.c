@@ -7,7 +7,8 @@
  * The variance is the biased one. Unlike batch_norm it does the same in training and evaluation,
  * whatever the batch. scale and bias have the shape of what is normalised together. It computes in
  * plain layout, and its output is plain. */
-#include "device/ops/layer_norm.h"
+#include "kernels/ops/layer_norm.h"
+#include "device/op.h"
 #include "layers/share/plain.h"
 
 struct conf {

@@ -6,7 +6,8 @@
  * and the result does not depend on how many there are. Rows are taken as they come: those of
  * bernoulli units must be 0 or 1 (binary = yes) for this to be a likelihood.
  * Sources: the rbm_visible and the rbm_hidden layer. */
-#include "device/ops/ais.h"
+#include "device/op.h"
+#include "kernels/ops/ais.h"
 #include "layers/share/rbm.h"
 #include <math.h>
 

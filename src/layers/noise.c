@@ -10,7 +10,8 @@
  * Only in training, unless always = yes. What happens to an element is a pure function of (seed,
  * layer, step, global row, element), as in dropout. The gradient goes through where the value did.
  */
-#include "device/ops/dropout.h"
+#include "device/op.h"
+#include "kernels/ops/dropout.h"
 #include "layers/layer.h"
 
 enum { GAUSSIAN, MASKING, SALT_PEPPER };
@@ -72,9 +73,15 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
-    return r->training || c->always ? sw_op_dropout(r->stream, &l->dst.desc, &st->forward, r->step,
-                                                    l->src[0]->data, l->dst.data, err)
-                                    : sw_layer_view_forward(l, r, err);
+    return r->training || c->always
+               ? sw_op_run(r->stream, &sw_op_dropout,
+                           &(const struct sw_dropout_args){.desc = l->dst.desc,
+                                                           .dropout = st->forward,
+                                                           .step = r->step,
+                                                           .x = l->src[0]->data,
+                                                           .y = l->dst.data},
+                           err)
+               : sw_layer_view_forward(l, r, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -83,8 +90,13 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const struct state *st = l->state;
     if (c->method == GAUSSIAN)
         return sw_layer_view_backward(l, r, err);
-    return sw_op_dropout(r->stream, &l->dst.desc, &st->backward, r->step, l->dst.grad,
-                         l->src_grad[0], err);
+    return sw_op_run(r->stream, &sw_op_dropout,
+                     &(const struct sw_dropout_args){.desc = l->dst.desc,
+                                                     .dropout = st->backward,
+                                                     .step = r->step,
+                                                     .x = l->dst.grad,
+                                                     .y = l->src_grad[0]},
+                     err);
 }
 
 static const struct sw_layer_example examples[] = {

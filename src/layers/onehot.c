@@ -1,5 +1,6 @@
 /* onehot: whole numbers (labels, tokens) as vectors of zeros with a single 1: [N] becomes [N,
  * classes], [N, T] becomes [N, T, classes]. There is no gradient: the numbers are data. */
+#include "device/op.h"
 #include "layers/share/tokens.h"
 
 struct conf {
@@ -39,7 +40,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
-    return sw_op_onehot(r->stream, &st->lists, l->src[0]->data, r->step, l->dst.data, err);
+    return sw_op_run(
+        r->stream, &sw_op_onehot,
+        &(const struct sw_onehot_args){
+            .lists = st->lists, .token = l->src[0]->data, .step = r->step, .y = l->dst.data},
+        err);
 }
 
 static const struct sw_layer_example examples[] = {

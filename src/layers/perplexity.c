@@ -2,7 +2,8 @@
  * which a model guesses as well as it would by chance (Jelinek, Mercer, Bahl, Baker 1977). Sources:
  * scores before the softmax, [N, classes] or of sequences [N, T, classes], and labels [N] or
  * [N, T]; rows with ignore_label do not count. */
-#include "device/ops/softmax_loss.h"
+#include "device/op.h"
+#include "kernels/ops/softmax_loss.h"
 #include "layers/share/class_targets.h"
 #include <math.h>
 
@@ -46,7 +47,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                      .prob = sw_layer_at(l->scratch, st->prob_at),
                                      .result = l->result};
     int rc = sw_plain_values(&st->by.scores, l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_softmax_loss(r->stream, &a, err) : rc;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_softmax_loss, &a, err) : rc;
 }
 
 static double value(const struct sw_layer *l, const struct sw_result *total, int which)

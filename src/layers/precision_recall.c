@@ -12,7 +12,8 @@
  *
  * `class` looks at one class alone. Counts are added over all batches and workers before anything
  * is divided. */
-#include "device/ops/classes.h"
+#include "device/op.h"
+#include "kernels/ops/classes.h"
 #include "layers/share/class_targets.h"
 #include <math.h>
 
@@ -88,7 +89,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                     .step = r->step,
                                     .count = l->result};
     int rc = sw_class_values(&st->by, l, r, &a.x, &a.target, err);
-    return rc == SW_OK ? sw_op_count_classes(r->stream, &a, err) : rc;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_class_count, &a, err) : rc;
 }
 
 static double share(double part, double whole)

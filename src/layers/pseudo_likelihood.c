@@ -6,6 +6,7 @@
  *
  * It needs no partition function, and is a likelihood's stand-in while a machine learns. Sources:
  * the rbm_visible and the rbm_hidden layer. */
+#include "device/op.h"
 #include "layers/share/rbm.h"
 
 struct conf {

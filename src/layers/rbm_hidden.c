@@ -18,7 +18,8 @@
  * Weights are logically [hidden, visible], as those of inner_product. Workers may share the hidden
  * units: each has some for all rows, what they give to the visible ones are terms of a sum. */
 #include "device/ops/elementwise.h"
-#include "device/ops/linear.h"
+#include "kernels/ops/gemm.h"
+#include "kernels/ops/sums.h"
 #include "layers/share/plain.h"
 #include "layers/share/rbm.h"
 
@@ -364,8 +365,14 @@ static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     int rc = sw_plain_values(&st->in, l, r, &v, err);
     if (rc == SW_OK && c->units == SW_UNITS_BERNOULLI) {
         float *own = sw_layer_at(l->scratch, st->dz_at);
-        rc = sw_op_activation_backward(r->stream, SW_ACT_SIGMOID, 0, NULL, l->dst.data, dz, own,
-                                       st->rows * st->hidden, err);
+        rc = sw_op_run(r->stream, &sw_op_activation_gradient,
+                       &(const struct sw_activation_gradient_args){.function = SW_ACT_SIGMOID,
+                                                                   .alpha = 0,
+                                                                   .y = l->dst.data,
+                                                                   .dy = dz,
+                                                                   .dx = own,
+                                                                   .n = st->rows * st->hidden},
+                       err);
         dz = own;
     }
     sums.x = dz;

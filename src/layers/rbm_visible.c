@@ -12,7 +12,10 @@
  * The gradient of the bias is the mean of -dE/db, a row's states (for gaussian units less b, which
  * cancels), over the chain's end less that over the data; what it answers is the visible part of
  * the mean free energy of the data less that of the chain's end, whose gradient that is. */
-#include "device/ops/linear.h"
+#include "device/op.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/gemm.h"
+#include "kernels/ops/sums.h"
 #include "layers/share/plain.h"
 #include "layers/share/rbm.h"
 

@@ -3,6 +3,7 @@
  * and Salakhutdinov 2006; that of principal components of the same width, on the rows they were
  * fitted to, is the sum of the eigenvalues of the covariance (by 1/N) that were left out. Sources:
  * a and b, rows of as many values, in any layout; b may be whole numbers. */
+#include "device/op.h"
 #include "layers/share/target_loss.h"
 
 /* The loss twice, since it has a half. */

@@ -2,7 +2,7 @@
  * equal parts (parts, part). Backward touches this part of the source's gradient alone, so that the
  * slices of one source together write it once. Rows are not sliced: workers share them. */
 #include "device/ops/elementwise.h"
-#include "device/ops/part.h"
+#include "kernels/ops/layout.h"
 #include "layers/layer.h"
 
 struct conf {

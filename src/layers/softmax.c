@@ -2,7 +2,8 @@
  * or at every pixel over the channels. The largest value is taken off first, so that nothing
  * overflows. In front of a likelihood softmax_loss does both at once, and better. The output is
  * plain; flatten before it takes all features of a row together. */
-#include "device/ops/softmax.h"
+#include "kernels/ops/softmax.h"
+#include "device/op.h"
 #include "layers/share/plain.h"
 
 struct conf {

@@ -9,8 +9,10 @@
  *   without targets has no loss; sum t = 1 gives Eq 2.13, and one target of 1 gives the above.
  *
  * The output is p; the gradient is p minus the target. */
-#include "device/ops/softmax_loss.h"
-#include "device/ops/row_loss.h"
+#include "kernels/ops/softmax_loss.h"
+#include "device/op.h"
+#include "kernels/ops/label_count.h"
+#include "kernels/ops/row_loss.h"
 #include "layers/share/class_targets.h"
 #include "layers/share/target_loss.h"
 
@@ -60,29 +62,28 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     if (rc != SW_OK)
         return rc;
     if (st->by.by_label)
-        return sw_op_softmax_loss(
-            r->stream,
-            &(struct sw_softmax_loss_args){.rows = p->rows,
-                                           .classes = p->columns,
-                                           .weight = (float)c->weight,
-                                           .x = x,
-                                           .labels = sw_class_labels(&st->by, l),
-                                           .step = r->step,
-                                           .prob = l->dst.data,
-                                           .result = l->result},
-            err);
-    return sw_op_row_loss(r->stream,
-                          &(struct sw_row_loss_args){.kind = SW_LOSS_SOFTMAX,
-                                                     .who = "softmax_loss",
-                                                     .rows = p->rows,
-                                                     .columns = p->columns,
-                                                     .weight = (float)c->weight,
-                                                     .x = x,
-                                                     .target = target,
-                                                     .step = r->step,
-                                                     .y = l->dst.data,
-                                                     .result = l->result},
-                          err);
+        return sw_op_run(r->stream, &sw_op_softmax_loss,
+                         &(struct sw_softmax_loss_args){.rows = p->rows,
+                                                        .classes = p->columns,
+                                                        .weight = (float)c->weight,
+                                                        .x = x,
+                                                        .labels = sw_class_labels(&st->by, l),
+                                                        .step = r->step,
+                                                        .prob = l->dst.data,
+                                                        .result = l->result},
+                         err);
+    return sw_op_run(r->stream, &sw_op_row_loss,
+                     &(struct sw_row_loss_args){.kind = SW_LOSS_SOFTMAX,
+                                                .who = "softmax_loss",
+                                                .rows = p->rows,
+                                                .columns = p->columns,
+                                                .weight = (float)c->weight,
+                                                .x = x,
+                                                .target = target,
+                                                .step = r->step,
+                                                .y = l->dst.data,
+                                                .result = l->result},
+                     err);
 }
 
 static int gradient_by_label(struct sw_layer *l, const struct sw_pass *r, float *dx,
@@ -99,7 +100,7 @@ static int gradient_by_label(struct sw_layer *l, const struct sw_pass *r, float 
                                          .step = r->step,
                                          .counted = st->by.ignores ? l->sums : NULL,
                                          .dx = dx};
-    return sw_op_softmax_loss_backward(r->stream, &a, err);
+    return sw_op_run(r->stream, &sw_op_softmax_loss_gradient, &a, err);
 }
 
 static int gradient_by_target(struct sw_layer *l, const struct sw_pass *r, float *dx,
@@ -115,20 +116,19 @@ static int gradient_by_target(struct sw_layer *l, const struct sw_pass *r, float
                                      .step = r->step,
                                      .dx = dx};
     int rc = sw_plain_values(&st->by.targets, l, r, &a.target, err);
-    return rc == SW_OK ? sw_op_row_loss_backward(r->stream, &a, err) : rc;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err) : rc;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
     if (r->phase == 0 && l->phases.backward == 2)
-        return sw_op_count_labels(
-            r->stream,
-            &(struct sw_label_count_args){.rows = st->by.scores.rows,
-                                          .labels = sw_class_labels(&st->by, l),
-                                          .step = r->step,
-                                          .count = l->sums},
-            err);
+        return sw_op_run(r->stream, &sw_op_label_count,
+                         &(struct sw_label_count_args){.rows = st->by.scores.rows,
+                                                       .labels = sw_class_labels(&st->by, l),
+                                                       .step = r->step,
+                                                       .count = l->sums},
+                         err);
     float *dx = sw_plain_gradient(&st->by.scores, l);
     int rc = st->by.by_label ? gradient_by_label(l, r, dx, err) : gradient_by_target(l, r, dx, err);
     return rc == SW_OK ? sw_plain_give(&st->by.scores, l, err) : rc;

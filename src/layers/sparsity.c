@@ -10,7 +10,8 @@
  * an image with all its pixels. Activations are expected between 0 and 1 (sigmoid); a mean outside
  * is taken as just inside. In an evaluation the mean is that of the batch, too: it does not depend
  * on how many workers share it. */
-#include "device/ops/sparsity.h"
+#include "kernels/ops/sparsity.h"
+#include "device/op.h"
 #include "layers/layer.h"
 
 struct conf {
@@ -41,7 +42,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     l->dst.desc = *in;
     l->sum_count = (int)(2 * channels + 1);
     l->phases.forward = s->whole_batch ? 1 : 2;
-    l->scratch_bytes = sw_batch_norm_scratch(in);
+    l->scratch_bytes = sw_channel_scratch_bytes(in);
     l->saved_bytes = (size_t)(3 * channels) * sizeof(float);
     l->flops_forward = l->flops_backward = (double)sw_desc_count(in);
     return SW_OK;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/tree.h"
-#include "device/desc.h"
+#include "kernels/desc.h"
 
 enum sw_dist {
     SW_DIST_ROWS,    /* every worker has its rows */

@@ -1,7 +1,8 @@
+#include "device/op.h"
 #include "net/parts_private.h"
 
 #include "base/os.h"
-#include "device/ops/fold.h"
+#include "kernels/ops/fold.h"
 #include <string.h>
 
 int sw_parts_count(const struct sw_parts *p)
@@ -244,7 +245,7 @@ static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
         a.x[i] = place_of(p, &nodes[i], param);
         a.ends[i] = nodes[i].to - first;
     }
-    return sw_op_fold(s, &a, err);
+    return sw_op_run(s, &sw_op_fold, &a, err);
 }
 
 /* Is the gradient complete when the layer's backward is done? */

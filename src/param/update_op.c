@@ -1,35 +1,24 @@
+/* Updates of parameters as operations: what the CPU does. */
 #include "param/update_op.h"
-#include "device/ops/rate.h"
+#include "device/op.h"
 #include "kernels/updaters/lars.h"
 #include "param/table_private.h"
 #include <string.h>
 
-static const struct sw_op_pointer pointers[] = {
-    SW_OP_POINTER(struct sw_update_op_args, value),
-    SW_OP_POINTER(struct sw_update_op_args, slot[0]),
-    SW_OP_POINTER(struct sw_update_op_args, slot[1]),
-    SW_OP_POINTER(struct sw_update_op_args, gradient),
-    SW_OP_POINTER(struct sw_update_op_args, non_finite),
-    SW_OP_POINTER(struct sw_update_op_args, numbers),
-    SW_OP_POINTER(struct sw_update_op_args, decided),
-    {0},
-};
-_Static_assert(SW_UPDATER_SLOTS == 2, "every slot is among the pointers");
-
-static void spans(const void *args, size_t *bytes)
+static void update_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_update_op_args *a = args;
     size_t array = sw_op_floats(a->count);
-    bytes[0] = array;
-    for (int s = 0; s < SW_UPDATER_SLOTS; s++)
-        bytes[1 + s] = a->slot[s] ? array : 0;
-    bytes[3] = array;
-    bytes[4] = sizeof *a->non_finite;
-    bytes[5] = a->count > 0 ? sizeof *a->numbers : 0;
-    bytes[6] = a->count > 0 && a->decided ? sizeof *a->decided : 0;
+    bool any = a->count > 0;
+    SW_ARRAY(out, a, value, array);
+    SW_ARRAYS_OR_NULL(out, a, slot, SW_UPDATER_SLOTS, array);
+    SW_ARRAY(out, a, gradient, array);
+    SW_ARRAY(out, a, non_finite, sizeof *a->non_finite);
+    SW_ARRAY(out, a, numbers, any ? sizeof *a->numbers : 0);
+    SW_ARRAY_OR_NULL(out, a, decided, any ? sizeof *a->decided : 0);
 }
 
-static int run(int threads, const void *args, struct sw_err *err)
+static int update(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_update_op_args *a = args;
     struct sw_update_args u = {.value = a->value,
@@ -38,7 +27,7 @@ static int run(int threads, const void *args, struct sw_err *err)
                                .clip_value = a->clip_value,
                                .gradient_scale = a->numbers->gradient_scale,
                                .non_finite = a->non_finite};
-    (void)threads, (void)err;
+    (void)l;
     if (a->decided && a->decided->dropped)
         return SW_OK;
     if (a->decided) {
@@ -51,35 +40,25 @@ static int run(int threads, const void *args, struct sw_err *err)
     return SW_OK;
 }
 
-const struct sw_op sw_op_update = {.name = "update",
-                                   .args_bytes = sizeof(struct sw_update_op_args),
-                                   .pointers = pointers,
-                                   .spans = spans,
-                                   .cpu = run};
+const struct sw_op sw_op_update = {"update", sizeof(struct sw_update_op_args), update_arrays,
+                                   update};
 
 /* ---- Rates by norms ---- */
 
-static const struct sw_op_pointer rate_pointers[] = {
-    SW_OP_POINTER(struct sw_rate_args, value_squares),
-    SW_OP_POINTER(struct sw_rate_args, gradient_squares),
-    SW_OP_POINTER(struct sw_rate_args, decided),
-    SW_OP_POINTER(struct sw_rate_args, numbers),
-    {0},
-};
-
-static void rate_spans(const void *args, size_t *bytes)
+static void rate_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_rate_args *a = args;
-    bytes[0] = bytes[1] = sizeof(double);
-    bytes[2] = sizeof *a->decided;
-    bytes[3] = sizeof *a->numbers;
+    SW_ARRAY(out, a, value_squares, sizeof(double));
+    SW_ARRAY(out, a, gradient_squares, sizeof(double));
+    SW_ARRAY(out, a, decided, sizeof *a->decided);
+    SW_ARRAY(out, a, numbers, sizeof *a->numbers);
 }
 
-static int rate(int threads, const void *args, struct sw_err *err)
+static int rate(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_rate_args *a = args;
     struct sw_sgd k;
-    (void)threads, (void)err;
+    (void)l;
     memcpy(&k, a->numbers->constants, sizeof k);
     k = sw_lars_adapt(k, a->numbers->trust, *a->value_squares, *a->gradient_squares,
                       a->decided->scale);
@@ -87,11 +66,7 @@ static int rate(int threads, const void *args, struct sw_err *err)
     return SW_OK;
 }
 
-const struct sw_op sw_op_rate = {.name = "rate",
-                                 .args_bytes = sizeof(struct sw_rate_args),
-                                 .pointers = rate_pointers,
-                                 .spans = rate_spans,
-                                 .cpu = rate};
+const struct sw_op sw_op_rate = {"rate", sizeof(struct sw_rate_args), rate_arrays, rate};
 
 /* ---- From the table ---- */
 

@@ -4,7 +4,7 @@
 #ifndef SW_PARAM_UPDATE_OP_H
 #define SW_PARAM_UPDATE_OP_H
 
-#include "device/ops/update.h"
+#include "kernels/ops/update.h"
 #include "param/table.h"
 
 /* Where a parameter is on the device, with as many elements as its layout has. */

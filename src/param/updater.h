@@ -6,8 +6,8 @@
 #define SW_PARAM_UPDATER_H
 
 #include "base/err.h"
-#include "device/ops/update.h"
 #include "kernels/cpu/fold.h"
+#include "kernels/ops/update.h"
 #include "recipe/option.h"
 #include <stdbool.h>
 #include <stdint.h>

@@ -38,7 +38,7 @@ struct sw_job_conf {
     int64_t streams;              /* on which independent layers run, at most */
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
     struct sw_strings init_from;  /* files, each with rules TENSOR -> PARAMETER behind it */
-    int precision;                /* of products: enum sw_precision (device/precision.h) */
+    int precision;                /* of products: enum sw_precision (kernels/precision.h) */
     double loss_scale;            /* at the beginning; 0: none, precision is not fp16 */
     int64_t loss_scale_every;     /* good updates after which it doubles; 0: never */
     int partition;                /* of layers that do not say: enum sw_partition */

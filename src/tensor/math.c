@@ -1,8 +1,11 @@
 #include "tensor/math.h"
+#include "device/op.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/gemm.h"
+#include "kernels/ops/sums.h"
 
 #include "base/hash.h"
 #include "base/os.h"
-#include "device/ops/linear.h"
 #include "tensor/fill.h"
 
 /* ---- What may be computed with ---- */

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/os.h"
-#include "device/desc.h"
+#include "kernels/desc.h"
 #include <stddef.h>
 #include <stdint.h>
 

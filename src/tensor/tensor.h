@@ -6,8 +6,8 @@
 #pragma once
 
 #include "base/err.h"
-#include "device/desc.h"
 #include "device/device.h"
+#include "kernels/desc.h"
 
 struct sw_tensor {
     struct sw_desc desc;

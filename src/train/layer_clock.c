@@ -7,7 +7,8 @@
  * its own, and none is told. */
 #include "train/layer_clock.h"
 #include "base/os.h"
-#include "device/ops/clock.h"
+#include "device/op.h"
+#include "kernels/ops/clock.h"
 #include "train/events.h"
 #include "train/segments.h"
 #include "train/worker.h"
@@ -102,7 +103,8 @@ int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward, struct s
     if (!c || !c->runs || c->count == c->room)
         return SW_OK;
     c->passes[c->count] = (struct sw_layer_pass){layer, backward};
-    return sw_op_clock(w->stream, &c->marks[2 * c->count], err);
+    return sw_op_run(w->stream, &sw_op_clock,
+                     &(const struct sw_clock_args){.ns = &c->marks[2 * c->count]}, err);
 }
 
 int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err)
@@ -110,7 +112,8 @@ int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err)
     struct sw_layer_clock *c = w->timer.layers;
     int rc = SW_OK;
     if (c && c->runs && c->count < c->room) {
-        rc = sw_op_clock(w->stream, &c->marks[2 * c->count + 1], err);
+        rc = sw_op_run(w->stream, &sw_op_clock,
+                       &(const struct sw_clock_args){.ns = &c->marks[2 * c->count + 1]}, err);
         c->count++;
     }
     sw_worker_lap(w, w->timer.pass_ms, w->timer.pass_total_ms);

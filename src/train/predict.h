@@ -6,7 +6,7 @@
 #ifndef SW_TRAIN_PREDICT_H
 #define SW_TRAIN_PREDICT_H
 
-#include "device/desc.h"
+#include "kernels/desc.h"
 #include "train/job.h"
 
 /* An array in place of a data field. Dimension 0 are the rows; values are taken as they are, with

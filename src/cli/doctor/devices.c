@@ -8,8 +8,9 @@
 #include "cli/machine/ways.h"
 #include "device/collective.h"
 #include "device/driver.h"
-#include "device/ops/linear.h"
+#include "device/op.h"
 #include "device/trial.h"
+#include "kernels/ops/gemm.h"
 #include "sync/thread.h"
 #include <math.h>
 #include <stdio.h>

@@ -19,7 +19,7 @@
 
 #include "device/driver.h"
 #include "device/plan.h"
-#include "device/precision.h"
+#include "kernels/precision.h"
 
 extern const struct sw_driver sw_driver_cpu;
 

@@ -11,7 +11,7 @@
  * is the case of mean 0 and factor 1. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
-#include "device/ops/channels.h"
+#include "kernels/cpu/kernels.h"
 #include <stdio.h>
 
 struct deconv {
@@ -45,10 +45,10 @@ static const float *source(const struct deconv *d, const struct sw_plan_args *a)
 
 static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
 {
-    struct sw_kernel_channels k;
+    struct sw_channels k;
     int64_t channels = d->base.dst.dim[1];
     float *zero = at(a, d->channel_offset), *one = zero + channels;
-    bool known = sw_op_channels(&d->base.dst, &k);
+    bool known = sw_channels_of(&d->base.dst, &k);
     (void)known; /* the makers choose layouts that are */
     for (int64_t c = 0; c < channels; c++) {
         zero[c] = 0;
@@ -59,16 +59,16 @@ static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
 
 size_t sw_cpu_bias_room(const struct sw_desc *dst)
 {
-    return (2 + 2 * SW_KERNEL_CHANNEL_PARTS) * (size_t)dst->dim[1] * sizeof(double);
+    return (2 + 2 * SW_CHANNEL_PARTS) * (size_t)dst->dim[1] * sizeof(double);
 }
 
 void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *diff_dst, void *room,
                           float *diff_bias)
 {
-    struct sw_kernel_channels k;
+    struct sw_channels k;
     int64_t channels = dst->dim[1];
     double *sums = room, *parts = sums + 2 * channels;
-    bool known = sw_op_channels(dst, &k);
+    bool known = sw_channels_of(dst, &k);
     (void)known; /* the makers choose layouts that are */
     sw_kernel_channel_sums(threads, &k, diff_dst, parts, sums);
     for (int64_t c = 0; c < channels; c++)

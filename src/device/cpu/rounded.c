@@ -4,16 +4,6 @@
 #include "kernels/cpu/kernels.h"
 #include <stdio.h>
 
-_Static_assert((int)SW_PRECISION_TF32 - 1 == (int)SW_KERNEL_TF32 &&
-                   (int)SW_PRECISION_BF16 - 1 == (int)SW_KERNEL_BF16 &&
-                   (int)SW_PRECISION_FP16 - 1 == (int)SW_KERNEL_FP16,
-               "the kernels' roundings");
-
-static enum sw_kernel_rounding rounding_of(enum sw_precision precision)
-{
-    return (enum sw_kernel_rounding)(precision - 1);
-}
-
 /* ---- Products ---- */
 
 enum { ROWS = 128, COLUMNS = 256, DEPTH = 128 };
@@ -28,7 +18,7 @@ static void round_block(enum sw_precision precision, const float *x, int64_t pit
                         int64_t columns, float *out)
 {
     for (int64_t r = 0; r < rows; r++)
-        sw_kernel_round(rounding_of(precision), x + r * pitch, out + r * columns, columns);
+        sw_kernel_round(precision, x + r * pitch, out + r * columns, columns);
 }
 
 /* c [m, n] of a block, m and n at most ROWS and COLUMNS. */
@@ -77,7 +67,7 @@ struct rounded {
     struct sw_plan base;   /* first member */
     struct sw_plan *inner; /* owned */
     bool halves;           /* it does */
-    enum sw_kernel_rounding to;
+    enum sw_precision to;
     size_t at[2];
     size_t bias_at; /* for the gradient of the bias */
 };
@@ -166,7 +156,7 @@ static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes
     *p = *inner;
     p->ops = &ops;
     r->inner = inner;
-    r->to = rounding_of(precision);
+    r->to = precision;
     r->halves = halves;
     if (!halves) {
         r->at[0] = sw_cpu_reserve(p, backward ? larger(src, sw_desc_bytes(&inner->dst)) : src);

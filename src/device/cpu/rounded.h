@@ -1,10 +1,10 @@
-/* Products whose factors are rounded first (device/precision.h), on plans and products that compute
- * in fp32. Internal to device/cpu and to the operations that multiply. */
+/* Products whose factors are rounded first (kernels/precision.h), on plans and products that
+ * compute in fp32. Internal to device/cpu and to the operations that multiply. */
 #ifndef SW_DEVICE_CPU_ROUNDED_H
 #define SW_DEVICE_CPU_ROUNDED_H
 
 #include "device/plan.h"
-#include "device/precision.h"
+#include "kernels/precision.h"
 
 /* sw_cpu_sgemm of rounded a and b; fp32 rounds nothing. On the calling thread, with 192 KiB of its
  * stack. */

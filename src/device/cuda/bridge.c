@@ -73,26 +73,29 @@ int sw_cuda_ferry_back(struct sw_stream *stream, const struct sw_cuda_ferry *f, 
 int sw_cuda_bridge(struct sw_stream *stream, const struct sw_op *op, const void *args,
                    struct sw_err *err)
 {
+    struct sw_op_arrays list;
     struct sw_cuda_ferry f = {.count = 0};
     uint64_t copy[SW_OP_ARGS_BYTES / sizeof(uint64_t)]; /* aligned for any member */
-    memcpy(copy, args, op->args_bytes);
-    op->spans(args, f.bytes);
-    for (; op->pointers[f.count].name; f.count++) {
-        memcpy(&f.there[f.count], (const char *)args + op->pointers[f.count].offset,
-               sizeof(void *));
-        f.written[f.count] = op->pointers[f.count].written;
-        if (!f.there[f.count])
-            f.bytes[f.count] = 0;
-    }
     char what[80];
     snprintf(what, sizeof what, "%s, which the CPU computes,", op->name);
     int rc = sw_cuda_capture_refuse(sw_cuda_stream_of(stream), what, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_ferry_out(stream, &f, err);
     if (rc != SW_OK)
         return rc;
+
+    memcpy(copy, args, op->args_bytes);
+    sw_op_list(op, args, &list);
+    for (; f.count < list.count; f.count++) {
+        const struct sw_op_array *a = &list.array[f.count];
+        memcpy(&f.there[f.count], (const char *)args + a->offset, sizeof(void *));
+        f.bytes[f.count] = f.there[f.count] ? a->bytes : 0;
+        f.written[f.count] = a->written;
+    }
+    rc = sw_cuda_ferry_out(stream, &f, err);
+    if (rc != SW_OK)
+        return rc;
+
     for (int i = 0; i < f.count; i++)
-        memcpy((char *)copy + op->pointers[i].offset, &f.here[i], sizeof(void *));
+        memcpy((char *)copy + list.array[i].offset, &f.here[i], sizeof(void *));
     rc = sw_op_compute(op, 1, sw_cuda_device_of(stream->dev)->precision, copy, err);
     return rc == SW_OK ? sw_cuda_ferry_back(stream, &f, err) : rc;
 }

@@ -8,9 +8,9 @@
 /* Arrays in device memory, and their copies on the host while the work is done. */
 struct sw_cuda_ferry {
     int count;
-    void *there[SW_OP_POINTERS], *here[SW_OP_POINTERS];
-    size_t bytes[SW_OP_POINTERS];
-    bool written[SW_OP_POINTERS];
+    void *there[SW_OP_ARRAYS], *here[SW_OP_ARRAYS];
+    size_t bytes[SW_OP_ARRAYS];
+    bool written[SW_OP_ARRAYS];
 };
 
 /* Brings all arrays to the host: sets `here`. Arrays inside others have no copies of their own. */

@@ -10,7 +10,7 @@
 
 /* Goes up with every change of what the two sides share: this table, device.h, plan.h, op.h or the
  * arguments of an operation. */
-enum { SW_CUDA_ABI = 19 };
+enum { SW_CUDA_ABI = 20 };
 /* Notices most changes for which that was forgotten. */
 #define SW_CUDA_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \

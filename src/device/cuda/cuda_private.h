@@ -3,14 +3,13 @@
  *
  * driver.c    in libsinga: loads this module, and says what is known of GPUs before one is open
  * module.c    the exported table: GPUs, opening
- * device.c    the device table, errors, memory
+ * open.c      opening a device, its memory, the device table
+ * device.c    what calls answer, waiting
  * stream.c    streams, waiting, host functions
  * event.c     events
  * copy.c      copies
  * graph.c     captured streams
- * ops.c       operations of device/op.h: which kernel computes which
- * ops_*.c     arguments of operations as the kernels want them
- * op_recurrent.c  recurrent cells, of products and kernels
+ * ops.c       operations (kernels/op.h): finds the kernel; op_*.c those of products and kernels
  * nccl.c      sums over GPUs: a module of its own, which has this header and nothing else of here
  * bridge.c    operations that no kernel computes: on the host, by way of copies
  * libraries.c handles of NVIDIA's libraries, products by cuBLAS; light.c by cuBLASLt

@@ -1,8 +1,8 @@
-/* Annealed importance sampling, as device/ops/ais.h has it: a step is two products, each with
+/* Annealed importance sampling, as kernels/ops/ais.h has it: a step is two products, each with
  * kernels after it. */
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
-#include "device/ops/ais.h"
+#include "kernels/ops/ais.h"
 #include <cuda_runtime_api.h>
 
 static int check(struct sw_stream *s, int answer, struct sw_err *err)
@@ -15,22 +15,21 @@ static int draw(struct sw_stream *s, const struct sw_ais_args *a, bool hidden, i
                 struct sw_err *err)
 {
     const struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    const struct sw_kernel_units u = {.units = hidden ? a->hidden_units : a->visible_units,
-                                      .rows = a->rows,
-                                      .columns = hidden ? a->hidden : a->visible,
-                                      .x = hidden ? a->h : a->v,
-                                      .bias = hidden ? a->bias : a->visible_bias,
-                                      .sample = hidden ? a->h : a->v,
-                                      .key = sw_ais_key(a, hidden, turn)};
-    return check(s, sw_cuda_units(&u, NULL, a->step, &l), err);
+    const struct sw_units_args u = {.units = hidden ? a->hidden_units : a->visible_units,
+                                    .rows = a->rows,
+                                    .columns = hidden ? a->hidden : a->visible,
+                                    .x = hidden ? a->h : a->v,
+                                    .bias = hidden ? a->bias : a->visible_bias,
+                                    .sample = hidden ? a->h : a->v,
+                                    .key = sw_ais_key(a, hidden, turn),
+                                    .step = a->step};
+    return check(s, sw_cuda_units(&l, &u), err);
 }
 
 static int begin(struct sw_stream *s, const struct sw_ais_args *a, struct sw_err *err)
 {
     const struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    int64_t hidden = a->hidden_units == SW_UNITS_BERNOULLI ? a->hidden : 0;
-    int answer = sw_cuda_ais_begin(a->visible_units == SW_UNITS_GAUSSIAN, a->visible,
-                                   a->visible_bias, hidden, a->bias, a->rows, a->log_weight, &l);
+    int answer = sw_cuda_ais_begin(a, &l);
     if (!answer)
         answer =
             (int)cudaMemsetAsync(a->v, 0, (size_t)(a->rows * a->visible) * sizeof *a->v, l.stream);
@@ -80,18 +79,12 @@ static int anneal(struct sw_stream *s, const struct sw_ais_args *a, int64_t k, s
     return rc == SW_OK ? draw(s, a, false, k + 1, err) : rc;
 }
 
-static int run(struct sw_stream *s, const void *args, struct sw_err *err)
+int sw_cuda_ais(struct sw_stream *s, const void *args, struct sw_err *err)
 {
     const struct sw_ais_args *a = args;
     const struct sw_cuda_launch l = sw_cuda_launch_of(s);
     int rc = a->runs && a->first == 0 ? begin(s, a, err) : SW_OK;
     for (int64_t k = a->first; k < a->last && a->runs && rc == SW_OK; k++)
         rc = anneal(s, a, k, err);
-    return rc == SW_OK ? check(s,
-                               sw_cuda_ais_result(a->rows, a->chains, a->log_weight, a->runs,
-                                                  a->step, a->result, &l),
-                               err)
-                       : rc;
+    return rc == SW_OK ? check(s, sw_cuda_ais_result(a, &l), err) : rc;
 }
-
-const struct sw_cuda_op sw_cuda_ais_ops[] = {{.op = &sw_op_ais, .run = run}, {0}};

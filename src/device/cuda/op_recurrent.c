@@ -3,8 +3,7 @@
  * two products with a kernel after them. */
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
-#include "device/ops/carry.h"
-#include "device/ops/recurrent.h"
+#include "kernels/ops/recurrent.h"
 #include <cuda_runtime_api.h>
 
 /* Floats of a step: blocks times hidden. */
@@ -17,31 +16,6 @@ static struct widths widths_of(const struct sw_recurrent *r)
     return (struct widths){.gates = sw_cell_gates(r->kind) * r->hidden,
                            .biases = sw_cell_biases(r->kind) * r->hidden,
                            .kept = sw_cell_kept(r->kind) * r->hidden};
-}
-
-static enum sw_kernel_cell_kind kind_of(enum sw_cell_kind kind)
-{
-    return kind == SW_CELL_GRU        ? SW_KERNEL_GRU
-           : kind == SW_CELL_LSTM     ? SW_KERNEL_LSTM
-           : kind == SW_CELL_RNN_RELU ? SW_KERNEL_RNN_RELU
-                                      : SW_KERNEL_RNN_TANH;
-}
-
-/* The step that is run as the s-th; and where the output of that run lies, -1 where nobody sees it.
- */
-static int64_t step_at(const struct sw_recurrent *r, int64_t s)
-{
-    return r->reverse ? r->steps - 1 - s : s;
-}
-
-static int64_t output_at(const struct sw_recurrent *r, int64_t s)
-{
-    return r->last ? (s == r->steps - 1 ? 0 : -1) : step_at(r, s) * r->pitch;
-}
-
-static int64_t output_pitch(const struct sw_recurrent *r)
-{
-    return r->last ? r->pitch : r->steps * r->pitch;
 }
 
 static int check(struct sw_stream *s, int answer, struct sw_err *err)
@@ -85,33 +59,33 @@ static int forward_step(struct sw_stream *s, const struct sw_recurrent_args *a,
 {
     const struct sw_recurrent *r = &a->r;
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    int64_t t = step_at(r, run), out = output_at(r, run);
+    int64_t t = sw_recurrent_step(r, run), out = sw_recurrent_output(r, run);
     bool ends = run == r->steps - 1;
     int rc = recur(s, a, w, t, err);
     if (rc != SW_OK)
         return rc;
     k->gates = a->gates + t * w->kept;
     k->before = a->before + t * r->hidden;
-    k->next = ends ? NULL : a->before + step_at(r, run + 1) * r->hidden;
+    k->next = ends ? NULL : a->before + sw_recurrent_step(r, run + 1) * r->hidden;
     k->y = out < 0 ? NULL : a->y + out;
     k->h = ends ? a->h : NULL;
     return check(s, sw_cuda_cell(k, &l), err);
 }
 
-static int forward(struct sw_stream *s, const void *args, struct sw_err *err)
+int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
 {
     const struct sw_recurrent_args *a = args;
     const struct sw_recurrent *r = &a->r;
     const struct widths w = widths_of(r);
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    struct sw_cuda_cell k = {.kind = kind_of(r->kind),
+    struct sw_cuda_cell k = {.kind = r->kind,
                              .rows = r->rows,
                              .hidden = r->hidden,
                              .bias = a->bias,
                              .gates_pitch = r->steps * w.kept,
                              .before_pitch = r->steps * r->hidden,
                              .c = r->kind == SW_CELL_LSTM ? a->c : NULL,
-                             .y_pitch = output_pitch(r)};
+                             .y_pitch = sw_recurrent_output_pitch(r)};
     const struct sw_cuda_product inputs = {.trans_b = true,
                                            .m = r->rows * r->steps,
                                            .n = w.gates,
@@ -125,10 +99,7 @@ static int forward(struct sw_stream *s, const void *args, struct sw_err *err)
                                            .c = a->gates};
     int rc = sw_cuda_multiply_matrices(s, &inputs, err);
     if (rc == SW_OK)
-        rc = check(s,
-                   sw_cuda_cell_begin(&k, a->h, a->h0, a->c0, a->carried, a->step,
-                                      a->before + step_at(r, 0) * r->hidden, &l),
-                   err);
+        rc = check(s, sw_cuda_cell_begin(a, &l), err);
     for (int64_t run = 0; run < r->steps && rc == SW_OK; run++)
         rc = forward_step(s, a, &w, &k, run, err);
     return rc;
@@ -167,8 +138,8 @@ static int back_step(struct sw_stream *s, const struct sw_recurrent_gradient_arg
 {
     const struct sw_recurrent *r = &a->r;
     struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    int64_t t = step_at(r, run), out = output_at(r, run);
-    const struct sw_cuda_cell_back k = {.kind = kind_of(r->kind),
+    int64_t t = sw_recurrent_step(r, run), out = sw_recurrent_output(r, run);
+    const struct sw_cuda_cell_back k = {.kind = r->kind,
                                         .rows = r->rows,
                                         .hidden = r->hidden,
                                         .gates = a->gates + t * w->kept,
@@ -176,7 +147,7 @@ static int back_step(struct sw_stream *s, const struct sw_recurrent_gradient_arg
                                         .before = a->before + t * r->hidden,
                                         .before_pitch = r->steps * r->hidden,
                                         .dy = out < 0 ? NULL : a->dy + out,
-                                        .dy_pitch = output_pitch(r),
+                                        .dy_pitch = sw_recurrent_output_pitch(r),
                                         .dh = a->dstate,
                                         .dc = a->dstate + r->rows * r->hidden,
                                         .dgates = a->dgates + t * w->biases,
@@ -193,7 +164,7 @@ static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args
     for (int64_t run = r->steps - 1; run >= 0 && rc == SW_OK; run--) {
         rc = back_step(s, a, w, run, err);
         if (rc == SW_OK && (run > 0 || a->dh0 || a->handed_on))
-            rc = back_through(s, a, w, step_at(r, run), err);
+            rc = back_through(s, a, w, sw_recurrent_step(r, run), err);
     }
     return rc == SW_OK && a->dh0 ? sw_cuda_copy(s, a->dh0, a->dstate, state, err) : rc;
 }
@@ -254,7 +225,7 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
                        : rc;
 }
 
-static int backward(struct sw_stream *s, const void *args, struct sw_err *err)
+int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args, struct sw_err *err)
 {
     const struct sw_recurrent_gradient_args *a = args;
     const struct widths w = widths_of(&a->r);
@@ -263,20 +234,3 @@ static int backward(struct sw_stream *s, const void *args, struct sw_err *err)
         rc = inputs_gradient(s, a, &w, err);
     return rc == SW_OK && a->dweight ? weights_gradient(s, a, &w, err) : rc;
 }
-
-/* Rows that a step begins with, as one long row of a cell's h'. */
-static int carry_on(struct sw_stream *s, const void *args, struct sw_err *err)
-{
-    const struct sw_carry_args *a = args;
-    struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    const struct sw_cuda_cell k = {.rows = 1, .hidden = a->n, .before_pitch = a->n};
-    return check(
-        s, sw_cuda_cell_begin(&k, a->from, NULL, NULL, a->from != NULL, a->step, a->to, &l), err);
-}
-
-const struct sw_cuda_op sw_cuda_recurrent_ops[] = {
-    {.op = &sw_op_carry_on, .run = carry_on},
-    {.op = &sw_op_recurrent, .run = forward},
-    {.op = &sw_op_recurrent_gradient, .run = backward},
-    {0},
-};

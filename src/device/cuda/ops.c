@@ -1,11 +1,12 @@
-/* Which kernel computes which operation. What has none, because it is new, an odd layout or a
- * user's own, is computed on the host (bridge.c). */
+/* Operations: by the kernels of kernels/cuda, by those of this folder that multiply, and where
+ * there is none (an odd layout, or an operation of a user's own) on the host (bridge.c). */
 #include "device/cuda/ops.h"
 #include "device/cuda/libraries.h"
-#include "device/ops/linear.h"
-#include <cuda_runtime_api.h>
+#include "kernels/ops/ais.h"
+#include "kernels/ops/gemm.h"
+#include "kernels/ops/recurrent.h"
 
-static int run_gemm(struct sw_stream *s, const void *args, struct sw_err *err)
+static int gemm(struct sw_stream *s, const void *args, struct sw_err *err)
 {
     const struct sw_gemm_args *g = args;
     const struct sw_cuda_product p = {.exact = g->exact,
@@ -25,36 +26,54 @@ static int run_gemm(struct sw_stream *s, const void *args, struct sw_err *err)
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
-static const struct sw_cuda_op gemm[] = {{.op = &sw_op_gemm, .run = run_gemm}, {0}};
+static const struct composed {
+    const struct sw_op *op;
+    int (*run)(struct sw_stream *s, const void *args, struct sw_err *err);
+} composed[] = {{&sw_op_gemm, gemm},
+                {&sw_op_recurrent, sw_cuda_recurrent},
+                {&sw_op_recurrent_gradient, sw_cuda_recurrent_gradient},
+                {&sw_op_ais, sw_cuda_ais}};
 
-static const struct sw_cuda_op *find(const struct sw_op *op)
+static const struct sw_cuda_kernel *find(const struct sw_op *op)
 {
-    static const struct sw_cuda_op *const tables[] = {gemm,
-                                                      sw_cuda_array_ops,
-                                                      sw_cuda_feature_ops,
-                                                      sw_cuda_row_ops,
-                                                      sw_cuda_recurrent_ops,
-                                                      sw_cuda_unit_ops,
-                                                      sw_cuda_ais_ops};
-    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-        for (const struct sw_cuda_op *o = tables[t]; o->op; o++)
-            if (o->op == op)
-                return o;
+    for (int f = 0; sw_cuda_kernels[f]; f++)
+        for (const struct sw_cuda_kernel *k = sw_cuda_kernels[f]->row; k->op; k++)
+            if (k->op == op)
+                return k;
     return NULL;
+}
+
+/* Starts the kernels; *answer becomes an enum cudaError, or SW_CUDA_NO_KERNEL. */
+static int launch(struct sw_stream *stream, const struct sw_cuda_kernel *k, const void *args,
+                  int *answer, struct sw_err *err)
+{
+    struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
+    const size_t room = k && k->room ? k->room(args) : 0;
+    *answer = SW_CUDA_NO_KERNEL;
+    if (!k || room > SW_CUDA_ROOM_BYTES)
+        return SW_OK;
+    int rc = k->room ? sw_cuda_need_room(s, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+    struct sw_cuda_launch l = sw_cuda_launch_of(stream);
+    *answer = k->launch(&l, args);
+    return SW_OK;
 }
 
 int sw_cuda_run(struct sw_stream *stream, const struct sw_op *op, const void *args,
                 struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
-    int rc = sw_cuda_enter(s->device, err);
+    int answer, rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
-    const struct sw_cuda_op *o = find(op);
-    if (o && o->run)
-        return o->run(stream, args, err);
-    struct sw_cuda_launch l = sw_cuda_launch_of(stream);
-    int answer = o ? o->launch(&l, args) : SW_CUDA_NO_KERNEL;
+    for (size_t i = 0; i < sizeof composed / sizeof *composed; i++)
+        if (composed[i].op == op)
+            return composed[i].run(stream, args, err);
+
+    rc = launch(stream, find(op), args, &answer, err);
+    if (rc != SW_OK)
+        return rc;
     return answer == SW_CUDA_NO_KERNEL ? sw_cuda_bridge(stream, op, args, err)
                                        : sw_cuda_check(s->device, answer, op->name, err);
 }

@@ -10,7 +10,6 @@
 #include "device/cpu/cpu.h"
 #include "device/cuda/conv_graph.h"
 #include "device/cuda/libraries.h"
-#include "device/cuda/ops.h"
 #include "device/cuda/plan_private.h"
 #include <cudnn.h>
 #include <stdio.h>
@@ -23,7 +22,7 @@ struct conv {
     struct sw_conv_shape shape;
     struct sw_cuda_conv_graph forward, data, weights;
     size_t workspace_offset, sums_offset; /* in scratch; sums: of the bias' gradient */
-    struct sw_kernel_channels dst_channels;
+    struct sw_channels dst_channels;
     bool bias, relu;
     const struct sw_tune_choice *choice; /* while it is made */
 };
@@ -180,7 +179,7 @@ static void plan_rooms(struct conv *c)
 {
     int64_t bytes = larger(c->forward.workspace_bytes,
                            larger(c->data.workspace_bytes, c->weights.workspace_bytes));
-    size_t doubles = (2 + 2 * SW_KERNEL_CHANNEL_PARTS) * (size_t)c->shape.outputs + 1;
+    size_t doubles = (2 + 2 * SW_CHANNEL_PARTS) * (size_t)c->shape.outputs + 1;
     if (bytes)
         c->workspace_offset = sw_cuda_reserve(&c->base, (size_t)bytes);
     if (c->bias && c->weights.plan)

@@ -3,7 +3,6 @@
  * the gradient for the image. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
-#include "device/cuda/ops.h"
 #include "device/cuda/plan_private.h"
 #include <stdio.h>
 
@@ -11,7 +10,7 @@ struct deconv {
     struct sw_plan base;     /* first member */
     struct sw_plan *conv;    /* owned: from dst to src */
     struct sw_cuda_side src; /* ours, and the convolution's output */
-    struct sw_kernel_channels dst_channels;
+    struct sw_channels dst_channels;
     size_t sums_offset; /* in scratch: of the bias' gradient */
 };
 
@@ -81,7 +80,7 @@ static void describe(struct deconv *d, const struct sw_conv_shape *shape,
                      struct sw_plan_passes passes)
 {
     struct sw_plan *p = &d->base;
-    size_t doubles = (2 + 2 * SW_KERNEL_CHANNEL_PARTS) * (size_t)shape->outputs + 1;
+    size_t doubles = (2 + 2 * SW_CHANNEL_PARTS) * (size_t)shape->outputs + 1;
     p->weight = d->conv->weight;
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, &shape->outputs);

@@ -3,7 +3,6 @@
  * the kernels know, so that nothing is reordered between a convolution and them. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
-#include "device/cuda/ops.h"
 #include "device/cuda/plan_private.h"
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* The table of plans, what they share, and the one that only changes a layout. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
-#include "device/cuda/ops.h"
 #include "device/cuda/plan_private.h"
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -31,7 +30,7 @@ struct sw_desc sw_cuda_channels_last(const int64_t *dim)
 
 struct sw_desc sw_cuda_known_layout(const struct sw_desc *d)
 {
-    struct sw_kernel_channels k;
+    struct sw_channels k;
     return sw_cuda_channels(d, &k) ? *d : sw_desc_plain(d->dtype, d->ndim, d->dim);
 }
 

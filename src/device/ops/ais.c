@@ -1,4 +1,5 @@
-#include "device/ops/ais.h"
+/* Annealed importance sampling: each thread runs the chains of its rows. */
+#include "kernels/ops/ais.h"
 #include "device/cpu/cpu.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
@@ -6,17 +7,6 @@
 
 /* Rows that one thread anneals: fixed, so that products are cut by shape alone. */
 enum { ROWS = 64 };
-
-double sw_ais_beta(int64_t done, int64_t all)
-{
-    static const struct {
-        double share, beta;
-    } bend[] = {{0, 0}, {1.0 / 29, 0.5}, {9.0 / 29, 0.9}, {1, 1}};
-    double at = (double)done / (double)all;
-    int i = at <= bend[1].share ? 0 : at <= bend[2].share ? 1 : 2;
-    double part = (at - bend[i].share) / (bend[i + 1].share - bend[i].share);
-    return done == all ? 1 : bend[i].beta + part * (bend[i + 1].beta - bend[i].beta);
-}
 
 static double softplus(double x)
 {
@@ -40,15 +30,16 @@ static double log_z_without(const struct sw_ais_args *a)
 static void draw(const struct sw_ais_args *a, bool hidden, int64_t turn, int64_t row, int64_t rows)
 {
     float *x = hidden ? a->h + row * a->hidden : a->v + row * a->visible;
-    const struct sw_kernel_units u = {.units = hidden ? a->hidden_units : a->visible_units,
-                                      .rows = rows,
-                                      .columns = hidden ? a->hidden : a->visible,
-                                      .x = x,
-                                      .bias = hidden ? a->bias : a->visible_bias,
-                                      .sample = x,
-                                      .key = sw_ais_key(a, hidden, turn),
-                                      .step = a->step->step,
-                                      .first_row = (uint32_t)(a->step->first_row + row)};
+    struct sw_step step = *a->step;
+    const struct sw_units_args u = {.units = hidden ? a->hidden_units : a->visible_units,
+                                    .rows = rows,
+                                    .columns = hidden ? a->hidden : a->visible,
+                                    .x = x,
+                                    .bias = hidden ? a->bias : a->visible_bias,
+                                    .sample = x,
+                                    .key = sw_ais_key(a, hidden, turn),
+                                    .step = &step};
+    step.first_row += row;
     sw_kernel_units(1, &u);
 }
 
@@ -109,13 +100,25 @@ static void run_rows(const struct sw_ais_args *a, int64_t row, int64_t rows)
         anneal(a, k, row, rows);
 }
 
-static int cpu(int threads, const void *args, struct sw_err *err)
+static void arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_ais_args *a = args;
+    SW_ARRAY(out, a, weight, sw_op_matrix(a->hidden, a->visible));
+    SW_ARRAY(out, a, bias, sw_op_floats(a->hidden));
+    SW_ARRAY(out, a, visible_bias, sw_op_floats(a->visible));
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, v, sw_op_matrix(a->rows, a->visible));
+    SW_ARRAY(out, a, h, sw_op_matrix(a->rows, a->hidden));
+    SW_ARRAY(out, a, log_weight, (size_t)a->rows * sizeof *a->log_weight);
+    SW_ARRAY(out, a, result, (size_t)a->chains * sizeof *a->result);
+}
+
+static int ais(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_ais_args *a = args;
     const int64_t first = a->step->first_row, left = a->chains - first;
     const int64_t rows = !a->runs || left < 0 ? 0 : left < a->rows ? left : a->rows;
-    (void)err;
-#pragma omp parallel for num_threads(threads) if (threads > 1 && rows > ROWS) schedule(static)
+#pragma omp parallel for num_threads(l->threads) if (l->threads > 1 && rows > ROWS) schedule(static)
     for (int64_t r = 0; r < rows; r += ROWS)
         run_rows(a, r, rows - r < ROWS ? rows - r : ROWS);
     memset(a->result, 0, (size_t)a->chains * sizeof *a->result);
@@ -124,35 +127,4 @@ static int cpu(int threads, const void *args, struct sw_err *err)
     return SW_OK;
 }
 
-static void spans(const void *args, size_t *bytes)
-{
-    const struct sw_ais_args *a = args;
-    bytes[0] = sw_op_matrix(a->hidden, a->visible);
-    bytes[1] = sw_op_floats(a->hidden);
-    bytes[2] = sw_op_floats(a->visible);
-    bytes[3] = sizeof *a->step;
-    bytes[4] = sw_op_matrix(a->rows, a->visible);
-    bytes[5] = sw_op_matrix(a->rows, a->hidden);
-    bytes[6] = (size_t)a->rows * sizeof *a->log_weight;
-    bytes[7] = (size_t)a->chains * sizeof *a->result;
-}
-
-static const struct sw_op_pointer pointers[] = {
-    SW_OP_POINTER(struct sw_ais_args, weight),
-    SW_OP_POINTER(struct sw_ais_args, bias),
-    SW_OP_POINTER(struct sw_ais_args, visible_bias),
-    SW_OP_POINTER(struct sw_ais_args, step),
-    SW_OP_POINTER(struct sw_ais_args, v),
-    SW_OP_POINTER(struct sw_ais_args, h),
-    SW_OP_POINTER(struct sw_ais_args, log_weight),
-    SW_OP_POINTER(struct sw_ais_args, result),
-    {0},
-};
-
-const struct sw_op sw_op_ais = {
-    .name = "ais",
-    .args_bytes = sizeof(struct sw_ais_args),
-    .pointers = pointers,
-    .spans = spans,
-    .cpu = cpu,
-};
+const struct sw_op sw_op_ais = {"ais", sizeof(struct sw_ais_args), arrays, ais};

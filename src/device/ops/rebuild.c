@@ -1,3 +1,4 @@
+/* Gradients out of their factors, by tiles of fixed size. */
 #include "device/ops/rebuild.h"
 
 #include "device/cpu/rounded.h"

@@ -5,7 +5,7 @@
 #ifndef SW_DEVICE_OPS_REBUILD_H
 #define SW_DEVICE_OPS_REBUILD_H
 
-#include "device/precision.h"
+#include "kernels/precision.h"
 #include <stdint.h>
 
 /* dw [outputs, inputs] of x [rows, inputs] and dy [rows, outputs], whose rows are dy_step apart;

@@ -1,16 +1,10 @@
 /* The products are cut into tiles of fixed size, so that results do not depend on the team; a tile
  * of hidden units is one thread's in all steps. The input's part of all steps is one product ahead
  * of the run, weight gradients are one product behind it. */
-#include "device/ops/recurrent.h"
+#include "kernels/ops/recurrent.h"
 #include "device/cpu/rounded.h"
 #include "kernels/cpu/kernels.h"
 #include <string.h>
-
-_Static_assert((int)SW_CELL_RNN_TANH == (int)SW_KERNEL_RNN_TANH &&
-                   (int)SW_CELL_RNN_RELU == (int)SW_KERNEL_RNN_RELU &&
-                   (int)SW_CELL_GRU == (int)SW_KERNEL_GRU &&
-                   (int)SW_CELL_LSTM == (int)SW_KERNEL_LSTM,
-               "the kernels' kinds");
 
 enum { UNIT_TILE = 128, ROW_TILE = 256, COLUMN_TILE = 256 };
 
@@ -42,23 +36,6 @@ static struct shape shape_of(const struct sw_recurrent *r, enum sw_precision pre
                           .tiles = tiles_of(r->hidden, UNIT_TILE)};
 }
 
-/* The step that is run as the s-th. */
-static int64_t step_at(const struct sw_recurrent *r, int64_t s)
-{
-    return r->reverse ? r->steps - 1 - s : s;
-}
-
-/* Output of a step, NULL where nobody sees it, and the floats from a row's to the next row's. */
-static int64_t output_at(const struct sw_recurrent *r, int64_t s)
-{
-    return r->last ? (s == r->steps - 1 ? 0 : -1) : step_at(r, s) * r->pitch;
-}
-
-static int64_t output_pitch(const struct sw_recurrent *r)
-{
-    return r->last ? r->pitch : r->steps * r->pitch;
-}
-
 /* ---- Forward ---- */
 
 /* x W^T of all steps; with gru the candidate's part stands before its recurrent one. */
@@ -79,7 +56,7 @@ static void begin_row(const struct sw_recurrent_args *a, bool goes_on, int64_t r
     const struct sw_recurrent *r = &a->r;
     const size_t bytes = (size_t)r->hidden * sizeof(float);
     const float *from = goes_on ? a->h + row * r->hidden : a->h0 ? a->h0 + row * r->hidden : NULL;
-    float *before = a->before + (row * r->steps + step_at(r, 0)) * r->hidden;
+    float *before = a->before + (row * r->steps + sw_recurrent_step(r, 0)) * r->hidden;
     if (from)
         memcpy(before, from, bytes);
     else
@@ -114,9 +91,9 @@ static void hand_over(const struct sw_recurrent_args *a, int64_t s, const float 
 {
     const struct sw_recurrent *r = &a->r;
     const size_t bytes = (size_t)units * sizeof(float);
-    const int64_t out = output_at(r, s);
+    const int64_t out = sw_recurrent_output(r, s);
     for (int64_t row = 0; row < r->rows; row++) {
-        float *y = out < 0 ? NULL : a->y + row * output_pitch(r) + out + unit;
+        float *y = out < 0 ? NULL : a->y + row * sw_recurrent_output_pitch(r) + out + unit;
         if (y && y != h + row * pitch)
             memcpy(y, h + row * pitch, bytes);
         if (s == r->steps - 1 && a->h)
@@ -128,15 +105,15 @@ static void forward_tile(const struct sw_recurrent_args *a, const struct shape *
                          int64_t tile)
 {
     const struct sw_recurrent *r = &a->r;
-    const int64_t t = step_at(r, s), unit = tile * UNIT_TILE;
+    const int64_t t = sw_recurrent_step(r, s), unit = tile * UNIT_TILE;
     const int64_t units = at_most(r->hidden - unit, UNIT_TILE);
     const bool ends = s == r->steps - 1;
-    float *h =
-        ends ? a->y + output_at(r, s) + unit : a->before + step_at(r, s + 1) * r->hidden + unit;
-    const int64_t pitch = ends ? output_pitch(r) : r->steps * r->hidden;
+    float *h = ends ? a->y + sw_recurrent_output(r, s) + unit
+                    : a->before + sw_recurrent_step(r, s + 1) * r->hidden + unit;
+    const int64_t pitch = ends ? sw_recurrent_output_pitch(r) : r->steps * r->hidden;
     recur(a, p, t, unit, units);
     sw_kernel_cell(&(struct sw_kernel_cell){
-        .kind = (enum sw_kernel_cell_kind)r->kind,
+        .kind = r->kind,
         .rows = r->rows,
         .units = units,
         .hidden = r->hidden,
@@ -152,16 +129,14 @@ static void forward_tile(const struct sw_recurrent_args *a, const struct shape *
     hand_over(a, s, h, pitch, unit, units);
 }
 
-static int forward_products(int threads, enum sw_precision precision, const void *args,
-                            struct sw_err *err)
+static int forward(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_recurrent_args *a = args;
     const struct sw_recurrent *r = &a->r;
-    const struct shape p = shape_of(r, precision);
+    const struct shape p = shape_of(r, l->precision);
     const int64_t inputs = tiles_of(r->rows * r->steps, ROW_TILE) * tiles_of(p.gates, COLUMN_TILE);
     const bool goes_on = a->carried && !a->step->sequences_begin;
-    (void)err;
-#pragma omp parallel num_threads(threads) if (threads > 1)
+#pragma omp parallel num_threads(l->threads) if (l->threads > 1)
     {
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < inputs; i++)
@@ -178,61 +153,35 @@ static int forward_products(int threads, enum sw_precision precision, const void
     return SW_OK;
 }
 
-static int forward_cpu(int threads, const void *args, struct sw_err *err)
-{
-    return forward_products(threads, SW_PRECISION_FP32, args, err);
-}
-
 static size_t output_bytes(const struct sw_recurrent *r)
 {
     const int64_t places = r->last ? r->rows : r->rows * r->steps;
     return sw_op_floats((places - 1) * r->pitch + r->hidden);
 }
 
-static void forward_spans(const void *args, size_t *bytes)
+static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_recurrent_args *a = args;
     const struct sw_recurrent *r = &a->r;
     const struct shape p = shape_of(r, SW_PRECISION_FP32);
     const int64_t all = r->rows * r->steps;
-    bytes[0] = sw_op_floats(all * r->inputs);
-    bytes[1] = sw_op_floats(p.gates * r->inputs);
-    bytes[2] = sw_op_floats(p.gates * r->hidden);
-    bytes[3] = sw_op_floats(p.biases);
-    bytes[4] = a->h0 ? sw_op_floats(r->rows * r->hidden) : 0;
-    bytes[5] = a->c0 ? sw_op_floats(r->rows * r->hidden) : 0;
-    bytes[6] = a->h ? sw_op_floats(r->rows * r->hidden) : 0;
-    bytes[7] = a->c ? sw_op_floats(r->rows * r->hidden) : 0;
-    bytes[8] = sizeof *a->step;
-    bytes[9] = sw_op_floats(all * p.kept);
-    bytes[10] = sw_op_floats(all * r->hidden);
-    bytes[11] = output_bytes(r);
+    const size_t state = sw_op_floats(r->rows * r->hidden);
+    SW_ARRAY(out, a, x, sw_op_floats(all * r->inputs));
+    SW_ARRAY(out, a, weight, sw_op_floats(p.gates * r->inputs));
+    SW_ARRAY(out, a, recurrent, sw_op_floats(p.gates * r->hidden));
+    SW_ARRAY(out, a, bias, sw_op_floats(p.biases));
+    SW_ARRAY_OR_NULL(out, a, h0, state);
+    SW_ARRAY_OR_NULL(out, a, c0, state);
+    SW_ARRAY_OR_NULL(out, a, h, state);
+    SW_ARRAY_OR_NULL(out, a, c, state);
+    SW_ARRAY(out, a, step, sizeof *a->step);
+    SW_ARRAY(out, a, gates, sw_op_floats(all * p.kept));
+    SW_ARRAY(out, a, before, sw_op_floats(all * r->hidden));
+    SW_ARRAY(out, a, y, output_bytes(r));
 }
 
-static const struct sw_op_pointer forward_pointers[] = {
-    SW_OP_POINTER(struct sw_recurrent_args, x),
-    SW_OP_POINTER(struct sw_recurrent_args, weight),
-    SW_OP_POINTER(struct sw_recurrent_args, recurrent),
-    SW_OP_POINTER(struct sw_recurrent_args, bias),
-    SW_OP_POINTER(struct sw_recurrent_args, h0),
-    SW_OP_POINTER(struct sw_recurrent_args, c0),
-    SW_OP_POINTER(struct sw_recurrent_args, h),
-    SW_OP_POINTER(struct sw_recurrent_args, c),
-    SW_OP_POINTER(struct sw_recurrent_args, step),
-    SW_OP_POINTER(struct sw_recurrent_args, gates),
-    SW_OP_POINTER(struct sw_recurrent_args, before),
-    SW_OP_POINTER(struct sw_recurrent_args, y),
-    {0},
-};
-
-const struct sw_op sw_op_recurrent = {
-    .name = "recurrent",
-    .args_bytes = sizeof(struct sw_recurrent_args),
-    .pointers = forward_pointers,
-    .spans = forward_spans,
-    .cpu = forward_cpu,
-    .products = forward_products,
-};
+const struct sw_op sw_op_recurrent = {"recurrent", sizeof(struct sw_recurrent_args), arrays,
+                                      forward};
 
 /* ---- Backward ---- */
 
@@ -241,9 +190,9 @@ static void gates_tile(const struct sw_recurrent_gradient_args *a, const struct 
                        int64_t unit, int64_t units)
 {
     const struct sw_recurrent *r = &a->r;
-    const int64_t t = step_at(r, s), out = output_at(r, s);
+    const int64_t t = sw_recurrent_step(r, s), out = sw_recurrent_output(r, s);
     sw_kernel_cell_back(&(struct sw_kernel_cell_back){
-        .kind = (enum sw_kernel_cell_kind)r->kind,
+        .kind = r->kind,
         .rows = r->rows,
         .units = units,
         .hidden = r->hidden,
@@ -252,7 +201,7 @@ static void gates_tile(const struct sw_recurrent_gradient_args *a, const struct 
         .before = a->before + t * r->hidden + unit,
         .before_pitch = r->steps * r->hidden,
         .dy = out < 0 ? NULL : a->dy + out + unit,
-        .dy_pitch = output_pitch(r),
+        .dy_pitch = sw_recurrent_output_pitch(r),
         .dh = a->dstate + unit,
         .dc = a->dstate + r->rows * r->hidden + unit,
         .dgates = a->dgates + t * p->biases + unit,
@@ -265,7 +214,7 @@ static void back_through(const struct sw_recurrent_gradient_args *a, const struc
                          int64_t s, int64_t unit, int64_t units)
 {
     const struct sw_recurrent *r = &a->r;
-    const float *d = a->dgates + step_at(r, s) * p->biases;
+    const float *d = a->dgates + sw_recurrent_step(r, s) * p->biases;
     const int64_t pitch = r->steps * p->biases;
     float *dh = a->dstate + unit;
     if (r->kind != SW_CELL_GRU) {
@@ -320,19 +269,17 @@ static void weights_gradient(const struct sw_recurrent_gradient_args *a, const s
                 r->hidden, a->adds_drecurrent ? 1 : 0, a->drecurrent + row * r->hidden, r->hidden);
 }
 
-static int gradient_products(int threads, enum sw_precision precision, const void *args,
-                             struct sw_err *err)
+static int gradient(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_recurrent_gradient_args *a = args;
     const struct sw_recurrent *r = &a->r;
-    const struct shape p = shape_of(r, precision);
+    const struct shape p = shape_of(r, l->precision);
     const int64_t state = r->rows * r->hidden, all = r->rows * r->steps;
     const int64_t weights = a->dweight ? sw_cell_gates(r->kind) * p.tiles : 0;
-    (void)err;
     const int64_t first = a->dh0 || a->handed_on ? -1 : 0;
     if (!a->handed_on)
-        sw_kernel_zero(threads, a->dstate, 2 * state * (int64_t)sizeof(float));
-#pragma omp parallel num_threads(threads) if (threads > 1)
+        sw_kernel_zero(l->threads, a->dstate, 2 * state * (int64_t)sizeof(float));
+#pragma omp parallel num_threads(l->threads) if (l->threads > 1)
     {
         for (int64_t s = r->steps - 1; s >= first; s--) {
 #pragma omp for schedule(static)
@@ -349,58 +296,31 @@ static int gradient_products(int threads, enum sw_precision precision, const voi
             weights_gradient(a, &p, i);
     }
     if (a->dh0)
-        sw_kernel_copy(threads, a->dh0, a->dstate, state * (int64_t)sizeof(float));
+        sw_kernel_copy(l->threads, a->dh0, a->dstate, state * (int64_t)sizeof(float));
     return SW_OK;
 }
 
-static int gradient_cpu(int threads, const void *args, struct sw_err *err)
-{
-    return gradient_products(threads, SW_PRECISION_FP32, args, err);
-}
-
-static void gradient_spans(const void *args, size_t *bytes)
+static void gradient_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_recurrent_gradient_args *a = args;
     const struct sw_recurrent *r = &a->r;
     const struct shape p = shape_of(r, SW_PRECISION_FP32);
     const int64_t all = r->rows * r->steps, state = r->rows * r->hidden;
-    bytes[0] = a->dweight ? sw_op_floats(all * r->inputs) : 0;
-    bytes[1] = a->dx ? sw_op_floats(p.gates * r->inputs) : 0;
-    bytes[2] = sw_op_floats(p.gates * r->hidden);
-    bytes[3] = sw_op_floats(all * p.kept);
-    bytes[4] = sw_op_floats(all * r->hidden);
-    bytes[5] = output_bytes(r);
-    bytes[6] = sw_op_floats(all * p.biases);
-    bytes[7] = sw_op_floats(2 * state);
-    bytes[8] = a->dx ? sw_op_floats(all * r->inputs) : 0;
-    bytes[9] = a->dh0 ? sw_op_floats(state) : 0;
-    bytes[10] = a->dweight ? sw_op_floats(p.gates * r->inputs) : 0;
-    bytes[11] = a->dweight ? sw_op_floats(p.gates * r->hidden) : 0;
-    bytes[12] = a->dweight ? sw_op_floats(p.biases) : 0;
+    const bool weights = a->dweight;
+    SW_ARRAY(out, a, x, weights ? sw_op_floats(all * r->inputs) : 0);
+    SW_ARRAY(out, a, weight, a->dx ? sw_op_floats(p.gates * r->inputs) : 0);
+    SW_ARRAY(out, a, recurrent, sw_op_floats(p.gates * r->hidden));
+    SW_ARRAY(out, a, gates, sw_op_floats(all * p.kept));
+    SW_ARRAY(out, a, before, sw_op_floats(all * r->hidden));
+    SW_ARRAY(out, a, dy, output_bytes(r));
+    SW_ARRAY(out, a, dgates, sw_op_floats(all * p.biases));
+    SW_ARRAY(out, a, dstate, sw_op_floats(2 * state));
+    SW_ARRAY_OR_NULL(out, a, dx, sw_op_floats(all * r->inputs));
+    SW_ARRAY_OR_NULL(out, a, dh0, sw_op_floats(state));
+    SW_ARRAY(out, a, dweight, weights ? sw_op_floats(p.gates * r->inputs) : 0);
+    SW_ARRAY(out, a, drecurrent, weights ? sw_op_floats(p.gates * r->hidden) : 0);
+    SW_ARRAY(out, a, dbias, weights ? sw_op_floats(p.biases) : 0);
 }
 
-static const struct sw_op_pointer gradient_pointers[] = {
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, x),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, weight),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, recurrent),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, gates),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, before),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, dy),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, dgates),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, dstate),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, dx),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, dh0),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, dweight),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, drecurrent),
-    SW_OP_POINTER(struct sw_recurrent_gradient_args, dbias),
-    {0},
-};
-
 const struct sw_op sw_op_recurrent_gradient = {
-    .name = "recurrent_backward",
-    .args_bytes = sizeof(struct sw_recurrent_gradient_args),
-    .pointers = gradient_pointers,
-    .spans = gradient_spans,
-    .cpu = gradient_cpu,
-    .products = gradient_products,
-};
+    "recurrent_backward", sizeof(struct sw_recurrent_gradient_args), gradient_arrays, gradient};

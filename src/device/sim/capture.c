@@ -8,6 +8,7 @@
  * those of every stream that a mark stands behind. */
 #include "device/sim/capture.h"
 #include "base/os.h"
+#include "device/sim/memory.h"
 #include <string.h>
 
 void sw_sim_graph_free(struct sw_graph *graph)

@@ -3,7 +3,7 @@
 #ifndef SW_DEVICE_SIM_CAPTURE_H
 #define SW_DEVICE_SIM_CAPTURE_H
 
-#include "device/sim/sim_private.h"
+#include "device/sim/stream.h"
 
 enum { SW_SIM_GRAPH_STREAMS = 8, SW_SIM_NO_MARK = -1 };
 

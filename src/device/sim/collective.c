@@ -8,7 +8,8 @@
 #include "device/collective.h"
 #include "base/os.h"
 #include "base/tree.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/memory.h"
+#include "device/sim/stream.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* Copies, and host functions. When a copy's turn has come, its destination is filled with
  * signalling NaN first and the bytes follow, so that who reads too early reads old data or NaN. */
 #include "base/os.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/memory.h"
+#include "device/sim/stream.h"
 #include <string.h>
 
 enum { DAMAGED_BYTES = 256 };

@@ -1,6 +1,6 @@
 /* A simulated GPU from its first owner to its last, and the faults that it meets. */
 #include "base/os.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/memory.h"
 #include <stdio.h>
 
 /* ---- Faults ---- */

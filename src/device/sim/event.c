@@ -2,7 +2,7 @@
  * for the count at the time of the call, so that recording an event again disturbs nobody who
  * waits. */
 #include "base/os.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/stream.h"
 
 int sw_sim_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err)
 {

@@ -3,7 +3,7 @@
  * goes from one GPU to another takes the way out of the one and the way into the other at once, or,
  * where they do not reach each other, one after the other by way of the host. Copies inside a GPU
  * take no time. The time is real: streams sleep. */
-#include "device/sim/sim_private.h"
+#include "device/sim/memory.h"
 
 static int64_t larger(int64_t a, int64_t b)
 {

@@ -1,7 +1,7 @@
 /* What memory is called: allocations by the name they were asked for with, and the parts that
  * somebody named. Looked at only for a message, so that a list will do. */
 #include "base/os.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/memory.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Opening and closing a simulated GPU, what reaches into its streams, and its table. */
 #include "device/collective.h"
 #include "device/sim/capture.h"
+#include "device/sim/memory.h"
 
 static void cancel(struct sw_device *dev)
 {

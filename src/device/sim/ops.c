@@ -1,5 +1,6 @@
 /* Operations, and the records and waits of events: each is queued by value and run later. */
 #include "device/sim/capture.h"
+#include "device/sim/memory.h"
 #include <string.h>
 
 /* Queued by an operation's function and run by run_NAME. */
@@ -11,10 +12,10 @@
 /* ---- Those that are data: device/op.h ---- */
 
 /* Does the operation touch anything? One of no rows does not, whatever its pointers are. */
-static bool touches(const struct sw_sim_op *op)
+static bool touches(const struct sw_op_arrays *list)
 {
-    for (int i = 0; op->u.run.op->pointers[i].name; i++)
-        if (op->bytes[i])
+    for (int i = 0; i < list->count; i++)
+        if (list->array[i].bytes)
             return true;
     return false;
 }
@@ -22,24 +23,29 @@ static bool touches(const struct sw_sim_op *op)
 static int reach_args(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
                       struct sw_err *err)
 {
-    const struct sw_op_pointer *p = op->u.run.op->pointers;
-    int rc = SW_OK;
-    for (int i = 0; p[i].name && rc == SW_OK; i++) {
-        if (!on_thread && op->p[i] && !op->bytes[i] && touches(op))
+    struct sw_op_arrays list;
+    sw_op_list(op->u.run.op, op->u.run.args, &list);
+    for (int i = 0; i < list.count; i++) {
+        const char *name = list.array[i].name;
+        if (!on_thread && op->p[i] && !op->bytes[i] && touches(&list))
             return sw_err_set(err, SW_ERR_INVALID,
                               "%s (%p) is given, but the operation says that it does not use it",
-                              p[i].name, op->p[i]);
-        rc = sw_sim_reach(s->device, p[i].name, op->p[i], op->bytes[i], &op->block[i], &where[i],
-                          err);
+                              name, op->p[i]);
+        int rc =
+            sw_sim_reach(s->device, name, op->p[i], op->bytes[i], &op->block[i], &where[i], err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int run_args(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     struct sw_sim_run *r = &op->u.run;
-    for (int i = 0; r->op->pointers[i].name; i++)
-        memcpy((char *)r->args + r->op->pointers[i].offset, &op->p[i], sizeof op->p[i]);
+    struct sw_op_arrays list;
+    sw_op_list(r->op, r->args, &list);
+    for (int i = 0; i < list.count; i++)
+        memcpy((char *)r->args + list.array[i].offset, &op->p[i], sizeof op->p[i]);
     return sw_op_run(s->cpu, r->op, r->args, err);
 }
 
@@ -49,12 +55,14 @@ static const struct sw_sim_op_type run_type = {
 int sw_sim_run(struct sw_stream *s, const struct sw_op *what, const void *args, struct sw_err *err)
 {
     struct sw_sim_op op = {.type = &run_type, .subject = what->name, .u.run.op = what};
+    struct sw_op_arrays list;
     memcpy(op.u.run.args, args, what->args_bytes);
-    for (int i = 0; what->pointers[i].name; i++) {
-        memcpy(&op.p[i], (const char *)args + what->pointers[i].offset, sizeof op.p[i]);
-        op.written |= (uint32_t)what->pointers[i].written << i;
+    sw_op_list(what, args, &list);
+    for (int i = 0; i < list.count; i++) {
+        memcpy(&op.p[i], (const char *)args + list.array[i].offset, sizeof op.p[i]);
+        op.bytes[i] = list.array[i].bytes;
+        op.written |= (uint32_t)list.array[i].written << i;
     }
-    what->spans(args, op.bytes);
     return sw_sim_push(s, &op, err);
 }
 

@@ -3,7 +3,7 @@
  * choices depend on the threads of whoever asks; the caller waits. Freeing is queued behind what
  * still uses the plan. */
 #include "base/os.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/stream.h"
 
 /* In the order of these names. */
 enum { SRC, WEIGHT, BIAS, DST, DIFF_DST, DIFF_SRC, DIFF_WEIGHT, DIFF_BIAS, SAVED, SCRATCH };

@@ -3,7 +3,8 @@
  * Of more readers than there is room for the oldest is forgotten, as is a writer of other columns
  * of a strided copy: a fault may be missed there, but none is made up. */
 #include "base/os.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/memory.h"
+#include "device/sim/stream.h"
 #include <stdio.h>
 #include <string.h>
 

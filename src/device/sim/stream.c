@@ -10,6 +10,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "device/sim/capture.h"
+#include "device/sim/memory.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,9 +2,11 @@
  * section 4.3.1), and each makes the gradient out of those of all rows, and the update. The push of
  * the weight sends the factors, for weight and bias. */
 #include "base/os.h"
-#include "device/ops/linear.h"
+#include "device/op.h"
 #include "exchange/exchange_private.h"
 #include "exchange/routes/routes.h"
+#include "kernels/ops/gemm.h"
+#include "kernels/ops/sums.h"
 
 struct layer {
     int number;     /* among those that devices exchange */

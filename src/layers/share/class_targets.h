@@ -4,7 +4,7 @@
  * state. */
 #pragma once
 
-#include "device/ops/labels.h"
+#include "kernels/ops/label_count.h"
 #include "layers/share/plain.h"
 
 /* A key for labels that do not count; `member` of struct `conf` is an int64_t. */

@@ -1,4 +1,5 @@
 #include "layers/share/lookup.h"
+#include "device/op.h"
 
 const char *const sw_lookup_params[] = {"weight", NULL};
 
@@ -28,13 +29,25 @@ const char *sw_lookup_refuses_split(const void *conf, int parts)
 int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_lookup *st = l->state;
-    return sw_op_embedding(r->stream, &st->lists, st->outputs, l->src[0]->data, l->param[0].value,
-                           r->step, l->dst.data, err);
+    return sw_op_run(r->stream, &sw_op_embedding,
+                     &(const struct sw_embedding_args){.lists = st->lists,
+                                                       .width = st->outputs,
+                                                       .token = l->src[0]->data,
+                                                       .weight = l->param[0].value,
+                                                       .step = r->step,
+                                                       .y = l->dst.data},
+                     err);
 }
 
 int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct sw_lookup *st = l->state;
-    return sw_op_embedding_backward(r->stream, &st->lists, st->outputs, l->src[0]->data,
-                                    l->dst.grad, r->step, l->param[0].grad, err);
+    return sw_op_run(r->stream, &sw_op_embedding_gradient,
+                     &(const struct sw_embedding_gradient_args){.lists = st->lists,
+                                                                .width = st->outputs,
+                                                                .token = l->src[0]->data,
+                                                                .dy = l->dst.grad,
+                                                                .step = r->step,
+                                                                .dweight = l->param[0].grad},
+                     err);
 }

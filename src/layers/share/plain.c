@@ -1,6 +1,7 @@
 #include "layers/share/plain.h"
+#include "device/op.h"
 
-#include "device/ops/floats.h"
+#include "kernels/ops/elementwise.h"
 
 static int make_reorders(struct sw_plain *p, struct sw_layer *l, const struct sw_layer_setup *s,
                          struct sw_err *err)
@@ -60,9 +61,11 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
     float *values = sw_layer_at(l->scratch, p->value_at);
     *out = values;
     if (p->convert)
-        return sw_op_floats_of(r->stream, sw_desc_count(&p->desc), data, values, err);
-    struct sw_plan_args a = {
-        .src = data, .dst = values, .scratch = sw_layer_at(l->scratch, p->plan_at)};
+        return sw_op_run(
+            r->stream, &sw_op_to_floats,
+            &(const struct sw_floats_args){.n = sw_desc_count(&p->desc), .x = data, .y = values},
+            err);
+    struct sw_plan_args a = {.src = data, .dst = values, .scratch = sw_layer_at(l->scratch, p->plan_at)};
     return sw_plan_forward(p->read, &a, err);
 }
 

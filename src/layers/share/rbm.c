@@ -1,6 +1,7 @@
 #include "layers/share/rbm.h"
-
-#include "device/ops/linear.h"
+#include "device/op.h"
+#include "kernels/ops/gemm.h"
+#include "kernels/ops/sums.h"
 
 const char *const sw_visible_units[] = {"bernoulli", "gaussian", "softmax", NULL};
 const char *const sw_hidden_units[] = {"bernoulli", "gaussian", NULL};

@@ -5,7 +5,7 @@
 
 #include "layers/share/plain.h"
 
-#include "device/ops/units.h"
+#include "kernels/ops/units.h"
 
 /* enum sw_units, as keys say it. */
 extern const char *const sw_visible_units[], *const sw_hidden_units[];

@@ -1,5 +1,6 @@
 #include "layers/share/recurrent.h"
-#include "device/ops/part.h"
+#include "device/op.h"
+#include "kernels/ops/layout.h"
 
 enum { PARAMS = 3 };
 

@@ -12,7 +12,7 @@
  * h of the others from below, then with lstm c of all from below. */
 #pragma once
 
-#include "device/ops/recurrent.h"
+#include "kernels/ops/recurrent.h"
 #include "layers/share/plain.h"
 
 enum { SW_STACK_LAYERS = 4, SW_STACK_CELLS = 2 * SW_STACK_LAYERS };

@@ -1,4 +1,5 @@
 #include "layers/share/target_loss.h"
+#include "device/op.h"
 
 const struct sw_opt sw_target_loss_opts[] = {
     SW_LOSS_WEIGHT_OPT(struct sw_target_loss_conf, weight),
@@ -55,7 +56,7 @@ int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r, struct s
     int rc = sw_plain_values(&t->value, l, r, &a.x, err);
     if (rc == SW_OK)
         rc = sw_plain_values(&t->target, l, r, &a.target, err);
-    return rc == SW_OK ? sw_op_row_loss(r->stream, &a, err) : rc;
+    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss, &a, err) : rc;
 }
 
 static int give(const struct sw_target_loss *t, const struct sw_plain *p, struct sw_layer *l,
@@ -71,7 +72,7 @@ static int give(const struct sw_target_loss *t, const struct sw_plain *p, struct
                                      .dx = sw_plain_gradient(p, l)};
     if (!a.dx)
         return SW_OK;
-    int rc = sw_op_row_loss_backward(r->stream, &a, err);
+    int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
     return rc == SW_OK ? sw_plain_give(p, l, err) : rc;
 }
 

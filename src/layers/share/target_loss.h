@@ -4,7 +4,7 @@
  * begins with a struct sw_target_loss. */
 #pragma once
 
-#include "device/ops/row_loss.h"
+#include "kernels/ops/row_loss.h"
 #include "layers/share/plain.h"
 
 /* The key that every loss has; `member` of struct `conf` is a double. */

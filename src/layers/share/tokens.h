@@ -1,7 +1,7 @@
 /* What layers that read tokens share: sources of whole numbers, one or a row of them per sample. */
 #pragma once
 
-#include "device/ops/embedding.h"
+#include "kernels/ops/embedding.h"
 #include "layers/layer.h"
 
 /* Source 0 must be int32 [N, T] or, unless lists are wanted, [N]: fills rows, and the tokens of a

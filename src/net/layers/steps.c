@@ -6,9 +6,9 @@
  */
 #include "net/layers/steps.h"
 
-#include "device/ops/carry.h"
 #include "device/ops/elementwise.h"
-#include "device/ops/part.h"
+#include "kernels/ops/layout.h"
+#include "kernels/ops/recurrent.h"
 
 struct state {
     struct sw_desc sequence; /* what `step` and `front` read */

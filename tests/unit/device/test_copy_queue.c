@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * The copy queue: the most urgent first, exactly one answer each, and no copy before its event. */
 #include "device/copy_queue.h"
-#include "device/ops/dropout.h"
 #include "device/ops/elementwise.h"
+#include "kernels/ops/dropout.h"
 #include "sim_support.h"
 #include "sync/atomic.h"
 

@@ -1,8 +1,10 @@
-#include "device/ops/classes.h"
-#include "device/ops/dropout.h"
-#include "device/ops/fold.h"
-#include "device/ops/softmax_loss.h"
+#include "device/op.h"
 #include "device_support.h"
+#include "kernels/ops/activation.h"
+#include "kernels/ops/classes.h"
+#include "kernels/ops/dropout.h"
+#include "kernels/ops/fold.h"
+#include "kernels/ops/softmax_loss.h"
 
 #include "base/os.h"
 #include <dlfcn.h>
@@ -172,7 +174,7 @@ static void fold_adds_arrays_in_the_order_of_the_tree(void **state)
                 a.x[i] = i == 0 ? a.y : x[i];
                 a.ends[i] = i + 1;
             }
-            ASSERT_OK(sw_op_fold(f.stream, &a, &err));
+            ASSERT_OK(sw_op_run(f.stream, &sw_op_fold, &a, &err));
             for (int64_t i = 0; i < MANY; i++)
                 assert_true(a.y[i] == add_tree(x, 0, count, i));
             free(a.y);
@@ -304,7 +306,11 @@ static void activation_backward_matches_central_differences(void **state)
         double want[COUNT];
         poison(dx, COUNT * sizeof *dx);
         ASSERT_OK(sw_op_activation(f.stream, a, 0.2f, x, y, COUNT, &err));
-        ASSERT_OK(sw_op_activation_backward(f.stream, a, 0.2f, x, y, dy, dx, COUNT, &err));
+        ASSERT_OK(sw_op_run(
+            f.stream, &sw_op_activation_gradient,
+            &(const struct sw_activation_gradient_args){
+                .function = a, .alpha = 0.2f, .x = x, .y = y, .dy = dy, .dx = dx, .n = COUNT},
+            &err));
         for (int i = 0; i < COUNT; i++)
             want[i] = (double)dy[i] *
                       (exact_activation(a, (double)0.2f, (double)x[i] + h) -
@@ -334,9 +340,17 @@ static void activation_works_in_place(void **state)
         memcpy(z, x, COUNT * sizeof *z);
         ASSERT_OK(sw_op_activation(f.stream, a, 0.1f, z, z, COUNT, &err));
         assert_same_bits("forward", z, y, COUNT * sizeof *z);
-        ASSERT_OK(sw_op_activation_backward(f.stream, a, 0.1f, x, y, dy, dx, COUNT, &err));
+        ASSERT_OK(sw_op_run(
+            f.stream, &sw_op_activation_gradient,
+            &(const struct sw_activation_gradient_args){
+                .function = a, .alpha = 0.1f, .x = x, .y = y, .dy = dy, .dx = dx, .n = COUNT},
+            &err));
         memcpy(z, dy, COUNT * sizeof *z);
-        ASSERT_OK(sw_op_activation_backward(f.stream, a, 0.1f, x, y, z, z, COUNT, &err));
+        ASSERT_OK(sw_op_run(
+            f.stream, &sw_op_activation_gradient,
+            &(const struct sw_activation_gradient_args){
+                .function = a, .alpha = 0.1f, .x = x, .y = y, .dy = z, .dx = z, .n = COUNT},
+            &err));
         assert_same_bits("backward", z, dx, COUNT * sizeof *z);
     }
     free(x);
@@ -388,7 +402,10 @@ static int drop(struct sw_stream *s, const struct sw_desc *d, struct sw_philox k
                 float *y, struct sw_err *err)
 {
     struct sw_dropout dropout = {.key = key, .threshold = threshold, .scale = scale};
-    return sw_op_dropout(s, d, &dropout, step, x, y, err);
+    return sw_op_run(s, &sw_op_dropout,
+                     &(const struct sw_dropout_args){
+                         .desc = *d, .dropout = dropout, .step = step, .x = x, .y = y},
+                     err);
 }
 
 /* Compares an operation's stored result with the definition, word by word in channels-last order.
@@ -542,16 +559,16 @@ static int loss(struct sw_stream *s, int64_t rows, int64_t n, const float *x, co
 {
     struct sw_step step = {.valid_rows = rows};
     struct sw_result result = {0};
-    int rc = sw_op_softmax_loss(s,
-                                &(struct sw_softmax_loss_args){.rows = rows,
-                                                               .classes = n,
-                                                               .weight = 1,
-                                                               .x = x,
-                                                               .labels = {.label = label},
-                                                               .step = &step,
-                                                               .prob = prob,
-                                                               .result = &result},
-                                err);
+    int rc = sw_op_run(s, &sw_op_softmax_loss,
+                       &(struct sw_softmax_loss_args){.rows = rows,
+                                                      .classes = n,
+                                                      .weight = 1,
+                                                      .x = x,
+                                                      .labels = {.label = label},
+                                                      .step = &step,
+                                                      .prob = prob,
+                                                      .result = &result},
+                       err);
     *sum += result.sum;
     if (rc == SW_OK)
         assert_float_equal(result.weight, (double)rows, 0);
@@ -563,16 +580,15 @@ static int loss_backward(struct sw_stream *s, int64_t valid, int64_t rows, int64
                          struct sw_err *err)
 {
     struct sw_step step = {.valid_rows = valid, .backward_scale = 1};
-    return sw_op_softmax_loss_backward(
-        s,
-        &(struct sw_softmax_gradient_args){.rows = rows,
-                                           .classes = n,
-                                           .weight = scale,
-                                           .prob = prob,
-                                           .labels = {.label = label},
-                                           .step = &step,
-                                           .dx = dx},
-        err);
+    return sw_op_run(s, &sw_op_softmax_loss_gradient,
+                     &(struct sw_softmax_gradient_args){.rows = rows,
+                                                        .classes = n,
+                                                        .weight = scale,
+                                                        .prob = prob,
+                                                        .labels = {.label = label},
+                                                        .step = &step,
+                                                        .dx = dx},
+                     err);
 }
 
 static int accuracy(struct sw_stream *s, int64_t rows, int64_t n, int64_t top_k, const float *x,
@@ -580,15 +596,15 @@ static int accuracy(struct sw_stream *s, int64_t rows, int64_t n, int64_t top_k,
 {
     struct sw_step step = {.valid_rows = rows};
     struct sw_result result = {0};
-    int rc = sw_op_accuracy(s,
-                            &(struct sw_top_k_args){.rows = rows,
-                                                    .classes = n,
-                                                    .top_k = top_k,
-                                                    .x = x,
-                                                    .labels = {.label = label},
-                                                    .step = &step,
-                                                    .result = &result},
-                            err);
+    int rc = sw_op_run(s, &sw_op_top_k,
+                       &(struct sw_top_k_args){.rows = rows,
+                                               .classes = n,
+                                               .top_k = top_k,
+                                               .x = x,
+                                               .labels = {.label = label},
+                                               .step = &step,
+                                               .result = &result},
+                       err);
     *hits += result.sum;
     return rc;
 }

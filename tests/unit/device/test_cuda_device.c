@@ -1,12 +1,13 @@
 /* ctest-labels: gpu
  * A GPU as a device: memory, copies, order, and how errors come back. Skipped without one. */
 #include "cuda_support.h"
+#include "device/op.h"
+#include "kernels/ops/gemm.h"
 
-#include "device/ops/classes.h"
-#include "device/ops/embedding.h"
-#include "device/ops/linear.h"
-#include "device/ops/row_loss.h"
-#include "device/ops/softmax_loss.h"
+#include "kernels/ops/classes.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/row_loss.h"
+#include "kernels/ops/softmax_loss.h"
 #include "sim_support.h" /* streams, memory that goes there and back */
 
 static struct sw_device *dev;
@@ -270,34 +271,24 @@ struct halve_args {
     float *y, *sum; /* sum: one float in the middle of y */
 };
 
-static void halve_spans(const void *args, size_t *bytes)
+static void halve_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct halve_args *a = args;
-    bytes[0] = bytes[1] = sw_op_floats(a->n);
-    bytes[2] = sizeof(float);
+    SW_ARRAY(out, a, x, sw_op_floats(a->n));
+    SW_ARRAY(out, a, y, sw_op_floats(a->n));
+    SW_ARRAY(out, a, sum, sizeof(float));
 }
 
-static int halve_cpu(int threads, const void *args, struct sw_err *err)
+static int halve_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct halve_args *a = args;
-    (void)threads;
     for (int64_t i = 0; i < a->n; i++)
         a->y[i] = a->x[i] / 2;
     *a->sum += 100;
-    return a->n == 3 ? sw_err_set(err, SW_ERR_INVALID, "three is odd") : SW_OK;
+    return a->n == 3 ? sw_err_set(l->err, SW_ERR_INVALID, "three is odd") : SW_OK;
 }
 
-static const struct sw_op_pointer halve_pointers[] = {
-    SW_OP_POINTER(struct halve_args, x),
-    SW_OP_POINTER(struct halve_args, y),
-    SW_OP_POINTER(struct halve_args, sum),
-    {0},
-};
-static const struct sw_op op_halve = {.name = "halve",
-                                      .args_bytes = sizeof(struct halve_args),
-                                      .pointers = halve_pointers,
-                                      .spans = halve_spans,
-                                      .cpu = halve_cpu};
+static const struct sw_op op_halve = {"halve", sizeof(struct halve_args), halve_arrays, halve_cpu};
 
 /* In place, with another pointer into the same array: the copies have to lie alike. */
 static void what_has_no_kernel_is_computed_by_the_cpu(void **state)
@@ -471,7 +462,7 @@ static void a_label_that_no_class_has_is_told(void **state)
                                      .result = m.result};
     struct sw_err err = {0};
     (void)state;
-    int rc = sw_op_softmax_loss(stream, &a, &err);
+    int rc = sw_op_run(stream, &sw_op_softmax_loss, &a, &err);
     assert_told(rc, &err, "softmax_loss: the label of row 1 is 4, but there are 4 classes (0..3)");
 }
 
@@ -483,7 +474,11 @@ static void a_token_out_of_the_vocabulary_is_told(void **state)
         .rows = ROWS, .per_row = 1, .length = 1, .vocabulary = 2, .skip = SW_TOKEN_NO_SKIP};
     struct sw_err err = {0};
     (void)state;
-    int rc = sw_op_embedding(stream, &lists, 4, m.label, m.x, m.step, m.y, &err);
+    int rc = sw_op_run(
+        stream, &sw_op_embedding,
+        &(const struct sw_embedding_args){
+            .lists = lists, .width = 4, .token = m.label, .weight = m.x, .step = m.step, .y = m.y},
+        &err);
     assert_told(rc, &err, "token 0 of row 2 is -7, but the vocabulary has 2 (0..1)");
 }
 
@@ -504,7 +499,7 @@ static void a_target_that_its_loss_cannot_take_is_told(void **state)
                                  .result = m.result};
     struct sw_err err = {0};
     (void)state;
-    int rc = sw_op_row_loss(stream, &a, &err);
+    int rc = sw_op_run(stream, &sw_op_row_loss, &a, &err);
     assert_told(rc, &err, "tested: target 2 of row 1 is 1.5, but a target is 0 to 1");
 }
 
@@ -525,7 +520,7 @@ static void rows_that_do_not_count_are_not_looked_at(void **state)
                               .result = m.result};
     (void)state;
     ASSERT_OK(sw_copy(stream, m.step, &two, sizeof two, &err));
-    ASSERT_OK(sw_op_accuracy(stream, &a, &err));
+    ASSERT_OK(sw_op_run(stream, &sw_op_top_k, &a, &err));
     to_host(stream, &result, m.result, sizeof result);
     assert_true(result.sum == 1 && result.weight == 2); /* of equal scores the first is best */
 }

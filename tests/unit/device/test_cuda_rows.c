@@ -2,11 +2,12 @@
  * Long rows and many tokens on a GPU beside the CPU: gradients of word vectors, classes that are
  * named, places of the largest values, counts of words. Skipped without a GPU. */
 #include "cuda_support.h"
+#include "device/op.h"
 
-#include "device/ops/argsort.h"
-#include "device/ops/classes.h"
-#include "device/ops/embedding.h"
-#include "device/ops/units.h"
+#include "kernels/ops/argsort.h"
+#include "kernels/ops/classes.h"
+#include "kernels/ops/embedding.h"
+#include "kernels/ops/units.h"
 #include "sim_support.h" /* streams, memory that goes there and back */
 
 static struct sw_device *dev;
@@ -37,14 +38,27 @@ static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int
     assert_non_null(token);
     for (int64_t i = 0; i < count; i++)
         token[i] = (int32_t)((float)(vocabulary - 1) * draw[i] * draw[i]);
-    ASSERT_OK(sw_op_embedding_backward(cpu.stream, &lists, width, token, dy, &step, here, &err));
+    ASSERT_OK(sw_op_run(cpu.stream, &sw_op_embedding_gradient,
+                        &(const struct sw_embedding_gradient_args){.lists = lists,
+                                                                   .width = width,
+                                                                   .token = token,
+                                                                   .dy = dy,
+                                                                   .step = &step,
+                                                                   .dweight = here},
+                        &err));
     int32_t *token_there = to_device(gpu, token, (size_t)count * sizeof *token);
     float *dy_there = to_device(gpu, dy, (size_t)(rows * 2 * width) * sizeof *dy);
     float *table_there = device_bytes(dev, (size_t)table * sizeof *back);
     struct sw_step *step_there = to_device(gpu, &step, sizeof step);
     for (int again = 0; again < 2; again++) { /* nothing is left over from the first time */
-        ASSERT_OK(sw_op_embedding_backward(gpu, &lists, width, token_there, dy_there, step_there,
-                                           table_there, &err));
+        ASSERT_OK(sw_op_run(gpu, &sw_op_embedding_gradient,
+                            &(const struct sw_embedding_gradient_args){.lists = lists,
+                                                                       .width = width,
+                                                                       .token = token_there,
+                                                                       .dy = dy_there,
+                                                                       .step = step_there,
+                                                                       .dweight = table_there},
+                            &err));
         to_host(gpu, back, table_there, (size_t)table * sizeof *back);
         for (int64_t i = 0; i < table; i++)
             assert_true(fabsf(back[i] - here[i]) <= 1e-5f * (1 + fabsf(here[i])));
@@ -84,12 +98,12 @@ static void check_counts(int64_t rows, int64_t classes, int64_t top_k)
                                     .labels = {.label = label},
                                     .step = &step,
                                     .count = here};
-    ASSERT_OK(sw_op_count_classes(cpu.stream, &a, &err));
+    ASSERT_OK(sw_op_run(cpu.stream, &sw_op_class_count, &a, &err));
     a.x = to_device(gpu, x, (size_t)(rows * classes) * sizeof *x);
     a.labels.label = to_device(gpu, label, (size_t)rows * sizeof *label);
     a.step = to_device(gpu, &step, sizeof step);
     a.count = device_bytes(dev, bytes);
-    ASSERT_OK(sw_op_count_classes(gpu, &a, &err));
+    ASSERT_OK(sw_op_run(gpu, &sw_op_class_count, &a, &err));
     to_host(gpu, back, a.count, bytes);
     assert_same_bits("counts", back, here, bytes);
     free(x);

@@ -1,4 +1,4 @@
-#include "device/desc.h"
+#include "kernels/desc.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

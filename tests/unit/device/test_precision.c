@@ -1,8 +1,9 @@
 /* Floats rounded to 16 bits and to tf32: to the nearest, ties to even, subnormal numbers kept; and
  * products whose factors are rounded, on the CPU: those of rounded floats. */
+#include "device/op.h"
+#include "kernels/ops/gemm.h"
 #include "plan_support.h"
 
-#include "device/ops/linear.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/half.h"
 
@@ -142,12 +143,12 @@ static void arrays_are_rounded_as_their_elements_are(void **state)
         float *x = get_floats(n), *y = get_floats(n), *z = get_floats(n);
         for (int64_t i = 0; i < n; i++)
             x[i] = sw_bits_float(rng_word(&r));
-        for (int to = SW_KERNEL_TF32; to <= SW_KERNEL_FP16; to++) {
+        for (int to = SW_PRECISION_TF32; to <= SW_PRECISION_FP16; to++) {
             sw_kernel_round(to, x, y, n);
             sw_kernel_round_all(3, to, x, z, n);
             assert_same_bits("threads", y, z, (size_t)n * sizeof *y);
             for (int64_t i = 0; i < n; i++) {
-                float want = round_one(to + 1, x[i]);
+                float want = round_one(to, x[i]);
                 if (sw_float_bits(want) != sw_float_bits(y[i]) && !(isnan(want) && isnan(y[i])))
                     fail_msg("%.9g becomes %.9g, not %.9g", (double)x[i], (double)y[i],
                              (double)want);

@@ -1,9 +1,10 @@
 /* Losses of rows, triplets and counts of classes as operations: on matrices large enough for a
  * team, the same bits for every number of threads; gradients in place; rows that do not count. */
-#include "device/ops/classes.h"
-#include "device/ops/floats.h"
-#include "device/ops/row_loss.h"
+#include "device/op.h"
 #include "device_support.h"
+#include "kernels/ops/classes.h"
+#include "kernels/ops/elementwise.h"
+#include "kernels/ops/row_loss.h"
 
 enum { ROWS = 1100, COLUMNS = 129, VALID = 1099, CELLS = ROWS * COLUMNS, KINDS = 6 };
 
@@ -73,8 +74,8 @@ static void run_kind(struct sw_stream *s, const struct inputs *in, int kind, str
                                             .target = by_label(kind) ? NULL : in->target,
                                             .step = &in->step,
                                             .dx = o->dx[kind]};
-    ASSERT_OK(sw_op_row_loss(s, &forward, &err));
-    ASSERT_OK(sw_op_row_loss_backward(s, &backward, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_row_loss, &forward, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_row_loss_gradient, &backward, &err));
     for (int i = 0; i < CELLS; i++)
         assert_true(i < VALID * COLUMNS ? isfinite(o->dx[kind][i]) : o->dx[kind][i] == 0);
 }
@@ -100,8 +101,8 @@ static void run_triplets(struct sw_stream *s, const struct inputs *in, struct ou
                                                 .minus = in->target,
                                                 .step = &in->step,
                                                 .dx = o->triplet};
-    ASSERT_OK(sw_op_triplet_loss(s, &forward, &err));
-    ASSERT_OK(sw_op_triplet_loss_backward(s, &backward, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_triplet_loss, &forward, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_triplet_loss_gradient, &backward, &err));
     for (int i = VALID * COLUMNS; i < CELLS; i++)
         assert_true(o->triplet[i] == 0);
 }
@@ -123,10 +124,12 @@ static void run_classes(struct sw_stream *s, const struct inputs *in, struct out
                                         .target = in->target,
                                         .step = &in->step,
                                         .count = o->counts};
-    ASSERT_OK(sw_op_accuracy(s, &top, &err));
-    ASSERT_OK(sw_op_count_classes(s, &count, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_top_k, &top, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_class_count, &count, &err));
     assert_true(o->hits.weight == VALID && o->hits.sum > 0 && o->hits.sum < VALID);
-    ASSERT_OK(sw_op_floats_of(s, CELLS, in->whole, o->floats, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_to_floats,
+                        &(const struct sw_floats_args){.n = CELLS, .x = in->whole, .y = o->floats},
+                        &err));
     for (int i = 0; i < CELLS; i++)
         assert_true(o->floats[i] == (float)in->whole[i]);
 }
@@ -174,7 +177,7 @@ static void gradients_work_in_place(void **state)
                                          .target = by_label(kind) ? NULL : in.target,
                                          .step = &in.step,
                                          .dx = o->y[kind]};
-        ASSERT_OK(sw_op_row_loss_backward(f.stream, &a, &err));
+        ASSERT_OK(sw_op_run(f.stream, &sw_op_row_loss_gradient, &a, &err));
         assert_same_bits("gradient", o->y[kind], o->dx[kind], sizeof o->dx[kind]);
     }
     close_cpu(&f);
@@ -196,7 +199,7 @@ static void no_rows_are_no_loss(void **state)
                                      .weight = 1,
                                      .step = &step,
                                      .result = &result};
-        ASSERT_OK(sw_op_row_loss(f.stream, &a, &err));
+        ASSERT_OK(sw_op_run(f.stream, &sw_op_row_loss, &a, &err));
         assert_true(result.sum == 0 && result.weight == 0);
     }
     close_cpu(&f);

@@ -1,10 +1,11 @@
 /* ctest-labels: threads
  * The sim device: its memory, its pointers, and that it computes what the CPU computes. */
-#include "device/ops/batch_norm.h"
-#include "device/ops/classes.h"
-#include "device/ops/dropout.h"
 #include "device/ops/elementwise.h"
-#include "device/ops/softmax_loss.h"
+#include "kernels/ops/batch_norm.h"
+#include "kernels/ops/classes.h"
+#include "kernels/ops/dropout.h"
+#include "kernels/ops/label_count.h"
+#include "kernels/ops/softmax_loss.h"
 #include "plan_support.h"
 #include "sim_support.h"
 #include "unit/faulty_os.h"
@@ -323,10 +324,20 @@ static void pointers_that_are_not_the_devices_are_named(void **state)
     assert_int_equal(sw_fill_zero(s, host, 64, &err), SW_ERR_INVALID);
     assert_says(&err, "fill_zero: dst (");
     assert_int_equal(
-        sw_op_dropout(s, &d, &dropout, (const struct sw_step *)(void *)host, y, y, &err),
+        sw_op_run(s, &sw_op_dropout,
+                  &(const struct sw_dropout_args){.desc = d,
+                                                  .dropout = dropout,
+                                                  .step = (const struct sw_step *)(void *)host,
+                                                  .x = y,
+                                                  .y = y},
+                  &err),
         SW_ERR_INVALID);
     assert_says(&err, "dropout: step (");
-    assert_int_equal(sw_op_dropout(s, &d, &dropout, step, y, NULL, &err), SW_ERR_INVALID);
+    assert_int_equal(sw_op_run(s, &sw_op_dropout,
+                               &(const struct sw_dropout_args){
+                                   .desc = d, .dropout = dropout, .step = step, .x = y},
+                               &err),
+                     SW_ERR_INVALID);
     assert_says(&err, "dropout: y (");
     assert_int_equal(sw_copy(s, host, foreign, 64, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: copy: neither dst");
@@ -429,9 +440,16 @@ static void run_activations(struct sw_stream *s, char *base)
     for (int f = 0; f < SW_ACT_COUNT; f++) {
         float *x = piece(base, 0), *y = piece(base, 10 + f);
         ASSERT_OK(sw_op_activation(s, (enum sw_activation)f, 0.1f, x, y, FLOATS, &err));
-        ASSERT_OK(sw_op_activation_backward(
-            s, (enum sw_activation)f, 0.1f, f == SW_ACT_GELU ? x : NULL,
-            f == SW_ACT_GELU ? NULL : y, piece(base, 3), piece(base, 18 + f), FLOATS, &err));
+        ASSERT_OK(
+            sw_op_run(s, &sw_op_activation_gradient,
+                      &(const struct sw_activation_gradient_args){.function = (enum sw_activation)f,
+                                                                  .alpha = 0.1f,
+                                                                  .x = f == SW_ACT_GELU ? x : NULL,
+                                                                  .y = f == SW_ACT_GELU ? NULL : y,
+                                                                  .dy = piece(base, 3),
+                                                                  .dx = piece(base, 18 + f),
+                                                                  .n = FLOATS},
+                      &err));
     }
 }
 
@@ -471,10 +489,10 @@ static void run_losses(struct sw_stream *s, char *base)
                                 .labels = labels,
                                 .step = step,
                                 .result = &result[1]};
-    ASSERT_OK(sw_op_softmax_loss(s, &forward, &err));
-    ASSERT_OK(sw_op_count_labels(s, &count, &err));
-    ASSERT_OK(sw_op_softmax_loss_backward(s, &gradient, &err));
-    ASSERT_OK(sw_op_accuracy(s, &top, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_softmax_loss, &forward, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_label_count, &count, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_softmax_loss_gradient, &gradient, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_top_k, &top, &err));
 }
 
 static void run_batch_norm(struct sw_stream *s, char *base)
@@ -492,12 +510,21 @@ static void run_batch_norm(struct sw_stream *s, char *base)
     b.inv_std = channels + 6;
     b.running_mean = b.update_mean = channels + 8;
     b.running_variance = b.update_variance = channels + 10;
-    assert_true(sw_batch_norm_scratch(&b.desc) <= PIECE);
-    ASSERT_OK(sw_op_batch_norm_sums(s, &b, x, &err));
-    ASSERT_OK(sw_op_batch_norm(s, &b, x, y, &err));
-    ASSERT_OK(sw_op_batch_norm_sums_backward(s, &b, x, y, channels + 12, channels + 14, &err));
-    ASSERT_OK(sw_op_batch_norm_backward(s, &b, x, y, piece(base, 30), &err));
-    ASSERT_OK(sw_op_batch_norm_running(s, &b, x, y, &err));
+    assert_true(sw_channel_scratch_bytes(&b.desc) <= PIECE);
+    ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_sums,
+                        &(const struct sw_batch_norm_args){.b = b, .x = x}, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_batch_norm,
+                        &(const struct sw_batch_norm_args){.b = b, .x = x, .y = y}, &err));
+    ASSERT_OK(
+        sw_op_run(s, &sw_op_batch_norm_sums_gradient,
+                  &(const struct sw_batch_norm_args){
+                      .b = b, .x = x, .dy = y, .dscale = channels + 12, .dbias = channels + 14},
+                  &err));
+    ASSERT_OK(sw_op_run(
+        s, &sw_op_batch_norm_gradient,
+        &(const struct sw_batch_norm_args){.b = b, .x = x, .dy = y, .dx = piece(base, 30)}, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_running,
+                        &(const struct sw_batch_norm_args){.b = b, .x = x, .y = y}, &err));
 }
 
 static void run_the_rest(struct sw_stream *s, char *base)
@@ -509,7 +536,11 @@ static void run_the_rest(struct sw_stream *s, char *base)
     const struct sw_step *step = (const struct sw_step *)(void *)piece(base, 2);
     bool finite = false;
     ASSERT_OK(sw_op_zero_padding(s, &d, piece(base, 3), &err));
-    ASSERT_OK(sw_op_dropout(s, &d, &dropout, step, piece(base, 3), piece(base, 7), &err));
+    ASSERT_OK(sw_op_run(
+        s, &sw_op_dropout,
+        &(const struct sw_dropout_args){
+            .desc = d, .dropout = dropout, .step = step, .x = piece(base, 3), .y = piece(base, 7)},
+        &err));
     ASSERT_OK(sw_op_add(s, piece(base, 7), piece(base, 0), FLOATS, &err));
     ASSERT_OK(sw_copy(s, piece(base, 8), piece(base, 7), 333, &err));
     ASSERT_OK(sw_copy_2d(s, piece(base, 9), 36, piece(base, 7), 20, 16, 7, &err));

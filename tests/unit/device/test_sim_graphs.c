@@ -2,8 +2,8 @@
  * Graphs of sim: what was captured runs again and again with what lies in memory then, streams that
  * come in are ordered as they were, and what cannot be part of a graph says so and leaves the
  * streams as they were. */
-#include "device/ops/dropout.h"
 #include "device/ops/elementwise.h"
+#include "kernels/ops/dropout.h"
 #include "sim_support.h"
 #include "unit/faulty_os.h"
 
@@ -90,14 +90,20 @@ static void each_launch_reads_the_step_of_its_turn(void **state)
     struct sw_step *there = to_device(s, &step, sizeof step);
     const struct sw_dropout drop = {.threshold = UINT32_MAX / 2, .scale = 2};
     ASSERT_OK(sw_capture_begin(s, &err));
-    ASSERT_OK(sw_op_dropout(s, &d, &drop, there, x, y, &err));
+    ASSERT_OK(sw_op_run(
+        s, &sw_op_dropout,
+        &(const struct sw_dropout_args){.desc = d, .dropout = drop, .step = there, .x = x, .y = y},
+        &err));
     ASSERT_OK(sw_capture_end(s, &g, &err));
     for (int i = 0; i < 3; i++) {
         step.step = (uint64_t)i;
         ASSERT_OK(sw_copy(s, there, &step, sizeof step, &err));
         ASSERT_OK(sw_graph_launch(s, g, &err));
         to_host(s, of[i], y, sizeof of[i]);
-        ASSERT_OK(sw_op_dropout(s, &d, &drop, there, x, y, &err));
+        ASSERT_OK(sw_op_run(s, &sw_op_dropout,
+                            &(const struct sw_dropout_args){
+                                .desc = d, .dropout = drop, .step = there, .x = x, .y = y},
+                            &err));
         to_host(s, direct, y, sizeof direct);
         assert_same_bits("dropout", of[i], direct, sizeof direct);
     }

@@ -3,7 +3,7 @@
  * those of the arithmetic; of real ones only that they are not shorter. */
 #include "base/os.h"
 #include "device/ops/elementwise.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/memory.h"
 #include "sim_support.h"
 
 enum { MB = 1000000, MS = 1000000 };

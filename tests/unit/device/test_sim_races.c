@@ -291,31 +291,27 @@ static void pieces_are_watched_one_by_one(void **state)
     close_pair(&p);
 }
 
-/* An operation whose spans forget a pointer that it is given. */
+/* An operation that forgets a pointer which it is given. */
 struct careless_args {
     const float *x;
     float *y;
 };
-static const struct sw_op_pointer careless_pointers[] = {
-    SW_OP_POINTER(struct careless_args, x), SW_OP_POINTER(struct careless_args, y), {0}};
 
-static void careless_spans(const void *args, size_t *bytes)
+static void careless_arrays(const void *args, struct sw_op_arrays *out)
 {
-    (void)args;
-    bytes[0] = BYTES;
+    const struct careless_args *a = args;
+    SW_ARRAY(out, a, x, BYTES);
+    SW_ARRAY(out, a, y, 0);
 }
 
-static int careless_cpu(int threads, const void *args, struct sw_err *err)
+static int careless_cpu(const struct sw_host_launch *l, const void *args)
 {
-    (void)threads, (void)args, (void)err;
+    (void)l, (void)args;
     return SW_OK;
 }
 
-static const struct sw_op careless = {.name = "careless",
-                                      .args_bytes = sizeof(struct careless_args),
-                                      .pointers = careless_pointers,
-                                      .spans = careless_spans,
-                                      .cpu = careless_cpu};
+static const struct sw_op careless = {"careless", sizeof(struct careless_args), careless_arrays,
+                                      careless_cpu};
 
 static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
 {
@@ -329,7 +325,9 @@ static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
     assert_says(&err, "sim:0: careless: y (");
     assert_says(&err, "is given, but the operation says that it does not use it");
     ASSERT_OK(sw_stream_wait(p.compute, &err));
-    assert_true(!careless_pointers[0].written && careless_pointers[1].written);
+    struct sw_op_arrays list;
+    sw_op_list(&careless, &args, &list);
+    assert_true(list.count == 2 && !list.array[0].written && list.array[1].written);
     close_pair(&p);
 }
 

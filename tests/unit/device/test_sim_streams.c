@@ -1,9 +1,9 @@
 /* ctest-labels: threads
  * The streams of sim: order, waits that are missing, events, errors that stay, devices that hang or
  * get lost, and ends that never hang. */
-#include "device/ops/dropout.h"
 #include "device/ops/elementwise.h"
-#include "device/ops/softmax_loss.h"
+#include "kernels/ops/dropout.h"
+#include "kernels/ops/softmax_loss.h"
 #include "sim_support.h"
 
 /* ---- Copies happen when their turn has come ---- */
@@ -359,16 +359,16 @@ static struct loss wrong_label(struct sw_stream *s)
 
 static int run_loss(struct sw_stream *s, const struct loss *l, struct sw_err *err)
 {
-    return sw_op_softmax_loss(s,
-                              &(struct sw_softmax_loss_args){.rows = 1,
-                                                             .classes = 4,
-                                                             .weight = 1,
-                                                             .x = l->x,
-                                                             .labels = {.label = l->label},
-                                                             .step = l->step,
-                                                             .prob = l->x,
-                                                             .result = l->result},
-                              err);
+    return sw_op_run(s, &sw_op_softmax_loss,
+                     &(struct sw_softmax_loss_args){.rows = 1,
+                                                    .classes = 4,
+                                                    .weight = 1,
+                                                    .x = l->x,
+                                                    .labels = {.label = l->label},
+                                                    .step = l->step,
+                                                    .prob = l->x,
+                                                    .result = l->result},
+                     err);
 }
 
 static void set_flag(void *flag)

@@ -1,9 +1,9 @@
 /* How fast a device goes, on a clock that the test tells: the pass in the middle counts, the first
  * does not; a budget ends it; and memory that is gone over was written before. */
 #include "device_support.h"
+#include "kernels/ops/elementwise.h"
 
 #include "base/os.h"
-#include "device/ops/linear.h"
 #include "device/throughput.h"
 
 static struct sw_os os;

@@ -1,7 +1,8 @@
 /* The order of places that argsort gives: falling values, ties by place, NaN last. */
+#include "device/op.h"
 #include "layer_support.h"
 
-#include "device/ops/argsort.h"
+#include "kernels/ops/argsort.h"
 
 static void assert_places(const float *x, int64_t columns, int64_t top_k, const int32_t *want)
 {

@@ -1,6 +1,7 @@
 /* Batch normalisation against its formulas in double, over a batch on one worker and over one that
  * several share, on every layout, with its running statistics. */
-#include "device/ops/batch_norm.h"
+#include "device/op.h"
+#include "kernels/ops/batch_norm.h"
 #include "layer_support.h"
 
 /* A source [rows, channels, pixels] in plain order. */
@@ -386,7 +387,7 @@ static struct made make(struct sw_stream *s, const struct sw_desc *d)
     struct sw_batch_norm b = {.desc = *d,
                               .eps = 1e-5f,
                               .sums = m.sums,
-                              .scratch = get_bytes(sw_batch_norm_scratch(d)),
+                              .scratch = get_bytes(sw_channel_scratch_bytes(d)),
                               .scale = scale,
                               .bias = bias,
                               .mean = m.mean,
@@ -395,12 +396,19 @@ static struct made make(struct sw_stream *s, const struct sw_desc *d)
     sw_desc_from_plain(d, plain, x);
     sw_desc_from_plain(d, plain_dy, dy);
     poison(out, (size_t)stored * sizeof(float));
-    ASSERT_OK(sw_op_batch_norm_sums(s, &b, x, &err));
-    ASSERT_OK(sw_op_batch_norm(s, &b, x, out, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_sums,
+                        &(const struct sw_batch_norm_args){.b = b, .x = x}, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_batch_norm,
+                        &(const struct sw_batch_norm_args){.b = b, .x = x, .y = out}, &err));
     take_plain("output", d, out, m.y);
     poison(out, (size_t)stored * sizeof(float));
-    ASSERT_OK(sw_op_batch_norm_sums_backward(s, &b, x, dy, m.scale_grad, m.bias_grad, &err));
-    ASSERT_OK(sw_op_batch_norm_backward(s, &b, x, dy, out, &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_sums_gradient,
+                        &(const struct sw_batch_norm_args){
+                            .b = b, .x = x, .dy = dy, .dscale = m.scale_grad, .dbias = m.bias_grad},
+                        &err));
+    ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_gradient,
+                        &(const struct sw_batch_norm_args){.b = b, .x = x, .dy = dy, .dx = out},
+                        &err));
     take_plain("source gradient", d, out, m.dx);
     free(plain);
     free(plain_dy);

@@ -1,8 +1,9 @@
 /* Layers that read whole numbers: one-hot vectors, word vectors and their means against sums in
  * double, in fixed order whatever the threads; tokens that are none, and tokens that cannot be. */
+#include "device/op.h"
 #include "formula_support.h"
 
-#include "device/ops/embedding.h"
+#include "kernels/ops/embedding.h"
 
 /* Lists of tokens with some that are skipped, and everything a pass over them reads and writes. */
 struct text {
@@ -57,10 +58,22 @@ static void both_passes(struct text *t, int threads)
 {
     struct fixture f = open_cpu(false, threads);
     struct sw_err err;
-    ASSERT_OK(
-        sw_op_embedding(f.stream, &t->lists, t->width, t->token, t->weight, &t->step, t->y, &err));
-    ASSERT_OK(sw_op_embedding_backward(f.stream, &t->lists, t->width, t->token, t->dy, &t->step,
-                                       t->dweight, &err));
+    ASSERT_OK(sw_op_run(f.stream, &sw_op_embedding,
+                        &(const struct sw_embedding_args){.lists = t->lists,
+                                                          .width = t->width,
+                                                          .token = t->token,
+                                                          .weight = t->weight,
+                                                          .step = &t->step,
+                                                          .y = t->y},
+                        &err));
+    ASSERT_OK(sw_op_run(f.stream, &sw_op_embedding_gradient,
+                        &(const struct sw_embedding_gradient_args){.lists = t->lists,
+                                                                   .width = t->width,
+                                                                   .token = t->token,
+                                                                   .dy = t->dy,
+                                                                   .step = &t->step,
+                                                                   .dweight = t->dweight},
+                        &err));
     close_cpu(&f);
 }
 
@@ -139,16 +152,32 @@ static void a_token_out_of_range_is_named_and_nothing_is_written(void **state)
     (void)state;
     for (int k = 0; k < 2; k++) {
         t.token[7] = k ? -2 : 5;
-        assert_int_equal(
-            sw_op_embedding(f.stream, &t.lists, 2, t.token, t.weight, &t.step, t.y, &err),
-            SW_ERR_INVALID);
+        assert_int_equal(sw_op_run(f.stream, &sw_op_embedding,
+                                   &(const struct sw_embedding_args){.lists = t.lists,
+                                                                     .width = 2,
+                                                                     .token = t.token,
+                                                                     .weight = t.weight,
+                                                                     .step = &t.step,
+                                                                     .y = t.y},
+                                   &err),
+                         SW_ERR_INVALID);
         assert_non_null(strstr(err.text, k ? "token 1 of row 2 is -2" : "token 1 of row 2 is 5"));
         assert_non_null(strstr(err.text, "the vocabulary has 5 (0..4)"));
-        assert_int_equal(sw_op_embedding_backward(f.stream, &t.lists, 2, t.token, t.dy, &t.step,
-                                                  t.dweight, &err),
+        assert_int_equal(sw_op_run(f.stream, &sw_op_embedding_gradient,
+                                   &(const struct sw_embedding_gradient_args){.lists = t.lists,
+                                                                              .width = 2,
+                                                                              .token = t.token,
+                                                                              .dy = t.dy,
+                                                                              .step = &t.step,
+                                                                              .dweight = t.dweight},
+                                   &err),
                          SW_ERR_INVALID);
-        assert_int_equal(sw_op_onehot(f.stream, &t.lists, t.token, &t.step, t.y, &err),
-                         SW_ERR_INVALID);
+        assert_int_equal(
+            sw_op_run(f.stream, &sw_op_onehot,
+                      &(const struct sw_onehot_args){
+                          .lists = t.lists, .token = t.token, .step = &t.step, .y = t.y},
+                      &err),
+            SW_ERR_INVALID);
     }
     for (int i = 0; i < 24; i++)
         assert_true(isnan(t.y[i]));
@@ -166,7 +195,10 @@ static void a_one_hot_vector_has_its_one_at_the_token(void **state)
     struct sw_err err;
     (void)state;
     poison(y, sizeof y);
-    ASSERT_OK(sw_op_onehot(f.stream, &lists, token, &step, y, &err));
+    ASSERT_OK(sw_op_run(
+        f.stream, &sw_op_onehot,
+        &(const struct sw_onehot_args){.lists = lists, .token = token, .step = &step, .y = y},
+        &err));
     for (int i = 0; i < 24; i++)
         assert_true(y[i] == (i < 16 && i % 4 == token[i / 4]));
     close_cpu(&f);

@@ -1,6 +1,7 @@
 /* Decisions about updates where the gradients live on a GPU: measures, their totals, what is
  * decided and what updates make of it have the CPU's bits. Skipped without a GPU. */
-#include "device/ops/rate.h"
+#include "device/op.h"
+#include "kernels/ops/update.h"
 #include "kernels/updaters/sgd.h"
 #include "unit/device/cuda_support.h"
 #include "unit/device/sim_support.h" /* streams, memory that goes there and back */

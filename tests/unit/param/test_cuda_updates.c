@@ -1,6 +1,7 @@
 /* ctest-labels: gpu
  * Updates where the parameters live on a GPU: the CPU's bits, for every updater. Skipped without a
  * GPU. */
+#include "device/op.h"
 #include "unit/device/cuda_support.h"
 #include "unit/device/sim_support.h" /* streams, memory that goes there and back */
 #include "updater_support.h"

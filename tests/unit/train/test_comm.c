@@ -3,7 +3,7 @@
  * many workers, servers, groups and devices, parameters are those of one worker. */
 #include "comm_support.h"
 
-#include "device/sim/sim_private.h"
+#include "device/sim/stream.h"
 #include "train/comm_cost.h"
 #include "train/input.h"
 #include "train/memory.h"

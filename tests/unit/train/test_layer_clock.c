@@ -22,20 +22,22 @@ static void stand(int *calls, int ms)
 }
 
 /* These take the place of the library's. */
-void sw_kernel_softplus(int threads, const float *x, float *y, int64_t n)
+typedef int kernel_fn(const struct sw_host_launch *l, const void *args);
+
+int sw_cpu_activation(const struct sw_host_launch *l, const void *args)
 {
-    void (*real)(int, const float *, float *, int64_t);
-    *(void **)&real = dlsym(RTLD_NEXT, "sw_kernel_softplus");
+    kernel_fn *real;
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_cpu_activation");
     stand(&forward_calls, FORWARD_MS);
-    real(threads, x, y, n);
+    return real(l, args);
 }
 
-void sw_kernel_softplus_backward(int threads, const float *y, const float *dy, float *dx, int64_t n)
+int sw_cpu_activation_gradient(const struct sw_host_launch *l, const void *args)
 {
-    void (*real)(int, const float *, const float *, float *, int64_t);
-    *(void **)&real = dlsym(RTLD_NEXT, "sw_kernel_softplus_backward");
+    kernel_fn *real;
+    *(void **)&real = dlsym(RTLD_NEXT, "sw_cpu_activation_gradient");
     stand(&backward_calls, BACKWARD_MS);
-    real(threads, y, dy, dx, n);
+    return real(l, args);
 }
 
 #define NET                                                                                        \

@@ -4,7 +4,7 @@
  * the table says; and a layer that is split over K workers takes the K-th part of memory. */
 #include "workers_support.h"
 
-#include "device/sim/sim_private.h"
+#include "device/sim/stream.h"
 #include <dlfcn.h>
 
 enum { STEPS = 2, ROWS = 24, COLUMNS = 48, PIXELS = 4 * 14 * 14 };

@@ -6,7 +6,7 @@
 #include "workers_support.h"
 
 #include "comm/allreduce_private.h"
-#include "device/sim/sim_private.h"
+#include "device/sim/stream.h"
 #include "train/memory.h"
 #include "train/choices.h"
 #include "train/input.h"

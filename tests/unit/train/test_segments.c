@@ -3,7 +3,7 @@
  * Steps as graphs: the same bits as operation by operation, whatever changes from step to step, and
  * whatever happens between steps; how a step is cut; what cannot be captured is said and goes on.
  */
-#include "device/sim/sim_private.h"
+#include "device/sim/stream.h"
 #include "train/segments.h"
 #include "workers_support.h"
 

@@ -3,7 +3,7 @@
  * the blob, of both operations and of their streams, and does so each time. */
 #include "workers_support.h"
 
-#include "device/sim/sim_private.h"
+#include "device/sim/stream.h"
 #include <dlfcn.h>
 
 enum { STEPS = 6, AGAIN = 3 };

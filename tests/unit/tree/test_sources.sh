@@ -1,7 +1,7 @@
 #!/bin/sh
 # ctest-timeout: 60
-# CMakeLists.txt names its sources; only the folders of registries and of device drivers are read by
-# CMake. A file that was forgotten there would not be built at all, so every .c of src and kernels,
+# CMakeLists.txt names its sources; only the folders of registries, of kernels and of device drivers
+# are read by CMake. A file that was forgotten there would not be built at all, so every .c of src and kernels,
 # and every .cu, is in one or the other. The checker first has to find the faults of a planted tree.
 set -eu
 
@@ -12,6 +12,7 @@ look() {
         cd "$1"
         listed=$(sed 's/#.*//' CMakeLists.txt | tr -s ' ()' '\n' | grep -E '^(src|kernels|ui)/.*\.(c|cu)$' | sort)
         registries=" $(sed -n 's/^singa_registry([^ ]* \([^ ]*\) .*/\1/p' CMakeLists.txt | tr '\n' ' ')"
+        grep -q '^singa_kernels()' CMakeLists.txt && registries="$registries""kernels kernels/cpu kernels/cuda "
         drivers=$(sed -n 's/^singa_drivers(\(.*\))/\1/p' CMakeLists.txt)
         for name in $drivers; do
             registries="$registries""src/device/$name "

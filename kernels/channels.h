@@ -1,0 +1,39 @@
+/* Where the elements of a feature's channels lie, for kernels that work channel by channel. Plain
+ * arithmetic on descriptors; any thread. */
+#ifndef SW_KERNELS_CHANNELS_H
+#define SW_KERNELS_CHANNELS_H
+
+#include "kernels/desc.h"
+
+/* Sums by channel are made of at most so many parts of the rows. */
+enum { SW_CHANNEL_PARTS = 16, SW_CHANNEL_LANES = 16 };
+
+/* Channels are in groups of `lanes` neighbours: 16 or less, or 1 when the neighbours are pixels
+ * (plain NCHW; pixel_stride is 1 then). */
+struct sw_channels {
+    int64_t channels, rows, pixels;
+    int64_t row_stride, pixel_stride, group_stride; /* elements */
+    int lanes;
+    bool padded; /* the last group has all its lanes in storage, zeros where there is no channel */
+};
+
+/* False for a layout that these kernels do not know: all but plain, blocked channels and channels
+ * last. */
+#ifdef __cplusplus
+extern "C"
+#endif
+    bool
+    sw_channels_of(const struct sw_desc *d, struct sw_channels *out);
+
+/* Bytes of the parts of two sums; and of all scratch that normalisation needs, in which a factor
+ * per channel lies behind them. */
+static inline size_t sw_channel_parts_bytes(const struct sw_desc *d)
+{
+    return (size_t)(2 * SW_CHANNEL_PARTS * d->dim[1]) * sizeof(double);
+}
+static inline size_t sw_channel_scratch_bytes(const struct sw_desc *d)
+{
+    return sw_channel_parts_bytes(d) + (size_t)((d->dim[1] + 15) / 16 * 16) * sizeof(float);
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* Operations as data: what a layer has computed on its stream besides plans (device/plan.h). An
+ * operation's arguments are its kernels' arguments: one plain struct in a header of kernels/ops,
+ * which C and nvcc read, taken over by value when the operation is queued. The pointers in it are
+ * to memory of the device; the operation lists them, so that a device can check and move them
+ * without knowing the operation.
+ *
+ * An operation is
+ *
+ *   kernels/ops/X.h    the struct, with shapes and formula, and the name of the operation
+ *   kernels/cpu/X.c    the CPU's kernel, the list of arrays, and a row of both: a struct sw_op
+ *   kernels/cuda/X.cu  the CUDA kernel, and a row in the table of that file
+ * (kernels/cuda/kernels.h)
+ *
+ * and those that multiply matrices by a library are in device/ops and device/cuda. What has no CUDA
+ * kernel is computed on the CPU, on copies.
+ *
+ * Thread rule: operations are frozen; a kernel is called by a stream's owner. */
+#ifndef SW_KERNELS_OP_H
+#define SW_KERNELS_OP_H
+
+#include "base/err.h"
+#include "base/step.h"
+#include "kernels/both.h"
+#include "kernels/precision.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SW_OP_ARRAYS = 24, SW_OP_ARGS_BYTES = 640 };
+
+/* An array that a pointer among the arguments leads to. */
+struct sw_op_array {
+    const char *name; /* for messages; static */
+    size_t offset;    /* of the pointer, in the arguments */
+    size_t bytes;     /* 0: this call does not use it; the pointer is NULL then, or nothing is
+                         computed at all */
+    bool written;     /* it may be; else it is read only */
+};
+struct sw_op_arrays {
+    const void *args;
+    int count;
+    struct sw_op_array array[SW_OP_ARRAYS];
+};
+
+/* What a kernel of the CPU gets beside its arguments: how it is to run. */
+struct sw_host_launch {
+    int threads;                 /* of the team that the calling thread may use, at most */
+    enum sw_precision precision; /* of the factors of products */
+    struct sw_err *err;
+};
+
+struct sw_op {
+    const char *name;  /* unique; "softmax_loss" */
+    size_t args_bytes; /* of the arguments: at most SW_OP_ARGS_BYTES */
+    /* Lists all pointers of the arguments, at most SW_OP_ARRAYS, always in the same order. */
+    void (*arrays)(const void *args, struct sw_op_arrays *out);
+    /* Computes; what is written is the same for every team. Errors: what the arguments or the data
+     * have wrong. */
+    int (*cpu)(const struct sw_host_launch *l, const void *args);
+};
+
+static inline void sw_op_list(const struct sw_op *op, const void *args, struct sw_op_arrays *out)
+{
+    out->args = args;
+    out->count = 0;
+    op->arrays(args, out);
+}
+
+/* ---- For lists ---- */
+
+static inline void sw_op_array(struct sw_op_arrays *out, const char *name, const void *pointer,
+                               bool written, size_t bytes)
+{
+    struct sw_op_array *a = &out->array[out->count++];
+    a->name = name;
+    a->offset = (size_t)((const char *)pointer - (const char *)out->args);
+    a->bytes = bytes;
+    a->written = written;
+}
+
+/* May one write through the pointer? A conditional with a pointer to void has the qualifiers of
+ * both. */
+#define SW_OP_WRITTEN(pointer)                                                                     \
+    _Generic(1 ? (pointer) : (void *)1, const void * : false, void * : true)
+/* The array behind the pointer `member` of *s, which is the arguments or a struct in them. */
+#define SW_ARRAY(out, s, member, bytes)                                                            \
+    sw_op_array(out, #member, &(s)->member, SW_OP_WRITTEN((s)->member), bytes)
+/* The same where the pointer may be NULL, for an array that the call does without. */
+#define SW_ARRAY_OR_NULL(out, s, member, bytes) SW_ARRAY(out, s, member, (s)->member ? (bytes) : 0)
+/* The same for an array of n pointers. */
+#define SW_ARRAYS_OR_NULL(out, s, member, n, bytes)                                                \
+    for (int i_ = 0; i_ < (n); i_++)                                                               \
+    sw_op_array(out, #member, &(s)->member[i_], SW_OP_WRITTEN((s)->member[i_]),                    \
+                (s)->member[i_] ? (bytes) : 0)
+
+/* Bytes of n elements, 0 for none. */
+static inline size_t sw_op_floats(int64_t n)
+{
+    return n > 0 ? (size_t)n * sizeof(float) : 0;
+}
+
+/* Bytes of a matrix, or 0 where it is empty. */
+static inline size_t sw_op_matrix(int64_t rows, int64_t columns)
+{
+    return rows > 0 && columns > 0 ? sw_op_floats(rows * columns) : 0;
+}
+
+/* Rows of a worker that count: all, but for the padding of the last evaluation batch. */
+SW_BOTH int64_t sw_op_valid_rows(const struct sw_step *step, int64_t rows)
+{
+    return step->valid_rows < rows ? step->valid_rows : rows;
+}
+
+#endif

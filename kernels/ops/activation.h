@@ -1,0 +1,42 @@
+/* Activation functions and their gradients, over n storage elements. An output may be an input.
+ * Formulas: kernels/cpu/activation.c. Padding may be computed with. */
+#ifndef SW_KERNELS_OPS_ACTIVATION_H
+#define SW_KERNELS_OPS_ACTIVATION_H
+
+#include "kernels/op.h"
+
+enum sw_activation {
+    SW_ACT_RELU,
+    SW_ACT_LEAKY_RELU, /* alpha = negative slope */
+    SW_ACT_SIGMOID,
+    SW_ACT_TANH,
+    SW_ACT_STANH, /* 1.7159047 tanh(0.66666667 x), LeCun et al., "Efficient BackProp" (1998) */
+    SW_ACT_SOFTPLUS,
+    SW_ACT_GELU, /* x Phi(x), by erf; Hendrycks and Gimpel 2016 */
+    SW_ACT_COUNT
+};
+
+/* The factors of a tanh(b x). */
+#define SW_STANH_A 1.7159047f
+#define SW_STANH_B 0.66666667f
+
+struct sw_activation_args {
+    enum sw_activation function;
+    float alpha; /* of leaky_relu */
+    int64_t n;
+    const float *x;
+    float *y;
+};
+extern const struct sw_op sw_op_activate; /* y = f(x) */
+
+/* Only gelu reads x, the others read y = f(x); what is not read may be NULL. */
+struct sw_activation_gradient_args {
+    enum sw_activation function;
+    float alpha;
+    int64_t n;
+    const float *x, *y, *dy;
+    float *dx;
+};
+extern const struct sw_op sw_op_activation_gradient; /* dx = dy f'(x) */
+
+#endif

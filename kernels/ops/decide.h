@@ -1,0 +1,42 @@
+/* Decisions about updates as operations (kernels/updaters/decide.h): what a device needs to clip by
+ * norm and to drop updates without the host. First every gradient is measured, then the measures of
+ * all parameters are added up, then it is decided; updates (update.h) read the decision. The
+ * descriptors are in param/decide_op.c, beside what the host does with gradients of its own.
+ *
+ * Plain data; any thread. */
+#ifndef SW_KERNELS_OPS_DECIDE_H
+#define SW_KERNELS_OPS_DECIDE_H
+
+#include "kernels/op.h"
+#include "kernels/updaters/decide.h"
+
+/* Sums of squares of an array, block by block. */
+struct sw_measure_args {
+    const float *x; /* [count] */
+    int64_t count;
+    float limit; /* of each element, times the loss scale; 0: none. Only measured as if */
+    const struct sw_deciding *known;
+    double *squares; /* [sw_norm_blocks(count)]; not finite where an x is not */
+};
+extern const struct sw_op sw_op_measure;
+
+/* totals[i] = the sum over blocks [ends[i - 1], ends[i]). */
+struct sw_norm_totals_args {
+    const double *squares; /* [blocks], or NULL where there are none */
+    const int64_t *ends;   /* [arrays] */
+    double *totals;        /* [arrays] */
+    int64_t blocks;
+    int arrays;
+};
+extern const struct sw_op sw_op_norm_totals;
+
+struct sw_decide_args {
+    const double *squares; /* [params]: totals of gradients */
+    int params;
+    double clip_norm; /* 0: no limit */
+    const struct sw_deciding *known;
+    struct sw_decided *decided;
+};
+extern const struct sw_op sw_op_decide;
+
+#endif

@@ -1,0 +1,36 @@
+/* Arrays of n storage elements, element by element. Padding may be computed with. */
+#ifndef SW_KERNELS_OPS_ELEMENTWISE_H
+#define SW_KERNELS_OPS_ELEMENTWISE_H
+
+#include "kernels/op.h"
+
+struct sw_add_args {
+    int64_t n;
+    float *y;
+    const float *x;
+};
+extern const struct sw_op sw_op_add_to; /* y += x */
+
+struct sw_combine_args {
+    int64_t n;
+    float alpha, beta;
+    const float *x;
+    float *y;
+};
+extern const struct sw_op sw_op_combine; /* y = alpha x + beta y; y is not read where beta is 0 */
+
+struct sw_multiply_args {
+    int64_t n;
+    const float *a, *b;
+    float *y;
+};
+extern const struct sw_op sw_op_multiply; /* y = a b; y may be a or b */
+
+struct sw_floats_args {
+    int64_t n;
+    const int32_t *x;
+    float *y;
+};
+extern const struct sw_op sw_op_to_floats; /* y = x; whole numbers beyond 2^24 are rounded */
+
+#endif

@@ -1,0 +1,59 @@
+/* Rows of a table picked by whole numbers: word vectors and their means, and one-hot vectors. A
+ * list of `length` tokens makes one output row; matrices and tables are plain. Only lists of the
+ * step's valid rows are looked at, the others give zeros. A token outside 0..vocabulary-1 that is
+ * not `skip` is SW_ERR_INVALID naming row and value; nothing is written then. Formulas:
+ * kernels/cpu/embedding.c. */
+#ifndef SW_KERNELS_OPS_EMBEDDING_H
+#define SW_KERNELS_OPS_EMBEDDING_H
+
+#include "kernels/op.h"
+
+enum { SW_TOKEN_NO_SKIP = INT32_MIN };
+
+/* What tokens are and stand for. */
+struct sw_token_lists {
+    int64_t rows;    /* samples */
+    int64_t per_row; /* lists in one */
+    int64_t length;  /* tokens in a list */
+    int64_t vocabulary;
+    int32_t skip; /* token that stands for none, or SW_TOKEN_NO_SKIP */
+};
+
+/* What the error about a token says. */
+int sw_tokens_say_bad(int64_t row, int64_t place, int64_t token, int64_t vocabulary,
+                      struct sw_err *err) SW_MUST_CHECK;
+
+/* y [rows per_row, width]: per list the mean of weight [vocabulary, width] over its tokens, zero
+ * for one without tokens. */
+struct sw_embedding_args {
+    struct sw_token_lists lists;
+    int64_t width;
+    const int32_t *token;
+    const float *weight;
+    const struct sw_step *step;
+    float *y;
+};
+extern const struct sw_op sw_op_embedding;
+
+/* dweight [vocabulary, width]: the sum over all lists, in their order, of dy over the list's
+ * tokens; zero where nobody came. */
+struct sw_embedding_gradient_args {
+    struct sw_token_lists lists;
+    int64_t width;
+    const int32_t *token;
+    const float *dy;
+    const struct sw_step *step;
+    float *dweight;
+};
+extern const struct sw_op sw_op_embedding_gradient;
+
+/* y [rows per_row, vocabulary]: 1 at the token, 0 elsewhere. */
+struct sw_onehot_args {
+    struct sw_token_lists lists; /* of length 1 */
+    const int32_t *token;
+    const struct sw_step *step;
+    float *y;
+};
+extern const struct sw_op sw_op_onehot;
+
+#endif

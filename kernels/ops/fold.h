@@ -1,0 +1,20 @@
+/* Sums of several arrays in the order of base/tree.h: what several parts of a batch give. */
+#ifndef SW_KERNELS_OPS_FOLD_H
+#define SW_KERNELS_OPS_FOLD_H
+
+#include "kernels/op.h"
+
+enum { SW_FOLD_TERMS = 16 };
+
+/* y [n] = the sum of x[0 .. count); y may be x[0]. ends: as in struct sw_terms
+ * (kernels/cpu/fold.h). */
+struct sw_fold_args {
+    const float *x[SW_FOLD_TERMS];
+    int ends[SW_FOLD_TERMS];
+    int count;
+    int64_t n;
+    float *y;
+};
+extern const struct sw_op sw_op_fold;
+
+#endif

@@ -1,0 +1,17 @@
+/* Products of plain, dense matrices. Results do not depend on the number of threads. */
+#ifndef SW_KERNELS_OPS_GEMM_H
+#define SW_KERNELS_OPS_GEMM_H
+
+#include "kernels/op.h"
+
+struct sw_gemm_args {
+    bool trans_a, trans_b;
+    int64_t m, n, k;
+    float alpha, beta;
+    const float *a, *b;
+    float *c;
+    bool exact; /* it counts or sums: factors are not rounded, whatever the precision */
+};
+extern const struct sw_op sw_op_gemm; /* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c */
+
+#endif

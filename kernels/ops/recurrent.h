@@ -1,0 +1,103 @@
+/* A recurrent cell run over a sequence, and back through time: one operation each. A row's steps
+ * are neighbours ([rows, steps, width], plain); `reverse` runs from the last step to the first.
+ *
+ * Gates stand one behind the other in weights, biases and `gates`, in the order of cuDNN and
+ * PyTorch; W is [gates hidden, inputs], U [gates hidden, hidden]:
+ *
+ *   rnn    h = f(W x + U h' + b), f tanh or max(0, .)
+ *   gru    r = s(W_r x + U_r h' + b_r), z = s(W_z x + U_z h' + b_z), q = U_n h' + c,
+ *          n = tanh(W_n x + b_n + r q), h = (1 - z) n + z h'
+ *          (Cho et al. 2014, with the reset behind the product, as SINGA, cuDNN and PyTorch have
+ *          it); b is [b_r, b_z, b_n, c]
+ *   lstm   i, f, g, o = s, s, tanh, s(W x + U h' + b), c = f c' + i g, h = o tanh c
+ *          (Hochreiter and Schmidhuber 1997; Gers, Schmidhuber and Cummins 2000)
+ *
+ * Results do not depend on the number of threads. */
+#ifndef SW_KERNELS_OPS_RECURRENT_H
+#define SW_KERNELS_OPS_RECURRENT_H
+
+#include "kernels/op.h"
+
+enum sw_cell_kind { SW_CELL_RNN_TANH, SW_CELL_RNN_RELU, SW_CELL_GRU, SW_CELL_LSTM };
+
+struct sw_recurrent {
+    enum sw_cell_kind kind;
+    int64_t rows, steps, inputs, hidden;
+    int64_t pitch; /* floats from one output to the next: hidden, or more where others are between
+                      (the other direction's) */
+    bool reverse;
+    bool last; /* y is [rows, .]: what the last step of the run gives, not [rows, steps, .] */
+};
+
+/* Blocks of `hidden` floats: rows of W and U; elements of b; what a step keeps in `gates` (the
+ * gates, and with gru q, with lstm c'). */
+SW_BOTH int64_t sw_cell_gates(enum sw_cell_kind k)
+{
+    return k == SW_CELL_GRU ? 3 : k == SW_CELL_LSTM ? 4 : 1;
+}
+SW_BOTH int64_t sw_cell_biases(enum sw_cell_kind k)
+{
+    return k == SW_CELL_RNN_TANH || k == SW_CELL_RNN_RELU ? 1 : 4;
+}
+SW_BOTH int64_t sw_cell_kept(enum sw_cell_kind k)
+{
+    return k == SW_CELL_GRU ? 4 : k == SW_CELL_LSTM ? 5 : 1;
+}
+
+/* The step that is run as the s-th. */
+SW_BOTH int64_t sw_recurrent_step(const struct sw_recurrent *r, int64_t s)
+{
+    return r->reverse ? r->steps - 1 - s : s;
+}
+/* Where the output of the step that is run as the s-th lies, -1 where nobody sees it; and the
+ * floats from a row's to the next row's. */
+SW_BOTH int64_t sw_recurrent_output(const struct sw_recurrent *r, int64_t s)
+{
+    return r->last ? (s == r->steps - 1 ? 0 : -1) : sw_recurrent_step(r, s) * r->pitch;
+}
+SW_BOTH int64_t sw_recurrent_output_pitch(const struct sw_recurrent *r)
+{
+    return r->last ? r->pitch : r->steps * r->pitch;
+}
+
+struct sw_recurrent_args {
+    struct sw_recurrent r;
+    const float *x; /* [rows, steps, inputs] */
+    const float *weight, *recurrent, *bias;
+    const float *h0, *c0; /* [rows, hidden]: where a run begins that does not go on; NULL: zeros */
+    float *h, *c; /* [rows, hidden]: where the last step leaves h, and lstm its c; h may be NULL */
+    bool carried; /* a run goes on from h and c, unless the step says that sequences begin */
+    const struct sw_step *step;
+    float *gates;  /* [rows, steps, kept hidden], and */
+    float *before; /* [rows, steps, hidden]: h', both for backward */
+    float *y;
+};
+extern const struct sw_op sw_op_recurrent;
+
+struct sw_recurrent_gradient_args {
+    struct sw_recurrent r;
+    const float *x, *weight, *recurrent;
+    const float *gates, *before; /* as forward left them */
+    const float *dy;             /* like y */
+    float *dgates;               /* scratch [rows, steps, biases hidden] */
+    float *dstate;   /* [2, rows, hidden]: dh and dc of the step after; scratch, but if handed_on */
+    bool handed_on;  /* dstate comes with the gradients of what the run has left, and leaves with
+                        those of what it began with */
+    float *dx, *dh0; /* NULL: not wanted */
+    bool adds_dx;    /* dx is added to: that of the other direction is there */
+    float *dweight, *drecurrent, *dbias; /* dweight NULL: none of the three */
+    bool adds_dweight, adds_drecurrent;  /* to what is there */
+};
+extern const struct sw_op sw_op_recurrent_gradient;
+
+/* Where rows begin: what they carry on from the batch before, or zeros where the step says that
+ * sequences begin. */
+struct sw_carry_args {
+    int64_t n;         /* floats */
+    const float *from; /* NULL: nothing is carried */
+    const struct sw_step *step;
+    float *to;
+};
+extern const struct sw_op sw_op_carry_on;
+
+#endif

@@ -1,0 +1,81 @@
+/* Losses that are a sum over rows: of a row of values against a row of targets, or against a label
+ * (hinges), or of three rows (triplets). Formulas: kernels/cpu/row_loss.c. Matrices are plain
+ * [rows, columns]; only the step's valid rows are looked at. A target that its loss cannot take
+ * (not in 0..1 for SW_LOSS_SIGMOID, negative or not finite for SW_LOSS_SOFTMAX and SW_LOSS_POISSON)
+ * and a label outside 0..columns-1 are SW_ERR_INVALID naming row and value. */
+#ifndef SW_KERNELS_OPS_ROW_LOSS_H
+#define SW_KERNELS_OPS_ROW_LOSS_H
+
+#include "kernels/labels.h"
+
+enum sw_loss {
+    SW_LOSS_EUCLIDEAN,
+    SW_LOSS_SIGMOID,
+    SW_LOSS_SOFTMAX,
+    SW_LOSS_POISSON,
+    SW_LOSS_HINGE, /* this and the next by labels */
+    SW_LOSS_RANKING,
+};
+
+/* What the error about a target says. */
+int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
+                        double target, struct sw_err *err) SW_MUST_CHECK;
+
+/* *result becomes weight times the sum of the valid rows' losses, and their number. y, which is not
+ * x, becomes what backward needs and what users may look at: the difference (EUCLIDEAN), the
+ * probabilities (SIGMOID, SOFTMAX), the reconstruction (POISSON), the derivative (hinges). */
+struct sw_row_loss_args {
+    enum sw_loss kind;
+    const char *who; /* for messages; static */
+    int64_t rows, columns;
+    float weight;
+    float margin; /* hinges, and whether their margins are squared */
+    bool squared;
+    const float *x;
+    const float *target;     /* all but hinges */
+    struct sw_labels labels; /* hinges */
+    const struct sw_step *step;
+    float *y;
+    struct sw_result *result;
+};
+extern const struct sw_op sw_op_row_loss;
+
+/* dx = weight * step->backward_scale * dL/dx for the valid rows, 0 for the rest. dx may be y. That
+ * of EUCLIDEAN by its target is the same with -weight. */
+struct sw_row_gradient_args {
+    enum sw_loss kind;
+    int64_t rows, columns;
+    float weight;
+    const float *y;
+    const float *target; /* SIGMOID, SOFTMAX, POISSON */
+    const struct sw_step *step;
+    float *dx;
+};
+extern const struct sw_op sw_op_row_loss_gradient;
+
+/* *result becomes weight times the sum of the valid rows' losses, and their number; slope [rows]
+ * the derivative by the margin. */
+struct sw_triplet_loss_args {
+    int64_t rows, columns;
+    float weight, margin;
+    bool squared;
+    const float *anchor, *match, *other;
+    const struct sw_step *step;
+    float *slope;
+    struct sw_result *result;
+};
+extern const struct sw_op sw_op_triplet_loss;
+
+/* dx = weight * step->backward_scale * slope * (plus - minus) for the valid rows, 0 for the rest.
+ * The gradient by the anchor is that of other - match, by the match of -anchor, by the other of
+ * anchor. */
+struct sw_triplet_gradient_args {
+    int64_t rows, columns;
+    float weight;
+    const float *slope, *plus, *minus; /* plus, minus: NULL for zero */
+    const struct sw_step *step;
+    float *dx;
+};
+extern const struct sw_op sw_op_triplet_loss_gradient;
+
+#endif

@@ -1,0 +1,46 @@
+/* Sums over rows, columns and everything, of plain and dense matrices, and a row that is added to
+ * all rows. Sums are in double and in an order that depends on the shape alone. */
+#ifndef SW_KERNELS_OPS_SUMS_H
+#define SW_KERNELS_OPS_SUMS_H
+
+#include "kernels/op.h"
+
+struct sw_row_args {
+    int64_t rows, columns;
+    const float *row; /* [columns] */
+    float *y;         /* [rows, columns] */
+};
+extern const struct sw_op sw_op_add_row; /* y[r, c] += row[c] */
+
+struct sw_sum_rows_args {
+    int64_t rows, columns;
+    const float *x; /* [rows, columns] */
+    float *sum;     /* [columns] */
+};
+extern const struct sw_op sw_op_sum_rows; /* sum[c] = sum over r of x[r, c] */
+
+struct sw_row_sums_args {
+    int64_t rows, columns;
+    const float *x; /* [rows, columns] */
+    float *sum;     /* [rows] */
+};
+extern const struct sw_op sw_op_row_sums; /* sum[r] = sum over c of x[r, c] */
+
+/* The gradient of a machine's hidden biases: sum[c] = the sum over all rows of x, first_factor
+ * times those below `first_rows`, plus shift. */
+struct sw_two_sums_args {
+    int64_t rows, first_rows, columns;
+    float first_factor, shift;
+    const float *x;
+    float *sum; /* [columns] */
+};
+extern const struct sw_op sw_op_two_sums;
+
+struct sw_total_args {
+    int64_t n;
+    const float *x;
+    double *total;
+};
+extern const struct sw_op sw_op_total; /* *total = sum of x */
+
+#endif

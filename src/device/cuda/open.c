@@ -1,0 +1,243 @@
+/* Opening a device, its memory, and its table. */
+#include "base/os.h"
+#include "device/cuda/cuda_private.h"
+#include "device/cuda/nccl_module.h"
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Memory ---- */
+
+static void count_bytes(struct sw_cuda_device *d, size_t more, size_t less)
+{
+    sw_mutex_lock(&d->lock);
+    d->in_use += more;
+    d->in_use -= less;
+    d->peak = d->in_use > d->peak ? d->in_use : d->peak;
+    sw_mutex_unlock(&d->lock);
+}
+
+static int say_full(struct sw_cuda_device *d, size_t bytes, const char *what, struct sw_err *err)
+{
+    size_t left = 0, all = 0;
+    (void)cudaGetLastError();
+    (void)cudaMemGetInfo(&left, &all);
+    return sw_err_set(err, SW_ERR_NOMEM,
+                      "%s is out of memory: %s needs %zu bytes, and %zu of %zu are free (a smaller "
+                      "batch needs less)",
+                      d->base.name, what, bytes, left, all);
+}
+
+/* A GPU's own memory is on no node of the host. */
+static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
+                 struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    void *p = NULL;
+    (void)nodes;
+    int rc = sw_cuda_enter(d, err);
+    if (rc != SW_OK)
+        return rc;
+    cudaError_t answer = cudaMalloc(&p, bytes ? bytes : 1);
+    if (answer == cudaErrorMemoryAllocation)
+        return say_full(d, bytes, what, err);
+    /* Streams do not wait for what is asked for without one, so the host does. */
+    if (answer == cudaSuccess)
+        answer = cudaMemset(p, 0, bytes ? bytes : 1);
+    if (answer == cudaSuccess)
+        answer = cudaStreamSynchronize(cudaStreamLegacy);
+    rc = sw_cuda_check(d, (int)answer, what, err);
+    if (rc != SW_OK) {
+        (void)cudaFree(p);
+        return rc;
+    }
+    count_bytes(d, bytes, 0);
+    *out = p;
+    return SW_OK;
+}
+
+static void place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
+{
+    (void)dev, (void)p, (void)bytes, (void)nodes;
+}
+
+/* cudaFree waits for whoever uses the memory. */
+static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    sw_cuda_use(d);
+    (void)cudaFree(p);
+    count_bytes(d, 0, bytes);
+}
+
+/* Of several devices the first one pins; for the driver it then is so for all. */
+static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
+{
+    sw_cuda_use(sw_cuda_device_of(dev));
+    if (pinned)
+        (void)cudaHostRegister(p, bytes, cudaHostRegisterPortable);
+    else
+        (void)cudaHostUnregister(p);
+    (void)cudaGetLastError(); /* a refusal only costs time */
+}
+
+static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
+                      struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    void *p = NULL;
+    int rc = sw_cuda_enter(d, err);
+    if (rc == SW_OK)
+        rc = sw_cuda_check(d, (int)cudaHostAlloc(&p, bytes ? bytes : 1, cudaHostAllocPortable),
+                           what, err);
+    if (rc != SW_OK)
+        return rc;
+    memset(p, 0, bytes);
+    *out = p;
+    return SW_OK;
+}
+
+/* Like cudaFree it waits for whoever uses the memory. */
+static void host_free(struct sw_device *dev, void *p, size_t bytes)
+{
+    (void)bytes;
+    sw_cuda_use(sw_cuda_device_of(dev));
+    (void)cudaFreeHost(p);
+}
+
+static struct sw_device_bytes bytes_of(struct sw_device *dev)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    sw_mutex_lock(&d->lock);
+    struct sw_device_bytes b = {.in_use = d->in_use, .peak = d->peak, .capacity = d->capacity};
+    b.bridged = __atomic_load_n(&d->bridged, __ATOMIC_RELAXED);
+    sw_mutex_unlock(&d->lock);
+    return b;
+}
+
+/* The runtime's messages know no places. */
+static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
+{
+    (void)dev, (void)p, (void)bytes, (void)what;
+}
+
+/* ---- Life ---- */
+
+static void cancel(struct sw_device *dev)
+{
+    __atomic_store_n(&sw_cuda_device_of(dev)->cancelled, 1, __ATOMIC_RELAXED);
+}
+
+static void close_device(struct sw_device *dev)
+{
+    struct sw_cuda_device *d = sw_cuda_device_of(dev);
+    sw_cuda_use(d);
+    if (d->trouble)
+        (void)cudaFreeHost(d->trouble);
+    sw_device_close(d->cpu);
+    sw_mutex_fini(&d->lock);
+    sw_free(d);
+}
+
+static int make_trouble(struct sw_cuda_device *d, struct sw_err *err)
+{
+    void *p = NULL;
+    cudaError_t answer = cudaHostAlloc(&p, sizeof *d->trouble, cudaHostAllocMapped);
+    if (answer == cudaSuccess) {
+        d->trouble = p;
+        memset(p, 0, sizeof *d->trouble);
+        answer = cudaHostGetDevicePointer(&d->trouble_there, p, 0);
+    }
+    return sw_cuda_check(d, (int)answer, "a page that both sides see", err);
+}
+
+static int start(struct sw_cuda_device *d, struct sw_err *err)
+{
+    size_t left = 0;
+    cudaError_t answer = cudaSetDevice(d->gpu);
+    if (answer == cudaSuccess)
+        answer = cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, d->gpu);
+    if (answer == cudaSuccess)
+        answer = cudaMemGetInfo(&left, &d->capacity);
+    int rc = sw_cuda_check(d, (int)answer, "opening it", err);
+    if (rc == SW_OK)
+        rc = make_trouble(d, err);
+    return rc == SW_OK ? sw_cpu_open_as(true, d->precision, &d->cpu, err) : rc;
+}
+
+int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct sw_device **out,
+                        struct sw_err *err)
+{
+    struct sw_cuda_device *d = sw_calloc(1, sizeof *d);
+    if (!d)
+        return sw_err_nomem(err, "cuda device", sizeof *d);
+    sw_mutex_init(&d->lock);
+    d->gpu = gpu;
+    d->precision = precision;
+    d->base.ops = &sw_cuda_ops;
+    d->base.caps = &sw_driver_cuda.caps;
+    d->base.index = index;
+    snprintf(d->base.name, sizeof d->base.name, "cuda:%d", index);
+    int rc = start(d, err);
+    if (rc != SW_OK) {
+        close_device(&d->base);
+        return rc;
+    }
+    *out = &d->base;
+    return SW_OK;
+}
+
+static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
+                       struct sw_err *err)
+{
+    const struct sw_nccl_module *m;
+    (void)dev;
+    int rc = sw_nccl_load(&m, err);
+    if (rc != SW_OK)
+        return rc;
+    if (m->inside_bytes != SW_CUDA_INSIDE_BYTES)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "NCCL's module was built from other sources than the CUDA device's: "
+                          "install both from one build");
+    *out = m->collectives;
+    return SW_OK;
+}
+
+const struct sw_device_ops sw_cuda_ops = {
+    .close = close_device,
+    .cancel = cancel,
+    .alloc = alloc,
+    .place = place,
+    .free = free_bytes,
+    .pin = pin,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .bytes = bytes_of,
+    .name = name_memory,
+    .stream_new = sw_cuda_stream_new,
+    .stream_attach = sw_cuda_stream_attach,
+    .stream_name = sw_cuda_stream_name,
+    .stream_free = sw_cuda_stream_free,
+    .stream_wait = sw_cuda_stream_wait,
+    .share = sw_stream_share_in_turn,
+    .event_new = sw_cuda_event_new,
+    .event_free = sw_cuda_event_free,
+    .event_record = sw_cuda_event_record,
+    .event_wait = sw_cuda_event_wait,
+    .event_host_wait = sw_cuda_event_host_wait,
+    .call = sw_cuda_call,
+    .copy = sw_cuda_copy,
+    .copy_peer = sw_cuda_copy_peer,
+    .copy_2d = sw_cuda_copy_2d,
+    .run = sw_cuda_run,
+    .fill_zero = sw_cuda_fill_zero,
+    .all_finite = sw_cuda_all_finite,
+    .capture_begin = sw_cuda_capture_begin,
+    .capture_end = sw_cuda_capture_end,
+    .graph_launch = sw_cuda_graph_launch,
+    .graph_free = sw_cuda_graph_free,
+    .reaches = sw_cuda_reaches,
+    .reach = sw_cuda_reach,
+    .collectives = collectives,
+    .plans = &sw_cuda_plans,
+};
