@@ -21,7 +21,6 @@ import contextlib
 import json
 import math
 import struct
-import sys
 import time
 
 import torch
