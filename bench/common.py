@@ -131,6 +131,14 @@ class Bench:
             argv += ["--set", text]
         return name, measure.run(argv, env=self.environment(threads, data))
 
+    def predict(self, recipe, weights, split, layer, output, sets=()):
+        """Writes what a layer makes of a split, with the weights of a checkpoint, as an array."""
+        argv = [self.options.binary, "predict", recipe, "--weights", weights, "--split", split,
+                "--layer", layer, "--output", output, "--quiet"]
+        for text in sets:
+            argv += ["--set", text]
+        measure.run(argv, env=self.environment())
+
     def drop(self, name):
         """Checkpoints are large; they go as soon as nobody reads them any more."""
         for file in os.listdir(self.path(name)):

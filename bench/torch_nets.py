@@ -8,9 +8,9 @@
         the same on a GPU, with cudnn.benchmark; with --primitives each convolution, product and
         recurrent layer alone, forward and backward: the sum of the best that the libraries do
 
-    torch_nets.py NET BATCH --weights FILE --pictures FILE --labels FILE [--expect FILE] ...
+    torch_nets.py NET BATCH --weights FILE --pictures FILE --labels FILE ...
         trains from a checkpoint of singa-ws on given pictures (IDX files; every step takes the same
-        BATCH), prints the losses and how far the parameters are from another checkpoint's
+        BATCH), and prints the losses
 
 Prints one JSON object. Needs PyTorch and the standard library only. Layers are called as in the
 recipes, so that parameters have the names they have in a checkpoint.
@@ -21,7 +21,6 @@ import contextlib
 import json
 import math
 import struct
-import sys
 import time
 
 import torch
@@ -182,18 +181,6 @@ def rms(x):
     return float(x.double().square().mean().sqrt())
 
 
-def difference(model, initial, path):
-    """Largest rms(a - b) / rms(b - i) over parameters: a of the model, b of the file at path, and i of
-    the file that both began with. It is relative to what training changed, and a mean: single values
-    differ more where rounding moved a maximum or the sign before a ReLU."""
-    begun, expected, worst = read_safetensors(initial), read_safetensors(path), 0.0
-    for name, a in model.named_parameters():
-        b = expected[name]
-        d = rms(a.detach().contiguous() - b) / max(rms(b - begun[name]), 1e-12)
-        worst = max(worst, d)
-    return worst
-
-
 # ---- Training -----------------------------------------------------------------------------------
 
 def make_updater(model, net):
@@ -324,7 +311,6 @@ def main():
     p.add_argument("--weights")
     p.add_argument("--pictures")
     p.add_argument("--labels")
-    p.add_argument("--expect")
     args = p.parse_args()
 
     torch.set_num_threads(args.threads)
@@ -369,10 +355,6 @@ def main():
     answer = {"torch": torch.__version__, "sgd": how, "losses": losses,
               "parameters": sum(p.numel() for p in model.parameters()),
               "samples_per_s": args.batch / times[len(times) // 2]}
-    if args.expect:
-        answer["difference"] = difference(model, args.weights, args.expect)
-        if not math.isfinite(answer["difference"]):
-            sys.exit("the parameters are not finite")
     print(json.dumps(answer))
 
 

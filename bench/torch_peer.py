@@ -108,41 +108,104 @@ def with_pictures(bench, net, pictures, labels):
     return path
 
 
+# ---- The same net ------------------------------------------------------------------------------
+
+# One update at this rate gives the gradients (torch_exact.py). What is left of their errors is
+# rounding where it is small, or not much larger than PyTorch's; so is a choice that falls short by
+# little of the layer's values.
+GRADIENT_RATE = 1024
+ERROR_LIMIT, PEER_RATIO, PEER_LIMIT, MARGIN_LIMIT = 1e-5, 2.0, 1e-4, 2e-5
+
+
+class SameNet:
+    """Both sides begin with the same values and get the same pictures in every step. Both convolve
+    directly here: PyTorch always asks oneDNN for that, and we are told to. changes: of the recipe,
+    which PyTorch does not know."""
+
+    def __init__(self, bench, torch, name, net, cell, changes=()):
+        self.bench, self.torch, self.name, self.net = bench, torch, name, net
+        self.layout, self.setting, _ = cell
+        pictures, labels = write_pictures(bench, net)
+        self.recipe = with_pictures(bench, net, pictures, labels)
+        self.sets = ["job.batch=%d" % net["batch"], "job.winograd=no"] + list(changes)
+        self.once, _ = bench.train(self.recipe, 1,
+                                   self.sets + ["updater.lr=%d" % GRADIENT_RATE])
+        self.before, self.after = (bench.path(self.once, "checkpoint-%d.safetensors" % step)
+                                   for step in (0, 1))
+        self.given = ["--weights", self.before, "--pictures", pictures, "--labels", labels]
+
+    def close(self):
+        self.bench.drop(self.once)
+
+    def exact(self):
+        """What torch_exact.py says of the first update."""
+        layers, _ = self.torch.run("torch_exact.py", self.setting, [self.name, "--names"])
+        folder = self.bench.path(self.once)
+        for layer in layers:
+            self.bench.predict(self.recipe, self.before, "train", layer,
+                               os.path.join(folder, layer + ".npy"),
+                               self.sets + ["job.eval_batch=%d" % self.net["batch"]])
+        answer, _ = self.torch.run("torch_exact.py", self.setting, [
+            self.name, str(self.net["batch"]), "--threads", str(self.bench.threads), "--layout",
+            self.layout, "--after", self.after, "--lr", str(GRADIENT_RATE), "--outputs", folder] +
+            self.given)
+        return answer["ours"], answer["theirs"]
+
+    def gradients(self):
+        """Each gradient of the first update is that of double precision. Returns a note."""
+        ours, theirs = self.exact()
+        note = "gradients against double precision: ours %s, PyTorch's %s" % (side_text(ours),
+                                                                              side_text(theirs))
+        for parameter, error in ours["errors"].items():
+            peer = theirs["errors"][parameter]
+            if not peer <= PEER_LIMIT or not error <= max(ERROR_LIMIT, PEER_RATIO * peer):
+                raise measure.Failed("not the same net: the gradient of %s is off by %.1e, PyTorch's "
+                                     "by %.1e; %s" % (parameter, error, peer, note))
+        if not max(ours["margin"], theirs["margin"]) <= MARGIN_LIMIT:
+            raise measure.Failed("not the same net: maxima or ReLUs choose what is smaller by more "
+                                 "than rounding; " + note)
+        return note
+
+    def losses(self):
+        """The losses up to the one after 10 updates differ by at most a thousandth of what they
+        change. Returns a note."""
+        updates, limit, least_change, rate = 10, 1e-3, 1e-2, self.net["same_lr"]
+        theirs, _ = self.torch.call(self.name, self.net, self.layout, self.setting, self.given + [
+            "--warmup", "0", "--lr", "%g" % rate, "--steps", str(updates + 1)])
+        many, _ = self.bench.train(self.recipe, updates + 1, self.sets + ["updater.lr=%g" % rate])
+        self.bench.drop(many)
+        ours = [float(r[0]) for r in self.bench.sql(
+            "SELECT value FROM metrics WHERE split = 'train' AND name = 'loss' AND run_id ="
+            " (SELECT id FROM runs WHERE name = '%s') ORDER BY step" % many)]
+        worst = max(abs(a - b) for a, b in zip(ours, theirs["losses"]))
+        change = abs(ours[0] - ours[-1])
+        note = "losses within %.1e over %d updates (%.4f to %.4f)" % (worst, updates, ours[0],
+                                                                      ours[-1])
+        if change < least_change:
+            raise measure.Failed("the loss changed from %g to %g only, which compares nothing" %
+                                 (ours[0], ours[-1]))
+        if len(ours) != updates + 1 or not worst <= limit * change:
+            raise measure.Failed("not the same net: %s: %s and %s" % (note, ours,
+                                                                      theirs["losses"]))
+        return note
+
+
+def side_text(side):
+    worst = max(side["errors"], key=side["errors"].get)
+    return "within %.1e (%s; %d of %.3g M choices other, by up to %.1e)" % (
+        side["errors"][worst], worst, side["others"], side["choices"] / 1e6, side["margin"])
+
+
 def same_net(bench, torch, name, net, cell):
-    """Both train from the same values on the same pictures: the parameters after 2 updates and the
-    losses up to the one after 10 must agree to 1e-3, or the ratio would be worthless (later on a
-    maximum that goes to another pixel makes small differences large). Both convolve directly here:
-    Winograd's rounding errors are large enough to move maxima in the first update already. Returns
-    a note."""
-    short, updates, limit, least_change = 2, 10, 1e-3, 1e-2
-    pictures, labels = write_pictures(bench, net)
-    recipe = with_pictures(bench, net, pictures, labels)
-    sets = ["job.batch=%d" % net["batch"], "updater.lr=%g" % net["same_lr"],
-            "job.winograd=no"]
-    few, _ = bench.train(recipe, short, sets)
-    given = ["--weights", bench.path(few, "checkpoint-0.safetensors"), "--pictures", pictures,
-             "--labels", labels, "--warmup", "0", "--lr", "%g" % net["same_lr"]]
-    apart, _ = torch.call(name, net, cell[0], cell[1], given + [
-        "--steps", str(short), "--expect",
-        bench.path(few, "checkpoint-%d.safetensors" % short)])
-    theirs, _ = torch.call(name, net, cell[0], cell[1], given + ["--steps", str(updates + 1)])
-    bench.drop(few)
-    many, _ = bench.train(recipe, updates + 1, sets)
-    bench.drop(many)
-    ours = [float(r[0]) for r in bench.sql(
-        "SELECT value FROM metrics WHERE split = 'train' AND name = 'loss' AND run_id ="
-        " (SELECT id FROM runs WHERE name = '%s') ORDER BY step" % many)]
-    worst = max(abs(a - b) for a, b in zip(ours, theirs["losses"]))
-    note = ("same net: losses within %.1e over %d updates (%.4f to %.4f), parameters within %.1e "
-            "after %d" % (worst, updates, ours[0], ours[-1], apart["difference"], short))
+    """Both compute the same, or the ratio would be worthless. Returns a note."""
+    both = SameNet(bench, torch, name, net, cell)
+    note = "same net: %s; %s" % (both.gradients(), both.losses())
+    both.close()
     bench.say("torch %s, %s: %s" % (torch.version, net["recipe"][:-4], note))
-    if len(ours) != updates + 1 or not max(worst, apart["difference"]) <= limit:
-        raise measure.Failed("not the %s: losses %s and %s" % (note, ours, theirs["losses"]))
-    if abs(ours[0] - ours[-1]) < least_change:
-        raise measure.Failed("the loss changed from %g to %g only, which compares nothing" %
-                             (ours[0], ours[-1]))
     return note
 
+
+# ---- The figure ---------------------------------------------------------------------------------
 
 def in_turn_with(bench, torch, name, net, cell, winograd):
     """The rows of one comparison, without or with Winograd's algorithm on our side."""
