@@ -349,5 +349,5 @@ int64_t sw_exchange_copied_ns(const struct sw_exchange *x, enum sw_copy_directio
 
 int sw_exchange_under_way(const struct sw_exchange *x)
 {
-    return x->queue ? sw_copy_queue_under_way(x->queue, SW_COPY_TO_HOST) : 0;
+    return x && x->queue ? sw_copy_queue_under_way(x->queue, SW_COPY_TO_HOST) : 0;
 }

@@ -163,7 +163,7 @@ const int64_t *sw_exchange_marks(const struct sw_exchange *x); /* NULL: no devic
 int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 /* How long copies of values to the device, of gradients to the host, have taken so far. */
 int64_t sw_exchange_copied_ns(const struct sw_exchange *x, enum sw_copy_direction d);
-/* Gradients that are on their way to the host. Any thread. */
+/* Gradients that are on their way to the host; of NULL none are. Any thread. */
 int sw_exchange_under_way(const struct sw_exchange *x);
 /* Values [count] of a worker that are summed over all workers before a decision; 0: none are. */
 int sw_exchange_vote_count(const struct sw_table *t);
