@@ -17,19 +17,6 @@ static const struct sw_cli_option options_of_eval[] = {
     {0},
 };
 
-static const struct sw_cli_spec spec = {
-    .verb = "eval",
-    .usage = "[OPTION]... RECIPE",
-    .about =
-        "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
-        "Writes nothing.",
-    .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
-    .options = options_of_eval,
-    .min_args = 1,
-    .max_args = 1,
-    .arg_name = "RECIPE",
-};
-
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
@@ -72,8 +59,9 @@ static void print_text(struct sw_buf *out, const struct sw_job_event *e, const s
         sw_buf_printf(out, "%-*s %.6g\n", width, e->metric[i].name, e->metric[i].value);
 }
 
-static int evaluate(const struct options *o)
+static int evaluate(void *options)
 {
+    const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_weights w = {0};
     struct sw_job_event result = {0};
@@ -109,20 +97,18 @@ done:
     return code;
 }
 
-static int run(int argc, char **argv)
-{
-    struct options options = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON)
-        code = evaluate(&options);
-    sw_cli_fini(&spec, &options);
-    return code;
-}
-
 const struct sw_verb sw_verb_eval = {
     .name = "eval",
     .help = "print loss and metrics of trained weights",
-    .run = run,
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
+        "Writes nothing.",
+    .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
+    SW_CLI_OPTIONS(struct options, options_of_eval),
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+    .run = evaluate,
     .stops = true,
-    .spec = &spec,
 };

@@ -341,8 +341,9 @@ static int show_run(struct page *v, const struct sw_run *run, struct sw_err *err
     return code;
 }
 
-static int show(const struct sw_cli_common *o)
+static int show(void *options)
 {
+    const struct sw_cli_common *o = options;
     struct page page = {0};
     struct sw_run run = {0};
     struct sw_err err = {0};
@@ -355,8 +356,10 @@ static int show(const struct sw_cli_common *o)
     return sw_history_view_close(&page.view, code, &err);
 }
 
-static const struct sw_cli_spec spec = {
-    .verb = "history show",
+const struct sw_verb sw_history_verb_show = {
+    .name = "show",
+    .help = "one run, with all that belongs to it",
+    .typed = "history show",
     .usage = "[OPTION]... [RUN]",
     .about = "Shows one run: facts, curves, where the time went, checkpoints, and what happened.\n"
              "RUN is an id, the beginning of one, a name (the newest run of it), or @last (the "
@@ -364,17 +367,5 @@ static const struct sw_cli_spec spec = {
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     .max_args = 1,
     .arg_name = "RUN",
+    .run = show,
 };
-
-static int run_show(int argc, char **argv)
-{
-    struct sw_cli_common o = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = show(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
-const struct sw_verb sw_history_verb_show = {
-    .name = "show", .help = "one run, with all that belongs to it", .run = run_show, .spec = &spec};
