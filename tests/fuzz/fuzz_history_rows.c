@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "history/reader_open.h"
 #include "history/reader_rows.h"
+#include "history/schema.h"
 #include "history/summary.h"
 #include <stdint.h>
 #include <string.h>
