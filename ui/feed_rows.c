@@ -177,12 +177,9 @@ static int keep_device(void *user, const struct sw_run_hardware *h)
 static int keep_place(void *user, const struct sw_run_unit *u)
 {
     struct sw_ui_model *m = user;
-    struct sw_ui_place *places =
-        sw_realloc_array(m->places, (size_t)m->place_count + 1, sizeof *places);
-    if (!places)
+    struct sw_ui_place *to = sw_array_add(&m->places, &m->place_count, sizeof *to);
+    if (!to)
         return 1;
-    m->places = places;
-    struct sw_ui_place *to = &places[m->place_count++];
     sw_feed_copy(to->unit, sizeof to->unit, u->unit);
     sw_feed_copy(to->device, sizeof to->device, u->device);
     sw_feed_copy(to->cores, sizeof to->cores, u->cores);
@@ -301,21 +298,15 @@ void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
 
 struct list {
     struct sw_ui_row *rows;
-    int count, room;
+    int count;
 };
 
 static int keep_run(void *user, const struct sw_run *r)
 {
     struct list *l = user;
-    if (l->count == l->room) {
-        int room = l->room ? 2 * l->room : 64;
-        struct sw_ui_row *rows = sw_realloc_array(l->rows, (size_t)room, sizeof *rows);
-        if (!rows)
-            return 1;
-        l->rows = rows;
-        l->room = room;
-    }
-    struct sw_ui_row *to = &l->rows[l->count++];
+    struct sw_ui_row *to = sw_array_add(&l->rows, &l->count, sizeof *to);
+    if (!to)
+        return 1;
     *to = (struct sw_ui_row){.id = r->id,
                              .step = r->last_step,
                              .steps = r->steps,

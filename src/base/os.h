@@ -50,6 +50,10 @@ void sw_os_set(const struct sw_os *os); /* NULL restores sw_os_posix; borrowed u
  * overflows; sw_free accepts NULL. */
 void *sw_calloc(size_t count, size_t size); /* zeroed */
 void *sw_realloc_array(void *p, size_t count, size_t size);
+/* Adds a zeroed element to the end of an array that *items (a T **) points to and that only grows
+ * this way, from NULL and 0: counts it and returns it. NULL: memory is exhausted, and the array
+ * stays as it is. */
+void *sw_array_add(void *items, int *count, size_t size);
 void sw_free(void *p);
 char *sw_strdup(const char *s);
 

@@ -3,7 +3,6 @@
 #include "base/os.h"
 #include "base/text.h"
 #include "cli/history/runs.h"
-#include "cli/plot/drawings.h"
 #include "cli/plot/picture.h"
 #include "cli/terminal/columns.h"
 #include "cli/training/trainer.h"
@@ -100,13 +99,13 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
 
 static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool verbose)
 {
-    static const char *const titles[] = {
-        "layer",    "type",      "output",    ">parameters", ">feature", ">gradient", ">saved",
-        ">scratch", ">flop fwd", ">flop bwd", "notes",       "src",      "layout",    "algorithm"};
-    enum { TITLES = sizeof titles / sizeof *titles, BRIEF = TITLES - 3 };
     struct sw_columns t = {0};
-    for (int i = 0; i < (verbose ? TITLES : BRIEF); i++)
-        sw_columns_add(&t, titles[i]);
+
+    sw_columns_begin(&t,
+                     "layer|type|output|>parameters|>feature|>gradient|>saved|>scratch|>flop fwd|"
+                     ">flop bwd|notes");
+    if (verbose)
+        sw_columns_begin(&t, "src|layout|algorithm");
     for (int i = 0; i < p->layer_count; i++)
         layer_row(&t, &p->layers[i], verbose);
     sw_columns_print(&t, out);
@@ -355,16 +354,14 @@ static int print(struct checking *c, struct sw_err *err)
         return rc;
     }
     if (o->common.json) {
-        sw_json_begin(&c->json, &c->out);
-        sw_json_open_object(&c->json, NULL);
+        sw_cli_json_begin(&c->json, &c->out);
     }
     if (rc == SW_OK && stages > 0)
         rc = print_stages(c, stages, err);
     else if (rc == SW_OK)
         print_one(c);
     if (o->common.json) {
-        sw_json_close_object(&c->json);
-        sw_buf_add(&c->out, "\n");
+        sw_cli_json_end(&c->json);
     }
     return rc;
 }

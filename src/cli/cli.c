@@ -151,6 +151,18 @@ int sw_cli_print_raw(const struct sw_buf *buf)
     return print(buf, sw_cli_write_raw);
 }
 
+void sw_cli_json_begin(struct sw_json_writer *w, struct sw_buf *out)
+{
+    sw_json_begin(w, out);
+    sw_json_open_object(w, NULL);
+}
+
+void sw_cli_json_end(struct sw_json_writer *w)
+{
+    sw_json_close_object(w);
+    sw_buf_add(w->out, "\n");
+}
+
 bool sw_cli_stdout_tty(void)
 {
     return isatty(STDOUT_FILENO) == 1;

@@ -7,6 +7,7 @@
 #define SW_CLI_CLI_H
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,6 +89,11 @@ int sw_cli_print_raw(const struct sw_buf *buf);
 /* To stdout; 0 or the errno. A text that comes in pieces is cut between characters. */
 int sw_cli_write(const char *text, size_t bytes);
 int sw_cli_write_raw(const char *text, size_t bytes);
+
+/* A document that is one object: what sw_json_begin and sw_json_open_object do, and its end with a
+ * newline. */
+void sw_cli_json_begin(struct sw_json_writer *w, struct sw_buf *out);
+void sw_cli_json_end(struct sw_json_writer *w);
 
 bool sw_cli_stdout_tty(void);
 bool sw_cli_stdout_smart(void); /* a terminal that can move its cursor */

@@ -149,8 +149,7 @@ static int doctor(void *options)
     struct sw_doctor d = {.device = o->common.device, .db = o->common.db, .quick = o->quick};
     struct sw_buf json = {0}, text = {0};
     struct sw_err err = {0};
-    sw_json_begin(&d.json, &json);
-    sw_json_open_object(&d.json, NULL);
+    sw_cli_json_begin(&d.json, &json);
     sw_json_string(&d.json, "version", SW_VERSION);
     sw_json_real(&d.json, "time", sw_os()->unix_time());
     sw_json_open_object(&d.json, "measured");
@@ -163,8 +162,7 @@ static int doctor(void *options)
         sw_json_bool(&d.json, "fit", is_fit(&d));
         sw_json_bool(&d.json, "busy", d.busy);
         add_findings(&d.json, &d);
-        sw_json_close_object(&d.json);
-        sw_buf_add(&json, "\n");
+        sw_cli_json_end(&d.json);
         keep(&d, &json);
         if (!o->common.json)
             print_text(o, &d, &text);

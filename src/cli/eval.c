@@ -3,7 +3,6 @@
 #include "cli/checkpoint/weights.h"
 #include "cli/history/runs.h"
 #include "cli/training/trainer.h"
-#include "recipe/recipe.h"
 #include <string.h>
 
 struct options {
@@ -23,16 +22,14 @@ static const struct sw_cli_option options_of_eval[] = {
 static void print_json(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w)
 {
     struct sw_json_writer j;
-    sw_json_begin(&j, out);
-    sw_json_open_object(&j, NULL);
+    sw_cli_json_begin(&j, out);
     for (int i = 0; i < e->metric_count; i++)
         sw_json_real(&j, e->metric[i].name, e->metric[i].value);
     sw_json_string(&j, "split", e->split);
     sw_json_int(&j, "step", e->step);
     sw_json_int(&j, "skipped_records", e->skipped_records);
     sw_weights_describe_json(w, &j);
-    sw_json_close_object(&j);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&j);
 }
 
 static void print_text(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w,

@@ -119,8 +119,7 @@ static void begin_section(struct answer *a, const struct sw_explained *e, const 
     snprintf(a->section, sizeof a->section, "%s", section);
     snprintf(title, sizeof title, "[%s%s%s]", e->kind, e->name ? " " : "", e->name ? e->name : "");
     sw_columns_add(&a->table, title);
-    sw_columns_add(&a->table, "value");
-    sw_columns_add(&a->table, "from");
+    sw_columns_begin(&a->table, "value|from");
 }
 
 /* "layer.fc1" of a value. */

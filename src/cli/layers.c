@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/reference/catalogue.h"
-#include "cli/reference/completion.h"
 #include "cli/reference/pages.h"
 #include "layers/layer.h"
 #include "recipe/reference.h"
@@ -182,8 +181,7 @@ static bool show_verb(const char *name, bool json, struct sw_buf *out)
         fflush(stdout);
         return true;
     }
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, out);
     sw_json_string(&w, "name", v->name);
     sw_json_string(&w, "help", v->help);
     sw_json_open_array(&w, "options");
@@ -194,8 +192,7 @@ static bool show_verb(const char *name, bool json, struct sw_buf *out)
     for (int i = 0; v->subs && v->subs[i]; i++)
         sw_json_string(&w, NULL, v->subs[i]->name);
     sw_json_close_array(&w);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&w);
     return true;
 }
 

@@ -7,9 +7,7 @@
 #include "cli/plot/picture.h"
 #include "cli/plot/predict_plot.h"
 #include "cli/training/trainer.h"
-#include "recipe/recipe.h"
 #include "tensor/npy.h"
-#include <stdio.h>
 #include <string.h>
 
 struct options {
@@ -137,8 +135,7 @@ static void print_json(struct sw_buf *out, const struct options *o,
                        const struct sw_predict_info *info, const struct sw_weights *w)
 {
     struct sw_json_writer j;
-    sw_json_begin(&j, out);
-    sw_json_open_object(&j, NULL);
+    sw_cli_json_begin(&j, out);
     sw_json_string(&j, "layer", info->layer);
     sw_json_string(&j, "type", info->type);
     sw_json_int(&j, "rows", info->rows);
@@ -152,8 +149,7 @@ static void print_json(struct sw_buf *out, const struct options *o,
     sw_json_string(&j, "plot", o->plot);
     sw_json_int(&j, "step", info->step);
     sw_weights_describe_json(w, &j);
-    sw_json_close_object(&j);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&j);
 }
 
 static void print_text(struct sw_buf *out, const struct options *o,

@@ -1,5 +1,4 @@
 /* singa-ws run: trains what a recipe says. */
-#include "base/os.h"
 #include "cli/training/beside.h"
 #include "cli/training/trainer.h"
 

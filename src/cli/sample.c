@@ -65,14 +65,12 @@ static int print_json(const struct options *o, const struct sw_buf *text, int64_
 {
     struct sw_buf out = {0};
     struct sw_json_writer j;
-    sw_json_begin(&j, &out);
-    sw_json_open_object(&j, NULL);
+    sw_cli_json_begin(&j, &out);
     sw_json_string(&j, "text", sw_buf_text(text));
     sw_json_string(&j, "prime", o->prime);
     sw_json_int(&j, "step", step);
     sw_json_string(&j, "weights", w->path);
-    sw_json_close_object(&j);
-    sw_buf_add(&out, "\n");
+    sw_cli_json_end(&j);
     int code = sw_cli_print(&out);
     sw_buf_fini(&out);
     return code;

@@ -8,7 +8,6 @@
 #include "ui/once.h"
 #include "ui/theme.h"
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -3,11 +3,9 @@
 #include "base/json.h"
 #include "cli/machine/machine.h"
 #include "cli/machine/ways.h"
-#include "cli/plot/drawings.h"
 #include "cli/plot/picture.h"
 #include "cli/training/trainer.h"
 #include "cluster/conf.h"
-#include <stdio.h>
 
 struct options {
     struct sw_cli_common common;
@@ -57,8 +55,7 @@ static void print_text(struct sw_buf *out, const struct view *v)
 static void print_json(struct sw_buf *out, const struct view *v)
 {
     struct sw_json_writer w;
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, out);
     sw_json_machine(&w, v->machine);
     sw_json_open_array(&w, "copies");
     if (v->ways)
@@ -72,8 +69,7 @@ static void print_json(struct sw_buf *out, const struct view *v)
     sw_json_string(&w, "copy", v->plan ? v->plan->copy : "");
     sw_json_string(&w, "copy_reason", v->plan ? v->plan->copy_why : "");
     sw_json_placement(&w, v->placement);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&w);
 }
 
 static int show(const struct options *o, struct view v)

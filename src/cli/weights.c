@@ -107,15 +107,12 @@ static void head_json(struct sw_json_writer *w, const struct sw_weights_file *fi
 static int list(const struct sw_weights_options *o, const struct sw_weights_file *file,
                 struct sw_buf *out)
 {
-    static const char *const titles[] = {"tensor", "type",  "shape", ">bytes", ">min",
-                                         ">max",   ">mean", ">norm", ""};
     struct sw_columns t = {0};
     struct sw_json_writer w;
     struct sw_err err;
     int rc = SW_OK;
     sw_json_begin(&w, out);
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        sw_columns_add(&t, titles[i]);
+    sw_columns_begin(&t, "tensor|type|shape|>bytes|>min|>max|>mean|>norm|");
     if (o->common.json) {
         sw_json_open_object(&w, NULL);
         head_json(&w, file);
@@ -133,8 +130,7 @@ static int list(const struct sw_weights_options *o, const struct sw_weights_file
     }
     if (o->common.json) {
         sw_json_close_array(&w);
-        sw_json_close_object(&w);
-        sw_buf_add(out, "\n");
+        sw_cli_json_end(&w);
     } else {
         sw_columns_print(&t, out);
     }
@@ -225,8 +221,7 @@ static int verify(const struct sw_weights_options *o, struct sw_buf *out)
     if (o->common.json) {
         sw_json_close_array(&v.w);
         sw_json_bool(&v.w, "whole", v.code == SW_EXIT_DONE);
-        sw_json_close_object(&v.w);
-        sw_buf_add(out, "\n");
+        sw_cli_json_end(&v.w);
     }
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);

@@ -12,7 +12,7 @@ struct sw_recipe;
 /* Candidates for "did you mean": grows in plain memory, freed by sw_words_fini. */
 struct sw_words {
     const char **items; /* owned array of borrowed words */
-    int count, capacity;
+    int count;
     bool failed;
 };
 

@@ -3,7 +3,6 @@
 #include "base/os.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum {

@@ -90,8 +90,7 @@ static void print_text(struct sw_buf *out, const struct sw_import_result *r, dou
 static void print_json(struct sw_buf *out, const struct sw_import_result *r, double seconds)
 {
     struct sw_json_writer w;
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, out);
     sw_json_int(&w, "records", r->records);
     sw_json_int(&w, "skipped", r->skipped);
     sw_json_int(&w, "classes", r->classes);
@@ -100,8 +99,7 @@ static void print_json(struct sw_buf *out, const struct sw_import_result *r, dou
     sw_json_string(&w, "first", r->first);
     sw_json_string(&w, "last", r->last);
     sw_json_real(&w, "seconds", seconds);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&w);
 }
 
 /* ---- The sub-verb -----------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 #include "data/sniff.h"
 #include "train/job.h"
 #include "train/schema.h"
-#include <stdio.h>
 #include <string.h>
 
 /* The section of files that no recipe names. */
@@ -23,12 +22,10 @@ struct texts {
 
 static void add_text(struct texts *t, char *text)
 {
-    char **grown = sw_realloc_array(t->items, (size_t)t->count + 1, sizeof *grown);
-    t->failed |= !grown || !text;
-    if (grown)
-        t->items = grown;
-    if (!t->failed)
-        t->items[t->count++] = text;
+    char **item = text ? sw_array_add(&t->items, &t->count, sizeof *item) : NULL;
+    t->failed |= !item;
+    if (item)
+        *item = text;
     else
         sw_free(text);
 }

@@ -2,10 +2,7 @@
 #include "base/json.h"
 #include "base/stop.h"
 #include "cli/data/input.h"
-#include "cli/terminal/columns.h"
 #include "data/picture.h"
-#include <stdio.h>
-#include <string.h>
 
 static const char verb[] = "data inspect";
 
@@ -332,8 +329,7 @@ static void end_json(struct view *v)
         sw_json_int(&v->json, "bad", v->bad);
         sw_json_int(&v->json, "bytes", (int64_t)v->bytes);
     }
-    sw_json_close_object(&v->json);
-    sw_buf_add(&v->out, "\n");
+    sw_cli_json_end(&v->json);
 }
 
 /* A record that cannot be shown is not the end of --verify, which names it. */

@@ -122,8 +122,7 @@ static void print_json(struct sw_buf *out, const struct result *r, const struct 
 {
     const struct sw_stats *s = &r->stats;
     struct sw_json_writer w;
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, out);
     sw_json_int(&w, "records", s->records);
     sw_json_int(&w, "classes", s->classes);
     sw_json_open_array(&w, "class_counts");
@@ -135,8 +134,7 @@ static void print_json(struct sw_buf *out, const struct result *r, const struct 
         json_field(&w, &s->field[f]);
     sw_json_close_array(&w);
     sw_json_string(&w, "out", o->out);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&w);
 }
 
 /* ---- Measure ----------------------------------------------------------------------------------

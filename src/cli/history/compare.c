@@ -3,7 +3,6 @@
 #include "cli/history/cells.h"
 #include "cli/history/curves.h"
 #include "cli/history/run_text.h"
-#include "cli/history/runs.h"
 #include "cli/history/settings.h"
 #include <math.h>
 #include <string.h>
@@ -63,11 +62,9 @@ static struct metric *metric_of(struct comparison *c, const char *split, const c
     for (int i = 0; i < c->metric_count; i++)
         if (sw_str_eq(c->metrics[i].split, split) && sw_str_eq(c->metrics[i].name, name))
             return &c->metrics[i];
-    struct metric *more = sw_realloc_array(c->metrics, (size_t)c->metric_count + 1, sizeof *more);
-    if (!more)
+    struct metric *m = sw_array_add(&c->metrics, &c->metric_count, sizeof *m);
+    if (!m)
         return NULL;
-    c->metrics = more;
-    struct metric *m = &more[c->metric_count++];
     m->split = sw_strdup(split);
     m->name = sw_strdup(name);
     for (int i = 0; i < MOST_RUNS; i++)
@@ -412,8 +409,7 @@ static void print_json(struct comparison *c)
     sw_json_close_array(w);
     json_reals(w, "seconds", c->reached_s, c->runs.count);
     sw_json_close_object(w);
-    sw_json_close_object(w);
-    sw_buf_add(&c->view.out, "\n");
+    sw_cli_json_end(w);
 }
 
 static void fini(struct comparison *c)

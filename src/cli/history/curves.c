@@ -2,12 +2,13 @@
 
 #include "base/os.h"
 #include "cli/history/runs.h"
-#include "cli/terminal/terminal.h"
 #include "history/reader_rows.h"
 #include "ui/plot_chart.h"
 #include "ui/trail.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct sw_curve {
     char *label;             /* owned */
@@ -69,12 +70,11 @@ static int take_stage(void *user, const struct sw_run_stage *s)
     struct epochs *e = user;
     if (s->batch <= 0 || s->epoch_records <= 0)
         return sw_err_set(e->err, SW_ERR_INVALID, "how long an epoch is is not known");
-    struct sw_run_stage *items = sw_realloc_array(e->items, (size_t)e->count + 1, sizeof *items);
-    if (!items)
-        return sw_err_nomem(e->err, "stages", sizeof *items);
-    e->items = items;
-    items[e->count] = *s;
-    items[e->count++].name = NULL;
+    struct sw_run_stage *stage = sw_array_add(&e->items, &e->count, sizeof *stage);
+    if (!stage)
+        return sw_err_nomem(e->err, "stages", sizeof *stage);
+    *stage = *s;
+    stage->name = NULL;
     return 0;
 }
 
@@ -122,14 +122,11 @@ static int load_curve(struct sw_curves *all, struct sw_history_view *v, const st
                       const struct epochs *epochs, int number, const struct found *found,
                       struct sw_err *err)
 {
-    struct sw_curve *items =
-        sw_realloc_array(all->items, (size_t)all->count + 1, sizeof *all->items);
-    if (!items) {
+    struct sw_curve *c = sw_array_add(&all->items, &all->count, sizeof *c);
+    if (!c) {
         sw_free(found->label);
         return sw_err_nomem(err, "curves", 0);
     }
-    all->items = items;
-    struct sw_curve *c = &items[all->count++];
     *c = (struct sw_curve){.label = found->label, .run = number, .eval = found->eval};
     struct fill fill = {&c->fold, run, epochs, all->args.x};
     int code = sw_trail_init(&c->fold, all->args.capacity, err);
@@ -285,6 +282,29 @@ static const char *x_label(const struct sw_curves *c)
 /* ---- In a terminal ----------------------------------------------------------------------------
  */
 
+/* The program sets no locale, so that numbers stay what they are; the first variable that is set
+ * decides, as it would for setlocale(3). */
+static bool says_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) {
+            const char *charset = strchr(value, '.');
+            return charset &&
+                   (strcasecmp(charset, ".utf-8") == 0 || strcasecmp(charset, ".utf8") == 0);
+        }
+    }
+    return false;
+}
+
+static struct sw_ui_caps terminal_caps(void)
+{
+    const char *term = getenv("TERM");
+    int colours = !sw_cli_colour() ? 0 : term && strstr(term, "256") ? 256 : 8;
+    return (struct sw_ui_caps){says_utf8(), colours};
+}
+
 /* How a line is drawn, then whose it is: on the rows below the chart. */
 static void draw_legend(struct sw_canvas *canvas, const struct scene *s, int row)
 {
@@ -304,7 +324,7 @@ int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_
 {
     struct scene s = {0};
     struct sw_canvas canvas = {0};
-    struct sw_ui_caps caps = sw_cli_caps();
+    struct sw_ui_caps caps = terminal_caps();
     int code = make_scene(&s, c, c->runs == 1, err);
     if (!code)
         code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);

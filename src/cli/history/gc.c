@@ -29,21 +29,16 @@ struct gc {
     struct sw_history_thinned sum;
     double before; /* runs that began before are old */
     int64_t *ids;  /* owned */
-    int count, capacity;
+    int count;
     struct sw_err *err;
 };
 
 static int add_run(struct gc *g, int64_t id)
 {
-    if (g->count == g->capacity) {
-        int capacity = g->capacity ? 2 * g->capacity : 64;
-        int64_t *ids = sw_realloc_array(g->ids, (size_t)capacity, sizeof *ids);
-        if (!ids)
-            return sw_err_nomem(g->err, "list of runs", (size_t)capacity * sizeof *ids);
-        g->ids = ids;
-        g->capacity = capacity;
-    }
-    g->ids[g->count++] = id;
+    int64_t *added = sw_array_add(&g->ids, &g->count, sizeof *added);
+    if (!added)
+        return sw_err_nomem(g->err, "list of runs", 2 * (size_t)g->count * sizeof *added);
+    *added = id;
     return SW_OK;
 }
 
@@ -107,8 +102,7 @@ static void report(struct gc *g, int64_t before)
         sw_json_int(&v->json, "traffic", g->sum.traffic);
         sw_json_int(&v->json, "bytes_before", before);
         sw_json_int(&v->json, "bytes_after", after);
-        sw_json_close_object(&v->json);
-        sw_buf_add(&v->out, "\n");
+        sw_cli_json_end(&v->json);
         return;
     }
     sw_buf_printf(&v->out, "%s %lld points, %lld step times and %lld rows of traffic of %d run%s",

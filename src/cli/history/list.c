@@ -106,12 +106,9 @@ static int list_run(void *user, const struct sw_run *r)
 
 static int list_runs(struct list *l, const struct sw_run_filter *filter, struct sw_err *err)
 {
-    static const char *const titles[] = {">ID",       "NAME",       "STATUS",  ">STEP", ">LOSS",
-                                         ">ACCURACY", ">SAMPLES/S", "STARTED", ">TIME"};
     if (l->view.as_json)
         sw_json_open_array(&l->view.json, NULL);
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        sw_columns_add(&l->table, titles[i]);
+    sw_columns_begin(&l->table, ">ID|NAME|STATUS|>STEP|>LOSS|>ACCURACY|>SAMPLES/S|STARTED|>TIME");
     int code = sw_history_list(l->view.reader, filter, list_run, l, err);
     if (code == SW_ERR_CANCELLED)
         code = SW_OK;

@@ -335,8 +335,7 @@ static int show_run(struct page *v, const struct sw_run *run, struct sw_err *err
     }
     int code = show_parts(v, run->id, err);
     if (v->view.as_json) {
-        sw_json_close_object(&v->view.json);
-        sw_buf_add(&v->view.out, "\n");
+        sw_cli_json_end(&v->view.json);
     }
     return code;
 }

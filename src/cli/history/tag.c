@@ -36,8 +36,7 @@ static int print_tags(struct sw_history_view *v, int64_t run_id, struct sw_err *
         sw_json_open_object(&v->json, NULL);
     int code = sw_history_sql(v->reader, sql, print_tag, v, err);
     if (v->as_json) {
-        sw_json_close_object(&v->json);
-        sw_buf_add(&v->out, "\n");
+        sw_cli_json_end(&v->json);
     }
     return code;
 }

@@ -5,7 +5,6 @@
 #include "cli/cli.h"
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -130,13 +129,12 @@ static int store_int(const struct sw_verb *v, const struct sw_cli_option *o, con
 
 static int store_item(const char *text, struct sw_cli_list *list)
 {
-    const char **items = sw_realloc_array(list->items, (size_t)list->count + 1, sizeof *items);
-    if (!items) {
+    const char **item = sw_array_add(&list->items, &list->count, sizeof *item);
+    if (!item) {
         sw_cli_say("out of memory");
         return SW_EXIT_MISSING;
     }
-    list->items = items;
-    items[list->count++] = text;
+    *item = text;
     return GO_ON;
 }
 

@@ -3,6 +3,8 @@
 #define SW_CLI_PLOT_PICTURE_H
 
 #include "cli/cli.h"
+#include "cluster/placement.h"
+#include "train/job.h"
 #include "ui/plot_pictures.h"
 
 /* Whether the name of --plot=PATH ends in .png or .svg; says what is wrong with another one. */
@@ -12,5 +14,11 @@ enum sw_plot_format sw_picture_format_of(const char *path);
  * SW_ERR_NOMEM. */
 int sw_picture_draw_tiles(const char *path, const struct sw_plot_tiles *t,
                           struct sw_err *err) SW_MUST_CHECK;
+
+/* Write a picture, PNG or SVG by the path's end: units on the machine's cores and GPUs; the net by
+ * how it is split. Errors: SW_ERR_UNSUPPORTED without cairo, SW_ERR_IO, SW_ERR_NOMEM. */
+int sw_draw_placement(const char *path, const struct sw_machine *m, const struct sw_placement *p,
+                      struct sw_err *err) SW_MUST_CHECK;
+int sw_draw_net(const char *path, const struct sw_job_plan *p, struct sw_err *err) SW_MUST_CHECK;
 
 #endif

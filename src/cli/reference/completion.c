@@ -1,4 +1,4 @@
-#include "cli/reference/completion.h"
+#include "cli/reference/pages.h"
 
 #include "cli/cli.h"
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include "recipe/recipe.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 /* ---- Signals ----------------------------------------------------------------------------------
