@@ -1,87 +1,137 @@
+/* Rows of one run as structs. A table says which query a kind of row comes from, and what its
+ * columns are, a letter each: they fill the fields of the kind's struct, which stand in the same
+ * order. */
 #include "history/reader_rows.h"
 
 #include "history/reader_open.h"
+#include <assert.h>
+#include <string.h>
 
-/* "" for NULL. */
-static const char *text(const struct sw_query *q, int column)
+/* i int64_t; d int32_t; n int, -1 for NULL; r double, NaN for NULL; z double, 0 for NULL; f float;
+ * t text, "" for NULL; o text or NULL. ?1 is the run or the series, ?2 after, ?3 upto. */
+static const struct {
+    const char *columns, *sql;
+} kinds[SW_ROWS_KINDS] = {
+    [SW_ROWS_SERIES] = {"itt", "SELECT id, split, name FROM series WHERE run_id = ?1"
+                               " ORDER BY split <> 'train', split, name"},
+    [SW_ROWS_POINT] = {"irr", "SELECT step, time, value FROM point WHERE series_id = ?1"
+                              " AND step > ?2 AND step <= ?3 ORDER BY step"},
+    [SW_ROWS_STEP_TIME] =
+        {"iddffffffffff",
+         "SELECT step, worker, staleness, read_ms, decode_ms, h2d_ms, forward_ms, backward_ms,"
+         " update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms FROM step_time"
+         " WHERE run_id = ?1 AND step > ?2 ORDER BY step, worker"},
+    [SW_ROWS_LAYER] =
+        {"trr", "SELECT layer, sum(coalesce(forward_ms, 0) * samples) / sum(samples) AS f,"
+                " sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS b FROM layer_time"
+                " WHERE run_id = ?1 AND samples > 0 GROUP BY layer ORDER BY f + b DESC"},
+    [SW_ROWS_TRAFFIC] = {"tttiiz",
+                         "SELECT from_unit, to_unit, kind, count(*), sum(bytes), total(ms)"
+                         " FROM link_traffic WHERE run_id = ?1 AND step > ?2"
+                         " GROUP BY from_unit, to_unit, kind ORDER BY sum(bytes) DESC"},
+    [SW_ROWS_UNIT] = {"ttttn",
+                      "SELECT unit, device, cores, reason, numa FROM placement"
+                      " WHERE run_id = ?1 ORDER BY unit LIKE 'server%', length(unit), unit"},
+    [SW_ROWS_EVENT] = {"irttt",
+                       "SELECT rowid, time, level, source, text FROM events WHERE run_id = ?1"
+                       " AND rowid > max(?2, coalesce((SELECT rowid FROM events WHERE run_id = ?1"
+                       "  ORDER BY rowid DESC LIMIT 1 OFFSET ?3), 0)) ORDER BY rowid"},
+    [SW_ROWS_SEGMENT] = {"iirr", "SELECT segment, from_step, started_at, ended_at FROM segments"
+                                 " WHERE run_id = ?1 ORDER BY segment"},
+    [SW_ROWS_STAGE] = {"oiiiirr", "SELECT name, from_step, batch, epoch_records, params,"
+                                  " flops_per_sample, epochs_before FROM stages WHERE run_id = ?1"
+                                  " ORDER BY from_step"},
+    [SW_ROWS_HARDWARE] =
+        {"trrrrrr",
+         "SELECT d.device, h.time, h.util, h.mem_used, h.power_w, h.temp_c, h.clock_mhz"
+         " FROM (SELECT DISTINCT device FROM hardware WHERE run_id = ?1) d JOIN hardware h"
+         " ON h.run_id = ?1 AND h.device = d.device AND h.time = (SELECT max(time) FROM"
+         "  hardware WHERE run_id = ?1 AND device = d.device) ORDER BY d.device"},
+};
+
+/* Stages of a file that is older than they are. */
+static const char one_stage_sql[] =
+    "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs WHERE id = ?1";
+
+struct sw_rows sw_rows_begin(const struct sw_history_reader *r, enum sw_rows_kind kind, int64_t id,
+                             int64_t after, int64_t upto, struct sw_err *err)
 {
-    const char *t = sw_query_text(q, column);
-    return t ? t : "";
+    const bool old = kind == SW_ROWS_STAGE && r->version < 3;
+    struct sw_query q = sw_query_begin(r->db, r->path, old ? one_stage_sql : kinds[kind].sql,
+                                       SW_CELLS(SW_INT(id), SW_INT(after), SW_INT(upto)), err);
+
+    return (struct sw_rows){
+        .kind = kind, .reader = r, .statement = q.st, .code = q.code, .err = err};
 }
 
-static struct sw_query begin(const struct sw_history_reader *r, const char *sql,
-                             const struct sw_cell *cells, size_t count, struct sw_err *err)
+/* One column into its field; returns how many bytes that has. */
+static size_t take(const struct sw_query *q, int column, char type, void *field)
 {
-    return sw_query_begin(r->db, r->path, sql, cells, count, err);
-}
+    union {
+        int64_t i;
+        int32_t d;
+        double r;
+        float f;
+        const char *t;
+    } v;
+    size_t bytes = sizeof v.i;
+    const bool null = sqlite3_column_type(q->st, column) == SQLITE_NULL;
 
-/* Is the first column a step? Tables take any type in any column, but who reads what is behind the
- * last row that it has seen needs steps that ascend: a row without one is none of ours. */
-static bool has_step(const struct sw_query *q)
-{
-    return sqlite3_column_type(q->st, 0) == SQLITE_INTEGER;
-}
-
-int sw_history_each_series(struct sw_history_reader *r, int64_t run_id,
-                           int (*each)(void *user, const struct sw_run_series *s), void *user,
-                           struct sw_err *err)
-{
-    struct sw_query q = begin(r,
-                              "SELECT id, split, name FROM series WHERE run_id = ?1"
-                              " ORDER BY split <> 'train', split, name",
-                              SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_series s = {sw_query_int(&q, 0), text(&q, 1), text(&q, 2)};
-        q.code = each(user, &s);
+    switch (type) {
+    case 'i':
+        v.i = sw_query_int(q, column);
+        break;
+    case 'd':
+    case 'n':
+        v.d = null && type == 'n' ? -1 : sqlite3_column_int(q->st, column);
+        bytes = sizeof v.d;
+        break;
+    case 'f':
+        v.f = (float)sqlite3_column_double(q->st, column);
+        bytes = sizeof v.f;
+        break;
+    case 'r':
+        v.r = sw_query_real(q, column);
+        break;
+    case 'z':
+        v.r = sqlite3_column_double(q->st, column);
+        break;
+    default:
+        v.t = sw_query_text(q, column);
+        v.t = v.t || type == 'o' ? v.t : "";
     }
-    return sw_query_end(&q);
+    memcpy(field, &v, bytes);
+    return bytes;
 }
 
-int sw_history_each_point(struct sw_history_reader *r, int64_t series, int64_t after, int64_t upto,
-                          int (*each)(void *user, const struct sw_run_point *p), void *user,
-                          struct sw_err *err)
+bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes)
 {
-    struct sw_query q =
-        begin(r,
-              "SELECT step, time, value FROM point WHERE series_id = ?1 AND step > ?2"
-              " AND step <= ?3 ORDER BY step",
-              SW_CELLS(SW_INT(series), SW_INT(after), SW_INT(upto)), err);
+    const struct sw_history_reader *r = rows->reader;
+    struct sw_query q = {r->db, r->path, rows->statement, rows->code, rows->err};
+    const char *columns = kinds[rows->kind].columns;
+    bool there = sw_query_next(&q);
 
-    while (sw_query_next(&q)) {
-        if (!has_step(&q))
-            continue;
-        struct sw_run_point p = {sw_query_int(&q, 0), sw_query_real(&q, 1), sw_query_real(&q, 2)};
-        q.code = each(user, &p);
-    }
-    return sw_query_end(&q);
+    /* Tables take any type in any column, but who reads what is behind the last row that it has
+     * seen needs steps that ascend: a row without one is none of ours. */
+    if (rows->kind == SW_ROWS_POINT || rows->kind == SW_ROWS_STEP_TIME)
+        while (there && sqlite3_column_type(q.st, 0) != SQLITE_INTEGER)
+            there = sw_query_next(&q);
+
+    size_t at = 0;
+    for (int i = 0; there && columns[i]; i++)
+        at += take(&q, i, columns[i], (char *)row + at);
+    assert(!there || (at + 7) / 8 * 8 == bytes);
+
+    (void)bytes;
+    rows->code = q.code;
+    return there;
 }
 
-int sw_history_each_step_time(struct sw_history_reader *r, int64_t run_id, int64_t after,
-                              int (*each)(void *user, const struct sw_step_time *row), void *user,
-                              struct sw_err *err)
+int sw_rows_end(struct sw_rows *rows)
 {
-    struct sw_query q =
-        begin(r,
-              "SELECT step, worker, staleness, read_ms, decode_ms, h2d_ms, forward_ms,"
-              " backward_ms, update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms"
-              " FROM step_time WHERE run_id = ?1 AND step > ?2 ORDER BY step, worker",
-              SW_CELLS(SW_INT(run_id), SW_INT(after)), err);
-
-    while (sw_query_next(&q)) {
-        if (!has_step(&q))
-            continue;
-        struct sw_step_time t = {.step = sw_query_int(&q, 0),
-                                 .worker = sqlite3_column_int(q.st, 1),
-                                 .staleness = sqlite3_column_int(q.st, 2)};
-        float *const parts[] = {&t.read_ms,     &t.decode_ms, &t.h2d_ms,          &t.forward_ms,
-                                &t.backward_ms, &t.update_ms, &t.comm_exposed_ms, &t.comm_hidden_ms,
-                                &t.wait_ms,     &t.idle_ms};
-        for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
-            *parts[i] = (float)sqlite3_column_double(q.st, 3 + i);
-        q.code = each(user, &t);
-    }
-    return sw_query_end(&q);
+    sqlite3_finalize(rows->statement);
+    rows->statement = NULL;
+    return rows->code;
 }
 
 int sw_history_newest_step_time(struct sw_history_reader *r, int64_t run_id, int64_t *step,
@@ -90,139 +140,4 @@ int sw_history_newest_step_time(struct sw_history_reader *r, int64_t run_id, int
     return sw_query_once(r->db, r->path,
                          "SELECT coalesce((SELECT max(step) FROM step_time WHERE run_id = ?1), -1)",
                          SW_CELLS(SW_INT(run_id)), step, err);
-}
-
-int sw_history_each_layer(struct sw_history_reader *r, int64_t run_id,
-                          int (*each)(void *user, const struct sw_run_layer *l), void *user,
-                          struct sw_err *err)
-{
-    struct sw_query q =
-        begin(r,
-              "SELECT layer, sum(coalesce(forward_ms, 0) * samples) / sum(samples) AS f,"
-              " sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS b FROM layer_time"
-              " WHERE run_id = ?1 AND samples > 0 GROUP BY layer ORDER BY f + b DESC",
-              SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_layer l = {text(&q, 0), sw_query_real(&q, 1), sw_query_real(&q, 2)};
-        q.code = each(user, &l);
-    }
-    return sw_query_end(&q);
-}
-
-int sw_history_each_traffic(struct sw_history_reader *r, int64_t run_id, int64_t after,
-                            int (*each)(void *user, const struct sw_run_traffic *t), void *user,
-                            struct sw_err *err)
-{
-    struct sw_query q =
-        begin(r,
-              "SELECT from_unit, to_unit, kind, count(*), sum(bytes), total(ms) FROM link_traffic"
-              " WHERE run_id = ?1 AND step > ?2 GROUP BY from_unit, to_unit, kind"
-              " ORDER BY sum(bytes) DESC",
-              SW_CELLS(SW_INT(run_id), SW_INT(after)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_traffic t = {text(&q, 0),         text(&q, 1),
-                                   text(&q, 2),         sw_query_int(&q, 3),
-                                   sw_query_int(&q, 4), sqlite3_column_double(q.st, 5)};
-        q.code = each(user, &t);
-    }
-    return sw_query_end(&q);
-}
-
-int sw_history_each_unit(struct sw_history_reader *r, int64_t run_id,
-                         int (*each)(void *user, const struct sw_run_unit *u), void *user,
-                         struct sw_err *err)
-{
-    struct sw_query q =
-        begin(r,
-              "SELECT unit, device, cores, reason, numa FROM placement WHERE run_id = ?1"
-              " ORDER BY unit LIKE 'server%', length(unit), unit",
-              SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q)) {
-        bool known = sqlite3_column_type(q.st, 4) != SQLITE_NULL;
-        struct sw_run_unit u = {text(&q, 0), text(&q, 1), text(&q, 2), text(&q, 3),
-                                known ? sqlite3_column_int(q.st, 4) : -1};
-        q.code = each(user, &u);
-    }
-    return sw_query_end(&q);
-}
-
-int sw_history_each_event(struct sw_history_reader *r, int64_t run_id, int64_t after, int64_t most,
-                          int (*each)(void *user, const struct sw_run_event *e), void *user,
-                          struct sw_err *err)
-{
-    struct sw_query q =
-        begin(r,
-              "SELECT rowid, time, level, source, text FROM events WHERE run_id = ?1 AND rowid >"
-              " max(?2, coalesce((SELECT rowid FROM events WHERE run_id = ?1 ORDER BY rowid DESC"
-              "  LIMIT 1 OFFSET ?3), 0)) ORDER BY rowid",
-              SW_CELLS(SW_INT(run_id), SW_INT(after), SW_INT(most)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_event e = {sw_query_int(&q, 0), sw_query_real(&q, 1), text(&q, 2),
-                                 text(&q, 3), text(&q, 4)};
-        q.code = each(user, &e);
-    }
-    return sw_query_end(&q);
-}
-
-int sw_history_each_segment(struct sw_history_reader *r, int64_t run_id,
-                            int (*each)(void *user, const struct sw_run_segment *s), void *user,
-                            struct sw_err *err)
-{
-    struct sw_query q =
-        begin(r,
-              "SELECT segment, from_step, started_at, ended_at FROM segments WHERE run_id = ?1"
-              " ORDER BY segment",
-              SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_segment s = {sw_query_int(&q, 0), sw_query_int(&q, 1), sw_query_real(&q, 2),
-                                   sw_query_real(&q, 3)};
-        q.code = each(user, &s);
-    }
-    return sw_query_end(&q);
-}
-
-int sw_history_each_stage(struct sw_history_reader *r, int64_t run_id,
-                          int (*each)(void *user, const struct sw_run_stage *s), void *user,
-                          struct sw_err *err)
-{
-    static const char *const sql[] = {
-        "SELECT name, from_step, batch, epoch_records, params, flops_per_sample, epochs_before"
-        " FROM stages WHERE run_id = ?1 ORDER BY from_step",
-        "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs"
-        " WHERE id = ?1"};
-    struct sw_query q = begin(r, sql[r->version < 3], SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_stage s = {sw_query_text(&q, 0), sw_query_int(&q, 1), sw_query_int(&q, 2),
-                                 sw_query_int(&q, 3),  sw_query_int(&q, 4), sw_query_real(&q, 5),
-                                 sw_query_real(&q, 6)};
-        q.code = each(user, &s);
-    }
-    return sw_query_end(&q);
-}
-
-int sw_history_each_hardware(struct sw_history_reader *r, int64_t run_id,
-                             int (*each)(void *user, const struct sw_run_hardware *h), void *user,
-                             struct sw_err *err)
-{
-    struct sw_query q =
-        begin(r,
-              "SELECT d.device, h.time, h.util, h.mem_used, h.power_w, h.temp_c, h.clock_mhz"
-              " FROM (SELECT DISTINCT device FROM hardware WHERE run_id = ?1) d JOIN hardware h"
-              " ON h.run_id = ?1 AND h.device = d.device AND h.time = (SELECT max(time) FROM"
-              "  hardware WHERE run_id = ?1 AND device = d.device) ORDER BY d.device",
-              SW_CELLS(SW_INT(run_id)), err);
-
-    while (sw_query_next(&q)) {
-        struct sw_run_hardware h = {
-            text(&q, 0),          sw_query_real(&q, 1), sw_query_real(&q, 2), sw_query_real(&q, 3),
-            sw_query_real(&q, 4), sw_query_real(&q, 5), sw_query_real(&q, 6)};
-        q.code = each(user, &h);
-    }
-    return sw_query_end(&q);
 }
