@@ -52,7 +52,7 @@ static int dispatch(int argc, char **argv)
         if (sw_str_eq(argv[1], sw_verbs[i]->name)) {
             if (sw_verbs[i]->stops)
                 sw_stop_signals_install();
-            return sw_verbs[i]->run(argc - 1, argv + 1);
+            return sw_cli_run(sw_verbs[i], argc - 1, argv + 1);
         }
     return unknown_verb(argv[1]);
 }

@@ -234,40 +234,23 @@ static bool press_arrow(struct sw_ui_view *v, const struct sw_ui_model *m,
                         const struct sw_layout *l, int key)
 {
     enum { FAR = 1 << 20 };
-    int page = page_of(l, v->focus);
-    switch (key) {
-    case SW_KEY_LEFT:
-    case SW_KEY_RIGHT:
+    static const struct {
+        int key, letter, lines, pages;
+    } moves[] = {{SW_KEY_UP, 'k', -1, 0},      {SW_KEY_DOWN, 'j', 1, 0},
+                 {SW_KEY_PAGE_UP, 'b', 0, -1}, {SW_KEY_PAGE_DOWN, ' ', 0, 1},
+                 {SW_KEY_HOME, 'g', -FAR, 0},  {SW_KEY_END, 'G', FAR, 0}};
+
+    if (key == SW_KEY_LEFT || key == SW_KEY_RIGHT) {
         if (v->focus == CURVES)
             move_cursor(v, key == SW_KEY_LEFT ? -1 : 1);
         return true;
-    case SW_KEY_UP:
-    case 'k':
-        scroll(v, m, v->focus, -1);
-        return true;
-    case SW_KEY_DOWN:
-    case 'j':
-        scroll(v, m, v->focus, 1);
-        return true;
-    case SW_KEY_PAGE_UP:
-    case 'b':
-        scroll(v, m, v->focus, -page);
-        return true;
-    case SW_KEY_PAGE_DOWN:
-    case ' ':
-        scroll(v, m, v->focus, page);
-        return true;
-    case SW_KEY_HOME:
-    case 'g':
-        scroll(v, m, v->focus, -FAR);
-        return true;
-    case SW_KEY_END:
-    case 'G':
-        scroll(v, m, v->focus, FAR);
-        return true;
-    default:
-        return false;
     }
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (key == moves[i].key || key == moves[i].letter) {
+            scroll(v, m, v->focus, moves[i].lines + moves[i].pages * page_of(l, v->focus));
+            return true;
+        }
+    return false;
 }
 
 static enum sw_ui_action press_key(struct sw_ui_view *v, const struct sw_ui_model *m,

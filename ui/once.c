@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "ui/keys.h"
 #include "ui/screen.h"
-#include <string.h>
 
 enum { MIN_W = 60, HEIGHT = 44 };
 

@@ -1,7 +1,6 @@
 /* A picture's marks (plot_marks.h) as SVG 1.1. Images are BMP files in base64, the simplest format
  * that every viewer reads. */
 #include "base/os.h"
-#include "base/text.h"
 #include "ui/plot_marks.h"
 #include <string.h>
 

@@ -130,6 +130,22 @@ int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, in
     return SW_OK;
 }
 
+void *sw_array_add(void *items, int *count, size_t size)
+{
+    const size_t n = (size_t)*count;
+    void *array;
+
+    memcpy(&array, items, sizeof array);
+    if ((n & (n - 1)) == 0) { /* there is room for a power of two of them: it is full */
+        array = sw_realloc_array(array, n ? 2 * n : 1, size);
+        if (!array)
+            return NULL;
+        memcpy(items, &array, sizeof array);
+    }
+    ++*count;
+    return memset((char *)array + n * size, 0, size);
+}
+
 void sw_free(void *p)
 {
     if (p)

@@ -3,7 +3,6 @@
 #include "base/os.h"
 #include "base/text.h"
 #include "cli/history/runs.h"
-#include "cli/plot/drawings.h"
 #include "cli/plot/picture.h"
 #include "cli/terminal/columns.h"
 #include "cli/training/trainer.h"
@@ -20,33 +19,11 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "plot",
-     .arg = "FILE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, plot),
-     .help = "also draw the net and how it is split, into FILE.png or FILE.svg"},
-    {.name = "dot",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, dot),
-     .help = "print only the net and how it is split, as a graph for Graphviz"},
+    SW_CLI_TEXT_OPTION(struct options, plot, "plot", "FILE",
+                       "also draw the net and how it is split, into FILE.png or FILE.svg"),
+    SW_CLI_FLAG_OPTION(struct options, dot, "dot",
+                       "print only the net and how it is split, as a graph for Graphviz"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "check",
-    .usage = "[OPTION]... RECIPE",
-    .about =
-        "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
-        "every layer; with several workers what the first one has, how outputs are spread\n"
-        "over them, what each has and sends, and the connections (bridges) between. With -v\n"
-        "also sources, layout and algorithm, and every layer by worker. Of a recipe with stages\n"
-        "all are checked and printed, or with --stage that one; pictures are of the last. Writes\n"
-        "nothing but what --plot asks for.",
-    .takes = SW_CLI_ALL | SW_CLI_STAGE,
-    .options = rows,
-    .min_args = 1,
-    .max_args = 1,
-    .arg_name = "RECIPE",
 };
 
 /* What is printed beside the plan. */
@@ -122,13 +99,13 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
 
 static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool verbose)
 {
-    static const char *const titles[] = {
-        "layer",    "type",      "output",    ">parameters", ">feature", ">gradient", ">saved",
-        ">scratch", ">flop fwd", ">flop bwd", "notes",       "src",      "layout",    "algorithm"};
-    enum { TITLES = sizeof titles / sizeof *titles, BRIEF = TITLES - 3 };
     struct sw_columns t = {0};
-    for (int i = 0; i < (verbose ? TITLES : BRIEF); i++)
-        sw_columns_add(&t, titles[i]);
+
+    sw_columns_begin(&t,
+                     "layer|type|output|>parameters|>feature|>gradient|>saved|>scratch|>flop fwd|"
+                     ">flop bwd|notes");
+    if (verbose)
+        sw_columns_begin(&t, "src|layout|algorithm");
     for (int i = 0; i < p->layer_count; i++)
         layer_row(&t, &p->layers[i], verbose);
     sw_columns_print(&t, out);
@@ -377,26 +354,29 @@ static int print(struct checking *c, struct sw_err *err)
         return rc;
     }
     if (o->common.json) {
-        sw_json_begin(&c->json, &c->out);
-        sw_json_open_object(&c->json, NULL);
+        sw_cli_json_begin(&c->json, &c->out);
     }
     if (rc == SW_OK && stages > 0)
         rc = print_stages(c, stages, err);
     else if (rc == SW_OK)
         print_one(c);
     if (o->common.json) {
-        sw_json_close_object(&c->json);
-        sw_buf_add(&c->out, "\n");
+        sw_cli_json_end(&c->json);
     }
     return rc;
 }
 
-static int check(const struct options *options)
+static int check(void *given)
 {
+    const struct options *options = given;
     const struct sw_cli_common *o = &options->common;
     struct checking c = {.options = options, .job = sw_trainer_job_of(o)};
     c.job.look = true;
     struct sw_err err, ignored;
+
+    if (options->plot && !sw_picture_is_named("check", options->plot))
+        return SW_EXIT_USAGE;
+
     int rc = sw_trainer_init(&c.t, o, &err);
     if (rc == SW_OK)
         rc = sw_trainer_open(&c.t, &c.job, &err);
@@ -414,22 +394,22 @@ static int check(const struct options *options)
     return code;
 }
 
-static int run(int argc, char **argv)
-{
-    struct options options = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON && options.plot)
-        code = sw_picture_check_path("check", options.plot);
-    if (code == SW_CLI_GO_ON)
-        code = check(&options);
-    sw_cli_fini(&spec, &options);
-    return code;
-}
-
 const struct sw_verb sw_verb_check = {
     .name = "check",
     .help = "print shapes, parameters, memory and flops of a recipe",
-    .run = run,
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
+        "every layer; with several workers what the first one has, how outputs are spread\n"
+        "over them, what each has and sends, and the connections (bridges) between. With -v\n"
+        "also sources, layout and algorithm, and every layer by worker. Of a recipe with stages\n"
+        "all are checked and printed, or with --stage that one; pictures are of the last. Writes\n"
+        "nothing but what --plot asks for.",
+    .takes = SW_CLI_ALL | SW_CLI_STAGE,
+    SW_CLI_OPTIONS(struct options, rows),
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+    .run = check,
     .stops = true,
-    .spec = &spec,
 };

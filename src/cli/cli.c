@@ -151,6 +151,18 @@ int sw_cli_print_raw(const struct sw_buf *buf)
     return print(buf, sw_cli_write_raw);
 }
 
+void sw_cli_json_begin(struct sw_json_writer *w, struct sw_buf *out)
+{
+    sw_json_begin(w, out);
+    sw_json_open_object(w, NULL);
+}
+
+void sw_cli_json_end(struct sw_json_writer *w)
+{
+    sw_json_close_object(w);
+    sw_buf_add(w->out, "\n");
+}
+
 bool sw_cli_stdout_tty(void)
 {
     return isatty(STDOUT_FILENO) == 1;
@@ -186,33 +198,13 @@ void sw_cli_version(void)
          "There is NO WARRANTY, to the extent permitted by law.");
 }
 
-/* A word as a POSIX shell would need it. */
-static void add_word(struct sw_buf *out, const char *word)
+void sw_cli_quote(struct sw_buf *out, const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=./:,@%";
-    if (*word && word[strspn(word, plain)] == '\0') {
-        sw_buf_add(out, word);
-        return;
-    }
     sw_buf_add(out, "'");
-    for (const char *c = word; *c; c++)
-        if (*c == '\'')
+    for (; *word; word++)
+        if (*word == '\'')
             sw_buf_add(out, "'\\''");
         else
-            sw_buf_add_bytes(out, c, 1);
+            sw_buf_add_bytes(out, word, 1);
     sw_buf_add(out, "'");
-}
-
-char *sw_cli_command(int argc, char **argv)
-{
-    struct sw_buf out = {0};
-    sw_buf_add(&out, "singa-ws");
-    for (int i = 0; i < argc; i++) {
-        sw_buf_add(&out, " ");
-        add_word(&out, argv[i]);
-    }
-    char *text = sw_buf_take(&out);
-    sw_buf_fini(&out);
-    return text;
 }

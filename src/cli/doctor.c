@@ -12,30 +12,8 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "quick",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, quick),
-     .help = "look only, measure nothing"},
+    SW_CLI_FLAG_OPTION(struct options, quick, "quick", "look only, measure nothing"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "doctor",
-    .usage = "[OPTION]...",
-    .about =
-        "Looks at how this machine is set up and measures what training depends on: processor,\n"
-        "memory, limits, PCIe links, disk and history; copies between devices and what they "
-        "compute\n"
-        "are checked against what they should be. Each finding says what it is, why it matters, "
-        "and\n"
-        "how to fix it.",
-    .more = "The figures are kept in doctor.json of the state directory, for the planner. The exit "
-            "code\n"
-            "is 0 when the machine is fit and 3 when something is bad; what merely costs speed is "
-            "a\n"
-            "warning. With --device sim:... simulated GPUs are tested, which may be told to fail.",
-    .takes = SW_CLI_DEVICE | SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
-    .options = rows,
 };
 
 static const char *const level_names[] = {[SW_FINDING_OK] = "ok",
@@ -165,13 +143,13 @@ static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *
     return code;
 }
 
-static int doctor(const struct options *o)
+static int doctor(void *options)
 {
+    const struct options *o = options;
     struct sw_doctor d = {.device = o->common.device, .db = o->common.db, .quick = o->quick};
     struct sw_buf json = {0}, text = {0};
     struct sw_err err = {0};
-    sw_json_begin(&d.json, &json);
-    sw_json_open_object(&d.json, NULL);
+    sw_cli_json_begin(&d.json, &json);
     sw_json_string(&d.json, "version", SW_VERSION);
     sw_json_real(&d.json, "time", sw_os()->unix_time());
     sw_json_open_object(&d.json, "measured");
@@ -184,8 +162,7 @@ static int doctor(const struct options *o)
         sw_json_bool(&d.json, "fit", is_fit(&d));
         sw_json_bool(&d.json, "busy", d.busy);
         add_findings(&d.json, &d);
-        sw_json_close_object(&d.json);
-        sw_buf_add(&json, "\n");
+        sw_cli_json_end(&d.json);
         keep(&d, &json);
         if (!o->common.json)
             print_text(o, &d, &text);
@@ -199,20 +176,24 @@ static int doctor(const struct options *o)
     return exit_code;
 }
 
-static int run(int argc, char **argv)
-{
-    struct options o = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = doctor(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
 const struct sw_verb sw_verb_doctor = {
     .name = "doctor",
     .help = "is this machine fit, and what would make it fitter?",
-    .run = run,
+    .usage = "[OPTION]...",
+    .about =
+        "Looks at how this machine is set up and measures what training depends on: processor,\n"
+        "memory, limits, PCIe links, disk and history; copies between devices and what they "
+        "compute\n"
+        "are checked against what they should be. Each finding says what it is, why it matters, "
+        "and\n"
+        "how to fix it.",
+    .more = "The figures are kept in doctor.json of the state directory, for the planner. The exit "
+            "code\n"
+            "is 0 when the machine is fit and 3 when something is bad; what merely costs speed is "
+            "a\n"
+            "warning. With --device sim:... simulated GPUs are tested, which may be told to fail.",
+    .takes = SW_CLI_DEVICE | SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
+    SW_CLI_OPTIONS(struct options, rows),
+    .run = doctor,
     .stops = true,
-    .spec = &spec,
 };

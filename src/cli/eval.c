@@ -3,7 +3,6 @@
 #include "cli/checkpoint/weights.h"
 #include "cli/history/runs.h"
 #include "cli/training/trainer.h"
-#include "recipe/recipe.h"
 #include <string.h>
 
 struct options {
@@ -17,35 +16,20 @@ static const struct sw_cli_option options_of_eval[] = {
     {0},
 };
 
-static const struct sw_cli_spec spec = {
-    .verb = "eval",
-    .usage = "[OPTION]... RECIPE",
-    .about =
-        "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
-        "Writes nothing.",
-    .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
-    .options = options_of_eval,
-    .min_args = 1,
-    .max_args = 1,
-    .arg_name = "RECIPE",
-};
-
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
 static void print_json(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w)
 {
     struct sw_json_writer j;
-    sw_json_begin(&j, out);
-    sw_json_open_object(&j, NULL);
+    sw_cli_json_begin(&j, out);
     for (int i = 0; i < e->metric_count; i++)
         sw_json_real(&j, e->metric[i].name, e->metric[i].value);
     sw_json_string(&j, "split", e->split);
     sw_json_int(&j, "step", e->step);
     sw_json_int(&j, "skipped_records", e->skipped_records);
     sw_weights_describe_json(w, &j);
-    sw_json_close_object(&j);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&j);
 }
 
 static void print_text(struct sw_buf *out, const struct sw_job_event *e, const struct sw_weights *w,
@@ -72,8 +56,9 @@ static void print_text(struct sw_buf *out, const struct sw_job_event *e, const s
         sw_buf_printf(out, "%-*s %.6g\n", width, e->metric[i].name, e->metric[i].value);
 }
 
-static int evaluate(const struct options *o)
+static int evaluate(void *options)
 {
+    const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_weights w = {0};
     struct sw_job_event result = {0};
@@ -109,20 +94,18 @@ done:
     return code;
 }
 
-static int run(int argc, char **argv)
-{
-    struct options options = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON)
-        code = evaluate(&options);
-    sw_cli_fini(&spec, &options);
-    return code;
-}
-
 const struct sw_verb sw_verb_eval = {
     .name = "eval",
     .help = "print loss and metrics of trained weights",
-    .run = run,
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Prints loss and metrics of trained weights: one pass over a split, every sample once.\n"
+        "Writes nothing.",
+    .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
+    SW_CLI_OPTIONS(struct options, options_of_eval),
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+    .run = evaluate,
     .stops = true,
-    .spec = &spec,
 };

@@ -9,22 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct sw_cli_spec spec = {
-    .verb = "explain",
-    .usage = "[OPTION]... RECIPE [SECTION[.KEY]]",
-    .about =
-        "Prints every value of RECIPE and where it comes from: the program's default, a file, a\n"
-        "line of [fallback] or of a stage (without --stage: the first), --set or another option; "
-        "and what it replaced there. With "
-        "SECTION.KEY\n"
-        "(as in --set) one value and what it means, with SECTION all of a section. Opens no data\n"
-        "and writes nothing.",
-    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_FRAMEWORK | SW_CLI_JSON | SW_CLI_STAGE,
-    .min_args = 1,
-    .max_args = 2,
-    .arg_name = "RECIPE",
-};
-
 /* What is asked for, and what came of it so far. */
 struct answer {
     const char *path; /* SECTION.KEY or SECTION; NULL: everything */
@@ -135,8 +119,7 @@ static void begin_section(struct answer *a, const struct sw_explained *e, const 
     snprintf(a->section, sizeof a->section, "%s", section);
     snprintf(title, sizeof title, "[%s%s%s]", e->kind, e->name ? " " : "", e->name ? e->name : "");
     sw_columns_add(&a->table, title);
-    sw_columns_add(&a->table, "value");
-    sw_columns_add(&a->table, "from");
+    sw_columns_begin(&a->table, "value|from");
 }
 
 /* "layer.fc1" of a value. */
@@ -223,8 +206,8 @@ static int unknown(const struct sw_recipe *recipe, const char *path)
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int explain(const struct sw_recipe *recipe, const struct sw_cli_common *o,
-                   struct sw_buf *out, struct sw_err *err)
+static int print(const struct sw_recipe *recipe, const struct sw_cli_common *o, struct sw_buf *out,
+                 struct sw_err *err)
 {
     struct answer a = {.path = o->arg_count > 1 ? o->args[1] : NULL, .json = o->json, .out = out};
     int rc = a.path ? sw_recipe_explain(recipe, look_for_one, &a, err) : SW_OK;
@@ -249,37 +232,37 @@ static int explain(const struct sw_recipe *recipe, const struct sw_cli_common *o
     return a.count ? sw_cli_print(out) : unknown(recipe, a.path);
 }
 
-static int run(int argc, char **argv)
+static int explain(void *options)
 {
-    struct sw_cli_common options = {0};
-    struct sw_recipe *recipe = NULL;
+    const struct sw_cli_common *o = options;
     const struct sw_job_conf *conf;
+    struct sw_recipe *recipe = NULL;
     struct sw_buf out = {0};
     struct sw_err err;
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code != SW_CLI_GO_ON)
-        goto done;
-    struct sw_job_options job = sw_trainer_job_of(&options);
+
+    struct sw_job_options job = sw_trainer_job_of(o);
     int rc = sw_job_read_recipe(&job, &recipe, &conf, &err);
-    if (rc != SW_OK && recipe && sw_recipe_diags(recipe)->count > 0) {
-        sw_diags_print(sw_recipe_diags(recipe), &out);
-        sw_cli_tell(sw_buf_text(&out));
-        code = sw_cli_exit_code(rc);
-    } else if (rc != SW_OK) {
-        code = sw_cli_fail(rc, &err);
-    } else {
-        code = explain(recipe, &options, &out, &err);
-    }
-done:
+    int code = rc == SW_OK ? print(recipe, o, &out, &err) : sw_cli_refuse(recipe, rc, &err);
+
     sw_buf_fini(&out);
     sw_recipe_free(recipe);
-    sw_cli_fini(&spec, &options);
     return code;
 }
 
 const struct sw_verb sw_verb_explain = {
     .name = "explain",
     .help = "print every value of a recipe and where it comes from",
-    .run = run,
-    .spec = &spec,
+    .usage = "[OPTION]... RECIPE [SECTION[.KEY]]",
+    .about =
+        "Prints every value of RECIPE and where it comes from: the program's default, a file, a\n"
+        "line of [fallback] or of a stage (without --stage: the first), --set or another option; "
+        "and what it replaced there. With "
+        "SECTION.KEY\n"
+        "(as in --set) one value and what it means, with SECTION all of a section. Opens no data\n"
+        "and writes nothing.",
+    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_FRAMEWORK | SW_CLI_JSON | SW_CLI_STAGE,
+    .min_args = 1,
+    .max_args = 2,
+    .arg_name = "RECIPE",
+    .run = explain,
 };

@@ -1,7 +1,6 @@
 /* singa-ws history: a table of sub-verbs that ask the history database, and a few that change it;
- * each is one file, share/history_NAME.c. */
+ * each is one file, history/NAME.c. */
 #include "cli/history/verb.h"
-#include "cli/options/sub_verbs.h"
 
 static const struct sw_verb *const sub_verbs[] = {
     &sw_history_verb_list,
@@ -17,29 +16,18 @@ static const struct sw_verb *const sub_verbs[] = {
     NULL,
 };
 
-static int run(int argc, char **argv)
-{
-    static const struct sw_sub_verbs table = {
-        .verb = "history",
-        .usage = "[OPTION]... [RUN]...",
-        .about = "Asks what was trained, or is being trained. Without a sub-verb: list. RUN is an "
-                 "id, the\n"
-                 "beginning of one, a name (the newest run of it), or @last.",
-        .more =
-            "Tables: runs series point step_time layer_time link_traffic hardware placement "
+const struct sw_verb sw_verb_history = {
+    .name = "history",
+    .help = "query finished and running runs: list, show, compare, plot, export, sql ...",
+    .usage = "[OPTION]... [RUN]...",
+    .about = "Asks what was trained, or is being trained. Without a sub-verb: list. RUN is an "
+             "id, the\n"
+             "beginning of one, a name (the newest run of it), or @last.",
+    .more = "Tables: runs series point step_time layer_time link_traffic hardware placement "
             "checkpoints\n"
             "events tags plans segments stages. Views: metrics(run_id, step, epoch, time, split, "
             "name, value)\n"
             "run_summary series_stats epoch_metrics slowest_layers where_time_went traffic.",
-        .subs = sub_verbs,
-        .without = &sw_history_verb_list,
-    };
-    return sw_sub_verbs_run(&table, argc, argv);
-}
-
-const struct sw_verb sw_verb_history = {
-    .name = "history",
-    .help = "query finished and running runs: list, show, compare, plot, export, sql ...",
-    .run = run,
     .subs = sub_verbs,
+    .without = &sw_history_verb_list,
 };

@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/reference/catalogue.h"
-#include "cli/reference/completion.h"
 #include "cli/reference/pages.h"
 #include "layers/layer.h"
 #include "recipe/reference.h"
@@ -17,35 +16,11 @@ struct options {
 };
 
 static const struct sw_cli_option options_of_layers[] = {
-    {.name = "man",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, man),
-     .help = "print the whole as a page for man(1)"},
-    {.name = "markdown",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, markdown),
-     .help = "print the whole as Markdown"},
-    {.name = "completion",
-     .arg = "SHELL",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, completion),
-     .help = "print what completes verbs, options and runs in bash or zsh"},
+    SW_CLI_FLAG_OPTION(struct options, man, "man", "print the whole as a page for man(1)"),
+    SW_CLI_FLAG_OPTION(struct options, markdown, "markdown", "print the whole as Markdown"),
+    SW_CLI_TEXT_OPTION(struct options, completion, "completion", "SHELL",
+                       "print what completes verbs, options and runs in bash or zsh"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "layers",
-    .usage =
-        "[OPTION]... [TYPE|VERB]\n[OPTION]... [commands] --man|--markdown\n--completion bash|zsh",
-    .about =
-        "Lists the types that a recipe may name: layers, updaters, learning-rate policies, data\n"
-        "formats; and the program's verbs. With TYPE (also: job, cluster, updater), its keys with\n"
-        "range, default and meaning; with VERB what it does and its options. --man and --markdown\n"
-        "print the page singa-ws-recipe(5), with the word commands the page singa-ws(1).",
-    .takes = SW_CLI_JSON,
-    .options = options_of_layers,
-    .max_args = 1,
-    .arg_name = "TYPE",
 };
 
 /* ---- All --------------------------------------------------------------------------------------
@@ -202,24 +177,22 @@ static bool show_verb(const char *name, bool json, struct sw_buf *out)
         return false;
     if (!json) {
         char *words[] = {(char *)name, "--help", NULL};
-        v->run(2, words);
+        sw_cli_run(v, 2, words);
         fflush(stdout);
         return true;
     }
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, out);
     sw_json_string(&w, "name", v->name);
     sw_json_string(&w, "help", v->help);
     sw_json_open_array(&w, "options");
-    if (v->spec)
-        sw_cli_each_option(v->spec, json_option, &w);
+    if (!v->subs)
+        sw_cli_each_option(v, json_option, &w);
     sw_json_close_array(&w);
     sw_json_open_array(&w, "sub_verbs");
     for (int i = 0; v->subs && v->subs[i]; i++)
         sw_json_string(&w, NULL, v->subs[i]->name);
     sw_json_close_array(&w);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&w);
     return true;
 }
 
@@ -293,25 +266,36 @@ static int print_completion(const struct options *o, struct sw_buf *out)
     return sw_cli_print(out);
 }
 
-static int run(int argc, char **argv)
+static int layers(void *options)
 {
-    struct options options = {0};
+    const struct options *o = options;
     struct sw_buf out = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON && options.completion)
-        code = print_completion(&options, &out);
-    else if (code == SW_CLI_GO_ON && (options.man || options.markdown))
-        code = print_page(&options, &out);
-    else if (code == SW_CLI_GO_ON)
-        code = options.common.arg_count ? print_one(&options, &out) : print_list(&options, &out);
+    int code;
+
+    if (o->completion)
+        code = print_completion(o, &out);
+    else if (o->man || o->markdown)
+        code = print_page(o, &out);
+    else
+        code = o->common.arg_count ? print_one(o, &out) : print_list(o, &out);
+
     sw_buf_fini(&out);
-    sw_cli_fini(&spec, &options);
     return code;
 }
 
 const struct sw_verb sw_verb_layers = {
     .name = "layers",
     .help = "list layer types, updaters, policies and formats, their keys; reference pages",
-    .run = run,
-    .spec = &spec,
+    .usage =
+        "[OPTION]... [TYPE|VERB]\n[OPTION]... [commands] --man|--markdown\n--completion bash|zsh",
+    .about =
+        "Lists the types that a recipe may name: layers, updaters, learning-rate policies, data\n"
+        "formats; and the program's verbs. With TYPE (also: job, cluster, updater), its keys with\n"
+        "range, default and meaning; with VERB what it does and its options. --man and --markdown\n"
+        "print the page singa-ws-recipe(5), with the word commands the page singa-ws(1).",
+    .takes = SW_CLI_JSON,
+    SW_CLI_OPTIONS(struct options, options_of_layers),
+    .max_args = 1,
+    .arg_name = "TYPE",
+    .run = layers,
 };

@@ -7,9 +7,7 @@
 #include "cli/plot/picture.h"
 #include "cli/plot/predict_plot.h"
 #include "cli/training/trainer.h"
-#include "recipe/recipe.h"
 #include "tensor/npy.h"
-#include <stdio.h>
 #include <string.h>
 
 struct options {
@@ -21,44 +19,19 @@ struct options {
 static const struct sw_cli_option options_of_predict[] = {
     SW_CLI_WEIGHTS_OPTION(struct options),
     SW_CLI_SPLIT_OPTION(struct options),
-    {.name = "input",
-     .arg = "[FIELD=]X.npy",
-     .type = SW_CLI_LIST,
-     .offset = offsetof(struct options, inputs),
-     .help = "an array in place of a data field, taken as it is; may be given several times"},
-    {.name = "layer",
-     .arg = "LAYER",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, layer),
-     .help = "whose output is wanted; default: what the last loss reads"},
-    {.name = "output",
-     .arg = "Y.npy",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, output),
-     .help = "where the array goes: float32, a row for each sample in the order of the data"},
-    {.name = "plot",
-     .arg = "FILE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, plot),
-     .help =
-         "draw into FILE.png or FILE.svg: values per class as a confusion matrix, the codes of a "
-         "LAYER of two as a cloud, rows as large as the data's pictures as pictures"},
+    SW_CLI_LIST_OPTION(
+        struct options, inputs, "input", "[FIELD=]X.npy",
+        "an array in place of a data field, taken as it is; may be given several times"),
+    SW_CLI_TEXT_OPTION(struct options, layer, "layer", "LAYER",
+                       "whose output is wanted; default: what the last loss reads"),
+    SW_CLI_TEXT_OPTION(
+        struct options, output, "output", "Y.npy",
+        "where the array goes: float32, a row for each sample in the order of the data"),
+    SW_CLI_TEXT_OPTION(
+        struct options, plot, "plot", "FILE",
+        "draw into FILE.png or FILE.svg: values per class as a confusion matrix, the codes of a "
+        "LAYER of two as a cloud, rows as large as the data's pictures as pictures"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "predict",
-    .usage = "[OPTION]... RECIPE --output Y.npy\n[OPTION]... RECIPE --plot FILE",
-    .about =
-        "Writes what a layer of a trained net makes of a split, or of arrays: one pass in\n"
-        "evaluation mode, every sample once. Only layers that lead to LAYER are run, so labels\n"
-        "are needed for losses alone. An --input without FIELD= stands for the one field that\n"
-        "is read.",
-    .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
-    .options = options_of_predict,
-    .min_args = 1,
-    .max_args = 1,
-    .arg_name = "RECIPE",
 };
 
 /* ---- Input and output -------------------------------------------------------------------------
@@ -162,8 +135,7 @@ static void print_json(struct sw_buf *out, const struct options *o,
                        const struct sw_predict_info *info, const struct sw_weights *w)
 {
     struct sw_json_writer j;
-    sw_json_begin(&j, out);
-    sw_json_open_object(&j, NULL);
+    sw_cli_json_begin(&j, out);
     sw_json_string(&j, "layer", info->layer);
     sw_json_string(&j, "type", info->type);
     sw_json_int(&j, "rows", info->rows);
@@ -177,8 +149,7 @@ static void print_json(struct sw_buf *out, const struct options *o,
     sw_json_string(&j, "plot", o->plot);
     sw_json_int(&j, "step", info->step);
     sw_weights_describe_json(w, &j);
-    sw_json_close_object(&j);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&j);
 }
 
 static void print_text(struct sw_buf *out, const struct options *o,
@@ -233,7 +204,7 @@ static int predict_with(const struct options *o, struct sw_job *job, const struc
     else
         sw_npy_writer_abandon(&file.writer);
     if (rc != SW_OK)
-        code = sw_trainer_refuse_job(job, rc, &err);
+        code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
     else
         code = SW_EXIT_DONE;
     if (code == SW_EXIT_DONE && o->common.json)
@@ -244,8 +215,20 @@ static int predict_with(const struct options *o, struct sw_job *job, const struc
     return code == SW_EXIT_DONE ? sw_cli_print(out) : code;
 }
 
-static int predict(const struct options *o)
+static int check_options(const struct options *o)
 {
+    if (!o->output && !o->plot)
+        return sw_cli_usage("predict", "--output is missing (or --plot)");
+    if (o->plot && !sw_picture_is_named("predict", o->plot))
+        return SW_EXIT_USAGE;
+    if (o->split && o->inputs.count)
+        return sw_cli_usage("predict", "--split and --input exclude each other");
+    return SW_EXIT_DONE;
+}
+
+static int predict(void *options)
+{
+    const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_weights w = {0};
     struct sw_predict_input *inputs = NULL;
@@ -253,7 +236,11 @@ static int predict(const struct options *o)
     struct sw_buf out = {0};
     struct sw_err err;
     struct sw_job_options job = job_options(o);
-    int code;
+
+    int code = check_options(o);
+    if (code != SW_EXIT_DONE)
+        return code;
+
     int rc = split_inputs(o, &inputs, &fields, &err);
     if (rc == SW_OK)
         rc = sw_trainer_init(&t, &o->common, &err);
@@ -270,26 +257,20 @@ static int predict(const struct options *o)
     return code;
 }
 
-static int run(int argc, char **argv)
-{
-    struct options options = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON && !options.output && !options.plot)
-        code = sw_cli_usage("predict", "--output is missing (or --plot)");
-    if (code == SW_CLI_GO_ON && options.plot)
-        code = sw_picture_check_path("predict", options.plot);
-    if (code == SW_CLI_GO_ON && options.split && options.inputs.count)
-        code = sw_cli_usage("predict", "--split and --input exclude each other");
-    if (code == SW_CLI_GO_ON)
-        code = predict(&options);
-    sw_cli_fini(&spec, &options);
-    return code;
-}
-
 const struct sw_verb sw_verb_predict = {
     .name = "predict",
     .help = "write any layer's output as an array",
-    .run = run,
+    .usage = "[OPTION]... RECIPE --output Y.npy\n[OPTION]... RECIPE --plot FILE",
+    .about =
+        "Writes what a layer of a trained net makes of a split, or of arrays: one pass in\n"
+        "evaluation mode, every sample once. Only layers that lead to LAYER are run, so labels\n"
+        "are needed for losses alone. An --input without FIELD= stands for the one field that\n"
+        "is read.",
+    .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
+    SW_CLI_OPTIONS(struct options, options_of_predict),
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+    .run = predict,
     .stops = true,
-    .spec = &spec,
 };

@@ -11,31 +11,14 @@ struct options {
     struct sw_cli_common common;
     int64_t steps;
     struct sw_beside_options beside;
-    const char *command; /* the whole line, for the history */
 };
 
 static const struct sw_cli_option options_of_resume[] = {
-    {.name = "steps",
-     .arg = "N",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, steps),
-     .min = 1,
-     .help = "go on to step N, not only to where the run was to end; schedules keep their length"},
+    SW_CLI_INT_OPTION(
+        struct options, steps, "steps", "N", 1,
+        "go on to step N, not only to where the run was to end; schedules keep their length"),
     SW_BESIDE_ROWS(struct options, beside),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "resume",
-    .usage = "[OPTION]... [RUN]",
-    .about = "Goes on with RUN (an id, a unique prefix, a name, or @last; default @last) from its\n"
-             "newest checkpoint, in its folder, with its recipe and overrides. The result has the\n"
-             "same bits as if it had never stopped.",
-    .more = "--oversubscribe is not kept with a run: give it again.\n"
-            "Signals and exit codes are those of 'singa-ws run'.",
-    .takes = SW_CLI_ALL,
-    .options = options_of_resume,
-    .max_args = 1,
 };
 
 /* The step to go on to: --steps, else where the run itself was to end; 0 leaves it to a --set of
@@ -96,7 +79,7 @@ static int go_on(const struct options *o, const struct sw_run *run,
         .db = db,
         .steps = last_step(o, run),
         .steps_at_most = !o->steps,
-        .command = o->command,
+        .command = o->common.command,
         .resume = run,
     };
     struct sw_job_kept *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
@@ -160,23 +143,24 @@ static int resume(void *options, struct sw_beside *beside)
     return code;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options)
 {
-    struct options options = {0};
-    char *command = sw_cli_command(argc, argv);
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    options.command = command;
-    if (code == SW_CLI_GO_ON)
-        code = sw_beside("resume", &options.common, &options.beside, resume, &options);
-    sw_cli_fini(&spec, &options);
-    sw_free(command);
-    return code;
+    const struct options *o = options;
+    return sw_beside("resume", &o->common, &o->beside, resume, options);
 }
 
 const struct sw_verb sw_verb_resume = {
     .name = "resume",
     .help = "go on with a run from its last checkpoint",
+    .usage = "[OPTION]... [RUN]",
+    .about = "Goes on with RUN (an id, a unique prefix, a name, or @last; default @last) from its\n"
+             "newest checkpoint, in its folder, with its recipe and overrides. The result has the\n"
+             "same bits as if it had never stopped.",
+    .more = "--oversubscribe is not kept with a run: give it again.\n"
+            "Signals and exit codes are those of 'singa-ws run'.",
+    .takes = SW_CLI_ALL,
+    SW_CLI_OPTIONS(struct options, options_of_resume),
+    .max_args = 1,
     .run = run,
     .stops = true,
-    .spec = &spec,
 };

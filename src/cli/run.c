@@ -1,5 +1,4 @@
 /* singa-ws run: trains what a recipe says. */
-#include "base/os.h"
 #include "cli/training/beside.h"
 #include "cli/training/trainer.h"
 
@@ -8,52 +7,21 @@ struct options {
     int64_t steps;
     const char *name, *out_dir, *init_from;
     struct sw_beside_options beside;
-    const char *command; /* the whole line, for the history */
 };
 
 static const struct sw_cli_option options_of_run[] = {
-    {.name = "steps",
-     .arg = "N",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, steps),
-     .min = 1,
-     .help = "end after step N; schedules keep the recipe's length"},
-    {.name = "name",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, name),
-     .help = "call the run so, instead of the recipe's job.name"},
-    {.name = "out",
-     .arg = "DIR",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, out_dir),
-     .help = "write checkpoints there, instead of the state directory's runs/ID"},
-    {.name = "init-from",
-     .arg = "FILE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, init_from),
-     .help = "start from the parameters of a checkpoint that have the same names, instead of the "
-             "recipe's job.init_from"},
+    SW_CLI_INT_OPTION(struct options, steps, "steps", "N", 1,
+                      "end after step N; schedules keep the recipe's length"),
+    SW_CLI_TEXT_OPTION(struct options, name, "name", "NAME",
+                       "call the run so, instead of the recipe's job.name"),
+    SW_CLI_TEXT_OPTION(struct options, out_dir, "out", "DIR",
+                       "write checkpoints there, instead of the state directory's runs/ID"),
+    SW_CLI_TEXT_OPTION(
+        struct options, init_from, "init-from", "FILE",
+        "start from the parameters of a checkpoint that have the same names, instead of the "
+        "recipe's job.init_from"),
     SW_BESIDE_ROWS(struct options, beside),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "run",
-    .usage = "[OPTION]... RECIPE",
-    .about =
-        "Trains the net of RECIPE and stores every step in the history. On a terminal one line\n"
-        "shows where it stands; without one, the first 5 steps and then one key=value line at\n"
-        "most every 10 s, every evaluation, checkpoint and alert, and a table at the end.",
-    .more =
-        "Ctrl-C (SIGINT) or SIGTERM finishes the step, writes a checkpoint and exits with 75; a\n"
-        "second one ends at once. Before the first checkpoint it exits with 130 or 143.\n"
-        "SIGUSR1 writes a checkpoint. SIGHUP does not end a run.",
-    .takes = SW_CLI_ALL,
-    .options = options_of_run,
-    .min_args = 1,
-    .max_args = 1,
-    .arg_name = "RECIPE",
 };
 
 static int train(void *options, struct sw_beside *beside)
@@ -67,7 +35,6 @@ static int train(void *options, struct sw_beside *beside)
     job.out_dir = o->out_dir;
     job.init_from = o->init_from;
     job.steps = o->steps;
-    job.command = o->command;
     int rc = sw_trainer_init(&t, &o->common, &err);
     sw_beside_report(beside, &t.report);
     if (rc == SW_OK)
@@ -77,23 +44,29 @@ static int train(void *options, struct sw_beside *beside)
     return code;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options)
 {
-    struct options options = {0};
-    char *command = sw_cli_command(argc, argv); /* before the parser moves words */
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    options.command = command;
-    if (code == SW_CLI_GO_ON)
-        code = sw_beside("run", &options.common, &options.beside, train, &options);
-    sw_cli_fini(&spec, &options);
-    sw_free(command);
-    return code;
+    const struct options *o = options;
+    return sw_beside("run", &o->common, &o->beside, train, options);
 }
 
 const struct sw_verb sw_verb_run = {
     .name = "run",
     .help = "train a recipe",
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Trains the net of RECIPE and stores every step in the history. On a terminal one line\n"
+        "shows where it stands; without one, the first 5 steps and then one key=value line at\n"
+        "most every 10 s, every evaluation, checkpoint and alert, and a table at the end.",
+    .more =
+        "Ctrl-C (SIGINT) or SIGTERM finishes the step, writes a checkpoint and exits with 75; a\n"
+        "second one ends at once. Before the first checkpoint it exits with 130 or 143.\n"
+        "SIGUSR1 writes a checkpoint. SIGHUP does not end a run.",
+    .takes = SW_CLI_ALL,
+    SW_CLI_OPTIONS(struct options, options_of_run),
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
     .run = run,
     .stops = true,
-    .spec = &spec,
 };

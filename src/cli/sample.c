@@ -15,43 +15,15 @@ struct options {
 
 static const struct sw_cli_option options_of_sample[] = {
     SW_CLI_WEIGHTS_OPTION(struct options),
-    {.name = "prime",
-     .arg = "TEXT",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, prime),
-     .help = "the text that it begins with; default: none, as behind a line end"},
-    {.name = "length",
-     .arg = "N",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, length),
-     .min = 1,
-     .help = "tokens to write behind it; default: 500"},
-    {.name = "temperature",
-     .arg = "T",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, temperature),
-     .help = "below 1 safer, above 1 bolder, 0: always the best token; default: 1"},
-    {.name = "seed",
-     .arg = "N",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, seed),
-     .help = "another seed gives another text; default: 0"},
+    SW_CLI_TEXT_OPTION(struct options, prime, "prime", "TEXT",
+                       "the text that it begins with; default: none, as behind a line end"),
+    SW_CLI_INT_OPTION(struct options, length, "length", "N", 1,
+                      "tokens to write behind it; default: 500"),
+    SW_CLI_TEXT_OPTION(struct options, temperature, "temperature", "T",
+                       "below 1 safer, above 1 bolder, 0: always the best token; default: 1"),
+    SW_CLI_INT_OPTION(struct options, seed, "seed", "N", 0,
+                      "another seed gives another text; default: 0"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "sample",
-    .usage = "[OPTION]... RECIPE",
-    .about =
-        "Writes text with a trained language model: a recipe whose net goes from the tokens of a\n"
-        "text (format = text) to scores of the next one. Recurrent layers carry their state from\n"
-        "token to token. What a terminal would obey is shown as escapes: \\x1b, \\u202e.",
-    .takes = (SW_CLI_ALL | SW_CLI_STAGE) &
-             ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_VERBOSE),
-    .options = options_of_sample,
-    .min_args = 1,
-    .max_args = 1,
-    .arg_name = "RECIPE",
 };
 
 /* What the model writes: kept for --json, else shown as it comes. */
@@ -93,14 +65,12 @@ static int print_json(const struct options *o, const struct sw_buf *text, int64_
 {
     struct sw_buf out = {0};
     struct sw_json_writer j;
-    sw_json_begin(&j, &out);
-    sw_json_open_object(&j, NULL);
+    sw_cli_json_begin(&j, &out);
     sw_json_string(&j, "text", sw_buf_text(text));
     sw_json_string(&j, "prime", o->prime);
     sw_json_int(&j, "step", step);
     sw_json_string(&j, "weights", w->path);
-    sw_json_close_object(&j);
-    sw_buf_add(&out, "\n");
+    sw_cli_json_end(&j);
     int code = sw_cli_print(&out);
     sw_buf_fini(&out);
     return code;
@@ -118,15 +88,16 @@ static int write_with(const struct options *o, struct sw_sample_args *args, stru
     if (rc == SW_OK && !o->common.json)
         rc = end_of_text(&writing, &err);
     if (rc != SW_OK)
-        code = sw_trainer_refuse_job(job, rc, &err);
+        code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
     else if (o->common.json)
         code = print_json(o, &writing.text, step, w);
     sw_buf_fini(&writing.text);
     return code;
 }
 
-static int sample(const struct options *o)
+static int sample(void *options)
 {
+    const struct options *o = options;
     struct sw_trainer t = {0};
     struct sw_weights w = {0};
     struct sw_err err;
@@ -150,20 +121,20 @@ static int sample(const struct options *o)
     return code;
 }
 
-static int run(int argc, char **argv)
-{
-    struct options options = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON)
-        code = sample(&options);
-    sw_cli_fini(&spec, &options);
-    return code;
-}
-
 const struct sw_verb sw_verb_sample = {
     .name = "sample",
     .help = "write text with a trained language model",
-    .run = run,
+    .usage = "[OPTION]... RECIPE",
+    .about =
+        "Writes text with a trained language model: a recipe whose net goes from the tokens of a\n"
+        "text (format = text) to scores of the next one. Recurrent layers carry their state from\n"
+        "token to token. What a terminal would obey is shown as escapes: \\x1b, \\u202e.",
+    .takes = (SW_CLI_ALL | SW_CLI_STAGE) &
+             ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_VERBOSE),
+    SW_CLI_OPTIONS(struct options, options_of_sample),
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "RECIPE",
+    .run = sample,
     .stops = true,
-    .spec = &spec,
 };

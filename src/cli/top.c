@@ -8,7 +8,6 @@
 #include "ui/once.h"
 #include "ui/theme.h"
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,32 +18,11 @@ struct options {
 };
 
 static const struct sw_cli_option options_of_top[] = {
-    {.name = "once",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, once),
-     .help = "print how it stands now, as text or with --json as one object, and exit"},
-    {.name = "theme",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, theme),
-     .help = "default, light, colour-blind or mono"},
+    SW_CLI_FLAG_OPTION(struct options, once, "once",
+                       "print how it stands now, as text or with --json as one object, and exit"),
+    SW_CLI_TEXT_OPTION(struct options, theme, "theme", "NAME",
+                       "default, light, colour-blind or mono"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "top",
-    .usage = "[OPTION]... [RUN]\n[OPTION]... USER@HOST[:RUN]",
-    .about =
-        "Shows a run while it trains, or how it went: curves, speed and what limits it, workers,\n"
-        "machine, layers, data, events. RUN is an id, a unique prefix, a name, or @last; without\n"
-        "it the newest that is running, else the newest. `q` leaves and never stops a training;\n"
-        "`?` shows all keys. Any number of viewers may watch a run.\n\n"
-        "USER@HOST runs `singa-ws top` there, by ssh.",
-    .more = "Without a terminal it prints a text snapshot, as with --once.",
-    .takes = SW_CLI_DB | SW_CLI_JSON,
-    .options = options_of_top,
-    .max_args = 1,
-    .arg_name = "RUN",
 };
 
 /* ---- On another host ---- */
@@ -54,29 +32,13 @@ static bool is_far(const char *word)
     return word && strchr(word, '@') && !sw_str_eq(word, "@last");
 }
 
-/* A word for the shell of the far end. */
-static char *quoted(const char *word)
-{
-    struct sw_buf out = {0};
-    sw_buf_add(&out, "'");
-    for (; *word; word++)
-        if (*word == '\'')
-            sw_buf_add(&out, "'\\''");
-        else
-            sw_buf_add_bytes(&out, word, 1);
-    sw_buf_add(&out, "'");
-    char *text = sw_buf_take(&out);
-    sw_buf_fini(&out);
-    return text;
-}
-
+/* A word for the shell of the far end; NULL: none. */
 static void add_quoted(struct sw_buf *out, const char *before, const char *word)
 {
-    char *text = word ? quoted(word) : NULL;
-    if (word)
-        sw_buf_printf(out, "%s%s", before, text ? text : "''");
-    out->failed |= word && !text;
-    sw_free(text);
+    if (!word)
+        return;
+    sw_buf_add(out, before);
+    sw_cli_quote(out, word);
 }
 
 /* Becomes ssh, whose terminal or pipe the far dashboard then has; returns only when that fails. */
@@ -157,15 +119,21 @@ static int show_live(const struct options *o, const char *db_path, const char *r
     return rc == SW_OK ? SW_EXIT_DONE : sw_cli_fail(rc, &err);
 }
 
-static int watch(const struct options *o)
+static int top(void *options)
 {
+    const struct options *o = options;
     const char *run = o->common.arg_count > 0 ? o->common.args[0] : NULL;
     bool terminal = !o->once && !o->common.json && sw_cli_stdout_smart() && isatty(STDIN_FILENO);
     char *db_path = NULL;
     struct sw_history_reader *reader = NULL;
     struct sw_err err;
+
+    if (o->theme && !sw_str_eq(sw_theme_find(o->theme)->name, o->theme))
+        return sw_cli_usage("top", "--theme=%s: there are default, light, colour-blind and mono",
+                            o->theme);
     if (is_far(run))
         return watch_far(o, terminal);
+
     /* Spools are merged first, so that a run that could not reach the database is seen. */
     int rc = sw_runs_open(o->common.db, NULL, &reader, &db_path, &err);
     sw_history_reader_close(reader);
@@ -176,23 +144,20 @@ static int watch(const struct options *o)
     return code;
 }
 
-static int top(int argc, char **argv)
-{
-    struct options options = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON && options.theme &&
-        !sw_str_eq(sw_theme_find(options.theme)->name, options.theme))
-        code = sw_cli_usage("top", "--theme=%s: there are default, light, colour-blind and mono",
-                            options.theme);
-    if (code == SW_CLI_GO_ON)
-        code = watch(&options);
-    sw_cli_fini(&spec, &options);
-    return code;
-}
-
 const struct sw_verb sw_verb_top = {
     .name = "top",
     .help = "watch a run in the terminal",
+    .usage = "[OPTION]... [RUN]\n[OPTION]... USER@HOST[:RUN]",
+    .about =
+        "Shows a run while it trains, or how it went: curves, speed and what limits it, workers,\n"
+        "machine, layers, data, events. RUN is an id, a unique prefix, a name, or @last; without\n"
+        "it the newest that is running, else the newest. `q` leaves and never stops a training;\n"
+        "`?` shows all keys. Any number of viewers may watch a run.\n\n"
+        "USER@HOST runs `singa-ws top` there, by ssh.",
+    .more = "Without a terminal it prints a text snapshot, as with --once.",
+    .takes = SW_CLI_DB | SW_CLI_JSON,
+    SW_CLI_OPTIONS(struct options, options_of_top),
+    .max_args = 1,
+    .arg_name = "RUN",
     .run = top,
-    .spec = &spec,
 };

@@ -3,11 +3,9 @@
 #include "base/json.h"
 #include "cli/machine/machine.h"
 #include "cli/machine/ways.h"
-#include "cli/plot/drawings.h"
 #include "cli/plot/picture.h"
 #include "cli/training/trainer.h"
 #include "cluster/conf.h"
-#include <stdio.h>
 
 struct options {
     struct sw_cli_common common;
@@ -16,38 +14,16 @@ struct options {
 };
 
 static const struct sw_cli_option own[] = {
-    {.name = "from",
-     .arg = "FILE|SYNTHETIC",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, from),
-     .help = "another machine: an hwloc XML file, or text such as \"numa:4 core:6 pu:2\""},
-    {.name = "measure",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, measure),
-     .help = "try the ways between GPUs anew, with bytes that are compared, and say how fast they "
-             "are"},
-    {.name = "plot",
-     .arg = "FILE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, plot),
-     .help = "also draw the machine and the units on it, into FILE.png or FILE.svg"},
+    SW_CLI_TEXT_OPTION(
+        struct options, from, "from", "FILE|SYNTHETIC",
+        "another machine: an hwloc XML file, or text such as \"numa:4 core:6 pu:2\""),
+    SW_CLI_FLAG_OPTION(
+        struct options, measure, "measure",
+        "try the ways between GPUs anew, with bytes that are compared, and say how fast they "
+        "are"),
+    SW_CLI_TEXT_OPTION(struct options, plot, "plot", "FILE",
+                       "also draw the machine and the units on it, into FILE.png or FILE.svg"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "topo",
-    .usage = "[OPTION]... [RECIPE]",
-    .about =
-        "Shows this machine: packages, NUMA nodes, caches, cores, GPUs and network cards where\n"
-        "they hang, how GPUs reach one another; and where the workers and servers of RECIPE would\n"
-        "be on it, and why. Without RECIPE: those of a recipe that says nothing of them. What a\n"
-        "cpuset, taskset or CUDA_VISIBLE_DEVICES hides is not shown.",
-    .more = "`lstopo machine.xml` writes the description of a machine. --device cuda and cuda:0,2\n"
-            "plan for its GPUs also where this program cannot use them.",
-    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_JSON | SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE |
-             SW_CLI_STAGE,
-    .options = own,
-    .max_args = 1,
 };
 
 /* What is shown; all borrowed. */
@@ -79,8 +55,7 @@ static void print_text(struct sw_buf *out, const struct view *v)
 static void print_json(struct sw_buf *out, const struct view *v)
 {
     struct sw_json_writer w;
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, out);
     sw_json_machine(&w, v->machine);
     sw_json_open_array(&w, "copies");
     if (v->ways)
@@ -94,8 +69,7 @@ static void print_json(struct sw_buf *out, const struct view *v)
     sw_json_string(&w, "copy", v->plan ? v->plan->copy : "");
     sw_json_string(&w, "copy_reason", v->plan ? v->plan->copy_why : "");
     sw_json_placement(&w, v->placement);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&w);
 }
 
 static int show(const struct options *o, struct view v)
@@ -166,9 +140,13 @@ static int show_machine(const struct options *o)
     return code;
 }
 
-static int topo(const struct options *o)
+static int topo(void *options)
 {
+    const struct options *o = options;
     const struct sw_cli_common *c = &o->common;
+
+    if (o->plot && !sw_picture_is_named("topo", o->plot))
+        return SW_EXIT_USAGE;
     if (c->arg_count > 0)
         return show_recipe(o);
     const char *vain = c->sets.count      ? "set"
@@ -181,21 +159,20 @@ static int topo(const struct options *o)
     return show_machine(o);
 }
 
-static int run(int argc, char **argv)
-{
-    struct options options = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    if (code == SW_CLI_GO_ON && options.plot)
-        code = sw_picture_check_path("topo", options.plot);
-    if (code == SW_CLI_GO_ON)
-        code = topo(&options);
-    sw_cli_fini(&spec, &options);
-    return code;
-}
-
 const struct sw_verb sw_verb_topo = {
     .name = "topo",
     .help = "show the machine and where workers and servers would be",
-    .run = run,
-    .spec = &spec,
+    .usage = "[OPTION]... [RECIPE]",
+    .about =
+        "Shows this machine: packages, NUMA nodes, caches, cores, GPUs and network cards where\n"
+        "they hang, how GPUs reach one another; and where the workers and servers of RECIPE would\n"
+        "be on it, and why. Without RECIPE: those of a recipe that says nothing of them. What a\n"
+        "cpuset, taskset or CUDA_VISIBLE_DEVICES hides is not shown.",
+    .more = "`lstopo machine.xml` writes the description of a machine. --device cuda and cuda:0,2\n"
+            "plan for its GPUs also where this program cannot use them.",
+    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_JSON | SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE |
+             SW_CLI_STAGE,
+    SW_CLI_OPTIONS(struct options, own),
+    .max_args = 1,
+    .run = topo,
 };

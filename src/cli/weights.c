@@ -15,55 +15,17 @@
 #include <string.h>
 
 static const struct sw_cli_option options_of_weights[] = {
-    {.name = "output",
-     .arg = "PATH",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct sw_weights_options, output),
-     .help = "export: a file X.safetensors, or a folder for NAME.npy"},
-    {.name = "all",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct sw_weights_options, all),
-     .help = "export: the updater's state, too"},
-    {.name = "tolerance",
-     .arg = "R",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct sw_weights_options, tolerance),
-     .help = "diff: differences up to R times a tensor's largest value are none; default 0"},
-    {.name = "plot",
-     .arg = "FILE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct sw_weights_options, plot),
-     .help = "draw the filters of the first layer into FILE.png or FILE.svg"},
-    {.name = "tensor",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct sw_weights_options, tensor),
-     .help = "plot: of this tensor, as conv2.weight"},
+    SW_CLI_TEXT_OPTION(struct sw_weights_options, output, "output", "PATH",
+                       "export: a file X.safetensors, or a folder for NAME.npy"),
+    SW_CLI_FLAG_OPTION(struct sw_weights_options, all, "all", "export: the updater's state, too"),
+    SW_CLI_TEXT_OPTION(
+        struct sw_weights_options, tolerance, "tolerance", "R",
+        "diff: differences up to R times a tensor's largest value are none; default 0"),
+    SW_CLI_TEXT_OPTION(struct sw_weights_options, plot, "plot", "FILE",
+                       "draw the filters of the first layer into FILE.png or FILE.svg"),
+    SW_CLI_TEXT_OPTION(struct sw_weights_options, tensor, "tensor", "NAME",
+                       "plot: of this tensor, as conv2.weight"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "weights",
-    .usage = "[OPTION]... FILE|RUN [list]\n"
-             "[OPTION]... FILE|RUN verify\n"
-             "[OPTION]... FILE|RUN diff OTHER\n"
-             "[OPTION]... FILE|RUN export --output PATH\n"
-             "[OPTION]... FILE|RUN --plot FILE",
-    .about =
-        "Looks into a safetensors file, or a run's newest checkpoint (RUN), its best (RUN:best) "
-        "or\n"
-        "that of a step (RUN:STEP): lists its tensors, verifies its checksum (of a RUN: of all "
-        "its\n"
-        "checkpoints), compares it with another, exports parameters and running statistics, or "
-        "draws filters.",
-    .more =
-        "diff exits with 0 when nothing differs and 1 when something does, and prints the tensors\n"
-        "that do (-v: all). verify exits with 3 when a file is damaged or has no checksum.",
-    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
-    .options = options_of_weights,
-    .min_args = 1,
-    .max_args = 3,
-    .arg_name = "FILE|RUN",
 };
 
 /* ---- list -------------------------------------------------------------------------------------
@@ -145,15 +107,12 @@ static void head_json(struct sw_json_writer *w, const struct sw_weights_file *fi
 static int list(const struct sw_weights_options *o, const struct sw_weights_file *file,
                 struct sw_buf *out)
 {
-    static const char *const titles[] = {"tensor", "type",  "shape", ">bytes", ">min",
-                                         ">max",   ">mean", ">norm", ""};
     struct sw_columns t = {0};
     struct sw_json_writer w;
     struct sw_err err;
     int rc = SW_OK;
     sw_json_begin(&w, out);
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        sw_columns_add(&t, titles[i]);
+    sw_columns_begin(&t, "tensor|type|shape|>bytes|>min|>max|>mean|>norm|");
     if (o->common.json) {
         sw_json_open_object(&w, NULL);
         head_json(&w, file);
@@ -171,8 +130,7 @@ static int list(const struct sw_weights_options *o, const struct sw_weights_file
     }
     if (o->common.json) {
         sw_json_close_array(&w);
-        sw_json_close_object(&w);
-        sw_buf_add(out, "\n");
+        sw_cli_json_end(&w);
     } else {
         sw_columns_print(&t, out);
     }
@@ -263,8 +221,7 @@ static int verify(const struct sw_weights_options *o, struct sw_buf *out)
     if (o->common.json) {
         sw_json_close_array(&v.w);
         sw_json_bool(&v.w, "whole", v.code == SW_EXIT_DONE);
-        sw_json_close_object(&v.w);
-        sw_buf_add(out, "\n");
+        sw_cli_json_end(&v.w);
     }
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
@@ -340,7 +297,7 @@ static int check_words(struct sw_weights_options *o, const char *action)
         return sw_cli_usage("weights", "--plot and %s are two things; ask for one", action);
     if (o->tensor && !o->plot)
         return sw_cli_usage("weights", "--tensor belongs to --plot");
-    if (o->plot && sw_picture_check_path("weights", o->plot) != SW_CLI_GO_ON)
+    if (o->plot && !sw_picture_is_named("weights", o->plot))
         return SW_EXIT_USAGE;
     if (o->all && !o->output)
         return sw_cli_usage("weights", "--all belongs to export");
@@ -349,28 +306,47 @@ static int check_words(struct sw_weights_options *o, const char *action)
     if (o->tolerance && (!sw_parse_real(o->tolerance, &o->relative) || !(o->relative >= 0)))
         return sw_cli_usage("weights", "--tolerance=%s: R must be a number, 0 or more",
                             o->tolerance);
-    return SW_CLI_GO_ON;
+    return SW_EXIT_DONE;
 }
 
-static int run(int argc, char **argv)
+static int weights(void *options)
 {
-    struct sw_weights_options options = {0};
+    struct sw_weights_options *o = options;
     struct sw_buf out = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &options);
-    const char *action = options.common.arg_count > 1 ? options.common.args[1] : "list";
-    if (code == SW_CLI_GO_ON)
-        code = check_words(&options, action);
-    if (code == SW_CLI_GO_ON)
-        code = sw_str_eq(action, "verify") ? verify(&options, &out) : act(&options, action, &out);
+    const char *action = o->common.arg_count > 1 ? o->common.args[1] : "list";
+
+    int code = check_words(o, action);
+    if (code != SW_EXIT_DONE)
+        return code;
+
+    code = sw_str_eq(action, "verify") ? verify(o, &out) : act(o, action, &out);
     sw_buf_fini(&out);
-    sw_cli_fini(&spec, &options);
     return code;
 }
 
 const struct sw_verb sw_verb_weights = {
     .name = "weights",
     .help = "list, verify, compare and export checkpoints",
-    .run = run,
+    .usage = "[OPTION]... FILE|RUN [list]\n"
+             "[OPTION]... FILE|RUN verify\n"
+             "[OPTION]... FILE|RUN diff OTHER\n"
+             "[OPTION]... FILE|RUN export --output PATH\n"
+             "[OPTION]... FILE|RUN --plot FILE",
+    .about =
+        "Looks into a safetensors file, or a run's newest checkpoint (RUN), its best (RUN:best) "
+        "or\n"
+        "that of a step (RUN:STEP): lists its tensors, verifies its checksum (of a RUN: of all "
+        "its\n"
+        "checkpoints), compares it with another, exports parameters and running statistics, or "
+        "draws filters.",
+    .more =
+        "diff exits with 0 when nothing differs and 1 when something does, and prints the tensors\n"
+        "that do (-v: all). verify exits with 3 when a file is damaged or has no checksum.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
+    SW_CLI_OPTIONS(struct sw_weights_options, options_of_weights),
+    .min_args = 1,
+    .max_args = 3,
+    .arg_name = "FILE|RUN",
+    .run = weights,
     .stops = true,
-    .spec = &spec,
 };

@@ -23,34 +23,14 @@ static int make_run_row(struct sw_history *h, const struct sw_run_info *i, doubl
                         struct sw_err *err)
 {
     const struct sw_process *me = &h->self;
-    struct sw_row r = {.kind = SW_ROW_RUN,
-                       .series = -1,
-                       .cells = {SW_NULL,
-                                 SW_TEXT(i->name),
-                                 SW_TEXT(i->recipe),
-                                 SW_TEXT(i->recipe_hash),
-                                 SW_TEXT(i->overrides),
-                                 SW_TEXT(i->command),
-                                 SW_TEXT(me->host),
-                                 SW_INT(me->pid),
-                                 SW_REAL(now),
-                                 SW_TEXT(i->framework),
-                                 SW_INT(i->workers),
-                                 SW_TEXT(i->device),
-                                 SW_INT(i->seed),
-                                 SW_COUNT(i->batch),
-                                 SW_COUNT(i->params),
-                                 SW_TEXT(i->version),
-                                 SW_TEXT(i->note),
-                                 SW_REAL(i->flops_per_sample),
-                                 SW_TEXT(h->uid),
-                                 SW_INT(me->start_ticks),
-                                 SW_TEXT(me->boot_id),
-                                 SW_NULL,
-                                 SW_TEXT(i->recipe_text),
-                                 SW_TEXT(i->fallback),
-                                 SW_COUNT(i->steps),
-                                 SW_COUNT(i->epoch_records)}};
+    struct sw_row r =
+        SW_ROW(SW_ROW_RUN, SW_NULL, SW_TEXT(i->name), SW_TEXT(i->recipe), SW_TEXT(i->recipe_hash),
+               SW_TEXT(i->overrides), SW_TEXT(i->command), SW_TEXT(me->host), SW_INT(me->pid),
+               SW_REAL(now), SW_TEXT(i->framework), SW_INT(i->workers), SW_TEXT(i->device),
+               SW_INT(i->seed), SW_COUNT(i->batch), SW_COUNT(i->params), SW_TEXT(i->version),
+               SW_TEXT(i->note), SW_REAL(i->flops_per_sample), SW_TEXT(h->uid),
+               SW_INT(me->start_ticks), SW_TEXT(me->boot_id), SW_NULL, SW_TEXT(i->recipe_text),
+               SW_TEXT(i->fallback), SW_COUNT(i->steps), SW_COUNT(i->epoch_records));
     h->run = sw_row_copy(&r);
     return h->run ? SW_OK : sw_err_nomem(err, "row of the run", sizeof r);
 }
@@ -59,12 +39,10 @@ static int make_segment_row(struct sw_history *h, const struct sw_run_info *i, i
                             double now, struct sw_err *err)
 {
     const struct sw_process *me = &h->self;
-    struct sw_row r = {.kind = SW_ROW_SEGMENT,
-                       .series = -1,
-                       .cells = {SW_INT(from_step), SW_REAL(now), SW_INT(me->pid),
-                                 SW_INT(me->start_ticks), SW_TEXT(me->boot_id), SW_TEXT(me->host),
-                                 SW_TEXT(i->command), SW_TEXT(i->framework), SW_INT(i->workers),
-                                 SW_TEXT(i->device), SW_INT(i->steps), SW_TEXT(i->version)}};
+    struct sw_row r = SW_ROW(SW_ROW_SEGMENT, SW_INT(from_step), SW_REAL(now), SW_INT(me->pid),
+                             SW_INT(me->start_ticks), SW_TEXT(me->boot_id), SW_TEXT(me->host),
+                             SW_TEXT(i->command), SW_TEXT(i->framework), SW_INT(i->workers),
+                             SW_TEXT(i->device), SW_INT(i->steps), SW_TEXT(i->version));
     h->segment = sw_row_copy(&r);
     return h->segment ? SW_OK : sw_err_nomem(err, "row of a segment", sizeof r);
 }
@@ -175,17 +153,13 @@ static int64_t newest_checkpoint(const char *dir)
 /* The newest run that the database has in this directory: its id, 0 when there is none. */
 static int64_t run_in(struct sw_history *h, const char *dir)
 {
-    sqlite3_stmt *st = NULL;
+    static const char sql[] = "SELECT max(id) FROM runs WHERE out_dir = ?1";
     int64_t id = 0;
     struct sw_err ignored;
-    if (sw_store_open(&h->store, h->patience.setup_ms, &ignored) != SW_OK)
+
+    if (sw_store_open(&h->store, h->patience.setup_ms, &ignored) != SW_OK ||
+        sw_query_once(h->store.db, h->path, sql, SW_CELLS(SW_TEXT(dir)), &id, &ignored) != SW_OK)
         return 0;
-    if (sqlite3_prepare_v2(h->store.db, "SELECT max(id) FROM runs WHERE out_dir = ?1", -1, &st,
-                           NULL) == SQLITE_OK &&
-        sqlite3_bind_text(st, 1, dir, -1, SQLITE_STATIC) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW)
-        id = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
     return id;
 }
 
@@ -225,18 +199,8 @@ static int take_given_dir(struct sw_history *h, const struct sw_run_info *info, 
 
 static int store_out_dir(struct sw_history *h, int64_t id, struct sw_err *err)
 {
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(h->store.db, "UPDATE runs SET out_dir = ?1 WHERE id = ?2", -1, &st,
-                                NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_text(st, 1, h->out_dir, -1, SQLITE_STATIC);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int64(st, 2, id);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    int code = sw_sqlite_check(h->store.db, rc, h->path, err);
-    sqlite3_finalize(st);
-    return code;
+    return sw_query_once(h->store.db, h->path, "UPDATE runs SET out_dir = ?1 WHERE id = ?2",
+                         SW_CELLS(SW_TEXT(h->out_dir), SW_INT(id)), NULL, err);
 }
 
 /* Inside the transaction: the default directory is called after the id. *no_dir: the directory is
@@ -412,27 +376,20 @@ static int adopt_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
 static int compare_segments(struct sw_history *h, int64_t segments, bool *changed,
                             struct sw_err *err)
 {
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(
-        h->store.db,
-        "SELECT count(s.run_id), r.pid FROM runs r LEFT JOIN segments s ON s.run_id = r.id"
-        " WHERE r.id = ?1",
-        -1, &st, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int64(st, 1, h->run_id);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    int code = sw_sqlite_check(h->store.db, rc, h->path, err);
-    *changed = !code && segments > 0 && sqlite3_column_int64(st, 0) != segments;
-    if (*changed)
-        code = sw_err_set(
-            err, SW_ERR_INVALID,
-            "run %lld was resumed by another process (pid %lld) in the meantime; look "
-            "at it with `singa-ws history show %lld`, and resume it again if it has "
-            "ended",
-            (long long)h->run_id, (long long)sqlite3_column_int64(st, 1), (long long)h->run_id);
-    sqlite3_finalize(st);
-    return code;
+    static const char sql[] = "SELECT count(s.run_id), r.pid FROM runs r"
+                              " LEFT JOIN segments s ON s.run_id = r.id WHERE r.id = ?1";
+    struct sw_query q = sw_query_begin(h->store.db, h->path, sql, SW_CELLS(SW_INT(h->run_id)), err);
+
+    *changed = sw_query_next(&q) && segments > 0 && sw_query_int(&q, 0) != segments;
+    int64_t pid = *changed ? sw_query_int(&q, 1) : 0;
+    int code = sw_query_end(&q);
+    if (!*changed)
+        return code;
+    return sw_err_set(
+        err, SW_ERR_INVALID,
+        "run %lld was resumed by another process (pid %lld) in the meantime; look at it with "
+        "`singa-ws history show %lld`, and resume it again if it has ended",
+        (long long)h->run_id, (long long)pid, (long long)h->run_id);
 }
 
 /* What the run spooled before must be in the database, or before the new segment in the same spool,

@@ -29,73 +29,53 @@ void sw_history_cold(struct sw_history *h, const struct sw_row *row)
 
 void sw_history_stage(struct sw_history *h, const struct sw_history_stage *s)
 {
-    struct sw_row row = {.kind = SW_ROW_STAGE,
-                         .series = -1,
-                         .cells = {SW_INT(s->from_step), SW_TEXT(s->name), SW_COUNT(s->batch),
-                                   SW_COUNT(s->epoch_records), SW_COUNT(s->params),
-                                   SW_REAL(s->flops_per_sample)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_STAGE, SW_INT(s->from_step), SW_TEXT(s->name),
+                               SW_COUNT(s->batch), SW_COUNT(s->epoch_records), SW_COUNT(s->params),
+                               SW_REAL(s->flops_per_sample)));
 }
 
 void sw_history_layer_time(struct sw_history *h, const char *layer, int worker, double forward_ms,
                            double backward_ms, int64_t samples)
 {
-    struct sw_row row = {.kind = SW_ROW_LAYER_TIME,
-                         .series = -1,
-                         .cells = {SW_TEXT(layer), SW_INT(worker), SW_REAL(forward_ms),
-                                   SW_REAL(backward_ms), SW_INT(samples)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_LAYER_TIME, SW_TEXT(layer), SW_INT(worker),
+                               SW_REAL(forward_ms), SW_REAL(backward_ms), SW_INT(samples)));
 }
 
 void sw_history_placement(struct sw_history *h, const char *unit, const char *device, int numa,
                           const char *cores, const char *reason)
 {
-    struct sw_row row = {.kind = SW_ROW_PLACEMENT,
-                         .series = -1,
-                         .cells = {SW_TEXT(unit), SW_TEXT(device),
-                                   numa < 0 ? SW_NULL : SW_INT(numa), SW_TEXT(cores),
-                                   SW_TEXT(reason)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_PLACEMENT, SW_TEXT(unit), SW_TEXT(device),
+                               numa < 0 ? SW_NULL : SW_INT(numa), SW_TEXT(cores), SW_TEXT(reason)));
 }
 
 void sw_history_placement_removed(struct sw_history *h)
 {
-    struct sw_row row = {.kind = SW_ROW_PLACEMENT_REMOVED, .series = -1};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_PLACEMENT_REMOVED, SW_NULL));
 }
 
 void sw_history_hardware(struct sw_history *h, const struct sw_hardware *hw)
 {
     bool memory = hw->mem_used >= 0 && hw->mem_used < 1e18;
-    struct sw_row row = {
-        .kind = SW_ROW_HARDWARE,
-        .series = -1,
-        .cells = {SW_REAL(sw_os()->unix_time()), SW_TEXT(hw->device), SW_REAL(hw->util),
-                  memory ? SW_INT((int64_t)hw->mem_used) : SW_NULL, SW_REAL(hw->power_w),
-                  SW_REAL(hw->temp_c), SW_REAL(hw->clock_mhz)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_HARDWARE, SW_REAL(sw_os()->unix_time()), SW_TEXT(hw->device),
+                               SW_REAL(hw->util), memory ? SW_INT((int64_t)hw->mem_used) : SW_NULL,
+                               SW_REAL(hw->power_w), SW_REAL(hw->temp_c), SW_REAL(hw->clock_mhz)));
 }
 
 void sw_history_checkpoint(struct sw_history *h, int64_t step, const char *path, int64_t bytes,
                            const char *checksum, bool is_best)
 {
-    struct sw_row row = {.kind = SW_ROW_CHECKPOINT,
-                         .series = -1,
-                         .cells = {SW_INT(step), SW_TEXT(path), SW_INT(bytes), SW_TEXT(checksum),
-                                   SW_REAL(sw_os()->unix_time()), SW_INT(is_best)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_CHECKPOINT, SW_INT(step), SW_TEXT(path), SW_INT(bytes),
+                               SW_TEXT(checksum), SW_REAL(sw_os()->unix_time()), SW_INT(is_best)));
 }
 
 void sw_history_checkpoint_best(struct sw_history *h, int64_t step)
 {
-    struct sw_row row = {.kind = SW_ROW_CHECKPOINT_BEST, .series = -1, .cells = {SW_INT(step)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_CHECKPOINT_BEST, SW_INT(step)));
 }
 
 void sw_history_checkpoint_removed(struct sw_history *h, int64_t step)
 {
-    struct sw_row row = {.kind = SW_ROW_CHECKPOINT_REMOVED, .series = -1, .cells = {SW_INT(step)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_CHECKPOINT_REMOVED, SW_INT(step)));
 }
 
 void sw_history_event(struct sw_history *h, enum sw_log_level level, const char *source,
@@ -106,25 +86,19 @@ void sw_history_event(struct sw_history *h, enum sw_log_level level, const char 
     va_start(ap, fmt);
     sw_buf_vprintf(&text, fmt, ap);
     va_end(ap);
-    struct sw_row row = {.kind = SW_ROW_EVENT,
-                         .series = -1,
-                         .cells = {SW_REAL(sw_os()->unix_time()), SW_TEXT(sw_log_level_name(level)),
-                                   SW_TEXT(source), SW_TEXT(sw_buf_text(&text))}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_EVENT, SW_REAL(sw_os()->unix_time()),
+                               SW_TEXT(sw_log_level_name(level)), SW_TEXT(source),
+                               SW_TEXT(sw_buf_text(&text))));
     sw_buf_fini(&text);
 }
 
 void sw_history_tag(struct sw_history *h, const char *key, const char *value)
 {
-    struct sw_row row = {.kind = SW_ROW_TAG, .series = -1, .cells = {SW_TEXT(key), SW_TEXT(value)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_TAG, SW_TEXT(key), SW_TEXT(value)));
 }
 
 void sw_history_finish_run(struct sw_history *h, enum sw_run_status status)
 {
-    struct sw_row row = {
-        .kind = SW_ROW_FINISH,
-        .series = -1,
-        .cells = {SW_TEXT(sw_run_status_name(status)), SW_REAL(sw_os()->unix_time())}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h, &SW_ROW(SW_ROW_FINISH, SW_TEXT(sw_run_status_name(status)),
+                               SW_REAL(sw_os()->unix_time())));
 }

@@ -281,11 +281,9 @@ static int spool_all(struct sw_history *h, struct sw_err *err)
 
 static void add_event(struct sw_history *h, enum sw_log_level level, const char *text)
 {
-    struct sw_row row = {.kind = SW_ROW_EVENT,
-                         .series = -1,
-                         .cells = {SW_REAL(sw_os()->unix_time()), SW_TEXT(sw_log_level_name(level)),
-                                   SW_TEXT("history"), SW_TEXT(text)}};
-    sw_history_cold(h, &row);
+    sw_history_cold(h,
+                    &SW_ROW(SW_ROW_EVENT, SW_REAL(sw_os()->unix_time()),
+                            SW_TEXT(sw_log_level_name(level)), SW_TEXT("history"), SW_TEXT(text)));
     sw_log_write(h->log, level, "history", "%s", text);
 }
 

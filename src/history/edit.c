@@ -42,63 +42,48 @@ void sw_history_edit_close(struct sw_history_edit *e)
     sw_free(e);
 }
 
-/* Inside a transaction: one statement with ?1 = the run, then numbers, then texts; value (may be
- * NULL) is its first result. */
-static int run(struct sw_history_edit *e, const char *sql, int64_t run_id, const int64_t *numbers,
-               int number_count, const char *const *texts, int text_count, int64_t *value,
-               struct sw_err *err)
+/* Inside a transaction: one statement; value (may be NULL) is its first result. */
+static int run(struct sw_history_edit *e, const char *sql, const struct sw_cell *cells,
+               size_t count, int64_t *value, struct sw_err *err)
 {
-    sqlite3_stmt *st = NULL;
-    int at = 1, rc = sqlite3_prepare_v2(e->store.db, sql, -1, &st, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int64(st, at++, run_id);
-    for (int i = 0; rc == SQLITE_OK && i < number_count; i++)
-        rc = sqlite3_bind_int64(st, at++, numbers[i]);
-    for (int i = 0; rc == SQLITE_OK && i < text_count; i++, at++)
-        rc = texts[i] ? sqlite3_bind_text(st, at, texts[i], -1, SQLITE_STATIC)
-                      : sqlite3_bind_null(st, at);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    if (rc == SQLITE_ROW && value)
-        *value = sqlite3_column_int64(st, 0);
-    int code = sw_sqlite_check(e->store.db, rc, e->store.path, err);
-    sqlite3_finalize(st);
-    return code;
+    return sw_query_once(e->store.db, e->store.path, sql, cells, count, value, err);
 }
 
-/* One statement with texts in a transaction of its own. */
-static int change(struct sw_history_edit *e, const char *sql, int64_t run_id,
-                  const char *const *texts, int text_count, struct sw_err *err)
+/* One statement in a transaction of its own. */
+static int change(struct sw_history_edit *e, const char *sql, const struct sw_cell *cells,
+                  size_t count, struct sw_err *err)
 {
-    for (int i = 0; i < text_count; i++)
-        if (texts[i] && !sw_utf8_is_valid(texts[i]))
+    for (size_t i = 0; i < count; i++)
+        if (cells[i].type == SW_CELL_TEXT && !sw_utf8_is_valid(cells[i].t))
             return sw_err_set(err, SW_ERR_INVALID,
                               "notes and tags are UTF-8 text, and this one has other bytes");
+
     int code = sw_store_begin(&e->store, WAIT_MS, err);
     if (code)
         return code;
-    return sw_store_end(&e->store, run(e, sql, run_id, NULL, 0, texts, text_count, NULL, err), err);
+    return sw_store_end(&e->store, run(e, sql, cells, count, NULL, err), err);
 }
 
 int sw_history_edit_tag(struct sw_history_edit *e, int64_t run_id, const char *key,
                         const char *value, struct sw_err *err)
 {
-    const char *texts[] = {key, value};
-    return value ? change(e, "INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)",
-                          run_id, texts, 2, err)
-                 : change(e, "DELETE FROM tags WHERE run_id = ?1 AND key = ?2", run_id, texts, 1,
-                          err);
+    if (!value)
+        return change(e, "DELETE FROM tags WHERE run_id = ?1 AND key = ?2",
+                      SW_CELLS(SW_INT(run_id), SW_TEXT(key)), err);
+    return change(e, "INSERT OR REPLACE INTO tags(run_id, key, value) VALUES (?1, ?2, ?3)",
+                  SW_CELLS(SW_INT(run_id), SW_TEXT(key), SW_TEXT(value)), err);
 }
 
 int sw_history_edit_note(struct sw_history_edit *e, int64_t run_id, const char *note,
                          struct sw_err *err)
 {
-    return change(e, "UPDATE runs SET note = ?2 WHERE id = ?1", run_id, &note, 1, err);
+    return change(e, "UPDATE runs SET note = ?2 WHERE id = ?1",
+                  SW_CELLS(SW_INT(run_id), SW_TEXT(note)), err);
 }
 
 int sw_history_edit_rm(struct sw_history_edit *e, int64_t run_id, struct sw_err *err)
 {
-    return change(e, "DELETE FROM runs WHERE id = ?1", run_id, NULL, 0, err);
+    return change(e, "DELETE FROM runs WHERE id = ?1", SW_CELLS(SW_INT(run_id)), err);
 }
 
 /* --- Thinning ------------------------------------------------------------------------------ */
@@ -123,7 +108,7 @@ static const char doomed_traffic[] = "FROM link_traffic WHERE run_id = ?1 AND st
 
 /* What is thinned, and how. */
 struct thinning {
-    int64_t numbers[2]; /* ?2 and ?3 */
+    int64_t stretch, upto; /* ?2 and ?3 */
     bool dry;
 };
 
@@ -135,7 +120,7 @@ static int thin_table(struct sw_history_edit *e, int64_t id, const struct thinni
     char *sql = sw_format("%s %s", t->dry ? "SELECT count(*)" : "DELETE", doomed);
     int code = sql ? sw_store_begin(&e->store, WAIT_MS, err) : sw_err_nomem(err, "query", 0);
     if (!code) {
-        code = run(e, sql, id, t->numbers, 2, NULL, 0, &rows, err);
+        code = run(e, sql, SW_CELLS(SW_INT(id), SW_INT(t->stretch), SW_INT(t->upto)), &rows, err);
         if (!code && !t->dry)
             rows = sqlite3_changes(e->store.db);
         code = sw_store_end(&e->store, code, err);
@@ -153,7 +138,7 @@ static int thin_curves(struct sw_history_edit *e, int64_t run_id, const struct t
                                    " AND id > ?2 AND split = 'train'";
     int64_t id = 0, after = 0;
     int code;
-    while (!(code = run(e, next_sql, run_id, &after, 1, NULL, 0, &id, err)) && id) {
+    while (!(code = run(e, next_sql, SW_CELLS(SW_INT(run_id), SW_INT(after)), &id, err)) && id) {
         code = thin_table(e, id, t, doomed_points, count, err);
         if (code)
             break;
@@ -175,20 +160,20 @@ static int sum_up(struct sw_history_edit *e, int64_t run_id, struct sw_err *err)
 int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep, bool dry,
                          struct sw_history_thinned *sum, struct sw_err *err)
 {
-    struct thinning t = {.numbers = {0, INT64_MAX}, .dry = dry};
+    struct thinning t = {.upto = INT64_MAX, .dry = dry};
     int64_t steps = 0; /* to the last one, since they count from 0 or 1 */
     int code = run(e,
                    "SELECT coalesce(max((SELECT max(step) FROM point WHERE series_id = s.id)), 0)"
                    " FROM series s WHERE s.run_id = ?1",
-                   run_id, NULL, 0, NULL, 0, &steps, err);
-    t.numbers[0] = steps / keep;
-    if (code || t.numbers[0] < 2)
+                   SW_CELLS(SW_INT(run_id)), &steps, err);
+    t.stretch = steps / keep;
+    if (code || t.stretch < 2)
         return code;
     if (!dry)
         code = sum_up(e, run_id, err);
     if (!code && !dry)
-        code = run(e, "SELECT summed_to FROM runs WHERE id = ?1", run_id, NULL, 0, NULL, 0,
-                   &t.numbers[1], err);
+        code = run(e, "SELECT summed_to FROM runs WHERE id = ?1", SW_CELLS(SW_INT(run_id)), &t.upto,
+                   err);
     if (!code)
         code = thin_curves(e, run_id, &t, &sum->points, err);
     if (!code)

@@ -19,16 +19,12 @@ static int64_t bytes_of(const char *path)
 static int look_for_damage(struct sw_history_reader *r, struct sw_history_health *out,
                            struct sw_err *err)
 {
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(r->db, "PRAGMA quick_check(1)", -1, &st, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    int code = sw_sqlite_check(r->db, rc, r->path, err);
-    const char *text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : "ok";
-    if (!code && text && strcmp(text, "ok") != 0)
+    struct sw_query q = sw_query_begin(r->db, r->path, "PRAGMA quick_check(1)", NULL, 0, err);
+    const char *text = sw_query_next(&q) ? sw_query_text(&q, 0) : NULL;
+
+    if (text && strcmp(text, "ok") != 0)
         snprintf(out->damage, sizeof out->damage, "%s", text);
-    sqlite3_finalize(st);
-    return code;
+    return sw_query_end(&q);
 }
 
 static int look_into(const char *path, bool check, struct sw_history_health *out,
@@ -40,7 +36,7 @@ static int look_into(const char *path, bool check, struct sw_history_health *out
         return SW_OK;
     if (!code) {
         out->version = r->version;
-        code = sw_sqlite_int(r->db, "SELECT count(*) FROM runs", &out->runs, path, err);
+        code = sw_query_once(r->db, path, "SELECT count(*) FROM runs", NULL, 0, &out->runs, err);
     }
     if (!code && check)
         code = look_for_damage(r, out, err);

@@ -2,7 +2,6 @@
 #include "base/os.h"
 #include "history/writer.h"
 #include <sys/eventfd.h>
-#include <time.h>
 
 int sw_history_open(struct sw_history **out, const char *path, struct sw_log *log,
                     struct sw_err *err)

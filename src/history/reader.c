@@ -2,8 +2,8 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "history/reader_open.h"
+#include "history/schema.h"
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 
 enum {
@@ -104,11 +104,6 @@ void sw_run_fini(struct sw_run *run)
     memset(run, 0, sizeof *run);
 }
 
-static double real_or_nan(sqlite3_stmt *st, int column)
-{
-    return sqlite3_column_type(st, column) == SQLITE_NULL ? NAN : sqlite3_column_double(st, column);
-}
-
 static enum sw_run_status parse_status(const char *text)
 {
     for (int s = SW_RUN_RUNNING; s <= SW_RUN_CRASHED; s++)
@@ -128,24 +123,25 @@ static enum sw_run_status actual_status(const struct sw_history_reader *r,
     return sw_process_alive(run->pid, pid_start, boot_id) ? SW_RUN_RUNNING : SW_RUN_CRASHED;
 }
 
-static int fill_run(const struct sw_history_reader *r, sqlite3_stmt *st, struct sw_run *run,
+static int fill_run(const struct sw_history_reader *r, const struct sw_query *q, struct sw_run *run,
                     struct sw_err *err)
 {
     memset(run, 0, sizeof *run);
     for (int i = 0; i < TEXTS; i++) {
-        const char *text = (const char *)sqlite3_column_text(st, i);
+        const char *text = sw_query_text(q, i);
         if (text && !(*text_of(run, i) = sw_strdup(text))) {
             sw_run_fini(run);
             return sw_err_nomem(err, "description of a run", strlen(text) + 1);
         }
     }
+
+    sqlite3_stmt *st = q->st;
     int c = TEXTS;
     run->id = sqlite3_column_int64(st, c++);
-    enum sw_run_status stored = parse_status((const char *)sqlite3_column_text(st, c++));
+    enum sw_run_status stored = parse_status(sw_query_text(q, c++));
     run->pid = sqlite3_column_int64(st, c++);
     int64_t pid_start = sqlite3_column_int64(st, c++);
-    const char *boot_id = (const char *)sqlite3_column_text(st, c++);
-    run->status = actual_status(r, stored, run, pid_start, boot_id);
+    run->status = actual_status(r, stored, run, pid_start, sw_query_text(q, c++));
     run->started_at = sqlite3_column_double(st, c++);
     run->ended_at = sqlite3_column_double(st, c++);
     run->workers = sqlite3_column_int64(st, c++);
@@ -159,57 +155,41 @@ static int fill_run(const struct sw_history_reader *r, sqlite3_stmt *st, struct 
     run->segment_at = sqlite3_column_double(st, c++);
     run->last_step = sqlite3_column_type(st, c) == SQLITE_NULL ? -1 : sqlite3_column_int64(st, c);
     c++;
-    run->loss = real_or_nan(st, c++);
-    run->accuracy = real_or_nan(st, c++);
-    run->samples_per_s = real_or_nan(st, c);
+    run->loss = sw_query_real(q, c++);
+    run->accuracy = sw_query_real(q, c++);
+    run->samples_per_s = sw_query_real(q, c);
     return SW_OK;
 }
 
-/* Prepares a query and binds ?1, as a text or, when that is NULL, as a number. */
-static int prepare(struct sw_history_reader *r, const char *sql, const char *text, int64_t number,
-                   sqlite3_stmt **st, struct sw_err *err)
+static struct sw_query query(const struct sw_history_reader *r, const char *sql,
+                             const struct sw_cell *cells, size_t count, struct sw_err *err)
 {
-    *st = NULL;
-    int rc = sqlite3_prepare_v2(r->db, sql, -1, st, NULL);
-    if (rc == SQLITE_OK && sqlite3_bind_parameter_count(*st) > 0)
-        rc = text ? sqlite3_bind_text(*st, 1, text, -1, SQLITE_STATIC)
-                  : sqlite3_bind_int64(*st, 1, number);
-    return sw_sqlite_check(r->db, rc, r->path, err);
+    return sw_query_begin(r->db, r->path, sql, cells, count, err);
 }
 
-/* SW_OK and *row true: a row; false: the end. */
-static int step(struct sw_history_reader *r, sqlite3_stmt *st, bool *row, struct sw_err *err)
-{
-    int rc = sqlite3_step(st);
-    *row = rc == SQLITE_ROW;
-    return sw_sqlite_check(r->db, rc, r->path, err);
-}
-
-static int prepare_runs(struct sw_history_reader *r, const char *suffix, const char *text,
-                        int64_t number, sqlite3_stmt **st, struct sw_err *err)
+/* A query of run_columns. */
+static struct sw_query query_runs(const struct sw_history_reader *r, const char *suffix,
+                                  const struct sw_cell *cells, size_t count, struct sw_err *err)
 {
     char *sql = sw_format("%s%s", run_columns, suffix);
-    *st = NULL;
     if (!sql)
-        return sw_err_nomem(err, "query", 0);
-    int code = prepare(r, sql, text, number, st, err);
+        return (struct sw_query){.code = sw_err_nomem(err, "query", 0)};
+
+    struct sw_query q = query(r, sql, cells, count, err);
     sw_free(sql);
-    return code;
+    return q;
 }
 
 /* The first run of a query; *found says whether there is one. */
-static int first_run(struct sw_history_reader *r, const char *suffix, const char *text,
-                     int64_t number, struct sw_run *run, bool *found, struct sw_err *err)
+static int first_run(struct sw_history_reader *r, const char *suffix, struct sw_cell cell,
+                     struct sw_run *run, bool *found, struct sw_err *err)
 {
-    sqlite3_stmt *st;
-    *found = false;
-    int code = prepare_runs(r, suffix, text, number, &st, err);
-    if (!code)
-        code = step(r, st, found, err);
-    if (!code && *found)
-        code = fill_run(r, st, run, err);
-    sqlite3_finalize(st);
-    return code;
+    struct sw_query q = query_runs(r, suffix, &cell, 1, err);
+
+    *found = sw_query_next(&q);
+    if (*found)
+        q.code = fill_run(r, &q, run, err);
+    return sw_query_end(&q);
 }
 
 int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *filter,
@@ -223,33 +203,26 @@ int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *fil
         [SW_RUNS_BY_ACCURACY] = "31 DESC NULLS LAST, r.id DESC",
         [SW_RUNS_BY_SPEED] = "32 DESC NULLS LAST, r.id DESC",
     };
-    const char *texts[] = {filter->name, filter->tag, filter->tag_value};
-    sqlite3_stmt *st = NULL;
+    const struct sw_cell cells[] = {SW_TEXT(filter->name), SW_TEXT(filter->tag),
+                                    SW_TEXT(filter->tag_value)};
     char *suffix = sw_format("WHERE (?1 IS NULL OR r.name GLOB ?1) AND (?2 IS NULL OR EXISTS"
                              " (SELECT 1 FROM tags t WHERE t.run_id = r.id AND t.key = ?2"
                              " AND (?3 IS NULL OR t.value = ?3))) ORDER BY %s",
                              orders[filter->order]);
-    bool more = true;
-    int code = suffix ? prepare_runs(r, suffix, NULL, 0, &st, err) : sw_err_nomem(err, "query", 0);
-    for (int i = 0; !code && i < 3; i++)
-        code = sw_sqlite_check(r->db,
-                               texts[i] ? sqlite3_bind_text(st, i + 1, texts[i], -1, SQLITE_STATIC)
-                                        : sqlite3_bind_null(st, i + 1),
-                               r->path, err);
-    while (!code) {
+    if (!suffix)
+        return sw_err_nomem(err, "query", 0);
+
+    struct sw_query q = query_runs(r, suffix, cells, 3, err);
+    while (sw_query_next(&q)) {
         struct sw_run run;
-        code = step(r, st, &more, err);
-        if (code || !more)
+        q.code = fill_run(r, &q, &run, err);
+        if (q.code)
             break;
-        code = fill_run(r, st, &run, err);
-        if (code)
-            break;
-        code = each(user, &run);
+        q.code = each(user, &run);
         sw_run_fini(&run);
     }
-    sqlite3_finalize(st);
     sw_free(suffix);
-    return code;
+    return sw_query_end(&q);
 }
 
 int sw_history_each_run(struct sw_history_reader *r,
@@ -263,7 +236,7 @@ int sw_history_find_id(struct sw_history_reader *r, int64_t run_id, struct sw_ru
                        struct sw_err *err)
 {
     bool found;
-    int code = first_run(r, "WHERE r.id = ?1", NULL, run_id, run, &found, err);
+    int code = first_run(r, "WHERE r.id = ?1", SW_INT(run_id), run, &found, err);
     if (!code && !found)
         code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run %lld", r->path, (long long)run_id);
     return code;
@@ -276,7 +249,7 @@ int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash,
     int code = first_run(r,
                          "WHERE r.recipe_hash = ?1 AND EXISTS (SELECT 1 FROM checkpoints c"
                          " WHERE c.run_id = r.id) ORDER BY r.id DESC LIMIT 1",
-                         recipe_hash, 0, run, &found, err);
+                         SW_TEXT(recipe_hash), run, &found, err);
     if (!code && !found)
         code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run of this recipe with a checkpoint",
                           r->path);
@@ -294,22 +267,22 @@ static const char prefix_sql[] =
 
 static int suggest(struct sw_history_reader *r, const char *text, struct sw_err *err)
 {
-    sqlite3_stmt *st;
-    bool more;
     int best = (int)strlen(text) / 3;
     char near[128] = "";
     best = best < 1 ? 1 : best > 3 ? 3 : best;
-    int code =
-        prepare(r, "SELECT DISTINCT name FROM runs WHERE name IS NOT NULL", NULL, 0, &st, err);
-    while (!code && !(code = step(r, st, &more, err)) && more) {
-        const char *name = (const char *)sqlite3_column_text(st, 0);
+
+    struct sw_query q =
+        query(r, "SELECT DISTINCT name FROM runs WHERE name IS NOT NULL", NULL, 0, err);
+    while (sw_query_next(&q)) {
+        const char *name = sw_query_text(&q, 0);
         int distance = sw_str_distance(text, name);
         if (distance <= best && strlen(name) < sizeof near) {
             best = distance - 1;
             strcpy(near, name);
         }
     }
-    sqlite3_finalize(st);
+
+    int code = sw_query_end(&q);
     if (code)
         return code;
     return sw_err_set(err, SW_ERR_NOTFOUND, "no run '%s' in %s%s%s%s", text, r->path,
@@ -321,12 +294,13 @@ static int find_prefix(struct sw_history_reader *r, const char *text, struct sw_
                        struct sw_err *err)
 {
     struct sw_buf fits = {0};
-    sqlite3_stmt *st;
-    bool more, found;
-    int count = 0, code = prepare(r, prefix_sql, text, 0, &st, err);
-    while (!code && !(code = step(r, st, &more, err)) && more)
-        sw_buf_printf(&fits, "%s%s", count++ ? ", " : "", (const char *)sqlite3_column_text(st, 0));
-    sqlite3_finalize(st);
+    struct sw_query q = query(r, prefix_sql, SW_CELLS(SW_TEXT(text)), err);
+    bool found;
+    int count = 0;
+
+    while (sw_query_next(&q))
+        sw_buf_printf(&fits, "%s%s", count++ ? ", " : "", sw_query_text(&q, 0));
+    int code = sw_query_end(&q);
     if (!code && count == 0)
         code = suggest(r, text, err);
     else if (!code && count > 1)
@@ -339,7 +313,7 @@ static int find_prefix(struct sw_history_reader *r, const char *text, struct sw_
                          " OR substr(CAST(r.id AS TEXT), 1, length(?1)) = ?1"
                          " OR (length(?1) >= 4 AND substr(r.uid, 1, length(?1)) = ?1)"
                          " ORDER BY r.id DESC LIMIT 1",
-                         text, 0, run, &found, err);
+                         SW_TEXT(text), run, &found, err);
     sw_buf_fini(&fits);
     return code;
 }
@@ -353,16 +327,16 @@ int sw_history_find(struct sw_history_reader *r, const char *text, struct sw_run
     if (!*text)
         return sw_err_set(err, SW_ERR_INVALID, "the name of a run is empty");
     if (sw_str_eq(text, "@last")) {
-        code = first_run(r, "ORDER BY r.id DESC LIMIT 1", NULL, 0, run, &found, err);
+        code = first_run(r, "ORDER BY r.id DESC LIMIT 1", SW_NULL, run, &found, err);
         if (!code && !found)
             code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run yet", r->path);
         return code;
     }
     if (sw_parse_int(text, &id))
-        code = first_run(r, "WHERE r.id = ?1", NULL, id, run, &found, err);
+        code = first_run(r, "WHERE r.id = ?1", SW_INT(id), run, &found, err);
     if (!code && !found)
-        code =
-            first_run(r, "WHERE r.name = ?1 ORDER BY r.id DESC LIMIT 1", text, 0, run, &found, err);
+        code = first_run(r, "WHERE r.name = ?1 ORDER BY r.id DESC LIMIT 1", SW_TEXT(text), run,
+                         &found, err);
     return code || found ? code : find_prefix(r, text, run, err);
 }
 
@@ -372,25 +346,23 @@ int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
                                int (*each)(void *user, const struct sw_run_checkpoint *c),
                                void *user, struct sw_err *err)
 {
-    sqlite3_stmt *st;
-    bool more;
-    int code = prepare(r,
-                       "SELECT step, bytes, path, checksum, time, is_best FROM checkpoints"
-                       " WHERE run_id = ?1 ORDER BY step DESC",
-                       NULL, run_id, &st, err);
-    while (!code && !(code = step(r, st, &more, err)) && more) {
+    struct sw_query q = query(r,
+                              "SELECT step, bytes, path, checksum, time, is_best FROM checkpoints"
+                              " WHERE run_id = ?1 ORDER BY step DESC",
+                              SW_CELLS(SW_INT(run_id)), err);
+
+    while (sw_query_next(&q)) {
         struct sw_run_checkpoint c = {
-            .step = sqlite3_column_int64(st, 0),
-            .bytes = sqlite3_column_int64(st, 1),
-            .path = (const char *)sqlite3_column_text(st, 2),
-            .checksum = (const char *)sqlite3_column_text(st, 3),
-            .time = sqlite3_column_double(st, 4),
-            .is_best = sqlite3_column_int(st, 5) != 0,
+            .step = sw_query_int(&q, 0),
+            .bytes = sw_query_int(&q, 1),
+            .path = sw_query_text(&q, 2),
+            .checksum = sw_query_text(&q, 3),
+            .time = sqlite3_column_double(q.st, 4),
+            .is_best = sqlite3_column_int(q.st, 5) != 0,
         };
-        code = each(user, &c);
+        q.code = each(user, &c);
     }
-    sqlite3_finalize(st);
-    return code;
+    return sw_query_end(&q);
 }
 
 /* The second is for a file of the first version, which has no summaries: all points are read. */
@@ -406,37 +378,34 @@ int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,
                            int (*each)(void *user, const struct sw_run_metric *m), void *user,
                            struct sw_err *err)
 {
-    sqlite3_stmt *st;
-    bool more;
-    int code = prepare(r, metric_sql[r->version < 2], NULL, run_id, &st, err);
-    while (!code && !(code = step(r, st, &more, err)) && more) {
+    struct sw_query q = query(r, metric_sql[r->version < 2], SW_CELLS(SW_INT(run_id)), err);
+
+    while (sw_query_next(&q)) {
         struct sw_run_metric m = {
-            .split = (const char *)sqlite3_column_text(st, 0),
-            .name = (const char *)sqlite3_column_text(st, 1),
-            .points = sqlite3_column_int64(st, 2),
-            .last_step = sqlite3_column_int64(st, 3),
-            .min = real_or_nan(st, 4),
-            .max = real_or_nan(st, 5),
-            .last = real_or_nan(st, 6),
-            .mean = real_or_nan(st, 7),
+            .split = sw_query_text(&q, 0),
+            .name = sw_query_text(&q, 1),
+            .points = sw_query_int(&q, 2),
+            .last_step = sw_query_int(&q, 3),
+            .min = sw_query_real(&q, 4),
+            .max = sw_query_real(&q, 5),
+            .last = sw_query_real(&q, 6),
+            .mean = sw_query_real(&q, 7),
         };
-        code = each(user, &m);
+        q.code = each(user, &m);
     }
-    sqlite3_finalize(st);
-    return code;
+    return sw_query_end(&q);
 }
 
 int sw_history_each_time(struct sw_history_reader *r, int64_t run_id,
                          int (*each)(void *user, const char *part, double total_ms, double share),
                          void *user, struct sw_err *err)
 {
-    sqlite3_stmt *st;
-    bool more;
-    int code = prepare(r, "SELECT part, total_ms, share FROM where_time_went WHERE run_id = ?1",
-                       NULL, run_id, &st, err);
-    while (!code && !(code = step(r, st, &more, err)) && more)
-        code = each(user, (const char *)sqlite3_column_text(st, 0), sqlite3_column_double(st, 1),
-                    real_or_nan(st, 2));
-    sqlite3_finalize(st);
-    return code;
+    struct sw_query q =
+        query(r, "SELECT part, total_ms, share FROM where_time_went WHERE run_id = ?1",
+              SW_CELLS(SW_INT(run_id)), err);
+
+    while (sw_query_next(&q))
+        q.code =
+            each(user, sw_query_text(&q, 0), sqlite3_column_double(q.st, 1), sw_query_real(&q, 2));
+    return sw_query_end(&q);
 }

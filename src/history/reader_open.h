@@ -1,11 +1,11 @@
-/* The reader's connection, shared by reader.c (runs) and reader_sql.c (queries of the user's own).
- * Internal to this folder. */
+/* The reader's connection, shared by reader.c (runs), reader_rows.c and reader_sql.c (queries of
+ * the user's own). Internal to this folder. */
 #ifndef SW_HISTORY_READER_OPEN_H
 #define SW_HISTORY_READER_OPEN_H
 
 #include "history/process.h"
 #include "history/reader.h"
-#include "history/schema.h"
+#include "history/sqlite.h"
 
 struct sw_history_reader {
     sqlite3 *db;

@@ -1,271 +1,143 @@
+/* Rows of one run as structs. A table says which query a kind of row comes from, and what its
+ * columns are, a letter each: they fill the fields of the kind's struct, which stand in the same
+ * order. */
 #include "history/reader_rows.h"
 
 #include "history/reader_open.h"
-#include <math.h>
-#include <stdio.h>
+#include <assert.h>
+#include <string.h>
 
-static double real(sqlite3_stmt *st, int column)
-{
-    return sqlite3_column_type(st, column) == SQLITE_NULL ? NAN : sqlite3_column_double(st, column);
-}
-
-static const char *text(sqlite3_stmt *st, int column)
-{
-    const char *t = (const char *)sqlite3_column_text(st, column);
-    return t ? t : "";
-}
-
-/* A query under way. The first error ends it and is what `end` answers. */
-struct rows {
-    struct sw_history_reader *reader;
-    sqlite3_stmt *st;
-    int code;
-    struct sw_err *err;
+/* i int64_t; d int32_t; n int, -1 for NULL; r double, NaN for NULL; z double, 0 for NULL; f float;
+ * t text, "" for NULL; o text or NULL. ?1 is the run or the series, ?2 after, ?3 upto. */
+static const struct {
+    const char *columns, *sql;
+} kinds[SW_ROWS_KINDS] = {
+    [SW_ROWS_SERIES] = {"itt", "SELECT id, split, name FROM series WHERE run_id = ?1"
+                               " ORDER BY split <> 'train', split, name"},
+    [SW_ROWS_POINT] = {"irr", "SELECT step, time, value FROM point WHERE series_id = ?1"
+                              " AND step > ?2 AND step <= ?3 ORDER BY step"},
+    [SW_ROWS_STEP_TIME] =
+        {"iddffffffffff",
+         "SELECT step, worker, staleness, read_ms, decode_ms, h2d_ms, forward_ms, backward_ms,"
+         " update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms FROM step_time"
+         " WHERE run_id = ?1 AND step > ?2 ORDER BY step, worker"},
+    [SW_ROWS_LAYER] =
+        {"trr", "SELECT layer, sum(coalesce(forward_ms, 0) * samples) / sum(samples) AS f,"
+                " sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS b FROM layer_time"
+                " WHERE run_id = ?1 AND samples > 0 GROUP BY layer ORDER BY f + b DESC"},
+    [SW_ROWS_TRAFFIC] = {"tttiiz",
+                         "SELECT from_unit, to_unit, kind, count(*), sum(bytes), total(ms)"
+                         " FROM link_traffic WHERE run_id = ?1 AND step > ?2"
+                         " GROUP BY from_unit, to_unit, kind ORDER BY sum(bytes) DESC"},
+    [SW_ROWS_UNIT] = {"ttttn",
+                      "SELECT unit, device, cores, reason, numa FROM placement"
+                      " WHERE run_id = ?1 ORDER BY unit LIKE 'server%', length(unit), unit"},
+    [SW_ROWS_EVENT] = {"irttt",
+                       "SELECT rowid, time, level, source, text FROM events WHERE run_id = ?1"
+                       " AND rowid > max(?2, coalesce((SELECT rowid FROM events WHERE run_id = ?1"
+                       "  ORDER BY rowid DESC LIMIT 1 OFFSET ?3), 0)) ORDER BY rowid"},
+    [SW_ROWS_SEGMENT] = {"iirr", "SELECT segment, from_step, started_at, ended_at FROM segments"
+                                 " WHERE run_id = ?1 ORDER BY segment"},
+    [SW_ROWS_STAGE] = {"oiiiirr", "SELECT name, from_step, batch, epoch_records, params,"
+                                  " flops_per_sample, epochs_before FROM stages WHERE run_id = ?1"
+                                  " ORDER BY from_step"},
+    [SW_ROWS_HARDWARE] =
+        {"trrrrrr",
+         "SELECT d.device, h.time, h.util, h.mem_used, h.power_w, h.temp_c, h.clock_mhz"
+         " FROM (SELECT DISTINCT device FROM hardware WHERE run_id = ?1) d JOIN hardware h"
+         " ON h.run_id = ?1 AND h.device = d.device AND h.time = (SELECT max(time) FROM"
+         "  hardware WHERE run_id = ?1 AND device = d.device) ORDER BY d.device"},
 };
 
-/* numbers are bound to ?1, ?2 and so on; unused ones are ignored. */
-static struct rows begin(struct sw_history_reader *r, const char *sql, const int64_t numbers[3],
-                         struct sw_err *err)
+/* Stages of a file that is older than they are. */
+static const char one_stage_sql[] =
+    "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs WHERE id = ?1";
+
+struct sw_rows sw_rows_begin(const struct sw_history_reader *r, enum sw_rows_kind kind, int64_t id,
+                             int64_t after, int64_t upto, struct sw_err *err)
 {
-    struct rows q = {.reader = r, .err = err};
-    int rc = sqlite3_prepare_v2(r->db, sql, -1, &q.st, NULL);
-    int count = rc == SQLITE_OK ? sqlite3_bind_parameter_count(q.st) : 0;
-    for (int i = 0; i < count && rc == SQLITE_OK; i++)
-        rc = sqlite3_bind_int64(q.st, i + 1, numbers[i]);
-    q.code = sw_sqlite_check(r->db, rc, r->path, err);
-    return q;
+    const bool old = kind == SW_ROWS_STAGE && r->version < 3;
+    struct sw_query q = sw_query_begin(r->db, r->path, old ? one_stage_sql : kinds[kind].sql,
+                                       SW_CELLS(SW_INT(id), SW_INT(after), SW_INT(upto)), err);
+
+    return (struct sw_rows){
+        .kind = kind, .reader = r, .statement = q.st, .code = q.code, .err = err};
 }
 
-static bool next(struct rows *q)
+/* One column into its field; returns how many bytes that has. */
+static size_t take(const struct sw_query *q, int column, char type, void *field)
 {
-    if (q->code)
-        return false;
-    int rc = sqlite3_step(q->st);
-    q->code = sw_sqlite_check(q->reader->db, rc, q->reader->path, q->err);
-    return !q->code && rc == SQLITE_ROW;
-}
+    union {
+        int64_t i;
+        int32_t d;
+        double r;
+        float f;
+        const char *t;
+    } v;
+    size_t bytes = sizeof v.i;
+    const bool null = sqlite3_column_type(q->st, column) == SQLITE_NULL;
 
-/* Is the first column a step? Tables take any type in any column, but who reads what is behind the
- * last row that it has seen needs steps that ascend: a row without one is none of ours. */
-static bool has_step(const struct rows *q)
-{
-    return sqlite3_column_type(q->st, 0) == SQLITE_INTEGER;
-}
-
-static int end(struct rows *q)
-{
-    sqlite3_finalize(q->st);
-    return q->code;
-}
-
-int sw_history_each_series(struct sw_history_reader *r, int64_t run_id,
-                           int (*each)(void *user, const struct sw_run_series *s), void *user,
-                           struct sw_err *err)
-{
-    const int64_t numbers[3] = {run_id};
-    struct rows q = begin(r,
-                          "SELECT id, split, name FROM series WHERE run_id = ?1"
-                          " ORDER BY split <> 'train', split, name",
-                          numbers, err);
-    while (next(&q)) {
-        struct sw_run_series s = {sqlite3_column_int64(q.st, 0), text(q.st, 1), text(q.st, 2)};
-        q.code = each(user, &s);
+    switch (type) {
+    case 'i':
+        v.i = sw_query_int(q, column);
+        break;
+    case 'd':
+    case 'n':
+        v.d = null && type == 'n' ? -1 : sqlite3_column_int(q->st, column);
+        bytes = sizeof v.d;
+        break;
+    case 'f':
+        v.f = (float)sqlite3_column_double(q->st, column);
+        bytes = sizeof v.f;
+        break;
+    case 'r':
+        v.r = sw_query_real(q, column);
+        break;
+    case 'z':
+        v.r = sqlite3_column_double(q->st, column);
+        break;
+    default:
+        v.t = sw_query_text(q, column);
+        v.t = v.t || type == 'o' ? v.t : "";
     }
-    return end(&q);
+    memcpy(field, &v, bytes);
+    return bytes;
 }
 
-int sw_history_each_point(struct sw_history_reader *r, int64_t series, int64_t after, int64_t upto,
-                          int (*each)(void *user, const struct sw_run_point *p), void *user,
-                          struct sw_err *err)
+bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes)
 {
-    const int64_t numbers[3] = {series, after, upto};
-    struct rows q = begin(r,
-                          "SELECT step, time, value FROM point WHERE series_id = ?1 AND step > ?2"
-                          " AND step <= ?3 ORDER BY step",
-                          numbers, err);
-    while (next(&q)) {
-        if (!has_step(&q))
-            continue;
-        struct sw_run_point p = {sqlite3_column_int64(q.st, 0), real(q.st, 1), real(q.st, 2)};
-        q.code = each(user, &p);
-    }
-    return end(&q);
+    const struct sw_history_reader *r = rows->reader;
+    struct sw_query q = {r->db, r->path, rows->statement, rows->code, rows->err};
+    const char *columns = kinds[rows->kind].columns;
+    bool there = sw_query_next(&q);
+
+    /* Tables take any type in any column, but who reads what is behind the last row that it has
+     * seen needs steps that ascend: a row without one is none of ours. */
+    if (rows->kind == SW_ROWS_POINT || rows->kind == SW_ROWS_STEP_TIME)
+        while (there && sqlite3_column_type(q.st, 0) != SQLITE_INTEGER)
+            there = sw_query_next(&q);
+
+    size_t at = 0;
+    for (int i = 0; there && columns[i]; i++)
+        at += take(&q, i, columns[i], (char *)row + at);
+    assert(!there || (at + 7) / 8 * 8 == bytes);
+
+    (void)bytes;
+    rows->code = q.code;
+    return there;
 }
 
-int sw_history_each_step_time(struct sw_history_reader *r, int64_t run_id, int64_t after,
-                              int (*each)(void *user, const struct sw_step_time *row), void *user,
-                              struct sw_err *err)
+int sw_rows_end(struct sw_rows *rows)
 {
-    const int64_t numbers[3] = {run_id, after};
-    struct rows q =
-        begin(r,
-              "SELECT step, worker, staleness, read_ms, decode_ms, h2d_ms, forward_ms,"
-              " backward_ms, update_ms, comm_exposed_ms, comm_hidden_ms, wait_ms, idle_ms"
-              " FROM step_time WHERE run_id = ?1 AND step > ?2 ORDER BY step, worker",
-              numbers, err);
-    while (next(&q)) {
-        if (!has_step(&q))
-            continue;
-        struct sw_step_time t = {.step = sqlite3_column_int64(q.st, 0),
-                                 .worker = sqlite3_column_int(q.st, 1),
-                                 .staleness = sqlite3_column_int(q.st, 2)};
-        float *const parts[] = {&t.read_ms,     &t.decode_ms, &t.h2d_ms,          &t.forward_ms,
-                                &t.backward_ms, &t.update_ms, &t.comm_exposed_ms, &t.comm_hidden_ms,
-                                &t.wait_ms,     &t.idle_ms};
-        for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
-            *parts[i] = (float)sqlite3_column_double(q.st, 3 + i);
-        q.code = each(user, &t);
-    }
-    return end(&q);
+    sqlite3_finalize(rows->statement);
+    rows->statement = NULL;
+    return rows->code;
 }
 
 int sw_history_newest_step_time(struct sw_history_reader *r, int64_t run_id, int64_t *step,
                                 struct sw_err *err)
 {
-    char sql[128];
-    snprintf(sql, sizeof sql,
-             "SELECT coalesce((SELECT max(step) FROM step_time WHERE run_id = %lld), -1)",
-             (long long)run_id);
-    return sw_sqlite_int(r->db, sql, step, r->path, err);
-}
-
-int sw_history_each_layer(struct sw_history_reader *r, int64_t run_id,
-                          int (*each)(void *user, const struct sw_run_layer *l), void *user,
-                          struct sw_err *err)
-{
-    const int64_t numbers[3] = {run_id};
-    struct rows q =
-        begin(r,
-              "SELECT layer, sum(coalesce(forward_ms, 0) * samples) / sum(samples) AS f,"
-              " sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS b FROM layer_time"
-              " WHERE run_id = ?1 AND samples > 0 GROUP BY layer ORDER BY f + b DESC",
-              numbers, err);
-    while (next(&q)) {
-        struct sw_run_layer l = {text(q.st, 0), real(q.st, 1), real(q.st, 2)};
-        q.code = each(user, &l);
-    }
-    return end(&q);
-}
-
-int sw_history_each_traffic(struct sw_history_reader *r, int64_t run_id, int64_t after,
-                            int (*each)(void *user, const struct sw_run_traffic *t), void *user,
-                            struct sw_err *err)
-{
-    const int64_t numbers[3] = {run_id, after};
-    struct rows q =
-        begin(r,
-              "SELECT from_unit, to_unit, kind, count(*), sum(bytes), total(ms) FROM link_traffic"
-              " WHERE run_id = ?1 AND step > ?2 GROUP BY from_unit, to_unit, kind"
-              " ORDER BY sum(bytes) DESC",
-              numbers, err);
-    while (next(&q)) {
-        struct sw_run_traffic t = {text(q.st, 0),
-                                   text(q.st, 1),
-                                   text(q.st, 2),
-                                   sqlite3_column_int64(q.st, 3),
-                                   sqlite3_column_int64(q.st, 4),
-                                   sqlite3_column_double(q.st, 5)};
-        q.code = each(user, &t);
-    }
-    return end(&q);
-}
-
-int sw_history_each_unit(struct sw_history_reader *r, int64_t run_id,
-                         int (*each)(void *user, const struct sw_run_unit *u), void *user,
-                         struct sw_err *err)
-{
-    const int64_t numbers[3] = {run_id};
-    struct rows q =
-        begin(r,
-              "SELECT unit, device, cores, reason, numa FROM placement WHERE run_id = ?1"
-              " ORDER BY unit LIKE 'server%', length(unit), unit",
-              numbers, err);
-    while (next(&q)) {
-        bool known = sqlite3_column_type(q.st, 4) != SQLITE_NULL;
-        struct sw_run_unit u = {text(q.st, 0), text(q.st, 1), text(q.st, 2), text(q.st, 3),
-                                known ? sqlite3_column_int(q.st, 4) : -1};
-        q.code = each(user, &u);
-    }
-    return end(&q);
-}
-
-int sw_history_each_event(struct sw_history_reader *r, int64_t run_id, int64_t after, int64_t most,
-                          int (*each)(void *user, const struct sw_run_event *e), void *user,
-                          struct sw_err *err)
-{
-    const int64_t numbers[3] = {run_id, after, most};
-    struct rows q =
-        begin(r,
-              "SELECT rowid, time, level, source, text FROM events WHERE run_id = ?1 AND rowid >"
-              " max(?2, coalesce((SELECT rowid FROM events WHERE run_id = ?1 ORDER BY rowid DESC"
-              "  LIMIT 1 OFFSET ?3), 0)) ORDER BY rowid",
-              numbers, err);
-    while (next(&q)) {
-        struct sw_run_event e = {sqlite3_column_int64(q.st, 0), real(q.st, 1), text(q.st, 2),
-                                 text(q.st, 3), text(q.st, 4)};
-        q.code = each(user, &e);
-    }
-    return end(&q);
-}
-
-int sw_history_each_segment(struct sw_history_reader *r, int64_t run_id,
-                            int (*each)(void *user, const struct sw_run_segment *s), void *user,
-                            struct sw_err *err)
-{
-    const int64_t numbers[3] = {run_id};
-    struct rows q =
-        begin(r,
-              "SELECT segment, from_step, started_at, ended_at FROM segments WHERE run_id = ?1"
-              " ORDER BY segment",
-              numbers, err);
-    while (next(&q)) {
-        struct sw_run_segment s = {sqlite3_column_int64(q.st, 0), sqlite3_column_int64(q.st, 1),
-                                   real(q.st, 2), real(q.st, 3)};
-        q.code = each(user, &s);
-    }
-    return end(&q);
-}
-
-int sw_history_each_stage(struct sw_history_reader *r, int64_t run_id,
-                          int (*each)(void *user, const struct sw_run_stage *s), void *user,
-                          struct sw_err *err)
-{
-    static const char *const sql[] = {
-        "SELECT name, from_step, batch, epoch_records, params, flops_per_sample, epochs_before"
-        " FROM stages WHERE run_id = ?1 ORDER BY from_step",
-        "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs"
-        " WHERE id = ?1"};
-    const int64_t numbers[3] = {run_id};
-    struct rows q = begin(r, sql[r->version < 3], numbers, err);
-    while (next(&q)) {
-        struct sw_run_stage s = {(const char *)sqlite3_column_text(q.st, 0),
-                                 sqlite3_column_int64(q.st, 1),
-                                 sqlite3_column_int64(q.st, 2),
-                                 sqlite3_column_int64(q.st, 3),
-                                 sqlite3_column_int64(q.st, 4),
-                                 real(q.st, 5),
-                                 real(q.st, 6)};
-        q.code = each(user, &s);
-    }
-    return end(&q);
-}
-
-int sw_history_each_hardware(struct sw_history_reader *r, int64_t run_id,
-                             int (*each)(void *user, const struct sw_run_hardware *h), void *user,
-                             struct sw_err *err)
-{
-    const int64_t numbers[3] = {run_id};
-    struct rows q =
-        begin(r,
-              "SELECT d.device, h.time, h.util, h.mem_used, h.power_w, h.temp_c, h.clock_mhz"
-              " FROM (SELECT DISTINCT device FROM hardware WHERE run_id = ?1) d JOIN hardware h"
-              " ON h.run_id = ?1 AND h.device = d.device AND h.time = (SELECT max(time) FROM"
-              "  hardware WHERE run_id = ?1 AND device = d.device) ORDER BY d.device",
-              numbers, err);
-    while (next(&q)) {
-        struct sw_run_hardware h = {text(q.st, 0), real(q.st, 1), real(q.st, 2), real(q.st, 3),
-                                    real(q.st, 4), real(q.st, 5), real(q.st, 6)};
-        q.code = each(user, &h);
-    }
-    return end(&q);
+    return sw_query_once(r->db, r->path,
+                         "SELECT coalesce((SELECT max(step) FROM step_time WHERE run_id = ?1), -1)",
+                         SW_CELLS(SW_INT(run_id)), step, err);
 }

@@ -1,8 +1,6 @@
-/* Rows of one run, for readers that come again and again for what is new (the dashboard): every
- * walk begins behind a step or an event that the caller has seen. Callbacks as in reader.h: 0 goes
- * on, anything else ends the walk and is returned; what they are given is borrowed during the call.
- * A NULL of the database is NaN or an empty text. Errors of all: SW_ERR_IO, SW_ERR_FORMAT,
- * SW_ERR_BUSY, SW_ERR_NOMEM. */
+/* Rows of one run, for readers that come again and again for what is new (the dashboard): a walk
+ * may begin behind a step or an event that the caller has seen. Texts of a row are borrowed until
+ * the next one. A NULL of the database is NaN or an empty text. One owner. */
 #ifndef SW_HISTORY_READER_ROWS_H
 #define SW_HISTORY_READER_ROWS_H
 
@@ -12,91 +10,80 @@ struct sw_run_series {
     int64_t id;
     const char *split, *name;
 };
-/* Train first, then by split and name. */
-int sw_history_each_series(struct sw_history_reader *r, int64_t run_id,
-                           int (*each)(void *user, const struct sw_run_series *s), void *user,
-                           struct sw_err *err) SW_MUST_CHECK;
-
 struct sw_run_point {
     int64_t step;
     double time, value;
 };
-/* Points of a series with after < step <= upto, in order. */
-int sw_history_each_point(struct sw_history_reader *r, int64_t series, int64_t after, int64_t upto,
-                          int (*each)(void *user, const struct sw_run_point *p), void *user,
-                          struct sw_err *err) SW_MUST_CHECK;
-
-/* Rows of step_time with step > after, by step and worker. */
-int sw_history_each_step_time(struct sw_history_reader *r, int64_t run_id, int64_t after,
-                              int (*each)(void *user, const struct sw_step_time *row), void *user,
-                              struct sw_err *err) SW_MUST_CHECK;
-/* The newest step of step_time, -1 where there is none. */
-int sw_history_newest_step_time(struct sw_history_reader *r, int64_t run_id, int64_t *step,
-                                struct sw_err *err) SW_MUST_CHECK;
-
-/* Means of the layers over workers, weighted by what each measured; the slowest first. */
 struct sw_run_layer {
     const char *name;
     double forward_ms, backward_ms;
 };
-int sw_history_each_layer(struct sw_history_reader *r, int64_t run_id,
-                          int (*each)(void *user, const struct sw_run_layer *l), void *user,
-                          struct sw_err *err) SW_MUST_CHECK;
-
-/* Sums over the steps behind `after`, per link; the most bytes first. */
 struct sw_run_traffic {
     const char *from, *to, *kind;
     int64_t steps, bytes;
     double ms;
 };
-int sw_history_each_traffic(struct sw_history_reader *r, int64_t run_id, int64_t after,
-                            int (*each)(void *user, const struct sw_run_traffic *t), void *user,
-                            struct sw_err *err) SW_MUST_CHECK;
-
 struct sw_run_unit {
     const char *unit, *device, *cores, *reason;
     int numa; /* -1: unknown */
 };
-int sw_history_each_unit(struct sw_history_reader *r, int64_t run_id,
-                         int (*each)(void *user, const struct sw_run_unit *u), void *user,
-                         struct sw_err *err) SW_MUST_CHECK;
-
 struct sw_run_event {
     int64_t row; /* ascends */
     double time;
     const char *level, *source, *text;
 };
-/* Events with row > after, but no more than the newest `most`, in order. */
-int sw_history_each_event(struct sw_history_reader *r, int64_t run_id, int64_t after, int64_t most,
-                          int (*each)(void *user, const struct sw_run_event *e), void *user,
-                          struct sw_err *err) SW_MUST_CHECK;
-
 struct sw_run_segment {
     int64_t segment, from_step;
     double started_at, ended_at; /* NaN: goes on */
 };
-int sw_history_each_segment(struct sw_history_reader *r, int64_t run_id,
-                            int (*each)(void *user, const struct sw_run_segment *s), void *user,
-                            struct sw_err *err) SW_MUST_CHECK;
-
 /* See struct sw_history_stage; of a file older than stages there is one, the run's. */
 struct sw_run_stage {
     const char *name;                                /* or NULL */
     int64_t from_step, batch, epoch_records, params; /* 0: unknown */
     double flops_per_sample, epochs_before;
 };
-/* By step. */
-int sw_history_each_stage(struct sw_history_reader *r, int64_t run_id,
-                          int (*each)(void *user, const struct sw_run_stage *s), void *user,
-                          struct sw_err *err) SW_MUST_CHECK;
-
 struct sw_run_hardware {
     const char *device;
     double time, util, mem_used, power_w, temp_c, clock_mhz;
 };
-/* The newest row of each device. */
-int sw_history_each_hardware(struct sw_history_reader *r, int64_t run_id,
-                             int (*each)(void *user, const struct sw_run_hardware *h), void *user,
-                             struct sw_err *err) SW_MUST_CHECK;
+
+/* What can be walked over, by the struct of a row (its fields are in the order of the query's
+ * columns: reader_rows.c). The first number of a walk is the run (of points:
+ * the series); others are named here. */
+enum sw_rows_kind {
+    SW_ROWS_SERIES,    /* train first, then by split and name */
+    SW_ROWS_POINT,     /* after < step <= upto, in order */
+    SW_ROWS_STEP_TIME, /* struct sw_step_time: step > after, by step and worker */
+    SW_ROWS_LAYER,     /* means over workers, weighted by what each measured; the slowest first */
+    SW_ROWS_TRAFFIC,   /* sums over the steps behind after, per link; the most bytes first */
+    SW_ROWS_UNIT,
+    SW_ROWS_EVENT, /* row > after, but no more than the newest upto, in order */
+    SW_ROWS_SEGMENT,
+    SW_ROWS_STAGE,    /* by step */
+    SW_ROWS_HARDWARE, /* the newest row of each device */
+    SW_ROWS_KINDS,
+};
+
+/* A walk under way, on the caller's stack. The first error ends it, and is what sw_rows_end
+ * answers. */
+struct sw_rows {
+    enum sw_rows_kind kind;
+    const struct sw_history_reader *reader;
+    void *statement;
+    int code;
+    struct sw_err *err;
+};
+
+struct sw_rows sw_rows_begin(const struct sw_history_reader *r, enum sw_rows_kind kind, int64_t id,
+                             int64_t after, int64_t upto, struct sw_err *err);
+/* Fills *row, the kind's struct, with the next one; false at the end and after an error. */
+#define sw_rows_next(rows, row) sw_rows_fill(rows, row, sizeof *(row))
+bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes);
+/* Errors: SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_BUSY, SW_ERR_NOMEM. */
+int sw_rows_end(struct sw_rows *rows) SW_MUST_CHECK;
+
+/* The newest step of step_time, -1 where there is none. */
+int sw_history_newest_step_time(struct sw_history_reader *r, int64_t run_id, int64_t *step,
+                                struct sw_err *err) SW_MUST_CHECK;
 
 #endif

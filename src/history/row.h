@@ -42,13 +42,11 @@ struct sw_cell {
 
 #define SW_INT(x) ((struct sw_cell){SW_CELL_INT, {.i = (x)}})
 #define SW_REAL(x) ((struct sw_cell){SW_CELL_REAL, {.r = (x)}})
+#define SW_NULL ((struct sw_cell){0})
 static inline struct sw_cell SW_TEXT(const char *t) {
     return (struct sw_cell){t ? SW_CELL_TEXT : SW_CELL_NULL, {.t = t}};
-}
-#define SW_NULL ((struct sw_cell){0})
-/* 0: unknown. */
-static inline struct sw_cell
-SW_COUNT(int64_t n) {
+} static inline struct sw_cell SW_COUNT(int64_t n) /* 0: unknown */
+{
     return n > 0 ? SW_INT(n) : SW_NULL;
 }
 
@@ -64,6 +62,9 @@ struct sw_row {
     struct sw_row *next; /* in a list of the writer */
     struct sw_cell cells[SW_ROW_CELLS];
 };
+
+/* A row of cells in the order of its kind's columns. */
+#define SW_ROW(kind_, ...) ((struct sw_row){.kind = kind_, .series = -1, .cells = {__VA_ARGS__}})
 
 struct sw_row_column {
     const char *name;

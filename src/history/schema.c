@@ -2,76 +2,8 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "history/schema_tables.h"
+#include "history/sqlite.h"
 #include <stdio.h>
-
-static int code_of(int rc)
-{
-    switch (rc & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE:
-        return SW_OK;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL: /* the WAL's own lock was not to be had */
-        return SW_ERR_BUSY;
-    case SQLITE_NOTADB:
-    case SQLITE_CORRUPT:
-        return SW_ERR_FORMAT;
-    case SQLITE_NOMEM:
-        return SW_ERR_NOMEM;
-    case SQLITE_FULL:
-    case SQLITE_IOERR:
-    case SQLITE_READONLY:
-    case SQLITE_CANTOPEN:
-    case SQLITE_PERM:
-    case SQLITE_NOLFS:
-        return SW_ERR_IO;
-    default:
-        return SW_ERR_LIBRARY;
-    }
-}
-
-int sw_sqlite_check(sqlite3 *db, int rc, const char *what, struct sw_err *err)
-{
-    int code = code_of(rc);
-    if (!code)
-        return SW_OK;
-    return sw_err_set(err, code, "%s: %s", what, db ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
-}
-
-void sw_sqlite_harden(sqlite3 *db)
-{
-    static const struct {
-        int option, value;
-    } options[] = {
-        {SQLITE_DBCONFIG_DEFENSIVE, 1},
-        {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
-        {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
-        {SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0},
-    };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        sqlite3_db_config(db, options[i].option, options[i].value, NULL);
-}
-
-int sw_sqlite_exec(sqlite3 *db, const char *sql, const char *what, struct sw_err *err)
-{
-    return sw_sqlite_check(db, sqlite3_exec(db, sql, NULL, NULL, NULL), what, err);
-}
-
-int sw_sqlite_int(sqlite3 *db, const char *sql, int64_t *value, const char *what,
-                  struct sw_err *err)
-{
-    sqlite3_stmt *s = NULL;
-    int rc = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(s);
-    int code = sw_sqlite_check(db, rc, what, err);
-    if (!code)
-        *value = rc == SQLITE_ROW ? sqlite3_column_int64(s, 0) : 0;
-    sqlite3_finalize(s);
-    return code;
-}
 
 /* What a file says it is. */
 struct marks {
@@ -80,11 +12,16 @@ struct marks {
 
 static int read_marks(sqlite3 *db, const char *path, struct marks *m, struct sw_err *err)
 {
-    int code = sw_sqlite_int(db, "PRAGMA user_version", &m->user, path, err);
-    if (!code)
-        code = sw_sqlite_int(db, "PRAGMA application_id", &m->application, path, err);
-    if (!code)
-        code = sw_sqlite_int(db, "SELECT count(*) FROM sqlite_schema", &m->tables, path, err);
+    const struct {
+        const char *sql;
+        int64_t *value;
+    } marks[] = {{"PRAGMA user_version", &m->user},
+                 {"PRAGMA application_id", &m->application},
+                 {"SELECT count(*) FROM sqlite_schema", &m->tables}};
+    int code = SW_OK;
+
+    for (size_t i = 0; !code && i < sizeof marks / sizeof *marks; i++)
+        code = sw_query_once(db, path, marks[i].sql, NULL, 0, marks[i].value, err);
     return code;
 }
 
@@ -124,17 +61,13 @@ int sw_schema_version(sqlite3 *db, const char *path, int *version, struct sw_err
 /* All views of the file, whatever version made them. */
 static int drop_views(sqlite3 *db, const char *path, struct sw_err *err)
 {
-    sqlite3_stmt *st = NULL;
+    static const char sql[] = "SELECT name FROM sqlite_schema WHERE type = 'view'";
     struct sw_buf drops = {0};
-    int rc =
-        sqlite3_prepare_v2(db, "SELECT name FROM sqlite_schema WHERE type = 'view'", -1, &st, NULL);
-    while (rc == SQLITE_OK || rc == SQLITE_ROW) {
-        rc = sqlite3_step(st);
-        if (rc == SQLITE_ROW)
-            sw_buf_printf(&drops, "DROP VIEW \"%s\";", (const char *)sqlite3_column_text(st, 0));
-    }
-    int code = sw_sqlite_check(db, rc, path, err);
-    sqlite3_finalize(st);
+    struct sw_query q = sw_query_begin(db, path, sql, NULL, 0, err);
+
+    while (sw_query_next(&q))
+        sw_buf_printf(&drops, "DROP VIEW \"%s\";", sw_query_text(&q, 0));
+    int code = sw_query_end(&q);
     if (!code && drops.failed)
         code = sw_err_nomem(err, "names of views", drops.length);
     if (!code)

@@ -91,26 +91,12 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
                        "UPDATE segments SET ended_at = ?3 WHERE run_id = ?1 AND ended_at IS NULL"},
 };
 
-static int bind_cell(sqlite3_stmt *st, int index, const struct sw_cell *c)
-{
-    switch (c->type) {
-    case SW_CELL_INT:
-        return sqlite3_bind_int64(st, index, c->i);
-    case SW_CELL_REAL:
-        return sqlite3_bind_double(st, index, c->r);
-    case SW_CELL_TEXT:
-        return sqlite3_bind_text(st, index, c->t, -1, SQLITE_STATIC);
-    default:
-        return sqlite3_bind_null(st, index);
-    }
-}
-
 static int bind_row(sqlite3_stmt *st, int64_t run_id, const struct sw_row *row)
 {
     int wanted = sqlite3_bind_parameter_count(st), cells = sw_row_specs[row->kind].columns;
     int rc = wanted ? sqlite3_bind_int64(st, 1, run_id) : SQLITE_OK;
     for (int i = 0; rc == SQLITE_OK && i < cells && i + 2 <= wanted; i++)
-        rc = bind_cell(st, i + 2, &row->cells[i]);
+        rc = sw_query_bind(st, i + 2, &row->cells[i]);
     return rc;
 }
 
@@ -167,24 +153,22 @@ int sw_store_run_id(struct sw_store *s, const char *uid, int64_t *run_id, struct
         *run_id = s->cached_run;
         return SW_OK;
     }
-    sqlite3_stmt *st = NULL;
-    int rc =
-        sqlite3_prepare_v2(s->db, "SELECT id, summed_to FROM runs WHERE uid = ?1", -1, &st, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_text(st, 1, uid, -1, SQLITE_STATIC);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    int code = sw_sqlite_check(s->db, rc, s->path, err);
-    if (!code) {
-        *run_id = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
-        s->cached_run = *run_id;
-        s->summed_to = rc == SQLITE_ROW ? sqlite3_column_int64(st, 1) : -1;
-        if (strcmp(s->cached_uid, uid) != 0)
-            s->newest_step = -1;
-        strncpy(s->cached_uid, uid, sizeof s->cached_uid - 1);
-    }
-    sqlite3_finalize(st);
-    return code;
+
+    struct sw_query q =
+        sw_query_begin(s->db, s->path, "SELECT id, summed_to FROM runs WHERE uid = ?1",
+                       SW_CELLS(SW_TEXT(uid)), err);
+    bool known = sw_query_next(&q);
+    int64_t id = known ? sw_query_int(&q, 0) : 0, summed_to = known ? sw_query_int(&q, 1) : -1;
+    int code = sw_query_end(&q);
+    if (code)
+        return code;
+
+    *run_id = s->cached_run = id;
+    s->summed_to = summed_to;
+    if (strcmp(s->cached_uid, uid) != 0)
+        s->newest_step = -1;
+    strncpy(s->cached_uid, uid, sizeof s->cached_uid - 1);
+    return SW_OK;
 }
 
 static int apply_plain(struct sw_store *s, int64_t run_id, const struct sw_row *row,
@@ -276,50 +260,32 @@ static struct sw_cell cell_of(sqlite3_stmt *st, int column, enum sw_cell_type ty
 
 int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, struct sw_err *err)
 {
-    struct sw_buf sql = {0};
-    sqlite3_stmt *st = NULL;
     const struct sw_row_spec *spec = &sw_row_specs[SW_ROW_RUN];
     struct sw_row r = {.kind = SW_ROW_RUN, .series = -1};
+    struct sw_buf sql = {0};
+
     add_columns(&sql);
     if (sql.failed) {
         sw_buf_fini(&sql);
         return sw_err_nomem(err, "question for a run", 0);
     }
-    int rc = sqlite3_prepare_v2(s->db, sw_buf_text(&sql), -1, &st, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int64(st, 1, run_id);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    int code = sw_sqlite_check(s->db, rc, s->path, err);
-    if (!code && rc != SQLITE_ROW)
-        code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run %lld", s->path, (long long)run_id);
-    if (!code) {
-        for (int i = 0; i < spec->columns; i++)
-            r.cells[i] = cell_of(st, i, spec->column[i].type);
-        *row = sw_row_copy(&r);
-        if (!*row)
-            code = sw_err_nomem(err, "row of a run", sizeof r);
-    }
-    sqlite3_finalize(st);
-    sw_buf_fini(&sql);
-    return code;
-}
 
-/* A one-off statement with up to three parameters; value is its first result, left alone without
- * one. */
-static int once(struct sw_store *s, const char *sql, const struct sw_cell *cells, int count,
-                int64_t *value, struct sw_err *err)
-{
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL);
-    for (int i = 0; rc == SQLITE_OK && i < count; i++)
-        rc = bind_cell(st, i + 1, &cells[i]);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    if (rc == SQLITE_ROW && value)
-        *value = sqlite3_column_int64(st, 0);
-    int code = sw_sqlite_check(s->db, rc, s->path, err);
-    sqlite3_finalize(st);
+    struct sw_query q =
+        sw_query_begin(s->db, s->path, sw_buf_text(&sql), SW_CELLS(SW_INT(run_id)), err);
+    *row = NULL;
+    bool found = sw_query_next(&q);
+    if (found) {
+        for (int i = 0; i < spec->columns; i++)
+            r.cells[i] = cell_of(q.st, i, spec->column[i].type);
+        *row = sw_row_copy(&r);
+    }
+
+    int code = sw_query_end(&q);
+    if (!code && !found)
+        code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run %lld", s->path, (long long)run_id);
+    else if (!code && !*row)
+        code = sw_err_nomem(err, "row of a run", sizeof r);
+    sw_buf_fini(&sql);
     return code;
 }
 
@@ -327,14 +293,14 @@ int sw_store_spool_offset(struct sw_store *s, const char *spool_id, int64_t *byt
                           struct sw_err *err)
 {
     *bytes = 0;
-    return once(s, "SELECT bytes FROM spools WHERE id = ?1",
-                &(struct sw_cell){SW_CELL_TEXT, {.t = spool_id}}, 1, bytes, err);
+    return sw_query_once(s->db, s->path, "SELECT bytes FROM spools WHERE id = ?1",
+                         SW_CELLS(SW_TEXT(spool_id)), bytes, err);
 }
 
 int sw_store_set_spool_offset(struct sw_store *s, const char *spool_id, const char *path,
                               int64_t bytes, struct sw_err *err)
 {
-    struct sw_cell cells[] = {SW_TEXT(spool_id), SW_TEXT(path), SW_INT(bytes)};
-    return once(s, "INSERT OR REPLACE INTO spools(id, path, bytes) VALUES (?1, ?2, ?3)", cells, 3,
-                NULL, err);
+    return sw_query_once(s->db, s->path,
+                         "INSERT OR REPLACE INTO spools(id, path, bytes) VALUES (?1, ?2, ?3)",
+                         SW_CELLS(SW_TEXT(spool_id), SW_TEXT(path), SW_INT(bytes)), NULL, err);
 }

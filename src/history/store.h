@@ -7,8 +7,8 @@
 #ifndef SW_HISTORY_STORE_H
 #define SW_HISTORY_STORE_H
 
-#include "history/row.h"
 #include "history/schema.h"
+#include "history/sqlite.h"
 #include <sys/types.h>
 
 enum { SW_STORE_SERIES = 1024, SW_STORE_STATEMENTS = 10 };

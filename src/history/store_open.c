@@ -2,7 +2,6 @@
 #include "history/store.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
@@ -85,14 +84,10 @@ static int note_wal_pages(void *user, sqlite3 *db, const char *name, int pages)
 /* Asks for, or sets, the journal: SQLite says which one it got. */
 static int journal_is_wal(struct sw_store *s, const char *pragma, bool *wal, struct sw_err *err)
 {
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, pragma, -1, &st, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    int code = sw_sqlite_check(s->db, rc, s->path, err);
-    *wal = !code && rc == SQLITE_ROW && sw_str_eq((const char *)sqlite3_column_text(st, 0), "wal");
-    sqlite3_finalize(st);
-    return code;
+    struct sw_query q = sw_query_begin(s->db, s->path, pragma, NULL, 0, err);
+
+    *wal = sw_query_next(&q) && sw_str_eq(sw_query_text(&q, 0), "wal");
+    return sw_query_end(&q);
 }
 
 /* Under the lock: the WAL where the file system has one (it needs shared memory), then the schema.

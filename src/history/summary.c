@@ -1,5 +1,5 @@
 #include "history/summary.h"
-#include <stddef.h>
+#include "history/sqlite.h"
 
 /* ?1 the run, ?2 the last step that is to be covered; runs.summed_to moves last. */
 static const char *const add_sql[] = {
@@ -42,45 +42,26 @@ static const char *const drop_sql[] = {
     "UPDATE runs SET summed_to = -1 WHERE id = ?1",
 };
 
-/* Runs one statement with ?1 and, where it has one, ?2; value (may be NULL) is its first result,
- * left alone where that is NULL. */
-static int run(sqlite3 *db, const char *path, const char *sql, int64_t a, int64_t b, int64_t *value,
-               struct sw_err *err)
-{
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_bind_int64(st, 1, a);
-    if (rc == SQLITE_OK && sqlite3_bind_parameter_count(st) > 1)
-        rc = sqlite3_bind_int64(st, 2, b);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_step(st);
-    int code = sw_sqlite_check(db, rc, path, err);
-    if (rc == SQLITE_ROW && value && sqlite3_column_type(st, 0) != SQLITE_NULL)
-        *value = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    return code;
-}
-
 int sw_summary_add(sqlite3 *db, const char *path, int64_t run_id, int64_t upto_step,
                    struct sw_err *err)
 {
     int code = SW_OK;
     for (size_t i = 0; !code && i < sizeof add_sql / sizeof *add_sql; i++)
-        code = run(db, path, add_sql[i], run_id, upto_step, NULL, err);
+        code = sw_query_once(db, path, add_sql[i], SW_CELLS(SW_INT(run_id), SW_INT(upto_step)),
+                             NULL, err);
     return code;
 }
 
 int sw_summary_add_all(sqlite3 *db, const char *path, int64_t run_id, struct sw_err *err)
 {
     static const char last_sql[] =
-        "SELECT max(step) FROM ("
+        "SELECT coalesce(max(step), -1) FROM ("
         " SELECT (SELECT max(step) FROM point WHERE series_id = s.id) AS step"
         "  FROM series s WHERE s.run_id = ?1"
         " UNION ALL SELECT * FROM (SELECT max(step) FROM step_time WHERE run_id = ?1)"
         " UNION ALL SELECT * FROM (SELECT max(step) FROM link_traffic WHERE run_id = ?1))";
     int64_t last = -1;
-    int code = run(db, path, last_sql, run_id, 0, &last, err);
+    int code = sw_query_once(db, path, last_sql, SW_CELLS(SW_INT(run_id)), &last, err);
     return code ? code : sw_summary_add(db, path, run_id, last, err);
 }
 
@@ -88,6 +69,6 @@ int sw_summary_drop(sqlite3 *db, const char *path, int64_t run_id, struct sw_err
 {
     int code = SW_OK;
     for (size_t i = 0; !code && i < sizeof drop_sql / sizeof *drop_sql; i++)
-        code = run(db, path, drop_sql[i], run_id, 0, NULL, err);
+        code = sw_query_once(db, path, drop_sql[i], SW_CELLS(SW_INT(run_id)), NULL, err);
     return code;
 }

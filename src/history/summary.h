@@ -7,7 +7,9 @@
 #ifndef SW_HISTORY_SUMMARY_H
 #define SW_HISTORY_SUMMARY_H
 
-#include "history/schema.h"
+#include "base/err.h"
+#include <sqlite3.h>
+#include <stdint.h>
 
 /* Adds the rows after summed_to up to upto_step; nothing when that is not ahead. */
 int sw_summary_add(sqlite3 *db, const char *path, int64_t run_id, int64_t upto_step,

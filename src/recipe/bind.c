@@ -15,9 +15,7 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
     else
         sw_value_error(r, n, v, 0, 0, "a value is missing");
     sw_words_add_types(&words, n->pub.schema->types[slot]);
-    sw_hint_near(&r->diags, v->text, words.items, words.count, "known");
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
+    sw_words_hint(r, &words, v->text, "known");
 }
 
 /* A section that only an override made is most likely a misspelt name. */
@@ -29,10 +27,8 @@ static void hint_made(struct sw_recipe *r, const struct sw_draft *n)
     for (const struct sw_section *s = r->first; s; s = s->next)
         if (s->name && s->schema == n->pub.schema && !((const struct sw_draft *)s)->maker)
             sw_words_add(&words, s->name);
-    sw_hint_near(&r->diags, n->pub.name, words.items, words.count, NULL);
+    sw_words_hint(r, &words, n->pub.name, NULL);
     sw_diags_hint(&r->diags, "the recipe has no [%s]", n->pub.title);
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
 }
 
 static void missing_type(struct sw_recipe *r, struct sw_draft *n, int slot)
@@ -41,9 +37,7 @@ static void missing_type(struct sw_recipe *r, struct sw_draft *n, int slot)
     sw_draft_error(r, n, NULL, "%s is missing", n->pub.schema->type_key[slot]);
     hint_made(r, n);
     sw_words_add_types(&words, n->pub.schema->types[slot]);
-    sw_hint_near(&r->diags, "", words.items, words.count, "known");
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
+    sw_words_hint(r, &words, "", "known");
 }
 
 static void find_type(struct sw_recipe *r, struct sw_draft *n, int slot)
@@ -85,14 +79,11 @@ static void drop_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value 
     if (!found && slot == 0)
         found = sw_param_find(n->pub.schema, old, v->key, &param);
     const char *text = sw_value_text(r, v, n->pub.title);
-    struct sw_opt row = *found;
     struct sw_opt_problem problem;
-    union sw_opt_field field;
-    row.offset = 0;
     v->dropped = true;
     if (!text)
         n->pub.errors++;
-    else if (!sw_opt_read(&row, text, &r->pool, &field, &problem) && !r->pool.failed)
+    else if (!sw_opt_accepts(found, text, &r->pool, &problem) && !r->pool.failed)
         sw_value_error(r, n, v, problem.offset, problem.bytes, "%s", problem.reason);
 }
 
@@ -296,7 +287,7 @@ static void require_kinds(struct sw_recipe *r)
     for (int i = 0; i < r->schema->count; i++) {
         const struct sw_schema_kind *k = &r->schema->kinds[i];
         if (k->required && !has_written(r, k))
-            sw_diags_add(&r->diags, &at, "the recipe has no [%s%s]", k->kind,
+            sw_diags_add(&r->diags, at, "the recipe has no [%s%s]", k->kind,
                          k->form == SW_SECTION_NAMED ? " NAME" : "");
     }
 }

@@ -189,12 +189,15 @@ struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_dra
 /* A message about a value: "TITLE: KEY = VALUE: ...", at the value. */
 int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    size_t offset, size_t bytes, const char *fmt, ...) SW_PRINTF(6, 7);
+int sw_value_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
+                    size_t offset, size_t bytes, const char *fmt, va_list ap);
 /* A message about a section: "TITLE: ...", at the key when v is given, else at the header. */
 int sw_draft_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    const char *fmt, ...) SW_PRINTF(4, 5);
+int sw_draft_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
+                    const char *fmt, va_list ap);
 /* Cuts a text for use in a message; out holds SW_SHOWN bytes. */
 enum { SW_SHOWN = 80 };
 const char *sw_shown(char out[SW_SHOWN], const char *text);
-int sw_count_characters(const char *s, size_t bytes);
 
 #endif

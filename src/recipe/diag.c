@@ -148,10 +148,10 @@ static bool open_gap(struct sw_diags *d, int i)
     return true;
 }
 
-int sw_diags_add(struct sw_diags *d, const struct sw_place *at, const char *fmt, ...)
+int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...)
 {
     int i = d->count;
-    while (i > 0 && !is_before(&d->items[i - 1], at))
+    while (i > 0 && !is_before(&d->items[i - 1], &at))
         i--;
     d->latest = -1;
     if (i == SW_DIAG_KEPT) {
@@ -161,7 +161,7 @@ int sw_diags_add(struct sw_diags *d, const struct sw_place *at, const char *fmt,
     struct sw_diag item = {0};
     va_list ap;
     va_start(ap, fmt);
-    bool ok = fill(&item, at, fmt, ap);
+    bool ok = fill(&item, &at, fmt, ap);
     va_end(ap);
     if (!ok || !open_gap(d, i)) {
         free_diag(&item);
@@ -178,19 +178,25 @@ bool sw_diags_wants_hint(const struct sw_diags *d)
     return d->count > 0 && d->latest >= 0 && !d->items[d->latest].hint;
 }
 
-void sw_diags_hint(struct sw_diags *d, const char *fmt, ...)
+void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap)
 {
+    struct sw_buf text = {0};
+
     if (!sw_diags_wants_hint(d))
         return;
-    struct sw_buf text = {0};
-    va_list ap;
-    va_start(ap, fmt);
     sw_buf_vprintf(&text, fmt, ap);
-    va_end(ap);
     /* A hint is a kindness: without memory for it the message stands alone. */
     if (!text.failed)
         d->items[d->latest].hint = printable(sw_buf_text(&text), SW_DIAG_TEXT);
     sw_buf_fini(&text);
+}
+
+void sw_diags_hint(struct sw_diags *d, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    sw_diags_vhint(d, fmt, ap);
+    va_end(ap);
 }
 
 int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err)

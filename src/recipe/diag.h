@@ -46,12 +46,12 @@ struct sw_diags {
 
 void sw_diags_fini(struct sw_diags *d);
 /* Adds a message; always returns SW_ERR_INVALID so that a check can return it. */
-int sw_diags_add(struct sw_diags *d, const struct sw_place *at, const char *fmt, ...)
-    SW_PRINTF(3, 4);
+int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...) SW_PRINTF(3, 4);
 /* Whether the message added last was kept and has no hint yet: look before computing one. */
 bool sw_diags_wants_hint(const struct sw_diags *d);
 /* Gives the message added last a hint line (the first hint stays). */
 void sw_diags_hint(struct sw_diags *d, const char *fmt, ...) SW_PRINTF(2, 3);
+void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap);
 /* SW_OK without errors, else SW_ERR_INVALID with the first message and how many more there are, or
  * SW_ERR_NOMEM when one was lost. */
 int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err) SW_MUST_CHECK;

@@ -32,26 +32,26 @@ void sw_explained_from(const struct sw_explained *e, struct sw_buf *out)
         sw_buf_add(out, e->where.origin);
 }
 
-bool sw_explained_below(struct sw_explained *e)
+static void take_value(struct sw_explained *e, const struct sw_value *v)
 {
-    const struct sw_value *v = e->below;
-    if (!v)
-        return false;
     e->value = v->text ? v->text : v->raw;
     e->origin = v->origin;
     e->where = sw_place_of_value(v, 0, 0);
     e->below = v->below;
+}
+
+bool sw_explained_below(struct sw_explained *e)
+{
+    if (!e->below)
+        return false;
+    take_value(e, e->below);
     return true;
 }
 
 static void tell_value(struct visit *visit, struct sw_explained *e, const struct sw_value *v)
 {
-    if (v) {
-        e->value = v->text ? v->text : v->raw;
-        e->origin = v->origin;
-        e->where = sw_place_of_value(v, 0, 0);
-        e->below = v->below;
-    }
+    if (v)
+        take_value(e, v);
     visit->call(visit->user, e);
 }
 
@@ -60,14 +60,14 @@ static const char *default_text(struct visit *visit, const struct sw_opt *row, c
 {
     struct sw_opt alone = *row;
     struct sw_opt_problem problem;
-    union sw_opt_field field, given = {0};
+    union sw_opt_field given = {0};
     struct sw_buf now = {0}, def = {0};
     const char *text = NULL;
     alone.offset = 0;
     if (!conf || !sw_opt_write(row, conf, &now))
         goto done;
     /* What its own range refuses stands for "not given". */
-    if (!sw_opt_read(&alone, sw_buf_text(&now), &visit->pool, &field, &problem))
+    if (!sw_opt_accepts(row, sw_buf_text(&now), &visit->pool, &problem))
         goto done;
     bool same = row->def && sw_opt_read(&alone, row->def, &visit->pool, &given, &problem) &&
                 sw_opt_write(&alone, &given, &def) &&

@@ -7,7 +7,6 @@
 #include "recipe/lookup.h"
 #include <errno.h>
 #include <glob.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,17 +29,12 @@ static bool is_missing(const char *path)
 static bool all_missing(struct sw_recipe *r, const char *paths)
 {
     bool any = false;
-    for (const char *p = paths; *p;) {
-        p += strspn(p, " \t,");
-        size_t bytes = strcspn(p, ",");
-        const char *next = p + bytes;
-        while (bytes && (p[bytes - 1] == ' ' || p[bytes - 1] == '\t'))
-            bytes--;
-        const char *path = bytes ? sw_pool_copy(&r->pool, p, bytes) : NULL;
+    while (paths) {
+        struct sw_piece item = sw_piece_next(&paths);
+        const char *path = item.bytes ? sw_pool_copy(&r->pool, item.at, item.bytes) : NULL;
         if (path && !is_missing(path))
             return false;
         any |= path != NULL;
-        p = next;
     }
     return any;
 }
@@ -60,9 +54,7 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
     struct sw_words words = {0};
     sw_value_error(r, n, v, 0, 0, "unknown %s", k->type_key[0]);
     sw_words_add_types(&words, k->types[0]);
-    sw_hint_near(&r->diags, name, words.items, words.count, "known");
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
+    sw_words_hint(r, &words, name, "known");
 }
 
 /* Reads the item that begins at *at and moves behind it. False at the end, and with a message. */
@@ -159,10 +151,7 @@ static void note(struct sw_recipe *r, const struct sw_fallen *what)
     if (!f)
         return;
     *f = *what;
-    if (r->last_fallen)
-        r->last_fallen->next = f;
-    else
-        r->fallen = f;
+    *(r->last_fallen ? &r->last_fallen->next : &r->fallen) = f;
     r->last_fallen = f;
 }
 
@@ -195,18 +184,18 @@ static void consider(struct sw_recipe *r, struct sw_draft *n, const char *decide
 /* The decision, to be made again on resume: see decision_about. */
 static const char *join_names(struct sw_recipe *r)
 {
-    enum { NUMBER = 16 };
-    size_t bytes = 1;
-    for (const struct sw_fallen *f = r->fallen; f; f = f->next)
-        bytes += (f->draft->pub.name ? strlen(f->draft->pub.name) : 0) + NUMBER;
-    char *joined = sw_pool_alloc(&r->pool, bytes, 1), *p = joined;
-    for (const struct sw_fallen *f = r->fallen; f && joined; f = f->next) {
-        if (f != r->fallen)
-            *p++ = ',';
-        p = stpcpy(p, f->draft->pub.name ? f->draft->pub.name : "");
+    struct sw_buf names = {0};
+
+    for (const struct sw_fallen *f = r->fallen; f; f = f->next) {
+        sw_buf_printf(&names, "%s%s", f == r->fallen ? "" : ",",
+                      f->draft->pub.name ? f->draft->pub.name : "");
         if (f->found)
-            p += snprintf(p, NUMBER, ":%d", f->number);
+            sw_buf_printf(&names, ":%d", f->number);
     }
+
+    const char *joined = sw_pool_copy(&r->pool, sw_buf_text(&names), names.length);
+    r->pool.failed |= names.failed;
+    sw_buf_fini(&names);
     return joined;
 }
 

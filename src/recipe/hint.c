@@ -3,19 +3,22 @@
 #include "recipe/lookup.h"
 #include <string.h>
 
+void sw_words_hint(struct sw_recipe *r, struct sw_words *w, const char *word, const char *label)
+{
+    sw_hint_near(&r->diags, word, w->items, w->count, label);
+    r->pool.failed |= w->failed;
+    sw_words_fini(w);
+}
+
 /* "weight.init", "weight.std", ... of one type. */
 static void add_param_keys(struct sw_recipe *r, struct sw_words *w, const struct sw_schema_kind *k,
                            const struct sw_type *type)
 {
     for (int i = 0; type && type->params && type->params[i]; i++)
         for (const struct sw_opt *o = k->param_opts; o && o->key; o++) {
-            size_t a = strlen(type->params[i]), b = strlen(o->key);
-            char *word = sw_pool_alloc(&r->pool, a + b + 2, 1);
+            const char *word = sw_pool_format(&r->pool, "%s.%s", type->params[i], o->key);
             if (!word)
                 return;
-            memcpy(word, type->params[i], a);
-            word[a] = '.';
-            memcpy(word + a + 1, o->key, b);
             sw_words_add(w, word);
         }
 }
@@ -43,9 +46,7 @@ void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char
             if (i == 0)
                 add_param_keys(r, &words, k, *t);
         }
-    sw_hint_near(&r->diags, key, words.items, words.count, NULL);
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
+    sw_words_hint(r, &words, key, NULL);
 }
 
 /* "kernel is a key of convolution, pooling; layer fc1 is inner_product" */
@@ -106,7 +107,6 @@ void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const ch
     add_param_keys(r, &words, k, n->pub.type[0]);
     sw_hint_near(&r->diags, key, words.items, words.count, NULL);
     hint_params(r, n, key);
-    sw_hint_near(&r->diags, key, words.items, own, "its keys are");
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
+    words.count = own;
+    sw_words_hint(r, &words, key, "its keys are");
 }

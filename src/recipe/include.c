@@ -41,9 +41,10 @@ static int read_text(struct includes *c, const struct chain *at, const char *tex
 static int complain(struct includes *c, const struct sw_ini_include *i, const char *why)
 {
     const struct sw_ini_entry *e = &i->entry;
-    struct sw_place at = sw_ini_place(e->file, e->source, e->line, e->value_column,
-                                      sw_count_characters(e->value, strlen(e->value)));
-    sw_diags_add(&c->r->diags, &at, "include = %s: %s", e->value, why);
+    sw_diags_add(&c->r->diags,
+                 sw_ini_place(e->file, e->source, e->line, e->value_column,
+                              sw_count_characters(e->value, strlen(e->value))),
+                 "include = %s: %s", e->value, why);
     return SW_OK;
 }
 
@@ -53,13 +54,8 @@ static int complain(struct includes *c, const struct sw_ini_include *i, const ch
 static const char *path_of(struct sw_recipe *r, const char *from, const char *file)
 {
     const char *slash = strrchr(from, '/');
-    size_t folder = slash && file[0] != '/' ? (size_t)(slash + 1 - from) : 0;
-    char *path = sw_pool_alloc(&r->pool, folder + strlen(file) + 1, 1);
-    if (path) {
-        memcpy(path, from, folder);
-        memcpy(path + folder, file, strlen(file));
-    }
-    return path;
+    int folder = slash && file[0] != '/' ? (int)(slash + 1 - from) : 0;
+    return sw_pool_format(&r->pool, "%.*s%s", folder, from, file);
 }
 
 static void look_at(struct chain *at)
@@ -137,10 +133,7 @@ static bool put_entry(struct includes *c, struct sw_ini_section *s, struct sw_in
         return true;
     }
     e->next = NULL;
-    if (s->last)
-        s->last->next = e;
-    else
-        s->first = e;
+    *(s->last ? &s->last->next : &s->first) = e;
     s->last = e;
     return sw_seen_add(&c->keys, s, e->key, e);
 }
@@ -153,8 +146,8 @@ static bool check_count(struct includes *c, const struct sw_ini_section *s)
         count++;
     if (count <= SW_INI_MAX_KEYS)
         return true;
-    struct sw_place at = sw_ini_place(s->file, s->source, s->line, s->kind_column, 1);
-    sw_diags_add(&c->r->diags, &at, "more than %d keys in one section", SW_INI_MAX_KEYS);
+    sw_diags_add(&c->r->diags, sw_ini_place(s->file, s->source, s->line, s->kind_column, 1),
+                 "more than %d keys in one section", SW_INI_MAX_KEYS);
     return false;
 }
 
@@ -162,16 +155,12 @@ static bool check_count(struct includes *c, const struct sw_ini_section *s)
 static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_section *from)
 {
     struct sw_ini *all = &c->r->ini;
-    size_t kind = strlen(from->kind), name = from->name ? strlen(from->name) + 1 : 0;
-    char *title = sw_pool_alloc(&c->r->pool, kind + name + 1, 1);
+    const char *title = from->kind;
+    if (from->name)
+        title = sw_pool_format(&c->r->pool, "%s %s", from->kind, from->name);
     if (!title)
         return NULL;
-    memcpy(title, from->kind, kind);
-    if (name) {
-        title[kind] = ' ';
-        memcpy(title + kind + 1, from->name, name - 1);
-    }
-    struct sw_ini_section *s = sw_seen_find(&c->sections, NULL, title, kind + name);
+    struct sw_ini_section *s = sw_seen_find(&c->sections, NULL, title, strlen(title));
     if (s) {
         struct sw_ini_section had = *s;
         *s = *from; /* messages about the section point where it was written last */
@@ -182,10 +171,7 @@ static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_se
     }
     from->next = NULL;
     from->first = from->last = NULL;
-    if (all->last)
-        all->last->next = from;
-    else
-        all->first = from;
+    *(all->last ? &all->last->next : &all->first) = from;
     all->last = from;
     return sw_seen_add(&c->sections, NULL, title, from) ? from : NULL;
 }

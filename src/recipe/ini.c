@@ -21,27 +21,29 @@ struct reader {
     bool nomem;
 };
 
-/* A piece of the line at hand. */
-struct piece {
-    const char *at;
-    size_t bytes;
-};
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
-static struct piece trim(const char *from, const char *to)
+struct sw_piece sw_piece_trim(const char *from, const char *to)
 {
     while (from < to && is_blank(*from))
         from++;
     while (to > from && is_blank(to[-1]))
         to--;
-    return (struct piece){from, (size_t)(to - from)};
+    return (struct sw_piece){from, (size_t)(to - from)};
 }
 
-static int count_characters(const char *s, size_t bytes)
+struct sw_piece sw_piece_next(const char **at)
+{
+    const char *item = *at, *comma = strchr(item, ',');
+
+    *at = comma ? comma + 1 : NULL;
+    return sw_piece_trim(item, comma ? comma : item + strlen(item));
+}
+
+int sw_count_characters(const char *s, size_t bytes)
 {
     int n = 0;
     for (size_t i = 0; i < bytes; n++) {
@@ -53,12 +55,12 @@ static int count_characters(const char *s, size_t bytes)
 
 static int column_of(const struct reader *r, const char *at)
 {
-    return count_characters(r->start, (size_t)(at - r->start)) + 1;
+    return sw_count_characters(r->start, (size_t)(at - r->start)) + 1;
 }
 
 static struct sw_place place_of(const struct reader *r, const char *at, size_t bytes)
 {
-    int span = count_characters(at, bytes);
+    int span = sw_count_characters(at, bytes);
     return (struct sw_place){
         .origin = r->file->path,
         .rank = r->file->rank,
@@ -76,7 +78,7 @@ static int shown(size_t bytes)
     return bytes < 60 ? (int)bytes : 60;
 }
 
-static const char *keep(struct reader *r, struct piece p)
+static const char *keep(struct reader *r, struct sw_piece p)
 {
     const char *copy = sw_pool_copy(r->pool, p.at, p.bytes);
     r->nomem |= !copy;
@@ -86,16 +88,16 @@ static const char *keep(struct reader *r, struct piece p)
 /* ---- Section headers ---- */
 
 /* Splits "kind name" at the first run of blanks. */
-static void split_words(struct piece both, struct piece *kind, struct piece *name)
+static void split_words(struct sw_piece both, struct sw_piece *kind, struct sw_piece *name)
 {
     const char *end = both.at + both.bytes, *p = both.at;
     while (p < end && !is_blank(*p))
         p++;
-    *kind = (struct piece){both.at, (size_t)(p - both.at)};
-    *name = trim(p, end);
+    *kind = (struct sw_piece){both.at, (size_t)(p - both.at)};
+    *name = sw_piece_trim(p, end);
 }
 
-static bool has_blank(struct piece p)
+static bool has_blank(struct sw_piece p)
 {
     return memchr(p.at, ' ', p.bytes) || memchr(p.at, '\t', p.bytes);
 }
@@ -114,35 +116,27 @@ static void link_section(struct reader *r, struct sw_ini_section *s, const char 
         r->nomem = true;
         return;
     }
-    if (r->ini->last)
-        r->ini->last->next = s;
-    else
-        r->ini->first = s;
+    *(r->ini->last ? &r->ini->last->next : &r->ini->first) = s;
     r->ini->last = s;
     r->section = s;
     r->key_count = 0;
 }
 
 /* Adds the section unless it is there already. */
-static void open_section(struct reader *r, struct piece kind, struct piece name)
+static void open_section(struct reader *r, struct sw_piece kind, struct sw_piece name)
 {
-    struct piece title = {kind.at, kind.bytes};
+    size_t bytes = name.bytes ? (size_t)(name.at + name.bytes - kind.at) : kind.bytes;
     struct sw_ini_section *s = sw_pool_alloc(r->pool, 1, sizeof(*s));
-    char *joined = sw_pool_alloc(r->pool, kind.bytes + name.bytes + 2, 1);
+    char *joined = sw_pool_format(r->pool, "%.*s%s%.*s", (int)kind.bytes, kind.at,
+                                  name.bytes ? " " : "", (int)name.bytes, name.at);
     if (!s || !joined) {
         r->nomem = true;
         return;
     }
-    memcpy(joined, kind.at, kind.bytes);
-    if (name.bytes) {
-        title.bytes = (size_t)(name.at + name.bytes - kind.at);
-        joined[kind.bytes] = ' ';
-        memcpy(joined + kind.bytes + 1, name.at, name.bytes);
-    }
     const struct sw_ini_section *first = sw_seen_find(&r->sections, NULL, joined, strlen(joined));
     if (first) {
-        struct sw_place at = place_of(r, title.at, title.bytes);
-        sw_diags_add(r->diags, &at, "[%.*s] is here twice", shown(strlen(joined)), joined);
+        sw_diags_add(r->diags, place_of(r, kind.at, bytes), "[%.*s] is here twice",
+                     shown(strlen(joined)), joined);
         sw_diags_hint(r->diags, "the first is in line %d; put all keys there", first->line);
         return;
     }
@@ -156,46 +150,42 @@ static void open_section(struct reader *r, struct piece kind, struct piece name)
     link_section(r, s, joined);
 }
 
-static void read_header(struct reader *r, struct piece body)
+static void read_header(struct reader *r, struct sw_piece body)
 {
     const char *end = body.at + body.bytes;
     const char *close = memchr(body.at, ']', body.bytes);
-    struct piece kind, name;
-    split_words(trim(body.at + 1, close ? close : end), &kind, &name);
+    struct sw_piece kind, name;
+    split_words(sw_piece_trim(body.at + 1, close ? close : end), &kind, &name);
     /* What follows a broken header belongs to it, not to the section before. */
     r->section = NULL;
     r->top = r->orphans = false;
     if (!kind.bytes) {
-        struct sw_place at = place_of(r, body.at, body.bytes);
-        sw_diags_add(r->diags, &at, "a section header without a kind");
+        sw_diags_add(r->diags, place_of(r, body.at, body.bytes), "a section header without a kind");
         sw_diags_hint(r->diags, "write [kind] or [kind name], as in [job] or [layer conv1]");
         return;
     }
     if (has_blank(name)) {
-        struct sw_place at = place_of(r, name.at, name.bytes);
-        sw_diags_add(r->diags, &at, "the section name '%.*s' is more than one word",
-                     shown(name.bytes), name.at);
+        sw_diags_add(r->diags, place_of(r, name.at, name.bytes),
+                     "the section name '%.*s' is more than one word", shown(name.bytes), name.at);
         return;
     }
     if (name.bytes && !sw_ini_is_name(name.at, name.bytes)) {
-        struct sw_place at = place_of(r, name.at, name.bytes);
-        sw_diags_add(r->diags, &at, "the section name '%.*s' holds one of , = [ ]",
-                     shown(name.bytes), name.at);
+        sw_diags_add(r->diags, place_of(r, name.at, name.bytes),
+                     "the section name '%.*s' holds one of , = [ ]", shown(name.bytes), name.at);
         return;
     }
     if (!close) {
-        struct sw_place at = place_of(r, end, 0);
-        sw_diags_add(r->diags, &at, "missing ']' after '%.*s'", shown(body.bytes), body.at);
+        sw_diags_add(r->diags, place_of(r, end, 0), "missing ']' after '%.*s'", shown(body.bytes),
+                     body.at);
     } else if (close + 1 < end) {
-        struct piece rest = trim(close + 1, end);
-        struct sw_place at = place_of(r, rest.at, rest.bytes);
-        sw_diags_add(r->diags, &at, "unexpected text after ']'");
+        struct sw_piece rest = sw_piece_trim(close + 1, end);
+        sw_diags_add(r->diags, place_of(r, rest.at, rest.bytes), "unexpected text after ']'");
         sw_diags_hint(r->diags, "a key = value belongs on a line of its own");
     }
     if (++r->section_count > SW_INI_MAX_SECTIONS) {
-        struct sw_place at = place_of(r, body.at, body.bytes);
         if (r->section_count == SW_INI_MAX_SECTIONS + 1)
-            sw_diags_add(r->diags, &at, "more than %d sections", SW_INI_MAX_SECTIONS);
+            sw_diags_add(r->diags, place_of(r, body.at, body.bytes), "more than %d sections",
+                         SW_INI_MAX_SECTIONS);
         return;
     }
     open_section(r, kind, name);
@@ -203,16 +193,17 @@ static void read_header(struct reader *r, struct piece body)
 
 /* ---- Entries ---- */
 
-static bool check_key(struct reader *r, struct piece line, struct piece key, const char *equals)
+static bool check_key(struct reader *r, struct sw_piece line, struct sw_piece key,
+                      const char *equals)
 {
     if (equals && key.bytes && !has_blank(key) && !r->orphans)
         return r->section != NULL;
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (!equals) {
-        struct piece first, rest;
+        struct sw_piece first, rest;
         split_words(line, &first, &rest);
         at = place_of(r, line.at, line.bytes);
-        sw_diags_add(r->diags, &at, "missing '=' in '%.*s'", shown(line.bytes), line.at);
+        sw_diags_add(r->diags, at, "missing '=' in '%.*s'", shown(line.bytes), line.at);
         if (rest.bytes)
             sw_diags_hint(r->diags, "%.*s = %.*s", shown(first.bytes), first.at, shown(rest.bytes),
                           rest.at);
@@ -220,20 +211,20 @@ static bool check_key(struct reader *r, struct piece line, struct piece key, con
             sw_diags_hint(r->diags, "a line is [section], key = value, or a comment");
     } else if (!key.bytes) {
         at = place_of(r, equals, 1);
-        sw_diags_add(r->diags, &at, "missing key before '='");
+        sw_diags_add(r->diags, at, "missing key before '='");
     } else if (has_blank(key)) {
-        sw_diags_add(r->diags, &at, "the key '%.*s' is more than one word", shown(key.bytes),
+        sw_diags_add(r->diags, at, "the key '%.*s' is more than one word", shown(key.bytes),
                      key.at);
     } else {
         /* Said once: what follows is the same mistake. */
         r->orphans = false;
-        sw_diags_add(r->diags, &at, "'%.*s' stands before any section", shown(key.bytes), key.at);
+        sw_diags_add(r->diags, at, "'%.*s' stands before any section", shown(key.bytes), key.at);
         sw_diags_hint(r->diags, "begin with a section header, such as [job]");
     }
     return false;
 }
 
-static bool check_new(struct reader *r, struct piece key)
+static bool check_new(struct reader *r, struct sw_piece key)
 {
     const struct sw_ini_entry *first = sw_seen_find(&r->keys, r->section, key.at, key.bytes);
     if (!first && r->key_count < SW_INI_MAX_KEYS) {
@@ -242,17 +233,16 @@ static bool check_new(struct reader *r, struct piece key)
     }
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (first) {
-        sw_diags_add(r->diags, &at, "'%.*s' is here twice in one section", shown(key.bytes),
-                     key.at);
+        sw_diags_add(r->diags, at, "'%.*s' is here twice in one section", shown(key.bytes), key.at);
         sw_diags_hint(r->diags, "the first is in line %d", first->line);
     } else if (r->key_count++ == SW_INI_MAX_KEYS) {
-        sw_diags_add(r->diags, &at, "more than %d keys in one section", SW_INI_MAX_KEYS);
+        sw_diags_add(r->diags, at, "more than %d keys in one section", SW_INI_MAX_KEYS);
     }
     return false;
 }
 
-static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct piece key,
-                       struct piece value, const char *equals)
+static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct sw_piece key,
+                       struct sw_piece value, const char *equals)
 {
     e->file = r->file;
     e->key = keep(r, key);
@@ -263,12 +253,13 @@ static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct piece ke
     e->value_column = value.bytes ? column_of(r, value.at) : column_of(r, equals) + 1;
 }
 
-static void read_include(struct reader *r, struct piece key, struct piece value, const char *equals)
+static void read_include(struct reader *r, struct sw_piece key, struct sw_piece value,
+                         const char *equals)
 {
     struct sw_ini_include *i = sw_pool_alloc(r->pool, 1, sizeof(*i));
     if (!value.bytes) {
-        struct sw_place at = place_of(r, key.at, key.bytes);
-        sw_diags_add(r->diags, &at, "include: the name of a file is missing");
+        sw_diags_add(r->diags, place_of(r, key.at, key.bytes),
+                     "include: the name of a file is missing");
         return;
     }
     if (!i) {
@@ -276,25 +267,22 @@ static void read_include(struct reader *r, struct piece key, struct piece value,
         return;
     }
     fill_entry(r, &i->entry, key, value, equals);
-    if (r->ini->last_include)
-        r->ini->last_include->next = i;
-    else
-        r->ini->includes = i;
+    *(r->ini->last_include ? &r->ini->last_include->next : &r->ini->includes) = i;
     r->ini->last_include = r->include = i;
 }
 
-static bool is_word(struct piece p, const char *word)
+static bool is_word(struct sw_piece p, const char *word)
 {
     return p.bytes == strlen(word) && memcmp(p.at, word, p.bytes) == 0;
 }
 
-static void read_entry(struct reader *r, struct piece line)
+static void read_entry(struct reader *r, struct sw_piece line)
 {
     const char *end = line.at + line.bytes;
     const char *equals = memchr(line.at, '=', line.bytes);
-    struct piece key = trim(line.at, equals ? equals : end);
+    struct sw_piece key = sw_piece_trim(line.at, equals ? equals : end);
     if (r->top && equals && is_word(key, "include")) {
-        read_include(r, key, trim(equals + 1, end), equals);
+        read_include(r, key, sw_piece_trim(equals + 1, end), equals);
         return;
     }
     if (!check_key(r, line, key, equals) || !check_new(r, key))
@@ -304,22 +292,19 @@ static void read_entry(struct reader *r, struct piece line)
         r->nomem = true;
         return;
     }
-    fill_entry(r, e, key, trim(equals + 1, end), equals);
+    fill_entry(r, e, key, sw_piece_trim(equals + 1, end), equals);
     if (r->nomem || !sw_seen_add(&r->keys, r->section, e->key, e)) {
         r->nomem = true;
         return;
     }
-    if (r->section->last)
-        r->section->last->next = e;
-    else
-        r->section->first = e;
+    *(r->section->last ? &r->section->last->next : &r->section->first) = e;
     r->section->last = e;
 }
 
 /* ---- Lines ---- */
 
 /* The line without its comment: `;` or `#` first in the line or after a blank. */
-static struct piece without_comment(const char *start, size_t length)
+static struct sw_piece without_comment(const char *start, size_t length)
 {
     size_t end = length;
     for (size_t i = 0; i < length; i++)
@@ -327,7 +312,7 @@ static struct piece without_comment(const char *start, size_t length)
             end = i;
             break;
         }
-    return trim(start, start + end);
+    return sw_piece_trim(start, start + end);
 }
 
 /* Refuses what is not text; one message per line. */
@@ -340,16 +325,13 @@ static bool check_text(struct reader *r)
             continue;
         }
         size_t n = sw_utf8_length(r->start + i, r->length - i);
-        struct sw_place at;
         if (!n) {
-            at = place_of(r, r->start + i, 1);
-            sw_diags_add(r->diags, &at, "byte 0x%02x is not UTF-8", c);
+            sw_diags_add(r->diags, place_of(r, r->start + i, 1), "byte 0x%02x is not UTF-8", c);
             sw_diags_hint(r->diags, "save the recipe as UTF-8 text");
             return false;
         }
         if ((c < 0x20 && c != '\t') || c == 0x7f) {
-            at = place_of(r, r->start + i, 1);
-            sw_diags_add(r->diags, &at, "control character 0x%02x", c);
+            sw_diags_add(r->diags, place_of(r, r->start + i, 1), "control character 0x%02x", c);
             return false;
         }
         i += n;
@@ -361,7 +343,7 @@ static void read_line(struct reader *r)
 {
     if (!check_text(r))
         return;
-    struct piece line = without_comment(r->start, r->length);
+    struct sw_piece line = without_comment(r->start, r->length);
     if (!line.bytes)
         return;
     if (*line.at == '[')
@@ -399,9 +381,8 @@ static const char *take_held(struct reader *r, const char *p, const char *end)
         r->line++;
         r->start = p;
         r->length = (size_t)(from - p) - (from > p && from[-1] == '\n');
-        struct sw_place at = place_of(r, r->start, r->length);
-        sw_diags_add(r->diags, &at, "the lines of %s do not end where this line says",
-                     r->include->entry.value);
+        sw_diags_add(r->diags, place_of(r, r->start, r->length),
+                     "the lines of %s do not end where this line says", r->include->entry.value);
         sw_diags_hint(r->diags, "a line '%s %s' must follow them", SW_INI_HELD_END,
                       r->include->entry.value);
         return NULL;
@@ -438,7 +419,7 @@ static bool check_is_text(struct reader *r, const char *text, size_t bytes)
     if (!zero)
         return true;
     struct sw_place at = {.origin = r->file->path, .rank = r->file->rank};
-    sw_diags_add(r->diags, &at, "this is not a recipe: byte %zu is zero", (size_t)(zero - text));
+    sw_diags_add(r->diags, at, "this is not a recipe: byte %zu is zero", (size_t)(zero - text));
     if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
         sw_diags_hint(r->diags, "it looks like UTF-16; save it as UTF-8");
     else

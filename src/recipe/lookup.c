@@ -10,17 +10,10 @@ void sw_words_fini(struct sw_words *w)
 
 void sw_words_add(struct sw_words *w, const char *word)
 {
-    if (w->count == w->capacity) {
-        int capacity = w->capacity ? 2 * w->capacity : 32;
-        const char **items = sw_realloc_array(w->items, (size_t)capacity, sizeof(*items));
-        if (!items) {
-            w->failed = true;
-            return;
-        }
-        w->items = items;
-        w->capacity = capacity;
-    }
-    w->items[w->count++] = word;
+    const char **item = sw_array_add(&w->items, &w->count, sizeof *item);
+    w->failed |= !item;
+    if (item)
+        *item = word;
 }
 
 void sw_words_add_opts(struct sw_words *w, const struct sw_opt *opts)

@@ -7,10 +7,12 @@
 #include "recipe/diag.h"
 #include "recipe/schema.h"
 
+struct sw_recipe;
+
 /* Candidates for "did you mean": grows in plain memory, freed by sw_words_fini. */
 struct sw_words {
     const char **items; /* owned array of borrowed words */
-    int count, capacity;
+    int count;
     bool failed;
 };
 
@@ -18,6 +20,8 @@ void sw_words_fini(struct sw_words *w);
 void sw_words_add(struct sw_words *w, const char *word);
 void sw_words_add_opts(struct sw_words *w, const struct sw_opt *opts);
 void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types);
+/* sw_hint_near with the words, which are freed; where one was lost the recipe is out of memory. */
+void sw_words_hint(struct sw_recipe *r, struct sw_words *w, const char *word, const char *label);
 
 /* Gives the message added last a hint: "did you mean 'X'?" when a candidate is near the word or
  * begins with it, else "LABEL: a, b, c", or nothing when label is NULL. */

@@ -60,10 +60,7 @@ struct sw_value *sw_draft_find(const struct sw_draft *n, const char *key)
 
 static void append(struct sw_draft *n, struct sw_value *v)
 {
-    if (n->last)
-        n->last->next = v;
-    else
-        n->first = v;
+    *(n->last ? &n->last->next : &n->first) = v;
     n->last = v;
 }
 
@@ -94,27 +91,20 @@ void sw_draft_put(struct sw_draft *n, struct sw_value *v)
 struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *k, const char *name)
 {
     struct sw_draft *n = sw_pool_alloc(&r->pool, 1, sizeof(*n));
-    size_t bytes = strlen(k->kind) + (name ? strlen(name) : 0) + 2;
-    char *title = sw_pool_alloc(&r->pool, bytes, 1), *dotted = sw_pool_alloc(&r->pool, bytes, 1);
+    const char *title = k->kind, *dotted = k->kind;
+    if (name) {
+        title = sw_pool_format(&r->pool, "%s %s", k->kind, name);
+        dotted = sw_pool_format(&r->pool, "%s.%s", k->kind, name);
+    }
     if (!n || !title || !dotted)
         return NULL;
-    char *end = stpcpy(title, k->kind), *dot = stpcpy(dotted, k->kind);
-    if (name) {
-        *end = ' ';
-        *dot = '.';
-        memcpy(end + 1, name, strlen(name));
-        memcpy(dot + 1, name, strlen(name));
-    }
     n->pub = (struct sw_section){
         .recipe = r, .schema = k, .kind = k->kind, .name = name, .title = title};
     if (!sw_seen_add(&r->index, NULL, dotted, n)) {
         r->pool.failed = true;
         return NULL;
     }
-    if (r->last)
-        r->last->next = &n->pub;
-    else
-        r->first = &n->pub;
+    *(r->last ? &r->last->next : &r->first) = &n->pub;
     r->last = &n->pub;
     return n;
 }
@@ -140,12 +130,12 @@ static const struct sw_schema_kind *kind_of(struct sw_recipe *r, const struct sw
     struct sw_place at = place_of_header(s);
     sw_shown(shown, s->kind);
     if (named) {
-        sw_diags_add(&r->diags, &at, "a %s section has a name", shown);
+        sw_diags_add(&r->diags, at, "a %s section has a name", shown);
         sw_diags_hint(&r->diags, "write [%s NAME]", shown);
     } else if (one) {
-        sw_diags_add(&r->diags, &at, "[%s] takes no name", shown);
+        sw_diags_add(&r->diags, at, "[%s] takes no name", shown);
     } else {
-        sw_diags_add(&r->diags, &at, "unknown section [%s%s%.60s]", shown, s->name ? " " : "",
+        sw_diags_add(&r->diags, at, "unknown section [%s%s%.60s]", shown, s->name ? " " : "",
                      s->name ? s->name : "");
         sw_hint_kind(r, s->kind);
     }
@@ -158,10 +148,7 @@ static void add_lines(struct sw_recipe *r, const struct sw_ini_section *s)
         struct sw_value *v = sw_value_of_entry(r, e, SW_FROM_FALLBACK);
         if (!v)
             return;
-        if (r->last_line)
-            r->last_line->next = v;
-        else
-            r->lines = v;
+        *(r->last_line ? &r->last_line->next : &r->lines) = v;
         r->last_line = v;
     }
 }
@@ -177,8 +164,7 @@ static bool is_language(struct sw_recipe *r, const struct sw_ini_section *s)
     if (!vars && !fallback)
         return false;
     if (s->name) {
-        struct sw_place at = place_of_header(s);
-        sw_diags_add(&r->diags, &at, "[%s] takes no name", s->kind);
+        sw_diags_add(&r->diags, place_of_header(s), "[%s] takes no name", s->kind);
     } else if (fallback) {
         add_lines(r, s);
     }

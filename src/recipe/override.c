@@ -1,18 +1,6 @@
 /* `--set` texts and other options with a key: taken apart, and joined again for resume. */
 #include "recipe/build.h"
-#include "recipe/lookup.h"
 #include <string.h>
-
-static char *label_of(struct sw_recipe *r, const char *text, size_t bytes)
-{
-    static const char prefix[] = "--set ";
-    char *label = sw_pool_alloc(&r->pool, sizeof(prefix) + bytes, 1);
-    if (label) {
-        memcpy(label, prefix, sizeof(prefix) - 1);
-        memcpy(label + sizeof(prefix) - 1, text, bytes);
-    }
-    return label;
-}
 
 static struct sw_place place_of_text(const struct sw_override *o)
 {
@@ -40,11 +28,8 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
 {
     struct sw_place at = place_of_text(o);
     const char *equals = strchr(o->text, '=');
-    const char *start = o->text + strspn(o->text, " \t");
-    const char *end = equals ? equals : o->text + strlen(o->text);
-    while (end > start && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    char *path = sw_pool_copy(&r->pool, start, start < end ? (size_t)(end - start) : 0);
+    struct sw_piece key = sw_piece_trim(o->text, equals ? equals : o->text + strlen(o->text));
+    char *path = sw_pool_copy(&r->pool, key.at, key.bytes);
     if (!path)
         return false;
     if (!equals || !*path || !strchr(path, '.') || strlen(path) > SW_PATH_BYTES) {
@@ -52,27 +37,22 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
                           : !*path            ? "missing key before '='"
                           : strchr(path, '.') ? "the key is too long"
                                               : "missing section";
-        sw_diags_add(&r->diags, &at, "%s; SECTION.KEY=VALUE is expected", why);
+        sw_diags_add(&r->diags, at, "%s; SECTION.KEY=VALUE is expected", why);
         sw_hint_section(r, path);
         return false;
     }
-    const char *value = equals + 1 + strspn(equals + 1, " \t");
-    const char *stop = value + strlen(value);
-    while (stop > value && (stop[-1] == ' ' || stop[-1] == '\t'))
-        stop--;
+
+    struct sw_piece value = sw_piece_trim(equals + 1, o->text + strlen(o->text));
     o->path = path;
-    o->value = sw_pool_copy(&r->pool, value, (size_t)(stop - value));
-    o->path_column = 7 + sw_count_characters(o->text, (size_t)(start - o->text));
-    o->value_column = 7 + sw_count_characters(o->text, (size_t)(value - o->text));
+    o->value = sw_pool_copy(&r->pool, value.at, value.bytes);
+    o->path_column = 7 + sw_count_characters(o->text, (size_t)(key.at - o->text));
+    o->value_column = 7 + sw_count_characters(o->text, (size_t)(value.at - o->text));
     return o->value != NULL;
 }
 
 static void append(struct sw_recipe *r, struct sw_override *o)
 {
-    if (r->last_set)
-        r->last_set->next = o;
-    else
-        r->sets = o;
+    *(r->last_set ? &r->last_set->next : &r->sets) = o;
     r->last_set = o;
 }
 
@@ -80,27 +60,18 @@ static void read_text(struct sw_recipe *r, const char *text, size_t bytes)
 {
     struct sw_override *o = sw_pool_alloc(&r->pool, 1, sizeof(*o));
     char *copy = sw_pool_copy(&r->pool, text, bytes);
-    char *label = label_of(r, text, bytes);
+    char *label = sw_pool_format(&r->pool, "--set %.*s", (int)bytes, text);
     if (!o || !copy || !label)
         return;
     o->text = copy;
     o->label = label;
     o->rank = SW_INI_MAX_FILES + ++r->set_count;
     if (!is_clean(text, bytes)) {
-        struct sw_place at = place_of_text(o);
-        sw_diags_add(&r->diags, &at, "a control character, or not UTF-8");
+        sw_diags_add(&r->diags, place_of_text(o), "a control character, or not UTF-8");
         return;
     }
     if (split_text(r, o))
         append(r, o);
-}
-
-static const char *join(struct sw_recipe *r, const char *a, const char *between, const char *b)
-{
-    char *out = sw_pool_alloc(&r->pool, strlen(a) + strlen(between) + strlen(b) + 1, 1);
-    if (out)
-        stpcpy(stpcpy(stpcpy(out, a), between), b);
-    return out;
 }
 
 static void read_option(struct sw_recipe *r, const struct sw_recipe_option *option)
@@ -111,8 +82,8 @@ static void read_option(struct sw_recipe *r, const struct sw_recipe_option *opti
     o->option = sw_pool_copy(&r->pool, option->option, strlen(option->option));
     o->path = sw_pool_copy(&r->pool, option->path, strlen(option->path));
     o->value = sw_pool_copy(&r->pool, option->value, strlen(option->value));
-    o->text = join(r, option->path, "=", option->value);
-    o->label = join(r, option->option, " ", option->value);
+    o->text = sw_pool_format(&r->pool, "%s=%s", option->path, option->value);
+    o->label = sw_pool_format(&r->pool, "%s %s", option->option, option->value);
     o->rank = SW_INI_MAX_FILES + ++r->set_count;
     o->value_column = 2 + (int)strlen(option->option);
     if (r->pool.failed)
@@ -122,7 +93,7 @@ static void read_option(struct sw_recipe *r, const struct sw_recipe_option *opti
     } else {
         struct sw_place at = place_of_text(o);
         at.column = o->value_column;
-        sw_diags_add(&r->diags, &at, "a control character, or not UTF-8");
+        sw_diags_add(&r->diags, at, "a control character, or not UTF-8");
     }
 }
 

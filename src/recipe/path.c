@@ -15,9 +15,7 @@ void sw_hint_kind(struct sw_recipe *r, const char *word)
     sw_words_add(&words, "vars");
     sw_words_add(&words, "fallback");
     sw_words_add(&words, "stage");
-    sw_hint_near(&r->diags, word, words.items, words.count, "kinds of sections");
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
+    sw_words_hint(r, &words, word, "kinds of sections");
 }
 
 void sw_hint_section(struct sw_recipe *r, const char *key)
@@ -108,13 +106,13 @@ static void no_target(struct sw_recipe *r, const struct sw_value *v)
     if (bytes < sizeof(kind))
         memcpy(kind, v->key, bytes);
     if (v->key[bytes] != '.' || !bytes || sw_str_ends(v->key, ".")) {
-        sw_diags_add(&r->diags, &at, "'%s' is not SECTION.KEY", shown);
+        sw_diags_add(&r->diags, at, "'%s' is not SECTION.KEY", shown);
         sw_hint_section(r, v->key);
     } else if (sw_schema_find(r->schema, kind, strlen(kind), SW_SECTION_NAMED)) {
-        sw_diags_add(&r->diags, &at, "'%s' does not say which %s", shown, kind);
+        sw_diags_add(&r->diags, at, "'%s' does not say which %s", shown, kind);
         sw_diags_hint(&r->diags, "write %s.NAME%.40s", kind, v->key + bytes);
     } else {
-        sw_diags_add(&r->diags, &at, "'%s': unknown section '%s'", shown, kind);
+        sw_diags_add(&r->diags, at, "'%s': unknown section '%s'", shown, kind);
         sw_hint_kind(r, kind);
     }
 }
@@ -123,8 +121,7 @@ static struct sw_draft *create(struct sw_recipe *r, struct sw_value *v, const st
 {
     size_t skip = strlen(t->kind->kind) + 1;
     if (!sw_ini_is_name(v->key + skip, t->section_bytes - skip)) {
-        struct sw_place at = sw_place_of_key(v);
-        sw_diags_add(&r->diags, &at, "'%.*s' cannot be the name of a section",
+        sw_diags_add(&r->diags, sw_place_of_key(v), "'%.*s' cannot be the name of a section",
                      (int)(t->section_bytes - skip), v->key + skip);
         return NULL;
     }
@@ -160,23 +157,19 @@ static void check_line_value(struct sw_recipe *r, struct sw_value *v, const stru
 {
     const char *text = sw_value_text(r, v, title);
     struct sw_opt_problem first, problem;
-    union sw_opt_field field;
     const struct sw_opt *row;
     char shown[SW_SHOWN];
     int step = 0;
     while (text && (row = sw_kind_row(t->kind, key_of(v->key, t), &step))) {
-        struct sw_opt alone = *row;
-        alone.offset = 0;
-        if (sw_opt_read(&alone, text, &r->pool, &field, &problem))
+        if (sw_opt_accepts(row, text, &r->pool, &problem))
             return;
         if (step == 1)
             first = problem;
     }
     if (!text || step == 0)
         return;
-    struct sw_place at = sw_place_of_value(v, first.offset, first.bytes);
-    sw_diags_add(&r->diags, &at, "%s: %s = %s: %s", title, v->key, sw_shown(shown, text),
-                 first.reason);
+    sw_diags_add(&r->diags, sw_place_of_value(v, first.offset, first.bytes), "%s: %s = %s: %s",
+                 title, v->key, sw_shown(shown, text), first.reason);
 }
 
 void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *title)
@@ -186,8 +179,8 @@ void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *t
     if (!find_target(r, v->key, &t)) {
         no_target(r, v);
     } else if (!sw_kind_knows(t.kind, key_of(v->key, &t))) {
-        struct sw_place at = sw_place_of_key(v);
-        sw_diags_add(&r->diags, &at, "%s: %s: unknown key", title, sw_shown(shown, v->key));
+        sw_diags_add(&r->diags, sw_place_of_key(v), "%s: %s: unknown key", title,
+                     sw_shown(shown, v->key));
         sw_hint_key(r, t.kind, key_of(v->key, &t));
     } else {
         check_line_value(r, v, &t, title);

@@ -2,16 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int sw_count_characters(const char *s, size_t bytes)
-{
-    int n = 0;
-    for (size_t i = 0; i < bytes; n++) {
-        size_t step = sw_utf8_length(s + i, bytes - i);
-        i += step ? step : 1;
-    }
-    return n;
-}
-
 const char *sw_shown(char out[SW_SHOWN], const char *text)
 {
     size_t bytes = 0, limit = SW_SHOWN - 4;
@@ -84,24 +74,46 @@ static const char *in_stage(const struct sw_value *v)
     return v->stage ? v->stage->draft.pub.title : "";
 }
 
-int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
-                   size_t offset, size_t bytes, const char *fmt, ...)
+int sw_value_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
+                    size_t offset, size_t bytes, const char *fmt, va_list ap)
 {
     char shown[SW_SHOWN];
+    struct sw_buf reason = {0};
+
     /* A part of the expanded text has no place in the text as it was written. */
     if (v->text && strcmp(v->text, v->raw) != 0)
         offset = bytes = 0;
-    struct sw_place at = sw_place_of_value(v, offset, bytes);
-    struct sw_buf reason = {0};
-    va_list ap;
-    va_start(ap, fmt);
     sw_buf_vprintf(&reason, fmt, ap);
-    va_end(ap);
     r->diags.nomem |= reason.failed;
     count_error(n);
-    int rc = sw_diags_add(&r->diags, &at, "%s%s%s: %s = %s: %s", in_stage(v), v->stage ? ": " : "",
-                          n->pub.title, v->key, sw_shown(shown, v->text ? v->text : v->raw),
-                          sw_buf_text(&reason));
+
+    int rc = sw_diags_add(&r->diags, sw_place_of_value(v, offset, bytes), "%s%s%s: %s = %s: %s",
+                          in_stage(v), v->stage ? ": " : "", n->pub.title, v->key,
+                          sw_shown(shown, v->text ? v->text : v->raw), sw_buf_text(&reason));
+    sw_buf_fini(&reason);
+    return rc;
+}
+
+int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
+                   size_t offset, size_t bytes, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = sw_value_verror(r, n, v, offset, bytes, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int sw_draft_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
+                    const char *fmt, va_list ap)
+{
+    struct sw_buf reason = {0};
+
+    sw_buf_vprintf(&reason, fmt, ap);
+    r->diags.nomem |= reason.failed;
+    count_error(n);
+    int rc = sw_diags_add(&r->diags, v ? sw_place_of_key(v) : sw_place_of_draft(r, n), "%s: %s",
+                          n->pub.title, sw_buf_text(&reason));
     sw_buf_fini(&reason);
     return rc;
 }
@@ -109,15 +121,9 @@ int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct s
 int sw_draft_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    const char *fmt, ...)
 {
-    struct sw_place at = v ? sw_place_of_key(v) : sw_place_of_draft(r, n);
-    struct sw_buf reason = {0};
     va_list ap;
     va_start(ap, fmt);
-    sw_buf_vprintf(&reason, fmt, ap);
+    int rc = sw_draft_verror(r, n, v, fmt, ap);
     va_end(ap);
-    r->diags.nomem |= reason.failed;
-    count_error(n);
-    int rc = sw_diags_add(&r->diags, &at, "%s: %s", n->pub.title, sw_buf_text(&reason));
-    sw_buf_fini(&reason);
     return rc;
 }

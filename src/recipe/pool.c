@@ -1,7 +1,9 @@
 #include "recipe/pool.h"
 #include "base/os.h"
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CHUNK_BYTES = 8192, ALIGN = _Alignof(max_align_t) };
@@ -64,5 +66,20 @@ char *sw_pool_copy(struct sw_pool *p, const char *s, size_t bytes)
     char *out = sw_pool_alloc(p, bytes + 1, 1);
     if (out)
         memcpy(out, s, bytes);
+    return out;
+}
+
+char *sw_pool_format(struct sw_pool *p, const char *fmt, ...)
+{
+    va_list ap, again;
+
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    size_t bytes = (size_t)vsnprintf(NULL, 0, fmt, ap) + 1;
+    char *out = sw_pool_alloc(p, bytes, 1);
+    if (out)
+        vsnprintf(out, bytes, fmt, again);
+    va_end(again);
+    va_end(ap);
     return out;
 }

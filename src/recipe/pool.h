@@ -3,6 +3,7 @@
 #ifndef SW_RECIPE_POOL_H
 #define SW_RECIPE_POOL_H
 
+#include "base/err.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,5 +19,6 @@ void sw_pool_fini(struct sw_pool *p);
 /* Zeroed memory, aligned for any type; NULL when exhausted (and `failed` is set). */
 void *sw_pool_alloc(struct sw_pool *p, size_t count, size_t size);
 char *sw_pool_copy(struct sw_pool *p, const char *s, size_t bytes); /* adds a zero */
+char *sw_pool_format(struct sw_pool *p, const char *fmt, ...) SW_PRINTF(2, 3);
 
 #endif

@@ -153,75 +153,56 @@ const char *sw_section_text(const struct sw_section *section, const char *key)
 /* ---- Errors of later floors ---- */
 
 static int add_error(struct sw_recipe *r, const struct sw_section *section, const char *key,
-                     size_t offset, size_t bytes, const char *reason)
+                     size_t offset, size_t bytes, const char *fmt, va_list ap)
 {
     if (!section) {
-        struct sw_place at = {.origin = r->ini.file->path};
-        return sw_diags_add(&r->diags, &at, "%s", reason);
+        struct sw_buf reason = {0};
+        sw_buf_vprintf(&reason, fmt, ap);
+        r->diags.nomem |= reason.failed;
+        sw_diags_add(&r->diags, (struct sw_place){.origin = r->ini.file->path}, "%s",
+                     sw_buf_text(&reason));
+        sw_buf_fini(&reason);
+        return SW_ERR_INVALID;
     }
+
     const struct sw_draft *n = draft_of(section);
     const struct sw_value *v = key ? sw_draft_find(n, key) : NULL;
-    if (v)
-        return sw_value_error(r, n, v, offset, bytes, "%s", reason);
-    return sw_draft_error(r, n, NULL, "%s", reason);
+    return v ? sw_value_verror(r, n, v, offset, bytes, fmt, ap)
+             : sw_draft_verror(r, n, NULL, fmt, ap);
 }
 
 int sw_recipe_error(struct sw_recipe *r, const struct sw_section *section, const char *key,
                     const char *fmt, ...)
 {
-    struct sw_buf reason = {0};
     va_list ap;
     va_start(ap, fmt);
-    sw_buf_vprintf(&reason, fmt, ap);
+    int rc = add_error(r, section, key, 0, 0, fmt, ap);
     va_end(ap);
-    r->diags.nomem |= reason.failed;
-    int rc = add_error(r, section, key, 0, 0, sw_buf_text(&reason));
-    sw_buf_fini(&reason);
     return rc;
-}
-
-/* The part of a comma-separated text that is item number `item`, blanks trimmed. */
-static void find_item(const char *text, int item, size_t *offset, size_t *bytes)
-{
-    const char *p = text;
-    for (; item > 0 && strchr(p, ','); item--)
-        p = strchr(p, ',') + 1;
-    p += strspn(p, " \t");
-    size_t n = strcspn(p, ",");
-    while (n && (p[n - 1] == ' ' || p[n - 1] == '\t'))
-        n--;
-    *offset = (size_t)(p - text);
-    *bytes = n;
 }
 
 int sw_recipe_error_item(struct sw_recipe *r, const struct sw_section *section, const char *key,
                          int item, const char *fmt, ...)
 {
-    struct sw_buf reason = {0};
-    size_t offset = 0, bytes = 0;
-    const char *text = sw_section_text(section, key);
-    if (text)
-        find_item(text, item, &offset, &bytes);
+    const char *text = sw_section_text(section, key), *at = text;
+    struct sw_piece piece = {text, 0};
+
+    for (int i = 0; i <= item && at; i++)
+        piece = sw_piece_next(&at);
+
     va_list ap;
     va_start(ap, fmt);
-    sw_buf_vprintf(&reason, fmt, ap);
+    int rc = add_error(r, section, key, text ? (size_t)(piece.at - text) : 0, piece.bytes, fmt, ap);
     va_end(ap);
-    r->diags.nomem |= reason.failed;
-    int rc = add_error(r, section, key, offset, bytes, sw_buf_text(&reason));
-    sw_buf_fini(&reason);
     return rc;
 }
 
 void sw_recipe_hint(struct sw_recipe *r, const char *fmt, ...)
 {
-    struct sw_buf text = {0};
     va_list ap;
     va_start(ap, fmt);
-    sw_buf_vprintf(&text, fmt, ap);
+    sw_diags_vhint(&r->diags, fmt, ap);
     va_end(ap);
-    if (!text.failed)
-        sw_diags_hint(&r->diags, "%s", sw_buf_text(&text));
-    sw_buf_fini(&text);
 }
 
 void sw_recipe_hint_near(struct sw_recipe *r, const char *word, const char *const *candidates,

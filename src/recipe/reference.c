@@ -51,10 +51,7 @@ const char *sw_opt_default(const struct sw_opt *o)
 {
     struct sw_pool pool = {0};
     struct sw_opt_problem problem;
-    union sw_opt_field field;
-    struct sw_opt row = *o;
-    row.offset = 0;
-    bool good = o->def && *o->def && sw_opt_read(&row, o->def, &pool, &field, &problem);
+    bool good = o->def && *o->def && sw_opt_accepts(o, o->def, &pool, &problem);
     sw_pool_fini(&pool);
     return good ? o->def : NULL;
 }

@@ -14,17 +14,14 @@ static const char prefix[] = "stage.", job_prefix[] = "job.";
 static void append(struct sw_stage *s, struct sw_value *v)
 {
     v->stage = s;
-    if (s->last)
-        s->last->next = v;
-    else
-        s->lines = v;
+    *(s->last ? &s->last->next : &s->lines) = v;
     s->last = v;
 }
 
 static void no_name(struct sw_recipe *r, const struct sw_ini_section *s)
 {
-    struct sw_place at = sw_ini_place(s->file, s->source, s->line, s->kind_column, 5);
-    sw_diags_add(&r->diags, &at, "a stage section has a name");
+    sw_diags_add(&r->diags, sw_ini_place(s->file, s->source, s->line, s->kind_column, 5),
+                 "a stage section has a name");
     sw_diags_hint(&r->diags, "write [stage NAME]");
 }
 
@@ -36,10 +33,9 @@ void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s)
         return;
     }
     struct sw_stage *stage = sw_pool_alloc(&r->pool, 1, sizeof(*stage));
-    char *title = sw_pool_alloc(&r->pool, sizeof(prefix) + strlen(s->name), 1);
+    char *title = sw_pool_format(&r->pool, "stage %s", s->name);
     if (!stage || !title)
         return;
-    stpcpy(stpcpy(title, "stage "), s->name);
     stage->draft = (struct sw_draft){.pub = {.recipe = r, .name = s->name, .title = title},
                                      .file = s->file,
                                      .source = s->source,
@@ -61,12 +57,7 @@ void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s)
 /* The key as a path: a bare one is of [job]. */
 static const char *path_of(struct sw_recipe *r, const struct sw_value *v)
 {
-    if (strchr(v->key, '.'))
-        return v->key;
-    char *path = sw_pool_alloc(&r->pool, sizeof(job_prefix) + strlen(v->key), 1);
-    if (path)
-        stpcpy(stpcpy(path, job_prefix), v->key);
-    return path;
+    return strchr(v->key, '.') ? v->key : sw_pool_format(&r->pool, "%s%s", job_prefix, v->key);
 }
 
 /* A copy whose key is the path. Its column is where that path would begin. */
@@ -149,12 +140,9 @@ static void hint_stages(struct sw_recipe *r, const char *word)
     struct sw_words words = {0};
     for (const struct sw_stage *s = r->stages; s; s = s->next)
         sw_words_add(&words, s->draft.pub.name);
-    if (words.count)
-        sw_hint_near(&r->diags, word, words.items, words.count, "stages");
-    else
+    if (!words.count)
         sw_diags_hint(&r->diags, "the recipe has no [stage NAME]");
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
+    sw_words_hint(r, &words, word, "stages");
 }
 
 static void no_stage(struct sw_recipe *r, const struct sw_value *v)
@@ -163,7 +151,7 @@ static void no_stage(struct sw_recipe *r, const struct sw_value *v)
     char shown[SW_SHOWN];
     const char *name = v->key + strlen(prefix);
     const char *word = sw_pool_copy(&r->pool, name, strcspn(name, "."));
-    sw_diags_add(&r->diags, &at, "'%s': no such stage", sw_shown(shown, v->key));
+    sw_diags_add(&r->diags, at, "'%s': no such stage", sw_shown(shown, v->key));
     if (word)
         hint_stages(r, word);
 }

@@ -1,5 +1,6 @@
 #include "recipe/value.h"
 #include "base/str.h"
+#include "recipe/ini.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,21 +102,6 @@ static bool read_enum(const struct sw_opt *row, const char *text, int *out,
 
 /* ---- Lists ---- */
 
-/* The next comma-separated item, blanks trimmed; *at moves behind the comma, to NULL after the
- * last. */
-static const char *next_item(const char **at, size_t *bytes)
-{
-    const char *item = *at, *comma = strchr(item, ',');
-    const char *end = comma ? comma : item + strlen(item);
-    *at = comma ? comma + 1 : NULL;
-    while (item < end && (*item == ' ' || *item == '\t'))
-        item++;
-    while (end > item && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    *bytes = (size_t)(end - item);
-    return item;
-}
-
 static size_t count_items(const char *text)
 {
     size_t n = 1;
@@ -130,15 +116,14 @@ static bool split(const char *text, struct sw_pool *pool, const char **items,
 {
     const char *at = text;
     for (int i = 0; at; i++) {
-        size_t bytes;
-        const char *item = next_item(&at, &bytes);
-        p->offset = (size_t)(item - text);
-        p->bytes = bytes;
-        if (!bytes) {
+        struct sw_piece item = sw_piece_next(&at);
+        p->offset = (size_t)(item.at - text);
+        p->bytes = item.bytes;
+        if (!item.bytes) {
             snprintf(p->reason, sizeof(p->reason), "item %d is empty", i + 1);
             return false;
         }
-        items[i] = sw_pool_copy(pool, item, bytes);
+        items[i] = sw_pool_copy(pool, item.at, item.bytes);
         if (!items[i])
             return false;
     }
@@ -165,8 +150,9 @@ static bool read_reals(const struct sw_opt *row, const char *text, struct sw_poo
         return false;
     const char *at = text;
     for (int i = 0; i < words.count; i++) {
-        const char *item = next_item(&at, &p->bytes);
-        p->offset = (size_t)(item - text);
+        struct sw_piece item = sw_piece_next(&at);
+        p->offset = (size_t)(item.at - text);
+        p->bytes = item.bytes;
         if (!read_real(row, words.items[i], &items[i], p)) {
             char reason[sizeof(p->reason)];
             memcpy(reason, p->reason, sizeof(reason));
@@ -225,6 +211,16 @@ bool sw_opt_read(const struct sw_opt *row, const char *text, struct sw_pool *poo
         return false;
     memcpy((char *)conf + row->offset, &v, size);
     return true;
+}
+
+bool sw_opt_accepts(const struct sw_opt *row, const char *text, struct sw_pool *pool,
+                    struct sw_opt_problem *problem)
+{
+    struct sw_opt alone = *row;
+    union sw_opt_field field;
+
+    alone.offset = 0;
+    return sw_opt_read(&alone, text, pool, &field, problem);
 }
 
 /* ---- Writing ---- */

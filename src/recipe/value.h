@@ -21,6 +21,9 @@ struct sw_opt_problem {
 bool sw_opt_read(const struct sw_opt *row, const char *text, struct sw_pool *pool, void *conf,
                  struct sw_opt_problem *problem);
 
+/* Whether it could be read; the value is left alone. */
+bool sw_opt_accepts(const struct sw_opt *row, const char *text, struct sw_pool *pool,
+                    struct sw_opt_problem *problem);
 /* The other way round: appends the field of conf as it would be written; false without text for a
  * string that is not set and an empty list. */
 bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_buf *out);

@@ -3,7 +3,6 @@
 #include "base/os.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -53,13 +52,9 @@ static const char *data_folder(struct sw_recipe *r)
         return r->data_folder;
     r->data_folder = "./data";
     if (home && !is_folder("./data")) {
-        struct sw_buf path = {0};
-        sw_buf_printf(&path, "%s/.local/share/singa-ws/data", home);
-        if (path.failed)
-            r->pool.failed = true;
-        else if (is_folder(sw_buf_text(&path)))
-            r->data_folder = sw_pool_copy(&r->pool, path.text, path.length);
-        sw_buf_fini(&path);
+        const char *shared = sw_pool_format(&r->pool, "%s/.local/share/singa-ws/data", home);
+        if (shared && is_folder(shared))
+            r->data_folder = shared;
     }
     return r->data_folder;
 }
@@ -165,10 +160,8 @@ static void hint_unknown(struct sw_recipe *r, int visible, const char *name)
     for (int i = 0; i < visible; i++)
         sw_words_add(&words, r->vars[i].name);
     sw_words_add(&words, "SINGA_DATA");
-    sw_hint_near(&r->diags, name, words.items, words.count, NULL);
+    sw_words_hint(r, &words, name, NULL);
     sw_diags_hint(&r->diags, "define it in [vars] or in the environment");
-    r->pool.failed |= words.failed;
-    sw_words_fini(&words);
 }
 
 static void report(struct sw_recipe *r, const struct sw_value *v, const char *title, int visible,
@@ -178,10 +171,10 @@ static void report(struct sw_recipe *r, const struct sw_value *v, const char *ti
         return;
     struct sw_place at = sw_place_of_value(v, f->offset, f->bytes);
     if (!f->unknown) {
-        sw_diags_add(&r->diags, &at, "%s: %s: %s", title, v->key, f->reason);
+        sw_diags_add(&r->diags, at, "%s: %s: %s", title, v->key, f->reason);
         return;
     }
-    sw_diags_add(&r->diags, &at, "%s: %s: unknown variable '%s'", title, v->key, f->name);
+    sw_diags_add(&r->diags, at, "%s: %s: unknown variable '%s'", title, v->key, f->name);
     hint_unknown(r, visible, f->name);
 }
 
@@ -213,8 +206,8 @@ static bool check_name(struct sw_recipe *r, const struct sw_value *v)
     if (is_name(v->key, strlen(v->key)))
         return true;
     char shown[SW_SHOWN];
-    struct sw_place at = sw_place_of_key(v);
-    sw_diags_add(&r->diags, &at, "vars: '%s' is not a name", sw_shown(shown, v->key));
+    sw_diags_add(&r->diags, sw_place_of_key(v), "vars: '%s' is not a name",
+                 sw_shown(shown, v->key));
     sw_diags_hint(&r->diags, "a variable's name consists of letters, digits and _");
     return false;
 }

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "history/reader_open.h"
 #include "history/reader_rows.h"
+#include "history/schema.h"
 #include "history/summary.h"
 #include <stdint.h>
 #include <string.h>
@@ -182,88 +183,6 @@ static int on_time(void *user, const char *part, double total_ms, double share)
     return 0;
 }
 
-static int on_point(void *user, const struct sw_run_point *p)
-{
-    int64_t *last = user;
-    demand(p->step > *last);
-    *last = p->step;
-    return 0;
-}
-
-static int on_series(void *user, const struct sw_run_series *s)
-{
-    int64_t last = INT64_MIN;
-    struct sw_err err = {0};
-    (void)user;
-    touch(s->split);
-    touch(s->name);
-    return sw_history_each_point(&reader, s->id, INT64_MIN, INT64_MAX, on_point, &last, &err);
-}
-
-static int on_step_time(void *user, const struct sw_step_time *t)
-{
-    int64_t *last = user;
-    demand(t->step >= *last);
-    *last = t->step;
-    return 0;
-}
-
-static int on_layer(void *user, const struct sw_run_layer *l)
-{
-    (void)user;
-    touch(l->name);
-    return 0;
-}
-
-static int on_traffic(void *user, const struct sw_run_traffic *t)
-{
-    (void)user;
-    touch(t->from);
-    touch(t->to);
-    touch(t->kind);
-    return 0;
-}
-
-static int on_unit(void *user, const struct sw_run_unit *u)
-{
-    (void)user;
-    touch(u->unit);
-    touch(u->device);
-    touch(u->cores);
-    touch(u->reason);
-    return 0;
-}
-
-static int on_event(void *user, const struct sw_run_event *e)
-{
-    (void)user;
-    touch(e->level);
-    touch(e->source);
-    touch(e->text);
-    return 0;
-}
-
-static int on_segment(void *user, const struct sw_run_segment *s)
-{
-    (void)user, (void)s;
-    return 0;
-}
-
-static int on_stage(void *user, const struct sw_run_stage *s)
-{
-    (void)user;
-    if (s->name)
-        touch(s->name);
-    return 0;
-}
-
-static int on_hardware(void *user, const struct sw_run_hardware *h)
-{
-    (void)user;
-    touch(h->device);
-    return 0;
-}
-
 static int on_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     (void)user;
@@ -280,25 +199,104 @@ static void judge(int rc, struct sw_err *err)
     err->text[0] = '\0';
 }
 
+/* Steps ascend; of step times several may be of one step. */
+static void read_steps(int64_t id, int64_t series)
+{
+    struct sw_err err = {0};
+    struct sw_run_point p;
+    struct sw_step_time t;
+    int64_t last = INT64_MIN;
+
+    struct sw_rows rows = sw_rows_begin(&reader, SW_ROWS_POINT, series, INT64_MIN, INT64_MAX, &err);
+    for (; sw_rows_next(&rows, &p); last = p.step)
+        demand(p.step > last);
+    judge(sw_rows_end(&rows), &err);
+
+    last = INT64_MIN;
+    rows = sw_rows_begin(&reader, SW_ROWS_STEP_TIME, id, INT64_MIN, 0, &err);
+    for (; sw_rows_next(&rows, &t); last = t.step)
+        demand(t.step >= last);
+    judge(sw_rows_end(&rows), &err);
+}
+
+/* Rows whose texts are there, all but a stage's name. */
+static void read_texts(int64_t id)
+{
+    struct sw_err err = {0};
+    struct sw_run_series s;
+    struct sw_run_layer l;
+    struct sw_run_traffic t;
+    struct sw_run_unit u;
+    struct sw_run_event e;
+    struct sw_run_segment g;
+    struct sw_run_stage stage;
+    struct sw_run_hardware h;
+
+    struct sw_rows rows = sw_rows_begin(&reader, SW_ROWS_SERIES, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &s)) {
+        touch(s.split);
+        touch(s.name);
+        read_steps(id, s.id);
+    }
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_LAYER, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &l))
+        touch(l.name);
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_TRAFFIC, id, -1, 0, &err);
+    while (sw_rows_next(&rows, &t)) {
+        touch(t.from);
+        touch(t.to);
+        touch(t.kind);
+    }
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_UNIT, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &u)) {
+        touch(u.unit);
+        touch(u.device);
+        touch(u.cores);
+        touch(u.reason);
+    }
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_EVENT, id, 0, 3, &err);
+    while (sw_rows_next(&rows, &e)) {
+        touch(e.level);
+        touch(e.source);
+        touch(e.text);
+    }
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_SEGMENT, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &g))
+        touched++;
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_STAGE, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &stage))
+        touch(stage.name ? stage.name : "");
+    judge(sw_rows_end(&rows), &err);
+
+    rows = sw_rows_begin(&reader, SW_ROWS_HARDWARE, id, 0, 0, &err);
+    while (sw_rows_next(&rows, &h))
+        touch(h.device);
+    judge(sw_rows_end(&rows), &err);
+}
+
 static void read_run(int64_t id)
 {
     struct sw_history_reader *r = &reader;
     struct sw_err err = {0};
-    int64_t step, last = INT64_MIN;
+    int64_t step;
+
     judge(sw_history_each_checkpoint(r, id, on_checkpoint, NULL, &err), &err);
     judge(sw_history_each_metric(r, id, on_metric, NULL, &err), &err);
     judge(sw_history_each_time(r, id, on_time, NULL, &err), &err);
-    int rc = sw_history_each_series(r, id, on_series, NULL, &err);
-    demand(rc <= 0);
-    judge(sw_history_each_step_time(r, id, INT64_MIN, on_step_time, &last, &err), &err);
     judge(sw_history_newest_step_time(r, id, &step, &err), &err);
-    judge(sw_history_each_layer(r, id, on_layer, NULL, &err), &err);
-    judge(sw_history_each_traffic(r, id, -1, on_traffic, NULL, &err), &err);
-    judge(sw_history_each_unit(r, id, on_unit, NULL, &err), &err);
-    judge(sw_history_each_event(r, id, 0, 3, on_event, NULL, &err), &err);
-    judge(sw_history_each_segment(r, id, on_segment, NULL, &err), &err);
-    judge(sw_history_each_stage(r, id, on_stage, NULL, &err), &err);
-    judge(sw_history_each_hardware(r, id, on_hardware, NULL, &err), &err);
+    read_texts(id);
 }
 
 static int on_run(void *user, const struct sw_run *run)

@@ -12,16 +12,9 @@
 static int add(struct sw_checkpoints *list, int64_t step, const char *path, const char *checksum,
                bool best)
 {
-    if (list->count == list->capacity) {
-        int capacity = list->capacity ? 2 * list->capacity : 16;
-        struct sw_checkpoint_file *items =
-            sw_realloc_array(list->items, (size_t)capacity, sizeof *items);
-        if (!items)
-            return SW_ERR_NOMEM;
-        list->items = items;
-        list->capacity = capacity;
-    }
-    struct sw_checkpoint_file *c = &list->items[list->count++];
+    struct sw_checkpoint_file *c = sw_array_add(&list->items, &list->count, sizeof *c);
+    if (!c)
+        return SW_ERR_NOMEM;
     *c = (struct sw_checkpoint_file){.step = step, .path = sw_strdup(path), .best = best};
     c->checksum = checksum ? sw_strdup(checksum) : NULL;
     return c->path && (c->checksum || !checksum) ? SW_OK : SW_ERR_NOMEM;

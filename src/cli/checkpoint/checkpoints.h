@@ -17,7 +17,7 @@ struct sw_checkpoint_file {
 
 struct sw_checkpoints {
     struct sw_checkpoint_file *items; /* owned; highest step first */
-    int count, capacity;
+    int count;
     int missing; /* in the history, but the file is gone */
 };
 

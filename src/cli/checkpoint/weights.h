@@ -40,16 +40,11 @@ void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer 
 
 /* Rows of option tables: `options` has texts weights and split. */
 #define SW_CLI_WEIGHTS_OPTION(options)                                                             \
-    {                                                                                              \
-        .name = "weights", .arg = "FILE|RUN", .type = SW_CLI_TEXT,                                 \
-        .offset = offsetof(options, weights),                                                      \
-        .help = "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the newest "  \
-                "run; default: the newest run of this recipe"                                      \
-    }
+    SW_CLI_TEXT_OPTION(options, weights, "weights", "FILE|RUN",                                    \
+                       "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the "  \
+                       "newest run; default: the newest run of this recipe")
 #define SW_CLI_SPLIT_OPTION(options)                                                               \
-    {                                                                                              \
-        .name = "split", .arg = "NAME", .type = SW_CLI_TEXT, .offset = offsetof(options, split),   \
-        .help = "name of a [data] section; default: val where it exists, else test"                \
-    }
+    SW_CLI_TEXT_OPTION(options, split, "split", "NAME",                                            \
+                       "name of a [data] section; default: val where it exists, else test")
 
 #endif

@@ -4,7 +4,6 @@
 #include "cli/checkpoint/values.h"
 #include "cli/checkpoint/weights_verb.h"
 #include "cli/terminal/columns.h"
-#include <math.h>
 #include <string.h>
 
 enum verdict { SAME, DIFFERS, SHAPE, ONLY_A, ONLY_B };
@@ -106,13 +105,10 @@ static void print_text(struct comparison *c, const struct sw_weights_file *a,
 int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_file *a,
                     const struct sw_weights_file *b, struct sw_buf *out)
 {
-    static const char *const titles[] = {"tensor",   "shape",   ">max abs",
-                                         ">max rel", ">values", "verdict"};
     struct comparison c = {.o = o, .out = out};
     struct sw_err err;
     int rc = SW_OK;
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        sw_columns_add(&c.table, titles[i]);
+    sw_columns_begin(&c.table, "tensor|shape|>max abs|>max rel|>values|verdict");
     sw_json_begin(&c.w, out);
     if (o->common.json) {
         sw_json_open_object(&c.w, NULL);
@@ -130,8 +126,7 @@ int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_
     if (o->common.json) {
         sw_json_close_array(&c.w);
         sw_json_bool(&c.w, "equal", c.differing == 0);
-        sw_json_close_object(&c.w);
-        sw_buf_add(out, "\n");
+        sw_cli_json_end(&c.w);
     } else if (!o->common.quiet) {
         print_text(&c, a, b);
     }

@@ -140,13 +140,11 @@ int sw_weights_export(const struct sw_weights_options *o, const struct sw_weight
         return sw_cli_fail(rc, &err);
     if (o->common.json) {
         struct sw_json_writer w;
-        sw_json_begin(&w, out);
-        sw_json_open_object(&w, NULL);
+        sw_cli_json_begin(&w, out);
         sw_json_string(&w, "file", file->path);
         sw_json_string(&w, "output", o->output);
         sw_json_int(&w, "tensors", count);
-        sw_json_close_object(&w);
-        sw_buf_add(out, "\n");
+        sw_cli_json_end(&w);
     } else if (!o->common.quiet) {
         sw_buf_printf(out, "%d tensors of %s: %s\n", count, file->path, o->output);
     }

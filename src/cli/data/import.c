@@ -23,52 +23,19 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "out",
-     .arg = "FILE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, out),
-     .help = "the shard to write, for instance train.shard"},
-    {.name = "shard-size",
-     .arg = "SIZE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, shard_size),
-     .help = "several shards of at most so much (512MB), train-00000.shard and on"},
-    {.name = "resize",
-     .arg = "SIDES",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, resize),
-     .help = "of pictures: 256 makes the shorter side so long, 256x256 both (height x width)"},
-    {.name = "encode",
-     .arg = "FORM",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, encode),
-     .help = "write pictures as jpeg, jpeg:QUALITY (1 to 100; 90), png or pixels"},
-    {.name = "skip-bad",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, skip_bad),
-     .help = "leave out and count records that cannot be read"},
+    SW_CLI_TEXT_OPTION(struct options, out, "out", "FILE",
+                       "the shard to write, for instance train.shard"),
+    SW_CLI_TEXT_OPTION(struct options, shard_size, "shard-size", "SIZE",
+                       "several shards of at most so much (512MB), train-00000.shard and on"),
+    SW_CLI_TEXT_OPTION(
+        struct options, resize, "resize", "SIDES",
+        "of pictures: 256 makes the shorter side so long, 256x256 both (height x width)"),
+    SW_CLI_TEXT_OPTION(struct options, encode, "encode", "FORM",
+                       "write pictures as jpeg, jpeg:QUALITY (1 to 100; 90), png or pixels"),
+    SW_CLI_FLAG_OPTION(struct options, skip_bad, "skip-bad",
+                       "leave out and count records that cannot be read"),
     SW_DATA_OPTIONS,
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = verb,
-    .usage = "[OPTION]... --out=FILE RECIPE\n[OPTION]... --out=FILE FILE...",
-    .about =
-        "Writes records of any format into shards, singa-ws's own record files: mapped, indexed, "
-        "with\n"
-        "a checksum for each record. Pictures stay as they are, JPEG and PNG files too, without\n"
-        "--resize and --encode. None of the section's changes (crop, mean, scale, ...) is made, "
-        "but\n"
-        "its part and channels are taken. Each file appears whole or not at all; Ctrl-C leaves "
-        "those\n"
-        "that are complete.\n\n" SW_DATA_ABOUT,
-    .more = "A recipe reads the result with format = shard and paths = train.shard, or\n"
-            "paths = train-*.shard.",
-    .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
-    .max_args = -1,
-    .arg_name = "RECIPE",
 };
 
 /* ---- Progress and stop ------------------------------------------------------------------------
@@ -123,8 +90,7 @@ static void print_text(struct sw_buf *out, const struct sw_import_result *r, dou
 static void print_json(struct sw_buf *out, const struct sw_import_result *r, double seconds)
 {
     struct sw_json_writer w;
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, out);
     sw_json_int(&w, "records", r->records);
     sw_json_int(&w, "skipped", r->skipped);
     sw_json_int(&w, "classes", r->classes);
@@ -133,8 +99,7 @@ static void print_json(struct sw_buf *out, const struct sw_import_result *r, dou
     sw_json_string(&w, "first", r->first);
     sw_json_string(&w, "last", r->last);
     sw_json_real(&w, "seconds", seconds);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&w);
 }
 
 /* ---- The sub-verb -----------------------------------------------------------------------------
@@ -224,7 +189,7 @@ static int parse_options(const struct options *o, uint64_t *shard_bytes, struct 
         return sw_cli_usage(verb, "--encode=%s: jpeg, jpeg:1 to jpeg:%d, png or pixels is expected",
                             o->encode, MOST_QUALITY);
     *shard_bytes = (uint64_t)bytes;
-    return SW_CLI_GO_ON;
+    return SW_EXIT_DONE;
 }
 
 static int open_and_import(const struct options *o, const struct sw_data_input *in,
@@ -255,27 +220,43 @@ static int open_and_import(const struct options *o, const struct sw_data_input *
     return code;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options)
 {
-    struct options o = {0};
-    struct sw_data_input in = {0};
-    struct sw_recode_args recode;
+    const struct options *o = options;
+    struct sw_data_input in;
+    struct sw_recode_args recode = {0};
     uint64_t shard_bytes = 0;
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = parse_options(&o, &shard_bytes, &recode);
-    if (code == SW_CLI_GO_ON)
-        code = sw_data_input_open(&in, verb, &o.data);
-    if (code == SW_CLI_GO_ON)
-        code = open_and_import(&o, &in, shard_bytes, recode);
+
+    int code = parse_options(o, &shard_bytes, &recode);
+    if (code == SW_EXIT_DONE)
+        code = sw_data_input_open(&in, verb, &o->data);
+    if (code != SW_EXIT_DONE)
+        return code;
+
+    code = open_and_import(o, &in, shard_bytes, recode);
     sw_data_input_close(&in);
-    sw_cli_fini(&spec, &o);
     return code;
 }
 
 const struct sw_verb sw_data_import = {
     .name = "import",
     .help = "write the records of any format into shards",
+    .typed = verb,
+    .usage = "[OPTION]... --out=FILE RECIPE\n[OPTION]... --out=FILE FILE...",
+    .about =
+        "Writes records of any format into shards, singa-ws's own record files: mapped, indexed, "
+        "with\n"
+        "a checksum for each record. Pictures stay as they are, JPEG and PNG files too, without\n"
+        "--resize and --encode. None of the section's changes (crop, mean, scale, ...) is made, "
+        "but\n"
+        "its part and channels are taken. Each file appears whole or not at all; Ctrl-C leaves "
+        "those\n"
+        "that are complete.\n\n" SW_DATA_ABOUT,
+    .more = "A recipe reads the result with format = shard and paths = train.shard, or\n"
+            "paths = train-*.shard.",
+    .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .max_args = -1,
+    .arg_name = "RECIPE",
     .run = run,
-    .spec = &spec,
 };

@@ -1,25 +1,14 @@
 #include "cli/data/input.h"
 
 #include "base/os.h"
+#include "cli/training/trainer.h"
 #include "data/sniff.h"
 #include "train/job.h"
 #include "train/schema.h"
-#include <stdio.h>
 #include <string.h>
 
 /* The section of files that no recipe names. */
 static const char own_split[] = "train";
-
-static int refuse(const struct sw_data_input *in, int rc, const struct sw_err *err)
-{
-    struct sw_buf text = {0};
-    if (!in->recipe || sw_recipe_diags(in->recipe)->count == 0)
-        return sw_cli_fail(rc, err);
-    sw_diags_print(sw_recipe_diags(in->recipe), &text);
-    sw_cli_tell(sw_buf_text(&text));
-    sw_buf_fini(&text);
-    return sw_cli_exit_code(rc);
-}
 
 /* ---- Files ------------------------------------------------------------------------------------
  */
@@ -33,12 +22,10 @@ struct texts {
 
 static void add_text(struct texts *t, char *text)
 {
-    char **grown = sw_realloc_array(t->items, (size_t)t->count + 1, sizeof *grown);
-    t->failed |= !grown || !text;
-    if (grown)
-        t->items = grown;
-    if (!t->failed)
-        t->items[t->count++] = text;
+    char **item = text ? sw_array_add(&t->items, &t->count, sizeof *item) : NULL;
+    t->failed |= !item;
+    if (item)
+        *item = text;
     else
         sw_free(text);
 }
@@ -108,7 +95,7 @@ static int find_format(const struct sw_data_options *o, const char **format, con
                                             : NULL;
     *format = o->format;
     if (*format)
-        return SW_CLI_GO_ON;
+        return SW_EXIT_DONE;
     if (!first)
         return sw_cli_usage(verb, "RECIPE or FILE is missing");
     int rc = sw_data_sniff(first, &found, &err);
@@ -118,7 +105,7 @@ static int find_format(const struct sw_data_options *o, const char **format, con
         return sw_cli_usage(verb, "%s: its content does not say what it is; --format=FORMAT does",
                             first);
     *format = found->base.name;
-    return SW_CLI_GO_ON;
+    return SW_EXIT_DONE;
 }
 
 /* ---- Either -----------------------------------------------------------------------------------
@@ -140,7 +127,7 @@ static int find_section(struct sw_data_input *in, const char *verb, const char *
     if (!in->section && !split)
         in->section = sw_recipe_first(in->recipe, "data");
     if (in->section)
-        return SW_CLI_GO_ON;
+        return SW_EXIT_DONE;
     const char *names[64];
     size_t count = 0;
     const struct sw_section *s = sw_recipe_first(in->recipe, "data");
@@ -167,12 +154,16 @@ int sw_data_input_open(struct sw_data_input *in, const char *verb, const struct 
     if (recipe) {
         rc = load_recipe(in, o, &err);
     } else {
-        int code = find_format(o, &format, verb);
-        if (code != SW_CLI_GO_ON)
-            return code;
+        int wrong = find_format(o, &format, verb);
+        if (wrong != SW_EXIT_DONE)
+            return wrong;
         rc = load_files(in, o, format, &err);
     }
-    return rc != SW_OK ? refuse(in, rc, &err) : find_section(in, verb, o->split);
+
+    int code = rc == SW_OK ? find_section(in, verb, o->split) : sw_cli_refuse(in->recipe, rc, &err);
+    if (code != SW_EXIT_DONE)
+        sw_data_input_close(in);
+    return code;
 }
 
 void sw_data_input_close(struct sw_data_input *in)

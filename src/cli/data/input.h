@@ -21,21 +21,12 @@ struct sw_data_options {
 
 /* The rows of their options, for the head of a sub-verb's table. */
 #define SW_DATA_OPTIONS                                                                            \
-    {.name = "format",                                                                             \
-     .arg = "FORMAT",                                                                              \
-     .type = SW_CLI_TEXT,                                                                          \
-     .offset = offsetof(struct sw_data_options, format),                                           \
-     .help = "of the files; told from their content where it can be"},                             \
-        {.name = "paths",                                                                          \
-         .arg = "LIST",                                                                            \
-         .type = SW_CLI_LIST,                                                                      \
-         .offset = offsetof(struct sw_data_options, paths),                                        \
-         .help = "files, as in a recipe: separated by commas, with * and ?"},                      \
-    {                                                                                              \
-        .name = "split", .arg = "NAME", .type = SW_CLI_TEXT,                                       \
-        .offset = offsetof(struct sw_data_options, split),                                         \
-        .help = "the section [data NAME] of the recipe"                                            \
-    }
+    SW_CLI_TEXT_OPTION(struct sw_data_options, format, "format", "FORMAT",                         \
+                       "of the files; told from their content where it can be"),                   \
+        SW_CLI_LIST_OPTION(struct sw_data_options, paths, "paths", "LIST",                         \
+                           "files, as in a recipe: separated by commas, with * and ?"),            \
+        SW_CLI_TEXT_OPTION(struct sw_data_options, split, "split", "NAME",                         \
+                           "the section [data NAME] of the recipe")
 
 /* What they say under their usage. */
 #define SW_DATA_ABOUT                                                                              \
@@ -52,7 +43,7 @@ struct sw_data_input {
 
 /* Reads the recipe, or makes one of the files, and finds the section: that of --split, else [data
  * train], else the first. Prints what is wrong. *in must stay where it is until close. Returns
- * SW_CLI_GO_ON, or the exit code. verb is "data import". */
+ * SW_EXIT_DONE, or another exit code: then there is nothing to close. verb is "data import". */
 int sw_data_input_open(struct sw_data_input *in, const char *verb, const struct sw_data_options *o);
 void sw_data_input_close(struct sw_data_input *in); /* a zeroed one is accepted */
 

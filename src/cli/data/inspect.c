@@ -2,10 +2,7 @@
 #include "base/json.h"
 #include "base/stop.h"
 #include "cli/data/input.h"
-#include "cli/terminal/columns.h"
 #include "data/picture.h"
-#include <stdio.h>
-#include <string.h>
 
 static const char verb[] = "data inspect";
 
@@ -18,31 +15,12 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "record",
-     .arg = "N",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, record),
-     .help = "show record N, from 0, with all its values"},
-    {.name = "verify",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, verify),
-     .help = "read all records, check checksums and labels, decode pictures"},
+    SW_CLI_INT_OPTION(struct options, record, "record", "N", 0,
+                      "show record N, from 0, with all its values"),
+    SW_CLI_FLAG_OPTION(struct options, verify, "verify",
+                       "read all records, check checksums and labels, decode pictures"),
     SW_DATA_OPTIONS,
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = verb,
-    .usage = "[OPTION]... RECIPE\n[OPTION]... FILE...",
-    .about = "Says what data are there: format, records, classes, fields with their types and "
-             "shapes,\n"
-             "and the first records, as they are before any change that a section asks "
-             "for.\n\n" SW_DATA_ABOUT,
-    .more = "With --verify the exit code is 3 when a record is bad; each is named.",
-    .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
-    .max_args = -1,
-    .arg_name = "RECIPE",
 };
 
 /* What is looked at, and what one record needs. */
@@ -351,8 +329,7 @@ static void end_json(struct view *v)
         sw_json_int(&v->json, "bad", v->bad);
         sw_json_int(&v->json, "bytes", (int64_t)v->bytes);
     }
-    sw_json_close_object(&v->json);
-    sw_buf_add(&v->out, "\n");
+    sw_cli_json_end(&v->json);
 }
 
 /* A record that cannot be shown is not the end of --verify, which names it. */
@@ -397,23 +374,36 @@ static int inspect(const struct options *o, const struct sw_data_input *in)
     return code;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options)
 {
-    struct options o = {.record = -1};
-    struct sw_data_input in = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = sw_data_input_open(&in, verb, &o.data);
-    if (code == SW_CLI_GO_ON)
-        code = inspect(&o, &in);
+    const struct options *o = options;
+    struct sw_data_input in;
+
+    int code = sw_data_input_open(&in, verb, &o->data);
+    if (code != SW_EXIT_DONE)
+        return code;
+
+    code = inspect(o, &in);
     sw_data_input_close(&in);
-    sw_cli_fini(&spec, &o);
     return code;
 }
+
+static const struct options defaults = {.record = -1};
 
 const struct sw_verb sw_data_inspect = {
     .name = "inspect",
     .help = "say what data are there; show and verify records",
+    .typed = verb,
+    .usage = "[OPTION]... RECIPE\n[OPTION]... FILE...",
+    .about = "Says what data are there: format, records, classes, fields with their types and "
+             "shapes,\n"
+             "and the first records, as they are before any change that a section asks "
+             "for.\n\n" SW_DATA_ABOUT,
+    .more = "With --verify the exit code is 3 when a record is bad; each is named.",
+    .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .defaults = &defaults,
+    .max_args = -1,
+    .arg_name = "RECIPE",
     .run = run,
-    .spec = &spec,
 };

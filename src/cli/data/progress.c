@@ -3,7 +3,6 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

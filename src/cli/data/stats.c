@@ -16,41 +16,14 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "out",
-     .arg = "FILE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, out),
-     .help = "write the mean picture to FILE.npy or FILE.safetensors, for mean_image"},
-    {.name = "zca",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, zca),
-     .help = "also write what ZCA whitening needs, for whiten (--out=FILE.safetensors)"},
-    {.name = "epsilon",
-     .arg = "E",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, epsilon),
-     .help = "added to the variances of rows before --zca divides by their roots (0.01)"},
+    SW_CLI_TEXT_OPTION(struct options, out, "out", "FILE",
+                       "write the mean picture to FILE.npy or FILE.safetensors, for mean_image"),
+    SW_CLI_FLAG_OPTION(struct options, zca, "zca",
+                       "also write what ZCA whitening needs, for whiten (--out=FILE.safetensors)"),
+    SW_CLI_TEXT_OPTION(struct options, epsilon, "epsilon", "E",
+                       "added to the variances of rows before --zca divides by their roots (0.01)"),
     SW_DATA_OPTIONS,
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = verb,
-    .usage = "[OPTION]... RECIPE\n[OPTION]... FILE...",
-    .about =
-        "Measures data: mean, deviation and limits of each field (of pictures for each channel),\n"
-        "how often each class is there, and the mean picture. Figures are of raw units: of the\n"
-        "records as they are after channels, resize and log1p of the section, before mean, std "
-        "and\n"
-        "scale; pictures of different sizes are also cut, in the centre. Only --zca looks at\n"
-        "finished rows, as an evaluation has them but for whiten.\n\n" SW_DATA_ABOUT,
-    .more =
-        "The lines mean = ... and std = ... can be pasted into the section. Decoding is shared\n"
-        "by as many threads as its key workers says.",
-    .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
-    .max_args = -1,
-    .arg_name = "RECIPE",
 };
 
 /* What is made, and what for. */
@@ -149,8 +122,7 @@ static void print_json(struct sw_buf *out, const struct result *r, const struct 
 {
     const struct sw_stats *s = &r->stats;
     struct sw_json_writer w;
-    sw_json_begin(&w, out);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, out);
     sw_json_int(&w, "records", s->records);
     sw_json_int(&w, "classes", s->classes);
     sw_json_open_array(&w, "class_counts");
@@ -162,8 +134,7 @@ static void print_json(struct sw_buf *out, const struct result *r, const struct 
         json_field(&w, &s->field[f]);
     sw_json_close_array(&w);
     sw_json_string(&w, "out", o->out);
-    sw_json_close_object(&w);
-    sw_buf_add(out, "\n");
+    sw_cli_json_end(&w);
 }
 
 /* ---- Measure ----------------------------------------------------------------------------------
@@ -288,29 +259,44 @@ static int check_options(const struct options *o, double *epsilon)
         return sw_cli_usage(verb, "--zca writes a file: --out=FILE.safetensors is missing");
     if (o->out && sw_stats_check_name(o->out, o->zca, &err) != SW_OK)
         return sw_cli_usage(verb, "--out=%s", err.text);
-    return SW_CLI_GO_ON;
+    return SW_EXIT_DONE;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options)
 {
-    struct options o = {0};
-    struct sw_data_input in = {0};
+    const struct options *o = options;
+    struct sw_data_input in;
     double epsilon = 0.01;
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = check_options(&o, &epsilon);
-    if (code == SW_CLI_GO_ON)
-        code = sw_data_input_open(&in, verb, &o.data);
-    if (code == SW_CLI_GO_ON)
-        code = stats(&o, epsilon, &in);
+
+    int code = check_options(o, &epsilon);
+    if (code == SW_EXIT_DONE)
+        code = sw_data_input_open(&in, verb, &o->data);
+    if (code != SW_EXIT_DONE)
+        return code;
+
+    code = stats(o, epsilon, &in);
     sw_data_input_close(&in);
-    sw_cli_fini(&spec, &o);
     return code;
 }
 
 const struct sw_verb sw_data_stats = {
     .name = "stats",
     .help = "measure data; make the files of mean pictures and whitening",
+    .typed = verb,
+    .usage = "[OPTION]... RECIPE\n[OPTION]... FILE...",
+    .about =
+        "Measures data: mean, deviation and limits of each field (of pictures for each channel),\n"
+        "how often each class is there, and the mean picture. Figures are of raw units: of the\n"
+        "records as they are after channels, resize and log1p of the section, before mean, std "
+        "and\n"
+        "scale; pictures of different sizes are also cut, in the centre. Only --zca looks at\n"
+        "finished rows, as an evaluation has them but for whiten.\n\n" SW_DATA_ABOUT,
+    .more =
+        "The lines mean = ... and std = ... can be pasted into the section. Decoding is shared\n"
+        "by as many threads as its key workers says.",
+    .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .max_args = -1,
+    .arg_name = "RECIPE",
     .run = run,
-    .spec = &spec,
 };

@@ -4,7 +4,6 @@
  * devices do for one another is tried as a run would do it (train/ways.h). */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/product.h"
 #include "cli/machine/ways.h"
 #include "device/collective.h"
 #include "device/driver.h"
@@ -135,8 +134,8 @@ static void judge_copy(struct sw_doctor *d, const struct trial *t)
         sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would fail", mend,
                        "copies from %s to %s fail: %s", from, to, t->err.text);
     else
-        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL, "%s to %s: %.3g GB/s, %.3g us",
-                       from, to, t->copies.gb_per_s, t->copies.latency_us);
+        sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us", from, to, t->copies.gb_per_s,
+                     t->copies.latency_us);
 }
 
 static void judge_product(struct sw_doctor *d, const struct trial *t)
@@ -153,8 +152,7 @@ static void judge_product(struct sw_doctor *d, const struct trial *t)
         sw_doctor_find(d, SW_FINDING_BAD, "devices", "no result of it can be trusted", mend,
                        "%s computes a matrix product wrong by %.2g", t->to->name, t->error);
     else
-        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL,
-                       "%s: %.4g Gflop/s in matrix products", t->to->name, t->gflops);
+        sw_doctor_ok(d, "devices", "%s: %.4g Gflop/s in matrix products", t->to->name, t->gflops);
 }
 
 static void json_trial(struct sw_json_writer *w, const struct trial *t)
@@ -211,8 +209,8 @@ static void judge_way(struct sw_doctor *d, const struct sw_ways *w, int a, int b
     const struct sw_way *way = direct ? sw_ways_direct(w, a, b) : sw_ways_staged(w, a, b);
     const char *how = direct ? "directly" : "by way of the host";
     if (way->state == SW_WAY_SOUND)
-        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL, "%s to %s: %.3g GB/s, %.3g us, %s",
-                       w->name[a], w->name[b], way->gb_per_s, way->latency_us, how);
+        sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us, %s", w->name[a], w->name[b],
+                     way->gb_per_s, way->latency_us, how);
     else if (way->state == SW_WAY_UNKNOWN && way->why[0])
         sw_doctor_find(d, SW_FINDING_WARN, "devices", "copies go by way of the host, unverified",
                        "install the program as a whole", "%s to %s, %s: could not be tried: %s",
@@ -229,8 +227,8 @@ static void judge_way(struct sw_doctor *d, const struct sw_ways *w, int a, int b
 static void judge_sum(struct sw_doctor *d, const struct sw_way *sum)
 {
     if (sum->state == SW_WAY_SOUND)
-        sw_doctor_find(d, SW_FINDING_OK, "devices", NULL, NULL,
-                       "sums over all of them: %.3g GB/s, %.3g us", sum->gb_per_s, sum->latency_us);
+        sw_doctor_ok(d, "devices", "sums over all of them: %.3g GB/s, %.3g us", sum->gb_per_s,
+                     sum->latency_us);
     else if (sum->state > SW_WAY_NONE)
         sw_doctor_find(d, SW_FINDING_WARN, "devices",
                        "gradients are added by copies between devices, which is slower",
@@ -377,7 +375,7 @@ static void see_libraries(struct sw_doctor *d, const struct devices *all)
     if (all->count == 0 || !driver->libraries ||
         driver->libraries(text, sizeof text, &ignored) != SW_OK)
         return;
-    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "%s", text);
+    sw_doctor_ok(d, "versions", "%s", text);
     snprintf(key, sizeof key, "%s_libraries", driver->name);
     sw_json_string(&d->json, key, text);
 }
@@ -402,7 +400,7 @@ static void see_collectives(struct sw_doctor *d, const struct devices *all)
         return;
     }
     ops->name(name, sizeof name);
-    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "sums over devices: %s", name);
+    sw_doctor_ok(d, "versions", "sums over devices: %s", name);
     sw_json_string(&d->json, "collectives", name);
 }
 

@@ -4,8 +4,6 @@
 #include "history/history.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     FILE_BYTES = 64 << 20,
@@ -143,9 +141,8 @@ static int see_folder(struct sw_doctor *d, const char *folder, struct sw_err *er
                 "look for errors of the disk (dmesg, smartctl -a), and save what is on it",
                 "%s: what was read is not what was written", folder);
         else if (!code)
-            sw_doctor_find(d, SW_FINDING_OK, "disk", NULL, NULL,
-                           "%s: writes %.3g GB/s with fsync, reads %.3g GB/s%s", folder,
-                           t.write_gb_per_s, t.read_gb_per_s, t.cached ? " (from its cache)" : "");
+            sw_doctor_ok(d, "disk", "%s: writes %.3g GB/s with fsync, reads %.3g GB/s%s", folder,
+                         t.write_gb_per_s, t.read_gb_per_s, t.cached ? " (from its cache)" : "");
         sw_json_real(&d->json, "write_gb_per_s", t.write_gb_per_s);
         sw_json_real(&d->json, "read_gb_per_s", t.read_gb_per_s);
         sw_json_bool(&d->json, "read_from_cache", t.cached);

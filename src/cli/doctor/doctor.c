@@ -1,27 +1,40 @@
 #include "cli/doctor/doctor.h"
 
 #include "base/os.h"
+#include <math.h>
 #include <stdarg.h>
+
+static void add(struct sw_doctor *d, struct sw_finding found, const char *what, va_list ap)
+{
+    struct sw_buf text = {0};
+
+    sw_buf_vprintf(&text, what, ap);
+    found.what = sw_buf_take(&text);
+    sw_buf_fini(&text);
+
+    struct sw_finding *f = found.what ? sw_array_add(&d->findings, &d->count, sizeof *f) : NULL;
+    d->failed |= !f;
+    if (f)
+        *f = found;
+    else
+        sw_free(found.what);
+}
 
 void sw_doctor_find(struct sw_doctor *d, enum sw_finding_level level, const char *part,
                     const char *why, const char *mend, const char *what, ...)
 {
-    struct sw_buf text = {0};
     va_list ap;
     va_start(ap, what);
-    sw_buf_vprintf(&text, what, ap);
+    add(d, (struct sw_finding){.level = level, .part = part, .why = why, .mend = mend}, what, ap);
     va_end(ap);
-    struct sw_finding *more = sw_realloc_array(d->findings, (size_t)d->count + 1, sizeof *more);
-    char *taken = sw_buf_take(&text);
-    sw_buf_fini(&text);
-    if (more)
-        d->findings = more;
-    if (!more || !taken) {
-        sw_free(taken);
-        d->failed = true;
-        return;
-    }
-    more[d->count++] = (struct sw_finding){level, part, taken, why, mend};
+}
+
+void sw_doctor_ok(struct sw_doctor *d, const char *part, const char *what, ...)
+{
+    va_list ap;
+    va_start(ap, what);
+    add(d, (struct sw_finding){.level = SW_FINDING_OK, .part = part}, what, ap);
+    va_end(ap);
 }
 
 void sw_doctor_fini(struct sw_doctor *d)
@@ -32,4 +45,50 @@ void sw_doctor_fini(struct sw_doctor *d)
     sw_survey_fini(&d->survey);
     sw_machine_free(d->machine);
     *d = (struct sw_doctor){0};
+}
+
+/* ---- A product --------------------------------------------------------------------------------
+ */
+
+void sw_doctor_fill(float *x, int64_t n, uint32_t seed)
+{
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)((int32_t)(seed >> 20) - 2048) / 2048;
+    }
+}
+
+static double row_times(const float *row, const double *x, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += (double)row[i] * x[i];
+    return sum;
+}
+
+double sw_doctor_product_error(const float *a, const float *b, const float *c, int side)
+{
+    double worst = 0;
+    double *x = sw_calloc(2 * (size_t)side, sizeof *x);
+    if (!x)
+        return NAN;
+    double *bx = x + side;
+    for (int i = 0; i < side; i++)
+        x[i] = 1 + (double)(i * 2654435761u % 1024) / 1024;
+    for (int i = 0; i < side; i++)
+        bx[i] = row_times(b + (size_t)i * (size_t)side, x, side);
+    for (int i = 0; i < side; i++) {
+        const float *row = c + (size_t)i * (size_t)side;
+        double size = 0;
+        for (int k = 0; k < side; k++)
+            size += fabs((double)row[k]) * x[k];
+        double off =
+            fabs(row_times(row, x, side) - row_times(a + (size_t)i * (size_t)side, bx, side));
+        double error = size > 0 ? off / size : off;
+        worst = error > worst || isnan(error) ? error : worst;
+        if (isnan(worst))
+            break;
+    }
+    sw_free(x);
+    return worst;
 }

@@ -38,6 +38,8 @@ struct sw_doctor {
 /* Adds a finding; what is printed into it. */
 void sw_doctor_find(struct sw_doctor *d, enum sw_finding_level level, const char *part,
                     const char *why, const char *mend, const char *what, ...) SW_PRINTF(6, 7);
+/* One that is as it should be. */
+void sw_doctor_ok(struct sw_doctor *d, const char *part, const char *what, ...) SW_PRINTF(3, 4);
 void sw_doctor_fini(struct sw_doctor *d);
 
 /* The parts. Errors are those that keep a part from looking at all. */
@@ -47,5 +49,17 @@ int sw_doctor_rates(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;    /
 int sw_doctor_disk(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;
 int sw_doctor_history(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;
 int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK; /* copies, results */
+
+/* --- A matrix product that can be checked: inputs, and how wrong a result is --- */
+
+/* Rounding makes a product of floats less wrong than this, one wrong entry more. */
+#define SW_DOCTOR_ROUNDING 1e-5
+
+/* n numbers between -1 and 1 that a float holds exactly. */
+void sw_doctor_fill(float *x, int64_t n, uint32_t seed);
+/* How far c [side, side] is from a b, relative to the sizes of what is summed: c x is compared with
+ * a (b x) for a random x, row by row in double (Freivalds 1977), so that every entry counts. NaN
+ * where c is not finite or memory is exhausted. */
+double sw_doctor_product_error(const float *a, const float *b, const float *c, int side);
 
 #endif

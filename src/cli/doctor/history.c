@@ -18,11 +18,10 @@ static void judge(struct sw_doctor *d, const char *path, const struct sw_history
         sw_doctor_find(d, SW_FINDING_BAD, "history", "runs cannot be written there",
                        "chmod u+w, or --db FILE elsewhere", "%s may only be read", path);
     else if (h->exists)
-        sw_doctor_find(d, SW_FINDING_OK, "history", NULL, NULL, "%s: %lld runs, %s", path,
-                       (long long)h->runs, sw_human_bytes(a, (double)h->bytes));
+        sw_doctor_ok(d, "history", "%s: %lld runs, %s", path, (long long)h->runs,
+                     sw_human_bytes(a, (double)h->bytes));
     else
-        sw_doctor_find(d, SW_FINDING_OK, "history", NULL, NULL,
-                       "%s is not there yet; the first run makes it", path);
+        sw_doctor_ok(d, "history", "%s is not there yet; the first run makes it", path);
     if (h->waiting)
         sw_doctor_find(d, SW_FINDING_NOTE, "history", "'singa-ws history' does not show them yet",
                        "nothing: the next run or resume merges them",
@@ -34,10 +33,10 @@ static void judge(struct sw_doctor *d, const char *path, const struct sw_history
             "shrinking",
             "end programs that have the history open (fuser), then 'singa-ws history gc'",
             "the write-ahead log has grown to %s", sw_human_bytes(a, (double)h->wal_bytes));
-    sw_doctor_find(d, SW_FINDING_OK, "history", NULL, NULL, "SQLite %s%s", h->sqlite,
-                   h->wal_reset_safe ? ""
-                                     : ", whose WAL-reset bug our lock keeps away: change the "
-                                       "file with other programs only while no run writes");
+    sw_doctor_ok(d, "history", "SQLite %s%s", h->sqlite,
+                 h->wal_reset_safe ? ""
+                                   : ", whose WAL-reset bug our lock keeps away: change the "
+                                     "file with other programs only while no run writes");
 }
 
 int sw_doctor_history(struct sw_doctor *d, struct sw_err *err)

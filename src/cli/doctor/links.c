@@ -28,8 +28,8 @@ static void see_link(struct sw_doctor *d, const struct sw_link_state *l)
                        "%s %s: x%d at %.3g of %.3g GT/s", l->kind, l->bus, l->width,
                        l->speed_gt_per_s, l->max_gt_per_s);
     else
-        sw_doctor_find(d, SW_FINDING_OK, "pcie", NULL, NULL, "%s %s: x%d at %.3g GT/s", l->kind,
-                       l->bus, l->width, l->speed_gt_per_s);
+        sw_doctor_ok(d, "pcie", "%s %s: x%d at %.3g GT/s", l->kind, l->bus, l->width,
+                     l->speed_gt_per_s);
 }
 
 static void json_link(struct sw_json_writer *w, const struct sw_link_state *l)

@@ -1,7 +1,6 @@
 /* How fast each NUMA node computes and reads its memory, and whether what it computes is right. */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/product.h"
 #include "cluster/bind.h"
 #include "device/driver.h"
 #include "device/throughput.h"
@@ -162,7 +161,7 @@ static void judge(struct sw_doctor *d, const struct rates *r)
                        "end other programs (top shows them) and run doctor again",
                        "%s; but the machine is busy: %s", rates, busy);
     else
-        sw_doctor_find(d, SW_FINDING_OK, "cpu", NULL, NULL, "%s", rates);
+        sw_doctor_ok(d, "cpu", "%s", rates);
 }
 
 /* Nodes of one machine that differ: a memory channel that is missing, other load, heat. */

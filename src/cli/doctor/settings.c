@@ -22,10 +22,9 @@ static bool cpu_has(const char *flag)
 static void see_processor(struct sw_doctor *d)
 {
     const struct sw_machine *m = d->machine;
-    sw_doctor_find(d, SW_FINDING_OK, "cpu", NULL, NULL,
-                   "%s%s%d cores, %d hardware threads, %d NUMA node%s", m->cpu_model,
-                   m->cpu_model[0] ? ": " : "", m->core_count, m->pu_count, m->node_count,
-                   m->node_count == 1 ? "" : "s");
+    sw_doctor_ok(d, "cpu", "%s%s%d cores, %d hardware threads, %d NUMA node%s", m->cpu_model,
+                 m->cpu_model[0] ? ": " : "", m->core_count, m->pu_count, m->node_count,
+                 m->node_count == 1 ? "" : "s");
     if (!cpu_has("avx2"))
         sw_doctor_find(d, SW_FINDING_WARN, "cpu",
                        "the math libraries are several times slower without it",
@@ -65,8 +64,7 @@ static void see_clock(struct sw_doctor *d)
                        "cpupower frequency-set -g performance (as root)",
                        "the clock governor is %s", s->governor);
     else
-        sw_doctor_find(d, SW_FINDING_OK, "cpu", NULL, NULL, "the clock governor is %s",
-                       s->governor);
+        sw_doctor_ok(d, "cpu", "the clock governor is %s", s->governor);
 }
 
 static void see_memory(struct sw_doctor *d)
@@ -94,9 +92,8 @@ static void see_memory(struct sw_doctor *d)
                        sw_human_bytes(a, (double)s->memory_free_bytes),
                        sw_human_bytes(b, (double)total));
     else if (total > 0)
-        sw_doctor_find(d, SW_FINDING_OK, "memory", NULL, NULL, "%s, %s available",
-                       sw_human_bytes(a, (double)total),
-                       sw_human_bytes(b, (double)s->memory_free_bytes));
+        sw_doctor_ok(d, "memory", "%s, %s available", sw_human_bytes(a, (double)total),
+                     sw_human_bytes(b, (double)s->memory_free_bytes));
     if (s->swap_bytes > 0 && s->swap_free_bytes < s->swap_bytes / 2)
         sw_doctor_find(d, SW_FINDING_NOTE, "memory",
                        "pages of a run that were swapped out stall it",
@@ -114,8 +111,7 @@ static void see_pages(struct sw_doctor *d)
                        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)",
                        "transparent huge pages are switched off");
     else if (s->thp[0])
-        sw_doctor_find(d, SW_FINDING_OK, "memory", NULL, NULL, "transparent huge pages: %s",
-                       s->thp);
+        sw_doctor_ok(d, "memory", "transparent huge pages: %s", s->thp);
     if (s->huge_pages > 0)
         sw_doctor_find(d, SW_FINDING_NOTE, "memory",
                        "nothing here uses them; they are lost to others",
@@ -153,8 +149,8 @@ static void see_limits(struct sw_doctor *d)
                        "container option --shm-size=1g, or --ipc=host", "%s of /dev/shm are free",
                        sw_human_bytes(a, (double)s->shm_free_bytes));
     else
-        sw_doctor_find(d, SW_FINDING_OK, "limits", NULL, NULL, "%s of /dev/shm are free",
-                       sw_human_bytes(a, (double)s->shm_free_bytes));
+        sw_doctor_ok(d, "limits", "%s of /dev/shm are free",
+                     sw_human_bytes(a, (double)s->shm_free_bytes));
 }
 
 static void see_versions(struct sw_doctor *d)
@@ -168,9 +164,9 @@ static void see_versions(struct sw_doctor *d)
                        "whitening and the CPU's reference plans cannot be computed", NULL, "%s",
                        err.text);
     sw_machine_library(hwloc, sizeof hwloc);
-    sw_doctor_find(d, SW_FINDING_OK, "versions", NULL, NULL, "%s %s, glibc %s, %s, %s%s%s",
-                   u.sysname, u.release, gnu_get_libc_version(), math, hwloc,
-                   d->survey.nvidia_driver[0] ? ", NVIDIA driver " : "", d->survey.nvidia_driver);
+    sw_doctor_ok(d, "versions", "%s %s, glibc %s, %s, %s%s%s", u.sysname, u.release,
+                 gnu_get_libc_version(), math, hwloc,
+                 d->survey.nvidia_driver[0] ? ", NVIDIA driver " : "", d->survey.nvidia_driver);
     sw_json_string(&d->json, "kernel", u.release);
     sw_json_string(&d->json, "math_libraries", math);
     sw_json_string(&d->json, "nvidia_driver",

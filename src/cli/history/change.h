@@ -25,10 +25,9 @@ int sw_history_change_close(struct sw_history_change *c, int code, const struct 
      .type = SW_CLI_FLAG,                                                                          \
      .offset = offsetof(holder, yes),                                                              \
      .help = "do not ask"},                                                                        \
-    {                                                                                              \
-        .name = "dry-run", .type = SW_CLI_FLAG, .offset = offsetof(holder, dry),                   \
-        .help = "say what would be removed, and change nothing"                                    \
-    }
+        SW_CLI_FLAG_OPTION(holder, dry, "dry-run",                                                 \
+                           "say what would be removed, and change nothing")
+
 /* Asks on a terminal "QUESTION [y/N] "; without one --yes has to be given. SW_OK: go on;
  * SW_ERR_INVALID: --yes is missing; SW_ERR_CANCELLED: the answer was no. */
 int sw_history_confirm(bool yes, const char *question, struct sw_err *err) SW_MUST_CHECK;

@@ -3,7 +3,6 @@
 #include "cli/history/cells.h"
 #include "cli/history/curves.h"
 #include "cli/history/run_text.h"
-#include "cli/history/runs.h"
 #include "cli/history/settings.h"
 #include <math.h>
 #include <string.h>
@@ -18,37 +17,13 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "metric",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, metric),
-     .help = "how soon was it reached; default accuracy, or loss where there is none"},
-    {.name = "target",
-     .arg = "R",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, target),
-     .help = "the value to be reached; default the best that all of the runs came to"},
-    {.name = "all",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, all),
-     .help = "also the facts and values of the recipe that are the same"},
+    SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME",
+                       "how soon was it reached; default accuracy, or loss where there is none"),
+    SW_CLI_TEXT_OPTION(struct options, target, "target", "R",
+                       "the value to be reached; default the best that all of the runs came to"),
+    SW_CLI_FLAG_OPTION(struct options, all, "all",
+                       "also the facts and values of the recipe that are the same"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "history compare",
-    .usage = "[OPTION]... RUN RUN...",
-    .about =
-        "Sets runs beside each other: in what they and their recipes differ, the last and the "
-        "best of\n"
-        "every metric, the training loss over each other, and how soon each reached a value of "
-        "an\n"
-        "evaluation.",
-    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
-    .min_args = 2,
-    .max_args = MOST_RUNS,
-    .arg_name = "the other RUN",
 };
 
 /* A metric of all runs; NaN where one has none. */
@@ -87,11 +62,9 @@ static struct metric *metric_of(struct comparison *c, const char *split, const c
     for (int i = 0; i < c->metric_count; i++)
         if (sw_str_eq(c->metrics[i].split, split) && sw_str_eq(c->metrics[i].name, name))
             return &c->metrics[i];
-    struct metric *more = sw_realloc_array(c->metrics, (size_t)c->metric_count + 1, sizeof *more);
-    if (!more)
+    struct metric *m = sw_array_add(&c->metrics, &c->metric_count, sizeof *m);
+    if (!m)
         return NULL;
-    c->metrics = more;
-    struct metric *m = &more[c->metric_count++];
     m->split = sw_strdup(split);
     m->name = sw_strdup(name);
     for (int i = 0; i < MOST_RUNS; i++)
@@ -436,8 +409,7 @@ static void print_json(struct comparison *c)
     sw_json_close_array(w);
     json_reals(w, "seconds", c->reached_s, c->runs.count);
     sw_json_close_object(w);
-    sw_json_close_object(w);
-    sw_buf_add(&c->view.out, "\n");
+    sw_cli_json_end(w);
 }
 
 static void fini(struct comparison *c)
@@ -453,10 +425,16 @@ static void fini(struct comparison *c)
     sw_run_list_fini(&c->runs);
 }
 
-static int compare(const struct options *o)
+static int compare(void *options)
 {
+    struct options *o = options;
     struct sw_err err = {0};
     struct comparison c = {.o = o, .err = &err};
+
+    o->target_value = NAN;
+    if (o->target && !sw_parse_real(o->target, &o->target_value))
+        return sw_cli_usage("history compare", "--target=%s: R must be a number", o->target);
+
     int code = sw_history_view_open(&c.view, &o->common, &err);
     if (!code)
         code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &c.runs, &err);
@@ -470,17 +448,21 @@ static int compare(const struct options *o)
     return sw_history_view_close(&c.view, code, &err);
 }
 
-static int run(int argc, char **argv)
-{
-    struct options o = {.target_value = NAN};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON && o.target && !sw_parse_real(o.target, &o.target_value))
-        code = sw_cli_usage(spec.verb, "--target=%s: R must be a number", o.target);
-    if (code == SW_CLI_GO_ON)
-        code = compare(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
 const struct sw_verb sw_history_verb_compare = {
-    .name = "compare", .help = "runs beside each other", .run = run, .spec = &spec};
+    .name = "compare",
+    .help = "runs beside each other",
+    .typed = "history compare",
+    .usage = "[OPTION]... RUN RUN...",
+    .about =
+        "Sets runs beside each other: in what they and their recipes differ, the last and the "
+        "best of\n"
+        "every metric, the training loss over each other, and how soon each reached a value of "
+        "an\n"
+        "evaluation.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .min_args = 2,
+    .max_args = MOST_RUNS,
+    .arg_name = "the other RUN",
+    .run = compare,
+};

@@ -2,12 +2,13 @@
 
 #include "base/os.h"
 #include "cli/history/runs.h"
-#include "cli/terminal/terminal.h"
 #include "history/reader_rows.h"
 #include "ui/plot_chart.h"
 #include "ui/trail.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct sw_curve {
     char *label;             /* owned */
@@ -20,62 +21,33 @@ struct sw_curve {
 /* ---- Reading ----------------------------------------------------------------------------------
  */
 
-/* One series of the run that is being read; walks do not nest, so ids are gathered first. */
-struct found {
-    int64_t id;
-    char *label;
-    bool eval;
-};
-
-struct gather {
-    const struct sw_curves_args *args;
-    const struct sw_run *run;
-    bool many_runs;
-    struct found found[64];
-    int count;
-    struct sw_buf others; /* metrics that the run has instead */
-    struct sw_err *err;
-};
-
-static int take_series(void *user, const struct sw_run_series *s)
-{
-    struct gather *g = user;
-    enum { MOST = sizeof g->found / sizeof *g->found };
-    if (strcmp(s->name, g->args->metric) != 0) {
-        if (!strstr(sw_buf_text(&g->others), s->name))
-            sw_buf_printf(&g->others, "%s%s", g->others.length ? ", " : "", s->name);
-        return 0;
-    }
-    if ((g->args->split && strcmp(s->split, g->args->split) != 0) || g->count == MOST)
-        return 0;
-    const char *name = g->run->name ? g->run->name : "run";
-    char *label = g->many_runs ? sw_format("%s %s (%lld)", name, s->split, (long long)g->run->id)
-                               : sw_format("%s %s", s->split, s->name);
-    if (!label)
-        return sw_err_nomem(g->err, "label of a curve", 0);
-    g->found[g->count++] = (struct found){s->id, label, strcmp(s->split, "train") != 0};
-    return 0;
-}
+enum { MOST_OF_RUN = 64 }; /* curves */
 
 /* A run's stages, which have epochs of their own length. */
 struct epochs {
     struct sw_run_stage *items; /* owned; without names */
     int count;
-    struct sw_err *err;
 };
 
-static int take_stage(void *user, const struct sw_run_stage *s)
+static int read_epochs(struct sw_history_reader *r, int64_t run_id, struct epochs *e,
+                       struct sw_err *err)
 {
-    struct epochs *e = user;
-    if (s->batch <= 0 || s->epoch_records <= 0)
-        return sw_err_set(e->err, SW_ERR_INVALID, "how long an epoch is is not known");
-    struct sw_run_stage *items = sw_realloc_array(e->items, (size_t)e->count + 1, sizeof *items);
-    if (!items)
-        return sw_err_nomem(e->err, "stages", sizeof *items);
-    e->items = items;
-    items[e->count] = *s;
-    items[e->count++].name = NULL;
-    return 0;
+    struct sw_rows rows = sw_rows_begin(r, SW_ROWS_STAGE, run_id, 0, 0, err);
+    struct sw_run_stage s, *kept;
+
+    while (sw_rows_next(&rows, &s)) {
+        if (s.batch <= 0 || s.epoch_records <= 0) {
+            rows.code = sw_err_set(err, SW_ERR_INVALID, "how long an epoch is is not known");
+        } else if (!(kept = sw_array_add(&e->items, &e->count, sizeof *kept))) {
+            rows.code = sw_err_nomem(err, "stages", sizeof *kept);
+        } else {
+            *kept = s;
+            kept->name = NULL;
+        }
+    }
+
+    int code = sw_rows_end(&rows);
+    return code ? sw_err_prefix(err, code, "run %lld", (long long)run_id) : SW_OK;
 }
 
 /* Epochs up to a step, with a fraction. */
@@ -89,23 +61,12 @@ static double epoch_at(const struct epochs *e, int64_t step)
            (double)(step - s->from_step) * (double)s->batch / (double)s->epoch_records;
 }
 
-struct fill {
-    struct sw_trail *fold;
-    const struct sw_run *run;
-    const struct epochs *epochs;
-    enum sw_curves_x x;
-};
-
-static int add_point(void *user, const struct sw_run_point *p)
+static double x_of(enum sw_curves_x x, const struct sw_run_point *p, const struct sw_run *run,
+                   const struct epochs *epochs)
 {
-    struct fill *f = user;
-    double x = (double)p->step;
-    if (f->x == SW_CURVES_BY_TIME)
-        x = p->time - f->run->started_at;
-    else if (f->x == SW_CURVES_BY_EPOCH)
-        x = epoch_at(f->epochs, p->step);
-    sw_trail_add(f->fold, x, p->value);
-    return 0;
+    return x == SW_CURVES_BY_TIME    ? p->time - run->started_at
+           : x == SW_CURVES_BY_EPOCH ? epoch_at(epochs, p->step)
+                                     : (double)p->step;
 }
 
 static int smooth(struct sw_curve *c, double keep, struct sw_err *err)
@@ -117,49 +78,58 @@ static int smooth(struct sw_curve *c, double keep, struct sw_err *err)
     return SW_OK;
 }
 
-/* Takes the label over. */
 static int load_curve(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
-                      const struct epochs *epochs, int number, const struct found *found,
+                      int number, const struct epochs *epochs, const struct sw_run_series *s,
                       struct sw_err *err)
 {
-    struct sw_curve *items =
-        sw_realloc_array(all->items, (size_t)all->count + 1, sizeof *all->items);
-    if (!items) {
-        sw_free(found->label);
+    struct sw_curve *c = sw_array_add(&all->items, &all->count, sizeof *c);
+    struct sw_run_point p;
+
+    if (!c)
         return sw_err_nomem(err, "curves", 0);
-    }
-    all->items = items;
-    struct sw_curve *c = &items[all->count++];
-    *c = (struct sw_curve){.label = found->label, .run = number, .eval = found->eval};
-    struct fill fill = {&c->fold, run, epochs, all->args.x};
+    c->run = number;
+    c->eval = strcmp(s->split, "train") != 0;
+    c->label = all->runs > 1 ? sw_format("%s %s (%lld)", run->name ? run->name : "run", s->split,
+                                         (long long)run->id)
+                             : sw_format("%s %s", s->split, s->name);
+    if (!c->label)
+        return sw_err_nomem(err, "label of a curve", 0);
     int code = sw_trail_init(&c->fold, all->args.capacity, err);
-    if (!code)
-        code = sw_history_each_point(v->reader, found->id, -1, INT64_MAX, add_point, &fill, err);
-    if (!code && !found->eval && all->args.smooth > 0)
-        code = smooth(c, all->args.smooth, err);
-    return code;
+    if (code)
+        return code;
+
+    struct sw_rows rows = sw_rows_begin(v->reader, SW_ROWS_POINT, s->id, -1, INT64_MAX, err);
+    while (sw_rows_next(&rows, &p))
+        sw_trail_add(&c->fold, x_of(all->args.x, &p, run, epochs), p.value);
+    code = sw_rows_end(&rows);
+    return code || c->eval || all->args.smooth <= 0 ? code : smooth(c, all->args.smooth, err);
 }
 
+/* others gets the metrics that the run has instead, where it is empty. */
 static int load_run(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
                     int number, struct sw_buf *others, struct sw_err *err)
 {
-    struct gather g = {.args = &all->args, .run = run, .many_runs = all->runs > 1, .err = err};
-    struct epochs epochs = {.err = err};
-    int code = SW_OK, taken = 0;
-    if (all->args.x == SW_CURVES_BY_EPOCH)
-        code = sw_history_each_stage(v->reader, run->id, take_stage, &epochs, err);
-    if (code)
-        code = sw_err_prefix(err, code, "run %lld", (long long)run->id);
-    else
-        code = sw_history_each_series(v->reader, run->id, take_series, &g, err);
-    while (!code && taken < g.count)
-        code = load_curve(all, v, run, &epochs, number, &g.found[taken++], err);
+    const bool first = !others->length;
+    struct epochs epochs = {0};
+    struct sw_run_series s;
+    int count = 0;
+
+    int code =
+        all->args.x == SW_CURVES_BY_EPOCH ? read_epochs(v->reader, run->id, &epochs, err) : SW_OK;
+    if (!code) {
+        struct sw_rows rows = sw_rows_begin(v->reader, SW_ROWS_SERIES, run->id, 0, 0, err);
+        while (sw_rows_next(&rows, &s)) {
+            bool wanted = !all->args.split || strcmp(s.split, all->args.split) == 0;
+            if (strcmp(s.name, all->args.metric) == 0) {
+                if (wanted && count++ < MOST_OF_RUN)
+                    rows.code = load_curve(all, v, run, number, &epochs, &s, err);
+            } else if (first && !strstr(sw_buf_text(others), s.name)) {
+                sw_buf_printf(others, "%s%s", others->length ? ", " : "", s.name);
+            }
+        }
+        code = sw_rows_end(&rows);
+    }
     sw_free(epochs.items);
-    while (taken < g.count)
-        sw_free(g.found[taken++].label);
-    if (!others->length)
-        sw_buf_add(others, sw_buf_text(&g.others));
-    sw_buf_fini(&g.others);
     return code;
 }
 
@@ -285,6 +255,29 @@ static const char *x_label(const struct sw_curves *c)
 /* ---- In a terminal ----------------------------------------------------------------------------
  */
 
+/* The program sets no locale, so that numbers stay what they are; the first variable that is set
+ * decides, as it would for setlocale(3). */
+static bool says_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) {
+            const char *charset = strchr(value, '.');
+            return charset &&
+                   (strcasecmp(charset, ".utf-8") == 0 || strcasecmp(charset, ".utf8") == 0);
+        }
+    }
+    return false;
+}
+
+static struct sw_ui_caps terminal_caps(void)
+{
+    const char *term = getenv("TERM");
+    int colours = !sw_cli_colour() ? 0 : term && strstr(term, "256") ? 256 : 8;
+    return (struct sw_ui_caps){says_utf8(), colours};
+}
+
 /* How a line is drawn, then whose it is: on the rows below the chart. */
 static void draw_legend(struct sw_canvas *canvas, const struct scene *s, int row)
 {
@@ -304,7 +297,7 @@ int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_
 {
     struct scene s = {0};
     struct sw_canvas canvas = {0};
-    struct sw_ui_caps caps = sw_cli_caps();
+    struct sw_ui_caps caps = terminal_caps();
     int code = make_scene(&s, c, c->runs == 1, err);
     if (!code)
         code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);

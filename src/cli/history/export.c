@@ -28,40 +28,14 @@ static const struct {
 enum { THINGS = sizeof things / sizeof *things };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "csv",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, csv),
-     .help = "comma-separated with a line of names (this is the default)"},
-    {.name = "what",
-     .arg = "THING",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, what),
-     .help = "metrics (the default), steps, layers, traffic, events, checkpoints or placement"},
-    {.name = "metric",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, metric),
-     .help = "this metric only, as loss"},
-    {.name = "split",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, split),
-     .help = "this split only, as train"},
+    SW_CLI_FLAG_OPTION(struct options, csv, "csv",
+                       "comma-separated with a line of names (this is the default)"),
+    SW_CLI_TEXT_OPTION(
+        struct options, what, "what", "THING",
+        "metrics (the default), steps, layers, traffic, events, checkpoints or placement"),
+    SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME", "this metric only, as loss"),
+    SW_CLI_TEXT_OPTION(struct options, split, "split", "NAME", "this split only, as train"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "history export",
-    .usage = "[OPTION]... [--csv | --json] [RUN]...",
-    .about = "Prints all points of the runs (default @last) as CSV or as an array of JSON objects.",
-    .more =
-        "CSV has the texts of the database byte by byte, except on a terminal, which gets control\n"
-        "characters as escapes; JSON has them as escapes everywhere.\n\n"
-        "For other questions: 'singa-ws history sql'.",
-    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
-    .max_args = -1,
-    .arg_name = "RUN",
 };
 
 struct export
@@ -120,17 +94,18 @@ static int thing_of(const struct options *o)
             continue;
         if (things[i].has_metric || !(o->metric || o->split))
             return i;
-        sw_cli_usage(spec.verb, "--metric and --split belong to --what metrics");
+        sw_cli_usage("history export", "--metric and --split belong to --what metrics");
         return -1;
     }
     const char *near = sw_str_nearest(what, names, THINGS);
-    sw_cli_usage(spec.verb, "--what %s is unknown; did you mean '%s'?", what,
+    sw_cli_usage("history export", "--what %s is unknown; did you mean '%s'?", what,
                  near ? near : names[0]);
     return -1;
 }
 
-static int export_all(const struct options *o)
+static int export_all(void *options)
 {
+    const struct options *o = options;
     struct sw_err err = {0};
     struct export e = {.o = o, .err = &err, .view.raw = !sw_cli_stdout_tty()};
     struct sw_run_list runs = {0};
@@ -138,7 +113,7 @@ static int export_all(const struct options *o)
     if (thing < 0)
         return SW_EXIT_USAGE;
     if (o->csv && o->common.json)
-        return sw_cli_usage(spec.verb, "--csv and --json are two formats; give one");
+        return sw_cli_usage("history export", "--csv and --json are two formats; give one");
     int code = sw_history_view_open(&e.view, &o->common, &err);
     if (!code)
         code = sw_history_view_runs(&e.view, o->common.args, o->common.arg_count, &runs, &err);
@@ -155,15 +130,19 @@ static int export_all(const struct options *o)
     return sw_history_view_close(&e.view, code, &err);
 }
 
-static int run(int argc, char **argv)
-{
-    struct options o = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = export_all(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
 const struct sw_verb sw_history_verb_export = {
-    .name = "export", .help = "all points as CSV or JSON", .run = run, .spec = &spec};
+    .name = "export",
+    .help = "all points as CSV or JSON",
+    .typed = "history export",
+    .usage = "[OPTION]... [--csv | --json] [RUN]...",
+    .about = "Prints all points of the runs (default @last) as CSV or as an array of JSON objects.",
+    .more =
+        "CSV has the texts of the database byte by byte, except on a terminal, which gets control\n"
+        "characters as escapes; JSON has them as escapes everywhere.\n\n"
+        "For other questions: 'singa-ws history sql'.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .max_args = -1,
+    .arg_name = "RUN",
+    .run = export_all,
+};

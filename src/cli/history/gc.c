@@ -12,35 +12,14 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "older-than",
-     .arg = "DAYS",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, days),
-     .help = "thin runs that began so long ago; default 30"},
-    {.name = "keep",
-     .arg = "N",
-     .type = SW_CLI_INT,
-     .offset = offsetof(struct options, keep),
-     .min = 10,
-     .help = "stretches of steps that keep a point (the first, the lowest, the highest); default "
-             "1000"},
+    SW_CLI_INT_OPTION(struct options, days, "older-than", "DAYS", 0,
+                      "thin runs that began so long ago; default 30"),
+    SW_CLI_INT_OPTION(
+        struct options, keep, "keep", "N", 10,
+        "stretches of steps that keep a point (the first, the lowest, the highest); default "
+        "1000"),
     SW_HISTORY_CONSENT(struct options),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "history gc",
-    .usage = "[OPTION]... [RUN]...",
-    .about =
-        "Thins what old runs (or the RUNs that are named) recorded at every step, and gives the\n"
-        "room back to the file system. Curves of evaluations, checkpoints, events, last points "
-        "and\n"
-        "all sums (where the time went, lowest, highest and mean of a curve) stay. Runs that are\n"
-        "running, and runs tagged `keep`, are left alone.",
-    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
-    .max_args = -1,
-    .arg_name = "RUN",
 };
 
 /* What is thinned, and what came of it. */
@@ -50,21 +29,16 @@ struct gc {
     struct sw_history_thinned sum;
     double before; /* runs that began before are old */
     int64_t *ids;  /* owned */
-    int count, capacity;
+    int count;
     struct sw_err *err;
 };
 
 static int add_run(struct gc *g, int64_t id)
 {
-    if (g->count == g->capacity) {
-        int capacity = g->capacity ? 2 * g->capacity : 64;
-        int64_t *ids = sw_realloc_array(g->ids, (size_t)capacity, sizeof *ids);
-        if (!ids)
-            return sw_err_nomem(g->err, "list of runs", (size_t)capacity * sizeof *ids);
-        g->ids = ids;
-        g->capacity = capacity;
-    }
-    g->ids[g->count++] = id;
+    int64_t *added = sw_array_add(&g->ids, &g->count, sizeof *added);
+    if (!added)
+        return sw_err_nomem(g->err, "list of runs", 2 * (size_t)g->count * sizeof *added);
+    *added = id;
     return SW_OK;
 }
 
@@ -128,8 +102,7 @@ static void report(struct gc *g, int64_t before)
         sw_json_int(&v->json, "traffic", g->sum.traffic);
         sw_json_int(&v->json, "bytes_before", before);
         sw_json_int(&v->json, "bytes_after", after);
-        sw_json_close_object(&v->json);
-        sw_buf_add(&v->out, "\n");
+        sw_cli_json_end(&v->json);
         return;
     }
     sw_buf_printf(&v->out, "%s %lld points, %lld step times and %lld rows of traffic of %d run%s",
@@ -160,23 +133,38 @@ static int collect(struct gc *g, struct sw_err *err)
     return code;
 }
 
-static int run(int argc, char **argv)
+static int thin(void *options)
 {
-    struct options o = {.days = DEFAULT_DAYS, .keep = DEFAULT_KEEP};
+    const struct options *o = options;
     struct sw_err err = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON) {
-        struct gc g = {.o = &o, .err = &err};
-        g.before = sw_os()->unix_time() - (double)o.days * DAY_S;
-        int rc = sw_history_change_open(&g.change, &o.common, &err);
-        if (!rc)
-            rc = collect(&g, &err);
-        sw_free(g.ids);
-        code = sw_history_change_close(&g.change, rc, &err);
-    }
-    sw_cli_fini(&spec, &o);
-    return code;
+    struct gc g = {.o = o, .err = &err};
+
+    g.before = sw_os()->unix_time() - (double)o->days * DAY_S;
+    int code = sw_history_change_open(&g.change, &o->common, &err);
+    if (!code)
+        code = collect(&g, &err);
+
+    sw_free(g.ids);
+    return sw_history_change_close(&g.change, code, &err);
 }
 
+static const struct options defaults = {.days = DEFAULT_DAYS, .keep = DEFAULT_KEEP};
+
 const struct sw_verb sw_history_verb_gc = {
-    .name = "gc", .help = "thin old runs and compact the database", .run = run, .spec = &spec};
+    .name = "gc",
+    .help = "thin old runs and compact the database",
+    .typed = "history gc",
+    .usage = "[OPTION]... [RUN]...",
+    .about =
+        "Thins what old runs (or the RUNs that are named) recorded at every step, and gives the\n"
+        "room back to the file system. Curves of evaluations, checkpoints, events, last points "
+        "and\n"
+        "all sums (where the time went, lowest, highest and mean of a curve) stay. Runs that are\n"
+        "running, and runs tagged `keep`, are left alone.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .defaults = &defaults,
+    .max_args = -1,
+    .arg_name = "RUN",
+    .run = thin,
+};

@@ -20,37 +20,14 @@ static const struct sw_cli_option rows[] = {
      .offset = offsetof(struct options, limit),
      .min = 1,
      .help = "at most N runs"},
-    {.name = "status",
-     .arg = "STATUS",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, status),
-     .help = "those that are running, done, failed, stopped or crashed"},
-    {.name = "name",
-     .arg = "PATTERN",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, name),
-     .help = "those with such a name; * and ? stand for any characters"},
-    {.name = "tag",
-     .arg = "KEY[=VALUE]",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, tag),
-     .help = "those with this tag"},
-    {.name = "sort",
-     .arg = "FIGURE",
-     .type = SW_CLI_TEXT,
-     .offset = offsetof(struct options, sort),
-     .help = "best first: loss, accuracy or speed; default id, newest first"},
+    SW_CLI_TEXT_OPTION(struct options, status, "status", "STATUS",
+                       "those that are running, done, failed, stopped or crashed"),
+    SW_CLI_TEXT_OPTION(struct options, name, "name", "PATTERN",
+                       "those with such a name; * and ? stand for any characters"),
+    SW_CLI_TEXT_OPTION(struct options, tag, "tag", "KEY[=VALUE]", "those with this tag"),
+    SW_CLI_TEXT_OPTION(struct options, sort, "sort", "FIGURE",
+                       "best first: loss, accuracy or speed; default id, newest first"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "history list",
-    .usage = "[OPTION]...",
-    .about =
-        "Lists the runs, newest first. LOSS is the newest of training, ACCURACY the newest of\n"
-        "an evaluation. A run that says running but whose process is gone has crashed.",
-    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
 };
 
 static const char *const orders[] = {[SW_RUNS_BY_ID] = "id",
@@ -129,12 +106,9 @@ static int list_run(void *user, const struct sw_run *r)
 
 static int list_runs(struct list *l, const struct sw_run_filter *filter, struct sw_err *err)
 {
-    static const char *const titles[] = {">ID",       "NAME",       "STATUS",  ">STEP", ">LOSS",
-                                         ">ACCURACY", ">SAMPLES/S", "STARTED", ">TIME"};
     if (l->view.as_json)
         sw_json_open_array(&l->view.json, NULL);
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        sw_columns_add(&l->table, titles[i]);
+    sw_columns_begin(&l->table, ">ID|NAME|STATUS|>STEP|>LOSS|>ACCURACY|>SAMPLES/S|STARTED|>TIME");
     int code = sw_history_list(l->view.reader, filter, list_run, l, err);
     if (code == SW_ERR_CANCELLED)
         code = SW_OK;
@@ -152,13 +126,14 @@ static int index_of(const char *option, const char *word, const char *const *wor
         if (sw_str_eq(word, words[i]))
             return i;
     const char *near = sw_str_nearest(word, words, (size_t)count);
-    sw_cli_usage(spec.verb, "--%s=%s is unknown; did you mean '%s'?", option, word,
+    sw_cli_usage("history list", "--%s=%s is unknown; did you mean '%s'?", option, word,
                  near ? near : words[0]);
     return -1;
 }
 
-static int list(const struct options *o)
+static int list(void *options)
 {
+    const struct options *o = options;
     const char *statuses[STATUSES];
     struct list l = {.status = -1, .left = o->limit ? o->limit : INT64_MAX};
     struct sw_run_filter filter = {.name = o->name};
@@ -185,15 +160,15 @@ static int list(const struct options *o)
     return sw_history_view_close(&l.view, code, &err);
 }
 
-static int run(int argc, char **argv)
-{
-    struct options o = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = list(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
 const struct sw_verb sw_history_verb_list = {
-    .name = "list", .help = "the runs", .run = run, .spec = &spec};
+    .name = "list",
+    .help = "the runs",
+    .typed = "history list",
+    .usage = "[OPTION]...",
+    .about =
+        "Lists the runs, newest first. LOSS is the newest of training, ACCURACY the newest of\n"
+        "an evaluation. A run that says running but whose process is gone has crashed.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .run = list,
+};

@@ -7,30 +7,21 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "remove",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, remove),
-     .help = "take the note away"},
+    SW_CLI_FLAG_OPTION(struct options, remove, "remove", "take the note away"),
     {0},
 };
 
-static const struct sw_cli_spec spec = {
-    .verb = "history note",
-    .usage = "[OPTION]... RUN [TEXT]",
-    .about = "Keeps TEXT with a run in place of the note that it has, or prints that.",
-    .takes = SW_CLI_DB | SW_CLI_QUIET,
-    .options = rows,
-    .min_args = 1,
-    .max_args = 2,
-    .arg_name = "RUN",
-};
-
-static int note(const struct options *o)
+static int note(void *options)
 {
+    const struct options *o = options;
     struct sw_history_change c = {0};
     struct sw_run run = {0};
     struct sw_err err = {0};
     const char *text = o->common.arg_count > 1 ? o->common.args[1] : NULL;
+
+    if (o->remove && text)
+        return sw_cli_usage("history note", "--remove takes no text");
+
     int code = sw_history_change_open(&c, &o->common, &err);
     if (!code)
         code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
@@ -42,17 +33,16 @@ static int note(const struct options *o)
     return sw_history_change_close(&c, code, &err);
 }
 
-static int run(int argc, char **argv)
-{
-    struct options o = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON && o.remove && o.common.arg_count > 1)
-        code = sw_cli_usage(spec.verb, "--remove takes no text");
-    else if (code == SW_CLI_GO_ON)
-        code = note(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
 const struct sw_verb sw_history_verb_note = {
-    .name = "note", .help = "keep a sentence with a run, or print it", .run = run, .spec = &spec};
+    .name = "note",
+    .help = "keep a sentence with a run, or print it",
+    .typed = "history note",
+    .usage = "[OPTION]... RUN [TEXT]",
+    .about = "Keeps TEXT with a run in place of the note that it has, or prints that.",
+    .takes = SW_CLI_DB | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .min_args = 1,
+    .max_args = 2,
+    .arg_name = "RUN",
+    .run = note,
+};

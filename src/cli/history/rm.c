@@ -11,26 +11,10 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "files",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, files),
-     .help = "remove the checkpoints and the metrics.jsonl of the runs, too"},
+    SW_CLI_FLAG_OPTION(struct options, files, "files",
+                       "remove the checkpoints and the metrics.jsonl of the runs, too"),
     SW_HISTORY_CONSENT(struct options),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "history rm",
-    .usage = "[OPTION]... RUN...",
-    .about = "Takes runs out of the history, with all that was recorded of them; this cannot be "
-             "undone.\n"
-             "A run that is running is refused. Files stay unless --files is given.",
-    .more = "The database keeps its size until 'singa-ws history gc'.",
-    .takes = SW_CLI_DB | SW_CLI_QUIET,
-    .options = rows,
-    .min_args = 1,
-    .max_args = -1,
-    .arg_name = "RUN",
 };
 
 /* Files of a run, one after the other; what is gone already is no error. */
@@ -120,8 +104,9 @@ static int ask(const struct options *o, const struct sw_run_list *runs, struct s
     return sw_history_confirm(o->yes, question, err);
 }
 
-static int rm(const struct options *o)
+static int rm(void *options)
 {
+    const struct options *o = options;
     struct sw_history_change c = {0};
     struct sw_run_list runs = {0};
     struct sw_err err = {0};
@@ -138,15 +123,19 @@ static int rm(const struct options *o)
     return sw_history_change_close(&c, code, &err);
 }
 
-static int run(int argc, char **argv)
-{
-    struct options o = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = rm(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
 const struct sw_verb sw_history_verb_rm = {
-    .name = "rm", .help = "take runs out of the history", .run = run, .spec = &spec};
+    .name = "rm",
+    .help = "take runs out of the history",
+    .typed = "history rm",
+    .usage = "[OPTION]... RUN...",
+    .about = "Takes runs out of the history, with all that was recorded of them; this cannot be "
+             "undone.\n"
+             "A run that is running is refused. Files stay unless --files is given.",
+    .more = "The database keeps its size until 'singa-ws history gc'.",
+    .takes = SW_CLI_DB | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .min_args = 1,
+    .max_args = -1,
+    .arg_name = "RUN",
+    .run = rm,
+};

@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "recipe/job.h"
 #include "recipe/recipe.h"
-#include <stdio.h>
 
 int sw_runs_open(const char *db_option, const char *job_db, struct sw_history_reader **out,
                  char **path, struct sw_err *err)

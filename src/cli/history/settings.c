@@ -8,13 +8,11 @@
 static void add(void *user, const struct sw_explained *e)
 {
     struct sw_settings *s = user;
-    struct sw_setting *items = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *items);
-    if (!items) {
+    struct sw_setting *one = sw_array_add(&s->items, &s->count, sizeof *one);
+    if (!one) {
         s->failed = true;
         return;
     }
-    s->items = items;
-    struct sw_setting *one = &items[s->count++];
     one->key = sw_format("%s%s%s.%s", e->kind, e->name ? "." : "", e->name ? e->name : "", e->key);
     one->value = e->value ? sw_strdup(e->value) : NULL;
     s->failed |= !one->key || (e->value && !one->value);

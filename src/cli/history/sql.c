@@ -10,27 +10,8 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "header",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, header),
-     .help = "print the names of the columns first"},
+    SW_CLI_FLAG_OPTION(struct options, header, "header", "print the names of the columns first"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "history sql",
-    .usage = "[OPTION]... \"SELECT ...\"",
-    .about = "Answers a query with tab-separated rows and nothing else; NULL is empty; a tab, a\n"
-             "newline and a backslash within a value are \\t, \\n and \\\\, other control "
-             "characters and\n"
-             "bytes that are not UTF-8 are \\x1b, controls behind ASCII \\u202e. Only reading is "
-             "allowed.",
-    .more = "docs/history.md has the tables and views, and queries that people ask.",
-    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
-    .min_args = 1,
-    .max_args = 1,
-    .arg_name = "the query, in quotes,",
 };
 
 struct query {
@@ -55,8 +36,9 @@ static int print_row(void *user, int64_t row, int columns, const struct sw_histo
     return sw_history_view_flush(&q->view, FLUSH_BYTES, q->err);
 }
 
-static int query(const struct options *o)
+static int query(void *options)
 {
+    const struct options *o = options;
     struct sw_err err = {0};
     struct query q = {.header = o->header, .err = &err};
     struct sw_cli_common common = o->common;
@@ -74,15 +56,21 @@ static int query(const struct options *o)
     return sw_history_view_close(&q.view, code, &err);
 }
 
-static int run(int argc, char **argv)
-{
-    struct options o = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON)
-        code = query(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
 const struct sw_verb sw_history_verb_sql = {
-    .name = "sql", .help = "one SELECT, read-only", .run = run, .spec = &spec};
+    .name = "sql",
+    .help = "one SELECT, read-only",
+    .typed = "history sql",
+    .usage = "[OPTION]... \"SELECT ...\"",
+    .about = "Answers a query with tab-separated rows and nothing else; NULL is empty; a tab, a\n"
+             "newline and a backslash within a value are \\t, \\n and \\\\, other control "
+             "characters and\n"
+             "bytes that are not UTF-8 are \\x1b, controls behind ASCII \\u202e. Only reading is "
+             "allowed.",
+    .more = "docs/history.md has the tables and views, and queries that people ask.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .min_args = 1,
+    .max_args = 1,
+    .arg_name = "the query, in quotes,",
+    .run = query,
+};

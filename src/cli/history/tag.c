@@ -10,24 +10,8 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    {.name = "remove",
-     .type = SW_CLI_FLAG,
-     .offset = offsetof(struct options, remove),
-     .help = "take the tags away"},
+    SW_CLI_FLAG_OPTION(struct options, remove, "remove", "take the tags away"),
     {0},
-};
-
-static const struct sw_cli_spec spec = {
-    .verb = "history tag",
-    .usage = "[OPTION]... RUN [KEY[=VALUE]]...",
-    .about = "Puts tags on a run, or prints those it has. 'history list --tag KEY[=VALUE]' finds "
-             "it by\n"
-             "them. What is tagged `keep` is left alone by 'history gc'.",
-    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
-    .options = rows,
-    .min_args = 1,
-    .max_args = -1,
-    .arg_name = "RUN",
 };
 
 /* key\tvalue, or an object. */
@@ -52,8 +36,7 @@ static int print_tags(struct sw_history_view *v, int64_t run_id, struct sw_err *
         sw_json_open_object(&v->json, NULL);
     int code = sw_history_sql(v->reader, sql, print_tag, v, err);
     if (v->as_json) {
-        sw_json_close_object(&v->json);
-        sw_buf_add(&v->out, "\n");
+        sw_cli_json_end(&v->json);
     }
     return code;
 }
@@ -77,11 +60,16 @@ static int set_tag(struct sw_history_edit *e, int64_t run_id, const char *word, 
     return code;
 }
 
-static int tag(const struct options *o)
+static int tag(void *options)
 {
+    const struct options *o = options;
     struct sw_history_change c = {0};
     struct sw_run run = {0};
     struct sw_err err = {0};
+
+    if (o->remove && o->common.arg_count < 2)
+        return sw_cli_usage("history tag", "--remove wants the names of tags");
+
     int code = sw_history_change_open(&c, &o->common, &err);
     if (!code)
         code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
@@ -93,17 +81,18 @@ static int tag(const struct options *o)
     return sw_history_change_close(&c, code, &err);
 }
 
-static int run(int argc, char **argv)
-{
-    struct options o = {0};
-    int code = sw_cli_parse(&spec, argc, argv, &o);
-    if (code == SW_CLI_GO_ON && o.remove && o.common.arg_count < 2)
-        code = sw_cli_usage(spec.verb, "--remove wants the names of tags");
-    else if (code == SW_CLI_GO_ON)
-        code = tag(&o);
-    sw_cli_fini(&spec, &o);
-    return code;
-}
-
 const struct sw_verb sw_history_verb_tag = {
-    .name = "tag", .help = "put tags on a run, or print them", .run = run, .spec = &spec};
+    .name = "tag",
+    .help = "put tags on a run, or print them",
+    .typed = "history tag",
+    .usage = "[OPTION]... RUN [KEY[=VALUE]]...",
+    .about = "Puts tags on a run, or prints those it has. 'history list --tag KEY[=VALUE]' finds "
+             "it by\n"
+             "them. What is tagged `keep` is left alone by 'history gc'.",
+    .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
+    SW_CLI_OPTIONS(struct options, rows),
+    .min_args = 1,
+    .max_args = -1,
+    .arg_name = "RUN",
+    .run = tag,
+};

@@ -1,6 +1,13 @@
 #include "base/json.h"
 #include "cli/machine/machine.h"
 #include "cluster/machine.h"
+#include <math.h>
+
+/* null where it is not known. */
+static void real_if(struct sw_json_writer *w, const char *key, double value, bool known)
+{
+    sw_json_real(w, key, known ? value : (double)NAN);
+}
 
 static void core_list(struct sw_json_writer *w, const struct sw_core_set *cores)
 {
@@ -71,10 +78,7 @@ static void devices(struct sw_json_writer *w, const struct sw_machine *m)
             sw_json_string(w, "parent", NULL);
         sw_json_int(w, "numa", io->node >= 0 ? m->nodes[io->node].number : -1);
         sw_json_int(w, "package", io->package);
-        if (io->link_gb_per_s > 0)
-            sw_json_real(w, "link_gb_per_s", io->link_gb_per_s);
-        else
-            sw_json_string(w, "link_gb_per_s", NULL);
+        real_if(w, "link_gb_per_s", io->link_gb_per_s, io->link_gb_per_s > 0);
         sw_json_close_object(w);
     }
     sw_json_close_array(w);
@@ -101,10 +105,7 @@ static void gpus(struct sw_json_writer *w, const struct sw_machine *m)
             sw_json_int(w, "a", a);
             sw_json_int(w, "b", b);
             sw_json_string(w, "path", sw_gpu_path_name(sw_gpu_path(m, a, b)));
-            if (nvlink >= 0)
-                sw_json_real(w, "nvlink_gb_per_s", nvlink);
-            else
-                sw_json_string(w, "nvlink_gb_per_s", NULL);
+            real_if(w, "nvlink_gb_per_s", nvlink, nvlink >= 0);
             sw_json_close_object(w);
         }
     }
@@ -123,10 +124,7 @@ void sw_json_machine(struct sw_json_writer *w, const struct sw_machine *m)
     sw_json_int(w, "hidden_hardware_threads", m->hidden_pus);
     sw_json_int(w, "hidden_gpus", m->hidden_gpus);
     sw_json_int(w, "computing_threads", sw_machine_threads(m));
-    if (m->cpu_quota > 0)
-        sw_json_real(w, "cpu_quota", m->cpu_quota);
-    else
-        sw_json_string(w, "cpu_quota", NULL);
+    real_if(w, "cpu_quota", m->cpu_quota, m->cpu_quota > 0);
     sw_json_int(w, "memory_bytes", m->memory_bytes);
     nodes(w, m);
     cores(w, m);

@@ -1,59 +1,44 @@
-/* The option parser: rows of two tables (the shared ones that a verb takes, and its own) become the
- * table of getopt_long, the values in the verb's struct, and the text of --help. */
+/* Verbs and their options: rows of two tables (the shared ones that a verb takes, and its own)
+ * become the table of getopt_long, the values in the verb's struct, and the text of --help. Of a
+ * verb with sub-verbs the first word that is no option says which of them runs. */
 #include "base/os.h"
 #include "cli/cli.h"
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 32, HELP_COLUMN = 28, HELP_VALUE = 1000, VERSION_VALUE = 1001 };
-
-#define COMMON(member) offsetof(struct sw_cli_common, member)
+enum {
+    MAX_OPTIONS = 32,
+    MOST_SUBS = 32,
+    HELP_COLUMN = 28,
+    HELP_VALUE = 1000,
+    VERSION_VALUE = 1001,
+    GO_ON = -1, /* no exit code: the verb shall run */
+};
 
 static const struct sw_cli_option shared[] = {
-    {.name = "set",
-     .arg = "SECTION.KEY=VALUE",
-     .type = SW_CLI_LIST,
-     .offset = COMMON(sets),
-     .help = "override a value of the recipe; may be given several times"},
-    {.name = "device",
-     .arg = "DEVICE",
-     .type = SW_CLI_TEXT,
-     .offset = COMMON(device),
-     .help = "cpu, cuda, cuda:0,2 or sim:gpus=N,mem=SIZE, instead of the recipe's job.device"},
-    {.name = "db",
-     .arg = "FILE",
-     .type = SW_CLI_TEXT,
-     .offset = COMMON(db),
-     .help = "history database, instead of $SINGA_DB and the recipe's job.db"},
-    {.name = "json", .type = SW_CLI_FLAG, .offset = COMMON(json), .help = "print JSON"},
-    {.name = "quiet",
-     .type = SW_CLI_FLAG,
-     .offset = COMMON(quiet),
-     .help = "print errors and results only"},
+    SW_CLI_LIST_OPTION(struct sw_cli_common, sets, "set", "SECTION.KEY=VALUE",
+                       "override a value of the recipe; may be given several times"),
+    SW_CLI_TEXT_OPTION(
+        struct sw_cli_common, device, "device", "DEVICE",
+        "cpu, cuda, cuda:0,2 or sim:gpus=N,mem=SIZE, instead of the recipe's job.device"),
+    SW_CLI_TEXT_OPTION(struct sw_cli_common, db, "db", "FILE",
+                       "history database, instead of $SINGA_DB and the recipe's job.db"),
+    SW_CLI_FLAG_OPTION(struct sw_cli_common, json, "json", "print JSON"),
+    SW_CLI_FLAG_OPTION(struct sw_cli_common, quiet, "quiet", "print errors and results only"),
     {.name = "verbose",
      .letter = 'v',
      .type = SW_CLI_COUNT,
-     .offset = COMMON(verbose),
+     .offset = offsetof(struct sw_cli_common, verbose),
      .help = "say more: a detailed table, debug messages"},
-    {.name = "framework",
-     .arg = "FRAMEWORK",
-     .type = SW_CLI_TEXT,
-     .offset = COMMON(framework),
-     .help = "sandblaster, allreduce, downpour, hogwild or custom, instead of the "
-             "recipe's cluster.framework"},
-    {.name = "oversubscribe",
-     .type = SW_CLI_FLAG,
-     .offset = COMMON(oversubscribe),
-     .help = "let more workers run than there are cores, several on one"},
-    {.name = "stage",
-     .arg = "NAME",
-     .type = SW_CLI_TEXT,
-     .offset = COMMON(stage),
-     .help = "the recipe as this stage of a run has it"},
+    SW_CLI_TEXT_OPTION(struct sw_cli_common, framework, "framework", "FRAMEWORK",
+                       "sandblaster, allreduce, downpour, hogwild or custom, instead of the "
+                       "recipe's cluster.framework"),
+    SW_CLI_FLAG_OPTION(struct sw_cli_common, oversubscribe, "oversubscribe",
+                       "let more workers run than there are cores, several on one"),
+    SW_CLI_TEXT_OPTION(struct sw_cli_common, stage, "stage", "NAME",
+                       "the recipe as this stage of a run has it"),
 };
-
 enum { SHARED = sizeof shared / sizeof *shared };
 
 /* What a verb takes, in the order of --help: its own options, then the shared ones. */
@@ -62,15 +47,21 @@ struct table {
     int count;
 };
 
-static struct table make_table(const struct sw_cli_spec *spec)
+static struct table make_table(const struct sw_verb *v)
 {
     struct table t = {.count = 0};
-    for (const struct sw_cli_option *o = spec->options; o && o->name && t.count < MAX_OPTIONS; o++)
+    for (const struct sw_cli_option *o = v->options; o && o->name && t.count < MAX_OPTIONS; o++)
         t.row[t.count++] = o;
     for (int i = 0; i < SHARED && t.count < MAX_OPTIONS; i++)
-        if (spec->takes & (1u << i))
+        if (v->takes & (1u << i))
             t.row[t.count++] = &shared[i];
     return t;
+}
+
+/* The verb as it is typed. */
+static const char *typed(const struct sw_verb *v)
+{
+    return v->typed ? v->typed : v->name;
 }
 
 /* ---- --help -----------------------------------------------------------------------------------
@@ -93,63 +84,61 @@ static void print_option(void *user, const struct sw_cli_option *o)
     sw_buf_fini(&left);
 }
 
-void sw_cli_each_option(const struct sw_cli_spec *spec, sw_cli_option_visit *visit, void *user)
+void sw_cli_each_option(const struct sw_verb *v, sw_cli_option_visit *visit, void *user)
 {
     static const struct sw_cli_option always[] = {
         {.name = "help", .help = "print this text"},
         {.name = "version", .help = "print the version"},
     };
-    struct table t = make_table(spec);
+    struct table t = make_table(v);
     for (int i = 0; i < t.count; i++)
         visit(user, t.row[i]);
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         visit(user, &always[i]);
 }
 
-void sw_cli_help(const struct sw_cli_spec *spec)
+static void print_help(const struct sw_verb *v)
 {
-    const char *form = spec->usage;
+    const char *form = v->usage;
     for (const char *lead = "Usage:"; *form; lead = "   or:") {
         int n = (int)strcspn(form, "\n");
-        printf("%s singa-ws %s %.*s\n", lead, spec->verb, n, form);
+        printf("%s singa-ws %s %.*s\n", lead, typed(v), n, form);
         form += n + (form[n] == '\n');
     }
-    printf("%s\n\nOptions:\n", spec->about);
-    sw_cli_each_option(spec, print_option, NULL);
-    if (spec->more)
-        printf("\n%s\n", spec->more);
+    printf("%s\n\nOptions:\n", v->about);
+    sw_cli_each_option(v, print_option, NULL);
+    if (v->more)
+        printf("\n%s\n", v->more);
 }
 
 /* ---- Values -----------------------------------------------------------------------------------
  */
 
-static int store_int(const struct sw_cli_spec *spec, const struct sw_cli_option *o,
-                     const char *text, void *field)
+static int store_int(const struct sw_verb *v, const struct sw_cli_option *o, const char *text,
+                     void *field)
 {
     int64_t value;
     if (!sw_parse_int(text, &value))
-        return sw_cli_usage(spec->verb, "--%s=%s: %s must be a whole number", o->name, text,
-                            o->arg);
+        return sw_cli_usage(typed(v), "--%s=%s: %s must be a whole number", o->name, text, o->arg);
     if (value < o->min)
-        return sw_cli_usage(spec->verb, "--%s=%s: %s must be %lld or more", o->name, text, o->arg,
+        return sw_cli_usage(typed(v), "--%s=%s: %s must be %lld or more", o->name, text, o->arg,
                             (long long)o->min);
     memcpy(field, &value, sizeof value);
-    return SW_CLI_GO_ON;
+    return GO_ON;
 }
 
 static int store_item(const char *text, struct sw_cli_list *list)
 {
-    const char **items = sw_realloc_array(list->items, (size_t)list->count + 1, sizeof *items);
-    if (!items) {
+    const char **item = sw_array_add(&list->items, &list->count, sizeof *item);
+    if (!item) {
         sw_cli_say("out of memory");
         return SW_EXIT_MISSING;
     }
-    list->items = items;
-    items[list->count++] = text;
-    return SW_CLI_GO_ON;
+    *item = text;
+    return GO_ON;
 }
 
-static int store(const struct sw_cli_spec *spec, const struct sw_cli_option *o, const char *text,
+static int store(const struct sw_verb *v, const struct sw_cli_option *o, const char *text,
                  void *options)
 {
     void *field = (char *)options + o->offset;
@@ -162,15 +151,15 @@ static int store(const struct sw_cli_spec *spec, const struct sw_cli_option *o, 
         break;
     case SW_CLI_TEXT:
         if (!*text)
-            return sw_cli_usage(spec->verb, "--%s: %s must not be empty", o->name, o->arg);
+            return sw_cli_usage(typed(v), "--%s: %s must not be empty", o->name, o->arg);
         *(const char **)field = text;
         break;
     case SW_CLI_INT:
-        return store_int(spec, o, text, field);
+        return store_int(v, o, text, field);
     case SW_CLI_LIST:
         return store_item(text, field);
     }
-    return SW_CLI_GO_ON;
+    return GO_ON;
 }
 
 /* ---- Parsing ----------------------------------------------------------------------------------
@@ -212,12 +201,12 @@ static const struct sw_cli_option *row_of(const struct table *t, int value)
 }
 
 /* An option that getopt_long refused: unknown, ambiguous, or a flag that got an argument. */
-static int refuse(const struct sw_cli_spec *spec, const struct table *t, const char *word)
+static int refuse(const struct sw_verb *v, const struct table *t, const char *word)
 {
     if (optopt && row_of(t, optopt))
-        return sw_cli_usage(spec->verb, "option '--%s' takes no argument", row_of(t, optopt)->name);
+        return sw_cli_usage(typed(v), "option '--%s' takes no argument", row_of(t, optopt)->name);
     if (optopt > 0 && optopt < HELP_VALUE)
-        return sw_cli_usage(spec->verb, "unknown option '-%c'", optopt);
+        return sw_cli_usage(typed(v), "unknown option '-%c'", optopt);
 
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
@@ -231,17 +220,17 @@ static int refuse(const struct sw_cli_spec *spec, const struct table *t, const c
     names[t->count + 1] = "version";
     begins += sw_str_starts("help", name) + sw_str_starts("version", name);
     if (begins > 1)
-        return sw_cli_usage(spec->verb, "option '--%s' is ambiguous", name);
+        return sw_cli_usage(typed(v), "option '--%s' is ambiguous", name);
     if (begins == 1)
-        return sw_cli_usage(spec->verb, "option '--%s' takes no argument", name);
+        return sw_cli_usage(typed(v), "option '--%s' takes no argument", name);
     const char *near = sw_str_nearest(name, names, (size_t)t->count + 2);
     if (near)
-        return sw_cli_usage(spec->verb, "unknown option '--%s'; did you mean '--%s'?", name, near);
-    return sw_cli_usage(spec->verb, "unknown option '--%s'", name);
+        return sw_cli_usage(typed(v), "unknown option '--%s'; did you mean '--%s'?", name, near);
+    return sw_cli_usage(typed(v), "unknown option '--%s'", name);
 }
 
-static int parse_options(const struct sw_cli_spec *spec, const struct table *t, int argc,
-                         char **argv, void *options)
+static int parse_options(const struct sw_verb *v, const struct table *t, int argc, char **argv,
+                         void *options)
 {
     struct getopt_table g;
     make_getopt(t, &g);
@@ -250,48 +239,166 @@ static int parse_options(const struct sw_cli_spec *spec, const struct table *t, 
     for (;;) {
         int value = getopt_long(argc, argv, g.letters, g.row, NULL);
         if (value == -1)
-            return SW_CLI_GO_ON;
+            return GO_ON;
         if (value == ':')
-            return sw_cli_usage(spec->verb, "option '%s' needs an argument", argv[optind - 1]);
+            return sw_cli_usage(typed(v), "option '%s' needs an argument", argv[optind - 1]);
         if (value == '?')
-            return refuse(spec, t, argv[optind - 1]);
+            return refuse(v, t, argv[optind - 1]);
         if (value == HELP_VALUE) {
-            sw_cli_help(spec);
+            print_help(v);
             return SW_EXIT_DONE;
         }
         if (value == VERSION_VALUE) {
             sw_cli_version();
             return SW_EXIT_DONE;
         }
-        int rc = store(spec, row_of(t, value), optarg, options);
-        if (rc != SW_CLI_GO_ON)
+        int rc = store(v, row_of(t, value), optarg, options);
+        if (rc != GO_ON)
             return rc;
     }
 }
 
-int sw_cli_parse(const struct sw_cli_spec *spec, int argc, char **argv, void *options)
+static int parse(const struct sw_verb *v, int argc, char **argv, void *options)
 {
     struct sw_cli_common *common = options;
-    struct table t = make_table(spec);
-    int rc = parse_options(spec, &t, argc, argv, options);
-    if (rc != SW_CLI_GO_ON)
+    struct table t = make_table(v);
+    int rc = parse_options(v, &t, argc, argv, options);
+    if (rc != GO_ON)
         return rc;
     common->args = argv + optind;
     common->arg_count = argc - optind;
-    if (common->arg_count < spec->min_args)
-        return sw_cli_usage(spec->verb, "%s is missing", spec->arg_name);
-    if (spec->max_args >= 0 && common->arg_count > spec->max_args)
-        return sw_cli_usage(spec->verb, "'%s' is one word too many", common->args[spec->max_args]);
-    return SW_CLI_GO_ON;
+    if (common->arg_count < v->min_args)
+        return sw_cli_usage(typed(v), "%s is missing", v->arg_name);
+    if (v->max_args >= 0 && common->arg_count > v->max_args)
+        return sw_cli_usage(typed(v), "'%s' is one word too many", common->args[v->max_args]);
+    return GO_ON;
 }
 
-void sw_cli_fini(const struct sw_cli_spec *spec, void *options)
+static void free_lists(const struct sw_verb *v, void *options)
 {
-    struct table t = make_table(spec);
+    struct table t = make_table(v);
     for (int i = 0; i < t.count; i++)
         if (t.row[i]->type == SW_CLI_LIST) {
             struct sw_cli_list *list = (void *)((char *)options + t.row[i]->offset);
             sw_free(list->items);
             *list = (struct sw_cli_list){0};
         }
+}
+
+/* The whole line as a shell would take it; new text for sw_free, or NULL. */
+static char *command_of(int argc, char **argv)
+{
+    static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                   "_-+=./:,@%";
+    struct sw_buf out = {0};
+
+    sw_buf_add(&out, "singa-ws");
+    for (int i = 0; i < argc; i++) {
+        sw_buf_add(&out, " ");
+        if (*argv[i] && !argv[i][strspn(argv[i], unquoted)])
+            sw_buf_add(&out, argv[i]);
+        else
+            sw_cli_quote(&out, argv[i]);
+    }
+
+    char *text = sw_buf_take(&out);
+    sw_buf_fini(&out);
+    return text;
+}
+
+static int run(const struct sw_verb *v, int argc, char **argv)
+{
+    size_t bytes = v->options_bytes ? v->options_bytes : sizeof(struct sw_cli_common);
+    struct sw_cli_common *options = sw_calloc(1, bytes);
+    char *command = command_of(argc, argv); /* before the parser moves words */
+    if (!options) {
+        sw_cli_say("out of memory");
+        sw_free(command);
+        return SW_EXIT_MISSING;
+    }
+
+    if (v->defaults)
+        memcpy(options, v->defaults, bytes);
+    int code = parse(v, argc, argv, options);
+    options->command = command;
+    if (code == GO_ON)
+        code = v->run(options);
+
+    free_lists(v, options);
+    sw_free(options);
+    sw_free(command);
+    return code;
+}
+
+/* ---- Sub-verbs --------------------------------------------------------------------------------
+ */
+
+static void print_subs(const struct sw_verb *v)
+{
+    printf("Usage: singa-ws %s SUB-VERB %s\n%s\n\nSub-verbs:\n", v->name, v->usage, v->about);
+    for (int i = 0; v->subs[i]; i++)
+        printf("  %-12s%s\n", v->subs[i]->name, v->subs[i]->help);
+
+    printf("\n'singa-ws %s SUB-VERB --help' has the options of each.\n", v->name);
+    if (v->more)
+        printf("\n%s\n", v->more);
+}
+
+static int unknown_sub(const struct sw_verb *v, const char *word)
+{
+    const char *names[MOST_SUBS];
+    size_t count = 0;
+
+    for (; v->subs[count] && count < MOST_SUBS; count++)
+        names[count] = v->subs[count]->name;
+    const char *near = sw_str_nearest(word, names, count);
+    if (near)
+        return sw_cli_usage(v->name, "unknown sub-verb '%s'; did you mean '%s'?", word, near);
+    return sw_cli_usage(v->name, "unknown sub-verb '%s'", word);
+}
+
+/* Without a sub-verb: --help, --version, or what that means. */
+static int run_without(const struct sw_verb *v, int argc, char **argv)
+{
+    if (argc > 1 && sw_str_eq(argv[1], "--help")) {
+        print_subs(v);
+        return SW_EXIT_DONE;
+    }
+    if (argc > 1 && sw_str_eq(argv[1], "--version")) {
+        sw_cli_version();
+        return SW_EXIT_DONE;
+    }
+    if (v->without)
+        return run(v->without, argc, argv);
+    if (argc > 1)
+        return sw_cli_usage(v->name, "SUB-VERB is missing before '%s'", argv[1]);
+    return sw_cli_usage(v->name, "SUB-VERB is missing");
+}
+
+/* Where the first word is that is neither an option nor the argument of --db; argc: nowhere. */
+static int first_word(int argc, char **argv)
+{
+    int i = 1;
+    while (i < argc && argv[i][0] == '-')
+        i += sw_str_eq(argv[i], "--db") ? 2 : 1;
+    return i < argc ? i : argc;
+}
+
+int sw_cli_run(const struct sw_verb *v, int argc, char **argv)
+{
+    if (!v->subs)
+        return run(v, argc, argv);
+
+    int at = first_word(argc, argv);
+    if (at == argc)
+        return run_without(v, argc, argv);
+
+    for (int i = 0; v->subs[i]; i++)
+        if (sw_str_eq(argv[at], v->subs[i]->name)) {
+            /* The sub-verb takes the place of its verb; options before it come behind it. */
+            memmove(&argv[1], &argv[0], (size_t)at * sizeof *argv);
+            argv[1] = argv[0] = (char *)v->subs[i]->name;
+            return run(v->subs[i], argc - 1, argv + 1);
+        }
+    return unknown_sub(v, argv[at]);
 }

@@ -1,7 +1,6 @@
 /* A net as a graph: layers below what they read, in the colour of how their outputs are split over
  * the workers of a group; connections between parts that are split differently stand between. */
 #include "base/os.h"
-#include "cli/plot/drawings.h"
 #include "cli/plot/picture.h"
 #include "ui/plot_boxes.h"
 #include <string.h>

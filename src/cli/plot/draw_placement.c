@@ -1,7 +1,6 @@
 /* A machine as boxes: packages, NUMA nodes, cores and GPUs, in the colours of the workers on them.
  */
 #include "base/os.h"
-#include "cli/plot/drawings.h"
 #include "cli/plot/picture.h"
 #include "ui/plot_boxes.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cli/reference/completion.h"
+#include "cli/reference/pages.h"
 
 #include "cli/cli.h"
 #include <stdio.h>
@@ -44,11 +44,11 @@ static enum kind kind_of_option(const struct sw_cli_option *o)
 }
 
 /* What the words of a verb are: runs may be files, too. */
-static enum kind kind_of_words(const struct sw_cli_spec *spec)
+static enum kind kind_of_words(const struct sw_verb *v)
 {
-    if (strstr(spec->usage, "RECIPE"))
+    if (strstr(v->usage, "RECIPE"))
         return KIND_RECIPE;
-    if (strstr(spec->usage, "RUN"))
+    if (strstr(v->usage, "RUN"))
         return KIND_RUN;
     return KIND_FILE;
 }
@@ -71,17 +71,16 @@ static void bash_argument(void *user, const struct sw_cli_option *o)
         sw_buf_printf(user, "            --%s) kind=words words=\"%s\" ;;\n", o->name, words_of(o));
 }
 
-static void bash_spec(struct sw_buf *out, const char *key, const struct sw_cli_spec *spec)
+static void bash_spec(struct sw_buf *out, const char *key, const struct sw_verb *v)
 {
     static const char *const kinds[] = {"none", "file", "recipe", "run"};
     sw_buf_printf(out, "    '%s')\n        options=\"", key);
     size_t from = out->length;
-    sw_cli_each_option(spec, bash_option, out);
+    sw_cli_each_option(v, bash_option, out);
     if (out->length > from) /* the first blank */
         memmove(out->text + from, out->text + from + 1, out->length-- - from);
-    sw_buf_printf(out, "\"\n        kind=%s\n        case $option in\n",
-                  kinds[kind_of_words(spec)]);
-    sw_cli_each_option(spec, bash_argument, out);
+    sw_buf_printf(out, "\"\n        kind=%s\n        case $option in\n", kinds[kind_of_words(v)]);
+    sw_cli_each_option(v, bash_argument, out);
     sw_buf_add(out, "            --*) kind=none ;;\n        esac\n        ;;\n");
 }
 
@@ -94,7 +93,7 @@ static void bash_subs(struct sw_buf *out, const struct sw_verb *v)
     sw_buf_add(out, "\"\n        ;;\n");
     for (int i = 0; v->subs[i]; i++) {
         snprintf(key, sizeof key, "%s %s", v->name, v->subs[i]->name);
-        bash_spec(out, key, v->subs[i]->spec);
+        bash_spec(out, key, v->subs[i]);
     }
 }
 
@@ -162,7 +161,7 @@ static void write_bash(struct sw_buf *out)
         if (sw_verbs[i]->subs)
             bash_subs(out, sw_verbs[i]);
         else
-            bash_spec(out, key, sw_verbs[i]->spec);
+            bash_spec(out, key, sw_verbs[i]);
     }
     sw_buf_add(out, bash_tail);
 }
@@ -201,13 +200,13 @@ static void zsh_option(void *user, const struct sw_cli_option *o)
     sw_buf_add(out, "' \\\n");
 }
 
-static void zsh_spec(struct sw_buf *out, const char *name, const struct sw_cli_spec *spec)
+static void zsh_spec(struct sw_buf *out, const char *name, const struct sw_verb *v)
 {
     static const char *const words[] = {"", "'*:file:_files'", "'*:recipe:_files -g \"*.ini\"'",
                                         "'*:run:{ _singa_ws_runs; _files }'"};
     sw_buf_printf(out, "    %s)\n        _arguments \\\n", name);
-    sw_cli_each_option(spec, zsh_option, out);
-    sw_buf_printf(out, "            %s\n        ;;\n", words[kind_of_words(spec)]);
+    sw_cli_each_option(v, zsh_option, out);
+    sw_buf_printf(out, "            %s\n        ;;\n", words[kind_of_words(v)]);
 }
 
 static void zsh_list(struct sw_buf *out, const struct sw_verb *const *verbs)
@@ -237,7 +236,7 @@ static void zsh_function(struct sw_buf *out, const char *name, const char *what,
         if (verbs[i]->subs)
             sw_buf_printf(out, "    %s) _singa_ws_%s ;;\n", verbs[i]->name, verbs[i]->name);
         else
-            zsh_spec(out, verbs[i]->name, verbs[i]->spec);
+            zsh_spec(out, verbs[i]->name, verbs[i]);
     sw_buf_add(out, "    esac\n}\n");
 }
 

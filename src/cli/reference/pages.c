@@ -23,22 +23,22 @@ static void add_verb(struct sw_page *p, const char *above, const struct sw_verb 
     struct sw_buf title = {0}, usage = {0};
     sw_buf_printf(&title, "%s%s%s", above ? above : "", above ? " " : "", verb->name);
     sw_page_subheading(p, sw_buf_text(&title));
-    if (!verb->spec)
+    if (verb->subs) {
         sw_page_text(p, verb->help);
-    for (const char *form = verb->spec ? verb->spec->usage : ""; *form;) {
-        int n = (int)strcspn(form, "\n");
-        sw_buf_printf(&usage, "%ssinga-ws %s %.*s", usage.length ? "\n" : "", sw_buf_text(&title),
-                      n, form);
-        form += n + (form[n] == '\n');
-    }
-    if (verb->spec) {
+    } else {
+        for (const char *form = verb->usage; *form;) {
+            int n = (int)strcspn(form, "\n");
+            sw_buf_printf(&usage, "%ssinga-ws %s %.*s", usage.length ? "\n" : "",
+                          sw_buf_text(&title), n, form);
+            form += n + (form[n] == '\n');
+        }
         sw_page_lines(p, sw_buf_text(&usage));
-        sw_page_text(p, verb->spec->about);
-        sw_cli_each_option(verb->spec, add_option, p);
+        sw_page_text(p, verb->about);
+        sw_cli_each_option(verb, add_option, p);
         sw_page_end_items(p);
+        if (verb->more)
+            sw_page_text(p, verb->more);
     }
-    if (verb->spec && verb->spec->more)
-        sw_page_text(p, verb->spec->more);
     for (int i = 0; verb->subs && verb->subs[i]; i++)
         add_verb(p, verb->name, verb->subs[i]);
     p->out->failed |= title.failed || usage.failed;

@@ -11,4 +11,13 @@
 void sw_pages_commands(enum sw_page_form form, struct sw_buf *out);
 void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out);
 
+/* --- What shells complete: scripts made of the verbs' option tables and the words of their usage,
+ * so that they know every option and no other. Names of runs are asked for when they are wanted.
+ * --- */
+
+/* The shells there is one for, NULL-terminated. */
+extern const char *const sw_completion_shells[];
+/* False for another shell. */
+bool sw_completion(const char *shell, struct sw_buf *out);
+
 #endif

@@ -42,16 +42,14 @@ static void row(struct sw_columns *t, const struct sw_job_layer *l, bool predict
 
 void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *p)
 {
-    static const char *const titles[] = {"layer",  "comm",    ">values", ">as papers count",
-                                         ">ps ms", ">sfb ms", ">adam ms"};
-    enum { TITLES = sizeof titles / sizeof *titles };
     bool predicted = any_predicted(p);
     struct sw_columns t = {0};
     if (!any_shared(p))
         return;
     sw_buf_add(out, "\nGradients of all workers and new values, every step:\n");
-    for (int i = 0; i < (predicted ? TITLES : TITLES - WAYS); i++)
-        sw_columns_add(&t, titles[i]);
+    sw_columns_begin(&t, "layer|comm|>values|>as papers count");
+    if (predicted)
+        sw_columns_begin(&t, ">ps ms|>sfb ms|>adam ms");
     for (int i = 0; i < p->layer_count; i++)
         if (p->layers[i].comm.way)
             row(&t, &p->layers[i], predicted);

@@ -1,6 +1,7 @@
 /* run --json: one object per line, `type` and `step` first, then metrics under their own names.
  * What is not known is null. */
 #include "base/json.h"
+#include "cli/cli.h"
 #include "cli/report/report.h"
 #include "cluster/placement.h"
 
@@ -147,12 +148,10 @@ void sw_report_json(struct sw_report *r, const struct sw_job_event *e)
     static const char *const types[] = {"start",      "display", "eval",
                                         "checkpoint", "event",   "summary"};
     struct sw_json_writer w;
-    sw_json_begin(&w, &r->text);
-    sw_json_open_object(&w, NULL);
+    sw_cli_json_begin(&w, &r->text);
     sw_json_string(&w, "type", types[e->type]);
     sw_json_int(&w, "step", e->step);
     details(&w, r, e);
-    sw_json_close_object(&w);
-    sw_buf_add(&r->text, "\n");
+    sw_cli_json_end(&w);
     sw_report_flush(r, "", "");
 }

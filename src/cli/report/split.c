@@ -2,7 +2,6 @@
 #include "base/json.h"
 #include "cli/report/report.h"
 #include "cli/terminal/columns.h"
-#include <string.h>
 
 static bool is_split(const struct sw_job_plan *p)
 {
@@ -39,10 +38,8 @@ static struct sw_job_share sum_of(const struct sw_job_plan *p, int worker)
 
 static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
 {
-    static const char *const titles[] = {"worker", ">parameters", ">memory", ">flop", ">sends"};
     struct sw_columns t = {0};
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        sw_columns_add(&t, titles[i]);
+    sw_columns_begin(&t, "worker|>parameters|>memory|>flop|>sends");
     for (int w = 0; w < p->group_size; w++) {
         struct sw_job_share sum = sum_of(p, w);
         sw_columns_cell(&t, "%d", w);
@@ -54,11 +51,8 @@ static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
 
 static void print_shares(struct sw_buf *out, const struct sw_job_plan *p)
 {
-    static const char *const titles[] = {"layer",   "worker", "output", ">parameters",
-                                         ">memory", ">flop",  ">sends"};
     struct sw_columns t = {0};
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        sw_columns_add(&t, titles[i]);
+    sw_columns_begin(&t, "layer|worker|output|>parameters|>memory|>flop|>sends");
     for (int i = 0; i < p->layer_count; i++)
         for (int w = 0; w < p->group_size; w++) {
             const struct sw_job_share *s = &p->layers[i].shares[w];
@@ -73,11 +67,8 @@ static void print_shares(struct sw_buf *out, const struct sw_job_plan *p)
 
 static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
 {
-    static const char *const titles[] = {"connection", "forward", ">values",
-                                         "backward",   ">values", ">as papers count"};
     struct sw_columns t = {0};
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        sw_columns_add(&t, titles[i]);
+    sw_columns_begin(&t, "connection|forward|>values|backward|>values|>as papers count");
     for (int i = 0; i < p->layer_count; i++) {
         const struct sw_job_movement *m = &p->layers[i].movement;
         if (!p->layers[i].moves || !p->layers[i].train)

@@ -6,7 +6,6 @@
 #include "cluster/placement.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define INDENT "             " /* the width of a title */
 

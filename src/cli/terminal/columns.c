@@ -3,6 +3,8 @@
 #include "base/os.h"
 #include "base/text.h"
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 void sw_columns_fini(struct sw_columns *t)
 {
@@ -15,19 +17,12 @@ void sw_columns_fini(struct sw_columns *t)
 /* Takes the text over. */
 static void add(struct sw_columns *t, char *text)
 {
-    if (t->count == t->capacity) {
-        int capacity = t->capacity ? 2 * t->capacity : 64;
-        char **cells = sw_realloc_array(t->cells, (size_t)capacity, sizeof *cells);
-        if (!cells) {
-            sw_free(text);
-            t->failed = true;
-            return;
-        }
-        t->cells = cells;
-        t->capacity = capacity;
-    }
-    t->cells[t->count++] = text;
-    t->failed |= !text;
+    char **cell = sw_array_add(&t->cells, &t->count, sizeof *cell);
+    t->failed |= !cell || !text;
+    if (cell)
+        *cell = text;
+    else
+        sw_free(text);
 }
 
 static void add_shown(struct sw_columns *t, const char *text)
@@ -42,6 +37,20 @@ void sw_columns_add(struct sw_columns *t, const char *title)
     bool right = *title == '>';
     t->right[t->columns++] = right;
     add_shown(t, title + right);
+}
+
+void sw_columns_begin(struct sw_columns *t, const char *titles)
+{
+    char title[64];
+
+    for (;;) {
+        size_t n = strcspn(titles, "|");
+        snprintf(title, sizeof title, "%.*s", (int)n, titles);
+        sw_columns_add(t, title);
+        if (!titles[n])
+            return;
+        titles += n + 1;
+    }
 }
 
 void sw_columns_cell(struct sw_columns *t, const char *fmt, ...)

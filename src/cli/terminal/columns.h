@@ -13,13 +13,15 @@ struct sw_columns {
     int columns;
     bool right[SW_COLUMNS_MOST]; /* numbers */
     char **cells;                /* owned, row by row */
-    int count, capacity;
+    int count;
     bool failed; /* out of memory */
 };
 
 void sw_columns_fini(struct sw_columns *t);
 /* A column with its title, before any cell. A title that begins with '>' stands on the right. */
 void sw_columns_add(struct sw_columns *t, const char *title);
+/* Several of them: "tensor|type|>bytes". */
+void sw_columns_begin(struct sw_columns *t, const char *titles);
 /* The next cell; the last column of a row is followed by the first of the next. */
 void sw_columns_cell(struct sw_columns *t, const char *fmt, ...) SW_PRINTF(2, 3);
 /* Appends the rows, two blanks between columns, nothing behind the last word of a line. */

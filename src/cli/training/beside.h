@@ -24,18 +24,11 @@ struct sw_beside_options {
 };
 /* Rows of a verb's table for them, whose struct has them at `member`. */
 #define SW_BESIDE_ROWS(of, member)                                                                 \
-    {.name = "ui",                                                                                 \
-     .type = SW_CLI_FLAG,                                                                          \
-     .offset = offsetof(of, member.ui),                                                            \
-     .help = "show the dashboard; leaving it (q) does not end the training"},                      \
-        {.name = "no-ui",                                                                          \
-         .type = SW_CLI_FLAG,                                                                      \
-         .offset = offsetof(of, member.no_ui),                                                     \
-         .help = "print lines, as without --ui"},                                                  \
-    {                                                                                              \
-        .name = "detach", .type = SW_CLI_FLAG, .offset = offsetof(of, member.detach),              \
-        .help = "train in the background; singa-ws top shows it"                                   \
-    }
+    SW_CLI_FLAG_OPTION(of, member.ui, "ui",                                                        \
+                       "show the dashboard; leaving it (q) does not end the training"),            \
+        SW_CLI_FLAG_OPTION(of, member.no_ui, "no-ui", "print lines, as without --ui"),             \
+        SW_CLI_FLAG_OPTION(of, member.detach, "detach",                                            \
+                           "train in the background; singa-ws top shows it")
 
 /* Trains here, or in a process of its own; returns the exit code: the trainer's where that has
  * ended, else 0. verb and common are for messages about options that exclude each other. */

@@ -4,7 +4,6 @@
 #include "recipe/recipe.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <unistd.h>
 
 /* ---- Signals ----------------------------------------------------------------------------------
@@ -109,6 +108,7 @@ struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common)
         .oversubscribe = common->oversubscribe,
         .stage = common->stage,
         .db = common->db,
+        .command = common->command,
     };
 }
 
@@ -130,6 +130,18 @@ int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *e
     if (t->messages.length == 0 || rc == SW_ERR_CANCELLED)
         return sw_cli_fail(rc, err);
     sw_cli_tell(sw_buf_text(&t->messages));
+    return sw_cli_exit_code(rc);
+}
+
+int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *err)
+{
+    struct sw_buf text = {0};
+
+    if (!recipe || sw_recipe_diags(recipe)->count == 0)
+        return sw_cli_fail(rc, err);
+    sw_diags_print(sw_recipe_diags(recipe), &text);
+    sw_cli_tell(sw_buf_text(&text));
+    sw_buf_fini(&text);
     return sw_cli_exit_code(rc);
 }
 
@@ -160,18 +172,6 @@ static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err
         sw_cli_say("%s; `singa-ws resume %lld` goes on", err->text, (long long)t->report.run_id);
     else
         sw_cli_say("%s", err->text);
-}
-
-int sw_trainer_refuse_job(const struct sw_job *job, int rc, const struct sw_err *err)
-{
-    struct sw_buf text = {0};
-    const struct sw_diags *diags = sw_recipe_diags(sw_job_recipe(job));
-    if (diags->count == 0)
-        return sw_cli_fail(rc, err);
-    sw_diags_print(diags, &text);
-    sw_cli_tell(sw_buf_text(&text));
-    sw_buf_fini(&text);
-    return sw_cli_exit_code(rc);
 }
 
 static int run_next(struct sw_trainer *t, bool *stuck, struct sw_err *err)

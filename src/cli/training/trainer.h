@@ -39,9 +39,10 @@ int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, c
                          struct sw_err *err) SW_MUST_CHECK;
 /* Prints why open failed (the recipe's errors, or err); returns the exit code. */
 int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err);
-/* Prints why something failed that an opened job was to do: the recipe's errors, when it has some,
- * else err; returns the exit code. */
-int sw_trainer_refuse_job(const struct sw_job *job, int rc, const struct sw_err *err);
+/* Prints why something failed that a recipe was needed for: its errors, when it has some, else err;
+ * returns the exit code. recipe may be NULL. */
+int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *err);
+
 /* Trains and prints how it ended; returns the exit code. Does not return when a part of the job
  * does not end. */
 int sw_trainer_run(struct sw_trainer *t);

@@ -310,7 +310,7 @@ static void diags_sort_by_position_whatever_the_order(void **state)
     };
     assert_int_equal(sw_diags_verdict(&d, &err), SW_OK);
     for (int i = 0; i < 6; i++) {
-        assert_int_equal(sw_diags_add(&d, &at[i], "m%d", i), SW_ERR_INVALID);
+        assert_int_equal(sw_diags_add(&d, at[i], "m%d", i), SW_ERR_INVALID);
         sw_diags_hint(&d, "h%d", i);
         sw_diags_hint(&d, "second");
     }

@@ -2,7 +2,7 @@
 # Verbs print by the functions of cli/cli.h, which keep foreign text from a terminal. Those of stdio
 # are called there, and where nothing but the program's own tables is printed: help texts.
 set -eu
-own='src/cli/cli\.c|src/cli/options/options\.c|src/cli/options/sub_verbs\.c|src/main\.c'
+own='src/cli/cli\.c|src/cli/options/options\.c|src/main\.c'
 
 # look ROOT: prints every call of stdio that prints; succeeds when there is none.
 look() {
