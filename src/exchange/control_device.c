@@ -97,6 +97,8 @@ static int attach(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_table *t = x->args.table;
     const struct sw_exchange_bytes bytes = sw_decider_bytes(&x->args);
+    if (!x->args.own_memory)
+        return sw_err_set(err, SW_ERR_INVALID, "a worker in host memory decides about no updates");
     struct sw_decider *d = sw_calloc(1, sizeof *d);
     int first, leaves;
 
@@ -198,7 +200,8 @@ static int measure(const struct sw_exchange *x, struct sw_err *err)
 
 /* ---- Votes of all workers ---- */
 
-/* Of what all have the first worker speaks. */
+/* Who contributes a parameter's norm to the sum: its owner; worker 0 for a replicated one, whose
+ * norm all workers know. */
 static bool speaks_for(const struct sw_exchange *x, int param)
 {
     int owner = sw_table_param(x->args.table, param)->owner;

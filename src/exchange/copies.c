@@ -97,7 +97,7 @@ static int start_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
     return rc;
 }
 
-/* Where the device updates a sum is fetched by who has the value before it. */
+/* A sum is fetched only if the device has a value, and that value is older than `version`. */
 static bool may_fetch(const struct sw_port *p, uint64_t version)
 {
     if (!p->route->fetch)
@@ -126,6 +126,7 @@ int sw_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
     int rc = p->asked < (int64_t)version ? fetch_all(p->x, version, err) : SW_OK;
     if (rc == SW_OK)
         rc = sw_event_wait(s, p->arrived, err);
-    /* What is queued now will also write the gradient, or its factors, again. */
+    /* Backward will overwrite the gradient, or x and dy: the compute stream first waits until the
+     * previous one has left the device. */
     return rc == SW_OK ? sw_event_wait(s, p->lead->sent, err) : rc;
 }

@@ -20,7 +20,9 @@ static int send_numbers(struct sw_exchange *x, int first, int count, struct sw_e
                    (size_t)count * sizeof *r->sent, err);
 }
 
-/* Sums of other workers arrive one step later: what a step queues of these is the update before. */
+/* Uploads the constants of updates (rate, bias corrections) in one copy. Routes that pull a sum
+ * make update version - 1 in this step, when the layer is pulled; local ones, and all under joint
+ * control, make update `version`. */
 int sw_device_update_begin(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
     if (!x->report.numbers)
@@ -106,7 +108,7 @@ int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, 
     if (rc != SW_OK)
         return rc;
 
-    /* Versions that servers move are there already. */
+    /* Ports with `fetch` are skipped: the servers have advanced their versions in the table. */
     for (int i = 0; i < x->count; i++) {
         const struct sw_port *p = &x->ports[i];
         if (p->route->updates_on_device && !p->route->fetch && (p->route->is_own || all))

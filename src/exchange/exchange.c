@@ -64,6 +64,13 @@ void sw_exchange_set_rows(struct sw_exchange *x, int64_t first, int64_t rows)
     x->rows = rows;
 }
 
+void sw_exchange_refresh(struct sw_exchange *x)
+{
+    for (int i = 0; i < x->count; i++)
+        if (x->ports[i].route->fetch && !x->ports[i].route->updates_on_device)
+            x->ports[i].asked = SW_NEVER;
+}
+
 void sw_exchange_bind(const struct sw_exchange *x, int param, struct sw_exchange_binding *out)
 {
     const struct sw_port *p = sw_exchange_port(x, param);
@@ -316,9 +323,10 @@ bool sw_exchange_keeps_values(const struct sw_exchange *x)
 
 int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *err)
 {
-    const struct sw_clock_args a = {.ns = &x->report.marks[mark]};
-
-    return x->report.marks ? sw_op_run(x->args.stream, &sw_op_clock, &a, err) : SW_OK;
+    if (!x->report.marks)
+        return SW_OK;
+    const struct sw_clock_args a = {.ns = x->report.marks + mark};
+    return sw_op_run(x->args.stream, &sw_op_clock, &a, err);
 }
 
 int sw_exchange_ask(struct sw_exchange *x, struct sw_err *err)

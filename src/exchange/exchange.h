@@ -1,8 +1,9 @@
 /* A worker's end of the exchange: everything between "the gradient of a layer is complete" and "the
  * next value may be read". Each parameter takes one route (route.h), chosen when the end is made:
- * the table in host memory, a mirror of it on a device, or an update on the device with a sum from
- * wherever it is made. Whether updates are decided upon for all parameters together, and where, is
- * the control's affair (control.h). The step that calls these functions names none of them.
+ * the table in host memory, a copy of it on a device, or an update on the device from a gradient
+ * that servers or devices have summed. The update control (struct sw_control, exchange_private.h)
+ * says whether updates are made one by one or together, and where that is decided. Callers never
+ * ask which route or control is in use.
  *
  * A version counts updates: version 0 is the initial value, gradient t makes version t.
  *
@@ -38,8 +39,8 @@ struct sw_exchange_hooks {
     /* The worker waits for a version of a parameter (param >= 0) or for the gradients of the other
      * workers (-1); or no longer (NULL text). */
     void (*waiting)(void *user, int param, uint64_t version, const char *text);
-    /* Waits until the device has done what is queued for backward, and with `loss` has told the
-     * step's loss; charges the time. */
+    /* Waits for the compute stream, and charges the time to the parts of the step. With `loss` it
+     * first queues the copy of the step's loss to the host. */
     int (*finish)(void *user, bool loss, struct sw_err *err);
     /* Are the loss of the step and the running statistics of the worker's rows finite? */
     int (*finite)(void *user, bool *finite, struct sw_err *err);
@@ -62,10 +63,11 @@ struct sw_exchange_args {
     const int *params; /* the table's indices of the worker's parameters, in layer order */
     int count;
     const struct sw_sums *sums; /* borrowed; without buckets servers add up */
-    int rank;                   /* in its sums, and among those who exchange factors */
+    int rank;                   /* global rank: in `sums` and `factors` */
     struct sw_factors *factors; /* borrowed: of all devices; NULL: none are exchanged */
     int64_t most_rows;          /* of a batch that the worker may have */
-    bool votes; /* decisions need other workers: the norms of their parts, or their veto */
+    bool votes; /* update control on the device needs a sum over all workers each step (hooks.sum):
+                 * of norms of split parameters, or of vetoes. The same on all workers */
     struct sw_exchange_hooks hooks;
 };
 
@@ -81,7 +83,8 @@ struct sw_exchange_bytes {
 };
 struct sw_exchange_bytes sw_exchange_bytes(const struct sw_exchange_args *args);
 
-/* The worker's rows of the batch begin there from here on. By any thread while no step runs. */
+/* Sets which rows of the batch the worker has: [first, first + rows). Bindings change: bind again.
+ * By any thread while no step runs. */
 void sw_exchange_set_rows(struct sw_exchange *x, int64_t first, int64_t rows);
 /* Where the net reads a value, and writes what its gradient is made of. */
 struct sw_exchange_binding {
@@ -118,8 +121,8 @@ int sw_exchange_push(struct sw_exchange *x, struct sw_param_list list, uint64_t 
                      struct sw_err *err) SW_MUST_CHECK;
 /* Does the push of the parameter need the host, or its pull? Else both are the device's own. */
 bool sw_exchange_needs_host(const struct sw_exchange *x, int param);
-/* Does the device make all updates behind the last backward, so that all values are there when a
- * step begins? */
+/* True under update control on the device: all updates are queued after the last backward pass, so
+ * no pull in the next step waits, and segments need no break before a forward pass. */
 bool sw_exchange_updates_at_end(const struct sw_exchange *x);
 /* Is the decision about the update part of the step's own operations, behind the last backward?
  * Then sw_exchange_queue_decision queues it, and sw_exchange_end counts on that. */
@@ -136,14 +139,18 @@ int64_t sw_exchange_lag(const struct sw_exchange *x);
 
 /* ---- Between steps ---- */
 
-/* Waits until update `version` of all parameters is applied for every update group; or for the
- * worker's own one, as far as its decision about it goes. Nothing is copied to a device. */
+/* wait_all: until every update group's update `version` of every parameter is in the table.
+ * wait_own: the same for the worker's update group; returns at once under update control on the
+ * device, where sw_exchange_learn has reported the decision. Neither copies to a device. */
 int sw_exchange_wait_all(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 int sw_exchange_wait_own(struct sw_exchange *x, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
-/* Does the device have values that the table lacks? Then sw_exchange_sync_to_host copies those to
- * the table for which the worker speaks, values and updater state: of its own parts, and with `all`
- * of what all workers have. sw_exchange_pull was called for all. Waits for the compute stream.
- * Errors: SW_ERR_DIVERGED, as below. */
+/* The values in the table are others at the same version, because groups were merged: the next pull
+ * copies them again. Between steps. */
+void sw_exchange_refresh(struct sw_exchange *x);
+/* Does any device hold newer values than the table? Then every worker calls sync_to_host between
+ * two barriers. It copies values and updater state of the parameters that this worker owns, and
+ * with `all` (one worker passes true) of the replicated ones. sw_exchange_pull was called for all.
+ * Waits for the compute stream. Errors: SW_ERR_DIVERGED, as below. */
 bool sw_exchange_keeps_values(const struct sw_exchange *x);
 int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all,
                              struct sw_err *err) SW_MUST_CHECK;

@@ -1,7 +1,7 @@
 /* The exchange from the inside: exchange.c has its life and the step's calls, route.c the registry
  * of routes, port.c the device memory of parameters, device_update.c updates on the device,
  * device_report.c what the device tells, control.c and control_device.c decisions about all updates
- * of a step, copies.c and factor_copies.c copies between device and host. */
+ * of a step, copies.c copies between device and host. */
 #ifndef SW_EXCHANGE_EXCHANGE_PRIVATE_H
 #define SW_EXCHANGE_EXCHANGE_PRIVATE_H
 
@@ -28,7 +28,8 @@ struct sw_device_report {
 struct sw_control {
     const char *name;
     bool (*takes)(const struct sw_exchange_args *args);
-    bool together; /* no update is made before all gradients of the step are there */
+    bool together; /* two phases: no parameter is updated before all gradients of the step are
+                    * known. Routes then deliver sums and make no update */
     /* What it keeps, or NULL. */
     int (*attach)(struct sw_exchange *x, struct sw_err *err);
     void (*detach)(struct sw_exchange *x);
@@ -85,8 +86,8 @@ int sw_exchange_wait_table(struct sw_exchange *x, int group, int param, uint64_t
 int sw_exchange_wait_params(struct sw_exchange *x, int group, uint64_t version,
                             struct sw_err *err) SW_MUST_CHECK;
 
-/* port.c */
-size_t sw_port_bytes(const struct sw_route *route, const struct sw_route_query *q);
+/* port.c: does the worker's device update, or another's in its place? */
+bool sw_exchange_updates(const struct sw_exchange_args *args);
 /* Takes the memory of all ports, and makes them; the table is frozen. */
 int sw_ports_make(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 void sw_ports_free(struct sw_exchange *x);
@@ -98,8 +99,7 @@ size_t sw_device_report_bytes(int ports, bool updates, bool decides);
 int sw_device_report_make(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
 void sw_device_report_free(struct sw_exchange *x);
 
-/* device_update.c: does the worker's device update, or another's in its place? */
-bool sw_exchange_updates(const struct sw_exchange_args *args);
+/* device_update.c */
 /* Sends the numbers of the updates that will be queued in step `version`. */
 int sw_device_update_begin(struct sw_exchange *x, uint64_t version,
                            struct sw_err *err) SW_MUST_CHECK;

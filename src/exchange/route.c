@@ -1,5 +1,6 @@
-/* The registry of routes. The first row that takes a parameter is its route: the last one takes all
- * that are left. */
+/* The registry of routes: the first row whose `takes` is true wins, so order matters. `table` takes
+ * every parameter of a host-memory worker; `factors` must precede `local`, and each -factors row
+ * the row without; `mirror` takes the rest. */
 #include "exchange/routes/routes.h"
 
 static const struct sw_route *const routes[] = {

@@ -1,6 +1,7 @@
 /* A route: one way from a complete gradient to the next value, for one parameter of one worker. It
  * is chosen once, from the registry in route.c, and from then on the exchange calls its functions
- * and asks nothing else. A new route is one file in routes/ and one row of the registry.
+ * and asks nothing else. A new route is a file in routes/, its declaration in routes/routes.h, a
+ * row in route.c, and a case in tests/unit/exchange/test_routes.c.
  *
  * What a route keeps for a worker is its state; what it keeps for one parameter is in the port. */
 #ifndef SW_EXCHANGE_ROUTE_H
@@ -50,7 +51,9 @@ struct sw_route {
     bool (*takes)(const struct sw_route_query *q);
     /* Updater state is on the device, and the update an operation of its compute stream. */
     bool updates_on_device;
-    /* The push is an operation of the device alone, and so is the pull. */
+    /* The host need not act before forward or after backward, so a captured graph may contain the
+     * layer. queue_push makes update `version` in step `version`; for other routes that update on
+     * the device, the pull in the next step makes it. Excludes `wait`. */
     bool is_own;
     /* The wait ends when all workers have pushed; a hosted server's mail does not end it. */
     bool is_collective;
@@ -64,8 +67,6 @@ struct sw_route {
     /* A worker's state, made before its first port; or NULL. */
     int (*attach)(struct sw_exchange *x, void **state, struct sw_err *err);
     void (*detach)(struct sw_exchange *x, void *state);
-    /* The worker's rows are others from here on; or NULL. */
-    void (*set_rows)(void *state, int64_t first, int64_t rows);
     /* Where the gradient is, if not in the port's memory; or NULL. */
     float *(*gradient)(const struct sw_port *p);
     /* Where a net reads the value and writes what the gradient is made of; NULL: the port's memory.
@@ -76,14 +77,18 @@ struct sw_route {
     int (*queue_push)(struct sw_port *p, struct sw_err *err);
     /* The host's part of the same. */
     int (*push)(struct sw_port *p, uint64_t version, struct sw_err *err);
-    /* Until what pull needs is there: SW_OK, SW_ERR_BUSY after timeout_ms (0: looks once), or when
-     * a hosted server has mail; SW_ERR_CANCELLED. NULL: it always is. */
+    /* Blocks until pull(version) may be called. Returns SW_OK; SW_ERR_BUSY on timeout (0: polls) or
+     * when a server that this worker hosts has a message; SW_ERR_CANCELLED when the job ends;
+     * nothing else. The route must register what ends this wait with sw_fault_attach. NULL: never
+     * waits. */
     int (*wait)(const struct sw_port *p, uint64_t version, int timeout_ms);
-    /* After wait: what is queued from here on reads that version; NULL: it does anyway. Where the
-     * device updates, only the sum of the gradients: the update is not the route's affair. */
+    /* Called after wait: queues what makes that version readable on the compute stream; NULL:
+     * nothing. With updates_on_device it delivers only the gradient sum into at.gradient, and the
+     * exchange queues the update. May be called twice for one version. */
     int (*pull)(struct sw_port *p, uint64_t version, struct sw_err *err);
-    /* Source and destination of the copy that pull waits for, and what it has to come after; NULL:
-     * there is none. It may be started for another port's pull. */
+    /* Fills in dst, src and `after` of the host-to-device copy that sw_fetch makes; NULL: no such
+     * copy. sw_fetch may start it early, while another port is pulled. Set only if servers advance
+     * the version: sw_exchange_sync_to_host relies on that. */
     void (*fetch)(const struct sw_port *p, struct sw_copy_event *e);
 };
 

@@ -30,7 +30,7 @@ static bool all_missing(struct sw_recipe *r, const char *paths)
 {
     bool any = false;
     while (paths) {
-        struct sw_piece item = sw_piece_next(&paths);
+        struct sw_span item = sw_span_next(&paths);
         const char *path = item.bytes ? sw_pool_copy(&r->pool, item.at, item.bytes) : NULL;
         if (path && !is_missing(path))
             return false;

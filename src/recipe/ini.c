@@ -26,21 +26,21 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-struct sw_piece sw_piece_trim(const char *from, const char *to)
+struct sw_span sw_span_trim(const char *from, const char *to)
 {
     while (from < to && is_blank(*from))
         from++;
     while (to > from && is_blank(to[-1]))
         to--;
-    return (struct sw_piece){from, (size_t)(to - from)};
+    return (struct sw_span){from, (size_t)(to - from)};
 }
 
-struct sw_piece sw_piece_next(const char **at)
+struct sw_span sw_span_next(const char **at)
 {
     const char *item = *at, *comma = strchr(item, ',');
 
     *at = comma ? comma + 1 : NULL;
-    return sw_piece_trim(item, comma ? comma : item + strlen(item));
+    return sw_span_trim(item, comma ? comma : item + strlen(item));
 }
 
 int sw_count_characters(const char *s, size_t bytes)
@@ -78,7 +78,7 @@ static int shown(size_t bytes)
     return bytes < 60 ? (int)bytes : 60;
 }
 
-static const char *keep(struct reader *r, struct sw_piece p)
+static const char *keep(struct reader *r, struct sw_span p)
 {
     const char *copy = sw_pool_copy(r->pool, p.at, p.bytes);
     r->nomem |= !copy;
@@ -88,16 +88,16 @@ static const char *keep(struct reader *r, struct sw_piece p)
 /* ---- Section headers ---- */
 
 /* Splits "kind name" at the first run of blanks. */
-static void split_words(struct sw_piece both, struct sw_piece *kind, struct sw_piece *name)
+static void split_words(struct sw_span both, struct sw_span *kind, struct sw_span *name)
 {
     const char *end = both.at + both.bytes, *p = both.at;
     while (p < end && !is_blank(*p))
         p++;
-    *kind = (struct sw_piece){both.at, (size_t)(p - both.at)};
-    *name = sw_piece_trim(p, end);
+    *kind = (struct sw_span){both.at, (size_t)(p - both.at)};
+    *name = sw_span_trim(p, end);
 }
 
-static bool has_blank(struct sw_piece p)
+static bool has_blank(struct sw_span p)
 {
     return memchr(p.at, ' ', p.bytes) || memchr(p.at, '\t', p.bytes);
 }
@@ -123,7 +123,7 @@ static void link_section(struct reader *r, struct sw_ini_section *s, const char 
 }
 
 /* Adds the section unless it is there already. */
-static void open_section(struct reader *r, struct sw_piece kind, struct sw_piece name)
+static void open_section(struct reader *r, struct sw_span kind, struct sw_span name)
 {
     size_t bytes = name.bytes ? (size_t)(name.at + name.bytes - kind.at) : kind.bytes;
     struct sw_ini_section *s = sw_pool_alloc(r->pool, 1, sizeof(*s));
@@ -150,12 +150,12 @@ static void open_section(struct reader *r, struct sw_piece kind, struct sw_piece
     link_section(r, s, joined);
 }
 
-static void read_header(struct reader *r, struct sw_piece body)
+static void read_header(struct reader *r, struct sw_span body)
 {
     const char *end = body.at + body.bytes;
     const char *close = memchr(body.at, ']', body.bytes);
-    struct sw_piece kind, name;
-    split_words(sw_piece_trim(body.at + 1, close ? close : end), &kind, &name);
+    struct sw_span kind, name;
+    split_words(sw_span_trim(body.at + 1, close ? close : end), &kind, &name);
     /* What follows a broken header belongs to it, not to the section before. */
     r->section = NULL;
     r->top = r->orphans = false;
@@ -178,7 +178,7 @@ static void read_header(struct reader *r, struct sw_piece body)
         sw_diags_add(r->diags, place_of(r, end, 0), "missing ']' after '%.*s'", shown(body.bytes),
                      body.at);
     } else if (close + 1 < end) {
-        struct sw_piece rest = sw_piece_trim(close + 1, end);
+        struct sw_span rest = sw_span_trim(close + 1, end);
         sw_diags_add(r->diags, place_of(r, rest.at, rest.bytes), "unexpected text after ']'");
         sw_diags_hint(r->diags, "a key = value belongs on a line of its own");
     }
@@ -193,14 +193,13 @@ static void read_header(struct reader *r, struct sw_piece body)
 
 /* ---- Entries ---- */
 
-static bool check_key(struct reader *r, struct sw_piece line, struct sw_piece key,
-                      const char *equals)
+static bool check_key(struct reader *r, struct sw_span line, struct sw_span key, const char *equals)
 {
     if (equals && key.bytes && !has_blank(key) && !r->orphans)
         return r->section != NULL;
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (!equals) {
-        struct sw_piece first, rest;
+        struct sw_span first, rest;
         split_words(line, &first, &rest);
         at = place_of(r, line.at, line.bytes);
         sw_diags_add(r->diags, at, "missing '=' in '%.*s'", shown(line.bytes), line.at);
@@ -224,7 +223,7 @@ static bool check_key(struct reader *r, struct sw_piece line, struct sw_piece ke
     return false;
 }
 
-static bool check_new(struct reader *r, struct sw_piece key)
+static bool check_new(struct reader *r, struct sw_span key)
 {
     const struct sw_ini_entry *first = sw_seen_find(&r->keys, r->section, key.at, key.bytes);
     if (!first && r->key_count < SW_INI_MAX_KEYS) {
@@ -241,8 +240,8 @@ static bool check_new(struct reader *r, struct sw_piece key)
     return false;
 }
 
-static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct sw_piece key,
-                       struct sw_piece value, const char *equals)
+static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct sw_span key,
+                       struct sw_span value, const char *equals)
 {
     e->file = r->file;
     e->key = keep(r, key);
@@ -253,7 +252,7 @@ static void fill_entry(struct reader *r, struct sw_ini_entry *e, struct sw_piece
     e->value_column = value.bytes ? column_of(r, value.at) : column_of(r, equals) + 1;
 }
 
-static void read_include(struct reader *r, struct sw_piece key, struct sw_piece value,
+static void read_include(struct reader *r, struct sw_span key, struct sw_span value,
                          const char *equals)
 {
     struct sw_ini_include *i = sw_pool_alloc(r->pool, 1, sizeof(*i));
@@ -271,18 +270,18 @@ static void read_include(struct reader *r, struct sw_piece key, struct sw_piece 
     r->ini->last_include = r->include = i;
 }
 
-static bool is_word(struct sw_piece p, const char *word)
+static bool is_word(struct sw_span p, const char *word)
 {
     return p.bytes == strlen(word) && memcmp(p.at, word, p.bytes) == 0;
 }
 
-static void read_entry(struct reader *r, struct sw_piece line)
+static void read_entry(struct reader *r, struct sw_span line)
 {
     const char *end = line.at + line.bytes;
     const char *equals = memchr(line.at, '=', line.bytes);
-    struct sw_piece key = sw_piece_trim(line.at, equals ? equals : end);
+    struct sw_span key = sw_span_trim(line.at, equals ? equals : end);
     if (r->top && equals && is_word(key, "include")) {
-        read_include(r, key, sw_piece_trim(equals + 1, end), equals);
+        read_include(r, key, sw_span_trim(equals + 1, end), equals);
         return;
     }
     if (!check_key(r, line, key, equals) || !check_new(r, key))
@@ -292,7 +291,7 @@ static void read_entry(struct reader *r, struct sw_piece line)
         r->nomem = true;
         return;
     }
-    fill_entry(r, e, key, sw_piece_trim(equals + 1, end), equals);
+    fill_entry(r, e, key, sw_span_trim(equals + 1, end), equals);
     if (r->nomem || !sw_seen_add(&r->keys, r->section, e->key, e)) {
         r->nomem = true;
         return;
@@ -304,7 +303,7 @@ static void read_entry(struct reader *r, struct sw_piece line)
 /* ---- Lines ---- */
 
 /* The line without its comment: `;` or `#` first in the line or after a blank. */
-static struct sw_piece without_comment(const char *start, size_t length)
+static struct sw_span without_comment(const char *start, size_t length)
 {
     size_t end = length;
     for (size_t i = 0; i < length; i++)
@@ -312,7 +311,7 @@ static struct sw_piece without_comment(const char *start, size_t length)
             end = i;
             break;
         }
-    return sw_piece_trim(start, start + end);
+    return sw_span_trim(start, start + end);
 }
 
 /* Refuses what is not text; one message per line. */
@@ -343,7 +342,7 @@ static void read_line(struct reader *r)
 {
     if (!check_text(r))
         return;
-    struct sw_piece line = without_comment(r->start, r->length);
+    struct sw_span line = without_comment(r->start, r->length);
     if (!line.bytes)
         return;
     if (*line.at == '[')

@@ -85,15 +85,15 @@ int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, str
                  struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err) SW_MUST_CHECK;
 
 /* A part of a text. */
-struct sw_piece {
+struct sw_span {
     const char *at;
     size_t bytes;
 };
 /* What is between two places, without the blanks at its ends. */
-struct sw_piece sw_piece_trim(const char *from, const char *to);
+struct sw_span sw_span_trim(const char *from, const char *to);
 /* The next item of a list with commas, trimmed; *at moves behind the comma, to NULL after the last.
  */
-struct sw_piece sw_piece_next(const char **at);
+struct sw_span sw_span_next(const char **at);
 /* Characters of UTF-8; a byte that belongs to none counts as one. */
 int sw_count_characters(const char *s, size_t bytes);
 

@@ -28,7 +28,7 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
 {
     struct sw_place at = place_of_text(o);
     const char *equals = strchr(o->text, '=');
-    struct sw_piece key = sw_piece_trim(o->text, equals ? equals : o->text + strlen(o->text));
+    struct sw_span key = sw_span_trim(o->text, equals ? equals : o->text + strlen(o->text));
     char *path = sw_pool_copy(&r->pool, key.at, key.bytes);
     if (!path)
         return false;
@@ -42,7 +42,7 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
         return false;
     }
 
-    struct sw_piece value = sw_piece_trim(equals + 1, o->text + strlen(o->text));
+    struct sw_span value = sw_span_trim(equals + 1, o->text + strlen(o->text));
     o->path = path;
     o->value = sw_pool_copy(&r->pool, value.at, value.bytes);
     o->path_column = 7 + sw_count_characters(o->text, (size_t)(key.at - o->text));

@@ -185,10 +185,10 @@ int sw_recipe_error_item(struct sw_recipe *r, const struct sw_section *section, 
                          int item, const char *fmt, ...)
 {
     const char *text = sw_section_text(section, key), *at = text;
-    struct sw_piece piece = {text, 0};
+    struct sw_span piece = {text, 0};
 
     for (int i = 0; i <= item && at; i++)
-        piece = sw_piece_next(&at);
+        piece = sw_span_next(&at);
 
     va_list ap;
     va_start(ap, fmt);

@@ -116,7 +116,7 @@ static bool split(const char *text, struct sw_pool *pool, const char **items,
 {
     const char *at = text;
     for (int i = 0; at; i++) {
-        struct sw_piece item = sw_piece_next(&at);
+        struct sw_span item = sw_span_next(&at);
         p->offset = (size_t)(item.at - text);
         p->bytes = item.bytes;
         if (!item.bytes) {
@@ -150,7 +150,7 @@ static bool read_reals(const struct sw_opt *row, const char *text, struct sw_poo
         return false;
     const char *at = text;
     for (int i = 0; i < words.count; i++) {
-        struct sw_piece item = sw_piece_next(&at);
+        struct sw_span item = sw_span_next(&at);
         p->offset = (size_t)(item.at - text);
         p->bytes = item.bytes;
         if (!read_real(row, words.items[i], &items[i], p)) {

@@ -3,7 +3,6 @@
  * compute, and a layer's values are pulled just before its forward pass. Which way they take is the
  * exchange's affair, and how the step is cut into segments was settled before (segments.h). */
 #include "train/step.h"
-#include "train/job_private.h"
 
 #include "train/carries.h"
 #include "train/cd.h"

@@ -189,6 +189,7 @@ static int refresh_values(struct sw_worker *w, struct sw_err *err)
         return SW_OK;
     if (w->rank->rank == 0)
         sw_table_refresh(w->table, sw_table_update_group(w->table, w->rank->table_rank));
+    sw_exchange_refresh(w->exchange);
     return sw_worker_meet(w, "the values of all groups", err);
 }
 
@@ -228,7 +229,8 @@ static int sync_to_host(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_worker_meet(w, "the other devices", err);
     if (rc == SW_OK)
-        rc = sw_exchange_sync_to_host(w->exchange, (uint64_t)w->step, w->rank->global_rank == 0, err);
+        rc = sw_exchange_sync_to_host(w->exchange, (uint64_t)w->step, w->rank->global_rank == 0,
+                                      err);
     return rc == SW_OK ? sw_worker_meet(w, "the parameters of all devices", err) : rc;
 }
 

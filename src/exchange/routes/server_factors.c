@@ -1,7 +1,8 @@
 /* Routes `mirror-factors` and `server-sum-factors`: like those without factors, but what goes to
- * the host are the factors of a layer's gradients (Adam's way in Poseidon, section 4.3.1). Every
- * server that owns outputs of the layer gets x and its outputs' dy, into arrays of its own, and
- * makes its part of the gradient. The push of the weight sends them, for weight and bias. */
+ * the host are the factors of a layer's gradients (as in Microsoft's Project Adam; see Poseidon,
+ * section 4.3.1). Every server that owns outputs of the layer gets x and its outputs' dy, into
+ * arrays of its own, and makes its part of the gradient. The push of the weight sends them, for
+ * weight and bias. */
 #include "base/os.h"
 #include "exchange/exchange_private.h"
 #include "exchange/routes/routes.h"
