@@ -47,14 +47,16 @@ struct sw_dnnl_op {
     dnnl_memory_t scratchpad; /* owned */
     void *scratchpad_handle;
     size_t scratch_bytes; /* of the whole op, 64-byte aligned pieces */
+    bool has_run;
 };
 
 /* Engine and stream of a sw_stream, made on first use. Errors: SW_ERR_LIBRARY. */
 int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stream,
                  struct sw_err *err) SW_MUST_CHECK;
 
-/* Room for the code that oneDNN compiles as it makes a primitive: it writes it without a look
- * whether there is memory. Errors: SW_ERR_NOMEM. */
+/* Room for the code that oneDNN compiles as it makes a primitive, and of some when it runs them
+ * first: it writes it without a look whether there is memory, or throws where nobody catches.
+ * Errors: SW_ERR_NOMEM. */
 int sw_dnnl_need_room(struct sw_err *err) SW_MUST_CHECK;
 
 /* SW_OK, or the library's status as an error: "oneDNN: WHAT: out of memory". */

@@ -113,7 +113,7 @@ static size_t round_up(size_t bytes)
 
 int sw_dnnl_need_room(struct sw_err *err)
 {
-    return sw_cpu_need_room("what oneDNN compiles", 16 << 20, err);
+    return sw_cpu_need_room("what oneDNN compiles", 48 << 20, err);
 }
 
 static int create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd, const char *what,
@@ -257,7 +257,10 @@ static int point_port(struct sw_dnnl_port *port, const struct sw_plan_args *a, s
 int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct sw_err *err)
 {
     dnnl_exec_arg_t args[SW_DNNL_PORTS + 1];
-    int rc = SW_OK, n = 0;
+    int n = 0;
+
+    int rc = op->has_run ? SW_OK : sw_dnnl_need_room(err);
+    op->has_run = rc == SW_OK;
     for (int i = 0; i < op->port_count && rc == SW_OK; i++) {
         struct sw_dnnl_port *port = &op->port[i];
         rc = point_port(port, a, err);
