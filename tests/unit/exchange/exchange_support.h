@@ -167,8 +167,9 @@ static inline void note_waiting(void *user, int param, uint64_t version, const c
     (void)param, (void)version;
     if (!text)
         return;
-    r->waits++;
+
     sw_mutex_lock(&r->crowd->lock);
+    r->waits++;
     sw_cond_broadcast(&r->crowd->changed);
     sw_mutex_unlock(&r->crowd->lock);
 }
