@@ -3,7 +3,7 @@
  *   fp32   nothing is rounded
  *   tf32   10 bits of mantissa, a float's range
  *   bf16    7 bits of mantissa, a float's range
- *   fp16   10 bits of mantissa, 6e-8 to 65504: gradients need a loss scale (param/scale.h)
+ *   fp16   10 bits of mantissa, 6e-8 to 65504: gradients need a loss scale (optim/loss_scale.h)
  *
  * What works in the type: both factors of every product. That is convolution, transposed
  * convolution and inner product, forward, to the source and to the weights; the products of

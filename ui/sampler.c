@@ -1,7 +1,7 @@
 #include "ui/sampler.h"
 
 #include "base/os.h"
-#include "cluster/machine.h"
+#include "machine/machine.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

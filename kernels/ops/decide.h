@@ -1,7 +1,7 @@
 /* Decisions about updates as operations (kernels/updaters/decide.h): what a device needs to clip by
  * norm and to drop updates without the host. First every gradient is measured, then the measures of
  * all parameters are added up, then it is decided; updates (update.h) read the decision. The
- * descriptors are in param/decide_op.c, beside what the host does with gradients of its own.
+ * descriptors are in optim/decide_op.c, beside what the host does with gradients of its own.
  *
  * Plain data; any thread. */
 #ifndef SW_KERNELS_OPS_DECIDE_H

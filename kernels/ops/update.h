@@ -1,7 +1,7 @@
 /* An update of a parameter as an operation: what an updater has to say of it, taken down when it is
  * queued, so that a device needs to know formulas and no updaters. A formula has a name and
  * constants; on the CPU it is a loop over a block, elsewhere a kernel of the same name made of the
- * same header (kernels/updaters). The descriptor is in param/update_op.c, beside what the CPU does.
+ * same header (kernels/updaters). The descriptor is in exchange/update_op.c, beside what the CPU does.
  *
  * Plain data; any thread. */
 #ifndef SW_KERNELS_OPS_UPDATE_H
@@ -19,7 +19,7 @@ struct sw_update_block {
     int64_t count;
     float gradient_scale;
 };
-/* The loop over one block, on the calling thread: sw_update_each (param/update_loop.h) with a
+/* The loop over one block, on the calling thread: sw_update_each (optim/update_loop.h) with a
  * formula and its constants. Every element is computed alone, so that cutting changes no bit. True
  * when a gradient or anything new is not finite. */
 typedef bool sw_update_loop(const void *constants, const struct sw_update_block *b);
@@ -52,7 +52,7 @@ struct sw_update_op_args {
     float *value, *slot[SW_UPDATER_SLOTS];
     const float *gradient;
     int64_t count;
-    float clip_value; /* as in struct sw_update_args (param/updater.h), as the scale is */
+    float clip_value; /* as in struct sw_update_args (optim/updater.h), as the scale is */
     /* Where the update is decided upon: it is not made if it is dropped, clip_value is times the
      * loss scale, and the scale is that of the decision. NULL: it is made as it is. */
     const struct sw_decided *decided;

@@ -1,7 +1,7 @@
-/* The lock comes from sync/thread.h: base and sync are one floor, and pthread.h has one home. */
+/* The lock comes from thread/thread.h: base and sync are one floor, and pthread.h has one home. */
 #include "base/log.h"
 #include "base/os.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "cli/machine/ways.h"
 #include "cli/plot/picture.h"
 #include "cli/training/trainer.h"
-#include "cluster/conf.h"
+#include "plan/conf.h"
 
 struct options {
     struct sw_cli_common common;

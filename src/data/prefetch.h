@@ -12,7 +12,7 @@
 #pragma once
 
 #include "data/source.h"
-#include "sync/fault.h"
+#include "thread/fault.h"
 
 enum { SW_BATCH_ALIGN = 64 };
 

@@ -2,7 +2,7 @@
  * is found by looking at all. */
 #include "device/copy_queue.h"
 #include "base/os.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 
 enum state { FREE, PENDING, ISSUED };
 

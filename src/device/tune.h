@@ -14,7 +14,7 @@
 
 #include "base/json.h"
 #include "device/plan.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 
 enum { SW_TUNE_NAME = 48, SW_TUNE_WAYS = 8, SW_TUNE_KEY = 512 };
 enum sw_tune_pass { SW_TUNE_FORWARD, SW_TUNE_DATA, SW_TUNE_WEIGHTS, SW_TUNE_PASSES };

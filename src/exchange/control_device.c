@@ -1,4 +1,4 @@
-/* Control `device`: decisions that need all gradients (param/decide.h), made where these are. With
+/* Control `device`: decisions that need all gradients (exchange/table/decide.h), made where these are. With
  * `copy = none` every gradient is measured on the device, the measures are added up there, and the
  * updates behind it read what follows from them. Devices that have all sums come to the same
  * decision, each for itself. Where a device lacks some, because other workers have parts of their

@@ -13,12 +13,12 @@
 #define SW_EXCHANGE_EXCHANGE_H
 
 #include "base/tree.h"
-#include "cluster/conf.h"
-#include "comm/factors.h"
+#include "exchange/copy_mode.h"
+#include "exchange/reduce/factors.h"
 #include "device/copy_queue.h"
 #include "exchange/sums.h"
-#include "param/table.h"
-#include "sync/fault.h"
+#include "exchange/table/table.h"
+#include "thread/fault.h"
 
 struct sw_exchange;
 

@@ -8,7 +8,7 @@
 #define SW_EXCHANGE_ROUTE_H
 
 #include "exchange/exchange.h"
-#include "param/update_op.h"
+#include "exchange/update_op.h"
 
 enum { SW_ROUTES = 16, SW_NEVER = -1 };
 

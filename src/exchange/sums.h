@@ -1,12 +1,12 @@
 /* Sums of gradients by the devices themselves: with allreduce and `copy = none`, what several
- * workers push is added up in buckets (comm/buckets.h, comm/allreduce.h) while backward goes on,
+ * workers push is added up in buckets (exchange/reduce/buckets.h, exchange/reduce/allreduce.h) while backward goes on,
  * and never comes to the host: by the devices' library or by copies, which is chosen once they are
  * open. Planned with the table, made before the workers' memory; frozen. */
 #ifndef SW_EXCHANGE_SUMS_H
 #define SW_EXCHANGE_SUMS_H
 
-#include "comm/allreduce.h"
-#include "comm/buckets.h"
+#include "exchange/reduce/allreduce.h"
+#include "exchange/reduce/buckets.h"
 #include "device/collective.h"
 
 enum sw_reducer { SW_REDUCER_SERVERS, SW_REDUCER_COPIES, SW_REDUCER_LIBRARY };

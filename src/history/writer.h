@@ -13,7 +13,7 @@
 #include "history/ring.h"
 #include "history/spool.h"
 #include "history/store.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 
 enum {
     SW_HISTORY_TICK_MS = 200,

@@ -1,7 +1,7 @@
 /* How much memory a job takes, by use: counted from what the nets and tables have now, before any
  * of it is allocated. */
 #include "base/str.h"
-#include "param/sync.h"
+#include "exchange/table/sync.h"
 #include "train/carries.h"
 #include "train/choices.h"
 #include "train/input.h"

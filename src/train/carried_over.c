@@ -3,7 +3,7 @@
 #include "train/carried_over.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "param/table.h"
+#include "exchange/table/table.h"
 #include "train/states.h"
 
 static bool is_in(const struct sw_states *s, const char *name)

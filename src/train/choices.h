@@ -7,7 +7,7 @@
 #define SW_TRAIN_CHOICES_H
 
 #include "base/json.h"
-#include "cluster/conf.h"
+#include "plan/conf.h"
 #include "net/net.h"
 #include "train/comm.h"
 #include "exchange/sums.h"

@@ -1,6 +1,6 @@
 /* What `[cluster] copy` comes to for a job: `auto` is decided as soon as the units are placed, and
  * once more when the ways between devices are known. The rule itself is sw_cluster_copy's. */
-#include "param/updater.h"
+#include "optim/updater.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include <stdio.h>

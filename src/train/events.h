@@ -5,7 +5,7 @@
 
 #include "history/history.h"
 #include "history/snapshot.h"
-#include "sync/queue.h"
+#include "thread/queue.h"
 #include "train/job.h"
 
 /* An event with its texts, on its way to the main thread. */

@@ -2,8 +2,8 @@
 #ifndef SW_TRAIN_GATE_H
 #define SW_TRAIN_GATE_H
 
-#include "sync/fault.h"
-#include "sync/thread.h"
+#include "thread/fault.h"
+#include "thread/thread.h"
 #include "train/job.h"
 
 struct sw_events;

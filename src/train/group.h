@@ -13,7 +13,7 @@
 #define SW_TRAIN_GROUP_H
 
 #include "device/device.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include "train/job.h"
 
 enum { SW_GROUP_APART = 100, SW_GROUP_RING = SW_GROUP_APART + 4 };

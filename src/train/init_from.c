@@ -13,7 +13,7 @@
 #include "train/init_from.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "param/table_file.h"
+#include "exchange/table/table_file.h"
 #include "train/checkpoint.h"
 #include "train/job_private.h"
 #include "train/worker.h"

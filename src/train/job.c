@@ -3,7 +3,7 @@
 #include "train/job.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "param/sync.h"
+#include "exchange/table/sync.h"
 #include "train/carries.h"
 #include "train/checkpoint.h"
 #include "train/choices.h"

@@ -2,7 +2,7 @@
 #ifndef SW_TRAIN_JOB_DATA_H
 #define SW_TRAIN_JOB_DATA_H
 
-#include "cluster/topology.h"
+#include "plan/topology.h"
 #include "recipe/recipe.h"
 
 struct sw_job;

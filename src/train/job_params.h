@@ -3,7 +3,7 @@
 #define SW_TRAIN_JOB_PARAMS_H
 
 #include "base/err.h"
-#include "cluster/topology.h"
+#include "plan/topology.h"
 
 struct sw_job;
 struct sw_sync;

@@ -10,11 +10,11 @@
 #ifndef SW_TRAIN_JOB_PRIVATE_H
 #define SW_TRAIN_JOB_PRIVATE_H
 
-#include "cluster/row_split.h"
+#include "plan/row_split.h"
 #include "exchange/sums.h"
 #include "net/transfer.h"
 #include "recipe/job.h"
-#include "sync/fault.h"
+#include "thread/fault.h"
 #include "train/carried_over.h"
 #include "train/comm.h"
 #include "train/events.h"

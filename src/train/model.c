@@ -1,7 +1,7 @@
 #include "train/model.h"
 
 #include "base/os.h"
-#include "param/table.h"
+#include "exchange/table/table.h"
 #include "train/params.h"
 #include "train/schema.h"
 #include "train/series.h"

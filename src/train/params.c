@@ -1,7 +1,7 @@
 #include "train/params.h"
 
 #include "base/str.h"
-#include "param/schedule.h"
+#include "optim/schedule.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #define SW_TRAIN_PARAMS_H
 
 #include "net/net.h"
-#include "param/table.h"
+#include "exchange/table/table.h"
 
 /* What the option rows of [updater] cannot say. Errors go to the recipe's diags. */
 int sw_params_check_updater(struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;

@@ -2,7 +2,7 @@
  */
 #include "train/record.h"
 #include "base/os.h"
-#include "param/sync.h"
+#include "exchange/table/sync.h"
 #include "train/job_private.h"
 #include "train/worker.h"
 #include <math.h>

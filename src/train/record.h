@@ -3,7 +3,7 @@
 #ifndef SW_TRAIN_RECORD_H
 #define SW_TRAIN_RECORD_H
 
-#include "cluster/topology.h"
+#include "plan/topology.h"
 #include "history/history.h"
 #include "train/series.h"
 #include "train/worker_links.h"

@@ -5,7 +5,7 @@
 #include "train/run.h"
 #include "base/os.h"
 #include "base/stop.h"
-#include "cluster/bind.h"
+#include "machine/bind.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/sense.h"

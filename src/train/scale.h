@@ -2,7 +2,7 @@
 #ifndef SW_TRAIN_SCALE_H
 #define SW_TRAIN_SCALE_H
 
-#include "param/table.h"
+#include "exchange/table/table.h"
 #include "tensor/safetensors.h"
 
 /* The scales of the table's update groups become metadata of server group `server_group`. */

@@ -16,7 +16,7 @@
 #define SW_TRAIN_SEGMENTS_H
 
 #include "base/err.h"
-#include "cluster/conf.h"
+#include "plan/conf.h"
 #include "exchange/exchange.h"
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,8 +8,8 @@
 
 #include "base/os.h"
 #include "base/str.h"
-#include "cluster/nvml.h"
-#include "sync/thread.h"
+#include "machine/nvml.h"
+#include "thread/thread.h"
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

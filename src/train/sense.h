@@ -3,7 +3,7 @@
 #ifndef SW_TRAIN_SENSE_H
 #define SW_TRAIN_SENSE_H
 
-#include "cluster/placement.h"
+#include "plan/placement.h"
 #include "history/history.h"
 
 struct sw_sense;

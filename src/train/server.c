@@ -10,8 +10,8 @@
  * becomes the job's fault under the server's name. */
 #include "train/server.h"
 #include "base/os.h"
-#include "cluster/bind.h"
-#include "sync/tasks.h"
+#include "machine/bind.h"
+#include "thread/tasks.h"
 #include "train/job_private.h"
 #include "train/worker.h"
 #include <string.h>

@@ -3,10 +3,10 @@
 #ifndef SW_TRAIN_SERVER_H
 #define SW_TRAIN_SERVER_H
 
-#include "cluster/topology.h"
+#include "plan/topology.h"
 #include "history/snapshot.h"
-#include "param/table.h"
-#include "sync/thread.h"
+#include "exchange/table/table.h"
+#include "thread/thread.h"
 
 struct sw_job;
 struct sw_worker;

@@ -3,7 +3,7 @@
  * begins takes over the machine map and the lengths of the later ones from the job before it. */
 #include "base/os.h"
 #include "base/str.h"
-#include "param/table.h"
+#include "exchange/table/table.h"
 #include "train/checkpoint.h"
 #include "train/job_private.h"
 #include <string.h>

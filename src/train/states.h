@@ -3,7 +3,7 @@
 #ifndef SW_TRAIN_STATES_H
 #define SW_TRAIN_STATES_H
 
-#include "cluster/topology.h"
+#include "plan/topology.h"
 #include "tensor/safetensors.h"
 #include "tensor/tensor.h"
 

@@ -2,7 +2,7 @@
 #ifndef SW_TRAIN_STOP_AT_H
 #define SW_TRAIN_STOP_AT_H
 
-#include "cluster/topology.h"
+#include "plan/topology.h"
 #include "train/job.h"
 
 struct sw_worker;

@@ -11,7 +11,7 @@
 #define SW_TRAIN_THREADS_H
 
 #include "base/err.h"
-#include "sync/tasks.h"
+#include "thread/tasks.h"
 
 enum sw_activity {
     SW_THREAD_UNKNOWN,  /* the system does not say, or it means nothing: a GPU computes */

@@ -3,7 +3,7 @@
 #ifndef SW_TRAIN_TRACE_H
 #define SW_TRAIN_TRACE_H
 
-#include "sync/atomic.h"
+#include "thread/atomic.h"
 #include <stddef.h>
 #include <stdint.h>
 

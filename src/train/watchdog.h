@@ -28,7 +28,7 @@
 #define SW_TRAIN_WATCHDOG_H
 
 #include "base/err.h"
-#include "cluster/conf.h"
+#include "plan/conf.h"
 #include "history/snapshot.h"
 #include "train/threads.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "cluster/machine.h"
+#include "machine/machine.h"
 
 enum { SW_WAYS_DEVICES = 64 };
 

@@ -4,9 +4,9 @@
 #ifndef SW_TRAIN_WORKER_H
 #define SW_TRAIN_WORKER_H
 
-#include "cluster/row_split.h"
+#include "plan/row_split.h"
 #include "net/parts.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include "train/group.h"
 #include "train/ledger.h"
 #include "train/rebalance.h"

@@ -1,8 +1,8 @@
 /* A worker's batches: which samples are its own, and the threads that read them ahead of it. */
 #include "train/worker_data.h"
 #include "base/os.h"
-#include "cluster/bind.h"
-#include "sync/tasks.h"
+#include "machine/bind.h"
+#include "thread/tasks.h"
 #include "train/events.h"
 #include "train/job_data.h"
 #include "train/job_units.h"

@@ -2,7 +2,7 @@
 #ifndef SW_TRAIN_WORKER_DATA_H
 #define SW_TRAIN_WORKER_DATA_H
 
-#include "cluster/topology.h"
+#include "plan/topology.h"
 #include "data/prefetch.h"
 
 struct sw_input;

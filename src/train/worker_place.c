@@ -1,7 +1,7 @@
 /* Where a worker runs: its row of the placement, host memory near it, and its stream. */
 #include "train/worker_place.h"
 #include "base/os.h"
-#include "cluster/bind.h"
+#include "machine/bind.h"
 #include "history/snapshot.h"
 #include "train/job_units.h"
 #include "train/worker.h"

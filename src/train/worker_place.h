@@ -2,7 +2,7 @@
 #ifndef SW_TRAIN_WORKER_PLACE_H
 #define SW_TRAIN_WORKER_PLACE_H
 
-#include "cluster/placement.h"
+#include "plan/placement.h"
 
 struct sw_worker;
 

@@ -2,7 +2,7 @@
 #include "train/worker_setup.h"
 #include "base/os.h"
 #include "base/stop.h"
-#include "cluster/bind.h"
+#include "machine/bind.h"
 #include "train/carries.h"
 #include "train/choices.h"
 #include "train/input.h"

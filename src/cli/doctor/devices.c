@@ -10,7 +10,7 @@
 #include "device/op.h"
 #include "device/trial.h"
 #include "kernels/ops/gemm.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <math.h>
 #include <stdio.h>
 

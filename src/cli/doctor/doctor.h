@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cluster/machine.h"
-#include "cluster/survey.h"
+#include "machine/machine.h"
+#include "machine/survey.h"
 
 enum sw_finding_level {
     SW_FINDING_OK,   /* as it should be */

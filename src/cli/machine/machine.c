@@ -1,5 +1,5 @@
 #include "cli/machine/machine.h"
-#include "cluster/machine.h"
+#include "machine/machine.h"
 #include <stdio.h>
 
 static const char *plural(int count)

@@ -1,6 +1,6 @@
 #include "base/json.h"
 #include "cli/machine/machine.h"
-#include "cluster/machine.h"
+#include "machine/machine.h"
 #include <math.h>
 
 /* null where it is not known. */

@@ -3,7 +3,7 @@
 #define SW_CLI_PLOT_PICTURE_H
 
 #include "cli/cli.h"
-#include "cluster/placement.h"
+#include "plan/placement.h"
 #include "train/job.h"
 #include "ui/plot_pictures.h"
 

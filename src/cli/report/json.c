@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/report/report.h"
-#include "cluster/placement.h"
+#include "plan/placement.h"
 
 void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p)
 {

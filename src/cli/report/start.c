@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "cli/terminal/columns.h"
-#include "cluster/placement.h"
+#include "plan/placement.h"
 #include <math.h>
 #include <stdio.h>
 

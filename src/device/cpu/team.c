@@ -3,7 +3,7 @@
  * right after, and stays: later parallel regions of the same size find its threads waiting. */
 #include "base/os.h"
 #include "device/device.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <omp.h>
 
 /* All of them have to exist at once. */

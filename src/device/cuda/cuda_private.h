@@ -26,7 +26,7 @@
 #include "device/op.h"
 #include "device/plan.h"
 #include "kernels/cuda/kernels.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 
 struct CUstream_st;
 struct CUevent_st;

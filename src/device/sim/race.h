@@ -20,8 +20,8 @@
 #define SW_DEVICE_SIM_RACE_H
 
 #include "base/err.h"
-#include "sync/atomic.h"
-#include "sync/thread.h"
+#include "thread/atomic.h"
+#include "thread/thread.h"
 
 struct sw_sim_stream;
 struct sw_sim_op;

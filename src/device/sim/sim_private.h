@@ -32,7 +32,7 @@
 #include "device/plan.h"
 #include "device/sim/race.h"
 #include "device/sim/sim.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 
 enum {
     SW_SIM_RING = 512,   /* operations queued on one stream */

@@ -5,7 +5,7 @@
 
 #include "device/op.h"
 #include "device/sim/event.h"
-#include "sync/atomic.h"
+#include "thread/atomic.h"
 
 enum { SW_SIM_POINTERS = SW_OP_ARRAYS }; /* of one operation */
 

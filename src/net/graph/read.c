@@ -3,7 +3,7 @@
 #include "net/graph/stages.h"
 
 #include "base/os.h"
-#include "param/init.h"
+#include "optim/init.h"
 #include <string.h>
 
 struct graph {

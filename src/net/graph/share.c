@@ -9,7 +9,7 @@
  * nobody reads the values again in this step. */
 #include "net/graph/stages.h"
 
-#include "param/init.h"
+#include "optim/init.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* ctest-labels: threads */
 #include "base/log.h"
 #include "base/str.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

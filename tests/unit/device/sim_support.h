@@ -5,7 +5,7 @@
 
 #include "device/sim/sim.h"
 #include "device_support.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <time.h>
 
 /* ---- Devices ---- */

@@ -4,7 +4,7 @@
 #include "device/ops/elementwise.h"
 #include "kernels/ops/dropout.h"
 #include "sim_support.h"
-#include "sync/atomic.h"
+#include "thread/atomic.h"
 
 enum { MOST = 64, BYTES = 64 };
 

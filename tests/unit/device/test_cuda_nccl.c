@@ -6,7 +6,7 @@
 
 #include "device/collective.h"
 #include "device/cuda/nccl_module.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <stdlib.h>
 #include <time.h>
 

@@ -6,7 +6,7 @@
 #define SW_TESTS_EXCHANGE_SUPPORT_H
 
 #include "unit/device/sim_support.h"
-#include "unit/param/table_support.h"
+#include "unit/exchange/table_support.h"
 
 #include "device/cpu/cpu.h"
 #include "exchange/route.h"

@@ -4,7 +4,7 @@
 #include "history/control.h"
 #include "history/snapshot.h"
 #include "history_support.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

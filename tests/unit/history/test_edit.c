@@ -4,7 +4,7 @@
 #include "history_support.h"
 
 #include "history/edit.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <stdatomic.h>
 
 static struct sw_history_edit *edit_open(void)

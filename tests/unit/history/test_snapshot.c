@@ -4,7 +4,7 @@
 #include "history/process.h"
 #include "history/snapshot.h"
 #include "history_support.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
  */
 /* ctest-labels: threads */
 #include "history_support.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <fcntl.h>
 
 static void defaults_follow_option_environment_recipe_state(void **state)

@@ -5,7 +5,7 @@
 #include "unit/device/device_support.h"
 
 #include "layers/layer.h"
-#include "param/init.h"
+#include "optim/init.h"
 #include "recipe/recipe.h"
 
 static const struct sw_schema_kind layer_kinds[] = {

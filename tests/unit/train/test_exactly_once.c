@@ -7,7 +7,7 @@
  * locks values may lose updates by nature; there the updates that were made are counted. */
 #include "workers_support.h"
 
-#include "param/table_private.h"
+#include "exchange/table/table_private.h"
 #include <dlfcn.h>
 
 enum { STEPS = 12, MOST_TABLES = 4, MOST_SEATS = 8, MOST_DELAY_US = 200 };

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * Threads that compute nothing run where placement says: the main thread for as long as the run
  * lasts, and the history's writer. */
-#include "cluster/bind.h"
+#include "machine/bind.h"
 #include "workers_support.h"
 
 #include <dirent.h>

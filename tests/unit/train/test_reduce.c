@@ -5,7 +5,7 @@
  * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
 #include "workers_support.h"
 
-#include "comm/allreduce_private.h"
+#include "exchange/reduce/allreduce_private.h"
 #include "device/sim/stream.h"
 #include "train/memory.h"
 #include "train/choices.h"

@@ -5,7 +5,7 @@
 #define TESTS_UNIT_TRAIN_THREAD_ROLE_H
 
 #include "base/str.h"
-#include "sync/thread.h"
+#include "thread/thread.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

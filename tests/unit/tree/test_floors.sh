@@ -29,25 +29,23 @@ look() {
         at[homes] = folders
     }
     BEGIN {
-        floors = "base sync kernels:device history recipe:tensor cluster:param comm data ui:" \
-                 "layers exchange:net:train:cli:main.c"
+        floors = "base thread kernels:device history recipe:tensor machine:data optim ui:" \
+                 "layers exchange:net:plan:train:cli:main.c"
         count = split(floors, floor, ":")
         for (i = 1; i <= count; i++) {
             rooms = split(floor[i], room, " ")
             for (j = 1; j <= rooms; j++)
                 height[room[j]] = i
         }
-        # Arrows inside a floor: the parameter table calls the channels, everything answers with
-        # struct sw_err, and the log has a lock.
-        level["param", "comm"] = level["sync", "base"] = level["kernels", "base"] = 1
-        level["base", "sync"] = 1
+        # Arrows inside a floor: everything answers with struct sw_err, and the log has a lock.
+        level["thread", "base"] = level["kernels", "base"] = level["base", "thread"] = 1
         # Arrows that would go down, but that a room has no use for.
-        never["layers", "sync"] = never["layers", "comm"] = never["layers", "cluster"] = 1
-        never["ui", "sync"] = never["ui", "kernels"] = never["ui", "device"] = 1
+        never["layers", "thread"] = never["layers", "machine"] = 1
+        never["ui", "thread"] = never["ui", "kernels"] = never["ui", "device"] = 1
         never["layers", "ui"] = never["net", "ui"] = never["train", "ui"] = 1
-        home("pthread[.]h|semaphore[.]h|threads[.]h", "src/sync")
+        home("pthread[.]h|semaphore[.]h|threads[.]h", "src/thread")
         home("sqlite3", "src/history")
-        home("hwloc|nvml", "src/cluster")
+        home("hwloc|nvml", "src/machine")
         home("dnnl|oneapi/|cblas|openblas|f77blas", "src/device/cpu")
         home("omp[.]h", "src/device/cpu|kernels/cpu")
         home("cu(da|dnn|blas|rand|fft)|nccl", "src/device/cuda|kernels/cuda")
@@ -55,7 +53,7 @@ look() {
         home("zlib", "src/data")
         home("jpeglib|jerror[.]h|turbojpeg|png[.]h", "src/data")
         home("lmdb", "src/data/formats")
-        home("openssl/|uv[.]h", "src/comm")
+        home("openssl/|uv[.]h", "src/exchange")
         home("n?curses|cairo", "ui")
     }
     /^[ \t]*#[ \t]*include/ {
@@ -122,7 +120,7 @@ named() {
         # The kernel of the system and hwloc have such names, too; doctor has a part "cpu" of its
         # report; whitening is done with the LAPACK of the host; the loops of operations multiply with
         # the library of the host, whose opening is what the library offers to users.
-        may = "^src/(cluster/(quota|survey|machine)[.][ch]|cli/doctor/(rates|settings)[.]c|" \
+        may = "^src/(machine/(quota|survey|machine)[.][ch]|cli/doctor/(rates|settings)[.]c|" \
               "data/stats[.]c|device/ops/)"
     }
     FILENAME ~ drivers || FILENAME ~ may { next }
@@ -145,12 +143,12 @@ named() {
 
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
-mkdir -p "$planted/src/layers" "$planted/src/base" "$planted/src/param" "$planted/src/data" \
+mkdir -p "$planted/src/layers" "$planted/src/base" "$planted/src/optim" "$planted/src/data" \
     "$planted/kernels/cpu" "$planted/ui"
 printf '#include "base/err.h"\n#include "train/job.h"\n' >"$planted/src/layers/up.c"
 printf '#include <stdio.h>\n\n#  include <pthread.h>\n' >"$planted/src/base/thread.c"
-printf '#include "comm/channel.h"\n' >"$planted/src/param/table.c"
-printf '#include "comm/channel.h"\n' >"$planted/src/data/sideways.c"
+printf '#include "tensor/tensor.h"\n' >"$planted/src/optim/down.c"
+printf '#include "optim/updater.h"\n' >"$planted/src/data/sideways.c"
 printf '#include "err.h"\n' >"$planted/kernels/cpu/bare.c"
 expected='kernels/cpu/bare.c:1
 src/base/thread.c:3

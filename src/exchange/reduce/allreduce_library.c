@@ -1,0 +1,98 @@
+/* Sums by the library of the devices (device/collective.h): each bucket is one group, in place. The
+ * order of a sum is the library's own.
+ *
+ * Libraries make connections and take memory when a sum of a size is first made, and may wait for
+ * devices in doing so: hence every bucket is summed once before anything else is queued. That is
+ * done on a thread of its own, because a library that does not get along with the machine hangs
+ * here. Aborting it and cancelling the devices ends that as a rule; a thread that hangs
+ * nevertheless keeps all it uses. */
+#include "base/os.h"
+#include "exchange/reduce/allreduce_private.h"
+
+enum { ABORT_MS = 10000 /* how long an aborted library may take to return, at most */ };
+
+static int64_t stage(const int64_t *elements, int buckets, int ranks)
+{
+    (void)elements, (void)buckets, (void)ranks;
+    return 0;
+}
+
+static int wait_for_all(struct sw_allreduce *a, int b, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
+        rc = sw_event_wait(a->rank[r].stream, a->rank[r].at[b].made, err);
+    return rc;
+}
+
+/* The group is ended whatever happens in it, else the library could not even be closed. */
+static int sum(struct sw_allreduce *a, int b, struct sw_err *err)
+{
+    struct sw_err ending;
+    int rc = sw_collective_begin(a->library, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
+        rc = sw_collective_sum(a->library, r, a->rank[r].stream, sw_allreduce_place(a, r, b),
+                               a->bucket[b].elements, err);
+    int ended = sw_collective_end(a->library, &ending);
+    if (rc == SW_OK && ended != SW_OK && err)
+        *err = ending;
+    return rc == SW_OK ? ended : rc;
+}
+
+static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
+{
+    int rc = wait_for_all(a, b, err);
+    if (rc == SW_OK)
+        rc = sum(a, b, err);
+    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
+        rc = sw_event_record(a->rank[r].stream, a->rank[r].at[b].done, err);
+    return rc;
+}
+
+static void first_main(void *arg)
+{
+    struct sw_allreduce_first *f = arg;
+    for (int b = 0; b < f->a->buckets && f->rc == SW_OK; b++)
+        f->rc = queue(f->a, b, &f->err);
+    for (int r = 0; r < f->a->ranks && f->rc == SW_OK; r++)
+        f->rc = sw_stream_wait(f->a->rank[r].stream, &f->err);
+}
+
+/* Returns whether the thread has ended. */
+static bool abort_first(struct sw_allreduce_first *f, int first_ms)
+{
+    sw_collective_abort(f->a->library);
+    for (int r = 0; r < f->a->ranks; r++)
+        sw_device_cancel(f->a->rank[r].device);
+    return sw_thread_join_timed(&f->thread, first_ms < ABORT_MS ? first_ms : ABORT_MS);
+}
+
+/* The buckets are zero, and so are their sums. */
+static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
+{
+    struct sw_allreduce_first *f = sw_calloc(1, sizeof *f);
+    if (!f)
+        return sw_err_nomem(err, "an all-reduce", sizeof *f);
+    f->a = a;
+    int rc = sw_thread_start(&f->thread, "first-sums", first_main, f, err);
+    if (rc == SW_OK && sw_thread_join_timed(&f->thread, first_ms)) {
+        rc = f->rc;
+        if (rc != SW_OK && err)
+            *err = f->err;
+    } else if (rc == SW_OK) {
+        if (!abort_first(f, first_ms))
+            a->library->hanging = f;
+        rc = sw_err_set(
+            err, SW_ERR_LIBRARY,
+            "%d devices did not come to a first sum within %d s; try all_reduce = copies", a->ranks,
+            first_ms / 1000);
+    }
+    if (!a->library->hanging)
+        sw_free(f);
+    return rc;
+}
+
+const struct sw_allreduce_way sw_allreduce_library = {
+    .fewest = 1, .stage = stage, .queue = queue, .prepare = prepare};

@@ -1,0 +1,71 @@
+#include "exchange/reduce/rounds.h"
+
+#include "base/os.h"
+
+int sw_rounds_init(struct sw_rounds *r, const char *what, int count, int ranks, struct sw_err *err)
+{
+    *r = (struct sw_rounds){.what = what, .count = count, .ranks = ranks};
+    sw_mutex_init(&r->lock);
+    sw_cond_init(&r->changed);
+    size_t items = (size_t)count + 1;
+    r->item = sw_calloc(items, sizeof *r->item);
+    return r->item ? SW_OK : sw_err_nomem(err, what, items * sizeof *r->item);
+}
+
+void sw_rounds_fini(struct sw_rounds *r)
+{
+    sw_free(r->item);
+    sw_cond_fini(&r->changed);
+    sw_mutex_fini(&r->lock);
+}
+
+int sw_rounds_give(struct sw_rounds *r, int item, uint64_t round,
+                   int (*queue)(void *owner, int item, struct sw_err *err), void *owner,
+                   struct sw_err *err)
+{
+    int rc;
+    sw_mutex_lock(&r->lock);
+    struct sw_round *i = &r->item[item];
+    if (r->closed)
+        rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+    else if (i->over + 1 != round)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s %d is given in round %llu, but it has had %llu",
+                        r->what, item, (unsigned long long)round, (unsigned long long)i->over);
+    else {
+        i->given++;
+        rc = queue(owner, item, err);
+    }
+    sw_mutex_unlock(&r->lock);
+    return rc;
+}
+
+void sw_rounds_next(struct sw_rounds *r, int item)
+{
+    r->item[item].given = 0;
+    r->item[item].over++;
+    sw_cond_broadcast(&r->changed);
+}
+
+int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms)
+{
+    int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    sw_mutex_lock(&r->lock);
+    const struct sw_round *i = &r->item[item];
+    while (i->over < round && !r->closed) {
+        int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
+        if (left_ns <= 0 ||
+            !sw_cond_wait_ms(&r->changed, &r->lock, (int)((left_ns + 999999) / 1000000)))
+            break;
+    }
+    int rc = i->over >= round ? SW_OK : r->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
+    sw_mutex_unlock(&r->lock);
+    return rc;
+}
+
+void sw_rounds_close(struct sw_rounds *r)
+{
+    sw_mutex_lock(&r->lock);
+    r->closed = true;
+    sw_cond_broadcast(&r->changed);
+    sw_mutex_unlock(&r->lock);
+}

@@ -1,0 +1,75 @@
+/* The contributors of a parameter's updates: which workers make an update group, what each reads,
+ * and how its leaves of the reduction tree are cut into partial sums. Frozen with the table; any
+ * thread. */
+#include "exchange/table/table_private.h"
+
+void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count)
+{
+    int64_t from, leaves;
+    sw_part(t->leaves, t->update_group_size, worker % t->update_group_size, &from, &leaves);
+    *first = (int)from;
+    *count = (int)leaves;
+}
+
+int sw_table_update_groups(const struct sw_table *t)
+{
+    return t->update_groups;
+}
+
+int sw_table_update_group(const struct sw_table *t, int worker)
+{
+    return worker / t->update_group_size;
+}
+
+const float *sw_table_value(const struct sw_table *t, int worker, int param)
+{
+    return t->params[param].view[sw_table_update_group(t, worker)].value;
+}
+
+int sw_table_threshold(const struct sw_table *t, int param)
+{
+    const struct sw_param *p = &t->params[param];
+    return p->frozen      ? 0
+           : p->owner < 0 ? t->update_group_size
+                          : t->update_group_size / t->group_workers;
+}
+
+int sw_table_contributors(const struct sw_table *t, int param)
+{
+    return sw_table_threshold(t, param) * t->update_groups;
+}
+
+bool sw_table_is_served(const struct sw_table *t, int param)
+{
+    int contributors = sw_table_contributors(t, param);
+    return contributors > (t->args.updates_on_device ? 1 : 0) && !t->args.sums_on_device &&
+           !sw_table_exchanges_factors(t, param);
+}
+
+bool sw_table_is_reduced(const struct sw_table *t, int param)
+{
+    return t->args.sums_on_device && sw_table_contributors(t, param) > 1 &&
+           !sw_table_exchanges_factors(t, param);
+}
+
+bool sw_table_contributes(const struct sw_table *t, int param, int worker)
+{
+    const struct sw_param *p = &t->params[param];
+    return !p->frozen && (p->owner < 0 || p->owner == worker % t->group_workers);
+}
+
+int sw_table_terms(const struct sw_table *t, int worker)
+{
+    return t->first_term[worker + 1] - t->first_term[worker];
+}
+
+struct sw_table_term sw_table_term(const struct sw_table *t, int worker, int param, int term)
+{
+    int n = t->first_term[worker] + term;
+    int in_group = n % t->first_term[t->update_group_size], first, count;
+    sw_table_leaves(t, worker, &first, &count);
+    return (struct sw_table_term){
+        .from = term == 0 ? first : t->term_end[in_group - 1],
+        .to = t->term_end[in_group],
+        .gradient = t->params[param].factors < 0 ? t->params[param].gradient[n] : NULL};
+}

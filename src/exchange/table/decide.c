@@ -1,0 +1,244 @@
+/* Two phases, where a decision about an update needs all gradients at once: clipping by norm, norms
+ * that an updater asks for, dropping an update that is not finite. Each update group decides about
+ * its own updates. First every slice is summed and measured as its gradients come (gather.h), and
+ * nothing changes. Whoever completes the last slice, or says the last verdict, decides for all of
+ * the update group, and tells every server (serve.c), which then applies or drops; where there are
+ * no servers it does so itself (hogwild.c). Values are measured when the slice is complete: other
+ * update groups may change them before they are updated. Gradients that come multiplied by a loss
+ * scale (scale.h) are divided by it here: d.scale is what is left to do with them. No phase waits:
+ * what is missing is counted. Sums of squares are added in the order of parameters and blocks, so
+ * all that follows from a norm has the same bits however many servers there are. */
+#include "exchange/table/table_private.h"
+
+#include "base/os.h"
+#include "base/str.h"
+#include <math.h>
+
+bool sw_table_has_phases(const struct sw_table *t)
+{
+    return t->two_phases;
+}
+
+bool sw_table_is_decided_on_device(const struct sw_table *t)
+{
+    return t->two_phases && t->args.updates_on_device;
+}
+
+/* What is awaited before a decision. */
+static int everything(const struct sw_table *t)
+{
+    return t->slice_count + (t->args.bad != SW_BAD_STOPS ? t->update_group_size : 0);
+}
+
+static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t blocks,
+                       struct sw_err *err)
+{
+    size_t bytes = (size_t)(blocks + 1) * sizeof *ph->squares;
+    size_t sums = (size_t)(t->param_count + 1) * sizeof *ph->sums;
+    bool norms = t->args.updater->needs_norms;
+    ph->squares = sw_calloc(1, bytes);
+    ph->value_squares = norms ? sw_calloc(1, bytes) : NULL;
+    ph->norms = norms ? sw_calloc((size_t)t->param_count + 1, sizeof *ph->norms) : NULL;
+    ph->sums = sw_calloc(1, sums);
+    if (!ph->squares || !ph->sums || (norms && (!ph->value_squares || !ph->norms)))
+        return sw_err_nomem(err, "norms of gradients", bytes + sums);
+    ph->missing = everything(t);
+    ph->version = 1;
+    ph->scale.value = t->args.loss_scale;
+    return SW_OK;
+}
+
+int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
+{
+    int64_t blocks = 0;
+    int rc = SW_OK;
+    t->torn = -1;
+    if (!t->two_phases)
+        return SW_OK;
+    t->phases = sw_calloc((size_t)t->update_groups, sizeof *t->phases);
+    if (!t->phases)
+        return sw_err_nomem(err, "norms of gradients",
+                            (size_t)t->update_groups * sizeof *t->phases);
+    for (int i = 0; i < t->slice_count && !t->args.updates_on_device; i++) {
+        t->slices[i].first_block = blocks;
+        blocks += sw_norm_blocks(t->slices[i].count);
+    }
+    for (int r = 0; r < t->update_groups && rc == SW_OK; r++)
+        rc = make_phases(t, &t->phases[r], blocks, err);
+    return rc;
+}
+
+void sw_table_free_phases(struct sw_table *t)
+{
+    for (int r = 0; t->phases && r < t->update_groups; r++) {
+        sw_free(t->phases[r].squares);
+        sw_free(t->phases[r].value_squares);
+        sw_free(t->phases[r].norms);
+        sw_free(t->phases[r].sums);
+    }
+    sw_free(t->phases);
+}
+
+/* ---- The first phase ---- */
+
+int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s, struct sw_err *err)
+{
+    const struct sw_param *p = &t->params[s->param];
+    const float *in[SW_TREE_LEAVES];
+    struct sw_phases *ph = &t->phases[group];
+    double scale = sw_loss_scale_factor(&ph->scale);
+    struct sw_gather_args a = {.count = s->count,
+                               .clip_value = (float)(t->args.clip_value * scale),
+                               .squares = ph->squares + s->first_block};
+    a.gradient = sw_table_sum(t, s->param, group, s->from, in, &a.sum);
+    sw_factor_rebuild(t, s, group, a.gradient);
+    if (ph->value_squares) {
+        a.value = p->value + s->from;
+        a.value_squares = ph->value_squares + s->first_block;
+    }
+    if (!sw_gather(&a) && t->args.bad == SW_BAD_STOPS && !sw_loss_scale_can_halve(&ph->scale))
+        return sw_table_say_bad(t, s->param, __atomic_load_n(&ph->version, __ATOMIC_RELAXED), err);
+    return SW_OK;
+}
+
+/* ---- The decision ---- */
+
+/* Slices end with a block, so the blocks of a parameter are side by side and the same for every
+ * cutting. */
+static double sum_of(const struct sw_table *t, const double *squares, const struct sw_param *p)
+{
+    int64_t blocks = 0;
+    for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++)
+        blocks += sw_norm_blocks(t->slices[i].count);
+    return blocks ? sw_norm_total(squares + t->slices[p->first_slice].first_block, blocks) : 0;
+}
+
+/* Parts of one parameter have one norm. */
+static void share_norms(const struct sw_table *t, struct sw_phases *ph, float scale)
+{
+    for (int i = 0; i < t->param_count; i++) {
+        const struct sw_param *p = &t->params[i];
+        double value = 0, gradient = 0;
+        for (int k = 0; k < t->param_count; k++) {
+            const struct sw_param *part = &t->params[k];
+            if (k != i && !(p->part_whole && sw_str_eq(part->name, p->name)))
+                continue;
+            value += sum_of(t, ph->value_squares, part);
+            gradient += sum_of(t, ph->squares, part);
+        }
+        ph->norms[i] = (struct sw_norms){sqrt(value), sqrt(gradient) * (double)scale};
+    }
+}
+
+/* As the table knows it. */
+static struct sw_table_decision decision_of(const struct sw_phases *ph, uint64_t version,
+                                            const struct sw_decided *d)
+{
+    bool bad = d->bad_param >= 0;
+    return (struct sw_table_decision){.version = version,
+                                      .grad_norm = d->grad_norm,
+                                      .scale = d->scale,
+                                      .loss_scale = d->loss_scale,
+                                      .dropped = d->dropped,
+                                      .overflow =
+                                          bad && !d->vetoed && sw_loss_scale_can_halve(&ph->scale),
+                                      .bad_param = d->bad_param};
+}
+
+static struct sw_table_decision make_decision(const struct sw_table *t, struct sw_phases *ph)
+{
+    struct sw_deciding known = {.loss_scale = sw_loss_scale_factor(&ph->scale),
+                                .vetoes = ph->vetoes};
+    for (int p = 0; p < t->param_count; p++)
+        ph->sums[p] = sum_of(t, ph->squares, &t->params[p]);
+    struct sw_decided all = sw_decide(ph->sums, t->param_count, known, t->args.clip_norm);
+    struct sw_table_decision d = decision_of(ph, ph->version, &all);
+    if (ph->value_squares && !d.dropped)
+        share_norms(t, ph, d.scale);
+    return d;
+}
+
+/* What follows from it for the updates to come, and for all who ask. */
+static void note(struct sw_table *t, struct sw_phases *ph, struct sw_table_decision *d)
+{
+    if (d->overflow)
+        sw_loss_scale_halve(&ph->scale);
+    else if (!d->dropped)
+        sw_loss_scale_made(&ph->scale, t->args.loss_scale_every);
+    d->dropped_so_far = __atomic_add_fetch(&t->dropped, d->dropped, __ATOMIC_RELAXED);
+    ph->ring[d->version % SW_DECISIONS] = *d;
+}
+
+int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64_t version,
+                    struct sw_err *err)
+{
+    struct sw_phases *ph = &t->phases[0];
+    int rc = SW_OK;
+    sw_mutex_lock(&t->lock);
+    if (ph->version == version) {
+        struct sw_table_decision d = decision_of(ph, version, decided);
+        note(t, ph, &d);
+        __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
+    }
+    bool stops = t->args.bad == SW_BAD_STOPS && ph->ring[version % SW_DECISIONS].dropped &&
+                 !ph->ring[version % SW_DECISIONS].overflow;
+    if (ph->version != version + 1)
+        rc = sw_err_set(err, SW_ERR_INVALID, "update %llu is decided upon, but %llu is to come",
+                        (unsigned long long)version, (unsigned long long)ph->version);
+    else if (stops)
+        rc = sw_table_say_bad(t, decided->bad_param, version, err);
+    sw_mutex_unlock(&t->lock);
+    return rc;
+}
+
+bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table_decision *d)
+{
+    struct sw_phases *ph = &t->phases[group];
+    /* Releases what was measured; the thread that brings it to 0 acquires what all others did. */
+    if (count == 0 || __atomic_sub_fetch(&ph->missing, count, __ATOMIC_ACQ_REL) != 0)
+        return false;
+
+    *d = make_decision(t, ph);
+    ph->vetoes = 0;
+    note(t, ph, d);
+    __atomic_store_n(&ph->missing, everything(t), __ATOMIC_RELAXED);
+    /* Releases the decision to sw_table_decision, which acquires. */
+    __atomic_store_n(&ph->version, d->version + 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* ---- What came of it ---- */
+
+bool sw_table_decision(const struct sw_table *t, int group, uint64_t version,
+                       struct sw_table_decision *out)
+{
+    const struct sw_phases *ph = &t->phases[group];
+    if (!t->phases)
+        return false;
+    uint64_t coming = __atomic_load_n(&ph->version, __ATOMIC_ACQUIRE);
+    if (version >= coming || version + SW_DECISIONS <= coming)
+        return false;
+    *out = ph->ring[version % SW_DECISIONS];
+    return out->version == version;
+}
+
+bool sw_table_scales(const struct sw_table *t)
+{
+    return t->args.loss_scale > 0;
+}
+
+double sw_table_loss_scale(const struct sw_table *t, int group)
+{
+    return t->phases ? sw_loss_scale_factor(&t->phases[group].scale) : 1;
+}
+
+struct sw_loss_scale sw_table_scale(const struct sw_table *t, int group)
+{
+    return t->phases ? t->phases[group].scale : (struct sw_loss_scale){0};
+}
+
+void sw_table_put_scale(struct sw_table *t, int group, struct sw_loss_scale scale)
+{
+    if (t->phases && t->args.loss_scale > 0)
+        t->phases[group].scale = scale;
+}

@@ -1,0 +1,231 @@
+/* Gradients out of factors, in the parameter table. Slices of such a parameter are ranges of whole
+ * outputs, and there are at least as many as servers, since making a gradient is work; those of a
+ * bias are the weight's. Every server has a run of them, so that it needs one part of dy and none
+ * that another has. A gradient is made where a sum would be made otherwise, slice by slice, and
+ * exists once an update group. */
+#include "exchange/table/table_private.h"
+
+#include "base/os.h"
+#include "device/ops/rebuild.h"
+
+int sw_table_add_factors(struct sw_table *t, const struct sw_table_factors *f, int *number,
+                         struct sw_err *err)
+{
+    if (t->factor_count == t->factor_capacity) {
+        int capacity = t->factor_capacity ? 2 * t->factor_capacity : 4;
+        struct sw_table_factors *more =
+            sw_realloc_array(t->factors, (size_t)capacity, sizeof *more);
+        if (!more)
+            return sw_err_nomem(err, "factors of gradients", (size_t)capacity * sizeof *more);
+        t->factors = more;
+        t->factor_capacity = capacity;
+    }
+    struct sw_table_factors *own = &t->factors[t->factor_count];
+    *own = *f;
+    own->weight = own->bias = -1;
+    own->x = own->dy = NULL;
+    if (f->home != SW_FACTORS_EXCHANGED) {
+        size_t arrays = (size_t)t->update_groups * (size_t)t->args.servers;
+        own->x = sw_calloc(arrays, sizeof *own->x);
+        own->dy = sw_calloc(arrays, sizeof *own->dy);
+        if (!own->x || !own->dy) {
+            sw_free(own->x);
+            sw_free(own->dy);
+            return sw_err_nomem(err, "factors of gradients", arrays * sizeof *own->x);
+        }
+    }
+    *number = ++t->factor_count;
+    return SW_OK;
+}
+
+void sw_factor_free(struct sw_table *t)
+{
+    for (int i = 0; i < t->factor_count; i++) {
+        sw_free(t->factors[i].x);
+        sw_free(t->factors[i].dy);
+    }
+    sw_free(t->factors);
+}
+
+int sw_table_factor_count(const struct sw_table *t)
+{
+    return t->factor_count;
+}
+
+const struct sw_table_factors *sw_table_factors_at(const struct sw_table *t, int i)
+{
+    return &t->factors[i];
+}
+
+const struct sw_table_factors *sw_table_factors_of(const struct sw_table *t, int param)
+{
+    int f = t->params[param].factors;
+    return f < 0 ? NULL : &t->factors[f];
+}
+
+bool sw_table_exchanges_factors(const struct sw_table *t, int param)
+{
+    const struct sw_table_factors *f = sw_table_factors_of(t, param);
+    return f && f->home == SW_FACTORS_EXCHANGED;
+}
+
+/* ---- Slices ---- */
+
+int sw_factor_slices(const struct sw_table *t, const struct sw_param *p)
+{
+    const struct sw_table_factors *f = &t->factors[p->factors];
+    int64_t pieces = (f->outputs * f->inputs + t->args.slice_elements - 1) / t->args.slice_elements;
+    pieces = pieces < t->args.servers ? t->args.servers : pieces;
+    pieces = pieces > f->outputs ? f->outputs : pieces;
+    return p->frozen ? 0 : (int)pieces;
+}
+
+void sw_factor_cut(struct sw_table *t, int param)
+{
+    struct sw_param *p = &t->params[param];
+    const struct sw_table_factors *f = &t->factors[p->factors];
+    int64_t first, outputs, each = p->layout.ndim > 1 ? f->inputs : 1;
+    int slices = sw_factor_slices(t, p);
+    p->first_slice = t->slice_count;
+    p->slice_count = slices;
+    for (int i = 0; i < slices; i++) {
+        sw_part(f->outputs, slices, i, &first, &outputs);
+        t->slices[t->slice_count++] =
+            (struct sw_slice){.param = param, .from = first * each, .count = outputs * each};
+    }
+}
+
+int sw_factor_server(const struct sw_table *t, const struct sw_slice *s)
+{
+    const struct sw_table_factors *f = sw_table_factors_of(t, s->param);
+    const struct sw_param *p = &t->params[s->param];
+    return f ? (int)((s - &t->slices[p->first_slice]) * t->args.servers / p->slice_count) : -1;
+}
+
+void sw_table_factor_range(const struct sw_table *t, const struct sw_table_factors *f, int server,
+                           int64_t *first, int64_t *count)
+{
+    const struct sw_param *p = &t->params[f->weight];
+    *first = *count = 0;
+    for (int i = p->first_slice; i < p->first_slice + p->slice_count; i++) {
+        const struct sw_slice *s = &t->slices[i];
+        if (s->server != server)
+            continue;
+        *first = *count ? *first : s->from / f->inputs;
+        *count += s->count / f->inputs;
+    }
+}
+
+/* ---- Memory ---- */
+
+static size_t aligned(int64_t elements)
+{
+    return ((size_t)elements * sizeof(float) + SW_TABLE_ALIGN_BYTES - 1) / SW_TABLE_ALIGN_BYTES *
+           SW_TABLE_ALIGN_BYTES;
+}
+
+static int copies_of(const struct sw_table *t, const struct sw_table_factors *f)
+{
+    return f->home == SW_FACTORS_SHARED ? 1 : f->home == SW_FACTORS_BY_SERVER ? t->args.servers : 0;
+}
+
+/* Does that copy have a reader? */
+static bool is_read(const struct sw_table *t, const struct sw_table_factors *f, int copy)
+{
+    return f->home == SW_FACTORS_SHARED || sw_table_has_slices(t, copy, f->weight);
+}
+
+/* Gives all arrays their places behind `memory`, unless that is NULL; returns the bytes of all. */
+static size_t lay_out(const struct sw_table *t, char *memory)
+{
+    size_t at = 0;
+    for (int i = 0; i < t->factor_count; i++) {
+        const struct sw_table_factors *f = &t->factors[i];
+        int copies = copies_of(t, f);
+        for (int n = 0; n < t->update_groups * copies; n++) {
+            if (!is_read(t, f, n % copies))
+                continue;
+            size_t x_bytes = aligned(f->rows * f->inputs), dy_bytes = aligned(f->rows * f->outputs);
+            if (memory) {
+                f->x[n] = (float *)(void *)(memory + at);
+                f->dy[n] = (float *)(void *)(memory + at + x_bytes);
+            }
+            at += x_bytes + dy_bytes;
+        }
+    }
+    return at;
+}
+
+size_t sw_factor_bytes(const struct sw_table *t)
+{
+    return lay_out(t, NULL);
+}
+
+void sw_factor_point(struct sw_table *t, char *memory)
+{
+    lay_out(t, memory);
+}
+
+/* A server's own copy lies with it, and so does what it makes. */
+void sw_factor_place(struct sw_table *t)
+{
+    const struct sw_table_args *a = &t->args;
+    for (int i = 0; i < t->factor_count; i++) {
+        const struct sw_table_factors *f = &t->factors[i];
+        int copies = copies_of(t, f);
+        for (int n = 0; n < t->update_groups * copies && copies == a->servers; n++) {
+            uint64_t nodes = a->server_nodes(a->nodes_user, n % copies);
+            if (!f->x[n])
+                continue;
+            sw_device_place(a->device, f->x[n], aligned(f->rows * f->inputs), nodes);
+            sw_device_place(a->device, f->dy[n], aligned(f->rows * f->outputs), nodes);
+        }
+    }
+    for (int i = 0; i < t->slice_count; i++) {
+        const struct sw_slice *s = &t->slices[i];
+        uint64_t nodes = a->server_nodes(a->nodes_user, s->server);
+        for (int r = 0; r < t->update_groups && t->params[s->param].factors >= 0; r++)
+            sw_device_place(a->device, sw_factor_gradient(t, s->param, r) + s->from,
+                            (size_t)s->count * sizeof(float), nodes);
+    }
+}
+
+static int array_of(const struct sw_table *t, const struct sw_table_factors *f, int group,
+                    int server)
+{
+    int copies = copies_of(t, f);
+    return group * copies + (copies > 1 ? server : 0);
+}
+
+float *sw_table_factor_x(const struct sw_table *t, const struct sw_table_factors *f, int group,
+                         int server)
+{
+    return f->x[array_of(t, f, group, server)];
+}
+
+float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factors *f, int group,
+                          int server)
+{
+    return f->dy[array_of(t, f, group, server)];
+}
+
+/* ---- Gradients ---- */
+
+float *sw_factor_gradient(const struct sw_table *t, int param, int group)
+{
+    return t->params[param].gradient[t->first_term[group * t->update_group_size]];
+}
+
+void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out)
+{
+    const struct sw_table_factors *f = sw_table_factors_of(t, s->param);
+    if (!f)
+        return;
+    const float *x = sw_table_factor_x(t, f, group, s->server),
+                *dy = sw_table_factor_dy(t, f, group, s->server);
+    if (s->param == f->weight)
+        sw_rebuild_weight(t->args.precision, x, dy + s->from / f->inputs, f->outputs, f->rows,
+                          s->count / f->inputs, f->inputs, out);
+    else
+        sw_rebuild_bias(dy + s->from, f->outputs, f->rows, s->count, out);
+}

@@ -1,0 +1,151 @@
+/* A table's life: its terms of a sum, the parameters that are added, and what it frees. */
+#include "exchange/table/table_private.h"
+
+#include "base/os.h"
+#include "base/str.h"
+
+/* Every worker's leaves in nodes, as large as can be. */
+static int make_terms(struct sw_table *t, struct sw_err *err)
+{
+    int workers = t->args.workers, terms = 0;
+    t->first_term = sw_calloc((size_t)workers + 1, sizeof *t->first_term);
+    t->term_end = sw_calloc((size_t)t->leaves, sizeof *t->term_end);
+    if (!t->first_term || !t->term_end)
+        return sw_err_nomem(err, "the parameter table", (size_t)workers * sizeof *t->first_term);
+    for (int w = 0; w < workers; w++) {
+        int at, count;
+        sw_table_leaves(t, w, &at, &count);
+        t->first_term[w] = terms;
+        for (int end = at + count; at < end; terms++) {
+            at = sw_tree_node_end(t->leaves, at, end);
+            if (w < t->update_group_size)
+                t->term_end[terms] = at;
+        }
+    }
+    t->first_term[workers] = terms;
+    return SW_OK;
+}
+
+int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct sw_err *err)
+{
+    if (args->workers > SW_TREE_LEAVES || args->leaves > SW_TREE_LEAVES)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%d workers and %d parts of a batch: a sum of gradients has at most %d "
+                          "terms",
+                          args->workers, args->leaves, SW_TREE_LEAVES);
+    struct sw_table *t = sw_calloc(1, sizeof *t);
+    if (!t)
+        return sw_err_nomem(err, "the parameter table", sizeof *t);
+    t->args = *args;
+    if (!t->args.rule)
+        t->args.rule = &sw_table_bsp;
+    if (t->args.groups < 1)
+        t->args.groups = 1;
+    t->update_groups = t->args.rule->is_async ? t->args.groups : 1;
+    t->update_group_size = t->args.workers / t->update_groups;
+    t->group_workers = t->args.workers / t->args.groups;
+    t->two_phases = args->two_phases || args->loss_scale > 0 || args->clip_norm > 0 ||
+                    args->bad != SW_BAD_STOPS || args->updater->needs_norms;
+    t->leaves = args->leaves > 0 ? args->leaves : t->update_group_size;
+    sw_mutex_init(&t->lock);
+    sw_cond_init(&t->changed);
+    t->slots = sw_updater_slots(args->updater, args->updater_conf);
+    t->servers = sw_calloc((size_t)args->servers, sizeof *t->servers);
+    int rc = t->servers ? SW_OK
+                        : sw_err_nomem(err, "the parameter table",
+                                       (size_t)args->servers * sizeof *t->servers);
+    if (rc == SW_OK)
+        rc = make_terms(t, err);
+    if (rc != SW_OK) {
+        sw_table_free(t);
+        return rc;
+    }
+    *out = t;
+    return SW_OK;
+}
+
+static void fini_server(struct sw_server_state *s)
+{
+    if (s->inbox_open)
+        sw_queue_fini(&s->inbox);
+    sw_free(s->slices);
+    sw_free(s->first);
+    sw_free(s->heard);
+    sw_free(s->turns);
+    sw_free(s->early);
+}
+
+void sw_table_free(struct sw_table *t)
+{
+    if (!t)
+        return;
+    for (int i = 0; i < t->param_count; i++) {
+        sw_free(t->params[i].name);
+        sw_free(t->params[i].gradient);
+        sw_free(t->params[i].view);
+    }
+    for (int i = 0; t->servers && i < t->args.servers; i++)
+        fini_server(&t->servers[i]);
+    sw_device_free(t->args.device, t->values, t->value_bytes);
+    sw_device_free(t->args.device, t->state, t->state_bytes);
+    sw_table_free_phases(t);
+    sw_factor_free(t);
+    sw_cond_fini(&t->changed);
+    sw_mutex_fini(&t->lock);
+    sw_free(t->first_term);
+    sw_free(t->term_end);
+    sw_free(t->servers);
+    sw_free(t->params);
+    sw_free(t->slices);
+    sw_free(t);
+}
+
+static int grow_params(struct sw_table *t, struct sw_err *err)
+{
+    if (t->param_count < t->param_capacity)
+        return SW_OK;
+    int capacity = t->param_capacity ? 2 * t->param_capacity : 16;
+    struct sw_param *p = sw_realloc_array(t->params, (size_t)capacity, sizeof *p);
+    if (!p)
+        return sw_err_nomem(err, "the parameter table", (size_t)capacity * sizeof *p);
+    t->params = p;
+    t->param_capacity = capacity;
+    return SW_OK;
+}
+
+int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *index,
+                 struct sw_err *err)
+{
+    if (sw_table_find(t, spec->name, spec->part_first) >= 0)
+        return sw_err_set(err, SW_ERR_INVALID, "parameter %s is there already", spec->name);
+    int rc = grow_params(t, err);
+    if (rc != SW_OK)
+        return rc;
+    struct sw_param *p = &t->params[t->param_count];
+    *p = (struct sw_param){.layout = spec->layout,
+                           .fan_in = spec->fan_in,
+                           .fan_out = spec->fan_out,
+                           .owner = spec->owner,
+                           .part_first = spec->part_first,
+                           .part_whole = spec->part_whole,
+                           .part_dim = spec->part_dim,
+                           .init = spec->init,
+                           .factors = spec->factors - 1,
+                           .frozen = spec->frozen,
+                           .lr_mult = (float)spec->lr_mult,
+                           .decay_mult = (float)spec->decay_mult};
+    p->name = sw_strdup(spec->name);
+    p->gradient = sw_calloc((size_t)t->first_term[t->args.workers], sizeof *p->gradient);
+    p->view = sw_calloc((size_t)t->update_groups, sizeof *p->view);
+    if (!p->name || !p->gradient || !p->view) {
+        sw_free(p->name);
+        sw_free(p->gradient);
+        sw_free(p->view);
+        return sw_err_nomem(err, spec->name, sizeof *p);
+    }
+    *index = t->param_count++;
+    if (p->factors >= 0)
+        *(p->layout.ndim > 1 ? &t->factors[p->factors].weight : &t->factors[p->factors].bias) =
+            *index;
+    return SW_OK;
+}

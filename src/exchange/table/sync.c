@@ -1,0 +1,391 @@
+/* Exchanges between server groups: deltas under way, and all at once. */
+#include "exchange/table/sync.h"
+
+#include "base/os.h"
+#include "kernels/cpu/hogwild.h"
+#include "exchange/table/table_private.h"
+#include <string.h>
+
+enum { BLOCK = 1024 };
+
+/* A parameter's slices on one server of one table. */
+struct post {
+    int readers;   /* atomic: who has not added the delta yet */
+    int asked;     /* atomic: a worker has told the server, which has not looked yet */
+    uint64_t done; /* steps at the last exchange; the server's own */
+};
+
+struct sw_sync {
+    struct sw_table **tables; /* owned array */
+    int count, servers, params;
+    int64_t period;
+    uint64_t after;
+    int *parent;   /* owned [origin][table]: from whom it gets the origin's deltas; -1: origin */
+    float **base;  /* owned [table][param]: value at the last exchange plus what came in since */
+    float **delta; /* owned [table][param]: what was posted last */
+    struct post *posts; /* owned [table][param][server] */
+    int64_t *sent;      /* owned [from][to][server], atomic */
+    uint64_t *heard;    /* owned [table][origin][param][server], atomic: steps of the origin whose
+                           updates are in the values */
+    int under_way;      /* atomic: messages that are not handled yet */
+    void *memory;       /* owned device memory: base and delta */
+    size_t bytes;
+};
+
+size_t sw_sync_bytes(int count, size_t value_bytes)
+{
+    return count > 1 ? 2 * (size_t)count * value_bytes : 0;
+}
+
+static struct post *post_of(const struct sw_sync *s, int table, int param, int server)
+{
+    return &s->posts[((size_t)table * (size_t)s->params + (size_t)param) * (size_t)s->servers +
+                     (size_t)server];
+}
+
+static uint64_t *heard_of(const struct sw_sync *s, int table, int origin, int param, int server)
+{
+    size_t row = (size_t)(table * s->count + origin) * (size_t)s->params + (size_t)param;
+    return &s->heard[row * (size_t)s->servers + (size_t)server];
+}
+
+static float *array_of(const struct sw_sync *s, float **arrays, int table, int param)
+{
+    return arrays[table * s->params + param];
+}
+
+/* ---- ways ---- */
+
+/* The tree over which the deltas of one group reach all others, by breadth first. */
+static int find_way(struct sw_sync *s, int origin, const bool *neighbours, int *queue)
+{
+    int *parent = &s->parent[origin * s->count], reached = 1;
+    for (int i = 0; i < s->count; i++)
+        parent[i] = -1;
+    queue[0] = origin;
+    for (int at = 0; at < reached; at++)
+        for (int i = 0; i < s->count; i++)
+            if (neighbours[queue[at] * s->count + i] && i != origin && parent[i] < 0) {
+                parent[i] = queue[at];
+                queue[reached++] = i;
+            }
+    return reached;
+}
+
+static int find_ways(struct sw_sync *s, const bool *neighbours, struct sw_err *err)
+{
+    int *queue = sw_calloc((size_t)s->count, sizeof *queue), rc = SW_OK;
+    if (!queue)
+        return sw_err_nomem(err, "the ways of deltas", (size_t)s->count * sizeof *queue);
+    for (int origin = 0; origin < s->count && rc == SW_OK; origin++)
+        if (find_way(s, origin, neighbours, queue) < s->count)
+            rc = sw_err_set(err, SW_ERR_INVALID,
+                            "what server group %d learns does not reach all others", origin);
+    sw_free(queue);
+    return rc;
+}
+
+/* ---- life ---- */
+
+static int take_memory(struct sw_sync *s, struct sw_err *err)
+{
+    size_t arrays = (size_t)s->count * (size_t)s->params, bytes = 0;
+    size_t ways = (size_t)s->count * (size_t)s->count;
+    for (int p = 0; p < s->params; p++)
+        bytes += sw_param_array_bytes(&s->tables[0]->params[p]);
+    s->bytes = sw_sync_bytes(s->count, bytes);
+    s->parent = sw_calloc(ways, sizeof *s->parent);
+    s->base = sw_calloc(arrays + 1, sizeof *s->base);
+    s->delta = sw_calloc(arrays + 1, sizeof *s->delta);
+    s->posts = sw_calloc(arrays * (size_t)s->servers + 1, sizeof *s->posts);
+    s->sent = sw_calloc(ways * (size_t)s->servers, sizeof *s->sent);
+    s->heard = sw_calloc(ways * (size_t)s->params * (size_t)s->servers + 1, sizeof *s->heard);
+    if (!s->parent || !s->base || !s->delta || !s->posts || !s->sent || !s->heard)
+        return sw_err_nomem(err, "the exchange of server groups", arrays * sizeof *s->posts);
+    int rc = sw_device_alloc(s->tables[0]->args.device, s->bytes, "deltas of server groups",
+                             &s->memory, err);
+    char *at = s->memory;
+    for (size_t i = 0; i < arrays && rc == SW_OK; i++) {
+        size_t room = sw_param_array_bytes(&s->tables[0]->params[i % (size_t)s->params]);
+        s->base[i] = (float *)(void *)at;
+        s->delta[i] = (float *)(void *)(at + room);
+        at += 2 * room;
+    }
+    return rc;
+}
+
+int sw_sync_new(const struct sw_sync_args *args, struct sw_sync **out, struct sw_err *err)
+{
+    struct sw_sync *s = sw_calloc(1, sizeof *s);
+    if (!s)
+        return sw_err_nomem(err, "the exchange of server groups", sizeof *s);
+    s->count = args->count;
+    s->period = args->period;
+    s->after = (uint64_t)args->after;
+    s->params = args->tables[0]->param_count;
+    s->servers = args->tables[0]->args.servers;
+    s->tables = sw_calloc((size_t)s->count, sizeof(void *));
+    int rc = s->tables ? SW_OK : sw_err_nomem(err, "the exchange of server groups", 0);
+    if (rc == SW_OK) {
+        memcpy(s->tables, args->tables, (size_t)s->count * sizeof(void *));
+        rc = take_memory(s, err);
+    }
+    if (rc == SW_OK)
+        rc = find_ways(s, args->neighbours, err);
+    if (rc != SW_OK) {
+        sw_sync_free(s);
+        return rc;
+    }
+    for (int i = 0; i < s->count; i++) {
+        s->tables[i]->sync = s;
+        s->tables[i]->place = i;
+    }
+    *out = s;
+    return SW_OK;
+}
+
+void sw_sync_free(struct sw_sync *s)
+{
+    if (!s)
+        return;
+    if (s->memory)
+        sw_device_free(s->tables[0]->args.device, s->memory, s->bytes);
+    sw_free(s->tables);
+    sw_free(s->parent);
+    sw_free(s->base);
+    sw_free(s->delta);
+    sw_free(s->posts);
+    sw_free(s->sent);
+    sw_free(s->heard);
+    sw_free(s);
+}
+
+/* ---- deltas under way ---- */
+
+/* Releases what the sender wrote, and counts, before the message can be handled. */
+static int send(struct sw_sync *s, int from, int to, int server, const struct sw_message *m)
+{
+    __atomic_add_fetch(&s->under_way, 1, __ATOMIC_SEQ_CST);
+    int rc = sw_queue_push(&s->tables[to]->servers[server].inbox, m);
+    if (rc != SW_OK)
+        __atomic_sub_fetch(&s->under_way, 1, __ATOMIC_SEQ_CST);
+    else if (from != to)
+        __atomic_add_fetch(&s->sent[(from * s->count + to) * s->servers + server], m->bytes,
+                           __ATOMIC_RELAXED);
+    sw_table_wake(s->tables[to]);
+    return rc;
+}
+
+/* The origin's delta goes on from `at` to those that get it from there. */
+static int hand_on(struct sw_sync *s, int origin, int at, int server, struct sw_message m)
+{
+    int rc = SW_OK;
+    for (int to = 0; to < s->count && rc == SW_OK; to++) {
+        if (s->parent[origin * s->count + to] != at)
+            continue;
+        m.from = s->tables[to]->args.workers + 1 + origin;
+        rc = send(s, at, to, server, &m);
+    }
+    return rc;
+}
+
+static int64_t elements(const struct sw_table *t, int server, int param)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    int64_t n = 0;
+    for (int i = s->first[param]; i < s->first[param + 1]; i++)
+        n += t->slices[s->slices[i]].count;
+    return n;
+}
+
+/* What the group changed since the last exchange becomes its delta. Others may be changing the
+ * value meanwhile, without locks: what is read is what counts. */
+static void take_delta(float *delta, float *base, const float *value, int64_t n)
+{
+    float now[BLOCK];
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        int64_t count = n - from < BLOCK ? n - from : BLOCK;
+        memcpy(now, value + from, (size_t)count * sizeof *now);
+        for (int64_t i = 0; i < count; i++) {
+            delta[from + i] = now[i] - base[from + i];
+            base[from + i] = now[i];
+        }
+    }
+}
+
+static int exchange(struct sw_table *t, int server, int param, uint64_t done)
+{
+    struct sw_sync *s = t->sync;
+    const struct sw_server_state *own = &t->servers[server];
+    struct post *post = post_of(s, t->place, param, server);
+    post->done = done;
+    /* Acquires what the readers of the last delta did. */
+    if (__atomic_load_n(&post->readers, __ATOMIC_ACQUIRE) > 0)
+        return SW_OK;
+    for (int i = own->first[param]; i < own->first[param + 1]; i++) {
+        const struct sw_slice *slice = &t->slices[own->slices[i]];
+        take_delta(array_of(s, s->delta, t->place, param) + slice->from,
+                   array_of(s, s->base, t->place, param) + slice->from,
+                   t->params[param].value + slice->from, slice->count);
+    }
+    __atomic_store_n(&post->readers, s->count - 1, __ATOMIC_RELAXED);
+    return hand_on(
+        s, t->place, t->place, server,
+        (struct sw_message){.kind = SW_MSG_DELTA,
+                            .param = param,
+                            .version = done,
+                            .bytes = elements(t, server, param) * (int64_t)sizeof(float)});
+}
+
+static bool is_due(const struct sw_sync *s, uint64_t done)
+{
+    return s && done > s->after && done % (uint64_t)s->period == 0;
+}
+
+int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done)
+{
+    if (!is_due(t->sync, done) || done <= post_of(t->sync, t->place, param, server)->done)
+        return SW_OK;
+    return exchange(t, server, param, done);
+}
+
+int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done)
+{
+    struct sw_message m = {.kind = SW_MSG_SYNC, .from = worker, .param = param, .version = done};
+    int rc = SW_OK;
+    if (!is_due(t->sync, done))
+        return SW_OK;
+    for (int i = 0; i < t->args.servers && rc == SW_OK; i++)
+        if (t->servers[i].first[param] < t->servers[i].first[param + 1] &&
+            !__atomic_exchange_n(&post_of(t->sync, t->place, param, i)->asked, 1, __ATOMIC_ACQ_REL))
+            rc = send(t->sync, t->place, t->place, i, &m);
+    return rc;
+}
+
+int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m)
+{
+    struct sw_sync *s = t->sync;
+    int origin = m->from - t->args.workers - 1, rc;
+    if (m->kind == SW_MSG_SYNC) {
+        __atomic_store_n(&post_of(s, t->place, m->param, server)->asked, 0, __ATOMIC_RELEASE);
+        rc = sw_sync_after(t, server, m->param, m->version);
+        __atomic_sub_fetch(&s->under_way, 1, __ATOMIC_SEQ_CST);
+        return rc;
+    }
+    const struct sw_server_state *own = &t->servers[server];
+    for (int i = own->first[m->param]; i < own->first[m->param + 1]; i++) {
+        const struct sw_slice *slice = &t->slices[own->slices[i]];
+        const float *delta = array_of(s, s->delta, origin, m->param) + slice->from;
+        float *base = array_of(s, s->base, t->place, m->param) + slice->from;
+        sw_hogwild_add(t->params[m->param].value + slice->from, delta, NULL, slice->count);
+        for (int64_t e = 0; e < slice->count; e++)
+            base[e] += delta[e];
+    }
+    /* Behind a delta are all before it. Read by workers where they read values in place. */
+    __atomic_store_n(heard_of(s, t->place, origin, m->param, server), m->version, __ATOMIC_RELAXED);
+    rc = hand_on(s, origin, t->place, server, *m);
+    __atomic_sub_fetch(&post_of(s, origin, m->param, server)->readers, 1, __ATOMIC_RELEASE);
+    __atomic_sub_fetch(&s->under_way, 1, __ATOMIC_SEQ_CST);
+    return rc;
+}
+
+bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m)
+{
+    const struct sw_server_state *s = &t->servers[server];
+    int origin = m->from - t->args.workers - 1;
+    if (!t->sync || m->param < 0 || m->param >= t->param_count ||
+        s->first[m->param] == s->first[m->param + 1])
+        return false;
+    if (m->kind == SW_MSG_SYNC)
+        return m->from >= 0 && m->from < t->args.workers;
+    return m->kind == SW_MSG_DELTA && origin >= 0 && origin < t->sync->count &&
+           origin != t->place &&
+           __atomic_load_n(&post_of(t->sync, origin, m->param, server)->readers, __ATOMIC_RELAXED) >
+               0;
+}
+
+bool sw_sync_is_quiet(const struct sw_sync *s)
+{
+    return __atomic_load_n(&s->under_way, __ATOMIC_SEQ_CST) == 0;
+}
+
+uint64_t sw_sync_heard(const struct sw_table *t, int server, int param)
+{
+    uint64_t least = UINT64_MAX;
+    for (int origin = 0; t->sync && origin < t->sync->count; origin++) {
+        uint64_t steps =
+            __atomic_load_n(heard_of(t->sync, t->place, origin, param, server), __ATOMIC_RELAXED);
+        if (origin != t->place && steps < least)
+            least = steps;
+    }
+    return least;
+}
+
+int64_t sw_sync_sent(const struct sw_sync *s, int from, int to, int server)
+{
+    return __atomic_load_n(&s->sent[(from * s->count + to) * s->servers + server],
+                           __ATOMIC_RELAXED);
+}
+
+/* ---- all at once ---- */
+
+static void copy_value(struct sw_sync *s, int param)
+{
+    const struct sw_param *first = &s->tables[0]->params[param];
+    for (int i = 0; i < s->count; i++) {
+        struct sw_param *p = &s->tables[i]->params[param];
+        if (i > 0)
+            memcpy(p->value, first->value, sw_param_array_bytes(first));
+        memcpy(array_of(s, s->base, i, param), first->value, sw_param_array_bytes(first));
+    }
+}
+
+/* Everything up to a step is in all values. Those who begin later lack nothing before. */
+static void hear_all(struct sw_sync *s, uint64_t step)
+{
+    size_t count = (size_t)(s->count * s->count) * (size_t)s->params * (size_t)s->servers;
+    for (size_t i = 0; i < count; i++)
+        s->heard[i] = step > s->after ? step : s->after;
+}
+
+void sw_sync_spread(struct sw_sync *s, uint64_t step, bool state)
+{
+    hear_all(s, step);
+    for (int p = 0; p < s->params; p++) {
+        const struct sw_param *first = &s->tables[0]->params[p];
+        copy_value(s, p);
+        for (int i = 1; i < s->count && state; i++)
+            for (int k = 0; k < sw_table_param_slots(s->tables[0], p); k++)
+                memcpy(s->tables[i]->params[p].slot[k], first->slot[k],
+                       sw_param_array_bytes(first));
+    }
+}
+
+/* Every group's delta takes its way, as if it were sent. */
+static void count_all(struct sw_sync *s)
+{
+    for (int origin = 0; origin < s->count; origin++)
+        for (int to = 0; to < s->count; to++)
+            for (int j = 0, from = s->parent[origin * s->count + to]; j < s->servers && from >= 0;
+                 j++)
+                for (int p = 0; p < s->params; p++)
+                    s->sent[(from * s->count + to) * s->servers + j] +=
+                        elements(s->tables[0], j, p) * (int64_t)sizeof(float);
+}
+
+void sw_sync_settle(struct sw_sync *s, uint64_t step)
+{
+    hear_all(s, step);
+    for (int p = 0; p < s->params; p++) {
+        float *merged = s->tables[0]->params[p].value;
+        int64_t n = sw_desc_storage(&s->tables[0]->params[p].layout);
+        for (int i = 1; i < s->count && !s->tables[0]->params[p].frozen; i++) {
+            const float *value = s->tables[i]->params[p].value;
+            const float *base = array_of(s, s->base, i, p);
+            for (int64_t e = 0; e < n; e++)
+                merged[e] += value[e] - base[e];
+        }
+        copy_value(s, p);
+    }
+    count_all(s);
+}

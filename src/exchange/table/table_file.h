@@ -1,0 +1,35 @@
+/* Parameters and updater state in safetensors files: plain layout, whole tensors, whatever parts
+ * the workers of this job hold. Between steps only. */
+#ifndef SW_PARAM_TABLE_FILE_H
+#define SW_PARAM_TABLE_FILE_H
+
+#include "exchange/table/table.h"
+#include "tensor/safetensors.h"
+
+/* One tensor to be written or read; to be written: kept by the caller until the file is. */
+struct sw_table_source {
+    struct sw_table *table;
+    struct sw_stream *stream;
+    int param, slot; /* slot -1: the value */
+    bool transposed; /* reading: the file has the matrix [b, a] that is [a, b] here */
+};
+
+/* Adds the tensor `name` that `source` (all fields set) describes: the whole parameter, gathered
+ * from its parts; a part that is not the first adds nothing. Errors: those of sw_st_writer_add. */
+int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct sw_st_writer *w,
+                        struct sw_err *err) SW_MUST_CHECK;
+/* Reads the parameter, or the part of it, from the tensor `name`. Errors: SW_ERR_NOTFOUND,
+ * SW_ERR_INVALID (says both shapes), those of reading. */
+int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
+                         const struct sw_st_file *f, struct sw_err *err) SW_MUST_CHECK;
+/* Is the tensor there, with the parameter's shape? path is for the message. Errors: SW_ERR_FORMAT
+ * (it is not there), SW_ERR_INVALID. */
+int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
+                          const struct sw_st_file *f, const char *path,
+                          struct sw_err *err) SW_MUST_CHECK;
+/* The same of what is known of a tensor; e NULL: there is none. */
+int sw_table_check_entry(const struct sw_table_source *to, const char *name,
+                         const struct sw_st_entry *e, const char *path,
+                         struct sw_err *err) SW_MUST_CHECK;
+
+#endif

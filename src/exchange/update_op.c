@@ -1,0 +1,107 @@
+/* Updates of parameters as operations: what the CPU does. */
+#include "exchange/update_op.h"
+#include "device/op.h"
+#include "kernels/updaters/lars.h"
+#include "exchange/table/table_private.h"
+#include <string.h>
+
+static void update_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_update_op_args *a = args;
+    size_t array = sw_op_floats(a->count);
+    bool any = a->count > 0;
+    SW_ARRAY(out, a, value, array);
+    SW_ARRAYS_OR_NULL(out, a, slot, SW_UPDATER_SLOTS, array);
+    SW_ARRAY(out, a, gradient, array);
+    SW_ARRAY(out, a, non_finite, sizeof *a->non_finite);
+    SW_ARRAY(out, a, numbers, any ? sizeof *a->numbers : 0);
+    SW_ARRAY_OR_NULL(out, a, decided, any ? sizeof *a->decided : 0);
+}
+
+static int update(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_update_op_args *a = args;
+    struct sw_update_args u = {.value = a->value,
+                               .gradient = a->gradient,
+                               .count = a->count,
+                               .clip_value = a->clip_value,
+                               .gradient_scale = a->numbers->gradient_scale,
+                               .non_finite = a->non_finite};
+    (void)l;
+    if (a->decided && a->decided->dropped)
+        return SW_OK;
+    if (a->decided) {
+        u.clip_value *= (float)a->decided->loss_scale;
+        u.gradient_scale = a->decided->scale;
+    }
+    for (int s = 0; s < SW_UPDATER_SLOTS; s++)
+        u.slot[s] = a->slot[s];
+    sw_update_blocks(&u, a->formula, a->numbers->constants);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_update = {"update", sizeof(struct sw_update_op_args), update_arrays,
+                                   update};
+
+/* ---- Rates by norms ---- */
+
+static void rate_arrays(const void *args, struct sw_op_arrays *out)
+{
+    const struct sw_rate_args *a = args;
+    SW_ARRAY(out, a, value_squares, sizeof(double));
+    SW_ARRAY(out, a, gradient_squares, sizeof(double));
+    SW_ARRAY(out, a, decided, sizeof *a->decided);
+    SW_ARRAY(out, a, numbers, sizeof *a->numbers);
+}
+
+static int rate(const struct sw_host_launch *l, const void *args)
+{
+    const struct sw_rate_args *a = args;
+    struct sw_sgd k;
+    (void)l;
+    memcpy(&k, a->numbers->constants, sizeof k);
+    k = sw_lars_adapt(k, a->numbers->trust, *a->value_squares, *a->gradient_squares,
+                      a->decided->scale);
+    memcpy(a->numbers->constants, &k, sizeof k);
+    return SW_OK;
+}
+
+const struct sw_op sw_op_rate = {"rate", sizeof(struct sw_rate_args), rate_arrays, rate};
+
+/* ---- From the table ---- */
+
+const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
+                                                        uint64_t version,
+                                                        struct sw_update_numbers *out)
+{
+    struct sw_update_order order = {0};
+    struct sw_update_args u = {
+        .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
+        .order = &order};
+    sw_table_update_terms(t, param, version, &u);
+    sw_updater_apply(t->args.updater, t->args.updater_conf, &u);
+    memset(out, 0, sizeof *out);
+    memcpy(out->constants, order.constants, order.formula->constants_bytes);
+    out->trust = order.trust;
+    out->gradient_scale = u.gradient_scale;
+    return order.formula;
+}
+
+int sw_table_update_on_device(const struct sw_table *t, int param,
+                              const struct sw_update_formula *formula,
+                              const struct sw_param_place *place, struct sw_stream *s,
+                              struct sw_err *err)
+{
+    struct sw_update_op_args a = {
+        .formula = formula,
+        .numbers = place->numbers,
+        .value = place->value,
+        .gradient = place->gradient,
+        .count = (int64_t)(sw_desc_bytes(&t->params[param].layout) / sizeof(float)),
+        .clip_value = (float)t->args.clip_value,
+        .decided = place->decided,
+        .non_finite = place->bad};
+    for (int i = 0; i < t->slots; i++)
+        a.slot[i] = place->slot[i];
+    return sw_op_run(s, &sw_op_update, &a, err);
+}

@@ -1,0 +1,31 @@
+/* An update as an operation of a device: the updater runs where values, state and gradient are, so
+ * that no value is copied (`copy = none`). One worker's whole parameter at a time, with the
+ * numbers, and so the bits, that a server would compute. By the stream's owner. */
+#ifndef SW_PARAM_UPDATE_OP_H
+#define SW_PARAM_UPDATE_OP_H
+
+#include "kernels/ops/update.h"
+#include "exchange/table/table.h"
+
+/* Where a parameter is on the device, with as many elements as its layout has. */
+struct sw_param_place {
+    float *value, *slot[SW_UPDATER_SLOTS]; /* slots that the updater does not have are NULL */
+    float *gradient;                       /* NULL where it is frozen */
+    bool *bad;                             /* becomes true when something is not finite */
+    struct sw_update_numbers *numbers;     /* of the update to come */
+    const struct sw_decided *decided; /* about it; NULL where each parameter is updated alone */
+};
+
+/* What update `version` (1, 2, ...) of the parameter is: its numbers, and its formula, which is the
+ * same for all versions. */
+const struct sw_update_formula *sw_table_update_numbers(const struct sw_table *t, int param,
+                                                        uint64_t version,
+                                                        struct sw_update_numbers *out);
+/* Queues the update whose numbers are there, by the gradient that is there: that of its only giver,
+ * or a copy of the sum (updates_on_device). */
+int sw_table_update_on_device(const struct sw_table *t, int param,
+                              const struct sw_update_formula *formula,
+                              const struct sw_param_place *place, struct sw_stream *s,
+                              struct sw_err *err) SW_MUST_CHECK;
+
+#endif

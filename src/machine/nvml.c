@@ -1,0 +1,104 @@
+#include "machine/nvml.h"
+
+#include "base/os.h"
+#include <dlfcn.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* As in nvml.h of the driver (API version 2). */
+typedef void *device;
+struct utilization {
+    unsigned gpu, memory; /* percent */
+};
+struct memory {
+    unsigned long long total, free, used;
+};
+enum { SUCCESS = 0, SENSOR_GPU = 0, CLOCK_SM = 1 };
+
+struct sw_nvml {
+    void *library;
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*by_bus)(const char *bus, device *d);
+    int (*utilization)(device d, struct utilization *u);
+    int (*memory)(device d, struct memory *m);
+    int (*power)(device d, unsigned *milliwatts);
+    int (*temperature)(device d, int sensor, unsigned *celsius);
+    int (*clock)(device d, int kind, unsigned *mhz);
+};
+
+/* ISO C knows no way from a pointer to a function; POSIX promises that the bytes are the same. */
+static bool find(void *library, const char *name, void *function)
+{
+    void *at = dlsym(library, name);
+    memcpy(function, &at, sizeof at);
+    return at != NULL;
+}
+
+static bool find_all(struct sw_nvml *n)
+{
+    return find(n->library, "nvmlInit_v2", &n->init) &&
+           find(n->library, "nvmlShutdown", &n->shutdown) &&
+           find(n->library, "nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus) &&
+           find(n->library, "nvmlDeviceGetUtilizationRates", &n->utilization) &&
+           find(n->library, "nvmlDeviceGetMemoryInfo", &n->memory) &&
+           find(n->library, "nvmlDeviceGetPowerUsage", &n->power) &&
+           find(n->library, "nvmlDeviceGetTemperature", &n->temperature) &&
+           find(n->library, "nvmlDeviceGetClockInfo", &n->clock);
+}
+
+int sw_nvml_open(struct sw_nvml **out, const char *library, struct sw_err *err)
+{
+    const char *name = library ? library : "libnvidia-ml.so.1";
+    struct sw_nvml *n = sw_calloc(1, sizeof *n);
+    if (!n)
+        return sw_err_nomem(err, "NVML", sizeof *n);
+    n->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    int rc = SW_OK;
+    if (!n->library)
+        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s is not here: GPUs tell nothing of themselves",
+                        name);
+    else if (!find_all(n) || n->init() != SUCCESS)
+        rc = sw_err_set(err, SW_ERR_LIBRARY, "%s cannot be used: GPUs tell nothing of themselves",
+                        name);
+    if (rc == SW_OK) {
+        *out = n;
+        return SW_OK;
+    }
+    if (n->library)
+        dlclose(n->library);
+    sw_free(n);
+    return rc;
+}
+
+void sw_nvml_close(struct sw_nvml *n)
+{
+    if (!n)
+        return;
+    n->shutdown();
+    dlclose(n->library);
+    sw_free(n);
+}
+
+struct sw_gpu_reading sw_nvml_read(struct sw_nvml *n, const char *bus)
+{
+    struct sw_gpu_reading r = {NAN, NAN, NAN, NAN, NAN};
+    struct utilization u;
+    struct memory m;
+    unsigned value;
+    device d;
+    if (n->by_bus(bus, &d) != SUCCESS)
+        return r;
+    if (n->utilization(d, &u) == SUCCESS)
+        r.util = u.gpu / 100.0;
+    if (n->memory(d, &m) == SUCCESS)
+        r.mem_used = (double)m.used;
+    if (n->power(d, &value) == SUCCESS)
+        r.power_w = value / 1000.0;
+    if (n->temperature(d, SENSOR_GPU, &value) == SUCCESS)
+        r.temp_c = value;
+    if (n->clock(d, CLOCK_SM, &value) == SUCCESS)
+        r.clock_mhz = value;
+    return r;
+}

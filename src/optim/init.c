@@ -1,0 +1,191 @@
+#include "optim/init.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "base/stop.h"
+#include "optim/orthogonal.h"
+#include "tensor/fill.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+static const char *const init_names[] = {"auto",
+                                         "constant",
+                                         "gaussian",
+                                         "uniform",
+                                         "xavier",
+                                         "msra",
+                                         "orthogonal",
+                                         "gaussian_sqrt_fan_in",
+                                         "uniform_sqrt_fan_in",
+                                         "uniform_sqrt_fan_in_out",
+                                         NULL}; /* enum sw_init */
+
+#define REAL(key_, help_, field, default_, min_)                                                   \
+    {                                                                                              \
+        .key = key_, .help = help_, .type = SW_OPT_REAL,                                           \
+        .offset = offsetof(struct sw_init_conf, field), .def = default_, .min = min_,              \
+        .max = INFINITY,                                                                           \
+    }
+
+const struct sw_opt sw_param_opts[] = {
+    {.key = "init",
+     .help = "initial values; auto: xavier for weights, 0 for biases, 1 for scales",
+     .type = SW_OPT_ENUM,
+     .offset = offsetof(struct sw_init_conf, init),
+     .def = "auto",
+     .choices = init_names},
+    REAL("value", "every initial value of constant", value, "0", -INFINITY),
+    REAL("mean", "mean of gaussian, before its fan-in", mean, "0", -INFINITY),
+    REAL("std", "standard deviation of gaussian, before its fan-in", std, "1", 0),
+    REAL("low", "lower end of uniform, before its fan-in", low, "-1", -INFINITY),
+    REAL("high", "upper end of uniform, before its fan-in", high, "1", -INFINITY),
+    REAL("gain", "factor of orthogonal", gain, "1", 0),
+    REAL("lr_mult", "factor of the learning rate", lr_mult, "1", 0),
+    REAL("decay_mult", "factor of the weight decay", decay_mult, "1", 0),
+    {.key = "share",
+     .help = "LAYER.PARAM of a layer before: both are one parameter, with the values of that one",
+     .type = SW_OPT_STRING,
+     .offset = offsetof(struct sw_init_conf, share)},
+    {0},
+};
+
+/* What all rules come down to. */
+struct law {
+    bool gaussian;
+    double a, b; /* mean and standard deviation, or lower and upper end */
+};
+
+static struct law times(struct law law, double factor)
+{
+    return (struct law){.gaussian = law.gaussian, .a = law.a * factor, .b = law.b * factor};
+}
+
+static int need_fan_in(const char *name, int init, int64_t fan_in, struct sw_err *err)
+{
+    if (fan_in > 0)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s: init = %s needs a fan-in, which this parameter has not; use constant, "
+                      "gaussian or uniform",
+                      name, init_names[init]);
+}
+
+static int check_ends(const struct sw_init_conf *c, const char *name, struct sw_err *err)
+{
+    if (c->low <= c->high)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "%s: low = %g is above high = %g; swap them or change one", name, c->low,
+                      c->high);
+}
+
+/* xavier: uniform with variance 1/fan_in, as Caffe's filler; after Glorot and Bengio,
+ * "Understanding the difficulty of training deep feedforward neural networks" (2010), who average
+ * the variance over fan-in and fan-out. msra: gaussian with variance 2/fan_in, He, Zhang, Ren and
+ * Sun, "Delving deep into rectifiers" (2015), equation 10.
+ * The last three are SINGA's kGaussianSqrtFanIn, kUniformSqrtFanIn and kUniformSqrtFanInOut as its
+ * documentation has them: what gaussian or uniform draw times sqrt(1 / fan_in), sqrt(3 / fan_in),
+ * sqrt(6 / (fan_in + fan_out)). SINGA 0.3 itself leaves out the 6. */
+static int find_law(const struct sw_init_conf *c, const char *name,
+                    const struct sw_init_shape *shape, struct law *law, struct sw_err *err)
+{
+    double in = (double)shape->fan_in, both = in + (double)shape->fan_out;
+    int init = c->init != SW_INIT_AUTO ? c->init : in > 0 ? SW_INIT_XAVIER : SW_INIT_CONSTANT;
+    double constant = c->init == SW_INIT_AUTO ? c->natural : c->value;
+    struct law gaussian = {.gaussian = true, .a = c->mean, .b = c->std};
+    struct law uniform = {.a = c->low, .b = c->high}, unit = {.a = -1, .b = 1};
+    int rc = SW_OK;
+
+    if (init >= SW_INIT_XAVIER && init != SW_INIT_ORTHOGONAL)
+        rc = need_fan_in(name, init, shape->fan_in, err);
+    if (rc == SW_OK && (init == SW_INIT_UNIFORM || init >= SW_INIT_UNIFORM_SQRT_FAN_IN))
+        rc = check_ends(c, name, err);
+    if (rc != SW_OK)
+        return rc;
+    switch (init) {
+    case SW_INIT_GAUSSIAN:
+        *law = gaussian;
+        break;
+    case SW_INIT_UNIFORM:
+        *law = uniform;
+        break;
+    case SW_INIT_XAVIER:
+        *law = times(unit, sqrt(3 / in));
+        break;
+    case SW_INIT_MSRA:
+        *law = (struct law){.gaussian = true, .a = 0, .b = sqrt(2 / in)};
+        break;
+    case SW_INIT_GAUSSIAN_SQRT_FAN_IN:
+        *law = times(gaussian, sqrt(1 / in));
+        break;
+    case SW_INIT_UNIFORM_SQRT_FAN_IN:
+        *law = times(uniform, sqrt(3 / in));
+        break;
+    case SW_INIT_UNIFORM_SQRT_FAN_IN_OUT:
+        *law = times(uniform, sqrt(6 / both));
+        break;
+    default:
+        *law = (struct law){.a = constant, .b = constant};
+    }
+    return SW_OK;
+}
+
+/* Writes what chunk number `chunk` and [from, to) have in common. */
+static void fill_chunk(const struct law *law, struct sw_philox key, int64_t chunk, int64_t from,
+                       int64_t to, float *out)
+{
+    int64_t start = chunk * SW_FILL_CHUNK, end = start + SW_FILL_CHUNK;
+    bool whole = start >= from && end <= to;
+    float partial[SW_FILL_CHUNK], *value = whole ? out + (start - from) : partial;
+
+    if (law->gaussian)
+        sw_fill_gaussian(key, (uint64_t)chunk, law->a, law->b, value);
+    else
+        sw_fill_uniform(key, (uint64_t)chunk, law->a, law->b, value);
+    if (!whole) {
+        int64_t first = start > from ? start : from, last = end < to ? end : to;
+        memcpy(out + (first - from), partial + (first - start),
+               (size_t)(last - first) * sizeof(float));
+    }
+}
+
+bool sw_init_is_whole(const struct sw_init_conf *conf)
+{
+    return conf->init == SW_INIT_ORTHOGONAL;
+}
+
+static int fill_whole(const struct sw_init_conf *conf, struct sw_philox key, const char *name,
+                      const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
+                      struct sw_err *err)
+{
+    if (from != 0 || to != shape->rows * shape->columns)
+        return sw_err_set(err, SW_ERR_INVALID, "%s: init = %s fills whole parameters, not parts",
+                          name, init_names[conf->init]);
+    return sw_fill_orthogonal(key, shape->rows, shape->columns, conf->gain, out, err);
+}
+
+int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *name,
+                 const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
+                 struct sw_err *err)
+{
+    struct law law;
+    struct sw_philox key = sw_philox_stream(seed, SW_PURPOSE_INIT, sw_hash_name(name));
+    if (sw_init_is_whole(conf))
+        return fill_whole(conf, key, name, shape, from, to, out, err);
+    int rc = find_law(conf, name, shape, &law, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!law.gaussian && law.a == law.b) {
+        for (int64_t i = 0; i < to - from; i++)
+            out[i] = (float)law.a;
+        return SW_OK;
+    }
+
+    int64_t first = from / SW_FILL_CHUNK, end = (to + SW_FILL_CHUNK - 1) / SW_FILL_CHUNK;
+#pragma omp parallel for schedule(static) if (end - first > 64)
+    for (int64_t chunk = first; chunk < end; chunk++)
+        if (sw_stop_check(NULL) == SW_OK)
+            fill_chunk(&law, key, chunk, from, to, out);
+    return sw_stop_check(err);
+}

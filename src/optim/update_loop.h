@@ -1,0 +1,57 @@
+/* The loop that all updaters share: a formula (kernels/updaters/) over a block of elements. It is
+ * inlined into the updater's function together with the formula, so that the compiler sees one
+ * plain loop over arrays and makes vectors of it:
+ *
+ *     SW_KERNEL static bool block(const void *k, const struct sw_update_block *b)
+ *     {
+ *         return sw_update_each(b, 2, sw_adam_step, &(const struct sw_adam){...});
+ *     }
+ *     static const struct sw_update_formula formula = {"adam", sizeof(struct sw_adam), block};
+ *
+ * Any thread. */
+#ifndef SW_PARAM_UPDATE_LOOP_H
+#define SW_PARAM_UPDATE_LOOP_H
+
+#include "kernels/cpu/kernel.h"
+#include "kernels/updaters/finite.h"
+#include "kernels/updaters/formula.h"
+#include "optim/updater.h"
+
+SW_KERNEL_INLINE uint32_t sw_larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Updates a block with `slots` (0 to SW_UPDATER_SLOTS) state arrays. True when a gradient or
+ * anything new is not finite. */
+SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
+                                     sw_formula *formula, const void *constants)
+{
+    float *restrict w = b->value;
+    float *restrict s0 = b->slot[0];
+    float *restrict s1 = b->slot[1];
+    const float *restrict g = b->gradient;
+    const float scale = b->gradient_scale;
+    uint32_t most = 0;
+
+#ifdef _OPENMP /* the header is to compile without, too */
+#pragma omp simd reduction(max : most)
+#endif
+    for (int64_t i = 0; i < b->count; i++) {
+        struct sw_element c = {w[i], slots > 0 ? s0[i] : 0, slots > 1 ? s1[i] : 0};
+        c = formula(constants, c, scale * g[i]);
+        w[i] = c.w;
+        most = sw_larger(most, sw_larger(sw_magnitude(g[i]), sw_magnitude(c.w)));
+        if (slots > 0) {
+            s0[i] = c.s0;
+            most = sw_larger(most, sw_magnitude(c.s0));
+        }
+        if (slots > 1) {
+            s1[i] = c.s1;
+            most = sw_larger(most, sw_magnitude(c.s1));
+        }
+    }
+    return most >= SW_MAGNITUDE_INFINITE;
+}
+
+#endif

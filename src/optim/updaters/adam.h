@@ -1,0 +1,16 @@
+/* What adam and adamw share: keys, state and constants; only what weight decay does differs. */
+#ifndef SW_PARAM_UPDATERS_ADAM_H
+#define SW_PARAM_UPDATERS_ADAM_H
+
+#include "kernels/updaters/adam.h"
+#include "optim/updater.h"
+
+struct sw_adam_conf {
+    double beta1, beta2, delta;
+};
+extern const struct sw_opt sw_adam_opts[];
+extern const char *const sw_adam_slot_names[];
+/* The constants of one update, bias corrections included. */
+struct sw_adam sw_adam_constants(const struct sw_adam_conf *c, const struct sw_update_args *a);
+
+#endif

@@ -1,0 +1,439 @@
+#include "plan/conf.h"
+
+#include "base/str.h"
+#include <stdio.h>
+#include <string.h>
+
+static const char *const frameworks[] = {"auto",    "sandblaster", "allreduce", "downpour",
+                                         "hogwild", "custom",      NULL};
+static const char *const consistencies[] = {"auto", "bsp", "ssp", "async", "hogwild", NULL};
+static const char *const stall_choices[] = {"auto", "warn", "stop", NULL};
+static const char *const bind_choices[] = {"auto", "yes", "no", NULL};
+static const char *const copy_modes[] = {"auto", "async", "sync", "none", NULL};
+static const char *const all_reduces[] = {"auto", "library", "copies", NULL};
+static const char *const overlaps[] = {"yes", "no", NULL};
+
+#define OPT(kind, member, ...) SW_OPT(kind, struct sw_cluster_conf, member, __VA_ARGS__)
+
+const struct sw_opt sw_cluster_opts[] = {
+    OPT(ENUM, framework,
+        "sandblaster: workers and servers apart; allreduce: a server with every worker; downpour: "
+        "asynchronous groups; hogwild: groups without locks; custom: as the other keys say",
+        .def = "auto", .choices = frameworks),
+    OPT(INT, worker_groups,
+        "groups of workers, each with a copy of the net; default: 1, or with downpour and hogwild "
+        "one per NUMA node or simulated GPU, but 2 where there are cores for them",
+        .min = 1, .max = SW_MAX_CORES),
+    OPT(INT, workers_per_group,
+        "workers that share a batch; default: one per NUMA node, or per simulated GPU; with "
+        "several groups 1",
+        .min = 1, .max = SW_MAX_CORES,
+        .hint = "leave the key out, or --set cluster.workers_per_group=1"),
+    OPT(INT, servers_per_group,
+        "servers that share the parameters; default: 1, with allreduce one per worker", .min = 1,
+        .max = SW_MAX_CORES,
+        .hint = "parameters live on servers: leave the key out, or --framework sandblaster --set "
+                "cluster.servers_per_group=1"),
+    OPT(INT, server_groups,
+        "groups of servers, each with a copy of all parameters for its share of the worker groups; "
+        "default: 1, with hogwild one per NUMA node",
+        .min = 1, .max = SW_MAX_SERVER_GROUPS),
+    OPT(INT, sync_period, "steps between two exchanges of server groups", .def = "10", .min = 1,
+        .max = 1 << 30),
+    OPT(STRINGS, sync_topology,
+        "who exchanges with whom: all, ring, tree, or pairs such as 0-1, 1-2", .def = "all"),
+    OPT(INT, warmup_steps,
+        "steps that the first group makes alone; the others then start from its values", .def = "0",
+        .min = 0, .max = 1 << 30),
+    OPT(ENUM, consistency,
+        "between groups: bsp, every update is made by all; ssp and async, each group makes its "
+        "own; hogwild, the same without locks; default: as the framework has it",
+        .def = "auto", .choices = consistencies),
+    OPT(INT, staleness,
+        "steps by which a group's values may lack the updates of the slowest; 0 is bsp; default: "
+        "no bound",
+        .def = "-1", .max = SW_MAX_STALENESS),
+    OPT(ENUM, bind_servers,
+        "a server lives on its worker's cores; default: with allreduce and hogwild", .def = "auto",
+        .choices = bind_choices),
+    OPT(ENUM, copy,
+        "gradients and values between a device and the servers: async, while others compute; sync, "
+        "each is waited for; none, every device updates its own copy, and of several workers only "
+        "sums of gradients travel; auto, none on GPUs where that can be, else async",
+        .def = "auto", .choices = copy_modes),
+    OPT(ENUM, overlap,
+        "updates are handed over while lower layers compute; no: after the last of them",
+        .def = "yes", .choices = overlaps),
+    OPT(ENUM, comm,
+        "how gradients of fully-connected layers in rows come together, where the layer does not "
+        "say: ps, as whole matrices; sfb, each worker sends all others what went in and the "
+        "gradient of what came out, and they make the matrix; adam, it sends these to the servers; "
+        "auto, the quickest by measured rates",
+        .def = "ps", .choices = sw_comm_way_names),
+    OPT(INT, slice_size, "parameters in the largest slice of the parameter table", .def = "1048576",
+        .min = 1024, .max = 1 << 30),
+    OPT(BYTES, bucket_size,
+        "with allreduce and copy = none, several devices add up gradients by themselves, in "
+        "buckets of at least so many bytes, while lower layers still compute",
+        .def = "4MiB", .min = 1, .max = 1 << 30),
+    OPT(ENUM, all_reduce,
+        "who adds these up: library, that of the devices (NCCL; an order of its own), copies "
+        "between them, in the order of servers; default: on GPUs the library, where it is sound",
+        .def = "auto", .choices = all_reduces),
+    OPT(BOOL, rebalance,
+        "at evaluations, workers that share a batch get rows by the speed they have shown",
+        .def = "no"),
+    OPT(ENUM, on_stall,
+        "a worker, server or reader gives no sign of life: warn, or stop the run; default: warn, "
+        "and stop when it lasts 12 times stall_s",
+        .def = "auto", .choices = stall_choices),
+    OPT(REAL, stall_s,
+        "seconds without a sign of life that are a stall; default: 4, for disks and devices at "
+        "least 4 times the longest silence so far",
+        .def = "0", .min = 0, .max = 1e6),
+    {0},
+};
+
+/* ---- frameworks -------------------------------------------------------------------------------
+ */
+
+enum {
+    BSP = 1 << SW_CONSISTENCY_BSP,
+    SSP = 1 << SW_CONSISTENCY_SSP,
+    ASYNC = 1 << SW_CONSISTENCY_ASYNC,
+    HOGWILD = 1 << SW_CONSISTENCY_HOGWILD,
+};
+
+static const struct framework {
+    bool groups;          /* there may be several worker groups */
+    bool server_groups;   /* and several server groups */
+    bool node_each;       /* of which there is one per NUMA node, if nothing is said */
+    bool many;            /* and are, if nothing is said */
+    bool server_each;     /* a server with every worker */
+    bool bind;            /* servers live with workers */
+    unsigned consistency; /* what it can be */
+    enum sw_consistency usual;
+} rows[] = {
+    [SW_FRAMEWORK_SANDBLASTER] = {.consistency = BSP, .usual = SW_CONSISTENCY_BSP},
+    [SW_FRAMEWORK_ALLREDUCE] = {.server_each = true,
+                                .bind = true,
+                                .consistency = BSP,
+                                .usual = SW_CONSISTENCY_BSP},
+    [SW_FRAMEWORK_DOWNPOUR] = {.groups = true,
+                               .many = true,
+                               .consistency = BSP | SSP | ASYNC,
+                               .usual = SW_CONSISTENCY_ASYNC},
+    [SW_FRAMEWORK_HOGWILD] = {.groups = true,
+                              .server_groups = true,
+                              .node_each = true,
+                              .many = true,
+                              .bind = true,
+                              .consistency = BSP | HOGWILD,
+                              .usual = SW_CONSISTENCY_HOGWILD},
+    [SW_FRAMEWORK_CUSTOM] = {.groups = true,
+                             .server_groups = true,
+                             .consistency = BSP | SSP | ASYNC | HOGWILD,
+                             .usual = SW_CONSISTENCY_BSP},
+};
+
+static enum sw_framework framework_of(const struct sw_cluster_conf *c)
+{
+    return c->framework == SW_FRAMEWORK_AUTO ? SW_FRAMEWORK_ALLREDUCE
+                                             : (enum sw_framework)c->framework;
+}
+
+int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *terms,
+                     const char **key, struct sw_err *err)
+{
+    const struct framework *f = &rows[framework_of(c)];
+    enum sw_consistency way = (enum sw_consistency)c->consistency;
+    bool given = c->staleness >= 0, chosen = way != SW_CONSISTENCY_AUTO;
+    if (!chosen)
+        way = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
+    *key = "consistency";
+    if (!(f->consistency & 1u << way) || (chosen && way == SW_CONSISTENCY_BSP && f->many))
+        return sw_err_set(err, SW_ERR_INVALID, "%s is %s; for other consistencies say custom",
+                          frameworks[framework_of(c)], consistencies[f->usual]);
+    *key = "staleness";
+    if (way == SW_CONSISTENCY_SSP && !given)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "ssp needs to know how many steps a group may be ahead: staleness = 4");
+    if (c->staleness > 0 && (way == SW_CONSISTENCY_BSP || way == SW_CONSISTENCY_ASYNC))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has no bound of staleness; leave it out, or say "
+                          "consistency = ssp",
+                          consistencies[way]);
+    if (c->staleness == 0)
+        way = SW_CONSISTENCY_BSP;
+    *key = "warmup_steps";
+    if (c->warmup_steps > 0 && way == SW_CONSISTENCY_BSP)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "with bsp all groups make every update together, so none can be first: "
+                          "leave it out, or say framework = downpour without staleness = 0");
+    *terms = (struct sw_cluster_terms){.consistency = way,
+                                       .staleness = c->staleness,
+                                       .sync_period = c->sync_period,
+                                       .warmup_steps = c->warmup_steps};
+    return SW_OK;
+}
+
+/* ---- counts -----------------------------------------------------------------------------------
+ */
+
+static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t bytes)
+{
+    int workers = s->worker_groups * s->workers_per_group;
+    snprintf(out, bytes, "%d worker%s %s every batch, %d server%s own%s the parameters, %s",
+             workers, workers == 1 ? "" : "s", workers == 1 ? "computes" : "share",
+             s->servers_per_group, s->servers_per_group == 1 ? "" : "s",
+             s->servers_per_group == 1 ? "s" : "",
+             s->bind_servers ? "each on its worker's cores"
+                             : "on cores of their own where "
+                               "there are any");
+}
+
+/* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps apart". */
+static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_terms *terms,
+                      char *out, size_t bytes)
+{
+    char bound[48] = "", first[64] = "";
+    if (terms->staleness > 0)
+        snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)terms->staleness,
+                 terms->staleness == 1 ? "" : "s");
+    if (terms->warmup_steps > 0 && s->worker_groups > 1)
+        snprintf(first, sizeof first, "; the first one makes %d step%s alone",
+                 (int)terms->warmup_steps, terms->warmup_steps == 1 ? "" : "s");
+    snprintf(out, bytes,
+             "%d group%s of %d worker%s, each with batches and updates of its own%s%s%s",
+             s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
+             s->workers_per_group == 1 ? "" : "s",
+             terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
+}
+
+static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s, char *out,
+                    size_t bytes)
+{
+    const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "default; " : "";
+    const char *ignored;
+    struct sw_cluster_terms terms;
+    struct sw_err err;
+    int n = snprintf(out, bytes, "%s", chosen);
+    if (sw_cluster_terms(c, &terms, &ignored, &err) == SW_OK &&
+        terms.consistency != SW_CONSISTENCY_BSP)
+        say_apart(s, &terms, out + n, bytes - (size_t)n);
+    else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
+        snprintf(out + n, bytes - (size_t)n,
+                 "1 worker, its server on %s cores; with 1 worker all synchronous frameworks are "
+                 "the same",
+                 s->bind_servers ? "the same" : "other");
+    else
+        say_sharing(s, out + n, bytes - (size_t)n);
+}
+
+/* As many as there are NUMA nodes or devices; but groups that are alone are none. */
+static int usual_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
+{
+    int most = c->devices ? c->devices : sw_machine_threads(m);
+    int units = c->devices ? c->devices : m->node_count;
+    if (c->workers_per_group > 1) {
+        units /= (int)c->workers_per_group;
+        most /= (int)c->workers_per_group;
+    }
+    return units > 1 ? units : most > 1 ? 2 : 1;
+}
+
+static int usual_workers(const struct sw_cluster_conf *c, const struct sw_machine *m, int groups)
+{
+    if (groups > 1)
+        return c->devices > groups ? c->devices / groups : 1;
+    return c->devices ? c->devices : m->node_count;
+}
+
+static bool is_bsp(const struct sw_cluster_conf *c)
+{
+    struct sw_cluster_terms terms;
+    struct sw_err ignored;
+    const char *key;
+    return sw_cluster_terms(c, &terms, &key, &ignored) == SW_OK &&
+           terms.consistency == SW_CONSISTENCY_BSP;
+}
+
+static int usual_copies(const struct sw_cluster_conf *c, const struct framework *f,
+                        const struct sw_machine *m, int groups)
+{
+    if (c->server_groups > 0)
+        return (int)c->server_groups;
+    if (!f->node_each || is_bsp(c))
+        return 1;
+    return m->node_count < groups ? m->node_count : groups;
+}
+
+/* ---- copies -----------------------------------------------------------------------------------
+ */
+
+const char *sw_copy_mode_name(enum sw_copy_mode mode)
+{
+    return copy_modes[mode];
+}
+
+/* Why servers on the host are needed; NULL: they are not. */
+static const char *why_servers(const struct sw_copy_case *c)
+{
+    return c->mixed         ? "devices and CPUs update the same values, which are on the host"
+           : c->apart       ? "groups that update on their own change values on the host"
+           : c->host        ? c->host
+           : c->workers > 1 ? c->servers
+                            : NULL;
+}
+
+enum sw_copy_mode sw_cluster_copy(const struct sw_copy_case *c, char *why, size_t bytes)
+{
+    const char *against = c->caps->own_processor ? why_servers(c) : NULL;
+    bool none = c->caps->own_processor && !against;
+    snprintf(why, bytes, "%s",
+             c->caps->host_memory ? "nothing is copied on the CPU"
+             : c->caps->simulated ? "simulated GPUs rehearse servers, unless copy = none is said"
+             : against            ? against
+             : c->workers > 1 ? "every GPU updates its own copy, and only sums of gradients travel"
+                              : "the GPU updates by itself, and no parameter travels");
+    return none ? SW_COPY_NONE : SW_COPY_ASYNC;
+}
+
+/* ---- exchanges --------------------------------------------------------------------------------
+ */
+
+static void pair(bool *neighbours, int count, int a, int b)
+{
+    if (a != b)
+        neighbours[a * count + b] = neighbours[b * count + a] = true;
+}
+
+/* "0-1": two server groups. */
+static int read_pair(const char *text, int count, bool *neighbours, struct sw_err *err)
+{
+    char first[16];
+    int64_t a, b;
+    const char *dash = strchr(text, '-');
+    size_t n = dash ? (size_t)(dash - text) : sizeof first;
+    if (n < sizeof first) {
+        memcpy(first, text, n);
+        first[n] = '\0';
+    }
+    if (n >= sizeof first || !sw_parse_int(first, &a) || !sw_parse_int(dash + 1, &b))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "'%s' is none of all, ring, tree, and no pair of "
+                          "server groups such as 0-1",
+                          text);
+    if (a < 0 || b < 0 || a >= count || b >= count || a == b)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "'%s': server groups are 0 to %d, and none is its "
+                          "own neighbour",
+                          text, count - 1);
+    pair(neighbours, count, (int)a, (int)b);
+    return SW_OK;
+}
+
+static bool reaches_all(const bool *neighbours, int count, int from)
+{
+    bool reached[SW_MAX_SERVER_GROUPS] = {false};
+    int n = 1;
+    reached[from] = true;
+    for (int round = 0; round < count; round++)
+        for (int i = 0; i < count; i++)
+            for (int k = 0; k < count && !reached[i]; k++)
+                if (reached[k] && neighbours[k * count + i]) {
+                    reached[i] = true;
+                    n++;
+                }
+    return n == count;
+}
+
+int sw_cluster_neighbours(const struct sw_cluster_conf *c, int server_groups, bool *neighbours,
+                          struct sw_err *err)
+{
+    const struct sw_strings *list = &c->sync_topology;
+    int n = server_groups, rc = SW_OK;
+    const char *name = list->count == 1 ? list->items[0] : "";
+    memset(neighbours, 0, (size_t)n * (size_t)n * sizeof *neighbours);
+    bool all = sw_str_eq(name, "all"), ring = sw_str_eq(name, "ring");
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < i && all; j++)
+            pair(neighbours, n, i, j);
+        if (ring)
+            pair(neighbours, n, i, (i + 1) % n);
+        else if (sw_str_eq(name, "tree") && i > 0)
+            pair(neighbours, n, i, (i - 1) / 2);
+    }
+    if (all || ring || sw_str_eq(name, "tree"))
+        return SW_OK;
+    for (int i = 0; i < list->count && rc == SW_OK; i++)
+        rc = read_pair(list->items[i], n, neighbours, err);
+    for (int i = 0; i < n && rc == SW_OK; i++)
+        if (!reaches_all(neighbours, n, i))
+            rc = sw_err_set(err, SW_ERR_INVALID,
+                            "what server group %d learns does not reach all others", i);
+    return rc;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m,
+                     struct sw_cluster_shape *shape, const char **framework, char *reason,
+                     size_t reason_bytes, const char **key, struct sw_err *err)
+{
+    enum sw_framework which = framework_of(c);
+    const struct framework *f = &rows[which];
+    int groups = c->worker_groups ? (int)c->worker_groups : f->many ? usual_groups(c, m) : 1;
+    int workers = c->workers_per_group ? (int)c->workers_per_group : usual_workers(c, m, groups);
+    int servers = c->servers_per_group ? (int)c->servers_per_group : f->server_each ? workers : 1;
+    *key = "worker_groups";
+    if (groups > 1 && !f->groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has one group of workers; several are downpour, hogwild or custom",
+                          frameworks[which]);
+    *key = "server_groups";
+    int copies = usual_copies(c, f, m, groups);
+    if (copies > 1 && !f->server_groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s has one group of servers; several are hogwild or custom",
+                          frameworks[which]);
+    if (copies > 1 && is_bsp(c))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "groups that make every update together have one group of servers: "
+                          "leave it out, or say consistency = async");
+    if (copies > groups)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%d groups of servers, but %d of workers: at most one for each", copies,
+                          groups);
+    *key = "servers_per_group";
+    if (f->server_each && servers != workers)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "allreduce has a server with every worker: leave it out, or --set "
+                          "cluster.servers_per_group=%d, or --framework sandblaster",
+                          workers);
+    *shape = (struct sw_cluster_shape){
+        .worker_groups = groups,
+        .workers_per_group = workers,
+        .server_groups = copies,
+        .servers_per_group = servers,
+        .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
+    *framework = frameworks[which];
+    say_why(c, shape, reason, reason_bytes);
+    return SW_OK;
+}
+
+const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
+                              const struct sw_cluster_shape *shape, int most, char *out,
+                              size_t bytes)
+{
+    int per_group = most / shape->worker_groups;
+    int n = snprintf(out, bytes, "--set cluster.workers_per_group=%d", per_group ? per_group : 1);
+    /* With allreduce there are as many servers, and a number that was given stays given. */
+    if (conf->servers_per_group > 0 && rows[framework_of(conf)].server_each)
+        n += snprintf(out + n, bytes - (size_t)n, " --set cluster.servers_per_group=%d",
+                      per_group ? per_group : 1);
+    if (per_group == 0)
+        snprintf(out + n, bytes - (size_t)n, " --set cluster.worker_groups=%d", most);
+    return out;
+}

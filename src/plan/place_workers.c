@@ -1,0 +1,95 @@
+/* Workers on CPUs: equal, whole, disjoint core sets inside one NUMA node where they fit. */
+#include "plan/place.h"
+#include "plan/share.h"
+#include <stdio.h>
+
+/* More workers than cores: each gets one core, in turn. */
+static void seat_crowded(const struct sw_machine *m, struct sw_placement *p)
+{
+    for (int i = 0; i < p->worker_count; i++) {
+        struct sw_placement_row *row = &p->rows[i];
+        struct sw_core_set cores = {0};
+        int number = m->cores[i % m->core_count].number;
+        sw_core_set_add(&cores, number);
+        sw_core_set_remove(&p->spare, number);
+        sw_seat(m, row, &cores);
+        snprintf(row->reason, sizeof row->reason,
+                 "core %d in turn with other workers: %d workers share %d cores, as asked by "
+                 "oversubscribe",
+                 number, p->worker_count, m->core_count);
+    }
+}
+
+/* How many cores the worker with fewest would get if several whole nodes went to each; 0 when there
+ * are not that many nodes. */
+static int fewest_of_whole_nodes(const struct sw_machine *m, int workers)
+{
+    int fewest = SW_MAX_CORES, per = m->node_count / workers;
+    if (per < 2)
+        return 0;
+    for (int i = 0; i < workers; i++) {
+        int cores = 0;
+        for (int n = i * per; n < (i + 1) * per; n++)
+            cores += sw_core_set_count(&m->nodes[n].cores);
+        fewest = cores < fewest ? cores : fewest;
+    }
+    return fewest;
+}
+
+/* Several nodes for each worker: it gets them whole, or as many cores of them as the quota allows.
+ */
+static void seat_whole_nodes(const struct sw_machine *m, struct sw_placement *p, int size)
+{
+    int per = m->node_count / p->worker_count;
+    char quota[96];
+
+    for (int i = 0; i < p->worker_count; i++) {
+        struct sw_placement_row *row = &p->rows[i];
+        uint64_t mask = (per < 64 ? (UINT64_C(1) << per) - 1 : ~UINT64_C(0)) << (i * per);
+        struct sw_core_set cores = sw_share_take(m, &p->spare, mask, size);
+        sw_seat(m, row, &cores);
+        snprintf(row->reason, sizeof row->reason,
+                 "%d cores of %d NUMA nodes, since there are %d nodes for %d worker%s%s",
+                 row->threads, __builtin_popcountll(row->node_mask), m->node_count, p->worker_count,
+                 p->worker_count == 1 ? "" : "s", sw_quota_text(m, quota, sizeof quota));
+    }
+}
+
+static void seat_in_nodes(const struct sw_machine *m, struct sw_placement *p,
+                          const struct sw_share *share)
+{
+    char quota[96], node[48];
+    int i = 0;
+
+    for (int n = 0; n < share->nodes; n++) {
+        for (int unit = 0; unit < share->units[n]; unit++, i++) {
+            struct sw_placement_row *row = &p->rows[i];
+            struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << n, share->size);
+            sw_seat(m, row, &cores);
+            sw_node_text(row, node, sizeof node);
+            if (row->threads == share->cores[n])
+                snprintf(row->reason, sizeof row->reason, "all %d core%s of %s", row->threads,
+                         row->threads == 1 ? "" : "s", node);
+            else
+                snprintf(row->reason, sizeof row->reason, "%d of the %d cores of %s%s%s",
+                         row->threads, share->cores[n], node,
+                         p->worker_count > 1 ? ", an equal share for every worker" : "",
+                         sw_quota_text(m, quota, sizeof quota));
+        }
+    }
+}
+
+void sw_place_workers(const struct sw_machine *m, struct sw_placement *p)
+{
+    int threads = sw_machine_threads(m), workers = p->worker_count;
+    int limit = threads / workers > 0 ? threads / workers : 1;
+    int whole = fewest_of_whole_nodes(m, workers);
+    struct sw_share share = sw_share_of(m, &p->spare);
+
+    if (!sw_share_fit(&share, workers, limit))
+        seat_crowded(m, p);
+    else if (share.size < limit && share.size < whole)
+        seat_whole_nodes(m, p, whole < limit ? whole : limit);
+    else
+        seat_in_nodes(m, p, &share);
+}

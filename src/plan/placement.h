@@ -1,0 +1,76 @@
+/* Placement: which cores every worker and server runs on, which GPU a worker has, and why.
+ *
+ * Workers on CPUs get equal, whole, disjoint core sets, as large as they can be inside one NUMA
+ * node; where there are several nodes for each worker, whole nodes. Equal, because a synchronous
+ * step waits for the slowest. Workers on GPUs sit on the node nearest their GPU, and the GPUs of a
+ * group are close to one another. A bound server shares the cores of a worker that talks to it;
+ * unbound ones get the cores left over, and where none is left share a worker's. Threads that
+ * compute nothing run on cores left over, too, else wherever the job may. A CPU quota limits
+ * the workers' threads.
+ *
+ * A pure function of machine and shape, so that it can be planned for a machine that is not here.
+ * Made once and frozen; any thread reads it. */
+#pragma once
+
+#include "machine/machine.h"
+#include "device/driver.h"
+
+/* How many units there are, what workers compute on, and whether servers live with workers. */
+struct sw_cluster_shape {
+    int worker_groups, workers_per_group; /* each at least 1 */
+    int server_groups, servers_per_group; /* each at least 1 */
+    bool bind_servers;
+    /* Of the workers' devices; NULL: they compute on cores. A device that is not on the bus is near
+     * no NUMA node, so that its worker sits as on cores. */
+    const struct sw_driver *driver;
+    int device_workers; /* so many of the first workers are on such devices, the others on CPUs; 0:
+                           all of them */
+    /* Devices on the bus: the GPU of each worker, by number in the machine map; one may occur
+     * several times. None named: each worker gets one of its own. */
+    int gpus[SW_DEVICE_REQUEST_MOST];
+    int gpu_count;
+};
+
+/* The server group to which a worker group talks. */
+int sw_cluster_server_group(const struct sw_cluster_shape *shape, int worker_group);
+
+struct sw_placement_row {
+    char unit[32];   /* worker0.1, server0.0: group and index inside it */
+    char device[32]; /* cpu, sim:0, cuda:0 */
+    int gpu;         /* number in the machine map; -1: none */
+    int numa;        /* hwloc logical number of the (first) node; -1: memory of none is allowed */
+    uint64_t node_mask;       /* bit i: index in machine->nodes */
+    struct sw_core_set cores; /* sw_core_set_text writes them "0-1" or "0,2" */
+    int threads;              /* math threads, at most one per core */
+    char reason[192];         /* a sentence without a full stop */
+};
+
+/* Threads that compute nothing: the one that starts, joins and tells, and the history's writer. */
+enum sw_placement_helper { SW_PLACE_MAIN, SW_PLACE_HISTORY, SW_PLACE_HELPERS };
+
+struct sw_placement {
+    int worker_count, server_count; /* of all groups */
+    int row_count;                  /* these and the helpers */
+    struct sw_placement_row *rows; /* owned; all workers, then all servers, by group and index, then
+                                      the helpers */
+    struct sw_core_set spare;      /* cores that no unit owns */
+    bool oversubscribed;           /* more workers than computing threads, as was asked */
+};
+
+/* Errors: SW_ERR_INVALID (a count below 1; more workers than the machine has computing threads and
+ * no oversubscribe; more than it has GPUs), SW_ERR_NOMEM. Free with sw_placement_free. */
+int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *shape,
+                     bool oversubscribe, struct sw_placement **out,
+                     struct sw_err *err) SW_MUST_CHECK;
+void sw_placement_free(struct sw_placement *p); /* NULL is accepted */
+
+/* Rows by global rank. */
+const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p, int rank);
+const struct sw_placement_row *sw_placement_server(const struct sw_placement *p, int rank);
+const struct sw_placement_row *sw_placement_helper(const struct sw_placement *p,
+                                                   enum sw_placement_helper which);
+/* Where helper threads of a unit run (prefetch): spare cores of its nodes, else other spare ones,
+ * and only where no core is spare the unit's own. */
+struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,
+                                             const struct sw_machine *m,
+                                             const struct sw_placement_row *row);

@@ -1,0 +1,49 @@
+/* One fault per job: the first error wins and everything closes. Queues, barriers and other waits
+ * are attached as closers; setting the fault calls each once, after which every wait returns
+ * SW_ERR_CANCELLED. Any thread may call. */
+#ifndef SW_SYNC_FAULT_H
+#define SW_SYNC_FAULT_H
+
+#include "base/err.h"
+#include "thread/atomic.h"
+#include "thread/thread.h"
+
+enum { SW_FAULT_CLOSERS = 256 };
+
+struct sw_fault {
+    atomic_int code;      /* 0 while healthy; read without the lock */
+    struct sw_mutex lock; /* guards all below */
+    struct sw_err first;
+    char source[64];
+    struct {
+        void (*close)(void *object);
+        void *object;
+    } closers[SW_FAULT_CLOSERS];
+    int closer_count;
+};
+
+/* fini: nothing may be attached or waiting any more. */
+void sw_fault_init(struct sw_fault *f);
+void sw_fault_fini(struct sw_fault *f);
+
+/* Attaches something to close (borrowed until detached). Closes it at once when the fault is set.
+ * Errors: SW_ERR_NOMEM when the table is full. */
+int sw_fault_attach(struct sw_fault *f, void (*close)(void *object), void *object,
+                    struct sw_err *err) SW_MUST_CHECK;
+void sw_fault_detach(struct sw_fault *f, void *object);
+
+/* Records the first error and closes everything. Later errors are dropped, and SW_ERR_CANCELLED
+ * does nothing: it is the echo of a fault or of an orderly stop, never a cause. source names the
+ * thread role: "worker0.0". */
+void sw_fault_set(struct sw_fault *f, const char *source, const struct sw_err *e);
+/* The same for a stop by request (base/stop.h) that a role found before its work could be ended in
+ * order: here SW_ERR_CANCELLED is the cause. */
+void sw_fault_stop(struct sw_fault *f, const char *source, const struct sw_err *e);
+static inline bool sw_fault_is_set(const struct sw_fault *f)
+{
+    return atomic_load_explicit(&f->code, memory_order_acquire) != 0;
+}
+/* Copies the first error as "SOURCE: message" and returns its code; SW_OK when healthy. */
+int sw_fault_get(struct sw_fault *f, struct sw_err *err);
+
+#endif

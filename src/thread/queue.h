@@ -1,0 +1,38 @@
+/* A bounded first-in first-out queue of fixed-size items, closeable. Many producers, many
+ * consumers. No wait outlives a close: closing wakes everyone; pop drains what is left, then says
+ * CANCELLED. */
+#ifndef SW_SYNC_QUEUE_H
+#define SW_SYNC_QUEUE_H
+
+#include "thread/thread.h"
+#include <stddef.h>
+
+struct sw_queue {
+    struct sw_mutex lock; /* guards all below */
+    struct sw_cond not_empty, not_full;
+    unsigned char *items; /* owned ring of capacity * item_bytes */
+    size_t item_bytes, capacity, head, count;
+    bool closed;
+};
+
+/* Takes room for `capacity` items. Errors: SW_ERR_NOMEM. */
+int sw_queue_init(struct sw_queue *q, size_t item_bytes, size_t capacity,
+                  struct sw_err *err) SW_MUST_CHECK;
+void sw_queue_fini(struct sw_queue *q);
+/* Waits while full. Returns SW_OK or SW_ERR_CANCELLED (closed). item is copied. */
+int sw_queue_push(struct sw_queue *q, const void *item) SW_MUST_CHECK;
+/* As push without waiting: SW_ERR_BUSY when full. */
+int sw_queue_try_push(struct sw_queue *q, const void *item) SW_MUST_CHECK;
+/* Waits while empty. Returns SW_OK or SW_ERR_CANCELLED (closed and drained). */
+int sw_queue_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
+/* As pop without waiting: SW_ERR_BUSY when empty. */
+int sw_queue_try_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
+/* As pop, at most timeout_ms: SW_ERR_BUSY on timeout. */
+int sw_queue_pop_ms(struct sw_queue *q, void *item, int timeout_ms) SW_MUST_CHECK;
+/* Are there items? Takes no lock; the answer may be old when it is read. */
+bool sw_queue_pending(const struct sw_queue *q);
+void sw_queue_close(struct sw_queue *q);
+/* For sw_fault_attach. */
+void sw_queue_close_v(void *queue);
+
+#endif
