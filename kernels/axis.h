@@ -3,8 +3,7 @@
  * is a short list of factors (extent, stride), innermost first, in which neighbours that continue
  * each other are one: two layouts mean the same exactly when their axes are equal. For desc.c,
  * desc_copy.c and devices that copy layouts themselves; plain values, any thread. */
-#ifndef SW_KERNELS_AXIS_H
-#define SW_KERNELS_AXIS_H
+#pragma once
 
 #include "kernels/both.h"
 #include "kernels/desc.h"
@@ -36,5 +35,3 @@ SW_BOTH int64_t sw_axis_offset(const struct sw_axis *a, int64_t index)
     }
     return a->count ? offset + index * a->factor[a->count - 1].stride : 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Where the elements of a feature's channels lie, for kernels that work channel by channel. Plain
  * arithmetic on descriptors; any thread. */
-#ifndef SW_KERNELS_CHANNELS_H
-#define SW_KERNELS_CHANNELS_H
+#pragma once
 
 #include "kernels/desc.h"
 
@@ -35,5 +34,3 @@ static inline size_t sw_channel_scratch_bytes(const struct sw_desc *d)
 {
     return sw_channel_parts_bytes(d) + (size_t)((d->dim[1] + 15) / 16 * 16) * sizeof(float);
 }
-
-#endif

@@ -8,8 +8,7 @@
  * Dimension letters, the same everywhere: N rows of a batch, C channels, H height, W width, M
  * output channels, K kernel size, T time steps, B global batch. Dimension 0 of a feature is the
  * batch. */
-#ifndef SW_KERNELS_DESC_H
-#define SW_KERNELS_DESC_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -78,6 +77,4 @@ void sw_desc_from_plain(const struct sw_desc *d, const void *plain, void *stored
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -8,8 +8,7 @@
  *
  * (IEEE 754-2019 binary16; the others as NVIDIA's tensor cores have them.) No branches, so that
  * loops over these become vectors. */
-#ifndef SW_KERNELS_HALF_H
-#define SW_KERNELS_HALF_H
+#pragma once
 
 #include "kernels/updaters/formula.h" /* SW_FORMULA: inline on every side */
 #include <stdint.h>
@@ -86,5 +85,3 @@ SW_FORMULA float sw_round_fp16(float x)
 {
     return sw_fp16_value(sw_fp16_of(x));
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Labels as operations get them: a class per row, of which one value may stand for "not known". The
  * steps of a sequence are rows of their own. A label that counts and is outside 0..classes-1 is
  * SW_ERR_INVALID naming row and value; nothing is written then. */
-#ifndef SW_KERNELS_LABELS_H
-#define SW_KERNELS_LABELS_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -36,5 +35,3 @@ int sw_labels_say_bad(const char *who, int64_t row, int64_t label, int64_t class
                       struct sw_err *err) SW_MUST_CHECK;
 /* How many of them count. */
 int64_t sw_labels_count(const struct sw_labels *l, int64_t rows);
-
-#endif

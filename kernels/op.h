@@ -15,8 +15,7 @@
  * kernel is computed on the CPU, on copies.
  *
  * Thread rule: operations are frozen; a kernel is called by a stream's owner. */
-#ifndef SW_KERNELS_OP_H
-#define SW_KERNELS_OP_H
+#pragma once
 
 #include "base/err.h"
 #include "base/step.h"
@@ -109,5 +108,3 @@ SW_BOTH int64_t sw_op_valid_rows(const struct sw_step *step, int64_t rows)
 {
     return step->valid_rows < rows ? step->valid_rows : rows;
 }
-
-#endif

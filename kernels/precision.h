@@ -28,8 +28,7 @@
  * The bits of one precision are not the same on all devices, since sums are added in another order,
  * but what is rounded is. Nothing of this depends on threads or workers, and evaluation rounds as
  * training does. */
-#ifndef SW_KERNELS_PRECISION_H
-#define SW_KERNELS_PRECISION_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -47,5 +46,3 @@ static inline bool sw_precision_is_half(enum sw_precision p)
 {
     return p == SW_PRECISION_BF16 || p == SW_PRECISION_FP16;
 }
-
-#endif

@@ -10,9 +10,6 @@
  * states is energy(v) + sum free(W v). Softmax units are counts of words, T in all, that share one
  * choice (replicated softmax: Salakhutdinov and Hinton 2009); biases of the hidden units above
  * count T times. Gaussian units have variance 1 (Hinton 2010, section 13.2). */
-#ifndef SW_KERNELS_UNITS_H
-#define SW_KERNELS_UNITS_H
+#pragma once
 
 enum sw_units { SW_UNITS_BERNOULLI, SW_UNITS_GAUSSIAN, SW_UNITS_SOFTMAX };
-
-#endif

@@ -6,8 +6,7 @@
  * Everything clips: drawing outside of the canvas does nothing. A character of double width takes
  * two cells (the second has rune 0); what has no width is left out, and texts show characters that
  * a terminal would obey as escapes (base/text.h). One owner. */
-#ifndef SW_UI_CANVAS_H
-#define SW_UI_CANVAS_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -106,5 +105,3 @@ void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_buf *out);
 
 /* UTF-8 of a rune: its bytes, 1 to 4, into out. */
 int sw_utf8_put(uint32_t rune, char out[4]);
-
-#endif

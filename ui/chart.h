@@ -2,8 +2,7 @@
  * character for each line. The caller brings points in order of x and says which window of x to
  * show; sw_chart_fit finds the range of y. Points and ranges may be any numbers. No state, no
  * clock. Used by the dashboard's panels and by `history plot` in a terminal. */
-#ifndef SW_UI_CHART_H
-#define SW_UI_CHART_H
+#pragma once
 
 #include "ui/canvas.h"
 #include "ui/ticks.h"
@@ -68,5 +67,3 @@ const char *sw_chart_number(char *out, double value);
  * weight of the past, 0 copies. out [count] has mean = lo = hi; NaN stays NaN and is passed over.
  */
 void sw_chart_smooth(const struct sw_point *in, size_t count, double keep, struct sw_point *out);
-
-#endif

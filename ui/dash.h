@@ -1,8 +1,7 @@
 /* The dashboard in motion: a terminal, a feed, a view, and a loop that refreshes four times a
  * second and answers keys at once. It is a client like any other: however it ends, the training
  * goes on. Main thread. */
-#ifndef SW_UI_DASH_H
-#define SW_UI_DASH_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -20,5 +19,3 @@ struct sw_dash_args {
  * (nothing was drawn), SW_ERR_UNSUPPORTED (no terminal that can show it, or a build without
  * ncurses). */
 int sw_dash_run(const struct sw_dash_args *args, int *ended_by, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

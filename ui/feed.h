@@ -2,8 +2,7 @@
  * anyway), from the history (a read-only connection) and from the machine. Only what is new is
  * read, so a refresh of a run of any length costs the same. Nothing here can make the trainer wait;
  * its life and death are seen from outside. One owner. */
-#ifndef SW_UI_FEED_H
-#define SW_UI_FEED_H
+#pragma once
 
 #include "history/reader.h"
 #include "ui/model.h"
@@ -39,5 +38,3 @@ int sw_feed_ask(struct sw_feed *f, const char *line, char *answer, size_t bytes,
 
 /* Where a trainer with a dashboard of its own leaves what it and its libraries print. */
 #define SW_UI_OUTPUT "output.log"
-
-#endif

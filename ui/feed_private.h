@@ -1,7 +1,6 @@
 /* What feed.c (the run, its snapshot, its output, the machine) and feed_rows.c (the history) share.
  * Internal to the feed. */
-#ifndef SW_UI_FEED_PRIVATE_H
-#define SW_UI_FEED_PRIVATE_H
+#pragma once
 
 #include "history/reader_rows.h"
 #include "ui/feed.h"
@@ -35,5 +34,3 @@ void sw_feed_read_new(struct sw_feed *f, struct sw_ui_model *m);
 /* Segments, times, layers, links, places, checkpoints, devices. */
 void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m);
 void sw_feed_read_list(struct sw_feed *f, struct sw_ui_model *m);
-
-#endif

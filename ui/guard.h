@@ -1,8 +1,7 @@
 /* Puts a terminal back into order when the process that draws on it dies without a word, killed or
  * crashed: a small process of its own waits on a pipe; when that ends without a farewell it sets
  * the modes that the terminal had and writes what leaves the alternate screen. One owner. */
-#ifndef SW_UI_GUARD_H
-#define SW_UI_GUARD_H
+#pragma once
 
 #include "base/err.h"
 #include <termios.h>
@@ -15,5 +14,3 @@ int sw_guard_start(struct sw_guard **out, int fd, const struct termios *before, 
                    struct sw_err *err) SW_MUST_CHECK;
 /* The terminal is in order: the guard goes without doing anything. NULL is accepted. */
 void sw_guard_end(struct sw_guard *g);
-
-#endif

@@ -1,8 +1,7 @@
 /* Keys and the mouse: what they change in the view, and what they ask the dashboard to do. Every
  * key has a plain letter, Esc only ever goes back, and nothing that ends a training happens without
  * a question. Pure: tests press keys without a terminal. */
-#ifndef SW_UI_KEYS_H
-#define SW_UI_KEYS_H
+#pragma once
 
 #include "ui/layout.h"
 
@@ -54,5 +53,3 @@ enum sw_ui_action sw_ui_press(struct sw_ui_view *v, const struct sw_ui_model *m,
 
 /* How everything looks at first. */
 struct sw_ui_view sw_ui_first_view(void);
-
-#endif

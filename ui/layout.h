@@ -1,8 +1,7 @@
 /* Where panels go: a pure function of the size, the model and the view. Narrow screens have one
  * column, wide ones two or three; panels that find no room give way by rank. Very small screens
  * (below 50 x 12) have no frames, and the smallest is one line. */
-#ifndef SW_UI_LAYOUT_H
-#define SW_UI_LAYOUT_H
+#pragma once
 
 #include "ui/panel.h"
 
@@ -25,5 +24,3 @@ void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model 
                     const struct sw_ui_view *v);
 /* The panel at a place of the screen, or NULL. */
 const struct sw_place_on_screen *sw_layout_at(const struct sw_layout *l, int x, int y);
-
-#endif

@@ -2,8 +2,7 @@
  * Panels draw from this and from nothing else, so a screen is a pure function of it. feed.c fills
  * it; tests fill it by hand. Unknown numbers are NaN or -1 and are shown as `--`. Texts are cut to
  * their room. One owner. */
-#ifndef SW_UI_MODEL_H
-#define SW_UI_MODEL_H
+#pragma once
 
 #include "history/history.h"
 #include "history/snapshot.h"
@@ -204,5 +203,3 @@ const char *sw_ui_next_range(const char *list, long *from, long *to);
 
 /* Everything that the verdict is made from. */
 struct sw_verdict sw_ui_verdict(const struct sw_ui_model *m);
-
-#endif

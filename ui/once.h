@@ -1,6 +1,5 @@
 /* A run as it stands now, once: as text for people and as one JSON object for programs. Pure. */
-#ifndef SW_UI_ONCE_H
-#define SW_UI_ONCE_H
+#pragma once
 
 #include "ui/model.h"
 
@@ -11,5 +10,3 @@ int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, str
 /* {"run","name","status","step","steps","loss","accuracy",...} and a newline; what is not known is
  * null. */
 void sw_once_json(const struct sw_ui_model *m, struct sw_buf *out);
-
-#endif

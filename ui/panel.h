@@ -1,8 +1,7 @@
 /* A panel: a part of the screen. Each is one file in ui/panels that ends in a const descriptor; the
  * build makes the registry from the files' names. A panel draws into a rectangle that already has
  * its frame, from the model and the view alone. */
-#ifndef SW_UI_PANEL_H
-#define SW_UI_PANEL_H
+#pragma once
 
 #include "ui/canvas.h"
 #include "ui/model.h"
@@ -53,5 +52,3 @@ const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const st
 int sw_ui_wrap(struct sw_canvas *c, int x, int y, int columns, int rows, enum sw_role role,
                const char *text);
 enum sw_role sw_ui_status_role(enum sw_run_status s);
-
-#endif

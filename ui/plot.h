@@ -3,8 +3,7 @@
  * down, colours are 0xRRGGBB. The picture is a list of marks in memory until sw_plot_end, which
  * replaces the file in one step, so a crash leaves the old file or the new one. A build without
  * cairo draws SVG only. One owner. */
-#ifndef SW_UI_PLOT_H
-#define SW_UI_PLOT_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -73,5 +72,3 @@ uint32_t sw_plot_colour(int i);
 uint32_t sw_plot_shade(double share);
 
 enum { SW_PLOT_INK = 0x222222, SW_PLOT_GREY = 0x888888, SW_PLOT_GRID = 0xe4e4e4 };
-
-#endif

@@ -1,8 +1,7 @@
 /* Drawings made of boxes: boxes within boxes (a machine with its nodes and cores), and a graph
  * whose boxes stand in rows below what they read (a net). Layout is a pure function of what is
  * given. */
-#ifndef SW_UI_PLOT_BOXES_H
-#define SW_UI_PLOT_BOXES_H
+#pragma once
 
 #include "ui/plot.h"
 
@@ -35,5 +34,3 @@ struct sw_graph_box {
 struct sw_plot_size sw_graph_layout(struct sw_graph_box *boxes, int count);
 void sw_graph_draw(struct sw_plot *p, double x, double y, const struct sw_graph_box *boxes,
                    int count);
-
-#endif

@@ -1,7 +1,6 @@
 /* A line chart on paper: the chart of chart.h, which a terminal shows in dots, with axes, grid and
  * a legend. */
-#ifndef SW_UI_PLOT_CHART_H
-#define SW_UI_PLOT_CHART_H
+#pragma once
 
 #include "ui/chart.h"
 #include "ui/plot.h"
@@ -15,5 +14,3 @@ struct sw_plot_labels {
 /* Draws into the box. Whoever calls has set the ranges of x and y. */
 void sw_plot_chart(struct sw_plot *p, struct sw_plot_box box, const struct sw_chart *chart,
                    const struct sw_plot_labels *labels);
-
-#endif

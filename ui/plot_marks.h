@@ -1,8 +1,7 @@
 /* The list of marks that a picture consists of, between plot.c, which appends to it, and the two
  * files that turn it into a file's bytes: plot_svg.c and plot_png.c. A list is read only once it is
  * whole, and marks are drawn in its order. One owner. */
-#ifndef SW_UI_PLOT_MARKS_H
-#define SW_UI_PLOT_MARKS_H
+#pragma once
 
 #include "ui/plot.h"
 
@@ -51,5 +50,3 @@ int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_buf *out,
                       struct sw_err *err) SW_MUST_CHECK;
 /* Whether this build can: SW_ERR_UNSUPPORTED names the path and the library that is missing. */
 int sw_plot_check_png(const char *path, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

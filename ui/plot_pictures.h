@@ -1,7 +1,6 @@
 /* Pictures of what a net has learned, on the paper of plot.h: filters side by side, a confusion
  * matrix, codes of two numbers as a cloud. Each fills a box. */
-#ifndef SW_UI_PLOT_PICTURES_H
-#define SW_UI_PLOT_PICTURES_H
+#pragma once
 
 #include "ui/plot.h"
 
@@ -36,5 +35,3 @@ struct sw_plot_scatter {
     const char *title;
 };
 void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_scatter *s);
-
-#endif

@@ -1,8 +1,7 @@
 /* Looks at the machine that the dashboard runs on, and at the trainer's process on it: /proc, /sys
  * and the machine map. Shares and rates are since the look before. Nothing here touches the
  * trainer. One owner. */
-#ifndef SW_UI_SAMPLER_H
-#define SW_UI_SAMPLER_H
+#pragma once
 
 #include "ui/model.h"
 
@@ -13,5 +12,3 @@ int sw_sampler_new(struct sw_sampler **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_sampler_free(struct sw_sampler *s); /* NULL is accepted */
 /* pid 0: no process. What cannot be read is NaN. */
 void sw_sampler_look(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m);
-
-#endif

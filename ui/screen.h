@@ -1,7 +1,6 @@
 /* The whole screen: a pure function of model, view, size and capabilities, and so the part of the
  * dashboard that tests look at. */
-#ifndef SW_UI_SCREEN_H
-#define SW_UI_SCREEN_H
+#pragma once
 
 #include "ui/layout.h"
 
@@ -11,5 +10,3 @@ void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const stru
 int sw_screen_key_at(int w, const struct sw_ui_view *v, int x);
 /* All of it in one line, for the smallest screens. */
 void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* A terminal through ncurses: shows canvases and hands out keys. The only part of the program that
  * includes ncurses. The terminal is put back into order by sw_term_close, and where the process
  * dies before that, by a guard (guard.h). One at a time, main thread. */
-#ifndef SW_UI_TERM_H
-#define SW_UI_TERM_H
+#pragma once
 
 #include "ui/keys.h"
 #include "ui/theme.h"
@@ -23,5 +22,3 @@ void sw_term_forget(struct sw_term *t);
 void sw_term_mouse(struct sw_term *t, bool on);
 /* Waits at most timeout_ms for a key; false when there was none, also after a signal. */
 bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in);
-
-#endif

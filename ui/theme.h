@@ -1,8 +1,7 @@
 /* Themes: what roles look like. A look is a colour of 256, the colour of 8 that stands for it, and
  * attributes; a terminal without colours gets the attributes alone, which say all that must be
  * seen. Dark grey is never used: on many terminals it cannot be read. Constant data; any thread. */
-#ifndef SW_UI_THEME_H
-#define SW_UI_THEME_H
+#pragma once
 
 #include "ui/canvas.h"
 
@@ -28,5 +27,3 @@ const struct sw_theme *sw_theme_find(const char *name);
 unsigned sw_theme_attributes(const struct sw_theme *t, enum sw_role role, int colours);
 /* The escape (ECMA-48 SGR) that switches from anything to a role. */
 void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, struct sw_buf *out);
-
-#endif

@@ -2,8 +2,7 @@
  * marked on it. Charts made of cells (chart.c) and pictures (plot_chart.c, plot_pictures.c) use the
  * same. Pure functions that accept any numbers: NaN, infinities, the smallest and the largest ones.
  * No state. */
-#ifndef SW_UI_TICKS_H
-#define SW_UI_TICKS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -45,5 +44,3 @@ void sw_ticks_make(struct sw_ticks *out, struct sw_ui_range r, bool log, int mos
 /* A short number for an axis or a headline: "0.0431", "2.5", "12k", "3.2M", "1e-07", "--" for NaN,
  * into out (at least SW_TICK_LABEL bytes); digits is 1 to 12. Three digits need 11 bytes. */
 const char *sw_ticks_number(char *out, double value, int digits);
-
-#endif

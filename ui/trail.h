@@ -2,8 +2,7 @@
  * neighbours are folded together, two into one with their range kept, and from then on twice as
  * many values make a point. So a run of a million steps is drawn as fast as one of a thousand. One
  * owner. */
-#ifndef SW_UI_TRAIL_H
-#define SW_UI_TRAIL_H
+#pragma once
 
 #include "ui/chart.h"
 #include <stdint.h>
@@ -24,5 +23,3 @@ void sw_trail_clear(struct sw_trail *f);
 void sw_trail_add(struct sw_trail *f, double x, double y);
 /* The point nearest to x, or NULL where there is none. */
 const struct sw_point *sw_trail_near(const struct sw_trail *f, double x);
-
-#endif

@@ -2,8 +2,7 @@
  * the workers one by one first (one slow worker makes all others wait, and what they wait with is
  * not the cause), then at what a step waits for: data, copies, servers, other workers. A pure
  * function of its arguments. */
-#ifndef SW_UI_VERDICT_H
-#define SW_UI_VERDICT_H
+#pragma once
 
 #include "history/history.h"
 #include "ui/canvas.h"
@@ -86,5 +85,3 @@ struct sw_verdict {
 
 /* What limits the run, by the shares of its steps; a pure function. */
 struct sw_verdict sw_verdict_find(const struct sw_verdict_input *in);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the user has chosen to see: focus, zoom, scales, scrolling, filter. Plain data; keys.c
  * changes it, panels read it. One owner. */
-#ifndef SW_UI_VIEW_H
-#define SW_UI_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ struct sw_ui_view {
 
 enum { SW_UI_KEEPS = 4 };
 extern const double sw_ui_keeps[SW_UI_KEEPS]; /* weights of the past */
-
-#endif

@@ -5,8 +5,7 @@
  *   sqrt(-2 log u) sin 2 pi v,  sqrt(-2 log u) cos 2 pi v    u = (a + 1) / 2^24, v = b / 2^24
  *
  * of the upper 24 bits a and b of the words. */
-#ifndef SW_KERNELS_CPU_DRAW_H
-#define SW_KERNELS_CPU_DRAW_H
+#pragma once
 
 #include "base/philox.h"
 #include "kernels/cpu/kernel.h"
@@ -65,5 +64,3 @@ SW_KERNEL_INLINE void sw_draw_in_order(uint32_t (*word)[SW_DRAW_LANES], uint32_t
         flat[4 * lane + 3] = word[3][lane];
     }
 }
-
-#endif

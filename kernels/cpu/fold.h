@@ -1,7 +1,6 @@
 /* Sums of several arrays in the order of base/tree.h, a piece at a time, so that what is between
  * stays in the cache. Any thread. */
-#ifndef SW_KERNELS_CPU_FOLD_H
-#define SW_KERNELS_CPU_FOLD_H
+#pragma once
 
 #include "base/tree.h"
 
@@ -22,5 +21,3 @@ const float *sw_kernel_fold_piece(const struct sw_terms *f, int64_t from, int64_
 
 /* out[0 .. n) becomes the sum; out may be in[0]. The same bits for every number of threads. */
 void sw_kernel_fold(int threads, const struct sw_terms *f, float *out, int64_t n);
-
-#endif

@@ -6,8 +6,7 @@
  * thread sanitizer, whose runtime does not exist yet when ifuncs are resolved.
  *
  * sw_team_size and sw_team_range cut an array over an OpenMP team. */
-#ifndef SW_KERNELS_CPU_KERNEL_H
-#define SW_KERNELS_CPU_KERNEL_H
+#pragma once
 
 #include <omp.h>
 #include <stdbool.h>
@@ -53,5 +52,3 @@ static inline struct sw_range sw_team_range(int64_t n, int64_t align)
         r.to = n;
     return r;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * largest team a call may use; calls from inside a parallel region are not made. Arrays are
  * storage, not checked; what a call reads and writes is said where it is not obvious. Formulas
  * stand in the files. */
-#ifndef SW_KERNELS_CPU_KERNELS_H
-#define SW_KERNELS_CPU_KERNELS_H
+#pragma once
 
 #include "kernels/channels.h"
 #include "kernels/ops/recurrent.h"
@@ -218,5 +217,3 @@ void sw_kernel_anneal(const struct sw_kernel_anneal *a);
 
 int sw_cpu_activation(const struct sw_host_launch *l, const void *args);
 int sw_cpu_activation_gradient(const struct sw_host_launch *l, const void *args);
-
-#endif

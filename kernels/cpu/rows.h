@@ -1,7 +1,6 @@
 /* Sums over the rows of a matrix: every row gives one number, computed by the team, and the numbers
  * are added in row order, so that the sum does not depend on the team. */
-#ifndef SW_KERNELS_CPU_ROWS_H
-#define SW_KERNELS_CPU_ROWS_H
+#pragma once
 
 #include "kernels/cpu/kernel.h"
 
@@ -26,5 +25,3 @@ static inline double sw_sum_over_rows(int threads, int64_t rows, int64_t cost, s
     }
     return total;
 }
-
-#endif

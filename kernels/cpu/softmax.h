@@ -1,6 +1,5 @@
 /* The exponentials of a row of scores, for the losses that begin with a softmax. */
-#ifndef SW_KERNELS_CPU_SOFTMAX_H
-#define SW_KERNELS_CPU_SOFTMAX_H
+#pragma once
 
 #include "kernels/cpu/vmath.h"
 
@@ -47,5 +46,3 @@ SW_KERNEL_INLINE void sw_row_scale(float scale, float *x, int64_t n)
     for (int64_t i = 0; i < n; i++)
         x[i] *= scale;
 }
-
-#endif

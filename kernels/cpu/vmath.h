@@ -2,8 +2,7 @@
  * becomes vector code. Errors are relative, measured against double over the whole range, and
  * include rounding; coefficients are minimax fits (Remez exchange) of this project. A NaN stays a
  * NaN; infinities as in C. */
-#ifndef SW_KERNELS_CPU_VMATH_H
-#define SW_KERNELS_CPU_VMATH_H
+#pragma once
 
 #include "kernels/cpu/kernel.h"
 #include <math.h>
@@ -137,5 +136,3 @@ SW_KERNEL_INLINE float sw_v_phi(float x)
     float tail = q * t * sw_v_exp(-0.5f * (x * x));
     return x < 0.0f ? tail : 1.0f - tail;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Where the elements of a window fall on the input, along one axis. Shared by im2col and pooling.
  */
-#ifndef SW_KERNELS_CPU_WINDOW_H
-#define SW_KERNELS_CPU_WINDOW_H
+#pragma once
 
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
@@ -16,5 +15,3 @@ static inline struct sw_range sw_columns_inside(const struct sw_kernel_windows *
         r.to = r.from;
     return r;
 }
-
-#endif

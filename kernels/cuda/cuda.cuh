@@ -1,7 +1,6 @@
 /* What every kernel of the cuda device shares: launching, loops over a grid, sums over a block, and
  * how bad data is told. */
-#ifndef SW_KERNELS_CUDA_CUDA_CUH
-#define SW_KERNELS_CUDA_CUDA_CUH
+#pragma once
 
 #include "kernels/cuda/kernels.h"
 #include <cuda_runtime.h>
@@ -139,5 +138,3 @@ static __device__ __forceinline__ bool sw_label_fits(int64_t label, int64_t clas
     sw_tell(t, SW_FOUND_LABEL, who, row, 0, classes, (double)label);
     return false;
 }
-
-#endif

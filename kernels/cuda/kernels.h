@@ -6,8 +6,7 @@
  *
  * No kernel adds floats atomically but for whole numbers that are exact, and what a sum is cut into
  * depends on its shape alone: the same input gives the same bits. */
-#ifndef SW_KERNELS_CUDA_KERNELS_H
-#define SW_KERNELS_CUDA_KERNELS_H
+#pragma once
 
 #include "kernels/axis.h"
 #include "kernels/cpu/kernels.h"
@@ -194,6 +193,4 @@ int sw_cuda_lrn_backward(const struct sw_cuda_lrn *a, const struct sw_cuda_launc
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Where an index of a tensor lies, whatever its layout is. */
-#ifndef SW_KERNELS_CUDA_LAYOUT_CUH
-#define SW_KERNELS_CUDA_LAYOUT_CUH
+#pragma once
 
 #include "kernels/cuda/cuda.cuh"
 
@@ -24,5 +23,3 @@ static inline int64_t sw_box_count(const struct sw_cuda_box *b)
         n *= b->size[d];
     return n;
 }
-
-#endif

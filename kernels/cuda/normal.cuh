@@ -1,6 +1,5 @@
 /* Normal numbers of random words. */
-#ifndef SW_KERNELS_CUDA_NORMAL_CUH
-#define SW_KERNELS_CUDA_NORMAL_CUH
+#pragma once
 
 #include "kernels/cuda/cuda.cuh"
 
@@ -13,5 +12,3 @@ static __device__ __forceinline__ void sw_normal(const uint32_t *word, float *no
     normal[0] = radius * sine;
     normal[1] = radius * cosine;
 }
-
-#endif

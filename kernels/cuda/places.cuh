@@ -1,7 +1,6 @@
 /* Where an element of a feature lies, and which element lies at a place, for the layouts that
  * struct sw_channels describes: plain, blocked channels, channels last. */
-#ifndef SW_KERNELS_CUDA_PLACES_CUH
-#define SW_KERNELS_CUDA_PLACES_CUH
+#pragma once
 
 #include "kernels/cuda/cuda.cuh"
 
@@ -39,5 +38,3 @@ static inline dim3 sw_row_grid(const struct sw_channels *k)
     return dim3(sw_blocks_of((k->row_stride + SW_THREADS - 1) / SW_THREADS, 1024),
                 sw_blocks_of(k->rows, 65535), 1);
 }
-
-#endif

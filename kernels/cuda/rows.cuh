@@ -1,7 +1,6 @@
 /* Losses and metrics that are sums over rows: every block adds up its rows, in their order, and one
  * more block adds the blocks up. */
-#ifndef SW_KERNELS_CUDA_ROWS_CUH
-#define SW_KERNELS_CUDA_ROWS_CUH
+#pragma once
 
 #include "kernels/cuda/cuda.cuh"
 
@@ -30,5 +29,3 @@ static __global__ void sw_add_row_parts(const double *part, unsigned parts, floa
         result->weight = rows;
     }
 }
-
-#endif

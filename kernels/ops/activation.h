@@ -1,7 +1,6 @@
 /* Activation functions and their gradients, over n storage elements. An output may be an input.
  * Formulas: kernels/cpu/activation.c. Padding may be computed with. */
-#ifndef SW_KERNELS_OPS_ACTIVATION_H
-#define SW_KERNELS_OPS_ACTIVATION_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -38,5 +37,3 @@ struct sw_activation_gradient_args {
     float *dx;
 };
 extern const struct sw_op sw_op_activation_gradient; /* dx = dy f'(x) */
-
-#endif

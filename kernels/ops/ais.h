@@ -9,8 +9,7 @@
  *
  * with v_k after a Gibbs step at beta_k. beta rises as in that paper: one part in 29 of the steps
  * up to 0.5, eight up to 0.9, twenty up to 1. */
-#ifndef SW_KERNELS_OPS_AIS_H
-#define SW_KERNELS_OPS_AIS_H
+#pragma once
 
 #include "base/philox.h"
 #include "kernels/op.h"
@@ -51,5 +50,3 @@ static inline double sw_ais_beta(int64_t done, int64_t all)
     double part = (at - bend[i].share) / (bend[i + 1].share - bend[i].share);
     return done == all ? 1 : bend[i].beta + part * (bend[i + 1].beta - bend[i].beta);
 }
-
-#endif

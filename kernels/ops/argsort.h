@@ -1,6 +1,5 @@
 /* The places of a row's largest values. */
-#ifndef SW_KERNELS_OPS_ARGSORT_H
-#define SW_KERNELS_OPS_ARGSORT_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -12,5 +11,3 @@ struct sw_argsort_args {
     int32_t *place;
 };
 extern const struct sw_op sw_op_argsort;
-
-#endif

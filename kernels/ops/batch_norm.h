@@ -1,8 +1,7 @@
 /* Batch normalisation of a feature [N, C, ...], a mean and a variance per channel over all its
  * elements, in pieces, between which sums may be added over workers: the sums of a pass, then what
  * is made of them. Formulas: kernels/cpu/channels.c. */
-#ifndef SW_KERNELS_OPS_BATCH_NORM_H
-#define SW_KERNELS_OPS_BATCH_NORM_H
+#pragma once
 
 #include "kernels/channels.h"
 #include "kernels/op.h"
@@ -42,5 +41,3 @@ extern const struct sw_op sw_op_batch_norm_running;
 extern const struct sw_op sw_op_batch_norm_sums_gradient;
 /* dx from these sums, through mean and variance too. */
 extern const struct sw_op sw_op_batch_norm_gradient;
-
-#endif

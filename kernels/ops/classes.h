@@ -1,8 +1,7 @@
 /* What scores name against labels: top-k hits, and counts per class. Matrices are plain [rows,
  * classes]; only the step's valid rows are looked at. A row has a label, or labels: those columns
  * where its target is above 1/2. */
-#ifndef SW_KERNELS_OPS_CLASSES_H
-#define SW_KERNELS_OPS_CLASSES_H
+#pragma once
 
 #include "kernels/labels.h"
 
@@ -32,5 +31,3 @@ struct sw_class_count_args {
     struct sw_result *count; /* [2 classes] */
 };
 extern const struct sw_op sw_op_class_count;
-
-#endif

@@ -1,7 +1,6 @@
 /* The time on a device: where it has come to. Between two readings of one device their difference
  * counts; what the numbers count from is the device's affair. */
-#ifndef SW_KERNELS_OPS_CLOCK_H
-#define SW_KERNELS_OPS_CLOCK_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -10,5 +9,3 @@ struct sw_clock_args {
     int64_t *ns;
 };
 extern const struct sw_op sw_op_clock;
-
-#endif

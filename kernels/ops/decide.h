@@ -4,8 +4,7 @@
  * descriptors are in optim/decide_op.c, beside what the host does with gradients of its own.
  *
  * Plain data; any thread. */
-#ifndef SW_KERNELS_OPS_DECIDE_H
-#define SW_KERNELS_OPS_DECIDE_H
+#pragma once
 
 #include "kernels/op.h"
 #include "kernels/updaters/decide.h"
@@ -38,5 +37,3 @@ struct sw_decide_args {
     struct sw_decided *decided;
 };
 extern const struct sw_op sw_op_decide;
-
-#endif

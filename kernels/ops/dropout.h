@@ -1,7 +1,6 @@
 /* Dropout: zeroes values at random and scales what is kept. Noise: sets them to one of two values,
  * or adds normal numbers. */
-#ifndef SW_KERNELS_OPS_DROPOUT_H
-#define SW_KERNELS_OPS_DROPOUT_H
+#pragma once
 
 #include "base/philox.h"
 #include "kernels/desc.h"
@@ -30,5 +29,3 @@ struct sw_dropout_args {
     float *y; /* may be x */
 };
 extern const struct sw_op sw_op_dropout;
-
-#endif

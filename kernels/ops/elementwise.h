@@ -1,6 +1,5 @@
 /* Arrays of n storage elements, element by element. Padding may be computed with. */
-#ifndef SW_KERNELS_OPS_ELEMENTWISE_H
-#define SW_KERNELS_OPS_ELEMENTWISE_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -32,5 +31,3 @@ struct sw_floats_args {
     float *y;
 };
 extern const struct sw_op sw_op_to_floats; /* y = x; whole numbers beyond 2^24 are rounded */
-
-#endif

@@ -1,8 +1,7 @@
 /* Up to sixteen arrays of one layout combined element by element, and the gradients of each; a relu
  * behind may be part of it. Formulas: kernels/cpu/eltwise.c. Padding is computed with, and zeros
  * stay zero. */
-#ifndef SW_KERNELS_OPS_ELTWISE_H
-#define SW_KERNELS_OPS_ELTWISE_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -44,5 +43,3 @@ struct sw_eltwise_gradient_args {
     float *dx; /* may be dy */
 };
 extern const struct sw_op sw_op_eltwise_gradient;
-
-#endif

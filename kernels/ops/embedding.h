@@ -3,8 +3,7 @@
  * step's valid rows are looked at, the others give zeros. A token outside 0..vocabulary-1 that is
  * not `skip` is SW_ERR_INVALID naming row and value; nothing is written then. Formulas:
  * kernels/cpu/embedding.c. */
-#ifndef SW_KERNELS_OPS_EMBEDDING_H
-#define SW_KERNELS_OPS_EMBEDDING_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -55,5 +54,3 @@ struct sw_onehot_args {
     float *y;
 };
 extern const struct sw_op sw_op_onehot;
-
-#endif

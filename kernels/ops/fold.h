@@ -1,6 +1,5 @@
 /* Sums of several arrays in the order of base/tree.h: what several parts of a batch give. */
-#ifndef SW_KERNELS_OPS_FOLD_H
-#define SW_KERNELS_OPS_FOLD_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -16,5 +15,3 @@ struct sw_fold_args {
     float *y;
 };
 extern const struct sw_op sw_op_fold;
-
-#endif

@@ -1,6 +1,5 @@
 /* Products of plain, dense matrices. Results do not depend on the number of threads. */
-#ifndef SW_KERNELS_OPS_GEMM_H
-#define SW_KERNELS_OPS_GEMM_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -13,5 +12,3 @@ struct sw_gemm_args {
     bool exact; /* it counts or sums: factors are not rounded, whatever the precision */
 };
 extern const struct sw_op sw_op_gemm; /* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c */
-
-#endif

@@ -1,6 +1,5 @@
 /* How many labels count. */
-#ifndef SW_KERNELS_OPS_LABEL_COUNT_H
-#define SW_KERNELS_OPS_LABEL_COUNT_H
+#pragma once
 
 #include "kernels/labels.h"
 
@@ -12,5 +11,3 @@ struct sw_label_count_args {
     double *count;
 };
 extern const struct sw_op sw_op_label_count;
-
-#endif

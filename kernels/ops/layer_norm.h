@@ -1,7 +1,6 @@
 /* Layer normalisation of the rows of a plain matrix [rows, n]. Formulas: kernels/cpu/layer_norm.c.
  */
-#ifndef SW_KERNELS_OPS_LAYER_NORM_H
-#define SW_KERNELS_OPS_LAYER_NORM_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -18,5 +17,3 @@ struct sw_layer_norm_args {
 /* Forward reads x, scale and bias and writes y and moments; the gradients read x, scale, moments
  * and dy and write the rest. */
 extern const struct sw_op sw_op_layer_norm, sw_op_layer_norm_gradient;
-
-#endif

@@ -5,8 +5,7 @@
  * from from_at on to those from to_at on. Nothing else of dst is touched, but that padding behind
  * the last channel may become zero. Where both layouts are alike and the part is whole blocks it
  * goes in long runs of memory. */
-#ifndef SW_KERNELS_OPS_LAYOUT_H
-#define SW_KERNELS_OPS_LAYOUT_H
+#pragma once
 
 #include "kernels/desc.h"
 #include "kernels/op.h"
@@ -27,5 +26,3 @@ struct sw_zero_padding_args {
     float *x;
 };
 extern const struct sw_op sw_op_clear_padding;
-
-#endif

@@ -13,8 +13,7 @@
  *          (Hochreiter and Schmidhuber 1997; Gers, Schmidhuber and Cummins 2000)
  *
  * Results do not depend on the number of threads. */
-#ifndef SW_KERNELS_OPS_RECURRENT_H
-#define SW_KERNELS_OPS_RECURRENT_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -99,5 +98,3 @@ struct sw_carry_args {
     float *to;
 };
 extern const struct sw_op sw_op_carry_on;
-
-#endif

@@ -3,8 +3,7 @@
  * [rows, columns]; only the step's valid rows are looked at. A target that its loss cannot take
  * (not in 0..1 for SW_LOSS_SIGMOID, negative or not finite for SW_LOSS_SOFTMAX and SW_LOSS_POISSON)
  * and a label outside 0..columns-1 are SW_ERR_INVALID naming row and value. */
-#ifndef SW_KERNELS_OPS_ROW_LOSS_H
-#define SW_KERNELS_OPS_ROW_LOSS_H
+#pragma once
 
 #include "kernels/labels.h"
 
@@ -77,5 +76,3 @@ struct sw_triplet_gradient_args {
     float *dx;
 };
 extern const struct sw_op sw_op_triplet_loss_gradient;
-
-#endif

@@ -1,6 +1,5 @@
 /* Softmax along one dimension of a plain array, seen as [rows, classes, places]. */
-#ifndef SW_KERNELS_OPS_SOFTMAX_H
-#define SW_KERNELS_OPS_SOFTMAX_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -12,5 +11,3 @@ struct sw_softmax_args {
     float *y, *dx; /* y is read by the gradient */
 };
 extern const struct sw_op sw_op_softmax, sw_op_softmax_gradient;
-
-#endif

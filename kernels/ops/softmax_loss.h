@@ -1,7 +1,6 @@
 /* Softmax with the negative log likelihood of a label. Matrices are plain [rows, classes]; only the
  * step's valid rows are looked at. Formulas: kernels/cpu/softmax_loss.c. */
-#ifndef SW_KERNELS_OPS_SOFTMAX_LOSS_H
-#define SW_KERNELS_OPS_SOFTMAX_LOSS_H
+#pragma once
 
 #include "kernels/labels.h"
 
@@ -43,5 +42,3 @@ SW_BOTH float sw_softmax_gradient_scale(const struct sw_softmax_gradient_args *a
         scale /= (double)a->labels.per_sample;
     return (float)scale;
 }
-
-#endif

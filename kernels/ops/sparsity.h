@@ -5,8 +5,7 @@
  *
  * in three operations, after the first of which the sums may be added over workers. rho_hat is held
  * between 1e-6 and 1 - 1e-6. */
-#ifndef SW_KERNELS_OPS_SPARSITY_H
-#define SW_KERNELS_OPS_SPARSITY_H
+#pragma once
 
 #include "kernels/channels.h"
 #include "kernels/op.h"
@@ -25,5 +24,3 @@ struct sw_sparsity_args {
 /* sums from x; then slope and result (the penalty once per valid row) from sums; then dx = dy +
  * backward_scale slope, from slope and dy. What an operation does not use may be NULL. */
 extern const struct sw_op sw_op_sparsity_sums, sw_op_sparsity, sw_op_sparsity_gradient;
-
-#endif

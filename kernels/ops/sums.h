@@ -1,7 +1,6 @@
 /* Sums over rows, columns and everything, of plain and dense matrices, and a row that is added to
  * all rows. Sums are in double and in an order that depends on the shape alone. */
-#ifndef SW_KERNELS_OPS_SUMS_H
-#define SW_KERNELS_OPS_SUMS_H
+#pragma once
 
 #include "kernels/op.h"
 
@@ -42,5 +41,3 @@ struct sw_total_args {
     double *total;
 };
 extern const struct sw_op sw_op_total; /* *total = sum of x */
-
-#endif

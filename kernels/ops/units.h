@@ -1,7 +1,6 @@
 /* Units of restricted Boltzmann machines (formulas in kernels/units.h) on plain, dense rows: means,
  * samples, energies. A sample is a function of (key, step, global row, element) alone. */
-#ifndef SW_KERNELS_OPS_UNITS_H
-#define SW_KERNELS_OPS_UNITS_H
+#pragma once
 
 #include "base/philox.h"
 #include "kernels/op.h"
@@ -49,5 +48,3 @@ struct sw_flip_args {
     struct sw_result *result;
 };
 extern const struct sw_op sw_op_flip;
-
-#endif

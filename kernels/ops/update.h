@@ -1,11 +1,11 @@
 /* An update of a parameter as an operation: what an updater has to say of it, taken down when it is
  * queued, so that a device needs to know formulas and no updaters. A formula has a name and
  * constants; on the CPU it is a loop over a block, elsewhere a kernel of the same name made of the
- * same header (kernels/updaters). The descriptor is in exchange/update_op.c, beside what the CPU does.
+ * same header (kernels/updaters). The descriptor is in exchange/update_op.c, beside what the CPU
+ * does.
  *
  * Plain data; any thread. */
-#ifndef SW_KERNELS_OPS_UPDATE_H
-#define SW_KERNELS_OPS_UPDATE_H
+#pragma once
 
 #include "kernels/ops/decide.h"
 
@@ -69,5 +69,3 @@ struct sw_rate_args {
     struct sw_update_numbers *numbers; /* whose constants are a struct sw_sgd */
 };
 extern const struct sw_op sw_op_rate;
-
-#endif

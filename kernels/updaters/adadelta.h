@@ -7,8 +7,7 @@
  *     w = w - lr d
  *
  * The paper has no rate: lr = 1. The rate acts on the step alone, as in Caffe and PyTorch. */
-#ifndef SW_KERNELS_UPDATERS_ADADELTA_H
-#define SW_KERNELS_UPDATERS_ADADELTA_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 
@@ -27,5 +26,3 @@ SW_FORMULA struct sw_element sw_adadelta_step(const void *constants, struct sw_e
     c.w -= k->lr * d;
     return c;
 }
-
-#endif

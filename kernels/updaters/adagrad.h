@@ -6,8 +6,7 @@
  *     w = w - lr g / (sqrt(h) + delta)
  *
  * As Caffe and PyTorch; SINGA 0.3 has delta under the root. */
-#ifndef SW_KERNELS_UPDATERS_ADAGRAD_H
-#define SW_KERNELS_UPDATERS_ADAGRAD_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 
@@ -24,5 +23,3 @@ SW_FORMULA struct sw_element sw_adagrad_step(const void *constants, struct sw_el
     c.w -= k->lr * g / (sqrtf(c.s0) + k->delta);
     return c;
 }
-
-#endif

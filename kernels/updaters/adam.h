@@ -7,8 +7,7 @@
  *
  * Weight decay is added to the gradient, g + decay w, as in PyTorch. Caffe adds delta to the root
  * before its correction, sqrt(v) + delta; SINGA 0.3 has no bias correction. */
-#ifndef SW_KERNELS_UPDATERS_ADAM_H
-#define SW_KERNELS_UPDATERS_ADAM_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 
@@ -32,5 +31,3 @@ SW_FORMULA struct sw_element sw_adam_step(const void *constants, struct sw_eleme
     c.w -= sw_adam_delta(k, &c, g + k->decay * c.w);
     return c;
 }
-
-#endif

@@ -8,8 +8,7 @@
  *
  * As published there is nothing that keeps u from zero: an element that never had a gradient does
  * not move. PyTorch adds a small number to |g|; SINGA 0.3 has no bias correction. */
-#ifndef SW_KERNELS_UPDATERS_ADAMAX_H
-#define SW_KERNELS_UPDATERS_ADAMAX_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 
@@ -29,5 +28,3 @@ SW_FORMULA struct sw_element sw_adamax_step(const void *constants, struct sw_ele
     c.w -= k->step * c.s0 / (c.s1 > 0 ? c.s1 : 1.0f);
     return c;
 }
-
-#endif

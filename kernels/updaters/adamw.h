@@ -5,8 +5,7 @@
  *
  * lr is the rate with its schedule, as in PyTorch; the paper multiplies its decay by the schedule
  * alone, so its decay is ours times the rate before the schedule. */
-#ifndef SW_KERNELS_UPDATERS_ADAMW_H
-#define SW_KERNELS_UPDATERS_ADAMW_H
+#pragma once
 
 #include "kernels/updaters/adam.h"
 
@@ -16,5 +15,3 @@ SW_FORMULA struct sw_element sw_adamw_step(const void *constants, struct sw_elem
     c.w -= sw_adam_delta(k, &c, g) + k->lr * k->decay * c.w;
     return c;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * A sum of squares is double and has one order: blocks of SW_NORM_BLOCK elements, counted from a
  * parameter's first, each in SW_NORM_LANES lanes that are added in turn; blocks in groups of
  * SW_NORM_GROUP, and then the groups. Squares of floats are exact in double and do not overflow. */
-#ifndef SW_KERNELS_UPDATERS_DECIDE_H
-#define SW_KERNELS_UPDATERS_DECIDE_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 #include <stdint.h>
@@ -72,5 +71,3 @@ SW_FORMULA struct sw_decided sw_decide(const double *squares, int params, struct
     d.scale /= (float)known.loss_scale;
     return d;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Finite tests that vectorise: all exponent bits set means infinity or not a number. */
-#ifndef SW_KERNELS_UPDATERS_FINITE_H
-#define SW_KERNELS_UPDATERS_FINITE_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 #include <stdint.h>
@@ -23,5 +22,3 @@ SW_FORMULA uint32_t sw_non_finite(float x)
     memcpy(&bits, &x, sizeof bits);
     return (bits & 0x7f800000u) == 0x7f800000u;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * the gradient, summed, scaled and clipped, and returns the element as it is afterwards.
  *
  * An element with value, state and gradient zero stays zero: padding may be updated too. */
-#ifndef SW_KERNELS_UPDATERS_FORMULA_H
-#define SW_KERNELS_UPDATERS_FORMULA_H
+#pragma once
 
 #include <math.h>
 
@@ -22,5 +21,3 @@ struct sw_element {
 };
 
 typedef struct sw_element sw_formula(const void *constants, struct sw_element c, float g);
-
-#endif

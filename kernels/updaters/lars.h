@@ -7,8 +7,7 @@
  *
  * Where |w| or |g| is zero the ratio is 1, as in the authors' code: else biases that start at zero
  * would never move. All but the ratio is sgd with momentum at the rate lr ratio (sgd.h). */
-#ifndef SW_KERNELS_UPDATERS_LARS_H
-#define SW_KERNELS_UPDATERS_LARS_H
+#pragma once
 
 #include "kernels/updaters/sgd.h"
 
@@ -29,5 +28,3 @@ SW_FORMULA struct sw_sgd sw_lars_adapt(struct sw_sgd k, double trust, double val
                    sw_lars_ratio(trust, (double)k.decay, sqrt(value_squares), gradient_norm));
     return k;
 }
-
-#endif

@@ -8,8 +8,7 @@
  *
  * This is Caffe's and SINGA's form. PyTorch keeps the rate outside of v: the same while the rate
  * does not change. */
-#ifndef SW_KERNELS_UPDATERS_NESTEROV_H
-#define SW_KERNELS_UPDATERS_NESTEROV_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 
@@ -26,5 +25,3 @@ SW_FORMULA struct sw_element sw_nesterov_step(const void *constants, struct sw_e
     c.s0 = v;
     return c;
 }
-
-#endif

@@ -5,8 +5,7 @@
  *     w = w - lr g / (sqrt(h) + delta)
  *
  * The lecture has no delta; Caffe and PyTorch add it to the root, as here, SINGA 0.3 under it. */
-#ifndef SW_KERNELS_UPDATERS_RMSPROP_H
-#define SW_KERNELS_UPDATERS_RMSPROP_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 
@@ -23,5 +22,3 @@ SW_FORMULA struct sw_element sw_rmsprop_step(const void *constants, struct sw_el
     c.w -= k->lr * g / (sqrtf(c.s0) + k->delta);
     return c;
 }
-
-#endif

@@ -6,8 +6,7 @@
  *
  * PyTorch keeps the rate outside, v = momentum v + g + decay w, w = w - lr v: the same while the
  * rate does not change. */
-#ifndef SW_KERNELS_UPDATERS_SGD_H
-#define SW_KERNELS_UPDATERS_SGD_H
+#pragma once
 
 #include "kernels/updaters/formula.h"
 
@@ -31,5 +30,3 @@ SW_FORMULA struct sw_element sw_sgd_momentum(const void *constants, struct sw_el
     c.w -= c.s0;
     return c;
 }
-
-#endif

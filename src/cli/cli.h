@@ -3,8 +3,7 @@
  * are rows of a table: getopt_long, parsing, range errors, "did you mean" and --help all come from
  * it, so they cannot disagree. Everything here runs on the main thread and may print: data on
  * stdout, everything else on stderr as "singa-ws: ...". */
-#ifndef SW_CLI_CLI_H
-#define SW_CLI_CLI_H
+#pragma once
 
 #include "base/err.h"
 #include "base/json.h"
@@ -182,5 +181,3 @@ void sw_cli_version(void);
 
 /* Appends 'word' as a POSIX shell would need it. */
 void sw_cli_quote(struct sw_buf *out, const char *word);
-
-#endif

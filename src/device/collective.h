@@ -13,8 +13,7 @@
  *
  * Thread rule: groups and what is in them by one thread at a time; check and abort by any thread,
  * also while another one is in a group. */
-#ifndef SW_DEVICE_COLLECTIVE_H
-#define SW_DEVICE_COLLECTIVE_H
+#pragma once
 
 #include "device/device.h"
 
@@ -98,5 +97,3 @@ static inline void sw_collective_abort(struct sw_collective *c)
 {
     c->ops->abort(c);
 }
-
-#endif

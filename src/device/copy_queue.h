@@ -11,8 +11,7 @@
  * `done` runs on a thread of the device (on `cpu` on the worker's) and must be quick; it may push.
  * It is called exactly once for every event that push accepted: with SW_OK when the bytes are
  * there, else with the error, or with SW_ERR_CANCELLED by sw_copy_queue_free at the latest. */
-#ifndef SW_DEVICE_COPY_QUEUE_H
-#define SW_DEVICE_COPY_QUEUE_H
+#pragma once
 
 #include "device/device.h"
 
@@ -61,5 +60,3 @@ void sw_copy_queue_close(struct sw_copy_queue *q);
 int sw_copy_queue_under_way(const struct sw_copy_queue *q, enum sw_copy_direction d);
 /* How long copies have taken so far, one after the other. */
 int64_t sw_copy_queue_busy_ns(struct sw_copy_queue *q, enum sw_copy_direction d);
-
-#endif

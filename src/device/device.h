@@ -8,8 +8,7 @@
  * an operation runs some time later: what it gets by pointer stays valid until it has run, and an
  * error that it meets is returned by a later call on the stream, sw_stream_wait at the latest, and
  * by all after it. */
-#ifndef SW_DEVICE_DEVICE_H
-#define SW_DEVICE_DEVICE_H
+#pragma once
 
 #include "base/err.h"
 #include "base/philox.h"
@@ -399,5 +398,3 @@ SW_MUST_CHECK static inline int sw_op_all_finite(struct sw_stream *s, const floa
 {
     return s->dev->ops->all_finite(s, x, n, finite, err);
 }
-
-#endif

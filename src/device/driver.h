@@ -4,8 +4,7 @@
  * the driver's capabilities and call its functions.
  *
  * Everything is const or pure; any thread. */
-#ifndef SW_DEVICE_DRIVER_H
-#define SW_DEVICE_DRIVER_H
+#pragma once
 
 #include "device/device.h"
 
@@ -93,5 +92,3 @@ const struct sw_driver *sw_driver_find(const char *text);
  * refuses). */
 int sw_device_request_parse(const char *text, struct sw_device_request *out,
                             struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -4,8 +4,7 @@
  *
  * A module lies in the folder singa-ws beside libsinga, or in libsinga's own (a build tree); an
  * environment variable names another file. It is never unloaded. Any thread. */
-#ifndef SW_DEVICE_MODULE_H
-#define SW_DEVICE_MODULE_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -34,5 +33,3 @@ int sw_module_find(const char *file, const char *variable, char *path, size_t by
  * stands on is not there). */
 int sw_module_load(const struct sw_module_kind *kind, const void **out,
                    struct sw_err *err) SW_MUST_CHECK;
-
-#endif

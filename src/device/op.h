@@ -1,8 +1,7 @@
 /* Running operations (kernels/op.h) on streams.
  *
  * Thread rule: sw_op_run is called by the stream's owner. */
-#ifndef SW_DEVICE_OP_H
-#define SW_DEVICE_OP_H
+#pragma once
 
 #include "device/device.h"
 #include "kernels/op.h"
@@ -23,5 +22,3 @@ SW_MUST_CHECK static inline int sw_op_compute(const struct sw_op *op, int thread
     const struct sw_host_launch l = {.threads = threads, .precision = precision, .err = err};
     return op->cpu(&l, args);
 }
-
-#endif

@@ -9,8 +9,7 @@
  * Memory: a plan asks for scratch_bytes (contents lost between calls) and saved_bytes (written by
  * forward, read by backward of the same step); the net's planner provides both in the arena. Makers
  * allocate, run functions do not. One owner: the worker of the stream. */
-#ifndef SW_DEVICE_PLAN_H
-#define SW_DEVICE_PLAN_H
+#pragma once
 
 #include "device/device.h"
 
@@ -150,5 +149,3 @@ static inline void sw_plan_free(struct sw_plan *p)
     if (p)
         p->ops->free(p);
 }
-
-#endif

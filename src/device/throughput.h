@@ -1,8 +1,7 @@
 /* How fast a device goes: an operation is run several times, and the pass in the middle counts. The
  * best one would be that of a lucky moment, and says nothing of others that use the machine; how
  * far the passes differ does. Thread rule: the owner of the stream. */
-#ifndef SW_DEVICE_THROUGHPUT_H
-#define SW_DEVICE_THROUGHPUT_H
+#pragma once
 
 #include "base/err.h"
 #include <stdint.h>
@@ -34,5 +33,3 @@ int sw_throughput_product(struct sw_stream *s, float *const abc[3], int side, in
  * that is measured where no cache holds both arrays. Errors: as above. */
 int sw_throughput_memory(struct sw_stream *s, float *x, float *y, int64_t *n, int budget_ms,
                          struct sw_throughput *out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* Trials: does what devices do for one another come out right? Bytes are sent and compared, numbers
  * added up and compared. A trial may stand for ever where hardware or driver are at fault: it is
  * for threads and processes that somebody can do without. */
-#ifndef SW_DEVICE_TRIAL_H
-#define SW_DEVICE_TRIAL_H
+#pragma once
 
 #include "device/collective.h"
 
@@ -22,5 +21,3 @@ int sw_trial_copies(struct sw_device *from, struct sw_device *to, struct sw_tria
  * devices. */
 int sw_trial_sums(struct sw_device *const *devices, int count, int timeout_ms, struct sw_trial *out,
                   struct sw_err *err) SW_MUST_CHECK;
-
-#endif

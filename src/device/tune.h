@@ -9,8 +9,7 @@
  * taken: what that costs others cannot be seen here.
  *
  * Thread rule: any thread; who comes while another measures waits for what that finds. */
-#ifndef SW_DEVICE_TUNE_H
-#define SW_DEVICE_TUNE_H
+#pragma once
 
 #include "base/json.h"
 #include "device/plan.h"
@@ -84,5 +83,3 @@ void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *shape);
  * are told. NULL: there is none. */
 void *sw_tune_take(struct sw_device *dev, size_t bytes);
 void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes);
-
-#endif

@@ -1,7 +1,7 @@
 /* Who decides about updates. `each`: every parameter is updated by itself, as soon as its gradients
  * are there. `host`: the table decides about all updates of a step together, in two phases
- * (exchange/table/decide.c), since clipping by norm, a loss scale, or dropping what is not finite needs all
- * gradients. `device`: the same where devices update (control_device.c). */
+ * (exchange/table/decide.c), since clipping by norm, a loss scale, or dropping what is not finite
+ * needs all gradients. `device`: the same where devices update (control_device.c). */
 #include "exchange/exchange_private.h"
 
 static int own_group(const struct sw_exchange *x)

@@ -1,8 +1,9 @@
-/* Control `device`: decisions that need all gradients (exchange/table/decide.h), made where these are. With
- * `copy = none` every gradient is measured on the device, the measures are added up there, and the
- * updates behind it read what follows from them. Devices that have all sums come to the same
- * decision, each for itself. Where a device lacks some, because other workers have parts of their
- * own or may veto the update, sums go to the host, which adds up those of all workers, and back.
+/* Control `device`: decisions that need all gradients (exchange/table/decide.h), made where these
+ * are. With `copy = none` every gradient is measured on the device, the measures are added up
+ * there, and the updates behind it read what follows from them. Devices that have all sums come to
+ * the same decision, each for itself. Where a device lacks some, because other workers have parts
+ * of their own or may veto the update, sums go to the host, which adds up those of all workers, and
+ * back.
  *
  * With one worker that needs no vote this is part of the step's own operations, and so of its
  * graph. Else it comes behind the last backward: gradients of others are waited for first. What was

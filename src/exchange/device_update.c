@@ -1,6 +1,6 @@
 /* Updates on the device: value and updater state live there, and an update is an operation of the
- * compute stream (exchange/update_op.h), with the numbers and so the bits that a server would compute.
- * The table gets the values when somebody is to read them. */
+ * compute stream (exchange/update_op.h), with the numbers and so the bits that a server would
+ * compute. The table gets the values when somebody is to read them. */
 #include "exchange/exchange_private.h"
 
 /* Works out what the update is. */

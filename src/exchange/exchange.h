@@ -9,13 +9,12 @@
  *
  * Thread rule: one owner, the worker; but for sw_exchange_under_way and sw_exchange_set_rows, which
  * say otherwise. */
-#ifndef SW_EXCHANGE_EXCHANGE_H
-#define SW_EXCHANGE_EXCHANGE_H
+#pragma once
 
 #include "base/tree.h"
+#include "device/copy_queue.h"
 #include "exchange/copy_mode.h"
 #include "exchange/reduce/factors.h"
-#include "device/copy_queue.h"
 #include "exchange/sums.h"
 #include "exchange/table/table.h"
 #include "thread/fault.h"
@@ -174,5 +173,3 @@ int64_t sw_exchange_copied_ns(const struct sw_exchange *x, enum sw_copy_directio
 int sw_exchange_under_way(const struct sw_exchange *x);
 /* Values [count] of a worker that are summed over all workers before a decision; 0: none are. */
 int sw_exchange_vote_count(const struct sw_table *t);
-
-#endif

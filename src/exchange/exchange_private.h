@@ -2,8 +2,7 @@
  * of routes, port.c the device memory of parameters, device_update.c updates on the device,
  * device_report.c what the device tells, control.c and control_device.c decisions about all updates
  * of a step, copies.c copies between device and host. */
-#ifndef SW_EXCHANGE_EXCHANGE_PRIVATE_H
-#define SW_EXCHANGE_EXCHANGE_PRIVATE_H
+#pragma once
 
 #include "exchange/route.h"
 
@@ -124,5 +123,3 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err) SW
 int sw_fetch(struct sw_port *p, uint64_t version, struct sw_err *err) SW_MUST_CHECK;
 /* Waits for copies that were started, with `copy = sync`. */
 int sw_copies_settle(struct sw_exchange *x, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

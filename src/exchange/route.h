@@ -4,8 +4,7 @@
  * row in route.c, and a case in tests/unit/exchange/test_routes.c.
  *
  * What a route keeps for a worker is its state; what it keeps for one parameter is in the port. */
-#ifndef SW_EXCHANGE_ROUTE_H
-#define SW_EXCHANGE_ROUTE_H
+#pragma once
 
 #include "exchange/exchange.h"
 #include "exchange/update_op.h"
@@ -96,5 +95,3 @@ struct sw_route {
 const struct sw_route *sw_route_choose(const struct sw_route_query *q);
 /* Rows of the registry, to go through them all; NULL behind the last. */
 const struct sw_route *sw_route_at(int i);
-
-#endif

@@ -1,13 +1,12 @@
 /* Sums of gradients by the devices themselves: with allreduce and `copy = none`, what several
- * workers push is added up in buckets (exchange/reduce/buckets.h, exchange/reduce/allreduce.h) while backward goes on,
- * and never comes to the host: by the devices' library or by copies, which is chosen once they are
- * open. Planned with the table, made before the workers' memory; frozen. */
-#ifndef SW_EXCHANGE_SUMS_H
-#define SW_EXCHANGE_SUMS_H
+ * workers push is added up in buckets (exchange/reduce/buckets.h, exchange/reduce/allreduce.h)
+ * while backward goes on, and never comes to the host: by the devices' library or by copies, which
+ * is chosen once they are open. Planned with the table, made before the workers' memory; frozen. */
+#pragma once
 
+#include "device/collective.h"
 #include "exchange/reduce/allreduce.h"
 #include "exchange/reduce/buckets.h"
-#include "device/collective.h"
 
 enum sw_reducer { SW_REDUCER_SERVERS, SW_REDUCER_COPIES, SW_REDUCER_LIBRARY };
 
@@ -25,5 +24,3 @@ struct sw_sums {
     struct sw_allreduce *all_reduce;         /* owned, once there is memory */
     int first_ms;                            /* how long devices may take to meet, and to add up */
 };
-
-#endif

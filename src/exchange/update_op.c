@@ -1,8 +1,8 @@
 /* Updates of parameters as operations: what the CPU does. */
 #include "exchange/update_op.h"
 #include "device/op.h"
-#include "kernels/updaters/lars.h"
 #include "exchange/table/table_private.h"
+#include "kernels/updaters/lars.h"
 #include <string.h>
 
 static void update_arrays(const void *args, struct sw_op_arrays *out)

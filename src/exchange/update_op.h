@@ -1,11 +1,10 @@
 /* An update as an operation of a device: the updater runs where values, state and gradient are, so
  * that no value is copied (`copy = none`). One worker's whole parameter at a time, with the
  * numbers, and so the bits, that a server would compute. By the stream's owner. */
-#ifndef SW_PARAM_UPDATE_OP_H
-#define SW_PARAM_UPDATE_OP_H
+#pragma once
 
-#include "kernels/ops/update.h"
 #include "exchange/table/table.h"
+#include "kernels/ops/update.h"
 
 /* Where a parameter is on the device, with as many elements as its layout has. */
 struct sw_param_place {
@@ -27,5 +26,3 @@ int sw_table_update_on_device(const struct sw_table *t, int param,
                               const struct sw_update_formula *formula,
                               const struct sw_param_place *place, struct sw_stream *s,
                               struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -7,8 +7,7 @@
  * `run --detach` fork the trainer before the run begins, so the trainer is the one that claims.
  * On a file system without locks there is no claim; the history still refuses a second resume
  * (sw_history_resume_run). One owner per struct. */
-#ifndef SW_HISTORY_CLAIM_H
-#define SW_HISTORY_CLAIM_H
+#pragma once
 
 #include "base/log.h"
 #include <stdint.h>
@@ -31,5 +30,3 @@ int sw_claim_take(struct sw_claim *c, const char *folder, int64_t run_id, const 
 void sw_claim_sign(const struct sw_claim *c, int64_t run_id);
 /* Removes the file and unlocks. Does nothing without a claim. */
 void sw_claim_release(struct sw_claim *c);
-
-#endif

@@ -18,8 +18,7 @@
  * Thread rule: one thread polls; it never waits for a client. A client whose line is not complete
  * after 2 s is dropped; when 8 are silent and another one comes, the oldest is.
  * sw_control_wake by any thread. */
-#ifndef SW_HISTORY_CONTROL_H
-#define SW_HISTORY_CONTROL_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -48,5 +47,3 @@ void sw_control_wake(struct sw_control *c);
  * listens), SW_ERR_IO, SW_ERR_INVALID (a line that cannot be sent). */
 int sw_control_ask(const char *path, const char *line, char *answer, size_t bytes,
                    struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  * transaction (thinning: some) under the lock of all writers, so it may be made while other runs
  * write: theirs wait, or are spooled and merged later. What belongs to a run whose process lives is
  * its process's; only tags and notes may be changed then. One owner per struct sw_history_edit. */
-#ifndef SW_HISTORY_EDIT_H
-#define SW_HISTORY_EDIT_H
+#pragma once
 
 #include "history/reader.h"
 
@@ -37,5 +36,3 @@ int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep
 /* Gives the room of removed rows back to the file system. Needs as much free space as the file
  * takes while it works. */
 int sw_history_edit_vacuum(struct sw_history_edit *e, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

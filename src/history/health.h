@@ -1,6 +1,5 @@
 /* Is the history in order? For `doctor`. Opens the file for reading only. Any thread. */
-#ifndef SW_HISTORY_HEALTH_H
-#define SW_HISTORY_HEALTH_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -21,5 +20,3 @@ struct sw_history_health {
  * the system: SW_ERR_IO, SW_ERR_NOMEM. */
 int sw_history_health(const char *path, bool check, struct sw_history_health *out,
                       struct sw_err *err) SW_MUST_CHECK;
-
-#endif

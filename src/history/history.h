@@ -9,8 +9,7 @@
  *
  * Life: open, begin_run or resume_run, series and producers, records, finish_run, close. close
  * comes after every producing thread has ended: the writer drains last. Reading is reader.h. */
-#ifndef SW_HISTORY_HISTORY_H
-#define SW_HISTORY_HISTORY_H
+#pragma once
 
 #include "base/err.h"
 #include "base/log.h"
@@ -209,5 +208,3 @@ void sw_history_finish_run(struct sw_history *h, enum sw_run_status status);
 /* Drains, ends the writer (at most about 5 s on a locked database, then the rest is spooled), and
  * frees. NULL is fine. */
 void sw_history_close(struct sw_history *h);
-
-#endif

@@ -1,8 +1,7 @@
 /* Who a process is, beyond a number that is used again: pid, start time in clock ticks since boot,
  * and the boot's id. Stored with runs and snapshots, so that a reader can tell a running job from
  * one that died without a word. Linux (/proc). Any thread may call. */
-#ifndef SW_HISTORY_PROCESS_H
-#define SW_HISTORY_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ void sw_process_self(struct sw_process *p);
 /* False when that process is certainly dead: another boot, no such pid, or the pid is another's
  * (or a zombie). An unknown start time or boot is believed. */
 bool sw_process_alive(int64_t pid, int64_t start_ticks, const char *boot_id);
-
-#endif

@@ -1,8 +1,7 @@
 /* The history as a reader sees it: a read-only connection that never creates, never locks a writer
  * out, and never blocks training. Used by the history verb, by resume and eval to find runs and
  * checkpoints, and by the dashboard. One owner per struct sw_history_reader. */
-#ifndef SW_HISTORY_READER_H
-#define SW_HISTORY_READER_H
+#pragma once
 
 #include "history/history.h"
 
@@ -110,5 +109,3 @@ typedef int sw_history_row(void *user, int64_t row, int columns,
  * read-only), SW_ERR_IO. */
 int sw_history_sql(struct sw_history_reader *r, const char *sql, sw_history_row *each, void *user,
                    struct sw_err *err) SW_MUST_CHECK;
-
-#endif

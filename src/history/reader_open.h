@@ -1,7 +1,6 @@
 /* The reader's connection, shared by reader.c (runs), reader_rows.c and reader_sql.c (queries of
  * the user's own). Internal to this folder. */
-#ifndef SW_HISTORY_READER_OPEN_H
-#define SW_HISTORY_READER_OPEN_H
+#pragma once
 
 #include "history/process.h"
 #include "history/reader.h"
@@ -13,5 +12,3 @@ struct sw_history_reader {
     int version;            /* the schema's: an older file has neither summaries nor their views */
     struct sw_process self; /* to tell runs of this host and boot */
 };
-
-#endif

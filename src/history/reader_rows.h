@@ -1,8 +1,7 @@
 /* Rows of one run, for readers that come again and again for what is new (the dashboard): a walk
  * may begin behind a step or an event that the caller has seen. Texts of a row are borrowed until
  * the next one. A NULL of the database is NaN or an empty text. One owner. */
-#ifndef SW_HISTORY_READER_ROWS_H
-#define SW_HISTORY_READER_ROWS_H
+#pragma once
 
 #include "history/reader.h"
 
@@ -85,5 +84,3 @@ int sw_rows_end(struct sw_rows *rows) SW_MUST_CHECK;
 /* The newest step of step_time, -1 where there is none. */
 int sw_history_newest_step_time(struct sw_history_reader *r, int64_t run_id, int64_t *step,
                                 struct sw_err *err) SW_MUST_CHECK;
-
-#endif

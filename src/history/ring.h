@@ -4,8 +4,7 @@
  * complete before it is seen and read before it is overwritten. Both keep a copy of the other's
  * number and look at the shared one only when the copy says full or empty. Internal to this folder.
  */
-#ifndef SW_HISTORY_RING_H
-#define SW_HISTORY_RING_H
+#pragma once
 
 #include "history/history.h"
 #include <stdatomic.h>
@@ -50,5 +49,3 @@ struct sw_history_producer {
 
 /* The consumer's side: takes at most `room` records; returns how many. */
 size_t sw_ring_take(struct sw_history_producer *p, struct sw_record *out, size_t room);
-
-#endif

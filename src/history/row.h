@@ -2,8 +2,7 @@
  * the database (store.c), or becomes a line of metrics.jsonl, or was read back from such a line
  * (spool.c). A kind is a row of one table: name, columns and their types; the SQL is store.c's.
  * Internal to this folder; one owner. */
-#ifndef SW_HISTORY_ROW_H
-#define SW_HISTORY_ROW_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -88,5 +87,3 @@ void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out)
 /* The opposite. Errors: SW_ERR_FORMAT (not such a line), SW_ERR_NOMEM. */
 int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[SW_UID_TEXT],
                  struct sw_err *err) SW_MUST_CHECK;
-
-#endif

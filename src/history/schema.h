@@ -2,8 +2,7 @@
  * names are API: people query them. PRAGMA user_version is the schema's version; older files are
  * migrated forward when a writer opens them, newer ones are refused with a clear sentence.
  * Called by the owner of a connection. */
-#ifndef SW_HISTORY_SCHEMA_H
-#define SW_HISTORY_SCHEMA_H
+#pragma once
 
 #include "base/err.h"
 #include <sqlite3.h>
@@ -20,5 +19,3 @@ int sw_schema_version(sqlite3 *db, const char *path, int *version,
                       struct sw_err *err) SW_MUST_CHECK;
 /* Brings the file to SW_SCHEMA_VERSION in one transaction. Errors as above. */
 int sw_schema_migrate(sqlite3 *db, const char *path, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The SQL of the schema, apart from the mechanism that applies it (schema.c). Internal to this
  * folder. */
-#ifndef SW_HISTORY_SCHEMA_TABLES_H
-#define SW_HISTORY_SCHEMA_TABLES_H
+#pragma once
 
 #include "history/schema.h"
 
@@ -10,5 +9,3 @@
 extern const char *const sw_schema_tables[SW_SCHEMA_VERSION];
 /* Views hold nothing, so those of an older file are dropped and these made. */
 extern const char sw_schema_views[];
-
-#endif

@@ -6,8 +6,7 @@
  * against the sequence without fences, so that the thread sanitizer understands it. Writers are
  * wait-free and cost tens of nanoseconds. The file is removed at the end; one left by a crash is
  * removed by the next job. */
-#ifndef SW_HISTORY_SNAPSHOT_H
-#define SW_HISTORY_SNAPSHOT_H
+#pragma once
 
 #include "base/err.h"
 #include "history/history.h"
@@ -151,5 +150,3 @@ void sw_snapshot_reader_close(struct sw_snapshot_reader *r);
 bool sw_snapshot_reader_state(const struct sw_snapshot_reader *r, struct sw_snapshot_state *out);
 bool sw_snapshot_reader_slot(const struct sw_snapshot_reader *r, int index,
                              struct sw_slot_state *out);
-
-#endif

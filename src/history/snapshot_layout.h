@@ -7,8 +7,7 @@
  * Why there are no fences: every data word is stored with release after the odd sequence, and
  * loaded with acquire before the sequence is looked at again. A reader that saw a word of a newer
  * write therefore also sees that write's sequence, and tries again. */
-#ifndef SW_HISTORY_SNAPSHOT_LAYOUT_H
-#define SW_HISTORY_SNAPSHOT_LAYOUT_H
+#pragma once
 
 #include "history/snapshot.h"
 #include <stdatomic.h>
@@ -88,5 +87,3 @@ static inline double sw_live_real(uint64_t bits)
 /* Reads one slot; false when a writer was met at each of 1000 tries. Defined in snapshot_reader.c.
  */
 bool sw_live_read_slot(const struct sw_slot *slot, struct sw_slot_state *out);
-
-#endif

@@ -6,8 +6,7 @@
  * merge. Lines stay in the spool: it is never cut or removed. A line that a full disk or a crash
  * cut short is skipped; its row is written again by its owner. Internal to this folder; one owner
  * per struct sw_spool. */
-#ifndef SW_HISTORY_SPOOL_H
-#define SW_HISTORY_SPOOL_H
+#pragma once
 
 #include "base/log.h"
 #include "history/store.h"
@@ -57,5 +56,3 @@ void sw_spool_list_fini(struct sw_spool_list *list);
  * meanwhile, it is put back. merged_bytes from sw_spool_bytes before the last part. */
 void sw_spool_merged(const struct sw_announced *a, int64_t bytes_before);
 int64_t sw_spool_bytes(const char *path); /* 0 when absent */
-
-#endif

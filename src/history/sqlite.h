@@ -1,7 +1,6 @@
 /* SQLite as this folder uses it: its errors as ours, and a statement from its parameters to its
  * last row. Internal to this folder; one owner: that of the connection. */
-#ifndef SW_HISTORY_SQLITE_H
-#define SW_HISTORY_SQLITE_H
+#pragma once
 
 #include "history/row.h"
 #include <sqlite3.h>
@@ -61,5 +60,3 @@ static inline const char *sw_query_text(const struct sw_query *q, int column) /*
 }
 
 double sw_query_real(const struct sw_query *q, int column); /* NaN where it is NULL */
-
-#endif

@@ -4,8 +4,7 @@
  * checkpoint of another connection at the wrong moment (sqlite.org/wal.html, "WAL-reset bug"), and
  * with the flock they never meet. Nothing here waits longer than it is told. Internal to this
  * folder; one owner: the thread that sets the run up, then the writer thread. */
-#ifndef SW_HISTORY_STORE_H
-#define SW_HISTORY_STORE_H
+#pragma once
 
 #include "history/schema.h"
 #include "history/sqlite.h"
@@ -71,5 +70,3 @@ int sw_store_spool_offset(struct sw_store *s, const char *spool_id, int64_t *byt
                           struct sw_err *err) SW_MUST_CHECK;
 int sw_store_set_spool_offset(struct sw_store *s, const char *spool_id, const char *path,
                               int64_t bytes, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

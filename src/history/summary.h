@@ -4,8 +4,7 @@
  * many there are before it, and gc may thin those. The writer brings them up to date now and then;
  * a row that comes for a step which they cover makes them void. All of it happens inside the
  * caller's transaction. Internal to this folder. */
-#ifndef SW_HISTORY_SUMMARY_H
-#define SW_HISTORY_SUMMARY_H
+#pragma once
 
 #include "base/err.h"
 #include <sqlite3.h>
@@ -20,5 +19,3 @@ int sw_summary_add_all(sqlite3 *db, const char *path, int64_t run_id,
 /* Forgets what was summed. */
 int sw_summary_drop(sqlite3 *db, const char *path, int64_t run_id,
                     struct sw_err *err) SW_MUST_CHECK;
-
-#endif

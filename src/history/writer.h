@@ -5,8 +5,7 @@
  * Before the writer thread starts, the thread that sets the run up owns everything; afterwards the
  * writer owns what stands below "the writer's", and the others reach it only through rings, the
  * list of cold rows, the counters and the flush numbers. */
-#ifndef SW_HISTORY_WRITER_H
-#define SW_HISTORY_WRITER_H
+#pragma once
 
 #include "history/claim.h"
 #include "history/process.h"
@@ -133,5 +132,3 @@ int sw_history_spool_lines(struct sw_history *h, const char *lines, size_t bytes
 /* Merges the whole of one spool: begins and ends its own transactions. */
 int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms,
                            struct sw_merge *sum, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -3,8 +3,8 @@
  * none of those that were. Called once, before anybody else reads the map. */
 #pragma once
 
-#include "machine/machine.h"
 #include "device/driver.h"
+#include "machine/machine.h"
 
 /* Lets the driver list its devices, and matches the map with them. Errors: those of the driver's
  * enumerate, SW_ERR_NOMEM. */

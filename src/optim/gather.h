@@ -2,8 +2,7 @@
  * and measured. Sums of squares are over blocks of SW_GATHER_BLOCK elements counted from the
  * range's start, in the order of kernels/updaters/decide.h, so that a norm depends neither on
  * slices and servers nor on threads. Host memory, any thread. */
-#ifndef SW_PARAM_GATHER_H
-#define SW_PARAM_GATHER_H
+#pragma once
 
 #include "kernels/cpu/fold.h"
 #include "kernels/updaters/decide.h"
@@ -34,5 +33,3 @@ bool sw_gather(const struct sw_gather_args *a);
 /* squares[blocks of n]: what sw_gather finds of an array that is cut at limit (0: it is not), which
  * stays as it is. */
 void sw_gather_measure(const float *x, int64_t n, float limit, double *squares);
-
-#endif

@@ -1,8 +1,7 @@
 /* Initial values of parameters. A value depends on the seed, the parameter's name and its index in
  * plain logical order only, so every partitioning and every number of threads starts from the same
  * net; the arithmetic is ours (no libm), so every machine does too. Host memory, any thread. */
-#ifndef SW_PARAM_INIT_H
-#define SW_PARAM_INIT_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/option.h"
@@ -52,5 +51,3 @@ bool sw_init_is_whole(const struct sw_init_conf *conf);
 int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *name,
                  const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
                  struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -4,9 +4,9 @@
  * Below 6e-8 a number is 0 in fp16, and many gradients are smaller. So the gradient of the loss
  * begins `scale` times as large (sw_step.backward_scale), and all gradients of the step are that
  * much larger. Who updates divides by it: limits of clipping by value are multiplied, norms and
- * gradients divided (exchange/table/decide.c), after the sum over workers and before anything else looks at
- * them. The scale is a power of 2, which changes exponents only, so that but for what underflows
- * and overflows it changes no bit of a result.
+ * gradients divided (exchange/table/decide.c), after the sum over workers and before anything else
+ * looks at them. The scale is a power of 2, which changes exponents only, so that but for what
+ * underflows and overflows it changes no bit of a result.
  *
  * What is too large becomes infinite, and then the gradient of some parameter is not finite.
  * Updates are decided upon in two phases: those who make an update together, all workers of a
@@ -18,8 +18,7 @@
  *
  * At scale 1 an overflow is not the scale's: what then happens is a matter of job.on_nan, and so is
  * a loss that is not finite. bf16 and tf32 have the range of fp32 and need none of this. */
-#ifndef SW_PARAM_SCALE_H
-#define SW_PARAM_SCALE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ static inline void sw_loss_scale_made(struct sw_loss_scale *s, int64_t every)
     if (s->value < SW_LOSS_SCALE_MOST)
         s->value *= 2;
 }
-
-#endif

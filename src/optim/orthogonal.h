@@ -2,8 +2,7 @@
  * dynamics of learning in deep linear neural networks" (2014). Every value depends on all others,
  * so it is computed as a whole; like all initial values it is a function of the key, in arithmetic
  * that is the same on every machine and for every number of threads. Host memory, any thread. */
-#ifndef SW_PARAM_ORTHOGONAL_H
-#define SW_PARAM_ORTHOGONAL_H
+#pragma once
 
 #include "base/err.h"
 #include "base/philox.h"
@@ -14,5 +13,3 @@
  * SW_ERR_CANCELLED (base/stop.h). */
 int sw_fill_orthogonal(struct sw_philox key, int64_t rows, int64_t columns, double gain, float *out,
                        struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* Learning-rate schedules: rows of one table (`policy =` in [updater]). A rate is a pure function
  * of the step, so resuming needs no replay. The t-th update (t = 1, 2, ...) uses step t-1. Frozen
  * tables, any thread. */
-#ifndef SW_PARAM_SCHEDULE_H
-#define SW_PARAM_SCHEDULE_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/option.h"
@@ -38,5 +37,3 @@ double sw_schedule_rate(const struct sw_rate *r, uint64_t step);
 /* Errors: SW_ERR_INVALID naming the key. */
 int sw_schedule_check(const struct sw_type *type, const void *conf,
                       struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -9,8 +9,7 @@
  *     static const struct sw_update_formula formula = {"adam", sizeof(struct sw_adam), block};
  *
  * Any thread. */
-#ifndef SW_PARAM_UPDATE_LOOP_H
-#define SW_PARAM_UPDATE_LOOP_H
+#pragma once
 
 #include "kernels/cpu/kernel.h"
 #include "kernels/updaters/finite.h"
@@ -53,5 +52,3 @@ SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
     }
     return most >= SW_MAGNITUDE_INFINITE;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * formula (kernels/updaters/NAME.h, one header for C and nvcc). It works on a contiguous range of
  * storage elements: a slice, padding included (zero value and zero gradient stay zero).
  * Descriptors are const; several threads may update different ranges at the same time. */
-#ifndef SW_PARAM_UPDATER_H
-#define SW_PARAM_UPDATER_H
+#pragma once
 
 #include "base/err.h"
 #include "kernels/cpu/fold.h"
@@ -77,5 +76,3 @@ extern const struct sw_opt sw_updater_override_opts[];
 
 /* Written by the build from the files of src/optim/updaters, sorted, NULL-terminated. */
 extern const struct sw_updater *const sw_updaters[];
-
-#endif

@@ -12,8 +12,8 @@
  * Made once and frozen; any thread reads it. */
 #pragma once
 
-#include "machine/machine.h"
 #include "device/driver.h"
+#include "machine/machine.h"
 
 /* How many units there are, what workers compute on, and whether servers live with workers. */
 struct sw_cluster_shape {

@@ -5,8 +5,7 @@
  * stages (stage.c), identity (identity.c). Phases put problems into diags and go
  * on; a failed allocation shows in pool.failed and is asked for between phases. Not for other
  * floors. */
-#ifndef SW_RECIPE_BUILD_H
-#define SW_RECIPE_BUILD_H
+#pragma once
 
 #include "recipe/diag.h"
 #include "recipe/ini.h"
@@ -199,5 +198,3 @@ int sw_draft_verror(struct sw_recipe *r, const struct sw_draft *n, const struct 
 /* Cuts a text for use in a message; out holds SW_SHOWN bytes. */
 enum { SW_SHOWN = 80 };
 const char *sw_shown(char out[SW_SHOWN], const char *text);
-
-#endif

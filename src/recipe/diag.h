@@ -2,8 +2,7 @@
  * a caret, and a hint. A list collects all errors of a recipe so that they are shown at once,
  * sorted by position, whatever order the checks ran in. It keeps copies of everything and outlives
  * the text. At most SW_DIAG_KEPT are kept; the rest are counted. One owner, no lock. */
-#ifndef SW_RECIPE_DIAG_H
-#define SW_RECIPE_DIAG_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -61,5 +60,3 @@ int sw_diags_verdict(const struct sw_diags *d, struct sw_err *err) SW_MUST_CHECK
  *                 ^~
  *     hint: ... */
 void sw_diags_print(const struct sw_diags *d, struct sw_buf *out);
-
-#endif

@@ -3,8 +3,7 @@
  * replaced. It asks the tables and the bound structs themselves, so it cannot disagree with what a
  * run would do. Call it after sw_job_settle, which fills in defaults that depend on others. For a
  * recipe without errors; any thread. */
-#ifndef SW_RECIPE_EXPLAIN_H
-#define SW_RECIPE_EXPLAIN_H
+#pragma once
 
 #include "recipe/recipe.h"
 
@@ -31,5 +30,3 @@ bool sw_explained_below(struct sw_explained *e);
 void sw_explained_from(const struct sw_explained *e, struct sw_buf *out);
 /* default, include, recipe, fallback, set, option. */
 const char *sw_origin_name(enum sw_origin origin);
-
-#endif

@@ -12,8 +12,7 @@
  *     FILE`: so a recipe is kept whole in one text (include.c). Those lines count as the file's.
  * Every breach is one message with line and column; reading goes on with the next line. Sections
  * and keys are unique. One owner; frozen after sw_ini_parse. */
-#ifndef SW_RECIPE_INI_H
-#define SW_RECIPE_INI_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/diag.h"
@@ -104,5 +103,3 @@ bool sw_ini_is_name(const char *s, size_t bytes);
  * characters. */
 struct sw_place sw_ini_place(const struct sw_ini_file *file, const char *source, int line,
                              int column, int span);
-
-#endif

@@ -1,6 +1,5 @@
 /* [job]: the keys of a training job. Only keys whose mechanism exists are here. */
-#ifndef SW_RECIPE_JOB_H
-#define SW_RECIPE_JOB_H
+#pragma once
 
 #include "base/err.h"
 #include "recipe/option.h"
@@ -67,5 +66,3 @@ extern const struct sw_opt sw_job_opts[];
  * set also on SW_ERR_INVALID. Errors go to the recipe's diags. */
 int sw_job_settle(struct sw_recipe *recipe, const struct sw_job_conf **job,
                   struct sw_err *err) SW_MUST_CHECK;
-
-#endif

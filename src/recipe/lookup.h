@@ -1,7 +1,6 @@
 /* Questions to a schema: which kind, which type, which row has this key; and the words for "did you
  * mean". Pure functions over const tables. */
-#ifndef SW_RECIPE_LOOKUP_H
-#define SW_RECIPE_LOOKUP_H
+#pragma once
 
 #include "base/str.h"
 #include "recipe/diag.h"
@@ -45,5 +44,3 @@ bool sw_type_knows(const struct sw_schema_kind *k, int slot, const struct sw_typ
 bool sw_kind_knows(const struct sw_schema_kind *k, const char *key);
 /* The first row with that key anywhere in the kind after `*step` others; step begins at 0. */
 const struct sw_opt *sw_kind_row(const struct sw_schema_kind *k, const char *key, int *step);
-
-#endif

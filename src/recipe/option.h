@@ -1,8 +1,7 @@
 /* Option rows: one table per struct drives parsing, defaults, range checks, messages, "did you
  * mean", `singa-ws layers X` and the reference pages. Tables are const and may be read by any
  * thread; binding happens once at set-up, on one thread. */
-#ifndef SW_RECIPE_OPTION_H
-#define SW_RECIPE_OPTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ struct sw_type {
     {                                                                                              \
         .name = name_, .help = help_, .conf_bytes = sizeof(conf), .opts = __VA_ARGS__              \
     }
-
-#endif

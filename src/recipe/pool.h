@@ -1,7 +1,6 @@
 /* A pool: many small allocations with one end. Everything a recipe owns lives in its pool, so that
  * half-built recipes are freed by one call on every error path. One owner, no lock. */
-#ifndef SW_RECIPE_POOL_H
-#define SW_RECIPE_POOL_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -20,5 +19,3 @@ void sw_pool_fini(struct sw_pool *p);
 void *sw_pool_alloc(struct sw_pool *p, size_t count, size_t size);
 char *sw_pool_copy(struct sw_pool *p, const char *s, size_t bytes); /* adds a zero */
 char *sw_pool_format(struct sw_pool *p, const char *fmt, ...) SW_PRINTF(2, 3);
-
-#endif

@@ -16,8 +16,7 @@
  * All errors are collected (sw_recipe_diags); later floors add theirs with sw_recipe_error, so that
  * one run shows them all. Everything reachable from a recipe is owned by it. Built and amended on
  * one thread; read by any thread afterwards. */
-#ifndef SW_RECIPE_RECIPE_H
-#define SW_RECIPE_RECIPE_H
+#pragma once
 
 #include "base/err.h"
 #include "base/str.h"
@@ -156,5 +155,3 @@ void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_buf *
  * same file with other data folders. Any other change of the file, job.name and job.steps too, is
  * another. */
 const char *sw_recipe_hash(const struct sw_recipe *recipe);
-
-#endif

@@ -1,7 +1,6 @@
 /* The reference of a type from its field tables, for `singa-ws layers TYPE`: the same tables that
  * bind and check recipes, so the two cannot disagree. */
-#ifndef SW_RECIPE_REFERENCE_H
-#define SW_RECIPE_REFERENCE_H
+#pragma once
 
 #include "base/json.h"
 #include "base/str.h"
@@ -25,5 +24,3 @@ void sw_print_opts(struct sw_buf *out, const char *title, const struct sw_opt *o
  *  "common":[...],"params":["weight",...],"param_keys":[...]} as a value with that key. */
 void sw_json_type(struct sw_json_writer *w, const char *key, const struct sw_type *type,
                   const struct sw_opt *common, const struct sw_opt *params);
-
-#endif

@@ -2,8 +2,7 @@
  * the tables and registries and hand them down; the recipe floor only reads them. A schema is const
  * and may be read by any thread. `[vars]`, `[fallback]` and `[stage NAME]` belong to the language
  * itself and are in no schema. */
-#ifndef SW_RECIPE_SCHEMA_H
-#define SW_RECIPE_SCHEMA_H
+#pragma once
 
 #include "recipe/option.h"
 #include <stdbool.h>
@@ -44,5 +43,3 @@ struct sw_schema {
     const struct sw_schema_kind *kinds;
     int count;
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* A set of (owner, name) pairs with a number each: finds duplicate keys and sections of a recipe in
  * constant time, so that a hostile file of a million lines costs no more than reading it. */
-#ifndef SW_RECIPE_SEEN_H
-#define SW_RECIPE_SEEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ void sw_seen_fini(struct sw_seen *s);
 void *sw_seen_find(const struct sw_seen *s, const void *owner, const char *name, size_t bytes);
 /* Stores a pair that is not there yet, with a value that is not NULL. False: out of memory. */
 bool sw_seen_add(struct sw_seen *s, const void *owner, const char *name, void *value);
-
-#endif

@@ -1,7 +1,6 @@
 /* One option row and one text -> one typed field of a struct: reading, range checks, and the words
  * that say what is wrong. */
-#ifndef SW_RECIPE_VALUE_H
-#define SW_RECIPE_VALUE_H
+#pragma once
 
 #include "base/str.h"
 #include "recipe/option.h"
@@ -42,5 +41,3 @@ union sw_opt_field {
 /* Whether the row limits its values below or above. */
 bool sw_opt_has_min(const struct sw_opt *row);
 bool sw_opt_has_max(const struct sw_opt *row);
-
-#endif

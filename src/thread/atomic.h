@@ -1,6 +1,5 @@
 /* C11 atomics in headers that .cu files may include too: C++ (and nvcc) has no <stdatomic.h>. */
-#ifndef SW_SYNC_ATOMIC_H
-#define SW_SYNC_ATOMIC_H
+#pragma once
 
 #ifdef __cplusplus
 #include <atomic>
@@ -12,6 +11,4 @@ using std::memory_order_relaxed;
 using std::memory_order_release;
 #else
 #include <stdatomic.h>
-#endif
-
 #endif

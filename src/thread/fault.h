@@ -1,8 +1,7 @@
 /* One fault per job: the first error wins and everything closes. Queues, barriers and other waits
  * are attached as closers; setting the fault calls each once, after which every wait returns
  * SW_ERR_CANCELLED. Any thread may call. */
-#ifndef SW_SYNC_FAULT_H
-#define SW_SYNC_FAULT_H
+#pragma once
 
 #include "base/err.h"
 #include "thread/atomic.h"
@@ -45,5 +44,3 @@ static inline bool sw_fault_is_set(const struct sw_fault *f)
 }
 /* Copies the first error as "SOURCE: message" and returns its code; SW_OK when healthy. */
 int sw_fault_get(struct sw_fault *f, struct sw_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* A bounded first-in first-out queue of fixed-size items, closeable. Many producers, many
  * consumers. No wait outlives a close: closing wakes everyone; pop drains what is left, then says
  * CANCELLED. */
-#ifndef SW_SYNC_QUEUE_H
-#define SW_SYNC_QUEUE_H
+#pragma once
 
 #include "thread/thread.h"
 #include <stddef.h>
@@ -34,5 +33,3 @@ bool sw_queue_pending(const struct sw_queue *q);
 void sw_queue_close(struct sw_queue *q);
 /* For sw_fault_attach. */
 void sw_queue_close_v(void *queue);
-
-#endif

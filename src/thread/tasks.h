@@ -1,8 +1,7 @@
 /* The threads of this process as the system sees them: what /proc/self/task says of each. Linux;
  * where /proc is missing there are none. No lock is taken and nothing is allocated, so a thread
  * that was stopped in the middle of anything cannot hold the caller up. Any thread may call. */
-#ifndef SW_SYNC_TASKS_H
-#define SW_SYNC_TASKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ bool sw_task_parse(const char *line, struct sw_task *out);
 void sw_task_wait_channel(int id, char *out, size_t bytes);
 
 int sw_task_self(void); /* the id of the calling thread */
-
-#endif

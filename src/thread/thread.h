@@ -1,6 +1,5 @@
 /* Threads, locks and conditions: the only folder that includes pthread.h. */
-#ifndef SW_SYNC_THREAD_H
-#define SW_SYNC_THREAD_H
+#pragma once
 
 #include "base/err.h"
 #include <pthread.h>
@@ -49,5 +48,3 @@ bool sw_cond_wait_ms(struct sw_cond *c, struct sw_mutex *m, int timeout_ms);
 bool sw_cond_wait_until(struct sw_cond *c, struct sw_mutex *m, int64_t until_ns);
 void sw_cond_signal(struct sw_cond *c);
 void sw_cond_broadcast(struct sw_cond *c);
-
-#endif

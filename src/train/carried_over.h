@@ -1,6 +1,5 @@
 /* What earlier stages trained and this net has not, carried over from checkpoint to checkpoint. */
-#ifndef SW_TRAIN_CARRIED_OVER_H
-#define SW_TRAIN_CARRIED_OVER_H
+#pragma once
 
 #include "tensor/safetensors.h"
 
@@ -27,5 +26,3 @@ int sw_carried_over_read(struct sw_carried_over *l, const struct sw_st_file *f,
 int sw_carried_over_write(struct sw_carried_over *l, struct sw_st_writer *w,
                           struct sw_err *err) SW_MUST_CHECK;
 void sw_carried_over_fini(struct sw_carried_over *l);
-
-#endif

@@ -1,7 +1,6 @@
 /* Row state, which rows of a batch hand on to the same rows of the next: hidden state of recurrent
  * layers, and persistent chains. Kept in the job's memory as states are (states.h). */
-#ifndef SW_TRAIN_CARRIES_H
-#define SW_TRAIN_CARRIES_H
+#pragma once
 
 #include "tensor/safetensors.h"
 
@@ -32,5 +31,3 @@ int sw_carries_write(struct sw_states *s, struct sw_st_writer *w, struct sw_err 
 /* Where the file has none for this batch, sequences begin from zero, which is told. */
 int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f,
                     struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* Contrastive divergence. */
-#ifndef SW_TRAIN_CD_H
-#define SW_TRAIN_CD_H
+#pragma once
 
 #include "base/err.h"
 #include <stdint.h>
@@ -9,5 +8,3 @@ struct sw_worker;
 
 /* The Gibbs chains of step t, between its passes forward and backward; without machines nothing. */
 int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

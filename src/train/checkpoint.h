@@ -1,7 +1,6 @@
 /* Checkpoints. Files are read before the workers run; they are written by the leader between two
  * steps, while the others wait. */
-#ifndef SW_TRAIN_CHECKPOINT_H
-#define SW_TRAIN_CHECKPOINT_H
+#pragma once
 
 #include "device/device.h"
 #include "tensor/safetensors.h"
@@ -33,5 +32,3 @@ int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *e
 int sw_checkpoint_check_finite(struct sw_stream *stream, const float *value,
                                const struct sw_desc *layout, const char *name, const char *path,
                                struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -3,14 +3,13 @@
  * (comm.c).
  *
  * Called by who opens the job, in the order of job.c, but for what says otherwise. */
-#ifndef SW_TRAIN_CHOICES_H
-#define SW_TRAIN_CHOICES_H
+#pragma once
 
 #include "base/json.h"
-#include "plan/conf.h"
-#include "net/net.h"
-#include "train/comm.h"
 #include "exchange/sums.h"
+#include "net/net.h"
+#include "plan/conf.h"
+#include "train/comm.h"
 
 struct sw_job_comm;
 struct sw_worker;
@@ -61,5 +60,3 @@ void sw_comm_describe(const struct sw_job *job, int i, struct sw_job_comm *out);
 bool sw_comm_is_asked(const struct sw_job *job);
 /* Of the choices for a checkpoint (kept_choices.h): the array "exchange". */
 void sw_comm_write(const struct sw_job *job, struct sw_json_writer *w);
-
-#endif

@@ -4,7 +4,8 @@
  * In shared memory sfb and adam are one thing: workers write the factors of their rows into arrays
  * of their update group, and servers make gradients of their slices from there. Between devices
  * adam copies factors to every server that needs them; with sfb the devices exchange all factors
- * (exchange/reduce/factors.h), and each makes gradients and updates for itself, as with `copy = none`. */
+ * (exchange/reduce/factors.h), and each makes gradients and updates for itself, as with `copy =
+ * none`. */
 #include "train/comm.h"
 #include "base/os.h"
 #include "base/str.h"

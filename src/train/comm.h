@@ -1,7 +1,6 @@
 /* What was chosen of the ways in which gradients of fully-connected layers come together: comm.c,
  * whose functions are in choices.h. */
-#ifndef SW_TRAIN_COMM_H
-#define SW_TRAIN_COMM_H
+#pragma once
 
 #include "base/json.h"
 #include "train/comm_cost.h"
@@ -24,5 +23,3 @@ struct sw_comm_plan {
     bool failed;                /* there was no memory for a choice */
     struct sw_json *kept;       /* owned: choices of the checkpoint; NULL: there are none */
 };
-
-#endif

@@ -7,8 +7,7 @@
  * computing by S(k) - W(k) of whichever layer k makes that the most, where S(k) is what the layers
  * up to k take on the link and W(k) what is computed below k. Layers are asked from the bottom up,
  * and the price of one is how much later the step ends than without it. sw_comm_cost is pure. */
-#ifndef SW_TRAIN_COMM_COST_H
-#define SW_TRAIN_COMM_COST_H
+#pragma once
 
 #include "base/comm_way.h"
 #include "net/net.h"
@@ -56,5 +55,3 @@ struct sw_comm_count {
 };
 struct sw_comm_count sw_comm_count(enum sw_comm_way way, const struct sw_comm_terms *t,
                                    int64_t params);
-
-#endif

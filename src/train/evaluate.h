@@ -1,6 +1,5 @@
 /* One pass over the evaluation data. */
-#ifndef SW_TRAIN_EVALUATE_H
-#define SW_TRAIN_EVALUATE_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -13,5 +12,3 @@ struct sw_worker;
  * is finished. */
 int sw_evaluate_pass(struct sw_worker *w, struct sw_requests *stop, bool *left,
                      struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* Events: what the threads of a job tell its main thread, its history and its log. Nobody ever
  * waits here: a terminal that is stopped must not stop training. Any thread. */
-#ifndef SW_TRAIN_EVENTS_H
-#define SW_TRAIN_EVENTS_H
+#pragma once
 
 #include "history/history.h"
 #include "history/snapshot.h"
@@ -39,5 +38,3 @@ void sw_events_say_at(struct sw_events *e, int64_t step, enum sw_log_level level
 /* The same for a record that is passed over (a source's report_bad; user is the events), from any
  * thread. Without history it goes to the log. */
 void sw_events_say_bad_record(void *events, const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* What others ask of a running job, and where its workers pause for that. */
-#ifndef SW_TRAIN_GATE_H
-#define SW_TRAIN_GATE_H
+#pragma once
 
 #include "thread/fault.h"
 #include "thread/thread.h"
@@ -47,5 +46,3 @@ bool sw_gate_begin_round(struct sw_requests *r, int64_t step, int64_t n);
  * answer for all. Errors: SW_ERR_CANCELLED. */
 int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bool *checkpoint,
                  bool *stop, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -9,8 +9,7 @@
  * and sw_group_keep_pace holds them within SW_GROUP_APART steps, for which the rings are made. At
  * first some of them may rest, asleep, while the others make steps alone and call them when all are
  * to come together. */
-#ifndef SW_TRAIN_GROUP_H
-#define SW_TRAIN_GROUP_H
+#pragma once
 
 #include "device/device.h"
 #include "thread/thread.h"
@@ -118,5 +117,3 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count) SW_M
 /* The decision after step t: made by `decide` for the first worker that asks, the same for all. */
 struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
                                    struct sw_decision (*decide)(void *user, int64_t t), void *user);
-
-#endif

@@ -3,8 +3,7 @@
  * or threads. What `predict` and `sample` stand on.
  *
  * One owner: the job's main thread. */
-#ifndef SW_TRAIN_INFERENCE_H
-#define SW_TRAIN_INFERENCE_H
+#pragma once
 
 #include "net/net.h"
 #include "recipe/recipe.h"
@@ -56,5 +55,3 @@ int64_t sw_inference_each(const struct sw_inference *f);
 int sw_inference_pass(struct sw_inference *f, const char *const *names, void *const *data,
                       int count, int64_t valid, bool sequences_begin, const float **out,
                       struct sw_err *err) SW_MUST_CHECK;
-
-#endif

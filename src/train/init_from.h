@@ -1,6 +1,5 @@
 /* Initial values out of other files: job.init_from, or --init-from. */
-#ifndef SW_TRAIN_INIT_FROM_H
-#define SW_TRAIN_INIT_FROM_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -36,5 +35,3 @@ int sw_take_look(struct sw_job *job, const char *option, const struct sw_stage_n
 /* Takes the values, and says what was taken and what was not. By the leader. */
 int sw_take_values(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_take_fini(struct sw_take_list *init); /* a zeroed one is accepted */
-
-#endif

@@ -4,8 +4,7 @@
  *
  * One owner: the worker. On devices with host memory there is none: the net reads batches where
  * they are. */
-#ifndef SW_TRAIN_INPUT_H
-#define SW_TRAIN_INPUT_H
+#pragma once
 
 #include "data/prefetch.h"
 
@@ -28,5 +27,3 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch,
 /* On devices of their own, while they compute step t: starts the copy of the next batch if that is
  * ready. */
 int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

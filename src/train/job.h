@@ -6,8 +6,7 @@
  *
  * Thread rule: all functions by one thread (the job's main thread, which calls the observer), but
  * sw_job_request, which any thread or signal handler may call. */
-#ifndef SW_TRAIN_JOB_H
-#define SW_TRAIN_JOB_H
+#pragma once
 
 #include "base/err.h"
 #include "base/log.h"
@@ -271,5 +270,3 @@ bool sw_job_resumable(const struct sw_job *job);
 
 /* The trace of a run made with trace_capacity > 0, else NULL; read it after sw_job_run. */
 const struct sw_trace *sw_job_trace(const struct sw_job *job);
-
-#endif

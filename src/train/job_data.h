@@ -1,6 +1,5 @@
 /* The data of a job. */
-#ifndef SW_TRAIN_JOB_DATA_H
-#define SW_TRAIN_JOB_DATA_H
+#pragma once
 
 #include "plan/topology.h"
 #include "recipe/recipe.h"
@@ -22,5 +21,3 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
 int sw_job_open_data(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* How many different records were passed over so far. */
 int64_t sw_job_skipped(const struct sw_job *job);
-
-#endif

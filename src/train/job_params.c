@@ -2,8 +2,8 @@
  * exchange of features between the nets of a group. */
 #include "train/job_params.h"
 #include "base/os.h"
-#include "machine/bind.h"
 #include "exchange/table/sync.h"
+#include "machine/bind.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/params.h"

@@ -1,6 +1,5 @@
 /* The parameters that a job trains. */
-#ifndef SW_TRAIN_JOB_PARAMS_H
-#define SW_TRAIN_JOB_PARAMS_H
+#pragma once
 
 #include "base/err.h"
 #include "plan/topology.h"
@@ -34,5 +33,3 @@ void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t update
 void sw_job_join(struct sw_job *job);
 /* Makes the copies exchange, once they are allocated. */
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

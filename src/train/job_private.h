@@ -7,12 +7,11 @@
  * of its own (a server that shares its worker's cores is run by the worker between two layers); the
  * prefetch threads; the history writer. Everything in struct sw_job is frozen while they run but
  * for what says otherwise. */
-#ifndef SW_TRAIN_JOB_PRIVATE_H
-#define SW_TRAIN_JOB_PRIVATE_H
+#pragma once
 
-#include "plan/row_split.h"
 #include "exchange/sums.h"
 #include "net/transfer.h"
+#include "plan/row_split.h"
 #include "recipe/job.h"
 #include "thread/fault.h"
 #include "train/carried_over.h"
@@ -132,5 +131,3 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
 /* Lets the nets of all workers exchange features. */
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

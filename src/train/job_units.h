@@ -1,6 +1,5 @@
 /* On what a job runs: machine, placement, devices, workers and servers. */
-#ifndef SW_TRAIN_JOB_UNITS_H
-#define SW_TRAIN_JOB_UNITS_H
+#pragma once
 
 #include "device/driver.h"
 #include "train/job.h"
@@ -20,5 +19,3 @@ int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o,
                        struct sw_err *err) SW_MUST_CHECK;
 /* Every worker's own device. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -10,8 +10,7 @@
  *      "algorithms": [{"layer": "conv1", "algorithm": "jit:avx2"}]}
  *
  * Older checkpoints have a line of text for each of these, which is read, too. Pure, any thread. */
-#ifndef SW_TRAIN_KEPT_CHOICES_H
-#define SW_TRAIN_KEPT_CHOICES_H
+#pragma once
 
 #include "base/comm_way.h"
 #include "base/json.h"
@@ -29,5 +28,3 @@ int sw_kept_read(const char *path, struct sw_json **out, struct sw_err *err) SW_
 bool sw_kept_rows(const struct sw_json *kept, int count, int64_t sum, int64_t *rows);
 /* How the layer's gradients are exchanged; AUTO: nothing is said. */
 enum sw_comm_way sw_kept_comm(const struct sw_json *kept, const char *layer);
-
-#endif

@@ -1,6 +1,5 @@
 /* Where the time of a worker's step goes, by layers and passes, measured by the worker's device. */
-#ifndef SW_TRAIN_LAYER_CLOCK_H
-#define SW_TRAIN_LAYER_CLOCK_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -22,5 +21,3 @@ int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Asks the device for its times, behind the last pass; and takes them when it was waited for. */
 int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_layer_clock_take(struct sw_worker *w);
-
-#endif

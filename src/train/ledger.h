@@ -1,6 +1,5 @@
 /* Where the time of a worker's step goes, by parts of the step. Called by the worker's thread. */
-#ifndef SW_TRAIN_LEDGER_H
-#define SW_TRAIN_LEDGER_H
+#pragma once
 
 #include "history/history.h"
 #include "exchange/exchange.h"
@@ -31,5 +30,3 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* Fills what runs beside the worker, before the ledger is recorded; copied_ms: of values to the
  * device, of gradients from it. */
 void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2]);
-
-#endif

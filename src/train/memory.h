@@ -1,7 +1,6 @@
 /* How much memory a job takes, which is known before it takes any (bytes.c), and what keeps it
  * within its budget, memory = fit:SIZE, and within what devices have (fit.c). */
-#ifndef SW_TRAIN_MEMORY_H
-#define SW_TRAIN_MEMORY_H
+#pragma once
 
 #include "base/err.h"
 #include <stddef.h>
@@ -26,5 +25,3 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
  * take. Errors: SW_ERR_NOMEM. */
 int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* The microbatches of a batch, in which gradients are summed the same way whoever computes them. */
-#ifndef SW_TRAIN_MICROBATCHES_H
-#define SW_TRAIN_MICROBATCHES_H
+#pragma once
 
 #include "base/str.h"
 #include "recipe/recipe.h"
@@ -17,5 +16,3 @@ int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster,
 int sw_microbatches_split(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The rows of each, as in "48 16". */
 void sw_microbatches_write(const struct sw_job *job, struct sw_buf *out);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * One owner: the thread that made it. It computes on a device whose memory the host reaches, with
  * an OpenMP team of its own. */
-#ifndef SW_TRAIN_MODEL_H
-#define SW_TRAIN_MODEL_H
+#pragma once
 
 #include "base/str.h"
 #include "net/net.h"
@@ -53,5 +52,3 @@ int64_t sw_model_step(const struct sw_model *m);
  * Errors: SW_ERR_NOTFOUND. */
 int sw_model_param(struct sw_model *m, const char *name, struct sw_tensor *out,
                    struct sw_err *err) SW_MUST_CHECK;
-
-#endif

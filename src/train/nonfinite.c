@@ -1,7 +1,8 @@
 /* What becomes of an update that is not finite (job.on_nan). `stop` is no matter of this file: the
  * run ends where it is found. With `skip` and `rollback` updates are decided upon in two phases
- * (exchange/table/decide.c): a loss or gradient that is not finite drops the update of all parameters. After
- * every step each worker waits for what was decided, so all know the same before the next.
+ * (exchange/table/decide.c): a loss or gradient that is not finite drops the update of all
+ * parameters. After every step each worker waits for what was decided, so all know the same before
+ * the next.
  *
  * skip: running statistics, which the forward pass has changed already, are put back as well, and
  * training goes on with the next batch as if this one had not been. New values that overflow are an
@@ -14,7 +15,8 @@
  * Both end the run as `stop` does when it does not help: after SKIPS in a row, or ROLLBACKS to one
  * checkpoint. The leader counts, tells and loads; the others meet it.
  *
- * An update that is dropped because the loss scale was too large (optim/loss_scale.h) is none of these.
+ * An update that is dropped because the loss scale was too large (optim/loss_scale.h) is none of
+ * these.
  *
  * Asynchronous groups make updates of their own: each drops and counts its own. For a rollback it
  * asks, like a user for a checkpoint: after the next step that no group has passed all come

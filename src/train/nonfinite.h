@@ -1,6 +1,5 @@
 /* What happens when an update is not finite: job.on_nan. */
-#ifndef SW_TRAIN_NONFINITE_H
-#define SW_TRAIN_NONFINITE_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -25,5 +24,3 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err) SW_MUST_CHE
 bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m);
 /* Then this is the next one. By all workers when they have met behind the same step. */
 int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  * built, sw_outputs_allocate before workers run; then every worker calls, in an evaluation: begin;
  * per batch collect after each layer's forward and hand_over when the batch is computed; end, with
  * what became of the evaluation. */
-#ifndef SW_TRAIN_OUTPUTS_H
-#define SW_TRAIN_OUTPUTS_H
+#pragma once
 
 #include "layers/layer.h"
 
@@ -34,5 +33,3 @@ int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch,
                        struct sw_err *err) SW_MUST_CHECK;
 int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err) SW_MUST_CHECK;
 int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,11 +1,10 @@
 /* From the parameters of a net to those of a table, with all that the recipe says of them: initial
  * values of the layer's section, and the factors of every [updater PATTERN] that matches. Plain
  * functions; the caller owns both. */
-#ifndef SW_TRAIN_PARAMS_H
-#define SW_TRAIN_PARAMS_H
+#pragma once
 
-#include "net/net.h"
 #include "exchange/table/table.h"
+#include "net/net.h"
 
 /* What the option rows of [updater] cannot say. Errors go to the recipe's diags. */
 int sw_params_check_updater(struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
@@ -22,5 +21,3 @@ int sw_params_check_patterns(struct sw_recipe *recipe, const struct sw_table *ta
 /* Every pattern of job.freeze must name a parameter, and one must be left to train. */
 int sw_params_check_freeze(struct sw_recipe *recipe, const struct sw_strings *freeze,
                            const struct sw_table *table, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

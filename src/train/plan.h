@@ -1,6 +1,5 @@
 /* The plan of a job, as users see it (struct sw_job_plan). */
-#ifndef SW_TRAIN_PLAN_H
-#define SW_TRAIN_PLAN_H
+#pragma once
 
 #include "base/str.h"
 #include "train/job.h"
@@ -21,5 +20,3 @@ void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Writes job->report.choices again, after the rows have changed. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

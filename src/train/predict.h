@@ -3,8 +3,7 @@
  * plain order; padding is never handed out. No training net is built and no training data opened.
  *
  * One owner: the job's main thread. */
-#ifndef SW_TRAIN_PREDICT_H
-#define SW_TRAIN_PREDICT_H
+#pragma once
 
 #include "kernels/desc.h"
 #include "train/job.h"
@@ -49,5 +48,3 @@ struct sw_predict_sink {
 int sw_job_predict(struct sw_job *job, const struct sw_predict_args *args,
                    const struct sw_predict_sink *sink, struct sw_predict_info *info,
                    struct sw_err *err) SW_MUST_CHECK;
-
-#endif

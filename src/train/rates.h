@@ -1,6 +1,5 @@
 /* How fast this machine is, and files of the machine's state directory. */
-#ifndef SW_TRAIN_RATES_H
-#define SW_TRAIN_RATES_H
+#pragma once
 
 #include "base/json.h"
 #include "base/str.h"
@@ -27,5 +26,3 @@ void sw_rates_keep(const struct sw_rates *r, const struct sw_worker *first);
 struct sw_json *sw_rates_read_kept(const char *host, const char *name);
 /* Writes one. Where that does not work it is told. */
 void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_buf *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* Rows of a batch by the speed of the workers, which is measured. */
-#ifndef SW_TRAIN_REBALANCE_H
-#define SW_TRAIN_REBALANCE_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -22,5 +21,3 @@ bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const dou
                         int64_t *out);
 /* By all workers, after an evaluation: gives them rows by their speed. */
 int sw_rebalance(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,10 +1,9 @@
 /* What a step or an evaluation has to say goes to the history from here. Called by the workers'
  * threads. */
-#ifndef SW_TRAIN_RECORD_H
-#define SW_TRAIN_RECORD_H
+#pragma once
 
-#include "plan/topology.h"
 #include "history/history.h"
+#include "plan/topology.h"
 #include "train/series.h"
 #include "train/worker_links.h"
 
@@ -52,5 +51,3 @@ void sw_record_layers(struct sw_worker *w);     /* mean times since the last cal
 void sw_record_evaluation(struct sw_worker *w); /* by the leader */
 /* Fills what all events share. */
 void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e);
-
-#endif

@@ -1,7 +1,6 @@
 /* Checkpoint retention: which checkpoints of a run stay on disk, and which of them is the best one.
  * The leader's, between steps; saved_step is read by any thread. */
-#ifndef SW_TRAIN_RETENTION_H
-#define SW_TRAIN_RETENTION_H
+#pragma once
 
 #include "tensor/safetensors.h"
 #include "train/events.h"
@@ -52,5 +51,3 @@ void sw_retention_read(struct sw_retention *r, const struct sw_st_file *f);
  * job ends here. */
 void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, const char *path,
                          uint64_t bytes, const char *checksum);
-
-#endif

@@ -1,7 +1,6 @@
 /* A run in its three parts: run_open.c makes what it needs, run.c sets it in motion and follows it,
  * run_end.c ends its roles and closes what is left. All of it by the job's main thread. */
-#ifndef SW_TRAIN_RUN_H
-#define SW_TRAIN_RUN_H
+#pragma once
 
 #include "history/reader.h"
 
@@ -30,5 +29,3 @@ void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err);
 int sw_run_say_stuck(struct sw_job *job, const char *role, struct sw_err *err) SW_MUST_CHECK;
 /* Ends a run whose next stage nobody has begun: it can be resumed. */
 void sw_job_leave(struct sw_job *job);
-
-#endif

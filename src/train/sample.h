@@ -3,8 +3,7 @@
  * `stateful` says; a net without one knows the last token only.
  *
  * One owner: the job's main thread. */
-#ifndef SW_TRAIN_SAMPLE_H
-#define SW_TRAIN_SAMPLE_H
+#pragma once
 
 #include "train/job.h"
 
@@ -26,5 +25,3 @@ typedef int sw_sample_sink(void *user, const char *text, size_t n, struct sw_err
  * with unknown tokens, or data that is no text; those of sw_job_predict and the sink. */
 int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_sample_sink *sink,
                   void *user, int64_t *step, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,7 +1,7 @@
-/* The loss scale (optim/loss_scale.h) in checkpoints: metadata "loss_scale", of server group K behind
- * the first "loss_scale.K", has the scale and the good updates of each update group: "65536 12
- * 32768 0". A file without it was written at another precision: then the scale begins as the recipe
- * says. */
+/* The loss scale (optim/loss_scale.h) in checkpoints: metadata "loss_scale", of server group K
+ * behind the first "loss_scale.K", has the scale and the good updates of each update group: "65536
+ * 12 32768 0". A file without it was written at another precision: then the scale begins as the
+ * recipe says. */
 #include "train/scale.h"
 
 #include "base/os.h"

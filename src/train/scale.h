@@ -1,6 +1,5 @@
 /* Loss scales in checkpoints: of a server group's table. By the leader, between steps. */
-#ifndef SW_TRAIN_SCALE_H
-#define SW_TRAIN_SCALE_H
+#pragma once
 
 #include "exchange/table/table.h"
 #include "tensor/safetensors.h"
@@ -12,5 +11,3 @@ int sw_scale_write(const struct sw_table *t, int server_group, struct sw_st_writ
  * SW_ERR_FORMAT. */
 int sw_scale_read(struct sw_table *t, const struct sw_st_file *f, const char *path, int from,
                   struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,11 +1,11 @@
 #include "train/schema.h"
 
-#include "plan/conf.h"
 #include "data/data.h"
 #include "layers/layer.h"
 #include "optim/init.h"
 #include "optim/schedule.h"
 #include "optim/updater.h"
+#include "plan/conf.h"
 #include "recipe/job.h"
 
 extern const struct sw_updater *const sw_updaters[]; /* written by the build */

@@ -1,6 +1,5 @@
 /* The whole recipe language: every kind of section with the registries of the floors below. */
-#ifndef SW_TRAIN_SCHEMA_H
-#define SW_TRAIN_SCHEMA_H
+#pragma once
 
 #include "recipe/schema.h"
 
@@ -8,5 +7,3 @@
 const struct sw_schema *sw_train_schema(void);
 /* What a net without a job around it is written in: layers and updaters. */
 const struct sw_schema *sw_net_schema(void);
-
-#endif

@@ -12,12 +12,11 @@
  * ahead of the first segment (struct sw_step, struct sw_update_numbers). When nets are rebuilt the
  * segments are, too. What cannot be captured is said once, and goes on as before. One owner: the
  * worker. */
-#ifndef SW_TRAIN_SEGMENTS_H
-#define SW_TRAIN_SEGMENTS_H
+#pragma once
 
 #include "base/err.h"
-#include "plan/conf.h"
 #include "exchange/exchange.h"
+#include "plan/conf.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -62,5 +61,3 @@ struct sw_segment_stats sw_segments_stats(const struct sw_segments *s);
  * those of queue, and of the device. */
 int sw_segments_submit(struct sw_segments *s, int k, int (*queue)(void *user, struct sw_err *err),
                        void *user, bool *launched, struct sw_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Losses and metrics of a net by name, and their sums over batches (results.c). Called by the
  * worker whose series it is. */
-#ifndef SW_TRAIN_SERIES_H
-#define SW_TRAIN_SERIES_H
+#pragma once
 
 #include "net/parts.h"
 #include "train/job.h"
@@ -43,5 +42,3 @@ double sw_results_step_loss(struct sw_parts *parts, struct sw_series *s);
 /* All values that these pairs say; *count of them. */
 void sw_results_read(const struct sw_net *net, const struct sw_series *s,
                      const struct sw_result *pairs, struct sw_job_metric *out, int *count);
-
-#endif

@@ -1,11 +1,10 @@
 /* Servers at work: a server applies the updates of its share of the parameters, in a thread of its
  * own or run by a worker between two layers. */
-#ifndef SW_TRAIN_SERVER_H
-#define SW_TRAIN_SERVER_H
+#pragma once
 
-#include "plan/topology.h"
-#include "history/snapshot.h"
 #include "exchange/table/table.h"
+#include "history/snapshot.h"
+#include "plan/topology.h"
 #include "thread/thread.h"
 
 struct sw_job;
@@ -30,5 +29,3 @@ void sw_server_main(void *server);
 int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* The servers of a table; as many as shape.servers_per_group. */
 const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table);
-
-#endif

@@ -1,7 +1,6 @@
 /* Stages of a recipe, which one run trains one after the other: the one that a job is, and where it
  * begins and ends. */
-#ifndef SW_TRAIN_STAGES_H
-#define SW_TRAIN_STAGES_H
+#pragma once
 
 #include "tensor/safetensors.h"
 #include "train/job.h"
@@ -52,5 +51,3 @@ void sw_stage_note_end(struct sw_job *job, int64_t t);
 int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_stage_tell(struct sw_job *job);
-
-#endif

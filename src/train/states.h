@@ -1,7 +1,6 @@
 /* State without gradient, such as running statistics, kept once per job. Memory belongs to the job;
  * workers whose device does not reach it have copies of their own. */
-#ifndef SW_TRAIN_STATES_H
-#define SW_TRAIN_STATES_H
+#pragma once
 
 #include "plan/topology.h"
 #include "tensor/safetensors.h"
@@ -91,5 +90,3 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
                    const char *path, struct sw_err *err) SW_MUST_CHECK;
 int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
                   const char *path, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

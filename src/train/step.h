@@ -1,6 +1,5 @@
 /* One training step of one worker, by its thread. */
-#ifndef SW_TRAIN_STEP_H
-#define SW_TRAIN_STEP_H
+#pragma once
 
 #include "base/err.h"
 #include <stdint.h>
@@ -11,5 +10,3 @@ struct sw_worker;
 /* Update `t`: forward, backward with wait-free updates. */
 int sw_train_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
                   struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* Conditions on which a run ends before its last step. */
-#ifndef SW_TRAIN_STOP_AT_H
-#define SW_TRAIN_STOP_AT_H
+#pragma once
 
 #include "plan/topology.h"
 #include "train/job.h"
@@ -37,5 +36,3 @@ bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *
 /* By all workers, after an evaluation; the same answer for all. */
 int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,
                              struct sw_err *err) SW_MUST_CHECK;
-
-#endif

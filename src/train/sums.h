@@ -1,7 +1,6 @@
 /* Workers meet, wait for each other and sum numbers, and meanwhile serve and show in the live
  * snapshot what they wait for. */
-#ifndef SW_TRAIN_SUMS_H
-#define SW_TRAIN_SUMS_H
+#pragma once
 
 #include "base/err.h"
 #include <stdbool.h>
@@ -27,5 +26,3 @@ int sw_worker_keep_pace(struct sw_worker *w, int64_t most, struct sw_err *err) S
  * sw_group_wait. */
 int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),
                             const void *state) SW_MUST_CHECK;
-
-#endif

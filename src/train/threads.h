@@ -7,8 +7,7 @@
  * thread or the history's writer, is told as one role more, behind the others.
  *
  * The lists of threads are handed in, so tests can play any. One owner. */
-#ifndef SW_TRAIN_THREADS_H
-#define SW_TRAIN_THREADS_H
+#pragma once
 
 #include "base/err.h"
 #include "thread/tasks.h"
@@ -52,5 +51,3 @@ void sw_threads_look(struct sw_threads *t, const struct sw_thread_owner *owners,
 const struct sw_thread_state *sw_threads_states(const struct sw_threads *t);
 /* The name of that thread; "main" for the first one. */
 const char *sw_threads_other_name(const struct sw_threads *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* The vocabulary of a model of text, kept in its checkpoints, and asked for where one is read.
  * Errors: SW_ERR_INVALID where a text that is open has another. */
-#ifndef SW_TRAIN_TOKENS_H
-#define SW_TRAIN_TOKENS_H
+#pragma once
 
 #include "tensor/safetensors.h"
 
@@ -17,5 +16,3 @@ int sw_tokens_check(const struct sw_job_data *data, const struct sw_st_file *f, 
  * in the recipe. */
 int sw_tokens_fit(struct sw_recipe *recipe, const struct sw_source *source,
                   struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* A trace: what each unit did when, for tests and for finding out. Units append without locks; when
  * the memory is full the rest is counted only. Read it when the units have ended. */
-#ifndef SW_TRAIN_TRACE_H
-#define SW_TRAIN_TRACE_H
+#pragma once
 
 #include "thread/atomic.h"
 #include <stddef.h>
@@ -27,5 +26,3 @@ struct sw_trace *sw_trace_new(size_t capacity); /* NULL when memory is exhausted
 void sw_trace_free(struct sw_trace *t);
 /* t may be NULL. Any thread. */
 void sw_trace_add(struct sw_trace *t, const struct sw_trace_event *e);
-
-#endif

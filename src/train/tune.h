@@ -1,6 +1,5 @@
 /* How plans compute, chosen by measuring. */
-#ifndef SW_TRAIN_TUNE_H
-#define SW_TRAIN_TUNE_H
+#pragma once
 
 #include "base/err.h"
 
@@ -18,5 +17,3 @@ void sw_job_tune_keep(struct sw_tune *t, const struct sw_worker *leader);
 /* Tells what was measured, if tuning is asked for. */
 void sw_job_tune_tell(struct sw_tune *t, const struct sw_worker *leader);
 void sw_job_tune_close(struct sw_tune *t); /* after the devices; NULL is accepted */
-
-#endif

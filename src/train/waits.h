@@ -1,6 +1,5 @@
 /* Who waits for whom. */
-#ifndef SW_TRAIN_WAITS_H
-#define SW_TRAIN_WAITS_H
+#pragma once
 
 #include "history/snapshot.h"
 
@@ -13,5 +12,3 @@ int sw_waits_on(const struct sw_job *job, const struct sw_slot_state *slots, int
 /* "backward of conv2, step 7, on sim:0". */
 void sw_waits_place(const struct sw_job *job, const struct sw_slot_state *slots, int unit,
                     char *out, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* The watch thread, which sees that a job stays in motion (watchdog.h judges). */
-#ifndef SW_TRAIN_WATCH_H
-#define SW_TRAIN_WATCH_H
+#pragma once
 
 #include "base/err.h"
 
@@ -9,5 +8,3 @@ struct sw_job;
 /* Starts the thread; the snapshot is there. sw_watch_end is due afterwards in any case. */
 int sw_watch_start(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 void sw_watch_end(struct sw_job *job); /* after all other roles; none started is fine */
-
-#endif

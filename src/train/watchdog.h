@@ -24,12 +24,11 @@
  *
  * No thread, no clock, no job: slots, threads and the time are handed in, so tests can play any
  * run. One owner. */
-#ifndef SW_TRAIN_WATCHDOG_H
-#define SW_TRAIN_WATCHDOG_H
+#pragma once
 
 #include "base/err.h"
-#include "plan/conf.h"
 #include "history/snapshot.h"
+#include "plan/conf.h"
 #include "train/threads.h"
 
 struct sw_watchdog;
@@ -70,5 +69,3 @@ void sw_watchdog_free(struct sw_watchdog *d); /* NULL is accepted */
 enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_state *slots,
                                     const struct sw_thread_state *threads, int64_t now_ns,
                                     struct sw_stall *stall);
-
-#endif

@@ -5,8 +5,7 @@
  * the state directory, file ways, and holds for these devices at these places with this driver.
  *
  * One owner; the main thread. Frozen once they are found. */
-#ifndef SW_TRAIN_WAYS_H
-#define SW_TRAIN_WAYS_H
+#pragma once
 
 #include "base/err.h"
 #include "base/log.h"
@@ -72,5 +71,3 @@ bool sw_ways_reach(const struct sw_ways *w, int a, int b);
 const struct sw_way *sw_ways_worst(const struct sw_ways *w);
 /* "sound", "none", "damaged" ... */
 const char *sw_way_state_name(enum sw_way_state s);
-
-#endif

@@ -1,11 +1,10 @@
 /* A worker: its type, which the files that make its parts and its steps share, and its loop. Parts
  * of it that one file alone keeps up are in that file's header. One owner: the worker's thread,
  * once it runs, but for what says otherwise. */
-#ifndef SW_TRAIN_WORKER_H
-#define SW_TRAIN_WORKER_H
+#pragma once
 
-#include "plan/row_split.h"
 #include "net/parts.h"
+#include "plan/row_split.h"
 #include "thread/thread.h"
 #include "train/group.h"
 #include "train/ledger.h"
@@ -121,5 +120,3 @@ static inline bool sw_worker_leads(const struct sw_worker *w)
 }
 
 void sw_worker_main(void *worker);
-
-#endif

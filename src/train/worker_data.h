@@ -1,9 +1,8 @@
 /* How a worker gets its part of the data. */
-#ifndef SW_TRAIN_WORKER_DATA_H
-#define SW_TRAIN_WORKER_DATA_H
+#pragma once
 
-#include "plan/topology.h"
 #include "data/prefetch.h"
+#include "plan/topology.h"
 
 struct sw_input;
 struct sw_worker;
@@ -27,5 +26,3 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
                          struct sw_err *err) SW_MUST_CHECK;
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);
-
-#endif

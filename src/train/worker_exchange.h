@@ -1,7 +1,6 @@
 /* A worker's end of the exchange: made when its device and its nets are there, and bound to the nets
  * whenever these are new. By the worker's thread, or by the leader while all workers wait. */
-#ifndef SW_TRAIN_WORKER_EXCHANGE_H
-#define SW_TRAIN_WORKER_EXCHANGE_H
+#pragma once
 
 #include "exchange/exchange.h"
 
@@ -15,5 +14,3 @@ struct sw_exchange_bytes sw_worker_exchange_bytes(const struct sw_worker *w);
 struct sw_param_list sw_worker_params(const struct sw_worker *w, int split);
 /* Tells the nets where values, gradients and factors of the worker's rows are. */
 void sw_worker_bind_params(struct sw_worker *w);
-
-#endif

@@ -1,6 +1,5 @@
 /* A worker's curves and links in the history. */
-#ifndef SW_TRAIN_WORKER_LINKS_H
-#define SW_TRAIN_WORKER_LINKS_H
+#pragma once
 
 #include "base/err.h"
 #include <stdint.h>
@@ -21,5 +20,3 @@ struct sw_worker_links {
 
 /* Handles of curves and links, once the history is open. */
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

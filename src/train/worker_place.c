@@ -1,8 +1,8 @@
 /* Where a worker runs: its row of the placement, host memory near it, and its stream. */
 #include "train/worker_place.h"
 #include "base/os.h"
-#include "machine/bind.h"
 #include "history/snapshot.h"
+#include "machine/bind.h"
 #include "train/job_units.h"
 #include "train/worker.h"
 

@@ -1,6 +1,5 @@
 /* Where a worker is: its cores, device, and memory. */
-#ifndef SW_TRAIN_WORKER_PLACE_H
-#define SW_TRAIN_WORKER_PLACE_H
+#pragma once
 
 #include "plan/placement.h"
 
@@ -18,5 +17,3 @@ void sw_worker_give_memory(void *worker, void *p, size_t bytes);
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 /* sw_stream_wait, and meanwhile a device that hangs is found out. */
 int sw_worker_wait(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

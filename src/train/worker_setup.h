@@ -1,6 +1,5 @@
 /* Makes what a worker works with: stream, nets, memory. */
-#ifndef SW_TRAIN_WORKER_SETUP_H
-#define SW_TRAIN_WORKER_SETUP_H
+#pragma once
 
 #include "net/net.h"
 
@@ -17,5 +16,3 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out);
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
 void sw_worker_fini(struct sw_worker *w);
-
-#endif

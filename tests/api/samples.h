@@ -1,7 +1,6 @@
 /* What both programs learn: points in four dimensions, of two classes that a line separates but for
  * a few, and how they print what they have learnt. */
-#ifndef SW_TESTS_API_SAMPLES_H
-#define SW_TESTS_API_SAMPLES_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -32,5 +31,3 @@ static inline void print_numbers(const char *name, const float *value, int count
     for (int i = 0; i < count; i++)
         printf("%s[%d] %.7f\n", name, i, (double)value[i]);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Instead of NVIDIA's header of this name, for kernels that are compiled for the host: see
  * README.md of this folder. */
-#ifndef CUDA_ON_HOST_RUNTIME_H
-#define CUDA_ON_HOST_RUNTIME_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -88,5 +87,3 @@ static inline float atomicAdd(float *at, float value)
 static inline void __threadfence_system()
 {
 }
-
-#endif

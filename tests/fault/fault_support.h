@@ -1,8 +1,7 @@
 /* Failing on demand in a program with many threads: calls of the operating system's table, by kind
  * and by the thread that makes them, and the start of threads by name. Include once per program;
  * the hooks are installed before the first job and count what is allocated. */
-#ifndef TESTS_FAULT_SUPPORT_H
-#define TESTS_FAULT_SUPPORT_H
+#pragma once
 
 #include "base/stop.h"
 #include "unit/train/thread_role.h"
@@ -328,5 +327,3 @@ static inline void must_fail_on_record(struct trial *t, struct fault_plan plan, 
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, with_files, fault_disarm)
-
-#endif

@@ -1,7 +1,6 @@
 /* The kinds of work of a small job, from its opening to its end: what is to go wrong in the middle
  * of each of them is up to the tests. Include once per program. */
-#ifndef TESTS_FAULT_WORK_SUPPORT_H
-#define TESTS_FAULT_WORK_SUPPORT_H
+#pragma once
 
 #include "fault_support.h"
 #include "train/predict.h"
@@ -68,5 +67,3 @@ static inline void train_reference(void)
     unlink(in_home("reference.safetensors"));
     assert_int_equal(link(checkpoint_path("reference", 4), in_home("reference.safetensors")), 0);
 }
-
-#endif

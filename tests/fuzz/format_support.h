@@ -1,8 +1,7 @@
 /* Data formats with hostile files: the files "0", "1", ... live in memory, behind the table of the
  * operating system; opening and reading must end in SW_OK or an error, never in a crash, and what
  * is opened must be what it says. */
-#ifndef TESTS_FUZZ_FORMAT_SUPPORT_H
-#define TESTS_FUZZ_FORMAT_SUPPORT_H
+#pragma once
 
 #include "base/os.h"
 #include "data/format.h"
@@ -124,5 +123,3 @@ static inline void fuzz_open(const struct sw_format *format, const unsigned char
     }
     sw_os_set(NULL);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* An operating system that fails on demand: a table for sw_os_set that counts calls and lets the
  * n-th of the chosen kinds fail, once or for ever, moves few bytes per call, or ends the process
  * there. For tests with one thread; include once per program. */
-#ifndef TESTS_UNIT_FAULTY_OS_H
-#define TESTS_UNIT_FAULTY_OS_H
+#pragma once
 
 #include "base/os.h"
 #include <errno.h>
@@ -202,5 +201,3 @@ static int faulty_end(void)
     sw_os_set(NULL);
     return faulty.calls;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A home of its own for a test program: a folder that state, history and runtime files go into.
  * home_begin makes it, home_end removes it with all that is in it. Include once per program. */
-#ifndef TESTS_UNIT_HOME_H
-#define TESTS_UNIT_HOME_H
+#pragma once
 
 #include "base/err.h"
 #include <ftw.h>
@@ -54,5 +53,3 @@ static inline char *in_home(const char *fmt, ...)
     snprintf(path, sizeof paths[0], "%s/%s", home_dir, name);
     return path;
 }
-
-#endif

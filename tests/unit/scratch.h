@@ -1,7 +1,6 @@
 /* A folder of its own for a test program: scratch_begin makes it, scratch_end removes it with all
  * files in it, scratch_path names a file in it. */
-#ifndef TESTS_UNIT_SCRATCH_H
-#define TESTS_UNIT_SCRATCH_H
+#pragma once
 
 #include <dirent.h>
 #include <stdio.h>
@@ -57,5 +56,3 @@ static inline int scratch_end(void **state)
     scratch_clear();
     return rmdir(scratch_dir);
 }
-
-#endif

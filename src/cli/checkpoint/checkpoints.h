@@ -3,8 +3,7 @@
  * so a kill or a power cut may lose its last rows while the file is safe on disk; such a file
  * counts when its metadata say that it was written with the run's recipe, overrides and fallback.
  * One owner. */
-#ifndef SW_CLI_CHECKPOINT_CHECKPOINTS_H
-#define SW_CLI_CHECKPOINT_CHECKPOINTS_H
+#pragma once
 
 #include "history/reader.h"
 
@@ -32,5 +31,3 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path,
 /* Is it whole, and the run's own? Errors: those of sw_st_open; SW_ERR_FORMAT. */
 int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err) SW_MUST_CHECK;
 void sw_checkpoints_fini(struct sw_checkpoints *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* The values of a tensor in a safetensors file, whatever its type, as doubles and a piece at a
  * time: what `weights` counts and compares. One owner. */
-#ifndef SW_CLI_CHECKPOINT_VALUES_H
-#define SW_CLI_CHECKPOINT_VALUES_H
+#pragma once
 
 #include "base/str.h"
 #include "tensor/safetensors.h"
@@ -45,5 +44,3 @@ int sw_value_diff(const struct sw_st_file *fa, const struct sw_st_entry *a,
 
 /* "96x3x11x11"; "scalar" without dimensions. */
 void sw_entry_shape(const struct sw_st_entry *e, struct sw_buf *out);
-
-#endif

@@ -2,8 +2,7 @@
  * (RUN), its best one (RUN:best) or that of a step (RUN:STEP); and where a recipe is at hand
  * nothing, or `best`, for its newest run. A file of that name comes first, then a run of it. One
  * owner. */
-#ifndef SW_CLI_CHECKPOINT_WEIGHTS_H
-#define SW_CLI_CHECKPOINT_WEIGHTS_H
+#pragma once
 
 #include "cli/cli.h"
 #include "history/reader.h"
@@ -46,5 +45,3 @@ void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer 
 #define SW_CLI_SPLIT_OPTION(options)                                                               \
     SW_CLI_TEXT_OPTION(options, split, "split", "NAME",                                            \
                        "name of a [data] section; default: val where it exists, else test")
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside the verb `weights`: what its actions share. */
-#ifndef SW_CLI_CHECKPOINT_WEIGHTS_VERB_H
-#define SW_CLI_CHECKPOINT_WEIGHTS_VERB_H
+#pragma once
 
 #include "cli/cli.h"
 #include "tensor/safetensors.h"
@@ -27,5 +26,3 @@ int sw_weights_export(const struct sw_weights_options *o, const struct sw_weight
                       struct sw_buf *out);
 int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_file *file,
                     struct sw_buf *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* Which data a sub-verb of `singa-ws data` works on: a [data] section of a recipe, or files with a
  * format, which become a section of their own: so the same tables read, check and explain both.
  * Main thread. */
-#ifndef SW_CLI_DATA_INPUT_H
-#define SW_CLI_DATA_INPUT_H
+#pragma once
 
 #include "cli/cli.h"
 #include "data/source.h"
@@ -56,5 +55,3 @@ int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,
  * Free with sw_source_close. Errors: as above, and those of keys that do not fit. */
 int sw_data_input_source(const struct sw_data_input *in, const struct sw_data_conf *conf,
                          struct sw_source **out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

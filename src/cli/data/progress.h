@@ -1,7 +1,6 @@
 /* A long look at data from the command line: a line on the terminal that changes. Main thread; one
  * at a time. */
-#ifndef SW_CLI_DATA_PROGRESS_H
-#define SW_CLI_DATA_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t tot
 /* Takes the line away: at the end, or so that something else can be said. */
 void sw_data_progress_wipe(const struct sw_data_progress *p);
 double sw_data_progress_seconds(const struct sw_data_progress *p); /* since begin */
-
-#endif

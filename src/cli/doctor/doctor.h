@@ -1,8 +1,7 @@
 /* What the parts of `singa-ws doctor` share: the list of findings, and the figures that they
  * measure. A part is one file doctor_PART.c with one function below; it adds findings, and members
  * to the object `measured` of the JSON that is printed and kept for the planner. Main thread. */
-#ifndef SW_CLI_DOCTOR_DOCTOR_H
-#define SW_CLI_DOCTOR_DOCTOR_H
+#pragma once
 
 #include "base/json.h"
 #include "cli/cli.h"
@@ -61,5 +60,3 @@ void sw_doctor_fill(float *x, int64_t n, uint32_t seed);
  * a (b x) for a random x, row by row in double (Freivalds 1977), so that every entry counts. NaN
  * where c is not finite or memory is exhausted. */
 double sw_doctor_product_error(const float *a, const float *b, const float *c, int side);
-
-#endif

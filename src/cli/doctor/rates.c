@@ -1,9 +1,9 @@
 /* How fast each NUMA node computes and reads its memory, and whether what it computes is right. */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
-#include "machine/bind.h"
 #include "device/driver.h"
 #include "device/throughput.h"
+#include "machine/bind.h"
 #include "thread/thread.h"
 #include <math.h>
 #include <sys/resource.h>

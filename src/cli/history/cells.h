@@ -1,7 +1,6 @@
 /* Rows of a query as text for programs: tab-separated, comma-separated (RFC 4180, lines end in LF),
  * or objects with the columns' names. One owner. */
-#ifndef SW_CLI_HISTORY_CELLS_H
-#define SW_CLI_HISTORY_CELLS_H
+#pragma once
 
 #include "base/json.h"
 #include "history/reader.h"
@@ -22,5 +21,3 @@ void sw_cells_json(const struct sw_cells *c, struct sw_json_writer *w,
 
 /* 'text' as a query wants it. */
 void sw_sql_literal(struct sw_buf *sql, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the sub-verbs of `singa-ws history` that change something share: rows of crashed runs are
  * merged first, runs are found as everywhere, and what cannot be undone is asked for. One owner. */
-#ifndef SW_CLI_HISTORY_CHANGE_H
-#define SW_CLI_HISTORY_CHANGE_H
+#pragma once
 
 #include "cli/history/verb.h"
 #include "history/edit.h"
@@ -31,5 +30,3 @@ int sw_history_change_close(struct sw_history_change *c, int code, const struct 
 /* Asks on a terminal "QUESTION [y/N] "; without one --yes has to be given. SW_OK: go on;
  * SW_ERR_INVALID: --yes is missing; SW_ERR_CANCELLED: the answer was no. */
 int sw_history_confirm(bool yes, const char *question, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* Curves of runs over each other, for `history plot` and `history compare`: read from the history
  * into bounded memory, smoothed, and drawn in a terminal or into a file. One owner. */
-#ifndef SW_CLI_HISTORY_CURVES_H
-#define SW_CLI_HISTORY_CURVES_H
+#pragma once
 
 #include "cli/history/verb.h"
 #include "ui/plot.h"
@@ -38,5 +37,3 @@ int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_
 /* Errors: those of sw_plot_begin and sw_plot_end. */
 int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_format format,
                    int width, int height, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

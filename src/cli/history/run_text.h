@@ -1,6 +1,5 @@
 /* How facts of a run look to people: unknown is "--", never 0. No state. */
-#ifndef SW_CLI_HISTORY_RUN_TEXT_H
-#define SW_CLI_HISTORY_RUN_TEXT_H
+#pragma once
 
 #include "base/json.h"
 #include "cli/terminal/columns.h"
@@ -26,5 +25,3 @@ void sw_json_run(struct sw_json_writer *w, const struct sw_run *run);
 
 /* True where a smaller value of a metric is the better one: losses and errors. */
 bool sw_metric_falls(const char *name);
-
-#endif

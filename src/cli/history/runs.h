@@ -1,6 +1,5 @@
 /* Finding runs in the history, for `resume` and `eval`. One owner. */
-#ifndef SW_CLI_HISTORY_RUNS_H
-#define SW_CLI_HISTORY_RUNS_H
+#pragma once
 
 #include "history/reader.h"
 #include "train/job.h"
@@ -18,5 +17,3 @@ int sw_cli_check_split(const struct sw_recipe *recipe, const char *split,
                        struct sw_err *err) SW_MUST_CHECK;
 /* `run 12 "lenet"` in out; returns out. */
 const char *sw_run_title(const struct sw_run *run, char *out, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* All values of a run's recipe as a run would have them, to compare runs by. One owner. */
-#ifndef SW_CLI_HISTORY_SETTINGS_H
-#define SW_CLI_HISTORY_SETTINGS_H
+#pragma once
 
 #include "history/reader.h"
 
@@ -20,5 +19,3 @@ int sw_settings_load(struct sw_settings *s, const struct sw_run *run,
 void sw_settings_fini(struct sw_settings *s);
 /* NULL where the recipe has no such key. */
 const struct sw_setting *sw_settings_find(const struct sw_settings *s, const char *key);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the sub-verbs of `singa-ws history` share: the reader, the page that they write, and how a
  * run is named. One owner. */
-#ifndef SW_CLI_HISTORY_VERB_H
-#define SW_CLI_HISTORY_VERB_H
+#pragma once
 
 #include "base/json.h"
 #include "cli/cli.h"
@@ -42,5 +41,3 @@ struct sw_run_list {
 int sw_history_view_runs(struct sw_history_view *v, char *const *words, int count,
                          struct sw_run_list *runs, struct sw_err *err) SW_MUST_CHECK;
 void sw_run_list_fini(struct sw_run_list *runs);
-
-#endif

@@ -1,6 +1,5 @@
 /* The machine map for people and for programs: what `topo` shows of a machine. Main thread. */
-#ifndef SW_CLI_MACHINE_MACHINE_H
-#define SW_CLI_MACHINE_MACHINE_H
+#pragma once
 
 #include "base/str.h"
 
@@ -11,5 +10,3 @@ struct sw_machine;
 void sw_print_machine(struct sw_buf *out, const struct sw_machine *m);
 /* "machine": {...}; numbers of cores and nodes are hwloc's logical ones, -1 or null is unknown. */
 void sw_json_machine(struct sw_json_writer *w, const struct sw_machine *m);
-
-#endif

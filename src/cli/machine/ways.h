@@ -1,6 +1,5 @@
 /* How verbs show the ways between devices (train/ways.h). Main thread. */
-#ifndef SW_CLI_MACHINE_WAYS_H
-#define SW_CLI_MACHINE_WAYS_H
+#pragma once
 
 #include "base/json.h"
 #include "train/ways.h"
@@ -18,5 +17,3 @@ const struct sw_way *sw_ways_taken(const struct sw_ways *w, int from, int to);
 void sw_print_ways(struct sw_buf *out, const struct sw_ways *w, const char *title, int indent);
 /* An object for each pair, in an open array. */
 void sw_json_ways(struct sw_json_writer *w, const struct sw_ways *ways);
-
-#endif

@@ -1,6 +1,5 @@
 /* Pictures of verbs with --plot FILE: the format is that of the file's name. */
-#ifndef SW_CLI_PLOT_PICTURE_H
-#define SW_CLI_PLOT_PICTURE_H
+#pragma once
 
 #include "cli/cli.h"
 #include "plan/placement.h"
@@ -20,5 +19,3 @@ int sw_picture_draw_tiles(const char *path, const struct sw_plot_tiles *t,
 int sw_draw_placement(const char *path, const struct sw_machine *m, const struct sw_placement *p,
                       struct sw_err *err) SW_MUST_CHECK;
 int sw_draw_net(const char *path, const struct sw_job_plan *p, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* A picture of what `predict` hands out: rows that are as large as the data's pictures as pictures
  * (reconstructions), values per class as a confusion matrix, or codes of two numbers as a cloud;
  * the latter by the labels of the same rows. One owner. */
-#ifndef SW_CLI_PLOT_PREDICT_PLOT_H
-#define SW_CLI_PLOT_PREDICT_PLOT_H
+#pragma once
 
 #include "train/predict.h"
 
@@ -32,5 +31,3 @@ void sw_predict_plot_rows(struct sw_predict_plot *p, int64_t count, const float 
 int sw_predict_plot_draw(const struct sw_predict_plot *p, const struct sw_predict_info *info,
                          struct sw_err *err) SW_MUST_CHECK;
 void sw_predict_plot_fini(struct sw_predict_plot *p);
-
-#endif

@@ -1,11 +1,11 @@
 #include "cli/reference/catalogue.h"
 
-#include "plan/conf.h"
 #include "data/data.h"
 #include "layers/layer.h"
 #include "optim/init.h"
 #include "optim/schedule.h"
 #include "optim/updater.h"
+#include "plan/conf.h"
 #include "recipe/job.h"
 #include <stddef.h>
 

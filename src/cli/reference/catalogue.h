@@ -1,8 +1,7 @@
 /* What a recipe may name, as the groups that users see: registries of types with the tables of
  * their sections, and sections without types. Const tables, the very ones that bind and check
  * recipes. */
-#ifndef SW_CLI_REFERENCE_CATALOGUE_H
-#define SW_CLI_REFERENCE_CATALOGUE_H
+#pragma once
 
 #include "recipe/option.h"
 
@@ -23,5 +22,3 @@ struct sw_catalogue_section {
 /* Both end with name NULL. */
 extern const struct sw_catalogue_group sw_catalogue_groups[];
 extern const struct sw_catalogue_section sw_catalogue_sections[];
-
-#endif

@@ -1,7 +1,6 @@
 /* A reference page in one of two forms: roff for man(1), or Markdown. Texts come from the program's
  * tables and are escaped here. One owner. */
-#ifndef SW_CLI_REFERENCE_PAGE_H
-#define SW_CLI_REFERENCE_PAGE_H
+#pragma once
 
 #include "base/str.h"
 
@@ -24,5 +23,3 @@ void sw_page_lines(struct sw_page *p, const char *text);
 /* A word and what it means; aside (may be NULL) stands behind the word. */
 void sw_page_item(struct sw_page *p, const char *word, const char *aside, const char *text);
 void sw_page_end_items(struct sw_page *p);
-
-#endif

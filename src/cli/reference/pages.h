@@ -1,8 +1,7 @@
 /* The reference pages, out of the tables that the program itself goes by: singa-ws(1) from the
  * verbs' options, singa-ws-recipe(5) from the field tables of sections, layers, updaters, policies
  * and formats. One owner. */
-#ifndef SW_CLI_REFERENCE_PAGES_H
-#define SW_CLI_REFERENCE_PAGES_H
+#pragma once
 
 #include "cli/cli.h"
 #include "cli/reference/page.h"
@@ -19,5 +18,3 @@ void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out);
 extern const char *const sw_completion_shells[];
 /* False for another shell. */
 bool sw_completion(const char *shell, struct sw_buf *out);
-
-#endif

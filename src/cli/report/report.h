@@ -3,8 +3,7 @@
  * alert, JSON one object for each, QUIET nothing. First lines and closing table are the same text
  * for LIVE and PLAIN. A reader of stdout that goes away ends the output, never the training. One
  * owner: the thread that runs the job. */
-#ifndef SW_CLI_REPORT_REPORT_H
-#define SW_CLI_REPORT_REPORT_H
+#pragma once
 
 #include "train/job.h"
 
@@ -91,5 +90,3 @@ void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p);
 void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent);
 /* Lines of text, each but the first after indent; ends with a newline. */
 void sw_print_lines(struct sw_buf *out, const char *text, const char *indent);
-
-#endif

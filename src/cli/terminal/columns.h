@@ -1,8 +1,7 @@
 /* A table of texts in columns as wide as they need: filled cell by cell, then printed at once.
  * Words stand on the left, numbers on the right. Cells may be foreign text (base/text.h). One
  * owner. */
-#ifndef SW_CLI_TERMINAL_COLUMNS_H
-#define SW_CLI_TERMINAL_COLUMNS_H
+#pragma once
 
 #include "base/str.h"
 
@@ -26,5 +25,3 @@ void sw_columns_begin(struct sw_columns *t, const char *titles);
 void sw_columns_cell(struct sw_columns *t, const char *fmt, ...) SW_PRINTF(2, 3);
 /* Appends the rows, two blanks between columns, nothing behind the last word of a line. */
 void sw_columns_print(const struct sw_columns *t, struct sw_buf *out);
-
-#endif

@@ -7,8 +7,7 @@
  * trainer ends before its run begins, what it printed is printed here. SIGTERM and SIGINT to this
  * process are passed on to the trainer, for whose end it then waits; when the user leaves the
  * dashboard, or the terminal goes, the training goes on. Call before the process has threads. */
-#ifndef SW_CLI_TRAINING_BESIDE_H
-#define SW_CLI_TRAINING_BESIDE_H
+#pragma once
 
 #include "cli/training/trainer.h"
 
@@ -38,5 +37,3 @@ int sw_beside(const char *verb, const struct sw_cli_common *common,
 /* Silences a report, and has it tell the other process when the run begins; with beside NULL
  * it does nothing. */
 void sw_beside_report(struct sw_beside *beside, struct sw_report *r);
-
-#endif

@@ -4,8 +4,7 @@
  * Signals while it trains: the first SIGINT or SIGTERM finishes the step, writes a checkpoint and
  * ends; the second ends at once (stop_signals.h). SIGUSR1 writes a checkpoint. SIGHUP does nothing,
  * so that a training goes on without its terminal. One owner: the main thread. */
-#ifndef SW_CLI_TRAINING_TRAINER_H
-#define SW_CLI_TRAINING_TRAINER_H
+#pragma once
 
 #include "cli/checkpoint/weights.h"
 #include "cli/cli.h"
@@ -46,5 +45,3 @@ int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *e
 /* Trains and prints how it ended; returns the exit code. Does not return when a part of the job
  * does not end. */
 int sw_trainer_run(struct sw_trainer *t);
-
-#endif

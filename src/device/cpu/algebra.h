@@ -1,8 +1,7 @@
 /* Linear algebra on host memory, for what is prepared before a training: it is no operation of a
  * device. OpenBLAS and the LAPACK in it do the work, on one thread each; where several threads
  * compute, the pieces are ours and depend on the shape only. Main thread, outside of training. */
-#ifndef SW_DEVICE_CPU_ALGEBRA_H
-#define SW_DEVICE_CPU_ALGEBRA_H
+#pragma once
 
 #include "base/err.h"
 #include <stdint.h>
@@ -19,5 +18,3 @@ int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out,
  * becomes (a + epsilon)^(-1/2), by its eigenvalues and -vectors. n is 1 to SW_ALGEBRA_MAX, epsilon
  * above 0. Errors: the same, SW_ERR_NOMEM, SW_ERR_LIBRARY when LAPACK does not converge. */
 int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* OpenBLAS as the files of the CPU device see it. It is loaded by the first who holds it; from then
  * on it stays. Who calls it holds it for as many threads as may call at once: then all the memory
  * is there that these calls need. Any thread. */
-#ifndef SW_DEVICE_CPU_BLAS_H
-#define SW_DEVICE_CPU_BLAS_H
+#pragma once
 
 #include "device/cpu/blas_module.h"
 
@@ -21,5 +20,3 @@ int sw_blas_hold_stream(struct sw_stream *stream, struct sw_err *err) SW_MUST_CH
 int sw_blas_stay_alone(void);
 void sw_blas_be_team(int team);
 const struct sw_blas_module *sw_blas(void);
-
-#endif

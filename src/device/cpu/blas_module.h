@@ -2,8 +2,7 @@
  * loaded when somebody multiplies by it (blas.c): OpenBLAS takes memory for every core as it is
  * loaded, and tries for ever where the system refuses it. SINGA_BLAS_MODULE names another file. The
  * functions of the table compute on the calling thread alone once one_thread() was called. */
-#ifndef SW_DEVICE_CPU_BLAS_MODULE_H
-#define SW_DEVICE_CPU_BLAS_MODULE_H
+#pragma once
 
 #include "device/cpu/cpu.h"
 #include "device/module.h"
@@ -30,5 +29,3 @@ struct sw_blas_module {
     int (*eigen)(int n, double *a, double *values, double *work, int work_count, int *ints,
                  int int_count);
 };
-
-#endif

@@ -14,8 +14,7 @@
  * rounded.c   products whose factors are rounded first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
  * dnnl_*.c    plans by oneDNN, and its product on one thread */
-#ifndef SW_DEVICE_CPU_CPU_H
-#define SW_DEVICE_CPU_CPU_H
+#pragma once
 
 #include "device/driver.h"
 #include "device/plan.h"
@@ -146,5 +145,3 @@ int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
  * and dst must not overlap. */
 void sw_cpu_reorder(int threads, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst);
-
-#endif

@@ -3,8 +3,7 @@
  * layout the pointer has outside, and the layout the primitive wants. Where these differ the op
  * owns a reorder primitive and a piece of the plan's scratch. Running an op allocates nothing of
  * ours. oneDNN 2.x only: version 3 removed the operation descriptors. */
-#ifndef SW_DEVICE_CPU_DNNL_H
-#define SW_DEVICE_CPU_DNNL_H
+#pragma once
 
 #include "base/str.h"
 #include "device/cpu/cpu.h"
@@ -165,5 +164,3 @@ int sw_dnnl_ip_new(struct sw_stream *s, const struct sw_desc *src, const struct 
                    struct sw_err *err) SW_MUST_CHECK;
 int sw_dnnl_reorder_new(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
                         struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

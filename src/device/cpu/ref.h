@@ -1,8 +1,7 @@
 /* What the reference plans share. They work on plain NCHW; a source in another layout is copied
  * into scratch first, and its gradient is computed in scratch and copied back. Every plan's private
  * struct begins with struct sw_ref_plan. Internal to ref_*.c. */
-#ifndef SW_DEVICE_CPU_REF_H
-#define SW_DEVICE_CPU_REF_H
+#pragma once
 
 #include "device/cpu/cpu.h"
 
@@ -53,5 +52,3 @@ int sw_ref_reorder(struct sw_stream *s, const struct sw_desc *from, const struct
 
 /* A given weight layout must be plain. Errors: SW_ERR_UNSUPPORTED. */
 int sw_ref_check_weight_layout(const struct sw_desc *layout, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

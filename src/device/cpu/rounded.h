@@ -1,7 +1,6 @@
 /* Products whose factors are rounded first (kernels/precision.h), on plans and products that
  * compute in fp32. Internal to device/cpu and to the operations that multiply. */
-#ifndef SW_DEVICE_CPU_ROUNDED_H
-#define SW_DEVICE_CPU_ROUNDED_H
+#pragma once
 
 #include "device/plan.h"
 #include "kernels/precision.h"
@@ -20,5 +19,3 @@ int sw_cpu_rounded_convolution(struct sw_stream *s, const struct sw_desc *src,
 int sw_cpu_rounded_inner_product(struct sw_stream *s, const struct sw_desc *src,
                                  const struct sw_ip_shape *shape, struct sw_plan_passes passes,
                                  struct sw_plan **out, struct sw_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The bridge: work that no kernel does is done by the cpu device on copies in host memory, and the
  * stream is waited for. Right, and slow; counted per device. Internal to device/cuda. */
-#ifndef SW_DEVICE_CUDA_BRIDGE_H
-#define SW_DEVICE_CUDA_BRIDGE_H
+#pragma once
 
 #include "device/cuda/cuda_private.h"
 
@@ -19,5 +18,3 @@ int sw_cuda_ferry_out(struct sw_stream *s, struct sw_cuda_ferry *f,
 /* Brings what was written back. */
 int sw_cuda_ferry_back(struct sw_stream *s, const struct sw_cuda_ferry *f,
                        struct sw_err *err) SW_MUST_CHECK;
-
-#endif

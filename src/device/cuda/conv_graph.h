@@ -4,8 +4,7 @@
  * limit: the same choice every time; or another one of those that is said by name, "a3/12": the
  * heuristics' list, the place in it and the engine's number. Internal to device/cuda; one owner,
  * the worker of the stream. */
-#ifndef SW_DEVICE_CUDA_CONV_GRAPH_H
-#define SW_DEVICE_CUDA_CONV_GRAPH_H
+#pragma once
 
 #include "device/cuda/cuda_private.h"
 #include "device/tune.h"
@@ -39,5 +38,3 @@ int sw_cuda_conv_graph_run(const struct sw_cuda_conv_graph *g, enum sw_tune_pass
                            struct sw_stream *s, const void *image, const void *filter,
                            const void *result, const void *workspace,
                            struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  * runs on machines with and without NVIDIA's driver. It exports one table, sw_cuda_module, and
  * nothing else; this header is all that both sides know of each other. The module is singa_cuda.so;
  * SINGA_CUDA_MODULE names another file. Any thread. */
-#ifndef SW_DEVICE_CUDA_MODULE_H
-#define SW_DEVICE_CUDA_MODULE_H
+#pragma once
 
 #include "device/driver.h"
 #include "device/plan.h"
@@ -46,5 +45,3 @@ int sw_cuda_load(const struct sw_cuda_module **out, struct sw_err *err) SW_MUST_
 bool sw_cuda_same_bus(const char *a, const char *b);
 
 extern const struct sw_driver sw_driver_cuda;
-
-#endif

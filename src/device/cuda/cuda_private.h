@@ -19,8 +19,7 @@
  * Errors. A call that fails names device and cause; what breaks the context (a wild address, a lost
  * GPU) is kept and met by everything after. Kernels that find bad data (a label that no class has)
  * write it into `trouble`, host memory that the GPU sees; who waits looks there. */
-#ifndef SW_DEVICE_CUDA_CUDA_PRIVATE_H
-#define SW_DEVICE_CUDA_CUDA_PRIVATE_H
+#pragma once
 
 #include "device/cuda/cuda_module.h"
 #include "device/op.h"
@@ -163,5 +162,3 @@ int sw_cuda_bridge(struct sw_stream *s, const struct sw_op *op, const void *args
                    struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                        struct sw_err *err);
-
-#endif

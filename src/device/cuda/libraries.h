@@ -1,7 +1,6 @@
 /* NVIDIA's libraries as a stream has them: a handle of its own each, made on first use, and what
  * their answers mean. Internal to device/cuda. */
-#ifndef SW_DEVICE_CUDA_LIBRARIES_H
-#define SW_DEVICE_CUDA_LIBRARIES_H
+#pragma once
 
 #include "device/cuda/cuda_private.h"
 
@@ -31,5 +30,3 @@ struct sw_cuda_product {
 };
 int sw_cuda_multiply_matrices(struct sw_stream *s, const struct sw_cuda_product *p,
                               struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* Products by cuBLASLt, described once and run every step: with bias and relu as they are written,
  * by the library's first suggestion for the shape, which is the same every time, or by another one
  * that is said by name. Internal to device/cuda; one owner, the worker of the stream. */
-#ifndef SW_DEVICE_CUDA_LIGHT_H
-#define SW_DEVICE_CUDA_LIGHT_H
+#pragma once
 
 #include "device/cuda/libraries.h"
 #include "device/tune.h"
@@ -29,5 +28,3 @@ void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *ar
 /* c = op(a) op(b), + bias, relu; all arrays begin at a line. */
 int sw_cuda_light_run(struct sw_cuda_light *p, const void *a, const void *b, const float *bias,
                       float *c, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

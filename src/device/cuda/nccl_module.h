@@ -2,8 +2,7 @@
  * the CUDA device, because many machines with a GPU have no NCCL. Its table is one of collectives;
  * SINGA_NCCL_MODULE names another file than singa_nccl.so. It knows the CUDA device from the
  * inside, so that both must come from one build. Any thread. */
-#ifndef SW_DEVICE_NCCL_MODULE_H
-#define SW_DEVICE_NCCL_MODULE_H
+#pragma once
 
 #include "device/collective.h"
 #include "device/module.h"
@@ -23,5 +22,3 @@ struct sw_nccl_module {
 
 /* Errors say what is missing: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
 int sw_nccl_load(const struct sw_nccl_module **out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* Operations that are made of several kernels and products of a library; all others are rows of the
  * files in kernels/cuda. Internal to device/cuda. */
-#ifndef SW_DEVICE_CUDA_OPS_H
-#define SW_DEVICE_CUDA_OPS_H
+#pragma once
 
 #include "device/cuda/cuda_private.h"
 
@@ -10,5 +9,3 @@ int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
 int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args,
                                struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_ais(struct sw_stream *s, const void *args, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

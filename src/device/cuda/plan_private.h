@@ -1,7 +1,6 @@
 /* What the plans of cuda share: rooms in scratch, and sides of a plan whose layout is not the one
  * that is computed with. Internal to device/cuda. */
-#ifndef SW_DEVICE_CUDA_PLAN_PRIVATE_H
-#define SW_DEVICE_CUDA_PLAN_PRIVATE_H
+#pragma once
 
 #include "device/cuda/cuda_private.h"
 #include "device/tune.h"
@@ -98,5 +97,3 @@ int sw_cuda_plan_reorder(struct sw_stream *s, const struct sw_desc *from, const 
 int sw_cuda_bridge_convolution(struct sw_stream *s, const struct sw_desc *src,
                                const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                                struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* The element-wise operations that many queue, as functions. */
-#ifndef SW_DEVICE_OPS_ELEMENTWISE_H
-#define SW_DEVICE_OPS_ELEMENTWISE_H
+#pragma once
 
 #include "device/op.h"
 #include "kernels/ops/activation.h"
@@ -31,5 +30,3 @@ SW_MUST_CHECK static inline int sw_op_zero_padding(struct sw_stream *s, const st
     const struct sw_zero_padding_args a = {.desc = *d, .x = x};
     return sw_op_run(s, &sw_op_clear_padding, &a, err);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * the weights' gradient is the sum of dy[r]^T x[r], the bias's that of dy[r] (Poseidon, equation
  * 5). Cut into tiles that depend on the shape only, so that the calling thread's OpenMP team makes
  * no difference. Any thread. */
-#ifndef SW_DEVICE_OPS_REBUILD_H
-#define SW_DEVICE_OPS_REBUILD_H
+#pragma once
 
 #include "kernels/precision.h"
 #include <stdint.h>
@@ -14,5 +13,3 @@ void sw_rebuild_weight(enum sw_precision precision, const float *x, const float 
                        int64_t dy_step, int64_t rows, int64_t outputs, int64_t inputs, float *dw);
 /* db [outputs] */
 void sw_rebuild_bias(const float *dy, int64_t dy_step, int64_t rows, int64_t outputs, float *db);
-
-#endif

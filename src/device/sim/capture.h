@@ -1,7 +1,6 @@
 /* Graphs of the sim device: what its streams were given while they were captured, to be queued
  * again; a graph has one user at a time. Internal to device/sim. */
-#ifndef SW_DEVICE_SIM_CAPTURE_H
-#define SW_DEVICE_SIM_CAPTURE_H
+#pragma once
 
 #include "device/sim/stream.h"
 
@@ -61,5 +60,3 @@ int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e,
 /* Refuses what a stream that is captured cannot do; SW_OK for others. */
 int sw_sim_capture_refuse(struct sw_sim_stream *s, const char *what,
                           struct sw_err *err) SW_MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* Events of the sim device. Functions without a word are rows of the device's table:
  * device/device.h. */
-#ifndef SW_DEVICE_SIM_EVENT_H
-#define SW_DEVICE_SIM_EVENT_H
+#pragma once
 
 #include "device/sim/sim_private.h"
 
@@ -34,5 +33,3 @@ void sw_sim_event_wake(struct sw_sim_event *e);
 void sw_sim_event_happen(struct sw_sim_event *e, uint64_t number, const struct sw_err *why);
 int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
                        struct sw_err *err) SW_MUST_CHECK;
-
-#endif

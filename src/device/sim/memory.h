@@ -1,7 +1,6 @@
 /* Memory of the sim device: allocations, what a pointer is, what places are called, and how long
  * copies take. Functions without a word are rows of the device's table: device/device.h. */
-#ifndef SW_DEVICE_SIM_MEMORY_H
-#define SW_DEVICE_SIM_MEMORY_H
+#pragma once
 
 #include "device/sim/sim_private.h"
 
@@ -54,5 +53,3 @@ int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_
                          size_t bytes, bool direct, const struct sw_sim_conf *conf);
 bool sw_sim_peer_reaches(struct sw_device *dev, struct sw_device *peer);
 int sw_sim_peer_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Thread rule: a clock belongs to a stream's owner or lies under an event's lock; lanes are shared
  * and counted; uses have a lock of their own, under which no other is taken. */
-#ifndef SW_DEVICE_SIM_RACE_H
-#define SW_DEVICE_SIM_RACE_H
+#pragma once
 
 #include "base/err.h"
 #include "thread/atomic.h"
@@ -106,5 +105,3 @@ int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op,
  * waited for touches it; *lane, borrowed, is that one's. Forgets it. */
 int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *what,
                      const struct sw_sim_lane **lane, struct sw_err *err) SW_MUST_CHECK;
-
-#endif

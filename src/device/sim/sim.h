@@ -25,8 +25,7 @@
  * Thread rule: as device/device.h; sw_sim_inject and sw_sim_operations may be called by any thread.
  * Plans are freed before their stream, streams before the device is closed (a stream that is left
  * is cancelled, and the device's memory stays until it is freed). */
-#ifndef SW_DEVICE_SIM_SIM_H
-#define SW_DEVICE_SIM_SIM_H
+#pragma once
 
 #include "device/device.h"
 
@@ -93,5 +92,3 @@ struct sw_sim_traffic sw_sim_traffic(struct sw_device *dev, enum sw_sim_directio
 void sw_sim_inject(struct sw_device *dev, enum sw_sim_fault fault, int64_t after);
 /* Operations that have begun so far. */
 int64_t sw_sim_operations(struct sw_device *dev);
-
-#endif

@@ -25,8 +25,7 @@
  *
  * Order of locks: device, then stream, then event; no operation runs under any of them. Under those
  * of names, uses and links no other is taken, but for the link of another device. */
-#ifndef SW_DEVICE_SIM_SIM_PRIVATE_H
-#define SW_DEVICE_SIM_SIM_PRIVATE_H
+#pragma once
 
 #include "device/driver.h"
 #include "device/plan.h"
@@ -121,5 +120,3 @@ int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_d
 /* Counts an operation that begins and says which fault it is to meet. */
 enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d);
 void sw_sim_release(struct sw_sim_device *d); /* one owner less */
-
-#endif

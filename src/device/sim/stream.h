@@ -1,7 +1,6 @@
 /* Streams of the sim device, and the operations that they queue. Functions without a word are rows
  * of the device's table: device/device.h. */
-#ifndef SW_DEVICE_SIM_STREAM_H
-#define SW_DEVICE_SIM_STREAM_H
+#pragma once
 
 #include "device/op.h"
 #include "device/sim/event.h"
@@ -140,5 +139,3 @@ int sw_sim_run(struct sw_stream *s, const struct sw_op *op, const void *args, st
 int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err);
-
-#endif

@@ -1,7 +1,8 @@
 /* All-reduce: arrays of several ranks, each on a device of its own, become their sum on every one.
- * The arrays are buckets (exchange/reduce/buckets.h) in memory that belongs to the all-reduce. A rank gives a
- * bucket when what makes it is queued, and takes it before it queues what reads it; in between it
- * computes. Every rank gives every bucket once per round, and takes it before it gives it again.
+ * The arrays are buckets (exchange/reduce/buckets.h) in memory that belongs to the all-reduce. A
+ * rank gives a bucket when what makes it is queued, and takes it before it queues what reads it; in
+ * between it computes. Every rank gives every bucket once per round, and takes it before it gives
+ * it again.
  *
  * Whoever does the adding stands behind one table: the devices' library (device/collective.h), or
  * copies between devices and sums on them. The rank that is last to give a bucket queues all of it,
@@ -11,8 +12,7 @@
  *
  * Thread rule: give, take and the questions by any thread, each rank by one at a time; close by
  * any. */
-#ifndef SW_COMM_ALLREDUCE_H
-#define SW_COMM_ALLREDUCE_H
+#pragma once
 
 #include "device/device.h"
 
@@ -66,5 +66,3 @@ int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
 int sw_allreduce_check(struct sw_allreduce *a, struct sw_err *err) SW_MUST_CHECK;
 /* Ends every wait, and what the library does; for sw_fault_attach. */
 void sw_allreduce_close_v(void *allreduce);
-
-#endif

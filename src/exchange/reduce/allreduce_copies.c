@@ -4,8 +4,8 @@
  * A sum is that of base/tree.h over the ranks, so that it has the bits that servers compute,
  * whoever was last and however the bucket is cut. */
 #include "base/tree.h"
-#include "exchange/reduce/allreduce_private.h"
 #include "device/op.h"
+#include "exchange/reduce/allreduce_private.h"
 #include "kernels/ops/fold.h"
 
 void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count)

@@ -6,12 +6,11 @@
  *     made[r]    on r's compute stream: its bucket is complete
  *     summed[r]  on r's stream here: its share is the sum, and it reads no other's bucket (copies)
  *     done[r]    the same: its bucket is the sum, and it reads no other's sums */
-#ifndef SW_COMM_ALLREDUCE_PRIVATE_H
-#define SW_COMM_ALLREDUCE_PRIVATE_H
+#pragma once
 
+#include "device/collective.h"
 #include "exchange/reduce/allreduce.h"
 #include "exchange/reduce/rounds.h"
-#include "device/collective.h"
 #include "thread/thread.h"
 
 enum { SW_ALLREDUCE_ALIGN = 16 }; /* elements: 64 bytes */
@@ -80,5 +79,3 @@ static inline int64_t sw_allreduce_aligned(int64_t elements)
 
 /* allreduce_copies.c: a rank's share in a bucket: whole lines, so that copies stay aligned. */
 void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count);
-
-#endif

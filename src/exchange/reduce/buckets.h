@@ -6,8 +6,7 @@
  * is free, for the lowest layer among what backward has completed by then.
  *
  * Pure functions; any thread. */
-#ifndef SW_COMM_BUCKETS_H
-#define SW_COMM_BUCKETS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ int sw_buckets_cut(const struct sw_bucket_item *items, int count, int64_t bytes,
 /* order[i] becomes the i-th bucket to be added up. */
 void sw_buckets_order(const struct sw_bucket *buckets, int count, double link_bytes_per_s,
                       int *order);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Thread rule: give, take and the questions by any thread, each rank by one at a time; close by
  * any; set_rows while no rank is between give and take. */
-#ifndef SW_COMM_FACTORS_H
-#define SW_COMM_FACTORS_H
+#pragma once
 
 #include "device/device.h"
 
@@ -61,5 +60,3 @@ int64_t sw_factors_round_bytes(const struct sw_factors *f, int from, int to);
 
 /* Ends every wait; for sw_fault_attach. */
 void sw_factors_close_v(void *factors);
-
-#endif

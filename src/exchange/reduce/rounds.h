@@ -3,8 +3,7 @@
  * guards the streams. Counts and waits only: what is queued is the owner's affair.
  *
  * Thread rule: all functions but init and fini may be called by any thread. */
-#ifndef SW_COMM_ROUNDS_H
-#define SW_COMM_ROUNDS_H
+#pragma once
 
 #include "base/err.h"
 #include "thread/thread.h"
@@ -47,5 +46,3 @@ void sw_rounds_next(struct sw_rounds *r, int item);
 int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms) SW_MUST_CHECK;
 /* Ends every wait. */
 void sw_rounds_close(struct sw_rounds *r);
-
-#endif

@@ -1,6 +1,6 @@
-/* Route `factors`: devices exchange the factors of a layer's gradients (exchange/reduce/factors.h; Poseidon,
- * section 4.3.1), and each makes the gradient out of those of all rows, and the update. The push of
- * the weight sends the factors, for weight and bias. */
+/* Route `factors`: devices exchange the factors of a layer's gradients (exchange/reduce/factors.h;
+ * Poseidon, section 4.3.1), and each makes the gradient out of those of all rows, and the update.
+ * The push of the weight sends the factors, for weight and bias. */
 #include "base/os.h"
 #include "device/op.h"
 #include "exchange/exchange_private.h"

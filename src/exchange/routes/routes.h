@@ -1,11 +1,8 @@
 /* All routes, one file each; the header of a file says what it does. */
-#ifndef SW_EXCHANGE_ROUTES_ROUTES_H
-#define SW_EXCHANGE_ROUTES_ROUTES_H
+#pragma once
 
 #include "exchange/route.h"
 
 extern const struct sw_route sw_route_table, sw_route_constant, sw_route_local, sw_route_all_reduce,
     sw_route_factors, sw_route_mirror, sw_route_mirror_factors, sw_route_server_sum,
     sw_route_server_sum_factors;
-
-#endif

@@ -1,8 +1,7 @@
 /* Messages between the workers and servers of a process. Every server has an inbox, a queue of
- * these (thread/queue.h). A message names a parameter and never carries values, which stay in shared
- * memory: who sends it has written them, who takes it from the queue sees them. */
-#ifndef SW_PARAM_MESSAGE_H
-#define SW_PARAM_MESSAGE_H
+ * these (thread/queue.h). A message names a parameter and never carries values, which stay in
+ * shared memory: who sends it has written them, who takes it from the queue sees them. */
+#pragma once
 
 #include "thread/queue.h"
 #include <stdint.h>
@@ -22,5 +21,3 @@ struct sw_message {
     uint64_t version;
     int64_t bytes; /* of a delta */
 };
-
-#endif

@@ -2,8 +2,8 @@
 #include "exchange/table/sync.h"
 
 #include "base/os.h"
-#include "kernels/cpu/hogwild.h"
 #include "exchange/table/table_private.h"
+#include "kernels/cpu/hogwild.h"
 #include <string.h>
 
 enum { BLOCK = 1024 };

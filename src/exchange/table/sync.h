@@ -8,8 +8,7 @@
  *
  * Thread rule: made and settled by one thread while nobody works; in between by the tables'
  * servers. */
-#ifndef SW_PARAM_SYNC_H
-#define SW_PARAM_SYNC_H
+#pragma once
 
 #include "exchange/table/table.h"
 
@@ -42,5 +41,3 @@ bool sw_sync_is_quiet(const struct sw_sync *s);
 void sw_sync_settle(struct sw_sync *s, uint64_t step);
 /* Bytes that server `server` of one table has sent to another's so far. Any thread. */
 int64_t sw_sync_sent(const struct sw_sync *s, int from, int to, int server);
-
-#endif

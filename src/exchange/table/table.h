@@ -30,16 +30,15 @@
  * layers) is the thin shell in train/server.c.
  *
  * Thread rule: built by one thread, then frozen but for what is said at each field. */
-#ifndef SW_PARAM_TABLE_H
-#define SW_PARAM_TABLE_H
+#pragma once
 
 #include "device/device.h"
-#include "optim/init.h"
 #include "exchange/table/message.h"
+#include "optim/init.h"
 #include "optim/loss_scale.h"
 #include "optim/updater.h"
-#include "thread/atomic.h"
 #include "tensor/tensor.h"
+#include "thread/atomic.h"
 
 struct sw_param {
     char *name; /* owned: "conv1.weight" */
@@ -381,5 +380,3 @@ int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows,
 int64_t sw_table_served_ns(const struct sw_table *t, int server);
 /* Ends every wait on the table; for sw_fault_attach. */
 void sw_table_close_v(void *table);
-
-#endif

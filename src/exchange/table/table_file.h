@@ -1,7 +1,6 @@
 /* Parameters and updater state in safetensors files: plain layout, whole tensors, whatever parts
  * the workers of this job hold. Between steps only. */
-#ifndef SW_PARAM_TABLE_FILE_H
-#define SW_PARAM_TABLE_FILE_H
+#pragma once
 
 #include "exchange/table/table.h"
 #include "tensor/safetensors.h"
@@ -31,5 +30,3 @@ int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
 int sw_table_check_entry(const struct sw_table_source *to, const char *name,
                          const struct sw_st_entry *e, const char *path,
                          struct sw_err *err) SW_MUST_CHECK;
-
-#endif

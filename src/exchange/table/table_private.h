@@ -3,12 +3,11 @@
  * update of a slice); decide.c (updates in two phases); sync.c (server groups); hogwild.c (updates
  * without servers); serve.c (messages). table_new.c, table_slices.c, table_memory.c and
  * table_init.c build a table. */
-#ifndef SW_PARAM_TABLE_PRIVATE_H
-#define SW_PARAM_TABLE_PRIVATE_H
+#pragma once
 
-#include "optim/gather.h"
 #include "exchange/table/sync.h"
 #include "exchange/table/table.h"
+#include "optim/gather.h"
 
 /* How far an update group is with a parameter's slices on one server. All of them move together. */
 struct sw_turn {
@@ -158,5 +157,3 @@ int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s,
  * is missing any more, *d is what was decided, and the caller carries it out. */
 bool sw_table_complete(struct sw_table *t, int group, int count,
                        struct sw_table_decision *d) SW_MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* What adam and adamw share: keys, state and constants; only what weight decay does differs. */
-#ifndef SW_PARAM_UPDATERS_ADAM_H
-#define SW_PARAM_UPDATERS_ADAM_H
+#pragma once
 
 #include "kernels/updaters/adam.h"
 #include "optim/updater.h"
@@ -12,5 +11,3 @@ extern const struct sw_opt sw_adam_opts[];
 extern const char *const sw_adam_slot_names[];
 /* The constants of one update, bias corrections included. */
 struct sw_adam sw_adam_constants(const struct sw_adam_conf *c, const struct sw_update_args *a);
-
-#endif

@@ -1,8 +1,7 @@
 /* What the tests of data/ share: folders and files that a test makes, the struct of a format filled
  * through its own option rows, and sources of small pictures whose pixels say which record they
  * are. */
-#ifndef SW_TESTS_DATA_SUPPORT_H
-#define SW_TESTS_DATA_SUPPORT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -245,5 +244,3 @@ static inline int support_open(const struct support_conf *c, const struct sw_dat
                                         .training = training};
     return sw_source_open(&args, out, err);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Datum messages of Caffe, put together field by field, and LMDBs of them. */
-#ifndef SW_TESTS_DATUM_SUPPORT_H
-#define SW_TESTS_DATUM_SUPPORT_H
+#pragma once
 
 #include "data_support.h"
 #include <lmdb.h>
@@ -69,5 +68,3 @@ static inline const char *message_lmdb(const char *name, const struct message *m
     mdb_env_close(env);
     return path;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Small sets of records with several fields, one of each format that has them: `conf` is filled by
  * the functions of field_sets. */
-#ifndef SW_TESTS_FIELD_SETS_H
-#define SW_TESTS_FIELD_SETS_H
+#pragma once
 
 #include "npy_support.h"
 
@@ -93,5 +92,3 @@ static const struct {
     {make_csv, 3}, {make_text, 3}, {make_pairs, 4}, {make_npz, 2}, {make_synthetic, 4}};
 
 enum { FIELD_SETS = sizeof field_sets / sizeof field_sets[0] };
-
-#endif

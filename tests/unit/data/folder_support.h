@@ -1,6 +1,5 @@
 /* Folders of pictures that tests make: every picture has one colour, which says what it is. */
-#ifndef SW_TESTS_FOLDER_SUPPORT_H
-#define SW_TESTS_FOLDER_SUPPORT_H
+#pragma once
 
 #include "picture_support.h"
 #include <sys/stat.h>
@@ -42,5 +41,3 @@ static inline void support_string(struct support_conf *c, const char *key, const
     assert_int_equal(o->type, SW_OPT_STRING);
     memcpy(c->bytes + o->offset, &value, sizeof value);
 }
-
-#endif

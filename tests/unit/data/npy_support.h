@@ -1,6 +1,5 @@
 /* Arrays and archives as numpy writes them, made by tests byte by byte. */
-#ifndef SW_TESTS_NPY_SUPPORT_H
-#define SW_TESTS_NPY_SUPPORT_H
+#pragma once
 
 #include "data_support.h"
 
@@ -153,5 +152,3 @@ static inline void zip_end(struct zip_maker *z)
     zip_put(p + 16, z->zip64 ? 0xffffffff : at, 4);
     z->used = (size_t)(p - z->bytes) + 22;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* JPEG and PNG files that tests make for themselves. */
-#ifndef SW_TESTS_PICTURE_SUPPORT_H
-#define SW_TESTS_PICTURE_SUPPORT_H
+#pragma once
 
 #include "data_support.h"
 
@@ -122,5 +121,3 @@ static inline unsigned char *support_png(struct support_png how, const unsigned 
     *bytes = sink.bytes;
     return sink.data;
 }
-
-#endif

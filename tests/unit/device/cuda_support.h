@@ -1,7 +1,6 @@
 /* What tests of the cuda device share: a GPU, or the reason why there is none. The module that
  * SINGA_CUDA_MODULE names may be kernels on the host (tests/cuda_on_host). */
-#ifndef SW_TESTS_CUDA_SUPPORT_H
-#define SW_TESTS_CUDA_SUPPORT_H
+#pragma once
 
 #include "device/cuda/cuda_module.h"
 #include "device_support.h"
@@ -32,5 +31,3 @@ static inline bool has_gpu(void)
     sw_device_close(dev);
     return dev;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What the tests of operations and plans share: a device with streams, random numbers, and
  * comparisons whose failure says where. Values come from Philox, so every run sees the same. */
-#ifndef SW_TESTS_DEVICE_SUPPORT_H
-#define SW_TESTS_DEVICE_SUPPORT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,5 +137,3 @@ static inline void assert_same_bits(const char *what, const void *a, const void 
         if (x[i] != y[i])
             fail_msg("%s: byte %zu of %zu differs", what, i, bytes);
 }
-
-#endif

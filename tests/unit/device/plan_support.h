@@ -1,8 +1,7 @@
 /* What the tests of plans share: formulas in double that follow the definitions literally, and one
  * way to run all passes of a plan on plain data, whatever layouts it chooses. A pass finds scratch
  * full of NaN, and outputs it has to write. */
-#ifndef SW_TESTS_PLAN_SUPPORT_H
-#define SW_TESTS_PLAN_SUPPORT_H
+#pragma once
 
 #include "device_support.h"
 
@@ -358,5 +357,3 @@ static inline struct tensors run_problem(const struct problem *p, struct sw_stre
     sw_plan_free(plan);
     return t;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What the tests of sim and the copy queue share: simulated GPUs, gates that hold a stream until
  * the test opens them, and memory that goes to a device and back. */
-#ifndef SW_TESTS_SIM_SUPPORT_H
-#define SW_TESTS_SIM_SUPPORT_H
+#pragma once
 
 #include "device/sim/sim.h"
 #include "device_support.h"
@@ -164,5 +163,3 @@ static inline void cancel_later(struct canceller *c, struct sw_device *dev, int6
     *c = (struct canceller){.dev = dev, .operations = operations};
     ASSERT_OK(sw_thread_start(&c->thread, "canceller", cancel_main, c, &err));
 }
-
-#endif

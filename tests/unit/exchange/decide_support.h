@@ -1,7 +1,6 @@
 /* Updates that are decided upon before they are made: gradients for all parameters, handed over
  * with the workers' verdicts, and comparisons of two tables. */
-#ifndef SW_TESTS_DECIDE_SUPPORT_H
-#define SW_TESTS_DECIDE_SUPPORT_H
+#pragma once
 
 #include "table_support.h"
 
@@ -46,5 +45,3 @@ static inline void hand_over(struct stand *s, uint64_t version, bool fine)
     for (int p = 0; p < TABLE_PARAMS; p++)
         assert_true(sw_table_ready(s->table, 0, p, version));
 }
-
-#endif

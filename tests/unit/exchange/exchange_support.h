@@ -2,8 +2,7 @@
  * and an end of the exchange for every rank, servers of their own or hosted by the ranks. Values,
  * gradients and factors are small whole numbers and the rate is 1, so that every sum is exact in
  * every order, and what each version has to be can be said beforehand. */
-#ifndef SW_TESTS_EXCHANGE_SUPPORT_H
-#define SW_TESTS_EXCHANGE_SUPPORT_H
+#pragma once
 
 #include "unit/device/sim_support.h"
 #include "unit/exchange/table_support.h"
@@ -223,5 +222,3 @@ static inline int sum_votes(void *user, double *values, int count, struct sw_err
     double nothing = 0; /* nobody adds to the next sum before all have read this one */
     return rc == SW_OK ? meet_all(r, &nothing, 0, err) : rc;
 }
-
-#endif

@@ -1,13 +1,12 @@
 /* A parameter table of a few parameters of different layouts, with sgd at rate 1 unless said
  * otherwise. */
-#ifndef SW_TESTS_TABLE_SUPPORT_H
-#define SW_TESTS_TABLE_SUPPORT_H
+#pragma once
 
 #include "unit/device/device_support.h"
 
 #include "base/os.h"
-#include "optim/schedule.h"
 #include "exchange/table/table_private.h"
+#include "optim/schedule.h"
 
 enum { TABLE_PARAMS = 5 };
 
@@ -226,5 +225,3 @@ static inline void random_update(struct stand *s, uint64_t v)
     for (int p = 0; p < TABLE_PARAMS; p++)
         assert_true(sw_table_ready(s->table, 0, p, v));
 }
-
-#endif

@@ -7,10 +7,10 @@
 
 #include "base/os.h"
 #include "base/tree.h"
-#include "exchange/reduce/allreduce_private.h"
-#include "exchange/reduce/buckets.h"
 #include "device/collective.h"
 #include "device/copy_queue.h"
+#include "exchange/reduce/allreduce_private.h"
+#include "exchange/reduce/buckets.h"
 #include <math.h>
 
 /* ---- Buckets ---- */

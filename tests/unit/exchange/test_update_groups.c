@@ -2,8 +2,8 @@
 /* Groups that update on their own: asynchronous, with a bound of staleness, without locks. The
  * ledger: sgd at rate 1, and every gradient of group g is BASE^g, so that each element of a value
  * says how many updates of which group are in it, exactly: sums stay below 2^24. */
-#include "thread/atomic.h"
 #include "table_support.h"
+#include "thread/atomic.h"
 
 enum { BASE = 128, MOST_GROUPS = 3, MOST_MEMBERS = 6, VERSIONS = 30, MOST_SERVERS = 3 };
 

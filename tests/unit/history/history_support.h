@@ -1,7 +1,6 @@
 /* What the tests of the history share: a folder of their own with state and database in it, a run
  * to begin, questions to the database, and a lock held by somebody else. */
-#ifndef TESTS_UNIT_HISTORY_SUPPORT_H
-#define TESTS_UNIT_HISTORY_SUPPORT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,5 +160,3 @@ static inline struct sw_history_stats stats_of(struct sw_history *h)
     sw_history_stats(h, &s);
     return s;
 }
-
-#endif

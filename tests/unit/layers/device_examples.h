@@ -2,8 +2,7 @@
  * gets lies in the device's memory, each array in an allocation of its own and of its exact size,
  * so that an operation which forgets a pointer or claims more than there is behind it is found.
  * Include once per program. */
-#ifndef SW_TESTS_DEVICE_EXAMPLES_H
-#define SW_TESTS_DEVICE_EXAMPLES_H
+#pragma once
 
 #include "layer_support.h"
 
@@ -207,5 +206,3 @@ static inline void check_learning_examples(struct sw_stream *cpu, struct sw_stre
         if (sw_layer_types[t]->base.params && sw_layer_types[t]->backward)
             check_examples(sw_layer_types[t], cpu, there, compare);
 }
-
-#endif

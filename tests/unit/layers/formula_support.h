@@ -1,7 +1,6 @@
 /* Layers against formulas that a test writes in double: forward and every gradient at once, as a
  * walk over what each output sums. On both devices, from plain and from blocked sources. */
-#ifndef SW_TESTS_FORMULA_SUPPORT_H
-#define SW_TESTS_FORMULA_SUPPORT_H
+#pragma once
 
 #include "layer_support.h"
 
@@ -83,5 +82,3 @@ static inline void assert_refused(const char *type, const char *recipe, const ch
     sw_recipe_free(g.recipe);
     close_cpu(&f);
 }
-
-#endif

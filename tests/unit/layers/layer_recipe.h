@@ -1,6 +1,5 @@
 /* Recipes that have layers only, for tests of layers and nets. */
-#ifndef SW_TESTS_LAYER_RECIPE_H
-#define SW_TESTS_LAYER_RECIPE_H
+#pragma once
 
 #include "unit/device/device_support.h"
 
@@ -41,5 +40,3 @@ static inline struct sw_recipe *load_layers(const char *text)
     ASSERT_OK(sw_recipe_verdict(recipe, &err));
     return recipe;
 }
-
-#endif

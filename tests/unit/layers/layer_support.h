@@ -2,8 +2,7 @@
  * any layout, and all memory comes from malloc, so that the address sanitizer sees every element.
  * What a pass has to write is full of NaN before it; so is everything that the layer said it would
  * not read. Tensors go in and come out in plain order, and padding must be zero on the way. */
-#ifndef SW_TESTS_LAYER_SUPPORT_H
-#define SW_TESTS_LAYER_SUPPORT_H
+#pragma once
 
 #include "unit/device/device_support.h"
 #include "unit/layers/layer_recipe.h"
@@ -434,5 +433,3 @@ static inline void rig_pass(struct rig *g, struct values *v)
     if (!g->how.evaluation && g->layer.type->backward)
         rig_backward(g, v);
 }
-
-#endif

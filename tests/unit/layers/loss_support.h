@@ -1,7 +1,6 @@
 /* A loss or metric with values of its own choice: a layer on one device, its inputs, and what it
  * must refuse. */
-#ifndef SW_TESTS_LOSS_SUPPORT_H
-#define SW_TESTS_LOSS_SUPPORT_H
+#pragma once
 
 #include "layer_support.h"
 
@@ -50,5 +49,3 @@ static inline void assert_refused(const char *type, const struct sw_layer_exampl
     sw_recipe_free(g.recipe);
     close_cpu(&f);
 }
-
-#endif

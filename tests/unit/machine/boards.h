@@ -1,7 +1,6 @@
 /* hwloc's maps of boards with four GPUs, in pairs behind PCIe switches (0 1, 2 3), and with the
  * NVLinks that a test says. Include once per program, which makes a scratch folder. */
-#ifndef TESTS_UNIT_CLUSTER_BOARDS_H
-#define TESTS_UNIT_CLUSTER_BOARDS_H
+#pragma once
 
 #include "recorded.h"
 #include "unit/scratch.h"
@@ -95,5 +94,3 @@ static struct sw_machine *board(const struct board_link *links, int count)
     free(text);
     return from(path);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Recorded machines of the shared data. Include once per program. */
-#ifndef TESTS_UNIT_CLUSTER_RECORDED_H
-#define TESTS_UNIT_CLUSTER_RECORDED_H
+#pragma once
 
 #include "machine/machine.h"
 #include <setjmp.h>
@@ -34,5 +33,3 @@ static struct sw_machine *recorded(const char *name)
     print_message("skipped: %s is not there (set SINGA_DATA)\n", path);
     return NULL;
 }
-
-#endif

@@ -1,7 +1,7 @@
 /* ctest-labels: threads */
 #include "base/os.h"
-#include "machine/bind.h"
 #include "device/device.h"
+#include "machine/bind.h"
 #include "optim/updater.h"
 #include "thread/thread.h"
 #include <dlfcn.h>

@@ -1,6 +1,5 @@
 /* Gradients of a net's parameters against differences of its loss. */
-#ifndef SW_TESTS_NET_GRADIENTS_H
-#define SW_TESTS_NET_GRADIENTS_H
+#pragma once
 
 #include "net_support.h"
 
@@ -74,5 +73,3 @@ static inline void check_world_gradients(struct world *w)
         free(gradient);
     }
 }
-
-#endif

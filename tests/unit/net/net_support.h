@@ -1,8 +1,7 @@
 /* A net with everything a worker gives it: device, batch, parameters, arena. Parameter values are
  * drawn by name in plain order, so that nets that share names compute the same function, whatever
  * their layouts. The arena starts full of NaN. */
-#ifndef SW_TESTS_NET_SUPPORT_H
-#define SW_TESTS_NET_SUPPORT_H
+#pragma once
 
 #include "unit/layers/layer_recipe.h"
 
@@ -255,5 +254,3 @@ static inline void assert_close(const char *what, const float *a, const float *b
     assert_near(what, a, want, n, limit);
     free(want);
 }
-
-#endif

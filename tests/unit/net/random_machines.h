@@ -1,8 +1,7 @@
 /* Recipes of random stacks of restricted Boltzmann machines over pictures of 8-bit values as
  * chances: chains that begin with the data or go on, drawn data, units of both kinds. Include once
  * per program. */
-#ifndef SW_TESTS_RANDOM_MACHINES_H
-#define SW_TESTS_RANDOM_MACHINES_H
+#pragma once
 
 #include "unit/device/device_support.h"
 
@@ -42,5 +41,3 @@ static inline char *random_machines_for(uint64_t seed)
         add_machine(&b, &r, 1, "hid0", false);
     return sw_buf_take(&b);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * and nothing that makes much of a rounding: statistics are over all workers, no initial value is
  * zero where its gradient may be, and there are no products of features, whose scale nothing
  * bounds. */
-#ifndef SW_TESTS_RANDOM_NET_H
-#define SW_TESTS_RANDOM_NET_H
+#pragma once
 
 #include "unit/device/device_support.h"
 
@@ -352,5 +351,3 @@ static inline char *random_net_text(uint64_t seed)
 {
     return random_net_for(seed, &(struct random_net_terms){.height = 8, .width = 10});
 }
-
-#endif

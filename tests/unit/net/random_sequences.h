@@ -2,8 +2,7 @@
  * over all steps or unrolled, whose state may go on from batch to batch; layers between and behind
  * them, a loss at every step and perhaps one of what the last step gives. All functions are smooth.
  */
-#ifndef SW_TESTS_RANDOM_SEQUENCES_H
-#define SW_TESTS_RANDOM_SEQUENCES_H
+#pragma once
 
 #include "unit/device/device_support.h"
 
@@ -132,5 +131,3 @@ static inline char *random_sequences_for(uint64_t seed, int length, int words, b
     *stateful = n.stateful;
     return sw_buf_take(&n.text);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Updaters by name with their default keys, and one range to update. */
-#ifndef SW_TESTS_UPDATER_SUPPORT_H
-#define SW_TESTS_UPDATER_SUPPORT_H
+#pragma once
 
 #include "base/philox.h"
 #include "optim/updater.h"
@@ -58,5 +57,3 @@ static inline float *noise(uint32_t row, int64_t count)
         x[i] = sw_philox_uniform(sw_philox_word(key, 0, row, (uint32_t)i)) - 0.5f;
     return x;
 }
-
-#endif

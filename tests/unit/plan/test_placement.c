@@ -335,17 +335,17 @@ static void counts_outside_the_limits_are_refused(void **state)
     struct sw_placement *p = NULL;
     struct sw_err err = {0};
     static const struct sw_cluster_shape shapes[] = {
-        SHAPE(0, 1, 1, 1, true), SHAPE(1, -1, 1, 1, true),          SHAPE(1, 1, 0, 1, true),
-        SHAPE(1, 1, 1, 0, true), SHAPE(100000, 100000, 1, 1, true), SHAPE(1, 1, 1, 5000, false),
+        SHAPE(0, 1, 1, 1, true),   SHAPE(1, -1, 1, 1, true),          SHAPE(1, 1, 0, 1, true),
+        SHAPE(1, 1, 1, 0, true),   SHAPE(100000, 100000, 1, 1, true), SHAPE(1, 1, 1, 5000, false),
         SHAPE(2, 600, 1, 1, false)};
     assert_int_equal(sw_machine_from("numa:1 core:6 pu:1", &m, NULL), SW_OK);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         assert_int_equal(sw_placement_new(m, &shapes[i], true, &p, &err), SW_ERR_INVALID);
         assert_non_null(strstr(err.text, "there must be 1 to 1024"));
     }
-    assert_int_equal(sw_placement_new(m, &(struct sw_cluster_shape)SHAPE(2, 512, 1, 1, false), true,
-                                      &p, &err),
-                     SW_OK);
+    assert_int_equal(
+        sw_placement_new(m, &(struct sw_cluster_shape)SHAPE(2, 512, 1, 1, false), true, &p, &err),
+        SW_OK);
     sw_placement_free(p);
     sw_machine_free(m);
 }

@@ -1,7 +1,6 @@
 /* A small schema of the tests' own, with every kind of key, and helpers to load a recipe text
  * against it without the environment or files of the machine. */
-#ifndef TESTS_UNIT_RECIPE_RECIPE_SUPPORT_H
-#define TESTS_UNIT_RECIPE_RECIPE_SUPPORT_H
+#pragma once
 
 #include "base/os.h"
 #include "recipe/job.h"
@@ -274,5 +273,3 @@ static inline int toy_load(const char *text, const char *const *sets, struct sw_
     struct sw_err err;
     return sw_recipe_load(&s, &toy_schema, out, &err);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A small safetensors file with every type, an empty tensor, a scalar and more than three pages of
  * values. Byte i of tensor t is sample_byte(t, i). Include once per program. */
-#ifndef TESTS_UNIT_TENSOR_ST_SAMPLE_H
-#define TESTS_UNIT_TENSOR_ST_SAMPLE_H
+#pragma once
 
 #include "tensor/safetensors.h"
 
@@ -80,5 +79,3 @@ static inline int sample_write(const char *path, struct sw_err *err)
     sw_st_writer_free(w);
     return rc;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * below the first fully-connected one by rows, those above by columns; or all by rows, and factors
  * in place of the gradients of fc6 to fc8 (Poseidon, 4.3). Pictures, batch and widths
  * are the caller's. Include once per program. */
-#ifndef TESTS_UNIT_TRAIN_ALEXNET_SUPPORT_H
-#define TESTS_UNIT_TRAIN_ALEXNET_SUPPORT_H
+#pragma once
 
 #include "workers_support.h"
 
@@ -103,5 +102,3 @@ static inline void alexnet_compare(const struct alexnet *a)
             fail_msg("%s differs from one worker by %.3g in %s", ways[i].name, d, where);
     }
 }
-
-#endif

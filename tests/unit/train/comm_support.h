@@ -1,8 +1,7 @@
 /* What the tests of factors share: a small AlexNet, two convolutions below three fully-connected
  * layers, with uneven rows, and jobs that differ by how the gradients of the latter come together.
  * Include once per program. */
-#ifndef TESTS_UNIT_TRAIN_COMM_SUPPORT_H
-#define TESTS_UNIT_TRAIN_COMM_SUPPORT_H
+#pragma once
 
 #include "workers_support.h"
 
@@ -53,5 +52,3 @@ static inline int64_t comm_bytes(const char *name, const char *kind)
                         run_id(name), kind) /
            COMM_STEPS;
 }
-
-#endif

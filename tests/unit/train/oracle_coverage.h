@@ -1,7 +1,6 @@
 /* What the cases of the oracle cover: words of their recipes and settings, and how many there are
  * of each kind; and the claim that all of it is there. */
-#ifndef TESTS_UNIT_TRAIN_ORACLE_COVERAGE_H
-#define TESTS_UNIT_TRAIN_ORACLE_COVERAGE_H
+#pragma once
 
 #include "oracle_draw.h"
 
@@ -185,5 +184,3 @@ static inline void oracle_check_coverage(const struct oracle_coverage *v)
         if (v->words[i] == 0)
             fail_msg("no case has %s", oracle_words[i]);
 }
-
-#endif

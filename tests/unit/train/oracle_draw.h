@@ -7,8 +7,7 @@
  * different sides makes their gradients differ. So most nets are smooth, and the others train for a
  * few steps only; so do machines, whose units are drawn by comparing. Updaters that divide by a
  * gradient's size have a bound for small ones, which may be nothing but rounding. */
-#ifndef TESTS_UNIT_TRAIN_ORACLE_DRAW_H
-#define TESTS_UNIT_TRAIN_ORACLE_DRAW_H
+#pragma once
 
 #include "unit/net/random_machines.h"
 #include "unit/net/random_net.h"
@@ -443,5 +442,3 @@ static inline void oracle_print(const struct oracle_case *c)
     }
     fprintf(stderr, "%s\n", c->recipe);
 }
-
-#endif

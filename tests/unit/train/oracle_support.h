@@ -3,8 +3,7 @@
  * run has the same bits. Cases are drawn from a number (oracle_draw.h). Every run has to prove that
  * it was what was asked for. A case that fails prints its number, its recipe and settings, and the
  * first step and tensor that differ. Include once per program. */
-#ifndef TESTS_UNIT_TRAIN_ORACLE_SUPPORT_H
-#define TESTS_UNIT_TRAIN_ORACLE_SUPPORT_H
+#pragma once
 
 #include "oracle_coverage.h"
 
@@ -527,5 +526,3 @@ static inline void oracle_sweep(uint64_t from, uint64_t to, struct oracle_covera
         failed += !oracle_try(seed, coverage);
     assert_int_equal(failed, 0);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What tests of split nets share: what a layer has and computes on a worker, simulated devices for
  * so many workers, and the loss of a run. */
-#ifndef SW_TEST_PARTITION_SUPPORT_H
-#define SW_TEST_PARTITION_SUPPORT_H
+#pragma once
 
 #include "workers_support.h"
 
@@ -43,5 +42,3 @@ static inline double test_loss(const char *run, int step)
 /* The device of so many workers. */
 __attribute__((unused)) static const char *const sims[] = {
     "", "sim:gpus=1,mem=64MiB", "sim:gpus=2,mem=64MiB", "sim:gpus=3,mem=64MiB"};
-
-#endif

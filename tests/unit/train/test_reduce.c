@@ -5,11 +5,11 @@
  * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
 #include "workers_support.h"
 
-#include "exchange/reduce/allreduce_private.h"
 #include "device/sim/stream.h"
-#include "train/memory.h"
+#include "exchange/reduce/allreduce_private.h"
 #include "train/choices.h"
 #include "train/input.h"
+#include "train/memory.h"
 #include "train/ways.h"
 #include <dlfcn.h>
 #include <sys/stat.h>

@@ -1,8 +1,7 @@
 /* Which role the calling thread has, from its first instruction on: this program's sw_thread_start
  * takes the place of the library's, whose symbols come second, and calls it. Include once per
  * program. */
-#ifndef TESTS_UNIT_TRAIN_THREAD_ROLE_H
-#define TESTS_UNIT_TRAIN_THREAD_ROLE_H
+#pragma once
 
 #include "base/str.h"
 #include "thread/thread.h"
@@ -42,5 +41,3 @@ int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *),
         free(wrapped);
     return rc;
 }
-
-#endif

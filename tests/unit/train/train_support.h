@@ -1,8 +1,7 @@
 /* What the tests of training share: a folder of their own with state, history and recipes in it, a
  * small recipe with all that is random, a job that is opened, run and closed with what it told
  * along the way, and questions to checkpoints and history. Include once per program. */
-#ifndef TESTS_UNIT_TRAIN_SUPPORT_H
-#define TESTS_UNIT_TRAIN_SUPPORT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -461,5 +460,3 @@ static inline int run_id(const char *name)
 {
     return (int)ask("SELECT max(id) FROM runs WHERE name = '%s'", name);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* What the tests of several workers share: a net with all that is random and all that looks at
  * neighbours, on smooth paths, so that sums in another order never flip a choice; names for the
  * number of workers and servers. Include once per program. */
-#ifndef TESTS_UNIT_TRAIN_WORKERS_SUPPORT_H
-#define TESTS_UNIT_TRAIN_WORKERS_SUPPORT_H
+#pragma once
 
 #include "train_support.h"
 
@@ -85,5 +84,3 @@ static const char *const servers_set[] = {"", "cluster.servers_per_group=1",
                                           "cluster.servers_per_group=2"};
 #define SANDBLASTER "cluster.framework=sandblaster"
 #define ALLREDUCE "cluster.framework=allreduce"
-
-#endif

@@ -1,7 +1,6 @@
 /* Numbers that break careless axes: the ends of double, what is not a number, neighbors that differ
  * in the last place, and the values between which a rounded mean of equal values lies. */
-#ifndef TESTS_UNIT_UI_ODD_VALUES_H
-#define TESTS_UNIT_UI_ODD_VALUES_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -46,5 +45,3 @@ static const double odd_values[] = {
     NAN,
 };
 enum { ODD_VALUES = sizeof odd_values / sizeof *odd_values };
-
-#endif

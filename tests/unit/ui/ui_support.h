@@ -1,7 +1,6 @@
 /* A run in mid-training, made by hand: four workers, of which the last is slow, two servers, an
  * evaluation now and then. What screens are drawn from in these tests. */
-#ifndef TESTS_UNIT_UI_SUPPORT_H
-#define TESTS_UNIT_UI_SUPPORT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -209,5 +208,3 @@ static inline struct sw_ui_view view_of_a_beginner(void)
 {
     return (struct sw_ui_view){.focus = 1, .smoothing = 2, .end = 1, .cursor = -1};
 }
-
-#endif
