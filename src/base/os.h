@@ -53,9 +53,9 @@ void *sw_realloc_array(void *p, size_t count, size_t size);
  * begins with `first`, when `count` items fill it. Errors: SW_ERR_NOMEM naming `what`. */
 int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, int64_t first,
             const char *what, struct sw_err *err) SW_MUST_CHECK;
-/* Adds a zeroed element to the end of an array that *items (a T **) points to and that only grows
- * this way, from NULL and 0: counts it and returns it. NULL: memory is exhausted, and the array
- * stays as it is. */
+/* Adds a zeroed element to the end of an array that *items (a T **) points to and that grows only
+ * this way, from NULL and 0: counts it and returns it. The caller may lower *count. NULL: memory is
+ * exhausted, and the array stays as it is. */
 void *sw_array_add(void *items, int *count, size_t size);
 void sw_free(void *p);
 

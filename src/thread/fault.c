@@ -1,6 +1,8 @@
 /* Closers run under the fault's lock: once detach has returned, nobody is inside the object. So the
  * order of locks is fault before queue or table, and a closer never calls the fault. */
 #include "thread/fault.h"
+
+#include "base/os.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -14,22 +16,22 @@ void sw_fault_init(struct sw_fault *f)
 void sw_fault_fini(struct sw_fault *f)
 {
     sw_mutex_fini(&f->lock);
+    sw_free(f->closers);
 }
 
 int sw_fault_attach(struct sw_fault *f, void (*close)(void *object), void *object,
                     struct sw_err *err)
 {
+    struct sw_fault_closer *added;
     int rc = SW_OK;
+
     sw_mutex_lock(&f->lock);
-    if (sw_fault_is_set(f)) {
+    if (sw_fault_is_set(f))
         close(object);
-    } else if (f->closer_count == SW_FAULT_CLOSERS) {
-        rc = sw_err_set(err, SW_ERR_NOMEM, "a job's fault closes at most %d objects",
-                        SW_FAULT_CLOSERS);
-    } else {
-        f->closers[f->closer_count].close = close;
-        f->closers[f->closer_count++].object = object;
-    }
+    else if ((added = sw_array_add(&f->closers, &f->closer_count, sizeof *added)))
+        *added = (struct sw_fault_closer){close, object};
+    else
+        rc = sw_err_nomem(err, "what a fault closes", sizeof *added);
     sw_mutex_unlock(&f->lock);
     return rc;
 }

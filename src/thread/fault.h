@@ -7,17 +7,17 @@
 #include "thread/atomic.h"
 #include "thread/thread.h"
 
-enum { SW_FAULT_CLOSERS = 256 };
+struct sw_fault_closer {
+    void (*close)(void *object);
+    void *object; /* borrowed */
+};
 
 struct sw_fault {
     atomic_int code;      /* 0 while healthy; read without the lock */
     struct sw_mutex lock; /* guards all below */
     struct sw_err first;
     char source[64];
-    struct {
-        void (*close)(void *object);
-        void *object;
-    } closers[SW_FAULT_CLOSERS];
+    struct sw_fault_closer *closers; /* owned [closer_count] */
     int closer_count;
 };
 
@@ -26,7 +26,7 @@ void sw_fault_init(struct sw_fault *f);
 void sw_fault_fini(struct sw_fault *f);
 
 /* Attaches something to close (borrowed until detached). Closes it at once when the fault is set.
- * Errors: SW_ERR_NOMEM when the table is full. */
+ * Errors: SW_ERR_NOMEM. */
 int sw_fault_attach(struct sw_fault *f, void (*close)(void *object), void *object,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_fault_detach(struct sw_fault *f, void *object);

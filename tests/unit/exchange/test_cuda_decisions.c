@@ -5,7 +5,7 @@
 #include "kernels/updaters/sgd.h"
 #include "unit/device/cuda_support.h"
 #include "unit/device/sim_support.h" /* streams, memory that goes there and back */
-#include "updater_support.h"
+#include "unit/optim/updater_support.h"
 
 static struct sw_device *dev;
 static struct sw_stream *gpu;

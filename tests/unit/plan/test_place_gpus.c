@@ -1,6 +1,6 @@
 /* Workers on GPUs: on the NUMA node of their GPU, with GPUs close to one another in a group. */
 #include "base/os.h"
-#include "boards.h"
+#include "unit/machine/boards.h"
 #include "plan/placement.h"
 #include <string.h>
 
