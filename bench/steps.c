@@ -58,8 +58,6 @@ static void print(const struct sw_trace *t, int64_t warmup, int64_t steps)
 
 static void ignore(void *user, const struct sw_job_event *e)
 {
-    (void)user;
-    (void)e;
 }
 
 int main(int argc, char **argv)

@@ -3,8 +3,6 @@
 
 int sw_dash_run(const struct sw_dash_args *args, int *ended_by, struct sw_err *err)
 {
-    (void)args;
-    (void)ended_by;
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
                       "this program was built without ncurses (Debian: libncurses-dev); top --once "
                       "prints a text snapshot");

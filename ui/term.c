@@ -135,13 +135,11 @@ struct sw_ui_caps sw_term_caps(const struct sw_term *t)
 
 void sw_term_size(const struct sw_term *t, int *w, int *h)
 {
-    (void)t;
     getmaxyx(stdscr, *h, *w);
 }
 
 void sw_term_mouse(struct sw_term *t, bool on)
 {
-    (void)t;
     mousemask(on ? BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED | BUTTON5_PRESSED : 0, NULL);
 }
 
@@ -270,7 +268,6 @@ static bool take_key(struct sw_ui_input *in)
 bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    (void)t;
     if (take_key(in)) /* ncurses may hold some */
         return true;
     if (poll(&p, 1, timeout_ms) < 0)

@@ -21,7 +21,6 @@ typedef void backward_fn(float a, float b, const float *v, const float *dy, floa
 
 SW_KERNEL static void relu(float a, float b, const float *x, float *y, int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = 0.0f > x[i] ? 0.0f : x[i];
@@ -29,7 +28,6 @@ SW_KERNEL static void relu(float a, float b, const float *x, float *y, int64_t n
 
 SW_KERNEL static void leaky_relu(float slope, float b, const float *x, float *y, int64_t n)
 {
-    (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] < 0.0f ? slope * x[i] : x[i];
@@ -37,7 +35,6 @@ SW_KERNEL static void leaky_relu(float slope, float b, const float *x, float *y,
 
 SW_KERNEL static void sigmoid(float a, float b, const float *x, float *y, int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = sw_v_sigmoid(x[i]);
@@ -52,7 +49,6 @@ SW_KERNEL static void scaled_tanh(float a, float b, const float *x, float *y, in
 
 SW_KERNEL static void softplus(float a, float b, const float *x, float *y, int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = (0.0f > x[i] ? 0.0f : x[i]) + sw_v_log1p_unit(sw_v_exp(-sw_v_abs(x[i])));
@@ -60,7 +56,6 @@ SW_KERNEL static void softplus(float a, float b, const float *x, float *y, int64
 
 SW_KERNEL static void gelu(float a, float b, const float *x, float *y, int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] * sw_v_phi(x[i]);
@@ -69,7 +64,6 @@ SW_KERNEL static void gelu(float a, float b, const float *x, float *y, int64_t n
 SW_KERNEL static void relu_backward(float a, float b, const float *y, const float *dy, float *dx,
                                     int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
@@ -78,7 +72,6 @@ SW_KERNEL static void relu_backward(float a, float b, const float *y, const floa
 SW_KERNEL static void leaky_relu_backward(float slope, float b, const float *y, const float *dy,
                                           float *dx, int64_t n)
 {
-    (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = y[i] > 0.0f ? dy[i] : slope * dy[i];
@@ -87,7 +80,6 @@ SW_KERNEL static void leaky_relu_backward(float slope, float b, const float *y, 
 SW_KERNEL static void sigmoid_backward(float a, float b, const float *y, const float *dy, float *dx,
                                        int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = dy[i] * (y[i] * (1.0f - y[i]));
@@ -106,7 +98,6 @@ SW_KERNEL static void scaled_tanh_backward(float a, float b, const float *y, con
 SW_KERNEL static void softplus_backward(float a, float b, const float *y, const float *dy,
                                         float *dx, int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         float t = sw_v_tanh(0.5f * y[i]);
@@ -118,7 +109,6 @@ SW_KERNEL static void gelu_backward(float a, float b, const float *x, const floa
                                     int64_t n)
 {
     const float one_by_root_two_pi = 0.398942280f;
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dx[i] = dy[i] *

@@ -11,7 +11,6 @@ static void arrays(const void *args, struct sw_op_arrays *out)
 static int read_clock(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_clock_args *a = args;
-    (void)l;
     *a->ns = sw_os()->monotonic_ns();
     return SW_OK;
 }

@@ -36,7 +36,6 @@ SW_KERNEL static void sum_pair_relu(float a, const float *x, float b, const floa
 SW_KERNEL static void product_pair(float a, const float *x, float b, const float *z, float *y,
                                    int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] * z[i];
@@ -45,7 +44,6 @@ SW_KERNEL static void product_pair(float a, const float *x, float b, const float
 SW_KERNEL static void max_pair(float a, const float *x, float b, const float *z, float *y,
                                int64_t n)
 {
-    (void)a, (void)b;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] > z[i] || x[i] != x[i] ? x[i] : z[i];

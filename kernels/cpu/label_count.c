@@ -39,7 +39,6 @@ static void arrays(const void *args, struct sw_op_arrays *out)
 static int count(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_label_count_args *a = args;
-    (void)l;
     *a->count =
         (double)sw_labels_count(&a->labels, sw_labels_valid_rows(&a->labels, a->step, a->rows));
     return SW_OK;

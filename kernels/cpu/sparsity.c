@@ -60,7 +60,6 @@ static int penalty_cpu(const struct sw_host_launch *l, const void *args)
     double rho = (double)a->rho, beta = (double)a->beta, penalty = 0;
     double count = a->sums[2 * channels], pixels = (double)sw_desc_pixels(&a->desc);
     double rows = (double)rows_of(a);
-    (void)l;
     for (int64_t c = 0; c < channels; c++) {
         double mean = a->sums[c] / (count > 0 ? count : 1);
         mean = mean < least ? least : mean > 1 - least ? 1 - least : mean; /* a NaN passes */

@@ -18,7 +18,6 @@ static void add_row_arrays(const void *args, struct sw_op_arrays *out)
 static int add_row(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_row_args *a = args;
-    (void)l;
     sw_kernel_bias_columns(a->rows, a->columns, a->columns, a->row, false, a->y);
     return SW_OK;
 }
@@ -57,7 +56,6 @@ static void sum_rows_arrays(const void *args, struct sw_op_arrays *out)
 static int sum_rows(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_sum_rows_args *a = args;
-    (void)l;
     sw_kernel_sum_columns(a->rows, a->columns, a->columns, a->x, a->sum);
     return SW_OK;
 }
@@ -90,7 +88,6 @@ static void two_sums_arrays(const void *args, struct sw_op_arrays *out)
 static int two_sums(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_two_sums_args *a = args;
-    (void)l;
     for (int64_t c = 0; c < a->columns; c += COLUMNS) {
         int64_t n = a->columns - c < COLUMNS ? a->columns - c : COLUMNS;
         two_sums_piece(a->rows, a->first_rows, n, a->columns, a->first_factor, a->shift, a->x + c,
@@ -114,7 +111,6 @@ static void total_arrays(const void *args, struct sw_op_arrays *out)
 static int total(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_total_args *a = args;
-    (void)l;
     *a->total = sw_kernel_sum(a->x, a->n);
     return SW_OK;
 }

@@ -53,7 +53,6 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     const int saved = errno;
     const uintptr_t address = (uintptr_t)info->si_addr;
     struct sw_mapped *m = info->si_code == BUS_ADRERR ? find(address) : NULL;
-    (void)context;
     if (m)
         atomic_store(&m->lost, true);
     if (!m || !replace_page(address))

@@ -91,7 +91,6 @@ static int begin_labels(void *user, const struct sw_predict_info *info, struct s
 
 static int append_labels(void *user, int64_t count, const float *values, struct sw_err *err)
 {
-    (void)err;
     sw_predict_plot_add_labels(user, count, values);
     return SW_OK;
 }

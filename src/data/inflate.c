@@ -22,13 +22,11 @@ struct sw_inflater {
 
 static void *zlib_alloc(void *user, unsigned items, unsigned size)
 {
-    (void)user;
     return sw_calloc(items, size);
 }
 
 static void zlib_free(void *user, void *p)
 {
-    (void)user;
     sw_free(p);
 }
 

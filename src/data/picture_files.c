@@ -94,7 +94,6 @@ int sw_picture_files_label(const struct sw_records *r, int64_t record, int f, vo
                            const void **out, struct sw_err *err)
 {
     const struct sw_picture_files *files = r->state;
-    (void)f, (void)err;
     *(int32_t *)scratch = files->item[record].label;
     *out = scratch;
     return SW_OK;

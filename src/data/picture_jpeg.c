@@ -66,7 +66,6 @@ static void on_message(j_common_ptr c, int level)
 
 static void no_output(j_common_ptr c)
 {
-    (void)c;
 }
 
 /* Called for every row. The process may be told to stop (report() finds that out again), and a file

@@ -38,7 +38,6 @@ static void *take(png_structp png, png_alloc_size_t bytes)
 
 static void give(png_structp png, void *p)
 {
-    (void)png;
     sw_free(p);
 }
 
@@ -63,8 +62,6 @@ static int report(const struct sw_png *p, struct sw_err *err)
 
 static void on_warning(png_structp png, const char *text)
 {
-    (void)png;
-    (void)text;
 }
 
 static void feed(png_structp png, unsigned char *to, size_t bytes)

@@ -82,8 +82,6 @@ static _Noreturn void leave(j_common_ptr c)
 
 static void quiet(j_common_ptr c, int level)
 {
-    (void)c;
-    (void)level;
 }
 
 static void more_room(struct writer *w)
@@ -188,8 +186,6 @@ static _Noreturn void png_leave(png_structp png, const char *text)
 
 static void png_quiet(png_structp png, const char *text)
 {
-    (void)png;
-    (void)text;
 }
 
 static void png_put(png_structp png, unsigned char *bytes, size_t count)
@@ -205,7 +201,6 @@ static void png_put(png_structp png, unsigned char *bytes, size_t count)
 
 static void png_flush_nothing(png_structp png)
 {
-    (void)png;
 }
 
 static void write_png_rows(png_structp png, png_infop info, const struct sw_picture *p,

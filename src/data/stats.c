@@ -246,7 +246,6 @@ static int add_mean(void *user, const struct sw_batch *b, struct sw_err *err)
 {
     struct whitening *w = user;
     const float *x = b->field[w->image];
-    (void)err;
     for (int64_t i = 0; i < b->valid_rows; i++, x += w->count) {
         for (int64_t k = 0; k < w->count; k++)
             w->sum[k] += (double)x[k];

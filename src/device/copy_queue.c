@@ -207,7 +207,6 @@ int sw_copy_queue_wait(struct sw_copy_queue *q, struct sw_err *err)
 
 static void nothing(void *user)
 {
-    (void)user;
 }
 
 /* A stream's error stays with it and comes with the next thing that is queued. */

@@ -4,7 +4,6 @@ int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane
                             struct sw_err *err)
 {
     int rc = SW_OK;
-    (void)s;
     for (int i = 0; i < lanes && rc == SW_OK; i++)
         rc = lane(user, i, err);
     return rc;

@@ -60,7 +60,6 @@ static int learn_host(struct sw_exchange *x, uint64_t version, struct sw_err *er
 {
     bool finite;
 
-    (void)version;
     int rc = x->args.hooks.finite(x->args.hooks.user, &finite, err);
     return rc == SW_OK ? sw_table_verdict(x->args.table, x->args.worker, finite, err) : rc;
 }

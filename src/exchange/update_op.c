@@ -27,7 +27,6 @@ static int update(const struct sw_host_launch *l, const void *args)
                                .clip_value = a->clip_value,
                                .gradient_scale = a->numbers->gradient_scale,
                                .non_finite = a->non_finite};
-    (void)l;
     if (a->decided && a->decided->dropped)
         return SW_OK;
     if (a->decided) {
@@ -58,7 +57,6 @@ static int rate(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_rate_args *a = args;
     struct sw_sgd k;
-    (void)l;
     memcpy(&k, a->numbers->constants, sizeof k);
     k = sw_lars_adapt(k, a->numbers->trust, *a->value_squares, *a->gradient_squares,
                       a->decided->scale);

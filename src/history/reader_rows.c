@@ -122,7 +122,6 @@ bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes)
         at += take(&q, i, columns[i], (char *)row + at);
     assert(!there || (at + 7) / 8 * 8 == bytes);
 
-    (void)bytes;
     rows->code = q.code;
     return there;
 }

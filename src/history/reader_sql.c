@@ -32,9 +32,6 @@ static bool is_in(const char *const *names, size_t count, const char *name)
 static int allow_reading(void *user, int action, const char *a, const char *b, const char *database,
                          const char *trigger)
 {
-    (void)user;
-    (void)database;
-    (void)trigger;
     switch (action) {
     case SQLITE_SELECT:
     case SQLITE_READ:

@@ -75,8 +75,6 @@ static void give_lock(struct sw_store *s)
 
 static int note_wal_pages(void *user, sqlite3 *db, const char *name, int pages)
 {
-    (void)db;
-    (void)name;
     ((struct sw_store *)user)->wal_pages = pages;
     return SQLITE_OK;
 }

@@ -66,7 +66,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_desc whole = l->src[0]->desc;
     int64_t extent = 0;
     int block = 0;
-    (void)s;
     for (int k = 0; k < l->src_count; k++) {
         int rc = check_source(l, k, axis, err);
         if (rc != SW_OK)

@@ -28,7 +28,6 @@ static const struct sw_opt opts[] = {
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    (void)s;
     if (c->names.count > 0 && c->names.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID, "names: %d names for %d sources", c->names.count,
                           l->src_count);

@@ -14,14 +14,12 @@ static const struct sw_opt opts[] = {
 
 static const char *refuses_split(const void *conf, int parts)
 {
-    (void)parts;
     return ((const struct conf *)conf)->axis == 1 ? "its columns are not those of its source"
                                                   : NULL;
 }
 
 static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
 {
-    (void)count, (void)begin;
     return ((const struct conf *)conf)->axis == 1 ? 0 : src[0];
 }
 

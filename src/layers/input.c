@@ -24,7 +24,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    (void)l, (void)r, (void)err;
     return SW_OK;
 }
 

@@ -251,7 +251,6 @@ static struct sw_plan_args plan_args(const struct sw_layer *l)
 int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_plan_args a = plan_args(l);
-    (void)r;
     /* Gradients live in backward only: their memory is others' now. */
     a.diff_dst = a.diff_src = a.diff_weight = a.diff_bias = NULL;
     return sw_plan_forward(plan_of(l), &a, err);
@@ -260,7 +259,6 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r, struct sw
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_plan_args a = plan_args(l);
-    (void)r;
     /* Else all parameters are frozen, or others make the gradients. */
     bool trains = !l->factors.x && (a.diff_weight || a.diff_bias);
     int rc = trains ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;

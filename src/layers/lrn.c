@@ -77,7 +77,6 @@ static const struct sw_layer_example examples[] = {
 static const char *refuses_split(const void *conf, int parts)
 {
     const struct conf *c = conf;
-    (void)parts;
     return c->region == ACROSS ? "it normalises across channels" : NULL;
 }
 

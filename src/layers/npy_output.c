@@ -20,7 +20,6 @@ static const struct sw_opt opts[] = {
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    (void)s, (void)err;
     sw_output_settle(l);
     return SW_OK;
 }

@@ -26,7 +26,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
-    (void)s;
     st->lists =
         (struct sw_token_lists){.length = 1, .vocabulary = c->classes, .skip = SW_TOKEN_NO_SKIP};
     int rc = sw_layer_need_tokens(l, false, &st->lists.rows, &st->lists.per_row, err);

@@ -52,7 +52,6 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 
 static double value(const struct sw_layer *l, const struct sw_result *total, int which)
 {
-    (void)l, (void)which;
     return total->weight > 0 ? exp(total->sum / total->weight) : (double)NAN;
 }
 

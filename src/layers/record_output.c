@@ -49,7 +49,6 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
-    (void)s;
     int rc = SW_OK;
     if (c->fields.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID, "fields: %d names for %d sources", c->fields.count,

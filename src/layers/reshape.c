@@ -74,14 +74,12 @@ static bool keeps_columns(const void *conf)
 
 static const char *refuses_split(const void *conf, int parts)
 {
-    (void)parts;
     return keeps_columns(conf) ? NULL : "its columns are not those of its source";
 }
 
 static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
 {
     const struct conf *c = conf;
-    (void)count, (void)begin;
     if (keeps_columns(conf))
         return src[0];
     return c->shape.count > 0 && c->shape.items[0] > 0 ? (int64_t)c->shape.items[0] : 0;

@@ -61,7 +61,6 @@ static int64_t columns(const void *conf, const int64_t *src, int count, int64_t 
 {
     const struct conf *c = conf;
     int64_t first, columns;
-    (void)count;
     if (c->axis > 1 || src[0] == 0)
         return src[0];
     if (find_part(c, src[0], &first, &columns, NULL) != SW_OK)

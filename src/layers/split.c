@@ -5,7 +5,6 @@
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    (void)s;
     l->dst.desc = l->src[0]->desc;
     sw_layer_use_view(l);
     return sw_layer_need_src(l, 0, 0, err);

@@ -267,7 +267,6 @@ static int see_device(void *user, const char *bus)
 
 static int see_iommu(void *user, const char *name)
 {
-    (void)name;
     ((struct sw_survey *)user)->iommu = true;
     return SW_OK;
 }

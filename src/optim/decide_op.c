@@ -15,7 +15,6 @@ static void measure_arrays(const void *args, struct sw_op_arrays *out)
 static int measure(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_measure_args *a = args;
-    (void)l;
     sw_gather_measure(a->x, a->count, a->limit * (float)a->known->loss_scale, a->squares);
     return SW_OK;
 }
@@ -36,7 +35,6 @@ static void totals_arrays(const void *args, struct sw_op_arrays *out)
 static int totals(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_norm_totals_args *a = args;
-    (void)l;
     for (int i = 0; i < a->arrays; i++) {
         int64_t from = i > 0 ? a->ends[i - 1] : 0;
         a->totals[i] = a->ends[i] > from ? sw_norm_total(a->squares + from, a->ends[i] - from) : 0;
@@ -60,7 +58,6 @@ static void decide_arrays(const void *args, struct sw_op_arrays *out)
 static int decide(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_decide_args *a = args;
-    (void)l;
     *a->decided = sw_decide(a->squares, a->params, *a->known, a->clip_norm);
     return SW_OK;
 }

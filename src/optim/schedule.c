@@ -36,7 +36,6 @@ static double share_of(uint64_t step, int64_t over, uint64_t horizon_steps)
 
 static double fixed_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
-    (void)conf, (void)step, (void)horizon_steps;
     return lr;
 }
 
@@ -68,7 +67,6 @@ static const struct sw_opt step_opts[] = {
 static double step_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct step_conf *c = conf;
-    (void)horizon_steps;
     return lr * pow(c->gamma, (double)(step / (uint64_t)c->step_size));
 }
 
@@ -108,7 +106,6 @@ static const struct sw_opt inverse_opts[] = {
 static double inverse_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct inverse_conf *c = conf;
-    (void)horizon_steps;
     return lr * pow(1 + c->gamma * (double)step, -c->power);
 }
 
@@ -170,7 +167,6 @@ static int check_multistep(const void *conf, struct sw_err *err)
 static double multistep_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct multistep_conf *c = conf;
-    (void)horizon_steps;
     return lr * pow(c->gamma, passed(&c->at, step));
 }
 
@@ -215,7 +211,6 @@ static double fixed_step_rate(const void *conf, double lr, uint64_t step, uint64
 {
     const struct fixed_step_conf *c = conf;
     int n = passed(&c->at, step);
-    (void)horizon_steps;
     return n > 0 ? c->rates.items[n - 1] : lr;
 }
 
@@ -249,7 +244,6 @@ static const struct sw_opt exponential_opts[] = {
 static double exponential_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct step_conf *c = conf;
-    (void)horizon_steps;
     return lr * pow(c->gamma, (double)step / (double)c->step_size);
 }
 
@@ -277,7 +271,6 @@ static const struct sw_opt inverse_t_opts[] = {
 static double inverse_t_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct inverse_t_conf *c = conf;
-    (void)horizon_steps;
     return lr / (1 + (double)step / (double)c->step_size);
 }
 

@@ -7,7 +7,6 @@
 
 static const char *process_env(void *user, const char *name)
 {
-    (void)user;
     return getenv(name);
 }
 

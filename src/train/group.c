@@ -82,7 +82,6 @@ struct condition {
 static bool holds(struct sw_group *g, int64_t what)
 {
     const struct condition *c = (const struct condition *)(intptr_t)what;
-    (void)g;
     return c->over(c->what);
 }
 

@@ -34,9 +34,9 @@ struct fault_plan {
 
 static struct fault_plan fault_plan;
 static atomic_bool fault_armed;
-static atomic_int fault_calls; /* counted by the plan */
-static atomic_int fault_hits;  /* failed */
-static atomic_long fault_live; /* allocations that were not freed */
+static atomic_int fault_calls;  /* counted by the plan */
+static atomic_int fault_hits;   /* failed */
+static atomic_long fault_live;  /* allocations that were not freed */
 static atomic_bool fault_hangs; /* a thread hangs, or has hung */
 
 static bool fault_hit(int kind)
@@ -114,7 +114,6 @@ static ssize_t fault_write(int fd, const void *buf, size_t bytes)
 /* Nothing here loses power, and a disk that takes its time would look like a role that hangs. */
 static int fault_fsync(int fd)
 {
-    (void)fd;
     return fault_hit(FAIL_SYNC) ? -1 : 0;
 }
 
@@ -135,7 +134,6 @@ static inline void fault_arm(struct fault_plan plan)
 
 static inline int fault_disarm(void **state)
 {
-    (void)state;
     atomic_store(&fault_armed, false);
     return 0;
 }
@@ -151,7 +149,6 @@ static bool fault_refuses(const char *name)
 
 static void fault_first(void *arg)
 {
-    (void)arg;
 }
 
 /* Before any thread exists; for the whole program. */
@@ -246,7 +243,6 @@ static inline const char *file_recipe(void)
 static inline int with_files(void **state)
 {
     static const char *const files[] = {"history.db", "history.db-wal", "history.db-shm"};
-    (void)state;
     for (int i = 0; i < 3; i++)
         unlink(in_home("%s", files[i]));
     write_cifar("train.bin", 64, -1, 0);

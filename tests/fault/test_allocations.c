@@ -68,43 +68,36 @@ static void fail_each(enum work work, int times, double seconds)
 
 static void one_allocation_fails(void **state)
 {
-    (void)state;
     fail_each(TRAIN, 1, 8);
 }
 
 static void all_allocations_fail_from_there_on(void **state)
 {
-    (void)state;
     fail_each(TRAIN, 0, 6);
 }
 
 static void one_allocation_fails_in_resume(void **state)
 {
-    (void)state;
     fail_each(RESUME, 1, 6);
 }
 
 static void one_allocation_fails_in_evaluation(void **state)
 {
-    (void)state;
     fail_each(EVALUATE, 1, 6);
 }
 
 static void one_allocation_fails_in_prediction(void **state)
 {
-    (void)state;
     fail_each(PREDICT, 1, 6);
 }
 
 static void one_allocation_fails_with_virtual_workers(void **state)
 {
-    (void)state;
     fail_each(PARTS, 1, 6);
 }
 
 static void one_allocation_fails_in_a_run_with_stages(void **state)
 {
-    (void)state;
     fail_each(STAGED, 1, 6);
 }
 
@@ -112,7 +105,6 @@ static void one_allocation_fails_in_a_run_with_stages(void **state)
  * block that is shared with those who watch is not needed: without it the run goes on. */
 static void pages_fail(void **state)
 {
-    (void)state;
     int unwatched = 0;
     static const char *const sets[] = {"job.batch=512", "layer.conv1.outputs=16"};
     for (int at = 1; at < 100; at++) {

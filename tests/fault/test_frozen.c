@@ -318,7 +318,6 @@ static void stop_in(struct trial t)
 
 static void stopped_threads_of_workers_and_readers_are_named(void **state)
 {
-    (void)state;
     stop_in((struct trial){.name = "workers",
                            .recipe = file_recipe(),
                            .sets = {QUIET, "job.eval_every=20", "cluster.workers_per_group=2"}});
@@ -332,7 +331,6 @@ static void give_core(struct trial *t)
 
 static void stopped_threads_of_servers_are_named(void **state)
 {
-    (void)state;
     stop_in((struct trial){.name = "servers",
                            .recipe = file_recipe(),
                            .sets = {QUIET, "job.eval_every=20"},
@@ -341,7 +339,6 @@ static void stopped_threads_of_servers_are_named(void **state)
 
 static void stopped_threads_of_devices_are_named(void **state)
 {
-    (void)state;
     stop_in((struct trial){.name = "devices",
                            .recipe = file_recipe(),
                            .sets = {QUIET, "job.eval_every=20", "cluster.workers_per_group=2"},
@@ -367,7 +364,6 @@ void sw_slot_phase(struct sw_slot *slot, enum sw_phase phase, int64_t step, int 
 
 static void end_thread_at_step_3(struct trial *t, const struct sw_job_event *e)
 {
-    (void)t;
     if (e->type == SW_JOB_DISPLAY && e->step == 3)
         atomic_store(&may_end, true);
 }
@@ -411,7 +407,6 @@ static void thread_that_has_ended_is_named(void **state)
         {"worker0.1", "worker0.1", "cluster.workers_per_group=2", SW_PHASE_FORWARD, false},
         {"prefetch train", "prefetch0.", "cluster.workers_per_group=2", SW_PHASE_READ, false},
         {"server0.0", "server0.0", "cluster.workers_per_group=1", SW_PHASE_IDLE, true}};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         int status;
         pid_t child = fork();

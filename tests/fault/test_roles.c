@@ -7,13 +7,11 @@
 
 static void cut_train(struct trial *t)
 {
-    (void)t;
     assert_int_equal(truncate(in_home("train.bin"), 3 * CIFAR_RECORD), 0);
 }
 
 static void cut_test(struct trial *t)
 {
-    (void)t;
     assert_int_equal(truncate(in_home("test.bin"), 30 * CIFAR_RECORD), 0);
 }
 
@@ -27,7 +25,6 @@ static void cut_train_at_step_3(struct trial *t, const struct sw_job_event *e)
 
 static void prefetch_that_cannot_start(void **state)
 {
-    (void)state;
     struct trial t = {.name = "start", .recipe = file_recipe()};
     must_fail_on_record(&t, (struct fault_plan){.start = "prefetch train"}, SW_ERR_NOMEM,
                         "job: ", "cannot start thread prefetch train");
@@ -38,7 +35,6 @@ static void prefetch_that_cannot_start(void **state)
 
 static void file_cut_short_before_step_1(void **state)
 {
-    (void)state;
     struct trial t = {.name = "cut", .recipe = file_recipe(), .before = cut_train};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_FORMAT,
                         "prefetch train: data train: record ", "train.bin");
@@ -48,7 +44,6 @@ static void file_cut_short_before_step_1(void **state)
 
 static void file_cut_short_under_the_run(void **state)
 {
-    (void)state;
     struct trial t = {.name = "cut-later",
                       .recipe = file_recipe(),
                       .steps = 1000000,
@@ -63,7 +58,6 @@ static void file_cut_short_under_the_run(void **state)
 
 static void read_error_in_a_step(void **state)
 {
-    (void)state;
     struct trial t = {.name = "eio", .recipe = file_recipe()};
     must_fail_on_record(
         &t, (struct fault_plan){.kinds = FAIL_READ, .thread = "prefetch train", .at = 70},
@@ -75,7 +69,6 @@ static void read_error_in_a_step(void **state)
  * is not. */
 static void file_cut_short_in_evaluation(void **state)
 {
-    (void)state;
     struct trial t = {.name = "cut-eval",
                       .recipe = file_recipe(),
                       .before = cut_test,
@@ -89,7 +82,6 @@ static void file_cut_short_in_evaluation(void **state)
 
 static void label_out_of_range_is_found_at_opening(void **state)
 {
-    (void)state;
     write_cifar("train.bin", 64, 20, 11);
     struct trial t = {.name = "label", .recipe = file_recipe()};
     struct before b = look();
@@ -103,7 +95,6 @@ static void label_out_of_range_is_found_at_opening(void **state)
 
 static void worker_that_cannot_start(void **state)
 {
-    (void)state;
     struct trial t = {.name = "no-worker", .recipe = file_recipe()};
     must_fail_on_record(&t, (struct fault_plan){.start = "worker0.0"}, SW_ERR_NOMEM,
                         "job: ", "cannot start thread worker0.0");
@@ -120,14 +111,12 @@ static void seat_both_nowhere(struct trial *t)
 
 static void worker_that_cannot_be_bound(void **state)
 {
-    (void)state;
     struct trial t = {.name = "unbound", .recipe = file_recipe(), .before = seat_both_nowhere};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID, "worker0.0: ", "core 1000");
 }
 
 static void worker_without_memory_at_set_up(void **state)
 {
-    (void)state;
     struct trial t = {.name = "poor", .recipe = file_recipe()};
     must_fail_on_record(&t,
                         (struct fault_plan){.kinds = FAIL_ALLOC, .thread = "worker0.0", .at = 1},
@@ -137,7 +126,6 @@ static void worker_without_memory_at_set_up(void **state)
 
 static void first_checkpoint_on_a_full_disk(void **state)
 {
-    (void)state;
     struct trial t = {.name = "full", .recipe = file_recipe()};
     must_fail_on_record(
         &t,
@@ -148,7 +136,6 @@ static void first_checkpoint_on_a_full_disk(void **state)
 
 static void label_beyond_the_scores_in_step_1(void **state)
 {
-    (void)state;
     struct trial t = {.name = "scores", .recipe = file_recipe(), .sets = {"layer.fc2.outputs=2"}};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID,
                         "worker0.0: layer loss: ", "label");
@@ -157,7 +144,6 @@ static void label_beyond_the_scores_in_step_1(void **state)
 
 static void label_beyond_the_scores_in_evaluation(void **state)
 {
-    (void)state;
     write_cifar("test.bin", 40, 20, 9);
     struct trial t = {.name = "scores-eval", .recipe = file_recipe()};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID,
@@ -168,7 +154,6 @@ static void label_beyond_the_scores_in_evaluation(void **state)
 /* The first update is huge but finite, the next loss is not. */
 static void loss_that_is_not_finite(void **state)
 {
-    (void)state;
     struct trial t = {.name = "diverged",
                       .recipe = file_recipe(),
                       .sets = {"updater.lr=1e30", "job.checkpoint_every=1"}};
@@ -182,13 +167,11 @@ static void loss_that_is_not_finite(void **state)
 static int emit_nan(void *user, struct sw_st_sink *sink, struct sw_err *err)
 {
     float values[4] = {0, 1, NAN, 2};
-    (void)user;
     return sw_st_emit(sink, values, sizeof values, err);
 }
 
 static void values_to_start_from_that_are_not_finite(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_st_writer *w = sw_st_writer_new();
     int64_t shape[] = {4};
@@ -207,7 +190,6 @@ static void values_to_start_from_that_are_not_finite(void **state)
 
 static void update_that_is_not_finite(void **state)
 {
-    (void)state;
     struct trial t = {.name = "burst", .recipe = file_recipe(), .sets = {"updater.lr=1e39"}};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_DIVERGED, "server0.0: step 1: ", "fc2.");
     assert_int_equal(t.last[SW_JOB_SUMMARY].step, 0);
@@ -240,7 +222,6 @@ static bool has_two_cores(void)
 
 static void server_thread_that_cannot_start(void **state)
 {
-    (void)state;
     if (!has_two_cores())
         skip();
     struct trial t = {.name = "no-server", .recipe = file_recipe(), .before = seat_server_apart};
@@ -250,14 +231,12 @@ static void server_thread_that_cannot_start(void **state)
 
 static void server_thread_that_cannot_be_bound(void **state)
 {
-    (void)state;
     struct trial t = {.name = "nowhere", .recipe = file_recipe(), .before = seat_server_nowhere};
     must_fail_on_record(&t, (struct fault_plan){0}, SW_ERR_INVALID, "server0.0: ", "core 1000");
 }
 
 static void server_thread_with_an_update_that_is_not_finite(void **state)
 {
-    (void)state;
     if (!has_two_cores())
         skip();
     struct trial t = {.name = "apart",
@@ -307,7 +286,6 @@ static int run_stuck(void)
  * itself, since the thread sanitizer counts threads in _exit. */
 static void role_that_hangs_is_named_and_left_behind(void **state)
 {
-    (void)state;
     int status;
     pid_t child = fork();
     assert_true(child >= 0);

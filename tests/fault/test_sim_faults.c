@@ -143,14 +143,12 @@ static void hang_anywhere(const char *const *sets, int worker, int points)
 
 static void device_that_hangs_is_named(void **state)
 {
-    (void)state;
     hang_anywhere(plain, 1, 6);
     hang_anywhere(plain, 0, 4);
 }
 
 static void device_that_hangs_in_a_split_net_is_named(void **state)
 {
-    (void)state;
     hang_anywhere(split, 1, 4);
     hang_anywhere(split, 0, 3);
 }
@@ -183,14 +181,12 @@ static void lose_anywhere(const char *const *sets, int worker, int points)
 
 static void device_of_a_group_that_hangs_is_named(void **state)
 {
-    (void)state;
     hang_anywhere(apart, 1, 4);
     hang_anywhere(apart, 0, 3);
 }
 
 static void device_that_is_lost_is_named(void **state)
 {
-    (void)state;
     lose_anywhere(plain, 1, 16);
     lose_anywhere(plain, 0, 8);
     lose_anywhere(split, 1, 8);
@@ -199,7 +195,6 @@ static void device_that_is_lost_is_named(void **state)
 /* At set-up, where all device memory is taken; a step takes none. */
 static void device_without_memory_is_named(void **state)
 {
-    (void)state;
     enum { MOST = 40 };
     int failures = 0;
     for (int i = 0; i < MOST; i++) {
@@ -221,7 +216,6 @@ static void device_without_memory_is_named(void **state)
 /* Too small from the start: what it takes and what there is. */
 static void device_that_is_too_small_is_named(void **state)
 {
-    (void)state;
     struct trial t = {.recipe = sim_recipe,
                       .name = "small",
                       .device = "sim:gpus=2,mem=64MiB",
@@ -259,7 +253,6 @@ static void fail_in_group(int group, struct trial t, struct fault_plan plan, int
 
 static void worker_that_cannot_start(void **state)
 {
-    (void)state;
     for (int g = 0; g < GROUPS; g++)
         for (int w = 0; w < groups[g].workers; w++) {
             char unit[32], run[32], cause[64];
@@ -280,7 +273,6 @@ static void seat_the_last_nowhere(struct trial *t)
 
 static void worker_that_fails_at_set_up(void **state)
 {
-    (void)state;
     fail_in_group(0, (struct trial){.name = "unbound", .before = seat_the_last_nowhere},
                   (struct fault_plan){0}, SW_ERR_INVALID, "worker0.1: ", "core 1000");
     fail_in_group(1, (struct trial){.name = "unbound", .before = seat_the_last_nowhere},
@@ -290,7 +282,6 @@ static void worker_that_fails_at_set_up(void **state)
 /* Row 15 of the first batch is the last worker's. */
 static void worker_that_fails_in_step_1(void **state)
 {
-    (void)state;
     write_cifar("train.bin", 64, 15, 9);
     fail_in_group(0, (struct trial){.name = "step", .sets = {"data.train.shuffle=no"}},
                   (struct fault_plan){0}, SW_ERR_INVALID, "worker0.1: layer loss: ", "is 9");
@@ -303,7 +294,6 @@ static void worker_that_fails_in_step_1(void **state)
 /* Record 39 is the last row of the last batch. */
 static void worker_that_fails_in_an_evaluation(void **state)
 {
-    (void)state;
     write_cifar("test.bin", 40, 39, 9);
     fail_in_group(0, (struct trial){.name = "eval"}, (struct fault_plan){0}, SW_ERR_INVALID,
                   "worker0.1: layer loss: ", "is 9");
@@ -315,7 +305,6 @@ static void worker_that_fails_in_an_evaluation(void **state)
 /* All at once: one of them is first, and the history has one error. */
 static void workers_that_fail_together(void **state)
 {
-    (void)state;
     for (int g = 0; g < GROUPS; g++)
         fail_in_group(g, (struct trial){.name = "all", .sets = {"layer.fc2.outputs=1"}},
                       (struct fault_plan){0}, SW_ERR_INVALID, "worker0.", "layer loss: ");
@@ -323,7 +312,6 @@ static void workers_that_fail_together(void **state)
 
 static void update_that_is_not_finite(void **state)
 {
-    (void)state;
     for (int g = 0; g < GROUPS; g++)
         fail_in_group(g, (struct trial){.name = "burst", .sets = {"updater.lr=1e39"}},
                       (struct fault_plan){0}, SW_ERR_DIVERGED, "server0.", "step 1: ");
@@ -331,7 +319,6 @@ static void update_that_is_not_finite(void **state)
 
 static void loss_that_is_not_finite(void **state)
 {
-    (void)state;
     for (int g = 0; g < GROUPS; g++) {
         fail_in_group(g,
                       (struct trial){.name = "diverged",
@@ -355,7 +342,6 @@ static void hold_at_8(struct trial *t)
 
 static void fill_the_disk_after_8(struct trial *t, const struct sw_job_event *e)
 {
-    (void)t;
     if (e->type != SW_JOB_CHECKPOINT || e->step != 8)
         return;
     atomic_store(&fault_armed, true);
@@ -364,7 +350,6 @@ static void fill_the_disk_after_8(struct trial *t, const struct sw_job_event *e)
 
 static void leader_without_a_last_checkpoint(void **state)
 {
-    (void)state;
     for (int g = 0; g < GROUPS; g++) {
         struct trial t = {.recipe = file_recipe(),
                           .name = groups[g].name,
@@ -396,7 +381,6 @@ static void abort_at_step_2(struct trial *t, const struct sw_job_event *e)
 
 static void abort_ends_all_workers(void **state)
 {
-    (void)state;
     static const char *const devices[] = {"cpu", on_three};
     for (int i = 0; i < 2; i++) {
         struct trial t = {.recipe = sim_recipe,

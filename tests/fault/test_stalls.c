@@ -19,10 +19,6 @@ static void hold_step_3(void *user, int server, int param, uint64_t version, int
                         int64_t end_ns)
 {
     struct stalled *h = user;
-    (void)server;
-    (void)param;
-    (void)begin_ns;
-    (void)end_ns;
     if (version != 3 || atomic_fetch_add(&h->held, 1) > 0)
         return;
     while (!atomic_load(&h->released))
@@ -57,7 +53,6 @@ static void hold_apart(struct trial *t)
 
 static void disarm_when_told(struct trial *t, const struct sw_job_event *e)
 {
-    (void)t;
     if (is_told(e, fault_plan.hangs))
         fault_disarm(NULL);
 }
@@ -123,7 +118,6 @@ static void go_until_told(struct trial *t, size_t user_bytes, const char *who_wa
 
 static void server_thread_that_hangs_is_named(void **state)
 {
-    (void)state;
     struct stalled h = {0};
     struct trial t = {.name = "server",
                       .sets = {WARN},
@@ -150,7 +144,6 @@ static void server_thread_that_hangs_is_named(void **state)
 /* Run by a worker between two layers: the server is to blame, not that worker. */
 static void server_that_a_worker_runs_is_named(void **state)
 {
-    (void)state;
     struct stalled h = {0};
     struct trial t = {.name = "inline",
                       .sets = {WARN, "cluster.workers_per_group=2"},
@@ -167,7 +160,6 @@ static void server_that_a_worker_runs_is_named(void **state)
 
 static void server_that_hangs_ends_the_run_when_asked(void **state)
 {
-    (void)state;
     struct stalled h = {0};
     struct trial t = {.name = "stop",
                       .sets = {STOP, "job.checkpoint_every=1"},
@@ -187,7 +179,6 @@ static void server_that_hangs_ends_the_run_when_asked(void **state)
 /* A file system that hangs while training data are read. */
 static void reader_that_hangs_is_named(void **state)
 {
-    (void)state;
     struct trial t = {
         .name = "reader", .recipe = file_recipe(), .sets = {WARN}, .on_event = disarm_when_told};
     fault_arm((struct fault_plan){.hangs = "prefetch train"});
@@ -228,7 +219,6 @@ static void arm_at_step_2(struct trial *t, const struct sw_job_event *e)
 /* The leader's checkpoint does not end; the other worker waits for its next gradients. */
 static void worker_that_hangs_is_named(void **state)
 {
-    (void)state;
     struct hold h = {0};
     struct trial t = {.name = "worker",
                       .sets = {WARN, "cluster.workers_per_group=2", "job.checkpoint_every=4"},
@@ -255,7 +245,6 @@ static void worker_that_hangs_is_named_among_groups(void **state)
     static const char *const sets[][2] = {{"cluster.framework=downpour", "cluster.staleness=2"},
                                           {"cluster.framework=hogwild", "cluster.server_groups=2"},
                                           {"cluster.framework=downpour", "cluster.warmup_steps=8"}};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct hold h = {0};
         struct trial t = {.name = "groups",
@@ -280,7 +269,6 @@ static void worker_that_hangs_is_named_among_groups(void **state)
 /* While the first group is busy for long, nobody is told that the others rest. */
 static void who_rests_is_no_stall(void **state)
 {
-    (void)state;
     struct stalled h = {0};
     struct trial t = {.name = "rests",
                       .sets = {WARN, "cluster.framework=downpour", "cluster.worker_groups=2",

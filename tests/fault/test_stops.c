@@ -135,50 +135,42 @@ static void stop_each(enum work work, int stops)
 
 static void a_training_stops(void **state)
 {
-    (void)state;
     stop_each(TRAIN, 1);
 }
 
 static void two_requests_abort_a_training(void **state)
 {
-    (void)state;
     stop_each(TRAIN, 2);
 }
 
 static void a_training_with_virtual_workers_stops(void **state)
 {
-    (void)state;
     stop_each(PARTS, 1);
 }
 
 static void a_training_in_stages_stops(void **state)
 {
-    (void)state;
     stop_each(STAGED, 1);
 }
 
 static void a_resumed_training_stops(void **state)
 {
-    (void)state;
     stop_each(RESUME, 1);
 }
 
 static void an_evaluation_stops(void **state)
 {
-    (void)state;
     stop_each(EVALUATE, 1);
 }
 
 static void a_prediction_stops(void **state)
 {
-    (void)state;
     stop_each(PREDICT, 1);
 }
 
 /* Between two stages no job is in motion, and none is open: the request is for the next one. */
 static void a_request_between_two_stages_is_not_lost(void **state)
 {
-    (void)state;
     struct trial t = small(STAGED);
     sw_stop_reset();
     remove_run("small");

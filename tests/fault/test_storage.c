@@ -29,7 +29,6 @@ static struct fault_plan plan_of(const struct part *p, int times)
 
 static void checkpoint_failing_on_the_way_is_an_event(void **state)
 {
-    (void)state;
     train(.name = "smooth", .recipe = file_recipe());
     for (int i = 0; i < PARTS; i++) {
         struct before b = look();
@@ -63,7 +62,6 @@ static void checkpoint_failing_on_the_way_is_an_event(void **state)
 /* How often the worker asks for memory does not depend on the run: half of it is in mid-run. */
 static void checkpoint_without_memory_on_the_way_is_an_event(void **state)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         static int half;
         struct before b = look();
@@ -83,7 +81,6 @@ static void checkpoint_without_memory_on_the_way_is_an_event(void **state)
 
 static void last_checkpoint_failing_is_an_error(void **state)
 {
-    (void)state;
     for (int i = 0; i < PARTS; i++) {
         struct trial t = {.name = "last",
                           .recipe = file_recipe(),
@@ -102,7 +99,6 @@ static void last_checkpoint_failing_is_an_error(void **state)
 /* A file of that name from before is replaced whole or not at all. */
 static void last_checkpoint_failing_keeps_the_file_before_it(void **state)
 {
-    (void)state;
     train(.name = "kept", .recipe = file_recipe(), .steps = 8);
     for (int i = 0; i < PARTS; i++) {
         struct trial t = {.name = "kept",
@@ -129,7 +125,6 @@ static void stop_at_step_2(struct trial *t, const struct sw_job_event *e)
 
 static void checkpoint_failing_on_a_stop_is_an_error(void **state)
 {
-    (void)state;
     struct trial t = {.name = "stopped",
                       .recipe = file_recipe(),
                       .steps = 1000000,
@@ -146,7 +141,6 @@ static void checkpoint_failing_on_a_stop_is_an_error(void **state)
 
 static void history_that_cannot_be_anywhere(void **state)
 {
-    (void)state;
     struct trial t = {
         .name = "nowhere-at-all", .recipe = file_recipe(), .out_dir = in_home("train.bin/out")};
     must_fail(&t, (struct fault_plan){0}, SW_ERR_IO, "", "train.bin");
@@ -157,7 +151,6 @@ static void history_that_cannot_be_anywhere(void **state)
 
 static void history_without_a_database_is_spooled(void **state)
 {
-    (void)state;
     struct before b = look();
     struct trial t = {
         .name = "spooled", .recipe = file_recipe(), .db = in_home("train.bin/history.db")};
@@ -195,7 +188,6 @@ static void lock_while_it_trains(struct trial *t, const struct sw_job_event *e)
 
 static void locked_database_does_not_stop_training(void **state)
 {
-    (void)state;
     train(.name = "first", .recipe = file_recipe(), .steps = 1); /* makes the database */
     struct before b = look();
     struct trial t = {.name = "locked",
@@ -225,7 +217,6 @@ static off_t size_of(const char *path)
 static void fill_disk_while_it_trains(struct trial *t, const struct sw_job_event *e)
 {
     struct rlimit limit;
-    (void)t;
     if (e->type != SW_JOB_START && e->type != SW_JOB_SUMMARY)
         return;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -236,7 +227,6 @@ static void fill_disk_while_it_trains(struct trial *t, const struct sw_job_event
 
 static void full_disk_does_not_stop_training(void **state)
 {
-    (void)state;
     signal(SIGXFSZ, SIG_IGN);
     struct before b = look();
     struct trial t = {.name = "full-history", .steps = 4000, .on_event = fill_disk_while_it_trains};

@@ -23,13 +23,11 @@ static const char staged_recipe[] =
 
 static inline int take_info(void *user, const struct sw_predict_info *info, struct sw_err *err)
 {
-    (void)user, (void)info, (void)err;
     return SW_OK;
 }
 
 static inline int take_rows(void *user, int64_t count, const float *values, struct sw_err *err)
 {
-    (void)user, (void)count, (void)values, (void)err;
     return SW_OK;
 }
 

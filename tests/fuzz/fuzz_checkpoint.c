@@ -104,7 +104,6 @@ static ssize_t memory_read(int fd, void *buf, size_t bytes)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
 {
-    (void)st, (void)type, (void)f;
     return remove(path);
 }
 

@@ -161,7 +161,6 @@ static void touch(const char *text)
 
 static int on_checkpoint(void *user, const struct sw_run_checkpoint *c)
 {
-    (void)user;
     touch(c->path);
     if (c->checksum)
         touch(c->checksum);
@@ -170,7 +169,6 @@ static int on_checkpoint(void *user, const struct sw_run_checkpoint *c)
 
 static int on_metric(void *user, const struct sw_run_metric *m)
 {
-    (void)user;
     touch(m->split);
     touch(m->name);
     return 0;
@@ -178,14 +176,12 @@ static int on_metric(void *user, const struct sw_run_metric *m)
 
 static int on_time(void *user, const char *part, double total_ms, double share)
 {
-    (void)user, (void)total_ms, (void)share;
     touch(part);
     return 0;
 }
 
 static int on_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
-    (void)user;
     for (int i = 0; i < columns; i++)
         if (cells[i].text || row < 0)
             touch(cells[i].text);

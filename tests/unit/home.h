@@ -13,7 +13,6 @@ static char home_dir[64];
 
 static inline int home_begin(void **state)
 {
-    (void)state;
     strcpy(home_dir, "/tmp/singa-home-XXXXXX");
     if (!mkdtemp(home_dir))
         return -1;
@@ -27,15 +26,11 @@ static inline int home_begin(void **state)
 
 static inline int home_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-    (void)st;
-    (void)type;
-    (void)ftw;
     return remove(path);
 }
 
 static inline int home_end(void **state)
 {
-    (void)state;
     return nftw(home_dir, home_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 

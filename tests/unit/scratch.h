@@ -12,7 +12,6 @@ static char scratch_dir[64];
 
 static inline int scratch_begin(void **state)
 {
-    (void)state;
     strcpy(scratch_dir, "/tmp/singa-test-XXXXXX");
     return mkdtemp(scratch_dir) ? 0 : -1;
 }
@@ -52,7 +51,6 @@ static inline void scratch_clear(void)
 
 static inline int scratch_end(void **state)
 {
-    (void)state;
     scratch_clear();
     return rmdir(scratch_dir);
 }

@@ -189,7 +189,6 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)m;
     return w >= 2 * CHART_W ? 14 : 12;
 }
 

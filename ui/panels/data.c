@@ -76,7 +76,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 {
     struct readers train = readers_of(m, true), eval = readers_of(m, false);
     int y = in.y, end = in.y + in.h;
-    (void)v;
     verdict_line(c, in, y++, m, &train);
     if (y < end)
         epoch_line(c, in, y++, m);
@@ -94,7 +93,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)w;
     return m->live ? 5 : 2;
 }
 

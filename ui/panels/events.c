@@ -76,7 +76,6 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)w;
     int n = sw_ui_event_count(m);
     return n < 2 ? 2 : n > 8 ? 8 : n;
 }

@@ -94,7 +94,6 @@ static void second_line(struct sw_canvas *c, struct sw_area in, const struct sw_
 static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
                  const struct sw_ui_view *v)
 {
-    (void)v;
     first_line(c, in, m);
     if (in.h > 1 && m->found)
         second_line(c, in, m);
@@ -102,8 +101,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)m;
-    (void)w;
     return 2;
 }
 

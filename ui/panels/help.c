@@ -27,14 +27,11 @@ enum { ROWS = sizeof rows / sizeof *rows, KEYS_W = 11 };
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
-    (void)m;
-    (void)v;
     return ROWS + 12;
 }
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)w;
     return lines(m, NULL);
 }
 
@@ -42,7 +39,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
                  const struct sw_ui_view *v)
 {
     int y = in.y - v->scroll[0], end = in.y + in.h;
-    (void)m;
     for (int i = 0; i < ROWS && y < end; i++, y++)
         if (y >= in.y) {
             sw_canvas_text(c, in.x, y, KEYS_W, SW_ROLE_KEY, rows[i].keys);

@@ -57,7 +57,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
     char ms[16];
-    (void)v;
     *out = 0;
     if (m->layer_count > 0)
         snprintf(out, 80, "ms a step, %s in all", sw_chart_number(ms, all_ms(m)));
@@ -73,7 +72,6 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)w;
     return m->layer_count == 0 ? 1 : m->layer_count < 12 ? m->layer_count + 1 : 13;
 }
 

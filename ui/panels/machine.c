@@ -177,7 +177,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
-    (void)v;
     const struct sw_ui_machine *k = &m->machine;
     int devices = 0;
     for (int i = 0; i < m->device_count; i++)
@@ -188,7 +187,6 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)w;
     int n = lines(m, NULL);
     return n > 16 ? 16 : n;
 }

@@ -109,7 +109,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
-    (void)m;
     if (*v->filter)
         snprintf(out, 80, "/%s", v->filter);
     else
@@ -118,7 +117,6 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)w;
     return m->row_count > 10 ? 11 : m->row_count + 1;
 }
 

@@ -127,7 +127,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     struct sw_verdict verdict = sw_ui_verdict(m);
     double share[SW_PARTS];
     int y = in.y;
-    (void)v;
     shares(&m->ledger, share);
     enum sw_role role = verdict_role(verdict.bound);
     if (in.h < 3) {
@@ -152,7 +151,6 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
-    (void)v;
     if (m->ledger.worker_count > 0)
         snprintf(out, 80, "steps %lld to %lld", (long long)m->ledger.from_step,
                  (long long)m->ledger.to_step);
@@ -162,7 +160,6 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)m;
     return w >= 90 ? 4 : w >= 76 ? 4 : 13;
 }
 

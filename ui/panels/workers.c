@@ -207,20 +207,16 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
-    (void)m;
-    (void)v;
     snprintf(out, 80, "= compute  r d data  c copy  # u parameters  . waits  ~ rest");
 }
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
-    (void)v;
     return m->live ? rows_of(m) : m->ledger.worker_count;
 }
 
 static int want_h(const struct sw_ui_model *m, int w)
 {
-    (void)w;
     int rows = lines(m, NULL);
     return 1 + (rows > 12 ? 12 : rows);
 }

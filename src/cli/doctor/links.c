@@ -46,7 +46,6 @@ static void json_link(struct sw_json_writer *w, const struct sw_link_state *l)
 
 int sw_doctor_links(struct sw_doctor *d, struct sw_err *err)
 {
-    (void)err;
     const struct sw_survey *s = &d->survey;
     sw_json_open_array(&d->json, "links");
     for (int i = 0; i < s->link_count; i++) {

@@ -14,7 +14,6 @@ static bool cpu_has(const char *flag)
     return strcmp(flag, "avx512f") == 0 ? __builtin_cpu_supports("avx512f")
                                         : __builtin_cpu_supports("avx2");
 #else
-    (void)flag;
     return true;
 #endif
 }
@@ -182,7 +181,6 @@ static void see_versions(struct sw_doctor *d)
 
 int sw_doctor_settings(struct sw_doctor *d, struct sw_err *err)
 {
-    (void)err;
     see_versions(d);
     see_processor(d);
     see_clock(d);

@@ -69,7 +69,6 @@ static const char *typed(const struct sw_verb *v)
 
 static void print_option(void *user, const struct sw_cli_option *o)
 {
-    (void)user;
     struct sw_buf left = {0};
     if (o->letter)
         sw_buf_printf(&left, "  -%c, --%s", o->letter, o->name);

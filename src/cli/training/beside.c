@@ -91,7 +91,6 @@ static volatile sig_atomic_t trainer_pid;
 
 static void pass_on(int number)
 {
-    (void)number;
     if (trainer_pid > 0)
         kill((pid_t)trainer_pid, SIGTERM);
 }

@@ -16,7 +16,6 @@ static struct sw_job *volatile signalled_job;
 static void on_signal(int number)
 {
     struct sw_job *job = signalled_job;
-    (void)number;
     if (job) /* else it is between two stages, with a checkpoint just written */
         sw_job_request(job, SW_JOB_CHECKPOINT_NOW);
 }

@@ -364,8 +364,6 @@ static int csv_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 {
     const struct csv_state *s = r->state;
     const float *row = s->table + record * (s->features + s->targets);
-    (void)scratch;
-    (void)err;
     if (s->kind[f] == LABEL)
         *out = &s->label[record];
     else

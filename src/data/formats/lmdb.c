@@ -310,7 +310,6 @@ static int lmdb_fetch_picture(const struct sw_records *r, int64_t record, struct
 {
     const struct lmdb_state *s = r->state;
     struct sw_datum d;
-    (void)room;
     int rc = parse_again(s, record, &d, err);
     if (rc)
         return rc;

@@ -338,8 +338,6 @@ static int mat_fetch(const struct sw_records *r, int64_t record, int f, void *sc
                      const void **out, struct sw_err *err)
 {
     const struct mat_field *field = &((const struct mat_state *)r->state)->field[f];
-    (void)scratch;
-    (void)err;
     *out = field->data + (size_t)record * field->bytes;
     return SW_OK;
 }

@@ -137,7 +137,6 @@ static int shard_fetch(const struct sw_records *r, int64_t record, int f, void *
 {
     const struct shard_file *file = file_of(r, record);
     struct sw_shard_value v;
-    (void)scratch;
     int rc = sw_shard_read(&file->shard, record - file->first, f, &v, err);
     if (!rc)
         *out = v.data;
@@ -149,7 +148,6 @@ static int shard_fetch_picture(const struct sw_records *r, int64_t record, struc
 {
     const struct shard_file *file = file_of(r, record);
     struct sw_shard_value v;
-    (void)room;
     int rc = sw_shard_read(&file->shard, record - file->first, r->picture_field, &v, err);
     if (!rc)
         *out = (struct sw_picture){v.encoded, v.data, v.bytes, v.channels, v.height, v.width};

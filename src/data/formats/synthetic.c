@@ -243,7 +243,6 @@ static int synthetic_fetch(const struct sw_records *r, int64_t record, int f, vo
                            const void **out, struct sw_err *err)
 {
     const struct synthetic_state *s = r->state;
-    (void)err;
     *out = scratch;
     if (s->kind == KIND_SEQUENCES) {
         fetch_sequence(r, record, f, scratch);

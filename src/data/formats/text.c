@@ -273,7 +273,6 @@ static int text_fetch(const struct sw_records *r, int64_t record, int f, void *s
 {
     const struct text_state *s = r->state;
     const int64_t first = record * s->stride;
-    (void)err;
     if (f == LABEL)
         copy_codes(s, first + s->length, 1, scratch);
     else

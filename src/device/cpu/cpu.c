@@ -47,19 +47,16 @@ static void stream_attach(struct sw_stream *stream)
 /* Everything runs at once here: no message needs names. */
 static void stream_name(struct sw_stream *stream, const char *name)
 {
-    (void)stream, (void)name;
 }
 
 /* No copy of this device needs it. */
 static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
 {
-    (void)dev, (void)p, (void)bytes, (void)pinned;
 }
 
 static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
                       struct sw_err *err)
 {
-    (void)dev;
     void *p = sw_calloc(1, bytes);
     if (!p)
         return sw_err_nomem(err, what, bytes);
@@ -69,13 +66,11 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
 
 static void host_free(struct sw_device *dev, void *p, size_t bytes)
 {
-    (void)dev, (void)bytes;
     sw_free(p);
 }
 
 static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
 {
-    (void)dev, (void)p, (void)bytes, (void)what;
 }
 
 static void stream_free(struct sw_stream *stream)
@@ -90,7 +85,6 @@ static void stream_free(struct sw_stream *stream)
 
 static int stream_wait(struct sw_stream *s, struct sw_err *err)
 {
-    (void)s, (void)err;
     return SW_OK;
 }
 
@@ -121,7 +115,6 @@ static int share(struct sw_stream *stream, int lanes, sw_stream_lane *lane, void
 static int event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err)
 {
     struct sw_event *e = sw_calloc(1, sizeof *e);
-    (void)dev;
     if (!e)
         return sw_err_nomem(err, "cpu event", sizeof *e);
     *out = e;
@@ -135,25 +128,21 @@ static void event_free(struct sw_event *e)
 
 static int event_record(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
 {
-    (void)s, (void)e, (void)err;
     return SW_OK;
 }
 
 static int event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err)
 {
-    (void)s, (void)e, (void)err;
     return SW_OK;
 }
 
 static int event_host_wait(struct sw_event *e, struct sw_err *err)
 {
-    (void)e, (void)err;
     return SW_OK;
 }
 
 static int call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err)
 {
-    (void)s, (void)err;
     fn(user);
     return SW_OK;
 }
@@ -167,7 +156,6 @@ static int run(struct sw_stream *s, const struct sw_op *op, const void *args, st
 
 static int copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
 {
-    (void)err;
     sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)bytes);
     return SW_OK;
 }
@@ -186,7 +174,6 @@ static int copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
 static int copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err)
 {
-    (void)err;
     if (dst_pitch == width && src_pitch == width) {
         sw_kernel_copy(sw_cpu_threads(s), dst, src, (int64_t)width * rows);
         return SW_OK;
@@ -199,7 +186,6 @@ static int copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void 
 
 static int fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err)
 {
-    (void)err;
     sw_kernel_zero(sw_cpu_threads(s), dst, (int64_t)bytes);
     return SW_OK;
 }
@@ -207,7 +193,6 @@ static int fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err
 static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *finite,
                       struct sw_err *err)
 {
-    (void)err;
     *finite = sw_kernel_all_finite(sw_cpu_threads(s), x, n);
     return SW_OK;
 }
@@ -229,7 +214,6 @@ static int reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *e
 static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
                        struct sw_err *err)
 {
-    (void)out;
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
                       "%s has no library of sums over devices; what it adds lies in one memory",
                       dev->name);
@@ -257,7 +241,6 @@ static void close_device(struct sw_device *dev)
 
 static void cancel(struct sw_device *dev)
 {
-    (void)dev;
 }
 
 static const struct sw_device_ops cpu_ops = {
@@ -308,7 +291,6 @@ static void choose_plans(struct sw_cpu_device *dev, bool reference)
         dev->halves = sw_cpu_dnnl_halves(dev->precision);
     }
 #else
-    (void)reference;
 #endif
     dev->rounded = *dev->exact;
     dev->rounded.convolution = sw_cpu_rounded_convolution;

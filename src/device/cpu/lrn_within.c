@@ -16,7 +16,6 @@ struct within {
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
     const struct within *l = (const struct within *)p;
-    (void)err;
     sw_kernel_lrn_within(l->ref.threads, &l->shape, sw_ref_source(&l->ref, a), a->dst,
                          l->training ? a->saved : NULL);
     return SW_OK;
@@ -26,7 +25,6 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     const struct within *l = (const struct within *)p;
     float *diff = l->ref.copied ? sw_ref_scratch(a, l->diff_offset) : a->diff_src;
-    (void)err;
     sw_kernel_lrn_within_backward(l->ref.threads, &l->shape, sw_ref_source(&l->ref, a), a->saved,
                                   a->diff_dst, sw_ref_scratch(a, l->ratio_offset), diff);
     if (l->ref.copied)

@@ -30,7 +30,6 @@ size_t sw_cpu_bytes_peak(void)
 
 struct sw_device_bytes sw_cpu_bytes(struct sw_device *dev)
 {
-    (void)dev;
     return (struct sw_device_bytes){
         .in_use = sw_cpu_bytes_in_use(),
         .peak = sw_cpu_bytes_peak(),
@@ -98,7 +97,6 @@ void sw_cpu_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)p;
     uintptr_t first = (from + page - 1) / page * page, end = (from + bytes) / page * page;
-    (void)dev;
     if (nodes && end > first && sw_os()->bind_pages((void *)first, end - first, nodes) != 0)
         atomic_fetch_add_explicit(&bytes_misplaced, end - first, memory_order_relaxed);
 }
@@ -119,7 +117,6 @@ int sw_cpu_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 
 void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes)
 {
-    (void)dev;
     if (bytes >= HUGE_PAGE_BYTES) {
         (void)sw_os()->unmap_pages(p, whole_pages(bytes));
     } else {

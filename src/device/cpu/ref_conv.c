@@ -90,7 +90,6 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     const struct conv *c = (const struct conv *)p;
     const float *src = sw_ref_source(&c->ref, a);
     int64_t pieces = ceil_div(c->windows.out_h, c->piece_rows);
-    (void)err;
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t task = 0; task < c->rows * c->groups * pieces; task++) {
         int64_t block = task / pieces, g = block % c->groups; /* block: group of an image */
@@ -121,7 +120,6 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     const struct conv *c = (const struct conv *)p;
     float *diff = sw_ref_diff(&c->ref, a);
-    (void)err;
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t block = 0; block < c->rows * c->groups; block++)
         backward_data_block(c, a->diff_dst + block * c->out_channels * out_pixels(c),
@@ -184,7 +182,6 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     int64_t count = sw_desc_count(&p->weight);
     int64_t tasks = c->chunks * c->groups * ceil_div(c->in_channels, c->slice_channels);
     float *partial = sw_ref_scratch(a, c->partial_offset);
-    (void)err;
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t task = 0; task < tasks; task++) {
         int64_t chunk = task / (tasks / c->chunks);

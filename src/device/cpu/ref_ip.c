@@ -65,7 +65,6 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     const struct ip *c = (const struct ip *)p;
     const float *src = sw_ref_source(&c->ref, a);
     int64_t n = c->rows, m = c->outputs, k = c->features;
-    (void)err;
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, m, OUTPUT_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, m, OUTPUT_TILE);
@@ -83,7 +82,6 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     const struct ip *c = (const struct ip *)p;
     float *diff = sw_ref_diff(&c->ref, a);
     int64_t n = c->rows, m = c->outputs, k = c->features;
-    (void)err;
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, k, FEATURE_TILE);
@@ -114,7 +112,6 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     const struct ip *c = (const struct ip *)p;
     const float *src = sw_ref_source(&c->ref, a);
     int64_t n = c->rows, m = c->outputs, k = c->features;
-    (void)err;
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(m, OUTPUT_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, m, OUTPUT_TILE, k, FEATURE_TILE);

@@ -14,7 +14,6 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     const struct lrn *l = (const struct lrn *)p;
     const float *src = sw_ref_source(&l->ref, a);
-    (void)err;
     sw_kernel_lrn(l->ref.threads, &l->shape, src, a->dst, l->training ? a->saved : NULL);
     return SW_OK;
 }
@@ -24,7 +23,6 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     const struct lrn *l = (const struct lrn *)p;
     const float *src = sw_ref_source(&l->ref, a);
     float *diff = l->ref.copied ? sw_ref_scratch(a, l->diff_offset) : a->diff_src;
-    (void)err;
     sw_kernel_lrn_backward(l->ref.threads, &l->shape, src, a->saved, a->diff_dst,
                            sw_ref_scratch(a, l->ratio_offset), diff);
     if (l->ref.copied)

@@ -15,7 +15,6 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     const struct pool *c = (const struct pool *)p;
     const float *src = sw_ref_source(&c->ref, a);
-    (void)err;
     if (c->max)
         sw_kernel_max_pool(c->ref.threads, &c->windows, c->planes, src, a->dst,
                            c->training ? a->saved : NULL);
@@ -28,7 +27,6 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     const struct pool *c = (const struct pool *)p;
     float *diff = sw_ref_diff(&c->ref, a);
-    (void)err;
     if (c->max)
         sw_kernel_max_pool_backward(c->ref.threads, &c->windows, c->planes, a->diff_dst, a->saved,
                                     diff);

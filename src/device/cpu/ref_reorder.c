@@ -5,14 +5,12 @@
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    (void)err;
     sw_cpu_reorder(sw_cpu_threads(p->stream), &p->src, a->src, &p->dst, a->dst);
     return SW_OK;
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    (void)err;
     sw_cpu_reorder(sw_cpu_threads(p->stream), &p->dst, a->diff_dst, &p->src, a->diff_src);
     return SW_OK;
 }

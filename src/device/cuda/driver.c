@@ -179,7 +179,6 @@ static int identify(const char *options, const char *const *bus, int count,
     struct sw_buf list = {0};
     char driver[64], library[64] = "no NCCL";
     struct sw_err ignored;
-    (void)options;
     int rc = sw_cuda_load(&m, err);
     for (int i = 0; i < count && rc == SW_OK; i++) {
         struct sw_cuda_gpu gpu;

@@ -34,7 +34,6 @@ static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
     void *p = NULL;
-    (void)nodes;
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
@@ -58,7 +57,6 @@ static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 
 static void place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
-    (void)dev, (void)p, (void)bytes, (void)nodes;
 }
 
 /* cudaFree waits for whoever uses the memory. */
@@ -100,7 +98,6 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
 /* Like cudaFree it waits for whoever uses the memory. */
 static void host_free(struct sw_device *dev, void *p, size_t bytes)
 {
-    (void)bytes;
     sw_cuda_use(sw_cuda_device_of(dev));
     (void)cudaFreeHost(p);
 }
@@ -118,7 +115,6 @@ static struct sw_device_bytes bytes_of(struct sw_device *dev)
 /* The runtime's messages know no places. */
 static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
 {
-    (void)dev, (void)p, (void)bytes, (void)what;
 }
 
 /* ---- Life ---- */
@@ -191,7 +187,6 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
                        struct sw_err *err)
 {
     const struct sw_nccl_module *m;
-    (void)dev;
     int rc = sw_nccl_load(&m, err);
     if (rc != SW_OK)
         return rc;

@@ -277,7 +277,6 @@ static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tu
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};
     struct ip *c = begin(user, passes);
-    (void)taken;
     if (!c)
         return;
     const struct sw_cuda_light_args light = light_of(c, pass, "");

@@ -33,12 +33,10 @@ int sw_cuda_stream_wait(struct sw_stream *stream, struct sw_err *err)
 /* Every call names the device that it is for. */
 void sw_cuda_stream_attach(struct sw_stream *s)
 {
-    (void)s;
 }
 
 void sw_cuda_stream_name(struct sw_stream *s, const char *name)
 {
-    (void)s, (void)name;
 }
 
 /* ---- Host functions ---- */
@@ -141,7 +139,6 @@ int sw_cuda_stream_new(struct sw_device *dev, int threads, bool urgent, struct s
                        struct sw_err *err)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
-    (void)threads;
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;

@@ -266,7 +266,6 @@ static int make(struct sw_sim_collective *c, struct sw_device *const *devices, s
 static int open_collective(struct sw_device *const *devices, int ranks, int timeout_ms,
                            struct sw_collective **out, struct sw_err *err)
 {
-    (void)timeout_ms;
     for (int r = 0; r < ranks; r++)
         for (int q = 0; q < r; q++)
             if (devices[q]->index == devices[r]->index)

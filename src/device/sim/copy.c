@@ -171,7 +171,6 @@ int sw_sim_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
 
 static int run_call(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
-    (void)s, (void)err;
     op->u.call.fn(op->u.call.user);
     return SW_OK;
 }

@@ -55,7 +55,6 @@ static int open_device(const struct sw_device_args *args, struct sw_device **out
 static int identify(const char *options, const char *const *bus, int count,
                     struct sw_probe_identity *out, struct sw_err *err)
 {
-    (void)bus, (void)err;
     for (int i = 0; i < count; i++)
         out->device[i] = sw_format("sim:%d of %s", i, options);
     out->options = sw_format("%s", options);

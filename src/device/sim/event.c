@@ -7,7 +7,6 @@
 int sw_sim_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err)
 {
     struct sw_sim_event *e = sw_calloc(1, sizeof *e);
-    (void)dev;
     if (!e)
         return sw_err_nomem(err, "sim event", sizeof *e);
     sw_mutex_init(&e->lock);

@@ -137,13 +137,11 @@ static int take(struct sw_sim_device *d, size_t bytes, const char *what, void **
 /* A GPU's own memory is on no node of the host. */
 void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
-    (void)dev, (void)p, (void)bytes, (void)nodes;
 }
 
 /* Its links are as quick as they are told to be. */
 void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
 {
-    (void)dev, (void)p, (void)bytes, (void)pinned;
 }
 
 /* The host's own. */
@@ -163,7 +161,6 @@ int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
     void *p = NULL;
-    (void)nodes;
     sw_mutex_lock(&d->lock);
     int rc = take(d, bytes, what, &p, err);
     sw_mutex_unlock(&d->lock);

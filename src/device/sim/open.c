@@ -36,7 +36,6 @@ static void free_memory(struct sw_device *dev, void *p, size_t bytes)
     struct sw_sim_device *d = sw_sim_device_of(dev);
     const struct sw_sim_lane *lane = NULL;
     struct sw_err err;
-    (void)bytes;
     sw_mutex_lock(&d->lock);
     if (sw_sim_give_back(d, p, &lane, &err) != SW_OK)
         blame(d, lane, &err);
@@ -52,7 +51,6 @@ static void close_device(struct sw_device *dev)
 static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
                        struct sw_err *err)
 {
-    (void)dev, (void)err;
     *out = &sw_sim_collectives;
     return SW_OK;
 }

@@ -92,7 +92,6 @@ PASS(backward_weights, BIT(DIFF_WEIGHT) | BIT(DIFF_BIAS))
 
 static int run_free(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
-    (void)s, (void)err;
     sw_plan_free(op->u.plan);
     return SW_OK;
 }
@@ -137,7 +136,6 @@ struct sw_sim_make {
 static int run_make(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     struct sw_sim_make *m = op->u.make;
-    (void)err;
     s->cpu->dev->tune = m->tune;
     s->cpu->dev->avoid_winograd = m->avoid_winograd;
     m->rc = m->make(m, s->cpu, &m->made, &m->err);

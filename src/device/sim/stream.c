@@ -241,7 +241,6 @@ void sw_sim_stream_name(struct sw_stream *s, const char *name)
 /* The operations belong to the stream's own thread, whoever queues them. */
 void sw_sim_stream_attach(struct sw_stream *s)
 {
-    (void)s;
 }
 
 /* ---- Life ---- */

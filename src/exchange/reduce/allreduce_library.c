@@ -13,7 +13,6 @@ enum { ABORT_MS = 10000 /* how long an aborted library may take to return, at mo
 
 static int64_t stage(const int64_t *elements, int buckets, int ranks)
 {
-    (void)elements, (void)buckets, (void)ranks;
     return 0;
 }
 

@@ -25,7 +25,6 @@ static int attach(struct sw_exchange *x, void **state, struct sw_err *err)
 
 static void detach(struct sw_exchange *x, void *state)
 {
-    (void)x;
     sw_free(state);
 }
 

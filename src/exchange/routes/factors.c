@@ -20,7 +20,6 @@ static bool takes(const struct sw_route_query *q)
 
 static int arrays(const struct sw_route_query *q)
 {
-    (void)q;
     return 1;
 }
 
@@ -40,7 +39,6 @@ static int attach(struct sw_exchange *x, void **state, struct sw_err *err)
 
 static void detach(struct sw_exchange *x, void *state)
 {
-    (void)x;
     sw_free(state);
 }
 

@@ -16,7 +16,6 @@ static int queue_push(struct sw_port *p, struct sw_err *err)
 
 static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
-    (void)err;
     if (!p->x->control->together)
         p->version = (int64_t)version;
     return SW_OK;

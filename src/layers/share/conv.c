@@ -47,7 +47,6 @@ const char *const sw_conv_params[] = {"weight", "bias", NULL};
 
 int64_t sw_conv_columns(const void *conf, const int64_t *src, int count, int64_t *begin)
 {
-    (void)src, (void)count, (void)begin;
     return ((const struct sw_conv_conf *)conf)->outputs;
 }
 

@@ -19,6 +19,5 @@ void sw_output_settle(struct sw_layer *l)
 
 int sw_output_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    (void)l, (void)r, (void)err;
     return SW_OK;
 }

@@ -194,7 +194,6 @@ static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     const struct sw_bridge_take t = {
         .place = &st->theirs, .to = l->dst.data, .own = l->src[0]->data, .room = room_of(st, l)};
     void *at;
-    (void)r;
     if (st->owner < 0)
         return sw_bridge_take_all(st, &t, err);
     int rc = sw_bridge_look_there(st, t.own, &at, err);
@@ -205,7 +204,6 @@ static int forward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_er
 
 static int backward_dst(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
-    (void)r;
     return sw_bridge_hand_out(l->state, (char *)l->dst.grad, err);
 }
 

@@ -30,7 +30,6 @@ static void assert_line(struct sw_child *c, const char *wanted)
 
 static void lines_come_one_by_one(void **state)
 {
-    (void)state;
     char line[SW_CHILD_LINE];
     struct sw_child c = start("echo one; echo; printf 'two\\nrest'; echo not heard >&2");
     assert_line(&c, "one");
@@ -44,7 +43,6 @@ static void lines_come_one_by_one(void **state)
 
 static void a_long_line_is_cut(void **state)
 {
-    (void)state;
     char line[SW_CHILD_LINE];
     struct sw_child c = start("printf '%0600d\\n' 7; echo next");
     assert_int_equal(sw_child_line(&c, 10000, line), SW_OK);
@@ -56,7 +54,6 @@ static void a_long_line_is_cut(void **state)
 
 static void one_that_says_nothing_is_killed(void **state)
 {
-    (void)state;
     char line[SW_CHILD_LINE];
     struct sw_child c = start("echo up; trap '' TERM INT; while :; do sleep 1; done");
     pid_t pid = c.pid;
@@ -69,7 +66,6 @@ static void one_that_says_nothing_is_killed(void **state)
 
 static void standard_input_is_empty_and_signals_are_as_usual(void **state)
 {
-    (void)state;
     sigset_t all, old;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &old);
@@ -82,7 +78,6 @@ static void standard_input_is_empty_and_signals_are_as_usual(void **state)
 
 static void what_is_not_there_is_named(void **state)
 {
-    (void)state;
     struct sw_child c;
     struct sw_err err = {0};
     const char *const words[] = {"/none/such", NULL};

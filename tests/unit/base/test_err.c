@@ -10,7 +10,6 @@
 
 static void set_writes_message_and_returns_code(void **state)
 {
-    (void)state;
     struct sw_err e = {0};
     assert_int_equal(sw_err_set(&e, SW_ERR_INVALID, "outputs = %d", -3), SW_ERR_INVALID);
     assert_int_equal(e.code, SW_ERR_INVALID);
@@ -19,7 +18,6 @@ static void set_writes_message_and_returns_code(void **state)
 
 static void null_is_accepted_everywhere(void **state)
 {
-    (void)state;
     assert_int_equal(sw_err_set(NULL, SW_ERR_BUSY, "x"), SW_ERR_BUSY);
     assert_int_equal(sw_err_errno(NULL, ENOENT, "x"), SW_ERR_NOTFOUND);
     assert_int_equal(sw_err_errno(NULL, EIO, "x"), SW_ERR_IO);
@@ -28,7 +26,6 @@ static void null_is_accepted_everywhere(void **state)
 
 static void errno_adds_the_reason(void **state)
 {
-    (void)state;
     struct sw_err e = {0};
     assert_int_equal(sw_err_errno(&e, ENOSPC, "cannot write %s", "a"), SW_ERR_IO);
     assert_string_equal(e.text, "cannot write a: No space left on device");
@@ -38,7 +35,6 @@ static void errno_adds_the_reason(void **state)
 
 static void prefix_keeps_code_and_message(void **state)
 {
-    (void)state;
     struct sw_err e = {0};
     sw_err_set(&e, SW_ERR_NOMEM, "no room");
     assert_int_equal(sw_err_prefix(&e, SW_ERR_IO, "layer %s", "conv3"), SW_ERR_NOMEM);
@@ -48,7 +44,6 @@ static void prefix_keeps_code_and_message(void **state)
 
 static void arguments_may_be_the_message_itself(void **state)
 {
-    (void)state;
     struct sw_err e = {0};
     sw_err_set(&e, SW_ERR_IO, "deep");
     sw_err_set(&e, SW_ERR_IO, "%s and %s", e.text, e.text);
@@ -59,7 +54,6 @@ static void arguments_may_be_the_message_itself(void **state)
 
 static void long_messages_lose_their_end(void **state)
 {
-    (void)state;
     struct sw_err e = {0};
     char text[3000];
     memset(text, 'a', sizeof text - 1);

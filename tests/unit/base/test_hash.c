@@ -10,7 +10,6 @@
 /* XXH3_128bits with seed 0 of the empty input, from the xxHash test vectors. */
 static void empty_input_has_the_published_hash(void **state)
 {
-    (void)state;
     char hex[33];
     sw_hash_hex(sw_hash_bytes("", 0), hex);
     assert_string_equal(hex, "99aa06d3014798d86001c324468d497f");
@@ -19,7 +18,6 @@ static void empty_input_has_the_published_hash(void **state)
 /* Pieces of every size, across the lengths at which the algorithm changes (16, 128, 240, 256). */
 static void stream_equals_one_call(void **state)
 {
-    (void)state;
     unsigned char data[5000];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (unsigned char)(i * 2654435761u >> 13);
@@ -40,7 +38,6 @@ static void stream_equals_one_call(void **state)
 
 static void one_bit_changes_the_hash(void **state)
 {
-    (void)state;
     unsigned char data[300] = {0};
     struct sw_hash clean = sw_hash_bytes(data, sizeof data);
     for (size_t bit = 0; bit < 8 * sizeof data; bit++) {
@@ -53,7 +50,6 @@ static void one_bit_changes_the_hash(void **state)
 
 static void hex_puts_the_high_word_first(void **state)
 {
-    (void)state;
     char hex[33];
     sw_hash_hex((struct sw_hash){.low = 0xfedcba9876543210u, .high = 0x0123456789abcdefu}, hex);
     assert_string_equal(hex, "0123456789abcdeffedcba9876543210");
@@ -61,7 +57,6 @@ static void hex_puts_the_high_word_first(void **state)
 
 static void names_have_identities(void **state)
 {
-    (void)state;
     /* XXH3_64bits of the empty input, from the xxHash test vectors. */
     assert_true(sw_hash_name("") == 0x2d06800538d394c2u);
     assert_true(sw_hash_name("conv1.weight") != sw_hash_name("conv2.weight"));
@@ -81,7 +76,6 @@ static void names_have_identities(void **state)
 
 static void new_says_when_memory_is_exhausted(void **state)
 {
-    (void)state;
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = 1});
     assert_null(sw_hash_new());
     sw_hash_free(NULL);

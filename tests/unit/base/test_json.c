@@ -31,7 +31,6 @@ static void refused(const char *text, size_t bytes, const char *why)
 
 static void writer_nests_and_separates(void **state)
 {
-    (void)state;
     struct sw_buf b = {0};
     struct sw_json_writer w;
     sw_json_begin(&w, &b);
@@ -55,7 +54,6 @@ static void writer_nests_and_separates(void **state)
 
 static void writer_escapes_any_bytes(void **state)
 {
-    (void)state;
     struct sw_buf b = {0};
     struct sw_json_writer w;
     sw_json_begin(&w, &b);
@@ -70,7 +68,6 @@ static void writer_escapes_any_bytes(void **state)
 
 static void writer_refuses_wrong_nesting(void **state)
 {
-    (void)state;
     struct sw_buf b = {0};
     struct sw_json_writer w;
     sw_json_begin(&w, &b);
@@ -94,7 +91,6 @@ static void writer_refuses_wrong_nesting(void **state)
 
 static void reals_read_back_exactly(void **state)
 {
-    (void)state;
     const double values[] = {0.1, 1.0 / 3, -0.0, 5e-324, DBL_MAX, 1e22, 123456789.125, FLT_MIN};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         struct sw_buf b = {0};
@@ -110,7 +106,6 @@ static void reals_read_back_exactly(void **state)
 
 static void parser_reads_all_kinds(void **state)
 {
-    (void)state;
     struct sw_json *root = parse(" { \"a\" : [1, -2.5e3, \"x\\u00e9\\ud83d\\ude00\\/\", null ] ,\n"
                                  "\"b\":{\"c\":false}, \"\":true }");
     const struct sw_json *a = sw_json_get(root, "a")->first;
@@ -132,7 +127,6 @@ static void parser_reads_all_kinds(void **state)
 
 static void parser_refuses_what_is_not_json(void **state)
 {
-    (void)state;
     static const struct {
         const char *text, *why;
     } bad[] = {
@@ -180,7 +174,6 @@ static void parser_refuses_what_is_not_json(void **state)
 
 static void errors_name_the_byte(void **state)
 {
-    (void)state;
     struct sw_json *root;
     struct sw_err err = {0};
     assert_int_equal(sw_json_parse("{\"a\": x}", 8, &root, &err), SW_ERR_FORMAT);
@@ -190,7 +183,6 @@ static void errors_name_the_byte(void **state)
 /* Every piece of a text up to n is refused and read no further: the sanitizers watch the end. */
 static void every_truncation_is_refused(void **state)
 {
-    (void)state;
     const char *text =
         "{\"a\":[1,2.5e3,\"x\\u00e9\\ud83d\\ude00\xC3\xA9\",null],\"b\":{\"c\":false}}";
     for (size_t n = 0; n < strlen(text); n++) {
@@ -206,7 +198,6 @@ static void every_truncation_is_refused(void **state)
 
 static void depth_is_limited(void **state)
 {
-    (void)state;
     char text[200];
     for (int depth = 64; depth <= 65; depth++) {
         memset(text, '[', (size_t)depth);
@@ -224,7 +215,6 @@ static void depth_is_limited(void **state)
 
 static void number_of_values_is_limited(void **state)
 {
-    (void)state;
     size_t n = 2200000;
     char *text = malloc(n);
     for (size_t i = 0; i < n; i++)
@@ -241,7 +231,6 @@ static void number_of_values_is_limited(void **state)
 
 static void sizes_are_exact_or_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *text;
         bool ok;
@@ -270,7 +259,6 @@ static void sizes_are_exact_or_refused(void **state)
 
 static void every_allocation_may_fail(void **state)
 {
-    (void)state;
     const char *text = "{\"a\":[1,\"x\"],\"b\":{\"c\":null}}";
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC});
     sw_json_free(parse(text));

@@ -16,7 +16,6 @@ static void keep(void *user, enum sw_log_level level, const char *source, const 
 
 static void sinks_see_their_level_and_above(void **state)
 {
-    (void)state;
     struct sw_buf all = {0}, bad = {0};
     struct sw_log *log = sw_log_new();
     assert_int_equal(sw_log_add_sink(log, SW_LOG_DEBUG, keep, &all, NULL), SW_OK);
@@ -34,7 +33,6 @@ static void sinks_see_their_level_and_above(void **state)
 
 static void lines_come_one_by_one(void **state)
 {
-    (void)state;
     struct sw_buf all = {0};
     struct sw_log *log = sw_log_new();
     assert_int_equal(sw_log_add_sink(log, SW_LOG_DEBUG, keep, &all, NULL), SW_OK);
@@ -47,14 +45,12 @@ static void lines_come_one_by_one(void **state)
 
 static void no_log_is_a_log(void **state)
 {
-    (void)state;
     sw_log_write(NULL, SW_LOG_ERROR, "a", "nobody hears");
     sw_log_free(NULL);
 }
 
 static void too_many_sinks_are_refused(void **state)
 {
-    (void)state;
     struct sw_buf all = {0};
     struct sw_err err = {0};
     struct sw_log *log = sw_log_new();
@@ -72,7 +68,6 @@ struct count {
 static void count_lines(void *user, enum sw_log_level level, const char *source, const char *text)
 {
     struct count *c = user;
-    (void)level, (void)source, (void)text;
     assert_int_equal(c->inside++, 0);
     c->lines++;
     c->inside--;
@@ -86,7 +81,6 @@ static void speak(void *log)
 
 static void threads_take_turns_in_a_sink(void **state)
 {
-    (void)state;
     struct count c = {0};
     struct sw_thread t[4];
     struct sw_log *log = sw_log_new();

@@ -43,7 +43,6 @@ static char at(const char *map, size_t offset)
 
 static void a_page_that_is_gone_reads_as_zeros_and_is_told(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     struct sw_mapped *m;
     const char *path = scratch_path("a");
@@ -75,7 +74,6 @@ static void a_page_that_is_gone_reads_as_zeros_and_is_told(void **state)
 
 static void a_mapping_is_found_by_an_address_in_it(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     struct sw_mapped *m;
     const char *path = scratch_path("b");
@@ -97,7 +95,6 @@ static void a_mapping_is_found_by_an_address_in_it(void **state)
 /* A child that touches a lost page of a mapping that is not watched (any more) ends by SIGBUS. */
 static void other_faults_still_end_the_process(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     struct sw_mapped *m;
     const size_t bytes = PAGES * page_bytes();
@@ -126,7 +123,6 @@ static void other_faults_still_end_the_process(void **state)
 
 static void there_is_room_for_many_and_places_are_used_again(void **state)
 {
-    (void)state;
     enum { LIMIT = 1 << 14 };
     static struct sw_mapped *m[LIMIT + 1];
     struct sw_err err = {0};

@@ -27,7 +27,6 @@ static void put(const char *path, const char *text)
 
 static void products_that_overflow_get_no_memory(void **state)
 {
-    (void)state;
     assert_null(sw_calloc(SIZE_MAX / 2, 3));
     assert_null(sw_realloc_array(NULL, SIZE_MAX / 4, 8));
     sw_free(NULL);
@@ -42,7 +41,6 @@ static void products_that_overflow_get_no_memory(void **state)
 
 static void short_and_interrupted_io_is_repeated(void **state)
 {
-    (void)state;
     const char *path = scratch_path("short");
     char text[1000], back[1000];
     for (size_t i = 0; i < sizeof text; i++)
@@ -65,7 +63,6 @@ static void short_and_interrupted_io_is_repeated(void **state)
 
 static void writing_at_an_offset_moves_nothing_else(void **state)
 {
-    (void)state;
     const char *path = scratch_path("at");
     int fd = sw_os()->open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     assert_true(fd >= 0);
@@ -90,7 +87,6 @@ static void writing_at_an_offset_moves_nothing_else(void **state)
 
 static void reading_past_the_end_is_damage(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     char back[10];
     put(scratch_path("few"), "12345");
@@ -102,7 +98,6 @@ static void reading_past_the_end_is_damage(void **state)
 
 static void read_file_knows_its_limit(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     char *text = NULL;
     size_t bytes = 0;
@@ -129,7 +124,6 @@ static void read_file_knows_its_limit(void **state)
 
 static void mkdirs_makes_parents_and_accepts_what_is_there(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     struct stat st;
     assert_int_equal(sw_os_mkdirs(scratch_path("a/b//c/"), 0700, &err), SW_OK);
@@ -149,7 +143,6 @@ static void mkdirs_makes_parents_and_accepts_what_is_there(void **state)
 
 static void replace_file_works_with_every_kind_of_path(void **state)
 {
-    (void)state;
     struct stat st;
     put(scratch_path("new"), "one");
     put(scratch_path("new"), "two, longer");
@@ -168,7 +161,6 @@ static void replace_file_works_with_every_kind_of_path(void **state)
  */
 static void replace_file_keeps_the_old_one_when_any_call_fails(void **state)
 {
-    (void)state;
     scratch_clear();
     const char *path = scratch_path("kept");
     put(path, "old");
@@ -207,7 +199,6 @@ static void replace_file_keeps_the_old_one_when_any_call_fails(void **state)
 
 static void replace_file_survives_death_at_any_call(void **state)
 {
-    (void)state;
     const char *path = scratch_path("kill");
     bool finished = false;
     for (int at = 1; !finished; at++) {
@@ -233,7 +224,6 @@ static void replace_file_survives_death_at_any_call(void **state)
 
 static void close_errors_are_not_lost(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     put(scratch_path("closed"), "old");
     faulty_begin((struct faulty_plan){.kinds = FAULTY_CLOSE, .at = 1, .error = EDQUOT});
@@ -245,7 +235,6 @@ static void close_errors_are_not_lost(void **state)
 
 static void abandon_accepts_every_state(void **state)
 {
-    (void)state;
     struct sw_new_file f = {.fd = -1};
     scratch_clear();
     sw_os_new_file_abandon(&f);
@@ -262,7 +251,6 @@ static void abandon_accepts_every_state(void **state)
 
 static void clocks_and_randomness_answer(void **state)
 {
-    (void)state;
     int64_t a = sw_os()->monotonic_ns(), b = sw_os()->monotonic_ns();
     assert_true(a > 0 && b >= a);
     assert_true(sw_os()->unix_time() > 1.6e9);

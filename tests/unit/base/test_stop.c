@@ -9,14 +9,12 @@
 
 static int forget(void **state)
 {
-    (void)state;
     sw_stop_reset();
     return 0;
 }
 
 static void nothing_is_cancelled_unless_asked(void **state)
 {
-    (void)state;
     struct sw_err err;
     assert_int_equal(sw_stop_requests(), 0);
     assert_int_equal(sw_stop_signal(), 0);
@@ -25,7 +23,6 @@ static void nothing_is_cancelled_unless_asked(void **state)
 
 static void a_request_cancels_until_it_is_forgotten(void **state)
 {
-    (void)state;
     struct sw_err err;
     assert_int_equal(sw_stop_request(SIGTERM), 1);
     assert_int_equal(sw_stop_request(SIGINT), 2);
@@ -40,7 +37,6 @@ static void a_request_cancels_until_it_is_forgotten(void **state)
 
 static void a_holder_answers_the_first_request_and_no_other(void **state)
 {
-    (void)state;
     struct sw_err err;
     assert_int_equal(sw_stop_hold(&err), SW_OK);
     assert_int_equal(sw_stop_request(0), 1);
@@ -53,7 +49,6 @@ static void a_holder_answers_the_first_request_and_no_other(void **state)
 
 static void what_was_asked_for_cannot_be_held(void **state)
 {
-    (void)state;
     struct sw_err err;
     sw_stop_request(SIGINT);
     assert_int_equal(sw_stop_hold(&err), SW_ERR_CANCELLED);
@@ -70,7 +65,6 @@ static void on_signal(int number)
 
 static void a_handler_may_ask(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sigaction action = {.sa_handler = on_signal}, old;
     sigaction(SIGUSR2, &action, &old);
@@ -82,7 +76,6 @@ static void a_handler_may_ask(void **state)
 
 static void many_requests_do_not_become_holders(void **state)
 {
-    (void)state;
     struct sw_err err;
     for (int i = 0; i < 70000; i++)
         sw_stop_request(0);

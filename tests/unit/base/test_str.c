@@ -9,7 +9,6 @@
 
 static void buf_grows_and_stays_terminated(void **state)
 {
-    (void)state;
     struct sw_buf b = {0};
     assert_string_equal(sw_buf_text(&b), "");
     for (int i = 0; i < 1000; i++) {
@@ -32,7 +31,6 @@ static void buf_grows_and_stays_terminated(void **state)
 
 static void buf_remembers_a_failed_allocation(void **state)
 {
-    (void)state;
     struct sw_buf b = {0};
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = 2});
     sw_buf_add(&b, "short");
@@ -50,7 +48,6 @@ static void buf_remembers_a_failed_allocation(void **state)
 
 static void comparisons_know_null_and_ends(void **state)
 {
-    (void)state;
     assert_true(sw_str_eq(NULL, NULL));
     assert_false(sw_str_eq("a", NULL));
     assert_true(sw_str_eq("a", "a"));
@@ -62,7 +59,6 @@ static void comparisons_know_null_and_ends(void **state)
 
 static void match_works_like_the_shell(void **state)
 {
-    (void)state;
     assert_true(sw_str_match("*.bias", "conv1.bias"));
     assert_false(sw_str_match("*.bias", "conv1.bias.x"));
     assert_true(sw_str_match("*", ""));
@@ -76,7 +72,6 @@ static void match_works_like_the_shell(void **state)
 
 static void match_of_many_stars_is_not_exponential(void **state)
 {
-    (void)state;
     char s[2001], pattern[61];
     memset(s, 'a', 2000);
     s[2000] = '\0';
@@ -89,7 +84,6 @@ static void match_of_many_stars_is_not_exponential(void **state)
 
 static void distance_counts_edits_and_swaps(void **state)
 {
-    (void)state;
     assert_int_equal(sw_str_distance("", ""), 0);
     assert_int_equal(sw_str_distance("", "abc"), 3);
     assert_int_equal(sw_str_distance("kernel", "kernle"), 1);
@@ -104,7 +98,6 @@ static void distance_counts_edits_and_swaps(void **state)
 
 static void nearest_gives_up_on_far_words(void **state)
 {
-    (void)state;
     const char *const words[] = {"kernel", "stride", "outputs", "pad"};
     assert_string_equal(sw_str_nearest("kernle", words, 4), "kernel");
     assert_string_equal(sw_str_nearest("output", words, 4), "outputs");
@@ -118,7 +111,6 @@ static void nearest_gives_up_on_far_words(void **state)
  * letters the nearest is the one that distances alone would choose. */
 static void nearest_is_what_the_distances_say(void **state)
 {
-    (void)state;
     enum { WORDS = 3 * 3 * 3 * 3 * 3 };
     static char text[WORDS][6];
     const char *words[WORDS];
@@ -142,7 +134,6 @@ static void nearest_is_what_the_distances_say(void **state)
 
 static void a_long_text_is_printed_whole(void **state)
 {
-    (void)state;
     struct sw_buf b = {0};
     char long_text[500];
     memset(long_text, 'x', sizeof long_text - 1);
@@ -156,7 +147,6 @@ static void a_long_text_is_printed_whole(void **state)
 
 static void int_takes_whole_decimals_only(void **state)
 {
-    (void)state;
     int64_t v = 5;
     assert_true(sw_parse_int("-12", &v) && v == -12);
     assert_true(sw_parse_int("+7", &v) && v == 7);
@@ -171,7 +161,6 @@ static void int_takes_whole_decimals_only(void **state)
 
 static void real_takes_finite_decimals_only(void **state)
 {
-    (void)state;
     double v = 5;
     assert_true(sw_parse_real("0.00390625", &v) && v == 0.00390625);
     assert_true(sw_parse_real("-1e-3", &v) && v == -1e-3);
@@ -187,7 +176,6 @@ static void real_takes_finite_decimals_only(void **state)
 
 static void bytes_know_decimal_and_binary_units(void **state)
 {
-    (void)state;
     int64_t v = 5;
     assert_true(sw_parse_bytes("1000", &v) && v == 1000);
     assert_true(sw_parse_bytes("4GB", &v) && v == 4000000000);
@@ -203,7 +191,6 @@ static void bytes_know_decimal_and_binary_units(void **state)
 
 static void bool_takes_eight_words(void **state)
 {
-    (void)state;
     bool v;
     assert_true(sw_parse_bool("yes", &v) && v);
     assert_true(sw_parse_bool("1", &v) && v);
@@ -215,7 +202,6 @@ static void bool_takes_eight_words(void **state)
 
 static void human_numbers_are_short(void **state)
 {
-    (void)state;
     char out[32];
     assert_string_equal(sw_human_bytes(out, 512), "512 B");
     assert_string_equal(sw_human_bytes(out, 1.6e9), "1.6 GB");
@@ -235,7 +221,6 @@ static void human_numbers_are_short(void **state)
 
 static void utf8_is_checked_strictly(void **state)
 {
-    (void)state;
     assert_int_equal(sw_utf8_length("a", 1), 1);
     assert_int_equal(sw_utf8_length("\xC3\xA9", 2), 2);
     assert_int_equal(sw_utf8_length("\xE2\x82\xAC", 3), 3);

@@ -21,7 +21,6 @@ static void assert_shown(const char *text, const char *expected)
 
 static void ordinary_text_stays(void **state)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         "plain ASCII, \\ and \" too",
                                         "caf\xc3\xa9 e\xcc\x81",
@@ -37,7 +36,6 @@ static void ordinary_text_stays(void **state)
 
 static void what_a_terminal_obeys_is_an_escape(void **state)
 {
-    (void)state;
     assert_shown("\033[2J\a\r\177", "\\x1b[2J\\x07\\x0d\\x7f");
     assert_shown("a\nb\tc", "a b c");
     assert_shown("\xc2\x9b"
@@ -50,7 +48,6 @@ static void what_a_terminal_obeys_is_an_escape(void **state)
 
 static void bytes_that_are_no_utf8_are_escapes(void **state)
 {
-    (void)state;
     assert_shown("\xff\xc3", "\\xff\\xc3");
     assert_shown("\xc0\x9b", "\\xc0\\x9b");
     assert_shown("\xed\xa0\x80", "\\xed\\xa0\\x80");
@@ -60,7 +57,6 @@ static void bytes_that_are_no_utf8_are_escapes(void **state)
 
 static void lines_keep_their_breaks_and_no_other_control(void **state)
 {
-    (void)state;
     struct sw_buf out = {0};
     sw_text_add_lines(&out, "a\n\tb\r\0c\n", 8);
     assert_string_equal(sw_buf_text(&out), "a\n\tb\\x0d\\x00c\n");
@@ -70,7 +66,6 @@ static void lines_keep_their_breaks_and_no_other_control(void **state)
 /* No text of two bytes, and no character, comes out as something that is unsafe. */
 static void nothing_unsafe_comes_through(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 0x10000; i++) {
         const char text[3] = {(char)(i >> 8), (char)i, 0};
         struct sw_buf out = {0};
@@ -85,7 +80,6 @@ static void nothing_unsafe_comes_through(void **state)
 
 static void a_piece_of_text_ends_before_half_a_character(void **state)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t whole;
@@ -104,7 +98,6 @@ static void a_piece_of_text_ends_before_half_a_character(void **state)
 
 static void a_copy_is_cut_between_characters(void **state)
 {
-    (void)state;
     char out[6];
     sw_utf8_copy(out, sizeof out, "abcde");
     assert_string_equal(out, "abcde");
@@ -118,7 +111,6 @@ static void a_copy_is_cut_between_characters(void **state)
 
 static void json_says_the_same_in_escapes(void **state)
 {
-    (void)state;
     const char *text = "\033 \xc2\x9b \xe2\x80\xae \xf3\xa0\x81\x81 \x7f caf\xc3\xa9";
     struct sw_buf out = {0};
     struct sw_json_writer w;

@@ -62,7 +62,6 @@ static void push_share(struct stack *s, int leaves, int from, int to)
 
 static void sums_are_one_tree_however_leaves_are_dealt_out(void **state)
 {
-    (void)state;
     for (int leaves = 1; leaves <= MOST; leaves++)
         for (int a = 0; a < leaves; a++)
             for (int b = a; b < leaves; b++) {
@@ -77,7 +76,6 @@ static void sums_are_one_tree_however_leaves_are_dealt_out(void **state)
 
 static void a_share_is_few_nodes(void **state)
 {
-    (void)state;
     for (int from = 0; from < 1024; from += 37)
         for (int to = from + 1; to <= 1024; to += 11) {
             int nodes = 0;
@@ -102,7 +100,6 @@ static void rows_of_doubles_are_added_in_that_order(void **state)
 {
     enum { ROOM = 150, COUNT = 149 };
     static double rows[MOST][ROOM], of_column[MOST], got[ROOM];
-    (void)state;
     for (int leaves = 1; leaves <= MOST; leaves++) {
         double want[COUNT];
         for (int c = 0; c < ROOM; c++) {

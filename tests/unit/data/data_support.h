@@ -39,7 +39,6 @@ static char support_dir[256];
 static inline int support_setup(void **state)
 {
     const char *base = getenv("TMPDIR");
-    (void)state;
     snprintf(support_dir, sizeof support_dir, "%s/singa-data-XXXXXX", base ? base : "/tmp");
     return mkdtemp(support_dir) ? 0 : -1;
 }
@@ -48,7 +47,6 @@ static inline int support_teardown(void **state)
 {
     DIR *dir = opendir(support_dir);
     struct dirent *e;
-    (void)state;
     while (dir && (e = readdir(dir))) {
         char path[1024];
         snprintf(path, sizeof path, "%s/%s", support_dir, e->d_name);

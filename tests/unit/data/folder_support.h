@@ -30,7 +30,6 @@ static inline void support_level(const char *name, int height, int width, unsign
 static inline int support_remove_all(void **state)
 {
     char command[400];
-    (void)state;
     snprintf(command, sizeof command, "rm -rf '%s'", support_dir);
     return system(command);
 }

@@ -88,7 +88,6 @@ static inline void support_sink_write(png_structp png, png_bytep from, size_t n)
 
 static inline void support_sink_flush(png_structp png)
 {
-    (void)png;
 }
 
 /* The bytes of a PNG file whose packed rows are given. A palette entry i is (i, 255 - i, 7). */

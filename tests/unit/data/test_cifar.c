@@ -43,7 +43,6 @@ static void cifar10_reads_several_files_plain_and_gzip(void **state)
     unsigned char *b = make_records(300, &n);
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     const char *plain = support_write("a.bin", b, n), *gzip = support_gzip("b.bin.gz", b, n);
     ASSERT_OK(open_path(plain, gzip, &r, &err));
     assert_int_equal(r.count, 600);
@@ -70,7 +69,6 @@ static void cifar10_names_file_record_and_expectation(void **state)
 {
     size_t n;
     unsigned char *b = make_records(300, &n);
-    (void)state;
     expect(support_write("x", b, n - 1), "record 299 is cut short: 3072 bytes", "expected 3073");
     expect(support_gzip("x", b, n - 1), "record 299 is cut short: 3072 bytes", "expected 3073");
     expect(support_write("x", b, n + 5), "record 300 is cut short: 5 bytes", "expected 3073");
@@ -87,7 +85,6 @@ static void cifar10_believes_no_size_in_a_gzip(void **state)
     unsigned char *b = make_records(3, &n);
     char *file = NULL;
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(sw_os_read_file(support_gzip("x", b, n), 1 << 20, &file, &bytes, &err));
     const uint32_t claims[] = {2 * RECORD, 4 * RECORD, 1000000u * RECORD};
     static const char *const parts[] = {"goes on after record 1", "in record 3",
@@ -113,7 +110,6 @@ static void cifar10_reports_a_file_that_shrank(void **state)
     const void *out = NULL;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     const char *path = support_write("shrinks", b, n);
     ASSERT_OK(open_path(path, NULL, &r, &err));
     assert_int_equal(truncate(path, 4 * RECORD + 100), 0);
@@ -140,7 +136,6 @@ static void cifar100_has_two_labels_a_record(void **state)
     enum { TWO = 3074, COUNT = 300 };
     unsigned char *b = calloc(COUNT, TWO), scratch[3072];
     struct sw_err err = {0};
-    (void)state;
     for (int i = 0; i < COUNT; i++) {
         b[i * TWO] = (unsigned char)(i % 20);
         b[i * TWO + 1] = (unsigned char)(i * 3 % 100);
@@ -188,7 +183,6 @@ static void cifar10_reads_the_real_files(void **state)
     static const int32_t first_train[] = {6, 9, 9, 4, 1, 1, 2, 7, 8, 3};
     static const int32_t first_test[] = {3, 8, 8, 0, 6, 6, 1, 6, 3, 1};
     static const char *const names[] = {"cifar10/data_batch_1.bin", "cifar10/test_first1000.bin"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char path[512];
         unsigned char scratch[3072];

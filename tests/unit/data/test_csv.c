@@ -51,7 +51,6 @@ static void a_table_of_numbers_with_its_label_last(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin();
     ASSERT_OK(open_paths(table("1,-2.5,3e2,4\r\n\n5, 6 ,7,0\n+.5,0,-0,2"), NULL, &r, &err));
     assert_int_equal(r.count, 3);
@@ -75,7 +74,6 @@ static void words_are_classes_in_sorted_or_given_order(void **state)
     static const char text[] = "oak,1\nash,2\n\"el\"\"m, red\",3\nash,4\n";
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin();
     support_text(&conf, "label", "first");
     ASSERT_OK(open_paths(table(text), NULL, &r, &err));
@@ -102,7 +100,6 @@ static void columns_have_names_and_uses(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin();
     set_header(true);
     support_int(&conf, "skip_lines", 2);
@@ -129,7 +126,6 @@ static void targets_alone_need_no_label(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     const int blanks = 4;
-    (void)state;
     begin();
     support_set(&conf, "separator", &blanks, sizeof blanks);
     support_strings(&conf, "target", 1, "2", NULL);
@@ -146,7 +142,6 @@ static void files_follow_each_other_plain_and_gzip(void **state)
     static const char one[] = "a,b,c\n1,2,0\n", two[] = "a,b,c\n3,4,1\n5,6,1\n";
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin();
     set_header(true);
     const char *plain = support_write("one.csv", one, strlen(one)),
@@ -165,7 +160,6 @@ static void shapes_are_checked_against_the_columns(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     static const char text[] = "1,2,3,4,5,6,0\n";
-    (void)state;
     begin();
     support_text(&conf, "shape", "1x2x3");
     ASSERT_OK(open_paths(table(text), NULL, &r, &err));
@@ -207,7 +201,6 @@ static void damage_names_file_line_record_and_expectation(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin();
     expect("", "has no record");
     expect("\n\n", "has no record");
@@ -246,7 +239,6 @@ static void expect_key(const char *part)
 
 static void keys_that_name_no_column_are_refused(void **state)
 {
-    (void)state;
     begin();
     set_header(true);
     support_text(&conf, "label", "knd");
@@ -274,7 +266,6 @@ static void gzip_files_inflate_up_to_a_limit(void **state)
     size_t file_bytes = 0;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin();
     for (size_t i = 0; i < bytes; i += 4)
         memcpy(text + i, "7,0\n", 4);
@@ -317,7 +308,6 @@ static void random_tables_are_read_as_they_were_written(void **state)
 {
     struct sw_err err = {0};
     uint64_t word = 1;
-    (void)state;
     for (int round = 0; round < 200; round++) {
         struct sw_buf text = {0};
         struct sw_records r;
@@ -356,7 +346,6 @@ static void the_real_tables_are_read(void **state)
                 {"uci/wine_data.csv", 1, 178, 13, 3, 14.23f},
                 {"uci/breast_cancer.csv", 1, 569, 30, 2, 17.99f},
                 {"uci/digits.csv.gz", 0, 1797, 64, 10, 0}};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         char path[512];
         struct sw_records r;

@@ -25,7 +25,6 @@ static void datum_of_pixels_is_read_in_any_order(void **state)
     struct message m = {.count = 0};
     struct sw_datum d;
     struct sw_err err = {0};
-    (void)state;
     message_number(&m, 5, 300);
     message_bytes(&m, 4, "abcdefghijkl", 12);
     message_sides(&m, 3, 2, 2);
@@ -56,7 +55,6 @@ static void datum_of_floats_comes_packed_or_one_by_one(void **state)
     float values[4];
     struct sw_datum d;
     struct sw_err err = {0};
-    (void)state;
     message_sides(&m, 4, 1, 1);
     message_float(&m, 1);
     message_bytes(&m, 6, more, sizeof more);
@@ -78,7 +76,6 @@ static void datum_of_a_picture_file_needs_no_sides(void **state)
     struct message m = {.count = 0};
     struct sw_datum d;
     struct sw_err err = {0};
-    (void)state;
     message_bytes(&m, 4, "\xff\xd8 jpeg", 7);
     message_number(&m, 7, 1);
     ASSERT_OK(sw_datum_parse(m.bytes, m.count, &d, &err));
@@ -97,7 +94,6 @@ static void refused(const struct message *m, const char *says)
 static void what_is_no_datum_is_refused(void **state)
 {
     struct message m = {.count = 0};
-    (void)state;
     refused(&m, "sides of 1 to 65535");
     message_sides(&m, 1, 2, 2);
     message_bytes(&m, 4, "abc", 3);
@@ -138,7 +134,6 @@ static void any_truncation_is_an_error(void **state)
     struct message whole = {.count = 0};
     struct sw_datum d;
     struct sw_err err = {0};
-    (void)state;
     message_number(&whole, 5, 3);
     message_sides(&whole, 1, 300, 1);
     unsigned char pixels[300] = {0};

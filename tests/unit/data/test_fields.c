@@ -46,7 +46,6 @@ static void check_worker(const struct sw_source *s, int workers, int worker, int
 
 static void all_fields_come_whatever_the_threads_and_workers(void **state)
 {
-    (void)state;
     for (int m = 0; m < FIELD_SETS; m++) {
         struct sw_data_conf common = support_plain();
         struct sw_source *s = NULL;

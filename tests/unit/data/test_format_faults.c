@@ -11,7 +11,6 @@ static int open_set(struct sw_records *r, struct sw_err *err)
 
 static void opening_survives_every_failure(void **state)
 {
-    (void)state;
     for (int m = 0; m < FIELD_SETS; m++) {
         field_sets[m].make();
         bool failed = true;
@@ -36,7 +35,6 @@ static void opening_survives_every_failure(void **state)
 
 static void reading_in_pieces_changes_nothing(void **state)
 {
-    (void)state;
     for (int m = 0; m < FIELD_SETS; m++) {
         struct sw_records whole, pieces;
         struct sw_err err = {0};

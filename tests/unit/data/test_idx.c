@@ -37,7 +37,6 @@ static void idx_reads_plain_and_gzip_alike(void **state)
     struct support_conf c;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         set_paths(&c, i & 1 ? support_gzip("i.gz", images, ni) : support_write("i", images, ni),
                   i & 2 ? support_gzip("l.gz", labels, nl) : support_write("l", labels, nl));
@@ -62,7 +61,6 @@ static void idx_joins_several_files_in_order(void **state)
     struct support_conf c;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     unsigned char *b = support_idx_images(30, &n);
     support_write("part-1.img", b, n);
     free(b);
@@ -104,7 +102,6 @@ static void idx_keeps_channels_of_four_dimensions(void **state)
     struct support_conf c;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     for (unsigned char i = 0; i < 12; i++)
         b[20 + i] = i;
     set_paths(&c, support_write("rgb", b, sizeof b), support_write("l", labels, n));
@@ -315,7 +312,6 @@ static void idx_names_file_record_and_expectation(void **state)
          SW_ERR_FORMAT,
          {"not an IDX file", "expected 00 00 08 01"}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         check_damage(&all[i]);
 }
@@ -333,7 +329,6 @@ static void idx_damaged_gzip_is_an_error(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     int refused = 0;
-    (void)state;
     ASSERT_OK(sw_os_read_file(path, 1 << 20, &file, &bytes, &err));
     set_paths(&c, support_path("cut.gz"), label_path);
     for (size_t cut = 2; cut < bytes; cut++) {
@@ -374,7 +369,6 @@ static void idx_refuses_what_is_not_a_file(void **state)
     struct support_conf c;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     set_paths(&c, support_dir, support_write("l", labels, n));
     assert_int_equal(open_conf(&c, &r, &err), SW_ERR_FORMAT);
     ASSERT_CONTAINS(err.text, "not a regular file");
@@ -407,7 +401,6 @@ static void idx_survives_every_failed_allocation(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     int code = SW_ERR_NOMEM, tries = 0;
-    (void)state;
     os.alloc = failing_alloc;
     os.realloc = failing_realloc;
     set_paths(&c, support_gzip("i.gz", images, ni), support_write("l", labels, nl));
@@ -434,7 +427,6 @@ static void idx_reads_mnist(void **state)
         {"mnist/train-images-idx3-ubyte.gz", "mnist/train-labels-idx1-ubyte.gz"},
         {"mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz"},
     };
-    (void)state;
     for (int i = 0; i < 2; i++) {
         char images[512], labels[512];
         unsigned char scratch[784];

@@ -101,7 +101,6 @@ static void classes_and_order_are_those_of_names(void **state)
     struct sw_source *s = NULL;
     struct sw_err err = {0};
     struct sw_buf line = {0};
-    (void)state;
     make_folders();
     ASSERT_OK(open_folder(support_path("one"), support_path("two"), NULL, &conf, false, false, NULL,
                           NULL, &s, &err));
@@ -140,7 +139,6 @@ static void pictures_become_grey_where_one_channel_is_asked_for(void **state)
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
     struct sw_err err = {0};
-    (void)state;
     make_folders();
     conf.channels = 1;
     ASSERT_OK(
@@ -158,7 +156,6 @@ static void files_that_are_not_read_are_counted_and_told(void **state)
     struct sw_source *s = NULL;
     struct sw_err err = {0};
     struct sw_buf text = {0};
-    (void)state;
     support_mkdir("mixed");
     support_mkdir("mixed/a");
     support_mkdir("mixed/a/deeper");
@@ -183,7 +180,6 @@ static void a_class_without_a_picture_is_refused_unless_it_is_listed(void **stat
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
     struct sw_err err = {0};
-    (void)state;
     support_mkdir("some");
     support_mkdir("some/a");
     support_mkdir("some/blank");
@@ -207,7 +203,6 @@ static void what_is_no_folder_of_classes_is_refused(void **state)
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
     struct sw_err err = {0};
-    (void)state;
     support_mkdir("flat");
     support_mkdir("flat/empty");
     support_level("flat/a.jpg", 16, 16, 1);
@@ -235,7 +230,6 @@ static void without_keys_all_pictures_are_as_large_as_the_first(void **state)
     struct sw_err err = {0};
     float image[3 * 20 * 10];
     void *out[SW_MAX_FIELDS] = {image};
-    (void)state;
     support_mkdir("alike");
     support_mkdir("alike/k");
     support_level("alike/k/1.jpg", 20, 10, 70);
@@ -302,7 +296,6 @@ static void a_damaged_picture_stops_with_file_and_reason(void **state)
     float image[3 * PLANE];
     int32_t label;
     void *out[SW_MAX_FIELDS] = {image, &label};
-    (void)state;
     make_damaged();
     ASSERT_OK(
         open_folder(support_path("bad"), NULL, NULL, &conf, false, false, NULL, NULL, &s, &err));
@@ -335,7 +328,6 @@ static void a_skipped_picture_is_replaced_by_the_next_good_one(void **state)
     struct sw_source *s = NULL;
     struct sw_err err = {0};
     struct told told = {0};
-    (void)state;
     sw_mutex_init(&told.lock);
     make_damaged();
     ASSERT_OK(
@@ -360,7 +352,6 @@ static void the_last_picture_is_replaced_by_the_first_of_its_part(void **state)
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
     struct sw_err err = {0};
-    (void)state;
     make_damaged();
     conf.part = (struct sw_reals){part, 2};
     ASSERT_OK(
@@ -376,7 +367,6 @@ static void a_folder_of_damage_only_is_an_error(void **state)
     struct sw_data_conf conf = cropped();
     struct sw_source *s = NULL;
     struct sw_err err = {0};
-    (void)state;
     support_mkdir("worst");
     support_mkdir("worst/k");
     support_write("worst/k/1.jpg", "1", 1);
@@ -397,7 +387,6 @@ static void every_allocation_and_file_may_fail(void **state)
     float image[3 * PLANE];
     int32_t label;
     void *out[SW_MAX_FIELDS] = {image, &label};
-    (void)state;
     make_folders();
     const char *one = support_path("one"), *two = support_path("two");
     for (int k = 0; k < 2; k++) {
@@ -463,7 +452,6 @@ static void rows_do_not_depend_on_threads_and_workers(void **state)
     struct sw_err err = {0};
     float *all[3];
     const size_t bytes = (size_t)BATCHES * ROWS * 3 * PLANE * sizeof(float);
-    (void)state;
     make_damaged();
     conf.resize = (struct sw_reals){resize, 1};
     conf.shuffle = conf.mirror = true;

@@ -57,7 +57,6 @@ static void lines_are_paths_and_labels(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     struct sw_buf where = {0};
-    (void)state;
     support_mkdir("deep er");
     support_level("a.jpg", 8, 9, 1);
     support_level("deep er/b 1.png", 3, 4, 2);
@@ -87,7 +86,6 @@ static void compressed_lists_are_read_too(void **state)
     struct support_conf c;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     support_init(&c, "image_list");
     support_strings(&c, "paths", 0, support_gzip("one.gz", "x.jpg 4\n", 8),
                     support_write("two", "y.jpg 1", 7));
@@ -101,7 +99,6 @@ static void compressed_lists_are_read_too(void **state)
 
 static void a_list_cannot_reach_out_of_its_root(void **state)
 {
-    (void)state;
     refuse("x.jpg 0\n/etc/passwd 1\n", ":2: path \"/etc/passwd\" leads out of the root");
     refuse("../x.jpg 0\n", ":1: path \"../x.jpg\" leads out of the root");
     refuse("a/../../x.jpg 0\n", "leads out of the root");
@@ -115,7 +112,6 @@ static void names_that_only_look_like_it_are_fine(void **state)
     static const char text[] = "..a/b.jpg 0\na../b..c/...jpg 1\n./x.jpg 2\n";
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(open_list(text, sizeof text - 1, NULL, 0, &r, &err));
     assert_int_equal(r.count, 3);
     sw_records_close(&r);
@@ -126,7 +122,6 @@ static void damaged_lists_name_the_line(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     char *longest = malloc(6000);
-    (void)state;
     refuse("x.jpg 0\nx.jpg\n", ":2: expected a path and a label, met \"x.jpg\"");
     refuse("x.jpg 3\n", ":1: label \"3\", expected 0 to 2");
     refuse("x.jpg -1\n", ":1: label \"-1\"");

@@ -14,7 +14,6 @@ static void words_keep_their_numbers_however_many_there_are(void **state)
 {
     struct sw_lexicon l = {0};
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_lexicon_find(&l, "x", 1), -1);
     for (int round = 0; round < 3; round++) {
         for (int32_t i = 0; i < 20000; i++) {
@@ -40,7 +39,6 @@ static void ranks_do_not_depend_on_the_order_of_arrival(void **state)
     static const int64_t times[] = {5, 2, 5, 9, 2, 2};
     static const int by_bytes[] = {3, 1, 2, 0, 5, 4}, by_times[] = {3, 2, 0, 1, 5, 4};
     uint64_t identity[2];
-    (void)state;
     for (int backwards = 0; backwards < 2; backwards++) {
         struct sw_lexicon l = {0};
         int32_t order[6];
@@ -82,7 +80,6 @@ static void expect_tokens(enum sw_text_unit unit, const char *line_end, const ch
 
 static void texts_are_cut_into_bytes_characters_and_words(void **state)
 {
-    (void)state;
     expect_tokens(SW_TEXT_BYTES, NULL, "a\xC3\xA9\n", "a|\xC3|\xA9|\n||");
     expect_tokens(SW_TEXT_CHARACTERS, NULL, "a\xC3\xA9\n", "a|\xC3\xA9|\n||");
     expect_tokens(SW_TEXT_WORDS, NULL, "  to be,\tor\r\nnot \n", "to|be,|or|not||");
@@ -118,7 +115,6 @@ static void vocabularies_are_made_by_frequency_and_cut(void **state)
     struct sw_lexicon met = {0};
     struct sw_vocabulary v;
     struct sw_err err = {0};
-    (void)state;
     add(&met, "be", 2);
     add(&met, "to", 5);
     add(&met, "or", 2);
@@ -164,7 +160,6 @@ static void vocabularies_are_read_from_lists(void **state)
     static const char list[] = "a\n \n\\n\r\n\\t\n\\\\\n\\x41\\x0a\nend";
     struct sw_vocabulary v;
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(sw_vocabulary_parse(&v, "v.txt", list, strlen(list), "?", &err));
     expect_vocabulary(&v, "a| |\n|\t|\\|A\n|end|?|");
     sw_vocabulary_fini(&v);

@@ -30,7 +30,6 @@ static void lmdb_gives_pixels_and_labels_in_the_order_of_keys(void **state)
     struct sw_err err = {0};
     unsigned char scratch[64];
     const void *out = NULL;
-    (void)state;
     for (int i = 0; i < 30; i++)
         m[i] = pixels(i, 2);
     const char *a = message_lmdb("a.mdb", m, 20), *b = message_lmdb("b.mdb", m + 20, 10);
@@ -61,7 +60,6 @@ static void lmdb_may_be_a_folder_that_nobody_may_write(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     char folder[512], file[600];
-    (void)state;
     snprintf(folder, sizeof folder, "%s", support_path("folder"));
     snprintf(file, sizeof file, "%s/data.mdb", folder);
     assert_int_equal(mkdir(folder, 0700), 0);
@@ -83,7 +81,6 @@ static void lmdb_of_pictures_of_any_size_hands_out_pictures(void **state)
     struct sw_picture p;
     struct sw_room room = {0};
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(open_lmdb(message_lmdb("v.mdb", m, 2), NULL, &r, &err));
     assert_true(r.has_pictures);
     assert_int_equal(r.field[r.picture_field].dim[0], 3);
@@ -114,7 +111,6 @@ static void lmdb_of_floats_gives_floats(void **state)
     struct sw_err err = {0};
     float scratch[16];
     const void *out = NULL;
-    (void)state;
     message_sides(&m, 2, 1, 1);
     message_float(&m, 0.5f);
     message_float(&m, -7);
@@ -139,7 +135,6 @@ static void refused(const char *path, int code, const char *says)
 static void what_is_no_lmdb_of_datums_is_refused(void **state)
 {
     struct message m[3] = {pixels(0, 2), pixels(1, 2), {.count = 0}};
-    (void)state;
     refused(support_path("none.mdb"), SW_ERR_NOTFOUND, "none.mdb");
     refused(support_dir, SW_ERR_NOTFOUND, "No such file");
     refused(support_write("junk.mdb", "junk", 4), SW_ERR_FORMAT, "not an LMDB");
@@ -162,7 +157,6 @@ static void an_lmdb_that_is_cut_short_is_refused(void **state)
 {
     struct message m[200];
     struct stat st;
-    (void)state;
     for (int i = 0; i < 200; i++)
         m[i] = pixels(i, 8);
     const char *path = message_lmdb("cut.mdb", m, 200);
@@ -182,7 +176,6 @@ static void an_lmdb_that_is_cut_while_it_is_read_is_an_error(void **state)
     struct sw_err err = {0};
     unsigned char scratch[64];
     const void *out = NULL;
-    (void)state;
     for (int i = 0; i < 200; i++)
         m[i] = pixels(i, 2);
     const char *path = message_lmdb("mapped.mdb", m, 200);

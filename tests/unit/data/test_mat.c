@@ -137,7 +137,6 @@ static void rows_become_records_plain_and_compressed(void **state)
     struct support_conf c;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     fill(&plain);
     compress_all(&plain, &packed);
     const char *path[3] = {support_write("plain.mat", plain.bytes, plain.count),
@@ -167,7 +166,6 @@ static void pictures_are_turned_from_columns_to_rows(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     const void *out = NULL;
-    (void)state;
     fill(&f);
     set(&c, support_write("z.mat", f.bytes, f.count), "image:z", "label:row");
     ASSERT_OK(open_conf(&c, &r, &err));
@@ -222,7 +220,6 @@ static void every_type_of_value_is_read(void **state)
     };
     static struct file m;
     struct sw_err err = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
         struct sw_mat mat;
         struct sw_mat_values x;
@@ -247,7 +244,6 @@ static void wikipedia_features_are_read(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     const void *out = NULL;
-    (void)state;
     if (!support_shared("wikipedia-xmodal/raw_features.mat", path))
         skip();
     set(&c, path, "image:I_tr", "text:T_tr");
@@ -285,7 +281,6 @@ static void wrong_fields_are_named(void **state)
     struct sw_records r;
     struct sw_err err = {0};
     const double bad[4] = {1, 2, INFINITY, 4};
-    (void)state;
     fill(&f);
     add_matrix(&f, "inf", CLASS_DOUBLE, (int32_t[]){2, 2}, 2, 9, bad, sizeof bad);
     const char *path = support_write("f.mat", f.bytes, f.count);
@@ -309,7 +304,6 @@ static void wrong_fields_are_named(void **state)
 static void other_files_are_refused(void **state)
 {
     static struct file f;
-    (void)state;
     refused(support_write("no.mat", "hello", 5), "a:x", NULL, SW_ERR_FORMAT, "inside its header");
     fill(&f);
     f.bytes[126] = 'M', f.bytes[127] = 'I';
@@ -349,7 +343,6 @@ static int read_whole(const unsigned char *bytes, size_t n)
 static void truncation_and_damage_never_get_far(void **state)
 {
     static struct file plain, packed;
-    (void)state;
     fill(&plain);
     compress_all(&plain, &packed);
     for (int which = 0; which < 2; which++) {

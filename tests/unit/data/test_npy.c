@@ -24,7 +24,6 @@ static void pictures_and_labels_of_several_files(void **state)
     const int64_t labels[] = {2, 0, 4};
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     for (int i = 0; i < 18; i++)
         pixels[i / 6][i / 3 % 2][i % 3] = (unsigned char)(i * 11);
     support_init(&conf, "npy");
@@ -63,7 +62,6 @@ static void every_type_becomes_that_of_its_field(void **state)
         {"<f4", "\0\0\x80\x3f\0\0\0\0", 4, SW_F32, SW_F32},
         {"<f8", "\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\0\0", 8, SW_F32, SW_F32},
     };
-    (void)state;
     for (size_t t = 0; t < sizeof type / sizeof type[0]; t++) {
         char more[600];
         struct sw_records r;
@@ -100,7 +98,6 @@ static void label_sets_and_further_fields_keep_their_shapes(void **state)
     char first[600], second[600];
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     support_init(&conf, "npy");
     support_strings(&conf, "paths", 0, npy_write("x", "<f4", "(2, 1, 2, 2)", words, 32), NULL);
     support_strings(&conf, "labels", 1, npy_write("s", "|b1", "(2, 3)", sets, 6), NULL);
@@ -124,7 +121,6 @@ static void shapes_of_images(void **state)
     const float row[6] = {1, 2, 3, 4, 5, 6};
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     support_init(&conf, "npy");
     support_text(&conf, "shape", "1x2x3");
     support_strings(&conf, "paths", 0, npy_write("x", "<f4", "(1, 6)", row, 24), NULL);
@@ -156,7 +152,6 @@ static void damage_names_file_record_and_expectation(void **state)
     const double bad[4] = {1, 2, 3, 1e300};
     const double half[2] = {1, 0.5};
     size_t n;
-    (void)state;
     support_init(&conf, "npy");
     support_strings(&conf, "paths", 0, npy_write("x", "<f4", "(2, 2)", x, 12), NULL);
     expect(SW_ERR_FORMAT, "/x: ends after 140 bytes, in record 1", "2 records of 8 bytes");
@@ -201,7 +196,6 @@ static void values_that_are_not_finite_stop_their_record(void **state)
     const void *out = NULL;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     support_init(&conf, "npy");
     support_strings(&conf, "paths", 0, npy_write("x", "<f4", "(2, 2)", x, 16), NULL);
     ASSERT_OK(open_it(&r, &err));

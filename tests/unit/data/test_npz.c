@@ -35,7 +35,6 @@ static void make(bool deflated, bool zip64)
 
 static void arrays_are_fields_by_their_own_or_by_other_names(void **state)
 {
-    (void)state;
     for (int how = 0; how < 8; how++) {
         struct sw_records r;
         struct sw_err err = {0};
@@ -61,7 +60,6 @@ static void archives_follow_each_other(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     make(true, false);
     support_init(&conf, "npz");
     support_write("b.npz", maker.bytes, maker.used);
@@ -91,7 +89,6 @@ static unsigned char *list(void)
 
 static void archives_that_lie_are_refused(void **state)
 {
-    (void)state;
     support_init(&conf, "npz");
     support_strings(&conf, "fields", 1, "image:x_train", NULL);
     expect("PK", 2, SW_ERR_FORMAT, "not a ZIP archive: only 2 bytes");
@@ -140,7 +137,6 @@ static void archives_that_lie_are_refused(void **state)
 
 static void arrays_inside_that_lie_are_refused(void **state)
 {
-    (void)state;
     support_init(&conf, "npz");
     memset(&maker, 0, sizeof maker);
     zip_add_array(&maker, "x.npy", "<f4", "(4, 2, 2)", images, sizeof images, true);
@@ -167,7 +163,6 @@ static void archives_cut_anywhere_are_refused(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     support_init(&conf, "npz");
     make(true, true);
     for (size_t n = 0; n < maker.used; n += 7)

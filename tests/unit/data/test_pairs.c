@@ -51,7 +51,6 @@ static void arrays_of_all_sides(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin(true);
     support_strings(&conf, "paths", 0, images(), NULL);
     support_strings(&conf, "text", 1, npy_gzip("t.gz", "<f4", "(3, 4)", words, sizeof words), NULL);
@@ -76,7 +75,6 @@ static void lists_name_pictures_tags_and_labels(void **state)
     struct sw_picture picture;
     struct sw_buf where = {0};
     struct sw_err err = {0};
-    (void)state;
     begin(true);
     text("one.jpg", "first bytes");
     support_strings(&conf, "paths", 0,
@@ -114,7 +112,6 @@ static void tags_follow_a_vocabulary(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin(true);
     support_strings(&conf, "paths", 0, images(), NULL);
     support_strings(&conf, "tags", 1, text("g", "a b c\nb c\nc d\n"), NULL);
@@ -146,7 +143,6 @@ static void a_single_label_is_a_class(void **state)
 {
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     begin(false);
     support_strings(&conf, "paths", 0, images(), NULL);
     support_strings(&conf, "labels", 1, text("l", "war\nart\nwar\n"), NULL);
@@ -172,7 +168,6 @@ static void expect(int code, const char *part, const char *more)
 
 static void files_that_do_not_fit_are_named(void **state)
 {
-    (void)state;
     begin(false);
     support_strings(&conf, "paths", 0, images(), NULL);
     support_strings(&conf, "labels", 1, text("l", "a\nb\n"), NULL);

@@ -20,7 +20,6 @@ static void check_bijection(int64_t count, uint64_t epoch)
 
 static void permutation_is_a_bijection_for_every_size(void **state)
 {
-    (void)state;
     for (int64_t count = 1; count <= 300; count++)
         check_bijection(count, (uint64_t)count);
     const int64_t large[] = {1023, 1024, 1025, 4095, 10000, 60000, 65537};
@@ -42,7 +41,6 @@ static int64_t same_places(uint64_t seed_a, uint64_t epoch_a, uint64_t seed_b, u
 
 static void permutation_differs_by_epoch_and_seed(void **state)
 {
-    (void)state;
     /* Two random permutations share one place on average. */
     assert_true(same_places(1, 0, 1, 1, 10000) < 12);
     assert_true(same_places(1, 0, 2, 0, 10000) < 12);
@@ -55,7 +53,6 @@ static void permutation_leaves_no_order_behind(void **state)
     enum { N = 10000, BINS = 10 };
     struct sw_permutation p;
     int64_t rising = 0, before = 0, bin[BINS][BINS] = {{0}};
-    (void)state;
     sw_permutation_init(&p, sw_philox_stream(1, SW_PURPOSE_TEST, 9), 0, N);
     for (int64_t i = 0; i < N; i++) {
         const int64_t at = sw_permutation_at(&p, i);

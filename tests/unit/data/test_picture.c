@@ -106,7 +106,6 @@ static void a_window_of_a_jpeg_is_cut_from_the_whole(void **state)
     };
     struct sw_decoder *d = new_decoder();
     uint32_t random = 12345;
-    (void)state;
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         size_t bytes;
         unsigned char *data = support_jpeg(how[i], NULL, &bytes);
@@ -143,7 +142,6 @@ static void a_cmyk_jpeg_becomes_colour_and_grey(void **state)
     struct sw_room room = {0};
     struct sw_picture out;
     struct sw_err err = {0};
-    (void)state;
     for (int i = 0; i < 256; i++)
         memcpy(rows + 4 * i, (const unsigned char[]){200, 100, 50, 128}, 4);
     unsigned char *data =
@@ -168,7 +166,6 @@ static void a_jpeg_cut_short_is_an_error(void **state)
 {
     size_t bytes;
     struct sw_err err;
-    (void)state;
     for (int progressive = 0; progressive < 2; progressive++) {
         unsigned char *data =
             support_jpeg((struct support_jpeg){120, 160, 3, progressive, false}, NULL, &bytes);
@@ -246,7 +243,6 @@ static void a_limit_of_pixels_bounds_size_and_scans(void **state)
     enum { SIDE = 40, PIXELS = SIDE * SIDE };
     struct sw_err err = {0};
     size_t bytes;
-    (void)state;
     unsigned char *data = jpeg_of_64_scans(SIDE, &bytes);
     ASSERT_OK(decode_within(data, bytes, SW_PICTURE_MAX_PIXELS, &err));
     ASSERT_OK(decode_within(data, bytes, 4 * PIXELS, &err)); /* 80 passes over that many */
@@ -269,7 +265,6 @@ static void a_jpeg_that_lies_about_its_size_is_refused(void **state)
         {1000, 130, "damaged JPEG"},
         {0, 130, "damaged JPEG"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         size_t bytes;
         struct sw_err err;
@@ -290,7 +285,6 @@ static void a_jpeg_of_a_kind_that_nobody_decodes_is_named(void **state)
 {
     size_t bytes;
     struct sw_err err;
-    (void)state;
     unsigned char *data =
         support_jpeg((struct support_jpeg){16, 16, 3, false, false}, NULL, &bytes);
     frame_of(data, bytes)[4] = 12; /* bits a sample */
@@ -310,7 +304,6 @@ static void damage_at_random_places_ends_well(void **state)
     struct sw_err err = {0};
     uint32_t random = 99;
     int64_t good = 0, bad = 0;
-    (void)state;
     whole[0] = support_jpeg((struct support_jpeg){40, 48, 3, false, false}, NULL, &bytes[0]);
     whole[1] = support_jpeg((struct support_jpeg){40, 48, 3, true, true}, NULL, &bytes[1]);
     whole[2] =
@@ -404,7 +397,6 @@ static void every_kind_of_png_becomes_colour_or_grey(void **state)
         {PNG_COLOR_TYPE_RGB_ALPHA, 8, 4},  {PNG_COLOR_TYPE_RGB_ALPHA, 16, 4},
     };
     struct sw_decoder *d = new_decoder();
-    (void)state;
     for (size_t k = 0; k < 2 * sizeof kinds / sizeof *kinds; k++) {
         const int type = kinds[k / 2].type, bits = kinds[k / 2].bits;
         size_t row_bytes, bytes;
@@ -445,7 +437,6 @@ static void a_png_that_is_cut_damaged_or_lying_is_an_error(void **state)
     size_t bytes;
     struct sw_err err;
     unsigned char *rows = support_rows(40, 48, 3);
-    (void)state;
     for (int interlaced = 0; interlaced < 2; interlaced++) {
         unsigned char *data = support_png(
             (struct support_png){40, 48, PNG_COLOR_TYPE_RGB, 8, interlaced}, rows, &bytes);
@@ -477,7 +468,6 @@ static void a_png_that_is_cut_damaged_or_lying_is_an_error(void **state)
 static void other_bytes_are_refused_by_their_beginning(void **state)
 {
     struct sw_err err;
-    (void)state;
     assert_int_equal(decode_bytes("GIF89a....", 10, &err), SW_ERR_FORMAT);
     ASSERT_CONTAINS(err.text, "begins with 47 49 46 38, expected a JPEG (ff d8 ff) or PNG");
     assert_int_equal(decode_bytes("", 0, &err), SW_ERR_FORMAT);
@@ -492,7 +482,6 @@ static void pixels_pass_through_and_become_grey(void **state)
     struct sw_room room = {0};
     struct sw_picture out, p = {false, x, sizeof x, 3, 2, 2};
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(sw_picture_decode(d, &p, 3, &room, &out, &err));
     assert_memory_equal(room.memory, x, sizeof x);
     ASSERT_OK(sw_picture_decode(d, &p, 1, &room, &out, &err));

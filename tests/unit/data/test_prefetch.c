@@ -65,7 +65,6 @@ static void prefetch_hands_out_batches_in_order(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_err err = {0};
-    (void)state;
     for (int threads = 1; threads <= 4; threads++) {
         struct sw_prefetch_args args = whole_batches(s, 10);
         args.threads = threads;
@@ -94,7 +93,6 @@ static void prefetch_follows_without_gaps_before_the_stride(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_err err = {0};
-    (void)state;
     for (int lead = 0; lead <= 7; lead++) {
         struct sw_prefetch_args args = whole_batches(s, 10);
         args.first_batch = 4;
@@ -122,7 +120,6 @@ static void prefetch_numbers_do_not_depend_on_threads(void **state)
     struct sw_source *s = NULL;
     struct sw_err err = {0};
     float *first = NULL;
-    (void)state;
     support_init(&c, "synthetic");
     support_int(&c, "height", 70);
     support_int(&c, "width", 80);
@@ -157,7 +154,6 @@ static void prefetch_fills_only_its_own_rows(void **state)
     struct sw_source *train = open_source(true), *test = open_source(false);
     struct sw_err err = {0};
     int seen[RECORDS] = {0};
-    (void)state;
     for (int k = 0; k < 3; k++) {
         struct sw_prefetch_args args = whole_batches(train, 10);
         args.first_row = parts[k][0];
@@ -196,7 +192,6 @@ static void prefetch_begins_every_part_at_a_line_of_memory(void **state)
     static const int64_t rows[PARTS] = {3, 5, 1, 3};
     struct sw_source *s = open_source(false);
     struct sw_err err = {0};
-    (void)state;
     for (int threads = 1; threads <= 4; threads++) {
         struct sw_prefetch_args args = whole_batches(s, 20);
         args.first_row = 5;
@@ -238,7 +233,6 @@ static void prefetch_pads_the_tail_and_rewinds(void **state)
     struct sw_prefetch_args args = whole_batches(s, 25);
     struct sw_err err = {0};
     struct sw_batch b;
-    (void)state;
     args.batch_limit = sw_source_batches(s, 25);
     args.threads = 2;
     assert_int_equal(args.batch_limit, 5);
@@ -276,7 +270,6 @@ static void prefetch_goes_on_with_other_rows(void **state)
     static const int64_t rows[][2] = {{0, 5}, {3, 16}, {19, 1}, {4, 4}};
     struct sw_source *s = open_source(true);
     struct sw_err err = {0};
-    (void)state;
     for (int threads = 1; threads <= 3; threads++) {
         struct sw_prefetch_args args = whole_batches(s, 20);
         int64_t part = 10;
@@ -313,7 +306,6 @@ static void prefetch_refuses_more_batches_than_slots(void **state)
     struct sw_prefetch_args args = whole_batches(s, 10);
     struct sw_err err = {0};
     struct sw_batch b[4];
-    (void)state;
     struct sw_prefetch *p = start(&args);
     for (int i = 0; i < 3; i++)
         ASSERT_OK(sw_prefetch_next(p, &b[i], &err));
@@ -367,7 +359,6 @@ static void failing_read_ends_with_a_fault_that_names_the_thread(void **state)
     struct sw_source *s = open_source(true);
     struct sw_fault fault;
     struct sw_err err = {0};
-    (void)state;
     script_reads();
     for (int threads = 1; threads <= 3; threads++) {
         struct sw_prefetch_args args = whole_batches(s, 10);
@@ -404,7 +395,6 @@ static void failing_read_without_a_fault_is_told_by_next(void **state)
     struct sw_prefetch_args args = whole_batches(s, 10);
     struct sw_err err = {0};
     struct sw_batch b;
-    (void)state;
     script_reads();
     atomic_store(&reads_left, 0);
     struct sw_prefetch *p = start(&args);
@@ -434,7 +424,6 @@ static void prefetch_close_wakes_the_waiter(void **state)
     struct sw_source *s = open_source(true);
     struct sw_fault fault;
     struct sw_err err = {0};
-    (void)state;
     script_reads();
     for (int by_fault = 0; by_fault < 2; by_fault++) {
         struct sw_prefetch_args args = whole_batches(s, 10);
@@ -494,7 +483,6 @@ static void rewind_waits_for_rows_that_are_being_read(void **state)
 {
     struct sw_source *s = open_source(true);
     struct sw_prefetch_args args = whole_batches(s, 10);
-    (void)state;
     script_reads();
     atomic_store(&reads_held, 0);
     atomic_store(&reads_wait, true);
@@ -517,7 +505,6 @@ static void rewind_throws_away_what_was_prefetched(void **state)
     struct sw_prefetch_args args = whole_batches(s, 10);
     struct sw_err err = {0};
     struct sw_batch b[3];
-    (void)state;
     script_reads();
     struct waiter w = {.prefetch = start(&args)};
     for (int i = 0; i < 3; i++) /* all slots are full, the thread has nothing to do */
@@ -562,7 +549,6 @@ static void prefetch_takes_its_memory_from_the_caller(void **state)
     struct pool pool = {0};
     struct sw_err err = {0};
     struct sw_batch b;
-    (void)state;
     args.alloc = pool_alloc;
     args.free = pool_free;
     args.user = &pool;
@@ -597,7 +583,6 @@ static void prefetch_allocates_nothing_per_batch(void **state)
     struct sw_batch b;
     static struct sw_os os;
     long before = 0;
-    (void)state;
     os = sw_os_posix;
     os.alloc = counting_alloc;
     sw_os_set(&os);

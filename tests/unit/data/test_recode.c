@@ -53,7 +53,6 @@ static void written_pictures_are_read_back(void **state)
     struct sw_picture_bytes bytes = {0};
     struct sw_room room = {0};
     struct sw_err err = {0};
-    (void)state;
     for (int channels = 1; channels <= 3; channels += 2) {
         const struct sw_picture p = paint(channels);
         ASSERT_OK(sw_picture_write_png(&p, &bytes, &err));
@@ -89,7 +88,6 @@ static void large_pictures_are_written(void **state)
     struct sw_err err = {0};
     unsigned char *noise = malloc(3 * SIDE * SIDE);
     uint32_t h = 1;
-    (void)state;
     assert_non_null(noise);
     for (int i = 0; i < 3 * SIDE * SIDE; i++)
         noise[i] = (unsigned char)((h = h * 1664525 + 1013904223) >> 24);
@@ -131,7 +129,6 @@ static void sides_and_forms_are_those_asked_for(void **state)
     static unsigned char a[1 << 16], b[1 << 16];
     const struct sw_picture p = paint(3);
     struct sw_room room = {0};
-    (void)state;
     struct sw_picture out = recode((struct sw_recode_args){.height = 7, .width = 9}, &p, a);
     assert_false(out.encoded);
     assert_int_equal(out.channels * 10000 + out.height * 100 + out.width, 30709);
@@ -162,7 +159,6 @@ static void sides_and_forms_are_those_asked_for(void **state)
 static void resizing_keeps_what_is_flat(void **state)
 {
     static unsigned char flat[3 * 12 * 12], out_bytes[1 << 16];
-    (void)state;
     memset(flat, 77, sizeof flat);
     const struct sw_picture p = {
         .data = flat, .bytes = sizeof flat, .channels = 3, .height = 12, .width = 12};
@@ -179,7 +175,6 @@ static void damaged_pictures_are_told(void **state)
     struct sw_recoder *r = NULL;
     struct sw_picture out;
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(sw_recoder_new(&args, &r, &err));
     assert_int_equal(sw_recode(r, &bad, &out, &err), SW_ERR_FORMAT);
     const struct sw_picture good = paint(3);

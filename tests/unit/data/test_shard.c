@@ -102,7 +102,6 @@ static void shard_gives_back_what_it_got(void **state)
 {
     struct sw_err err = {0};
     struct sw_shard s;
-    (void)state;
     const char *path = support_path("a.shard");
     ASSERT_OK(write_records(path, 3, &err));
     ASSERT_OK(sw_shard_open(&s, path, 0, &err));
@@ -129,7 +128,6 @@ static void shard_has_the_layout_of_the_page(void **state)
     size_t bytes;
     unsigned char *b = fresh(&bytes);
     uint64_t word[8], entry[2], sum;
-    (void)state;
     assert_memory_equal(b, "\x89SWSHD\r\n\x01\0\0\0\x03\0\0\0", 16);
     memcpy(word, b + 16, sizeof word);
     assert_int_equal(word[0], 384); /* 80 + 3 * 80 + 15 + 8, in 64s */
@@ -175,7 +173,6 @@ static void any_changed_bit_is_an_error(void **state)
     size_t bytes;
     unsigned char *b = fresh(&bytes);
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(read_all("x", b, bytes, &err));
     for (size_t bit = 0; bit < 8 * bytes; bit++) {
         b[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -192,7 +189,6 @@ static void any_truncation_is_an_error(void **state)
     size_t bytes;
     unsigned char *b = fresh(&bytes);
     struct sw_err err = {0};
-    (void)state;
     for (size_t n = 0; n < bytes; n++) {
         unsigned char *part = malloc(n ? n : 1); /* so that a step too far is seen */
         assert_non_null(part);
@@ -213,7 +209,6 @@ static void any_two_swapped_bytes_are_an_error(void **state)
     size_t bytes;
     unsigned char *b = fresh(&bytes);
     struct sw_err err = {0};
-    (void)state;
     for (size_t i = 0; i < bytes; i++) {
         for (size_t step = 1; step < 64 && i + step < bytes; step += step) {
             const unsigned char x = b[i], y = b[i + step];
@@ -277,7 +272,6 @@ static void lies_are_told_by_what_they_contradict(void **state)
     size_t bytes;
     unsigned char *b = fresh(&bytes);
     const uint64_t index = get64(b + 48), second = get64(b + index + 16);
-    (void)state;
     free(b);
     assert_lie(24, bytes + 8, "expected");
     assert_lie(32, 0, "does not fit the file");
@@ -319,7 +313,6 @@ static void other_versions_are_not_guessed_at(void **state)
     size_t bytes;
     unsigned char *b = fresh(&bytes);
     struct sw_err err = {0};
-    (void)state;
     b[8] = 2;
     mend(b, bytes);
     assert_int_equal(read_all("x.shard", b, bytes, &err), SW_ERR_UNSUPPORTED);
@@ -335,7 +328,6 @@ static void writer_refuses_what_does_not_fit(void **state)
     struct sw_shard_field f[2] = {fields[0], fields[1]};
     struct sw_err err = {0};
     struct record r;
-    (void)state;
     const char *path = support_path("never.shard");
     assert_int_equal(sw_shard_begin(&w, path, f, 0, "", &err), SW_ERR_INVALID);
     f[1] = f[0];
@@ -367,7 +359,6 @@ static void a_shard_that_is_cut_while_it_is_read_is_an_error(void **state)
     struct sw_shard_value v;
     struct stat st;
     int failed = 0;
-    (void)state;
     const char *path = support_path("mapped.shard");
     ASSERT_OK(write_records(path, 3, &err));
     assert_int_equal(stat(path, &st), 0);
@@ -408,7 +399,6 @@ static void writer_leaves_old_or_new_when_any_call_fails(void **state)
     struct sw_err err = {0};
     struct sw_shard s;
     const char *path = support_path("kept.shard");
-    (void)state;
     ASSERT_OK(write_records(path, 7, &err));
     const int files = files_in(support_dir);
     for (int at = 1, rc = -1; rc; at++) {
@@ -434,7 +424,6 @@ static void writer_leaves_old_or_new_when_it_dies(void **state)
     struct sw_err err = {0};
     struct sw_shard s;
     const char *path = support_path("died.shard");
-    (void)state;
     for (int at = 1, died = 1; died; at++) {
         int status;
         ASSERT_OK(write_records(path, 7, &err));
@@ -458,7 +447,6 @@ static void opening_says_when_any_call_fails(void **state)
 {
     struct sw_err err = {0};
     const char *path = support_path("open.shard");
-    (void)state;
     ASSERT_OK(write_records(path, 3, &err));
     for (int at = 1, rc = -1; rc; at++) {
         struct sw_shard s;

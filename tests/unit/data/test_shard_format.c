@@ -99,7 +99,6 @@ static void round_trip(const struct support_conf *c, int64_t step)
 static void idx_comes_back_bit_for_bit(void **state)
 {
     struct support_conf c;
-    (void)state;
     support_idx(&c, 700);
     round_trip(&c, 1);
 }
@@ -108,7 +107,6 @@ static void mnist_comes_back_bit_for_bit(void **state)
 {
     char images[512], labels[512];
     struct support_conf c;
-    (void)state;
     if (!support_shared("mnist/t10k-images-idx3-ubyte.gz", images) ||
         !support_shared("mnist/t10k-labels-idx1-ubyte.gz", labels))
         skip();
@@ -122,7 +120,6 @@ static void cifar10_comes_back_bit_for_bit(void **state)
 {
     char path[512];
     struct support_conf c;
-    (void)state;
     if (!support_shared("cifar10/test_first1000.bin", path))
         skip();
     support_init(&c, "cifar10");
@@ -133,7 +130,6 @@ static void cifar10_comes_back_bit_for_bit(void **state)
 static void synthetic_comes_back_bit_for_bit(void **state)
 {
     struct support_conf c;
-    (void)state;
     support_init(&c, "synthetic");
     support_int(&c, "records", 300);
     support_int(&c, "classes", 7);
@@ -162,7 +158,6 @@ static const char *lmdb_of_pictures(bool encoded)
 static void pictures_come_back_bit_for_bit(void **state)
 {
     struct support_conf c;
-    (void)state;
     support_init(&c, "lmdb");
     support_strings(&c, "paths", 0, lmdb_of_pictures(false), NULL);
     round_trip(&c, 1);
@@ -174,7 +169,6 @@ static void tables_come_back_bit_for_bit(void **state)
 {
     char path[512];
     struct support_conf c;
-    (void)state;
     if (!support_shared("uci/digits.csv.gz", path))
         skip();
     support_init(&c, "csv");
@@ -188,7 +182,6 @@ static void arrays_come_back_bit_for_bit(void **state)
     int32_t label[50];
     struct support_conf c;
     struct sw_err err = {0};
-    (void)state;
     for (int i = 0; i < 50; i++) {
         for (int k = 0; k < 6; k++)
             x[i][k] = (float)(i - 20) / (float)(k + 3);
@@ -208,7 +201,6 @@ static void folders_of_pictures_come_back_bit_for_bit(void **state)
 {
     char path[512];
     struct support_conf c;
-    (void)state;
     if (!support_shared("tiny-imagenet-10/val", path))
         skip();
     support_init(&c, "image_folder");
@@ -220,7 +212,6 @@ static void matrices_come_back_bit_for_bit(void **state)
 {
     char path[512];
     struct support_conf c;
-    (void)state;
     if (!support_shared("wikipedia-xmodal/raw_features.mat", path))
         skip();
     support_init(&c, "mat");
@@ -238,7 +229,6 @@ static void files_of_a_size_are_one_set(void **state)
     struct sw_import_result result;
     struct sw_err err = {0};
     struct stat st;
-    (void)state;
     char out[512];
     support_idx(&c, 500);
     snprintf(out, sizeof out, "%s", support_path("set.shard")); /* outlives the loop below */
@@ -285,7 +275,6 @@ static void part_of_the_records_can_be_imported(void **state)
     struct sw_subset subset;
     struct sw_err err = {0};
     const double part[2] = {0.5, 0.75};
-    (void)state;
     support_idx(&c, 400);
     const struct sw_format_args args = {.conf = c.bytes, .split = "train"};
     ASSERT_OK(sw_records_open(&from, c.format, &args, &err));
@@ -308,7 +297,6 @@ static void shards_with_other_fields_do_not_mix(void **state)
     struct sw_records from, r;
     struct sw_import_result result;
     struct sw_err err = {0};
-    (void)state;
     const char *name[2] = {support_path("small.shard"), support_path("large.shard")};
     for (int i = 0; i < 2; i++) {
         support_init(&c, "synthetic");
@@ -337,7 +325,6 @@ static void damaged_record_is_named_with_its_file(void **state)
     char *text = NULL;
     size_t bytes;
     const void *out = NULL;
-    (void)state;
     support_idx(&c, 20);
     round_trip(&c, 1);
     ASSERT_OK(sw_os_read_file(support_path("trip.shard"), 1 << 20, &text, &bytes, &err));
@@ -371,7 +358,6 @@ static void shards_that_are_cut_between_two_batches_fail_the_next(void **state)
     static int32_t label[ROWS];
     void *out[SW_MAX_FIELDS] = {image, label};
     const char *path = support_path("cut-between.shard");
-    (void)state;
     support_idx(&c, ROWS);
     const struct sw_format_args args = {.conf = c.bytes, .split = "train"};
     ASSERT_OK(sw_records_open(&from, c.format, &args, &err));
@@ -426,7 +412,6 @@ static void import_that_fails_leaves_complete_files_only(void **state)
 {
     struct support_conf c;
     struct sw_err err = {0};
-    (void)state;
     support_idx(&c, 300);
     const char *out = support_path("end.shard");
     for (int at = 1, rc = -1; rc; at++) {
@@ -455,7 +440,6 @@ static void import_that_fails_leaves_complete_files_only(void **state)
 
 static bool stop(void *user, const struct sw_import_progress *p)
 {
-    (void)user;
     assert_true(p->done > 0 && p->done <= p->records && p->bytes > 0);
     return false;
 }
@@ -466,7 +450,6 @@ static void import_stops_when_asked_to(void **state)
     struct sw_records from;
     struct sw_import_result result;
     struct sw_err err = {0};
-    (void)state;
     support_idx(&c, 300);
     const struct sw_format_args args = {.conf = c.bytes, .split = "train"};
     ASSERT_OK(sw_records_open(&from, c.format, &args, &err));
@@ -495,7 +478,6 @@ static void bad_records_stop_or_are_counted(void **state)
     char *text = NULL;
     size_t bytes;
     int seen = 0;
-    (void)state;
     support_idx(&c, 20);
     round_trip(&c, 1);
     ASSERT_OK(sw_os_read_file(support_path("trip.shard"), 1 << 20, &text, &bytes, &err));

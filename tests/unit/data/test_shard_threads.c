@@ -72,7 +72,6 @@ static void threads_read_the_same_rows(void **state)
     const char *path = make_shard();
     struct sw_err err = {0};
     uint64_t alone, together;
-    (void)state;
     struct sw_source *s = open_shard(path);
     ASSERT_OK(read_all(s, 1, &alone, &err));
     sw_source_close(s);
@@ -89,7 +88,6 @@ static void damage_is_told_to_any_number_of_threads(void **state)
     size_t bytes;
     struct sw_err err = {0};
     uint64_t sum;
-    (void)state;
     ASSERT_OK(sw_os_read_file(make_shard(), 1 << 20, &text, &bytes, &err));
     text[bytes / 2] ^= 1;
     const char *path = support_write("bad.shard", text, bytes);

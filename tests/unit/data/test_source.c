@@ -42,7 +42,6 @@ static void shuffled_batches_meet_each_record_once_per_epoch(void **state)
     enum { ROWS = 10, EPOCHS = 10, BATCHES = RECORDS }; /* 1030 samples are ten epochs */
     struct sw_data_conf conf = support_plain();
     int64_t record[BATCHES * ROWS], in_place = 0;
-    (void)state;
     conf.shuffle = true;
     struct sw_source *s = open_idx(&conf, true, 1);
     read_records(s, BATCHES, ROWS, record);
@@ -64,7 +63,6 @@ static void unshuffled_batches_run_over_the_end(void **state)
 {
     struct sw_data_conf conf = support_plain();
     int64_t record[240];
-    (void)state;
     struct sw_source *s = open_idx(&conf, true, 1);
     read_records(s, 4, 60, record);
     for (int i = 0; i < 240; i++)
@@ -76,7 +74,6 @@ static void evaluation_is_sequential_and_unchanged(void **state)
 {
     struct sw_data_conf conf = support_plain();
     int64_t record[RECORDS];
-    (void)state;
     conf.shuffle = conf.mirror = true;
     struct sw_source *s = open_idx(&conf, false, 1);
     read_records(s, 1, RECORDS, record);
@@ -92,7 +89,6 @@ static void order_depends_on_the_seed_only(void **state)
 {
     struct sw_data_conf conf = support_plain();
     int64_t a[100], b[100], c[100];
-    (void)state;
     conf.shuffle = true;
     struct sw_source *first = open_idx(&conf, true, 1), *again = open_idx(&conf, true, 1);
     struct sw_source *other = open_idx(&conf, true, 2);
@@ -112,7 +108,6 @@ static void random_crop_is_for_training_only(void **state)
     struct sw_err err = {0};
     float image[64][4], other[4];
     bool differs = false;
-    (void)state;
     conf.crop = 2;
     conf.mirror = true;
     for (int training = 0; training < 2; training++) {
@@ -147,7 +142,6 @@ static void mean_std_and_scale_follow_the_formula(void **state)
     struct sw_reader r;
     struct sw_err err = {0};
     float a[3 * 5 * 6], b[3 * 5 * 6];
-    (void)state;
     support_init(&c, "synthetic");
     support_int(&c, "height", 5);
     support_int(&c, "width", 6);
@@ -189,7 +183,6 @@ static void keys_that_do_not_fit_the_pictures_are_refused(void **state)
 {
     static const double three[] = {1, 2, 3};
     struct sw_data_conf conf = support_plain();
-    (void)state;
     conf.crop = 5;
     refuse(conf, "crop = 5 is larger than the pictures of 4x4");
     conf = support_plain();
@@ -203,7 +196,6 @@ static void keys_that_do_not_fit_the_pictures_are_refused(void **state)
 static void epochs_become_steps(void **state)
 {
     struct sw_data_conf conf = support_plain();
-    (void)state;
     struct sw_source *s = open_idx(&conf, true, 1);
     assert_int_equal(sw_source_steps(s, 1, 10), 11);
     assert_int_equal(sw_source_steps(s, 10, 10), 103);
@@ -218,7 +210,6 @@ static void a_missing_file_is_named_and_its_stand_in_looks_alike(void **state)
     struct sw_source *s = NULL;
     struct sw_err err = {0};
     struct sw_buf line = {0};
-    (void)state;
     support_init(&idx, "idx");
     support_strings(&idx, "paths", 0, support_path("nothing-here"), support_path("nor-*"));
     support_strings(&idx, "labels", 1, support_path("nothing-here"), NULL);

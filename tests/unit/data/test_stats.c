@@ -31,7 +31,6 @@ static void figures_are_those_of_the_records(void **state)
 {
     struct sw_data_conf conf = support_plain();
     struct sw_err err = {0};
-    (void)state;
     for (conf.workers = 1; conf.workers <= 3; conf.workers++) {
         struct sw_source *s = open_source(&conf);
         struct sw_stats got;
@@ -103,7 +102,6 @@ static void whitening_makes_white_rows(void **state)
     struct sw_data_conf conf = support_plain();
     struct sw_err err = {0};
     float *mean = NULL, *matrix = NULL;
-    (void)state;
     conf.scale = 1.0 / 64;
     struct sw_source *s = open_source(&conf);
     ASSERT_OK(sw_stats_whiten(s, 1e-5, NULL, &mean, &matrix, &err));
@@ -125,7 +123,6 @@ static void mean_pictures_are_read_back(void **state)
     struct sw_data_conf conf = support_plain();
     struct sw_err err = {0};
     struct sw_stats got;
-    (void)state;
     struct sw_source *s = open_source(&conf);
     ASSERT_OK(sw_stats_measure(s, NULL, &got, &err));
     sw_source_close(s);
@@ -154,7 +151,6 @@ static void mean_pictures_are_read_back(void **state)
 static void names_of_files_are_checked(void **state)
 {
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_stats_check_name("mean.npy", false, &err), SW_OK);
     assert_int_equal(sw_stats_check_name("x.safetensors", true, &err), SW_OK);
     assert_int_equal(sw_stats_check_name("x.npy", true, &err), SW_ERR_INVALID);
@@ -174,7 +170,6 @@ static void a_stop_is_asked_for_between_batches(void **state)
     struct sw_err err = {0};
     struct sw_stats got;
     int64_t done = 0;
-    (void)state;
     struct sw_source *s = open_source(&conf);
     const struct sw_stats_watch watch = {stop, &done};
     assert_int_equal(sw_stats_measure(s, &watch, &got, &err), SW_ERR_CANCELLED);

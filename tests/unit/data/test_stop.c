@@ -20,7 +20,6 @@ static ssize_t counted_pread(int fd, void *buf, size_t bytes, off_t offset)
 
 static int set_up(void **state)
 {
-    (void)state;
     os = sw_os_posix;
     os.pread = counted_pread;
     reads = stop_at = 0;
@@ -30,7 +29,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     sw_stop_reset();
     sw_os_set(NULL);
     return 0;
@@ -68,7 +66,6 @@ static void assert_stops_at_once(const char *path)
 
 static void a_large_file_is_read_no_further(void **state)
 {
-    (void)state;
     unsigned char *zeros = calloc(1, PLAIN_BYTES);
     assert_non_null(zeros);
     const char *path = support_write("plain", zeros, PLAIN_BYTES);
@@ -78,7 +75,6 @@ static void a_large_file_is_read_no_further(void **state)
 
 static void a_gzip_file_is_inflated_no_further(void **state)
 {
-    (void)state;
     unsigned char *noise = malloc(NOISE_BYTES);
     uint32_t x = 1;
     assert_non_null(noise);
@@ -92,7 +88,6 @@ static void a_gzip_file_is_inflated_no_further(void **state)
 /* What compresses well is one piece of input and many of output: no read tells of it. */
 static void zeros_are_inflated_no_further(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     struct sw_blob b;
     unsigned char *zeros = calloc(1, NOISE_BYTES);
@@ -134,7 +129,6 @@ static void assert_decoding_stops(const unsigned char *data, size_t bytes)
 
 static void pictures_are_decoded_no_further(void **state)
 {
-    (void)state;
     size_t bytes;
     for (int progressive = 0; progressive < 2; progressive++) {
         unsigned char *jpeg =
@@ -155,7 +149,6 @@ static void pictures_are_decoded_no_further(void **state)
 /* A job in training holds the request: what its step needs is still read. */
 static void a_held_request_lets_reading_go_on(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     const char *path = support_gzip("little.gz", "some bytes", 10);
     ASSERT_OK(sw_stop_hold(&err));

@@ -16,7 +16,6 @@ static void without_keys_all_records_lie_in_their_order(void **state)
 {
     struct sw_subset s;
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(init(&s, 0, ALL, 0, 0, 17, &err));
     assert_int_equal(s.count, 17);
     for (int64_t i = 0; i < 17; i++)
@@ -27,7 +26,6 @@ static void parts_that_meet_share_no_record_and_leave_none(void **state)
 {
     static const double cuts[][3] = {{0, 0.8, 1}, {0, 0.123, 0.5}, {0, 1500, 1797}, {2, 3, 4}};
     struct sw_err err = {0};
-    (void)state;
     for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
         for (int64_t seed = 0; seed < 3; seed++) {
             unsigned char seen[1797] = {0};
@@ -54,7 +52,6 @@ static void numbers_mix_alike_and_different_numbers_differently(void **state)
     struct sw_subset a, b, c;
     struct sw_err err = {0};
     int64_t same = 0, in_place = 0;
-    (void)state;
     ASSERT_OK(init(&a, 0, 0.5, 1, 0, 1000, &err));
     ASSERT_OK(init(&b, 0, 0.5, 1, 0, 1000, &err));
     ASSERT_OK(init(&c, 0, 0.5, 2, 0, 1000, &err));
@@ -70,7 +67,6 @@ static void streams_go_on_from_batch_to_batch(void **state)
 {
     struct sw_subset s;
     struct sw_err err = {0};
-    (void)state;
     ASSERT_OK(init(&s, 3, 25, 0, 4, 30, &err));
     assert_int_equal(s.count, 20); /* 22 are 4 runs of 5, two are left over */
     for (int64_t batch = 0; batch < 5; batch++)
@@ -91,7 +87,6 @@ static void bounds_that_do_not_fit_are_named(void **state)
     struct sw_subset s;
     struct sw_err err = {0};
     const double three[] = {0, 0.5, 1};
-    (void)state;
     expect_invalid(0, 101, 0, 0,
                    "part = 0, 101: expected two shares, 0 to 1, or two whole numbers "
                    "up to 100");
@@ -114,7 +109,6 @@ static void sources_deliver_their_part_and_each_record_of_it_once(void **state)
     struct sw_source *s = NULL;
     struct sw_reader r;
     struct sw_err err = {0};
-    (void)state;
     support_idx(&c, 60);
     conf.part = (struct sw_reals){bounds, 2};
     for (int training = 0; training < 2; training++) {

@@ -32,7 +32,6 @@ static void synthetic_depends_on_seed_split_and_record_only(void **state)
 {
     struct sw_records a, b, c, d;
     unsigned char pa[784], pb[784];
-    (void)state;
     open_split(&a, "train", 10, 1, 1000);
     open_split(&b, "train", 10, 1, 20); /* the number of records does not matter */
     open_split(&c, "test", 10, 1, 1000);
@@ -60,7 +59,6 @@ static void synthetic_uses_the_raw_range_and_all_classes(void **state)
     unsigned char p[784];
     int64_t seen[10] = {0}, sum = 0;
     int lowest = 255, highest = 0;
-    (void)state;
     open_split(&r, "train", 10, 1, 2000);
     for (int64_t i = 0; i < 2000; i++) {
         seen[fetch(&r, i, p)]++;
@@ -119,7 +117,6 @@ static double nearest_mean(int64_t classes, int64_t train, int64_t test)
 
 static void synthetic_can_be_learned_on_another_split(void **state)
 {
-    (void)state;
     assert_true(nearest_mean(10, 300, 300) > 0.99);
     assert_true(nearest_mean(200, 4000, 300) > 0.95);
 }
@@ -128,7 +125,6 @@ static void synthetic_makes_any_size(void **state)
 {
     static const int64_t sizes[][3] = {
         {1, 1, 1}, {3, 2, 5}, {64, 1, 33}, {3, 227, 227}, {1, 1000, 3}};
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct support_conf c;
         struct sw_records r;
@@ -184,7 +180,6 @@ static void sequences_are_one_text_whatever_their_length(void **state)
     struct sw_records a, b, other;
     int32_t whole[2000];
     int64_t differ = 0;
-    (void)state;
     open_kind(&a, 2, "train", 20, 2000);
     memcpy(whole, field_of(&a, 0, 0), sizeof whole);
     assert_int_equal(a.classes, 20);
@@ -207,7 +202,6 @@ static void sequences_follow_the_chain_that_is_promised(void **state)
     enum { V = 12, T = 1000, RECORDS = 100 };
     static int64_t pairs[V][V];
     int64_t best = 0, all = 0;
-    (void)state;
     for (int split = 0; split < 2; split++) {
         struct sw_records r;
         open_kind(&r, 2, split ? "test" : "train", V, T);
@@ -241,7 +235,6 @@ static void pairs_say_their_class_on_both_sides(void **state)
     struct sw_records r;
     double mean[K][WORDS] = {{0}}, tag_count[K][WORDS] = {{0}};
     int64_t seen[K] = {0}, right = 0, right_by_tags = 0;
-    (void)state;
     open_kind(&r, 3, "train", K, 0);
     assert_int_equal(r.field_count, 4);
     assert_int_equal(r.field[2].dim[0], WORDS);
@@ -292,7 +285,6 @@ static void stand_ins_have_the_kind_of_the_files(void **state)
     struct support_conf c;
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     support_init(&c, "synthetic");
     support_int(&c, "tags", 3);
     struct sw_format_args args = {

@@ -42,7 +42,6 @@ static void windows_and_what_comes_next(void **state)
     static const int32_t code[] = {5, 4, 0, 0, 1, 2, 7, 1, 6, 0, 3};
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     for (int64_t stride = 0; stride < 4; stride++) {
         const int64_t step = stride ? stride : 3;
         begin(CHARACTERS, 3);
@@ -64,7 +63,6 @@ static void windows_and_what_comes_next(void **state)
 static void large_vocabularies_keep_all_numbers(void **state)
 {
     struct sw_err err = {0};
-    (void)state;
     for (int words = 200; words <= 80000; words *= 20) {
         struct sw_buf b = {0};
         struct sw_records r;
@@ -86,7 +84,6 @@ static void sections_share_a_vocabulary(void **state)
 {
     struct sw_records a, b, c;
     struct sw_err err = {0};
-    (void)state;
     const char *train = text("train", "aaabbc"), *test = text("test", "ccab");
     begin(CHARACTERS, 2);
     support_strings(&conf, "paths", 0, train, NULL);
@@ -118,7 +115,6 @@ static void streams_read_on_from_batch_to_batch(void **state)
     struct sw_reader r;
     struct sw_err err = {0};
     char letters[63];
-    (void)state;
     for (int i = 0; i < 62; i++)
         letters[i] = (char)(i < 26 ? 'a' + i : i < 52 ? 'A' + i - 26 : '0' + i - 52);
     letters[62] = '\0';
@@ -155,7 +151,6 @@ static void expect(int code, const char *part)
 
 static void damage_names_file_and_expectation(void **state)
 {
-    (void)state;
     begin(CHARACTERS, 4);
     support_strings(&conf, "paths", 0, text("t", "abcd"), NULL);
     expect(SW_ERR_FORMAT, "/t: 4 tokens in all files; a record of length = 4 needs one more");
@@ -203,7 +198,6 @@ static void a_gz_that_inflates_without_end_is_refused(void **state)
 {
     const size_t bytes = 8 << 20;
     char *many = malloc(bytes);
-    (void)state;
     assert_non_null(many);
     memset(many, 'a', bytes);
     begin(BYTES, 4);
@@ -218,7 +212,6 @@ static void a_text_of_different_words_is_refused_by_the_size_of_their_list(void 
 {
     enum { COUNT = 20000 };
     char *many = malloc(COUNT * 8), *at = many;
-    (void)state;
     assert_non_null(many);
     for (int i = 0; i < COUNT; i++)
         at += sprintf(at, "w%05d ", i);
@@ -240,7 +233,6 @@ static void the_real_corpus_has_its_symbols(void **state)
     char path[512];
     struct sw_records r;
     struct sw_err err = {0};
-    (void)state;
     if (!support_shared("text/tinyshakespeare.txt", path))
         skip();
     begin(CHARACTERS, 50);

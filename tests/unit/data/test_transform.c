@@ -132,7 +132,6 @@ static void check_cut(enum form form, int64_t crop, int64_t sample)
 
 static void cutting_matches_the_formula(void **state)
 {
-    (void)state;
     for (int form = REALS; form <= GREY; form++) {
         for (int64_t crop = 0; crop <= 9; crop += 3) {
             for (int64_t sample = 0; sample < 12; sample++)
@@ -153,7 +152,6 @@ static struct sw_view view_of(const struct sw_transform *t, int64_t sample, int6
 static void without_randomness_the_centre_is_cut(void **state)
 {
     struct sw_data_conf conf = plain();
-    (void)state;
     conf.crop = 4;
     conf.mirror = true;
     const struct sw_transform t = make(&conf, C, H, W, false, false);
@@ -170,7 +168,6 @@ static void random_places_are_uniform(void **state)
     enum { N = 30000 };
     struct sw_data_conf conf = plain();
     int64_t hits[3][10] = {{0}}, mirrored = 0;
-    (void)state;
     conf.crop = 7;
     conf.mirror = true;
     const struct sw_transform t = make(&conf, C, 9, 16, false, true); /* 3 x 10 places */
@@ -193,7 +190,6 @@ static void the_shorter_side_is_resized_in_proportion(void **state)
 {
     const double shorter[] = {256}, both[] = {50, 70};
     struct sw_data_conf conf = plain();
-    (void)state;
     conf.resize = (struct sw_reals){shorter, 1};
     conf.crop = 227;
     const struct sw_transform t = make(&conf, 3, 375, 500, true, false);
@@ -222,7 +218,6 @@ static void the_shorter_side_is_resized_in_proportion(void **state)
 static void a_picture_smaller_than_the_crop_grows(void **state)
 {
     struct sw_data_conf conf = plain();
-    (void)state;
     conf.crop = 40;
     const struct sw_transform t = make(&conf, 3, 100, 100, true, false);
     struct sw_view v = view_of(&t, 0, 20, 30);
@@ -238,7 +233,6 @@ static void without_crop_and_resize_all_have_the_sides_of_the_first(void **state
     struct sw_data_conf conf = plain();
     struct sw_view v;
     struct sw_err err = {0};
-    (void)state;
     const struct sw_transform t = make(&conf, 3, 30, 40, true, false);
     assert_int_equal(t.out_height, 30);
     assert_int_equal(t.out_width, 40);
@@ -254,7 +248,6 @@ static void padding_is_the_mean(void **state)
     const float x[4] = {4, 5, 6, 7};
     float out[16];
     struct sw_data_conf conf = plain();
-    (void)state;
     conf.pad = 1;
     conf.mean = (struct sw_reals){mean, 1};
     conf.scale = 2;
@@ -275,7 +268,6 @@ static void padded_crops_reach_every_place(void **state)
     struct sw_data_conf conf = plain();
     float x[16], out[16];
     int seen[5][5] = {{0}};
-    (void)state;
     for (int i = 0; i < 16; i++)
         x[i] = (float)(i + 1);
     conf.pad = 2;
@@ -307,7 +299,6 @@ static void resampling_by_hand(void **state)
     const float x[8] = {0, 8, 16, 24, 32, 40, 48, 56};
     float out[8];
     struct sw_data_conf conf = plain();
-    (void)state;
     /* One row of 8 to 1 x 2: the filter reaches 4 to both sides of 2 and 6. Of sample 0 the centres
      * 0.5 .. 5.5 are 1.5, 0.5, 0.5, 1.5, 2.5, 3.5 from 2: weights (2.5, 3.5, 3.5, 2.5, 1.5, 0.5) /
      * 14, so 8 (3.5 + 7 + 7.5 + 6 + 2.5) / 14. Sample 1 is its mirror image, 56 less that. */
@@ -338,7 +329,6 @@ static void resampling_by_hand(void **state)
 static void a_resized_crop_is_a_part_of_the_whole(void **state)
 {
     const double sides[] = {14, 23};
-    (void)state;
     for (int form = REALS; form <= GREY; form++) {
         float memory[C * H * W + 4 * H * W], whole[C * 14 * 23], out[C * 10 * 10];
         struct sw_data_conf conf = plain();
@@ -385,7 +375,6 @@ static void a_mean_picture_is_cut_and_turned_with_the_picture(void **state)
     const int64_t shape[] = {2, 6, 6};
     struct sw_err err = {0};
     struct sw_data_conf conf = plain();
-    (void)state;
     for (int i = 0; i < 72; i++) {
         mean[i] = (float)(i * i % 50);
         x[i] = mean[i] + (float)i;
@@ -431,7 +420,6 @@ static void log_of_counts(void **state)
     const float x[4] = {0, 1, 2, 1023};
     float out[4];
     struct sw_data_conf conf = plain();
-    (void)state;
     conf.log1p = true;
     const struct sw_transform t = make(&conf, 1, 1, 4, false, false);
     run(&t, x, 1, 4, 0, out);
@@ -446,7 +434,6 @@ static void colour_follows_the_formula(void **state)
                             0.299 * 60 + 0.587 * 120 + 0.114 * 30};
     float out[6];
     double lowest = 2, highest = 0;
-    (void)state;
     for (int64_t s = 0; s < 300; s++) {
         struct sw_data_conf conf = plain();
         conf.brightness = 0.5;
@@ -488,7 +475,6 @@ static void colour_changes_in_training_only(void **state)
     const float x[3] = {10, 20, 30};
     float out[3];
     struct sw_data_conf conf = plain();
-    (void)state;
     conf.brightness = conf.contrast = conf.saturation = 1;
     conf.elastic_alpha = 100;
     const struct sw_transform t = make(&conf, 3, 1, 1, false, false);
@@ -505,7 +491,6 @@ static void elastic_distortion_is_smoothed_noise(void **state)
     float ramp[N * N], level[N * N], out[N * N];
     double sum = 0, weight[2 * REACH + 1], squares = 0;
     struct sw_data_conf conf = plain();
-    (void)state;
     conf.elastic_alpha = alpha;
     conf.elastic_sigma = sigma;
     const struct sw_transform t = make(&conf, 1, N, N, false, true);
@@ -553,7 +538,6 @@ static void whitening_multiplies_by_the_matrix(void **state)
     float out[4];
     struct sw_data_conf conf = plain();
     struct sw_err err = {0};
-    (void)state;
     for (int i = 0; i < 16; i++)
         matrix[1 + i] = (float)(i % 5 - 2);
     conf.whiten = support_path("whiten.safetensors");
@@ -592,7 +576,6 @@ static void mistakes_in_keys_are_named(void **state)
     struct sw_transform t;
     struct sw_err err = {0};
     struct sw_data_conf conf = plain();
-    (void)state;
     conf.resize = (struct sw_reals){half, 1};
     assert_int_equal(sw_transform_init(&t, &conf, &in, &err), SW_ERR_INVALID);
     ASSERT_CONTAINS(err.text, "resize: 10.5 is not a whole number");

@@ -22,7 +22,6 @@ static void gram_is_the_sum_of_products(void **state)
     enum { N = 300, ROWS = 7 };
     float *x = malloc(sizeof(float) * N * ROWS), *out = malloc(sizeof(float) * N * N);
     struct sw_err err = {0};
-    (void)state;
     assert_true(x && out);
     for (int i = 0; i < N * ROWS; i++)
         x[i] = noise((uint64_t)i);
@@ -44,7 +43,6 @@ static void inverse_root_of_a_diagonal_is_known(void **state)
     double a[9] = {3, 0, 0, 0, -1e-9, 0, 0, 0, 15}; /* rounding made one a little negative */
     const double want[9] = {0.5, 0, 0, 0, 1, 0, 0, 0, 0.25};
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_algebra_inverse_root(a, 3, 1, &err), 0);
     for (int i = 0; i < 9; i++)
         assert_true(fabs(a[i] - want[i]) < 1e-8);
@@ -57,7 +55,6 @@ static void inverse_root_undoes_the_matrix(void **state)
     const double epsilon = 0.05;
     static double a[N][N], w[N][N], t[N][N];
     struct sw_err err = {0};
-    (void)state;
     for (int i = 0; i < N; i++) {
         for (int k = 0; k < N; k++) {
             a[i][k] = 0;

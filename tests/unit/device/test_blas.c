@@ -22,7 +22,6 @@ static struct sw_os os;
 
 static void *refuse_pages(size_t bytes)
 {
-    (void)bytes;
     return NULL;
 }
 
@@ -30,7 +29,6 @@ static void *refuse_pages(size_t bytes)
 static void without_memory_nothing_is_loaded(void **state)
 {
     struct sw_err err = {0};
-    (void)state;
     os = sw_os_posix;
     os.map_pages = refuse_pages;
     sw_os_set(&os);
@@ -45,7 +43,6 @@ static void without_memory_nothing_is_loaded(void **state)
 static void without_memory_no_thread_is_added(void **state)
 {
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_blas_hold(2, &err), SW_OK);
     os.map_pages = refuse_pages;
     sw_os_set(&os);
@@ -102,7 +99,6 @@ static void take_what_is_held(void)
 static void threads_that_hold_it_need_no_more_memory(void **state)
 {
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_blas_hold(3, &err), SW_OK);
     assert_int_equal(sw_blas_hold(1, &err), SW_OK);
     in_small_process(1 << 20, take_what_is_held);
@@ -127,7 +123,6 @@ static void take_a_root(void)
 static void algebra_needs_no_more_than_it_holds(void **state)
 {
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_blas_hold(2, &err), SW_OK);
     sw_blas_release(2);
     in_small_process(64 << 20, take_a_root);
@@ -142,7 +137,6 @@ static void start_large_team(void)
 
 static void team_without_memory_is_refused(void **state)
 {
-    (void)state;
     in_small_process(32 << 20, start_large_team);
 }
 
@@ -156,8 +150,6 @@ int dnnl_sgemm(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, floa
                const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                int64_t ldc)
 {
-    (void)trans_a, (void)trans_b, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)lda;
-    (void)b, (void)ldb, (void)beta, (void)c, (void)ldc;
     return 1; /* dnnl_out_of_memory */
 }
 
@@ -199,7 +191,6 @@ static void check_product(bool trans_a, bool trans_b, int k, float beta)
 static void product_needs_no_memory(void **state)
 {
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_blas_hold(1, &err), SW_OK);
     for (int i = 0; i < 16; i++)
         check_product(i & 1, i & 2, i & 4 ? K : 0, i & 8 ? 0.5f : 0);

@@ -82,7 +82,6 @@ static void the_most_urgent_copies_go_first(void **state)
     struct log log;
     struct gate g;
     struct sw_err err;
-    (void)state;
     log_init(&log);
     hold(s, &g);
     ASSERT_OK(sw_event_record(s, e, &err));
@@ -127,7 +126,6 @@ static void events_tie_copies_to_computation(void **state)
     float one[4] = {1, 1, 1, 1}, ten[4] = {10, 10, 10, 10}, out[4], back[4];
     struct gate g;
     struct sw_err err;
-    (void)state;
     float *x = to_device(s, one, sizeof one), *y = device_bytes(dev, sizeof ten);
     hold(s, &g);
     ASSERT_OK(sw_op_add(s, x, x, 4, &err));
@@ -166,7 +164,6 @@ static void a_full_queue_says_so_and_a_closed_one_too(void **state)
     struct job job[3];
     struct log log;
     struct sw_err err;
-    (void)state;
     log_init(&log);
     assert_int_equal(sw_copy_queue_new(dev, 0, &none, &err), SW_ERR_INVALID);
     char *x = device_bytes(dev, BYTES);
@@ -197,7 +194,6 @@ static void every_copy_is_answered_once_when_the_device_hangs(void **state)
     struct log log;
     struct sw_err err;
     int seen[6] = {0};
-    (void)state;
     log_init(&log);
     char *x = device_bytes(dev, 6 * BYTES);
     sw_sim_inject(dev, SW_SIM_HANG, 2);
@@ -225,7 +221,6 @@ static void a_copy_that_cannot_be_issued_is_answered_with_its_error(void **state
     struct job wrong = {.number = 1}, right = {.number = 2};
     struct log log;
     struct sw_err err;
-    (void)state;
     log_init(&log);
     wrong.log = right.log = &log;
     char *x = device_bytes(dev, BYTES);
@@ -263,7 +258,6 @@ static void a_copy_that_cannot_be_issued_leaves_the_next_one_alone(void **state)
     struct sw_mutex held;
     struct log log;
     struct sw_err err;
-    (void)state;
     log_init(&log);
     wrong.log = right.log = &log;
     char *x = device_bytes(dev, BYTES);
@@ -316,7 +310,6 @@ static void an_answer_may_push_the_next_copy(void **state)
     struct chain c = {.queue = new_queue(dev, 1)};
     unsigned char host[BYTES] = {0};
     struct sw_err err;
-    (void)state;
     atomic_init(&c.left, 20);
     c.event = (struct sw_copy_event){.direction = SW_COPY_TO_DEVICE,
                                      .dst = device_bytes(dev, BYTES),
@@ -374,7 +367,6 @@ static void many_threads_push_while_the_worker_drains(void **state)
     struct pusher p[PUSHERS];
     atomic_int done;
     struct sw_err err;
-    (void)state;
     atomic_init(&done, 0);
     for (int i = 0; i < PUSHERS; i++) {
         p[i] = (struct pusher){.queue = q, .dst = device_bytes(dev, BYTES), .done = &done};
@@ -399,7 +391,6 @@ static void on_the_cpu_draining_copies_at_once(void **state)
     struct job job = {.number = 3};
     struct log log;
     struct sw_err err;
-    (void)state;
     log_init(&log);
     job.log = &log;
     memset(job.host, 9, BYTES);

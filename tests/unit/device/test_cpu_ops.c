@@ -19,7 +19,6 @@ static void alloc_gives_zeroed_aligned_counted_memory(void **state)
     static const size_t sizes[] = {1, 100, 4096, 65537, (2 << 20) - 1, 2 << 20, (5 << 20) + 3};
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         size_t before = sw_cpu_bytes_in_use();
         unsigned char *p;
@@ -42,7 +41,6 @@ static void alloc_gives_zeroed_aligned_counted_memory(void **state)
 
 static void *no_memory(size_t bytes)
 {
-    (void)bytes;
     return NULL;
 }
 
@@ -52,7 +50,6 @@ static void alloc_failure_names_the_object_and_counts_nothing(void **state)
     struct fixture f = open_cpu(true, 1);
     struct sw_os os = *sw_os();
     size_t before = sw_cpu_bytes_in_use();
-    (void)state;
     os.alloc = no_memory;
     os.map_pages = no_memory;
     sw_os_set(&os);
@@ -79,7 +76,6 @@ static void stream_needs_a_thread(void **state)
     struct fixture f = open_cpu(true, 1);
     struct sw_stream *s;
     struct sw_err err;
-    (void)state;
     assert_int_equal(sw_stream_new(f.dev, 0, &s, &err), SW_ERR_INVALID);
     close_cpu(&f);
 }
@@ -89,7 +85,6 @@ static void events_pass_on_a_stream_that_runs_at_once(void **state)
     struct fixture f = open_cpu(true, 1);
     struct sw_event *e;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(f.dev->ops->event_new(f.dev, &e, &err));
     ASSERT_OK(f.dev->ops->event_record(f.stream, e, &err));
     ASSERT_OK(f.dev->ops->event_wait(f.stream, e, &err));
@@ -123,7 +118,6 @@ static int note_lane(void *user, int lane, struct sw_err *err)
 
 static void lanes_run_once_each_on_one_thread(void **state)
 {
-    (void)state;
     for (int threads = 1; threads <= 3; threads++)
         for (int lanes = 1; lanes <= 9; lanes++) {
             struct fixture f = open_cpu(true, threads);
@@ -161,7 +155,6 @@ static void fold_adds_arrays_in_the_order_of_the_tree(void **state)
 {
     float *x[SW_FOLD_TERMS];
     struct rng r = rng_of(8);
-    (void)state;
     for (int i = 0; i < SW_FOLD_TERMS; i++)
         x[i] = random_floats(&r, MANY, -1, 1);
     for (int count = 1; count <= SW_FOLD_TERMS; count += 3)
@@ -189,7 +182,6 @@ static void fold_adds_arrays_in_the_order_of_the_tree(void **state)
 static void copy_zero_and_add_touch_exactly_their_elements(void **state)
 {
     static const int64_t counts[] = {0, 1, 15, 16, 17, 1000, MANY};
-    (void)state;
     for (int threads = 1; threads <= 3; threads++) {
         struct fixture f = open_cpu(true, threads);
         struct rng r = rng_of(1);
@@ -271,7 +263,6 @@ static void activation_matches_its_formula(void **state)
     struct rng r = rng_of(2);
     struct sw_err err;
     float *x = activation_points(&r, MANY), *y = get_floats(MANY);
-    (void)state;
     assert_int_equal(sizeof activation_limits / sizeof *activation_limits, SW_ACT_COUNT);
     for (int k = 0; k < SW_ACT_COUNT; k++) {
         enum sw_activation a = activation_limits[k].f;
@@ -300,7 +291,6 @@ static void activation_backward_matches_central_differences(void **state)
     float *x = random_floats(&r, COUNT, -6, 6), *y = get_floats(COUNT);
     float *dy = random_floats(&r, COUNT, -1, 1), *dx = get_floats(COUNT);
     const double h = 1e-5;
-    (void)state;
     for (int k = 0; k < SW_ACT_COUNT; k++) {
         enum sw_activation a = (enum sw_activation)k;
         double want[COUNT];
@@ -333,7 +323,6 @@ static void activation_works_in_place(void **state)
     struct sw_err err;
     float *x = random_floats(&r, COUNT, -3, 3), *dy = random_floats(&r, COUNT, -1, 1);
     float *y = get_floats(COUNT), *dx = get_floats(COUNT), *z = get_floats(COUNT);
-    (void)state;
     for (int k = 0; k < SW_ACT_COUNT; k++) {
         enum sw_activation a = (enum sw_activation)k;
         ASSERT_OK(sw_op_activation(f.stream, a, 0.1f, x, y, COUNT, &err));
@@ -370,7 +359,6 @@ static void activation_lets_nan_through_and_takes_infinities(void **state)
         {INFINITY, 0}, {INFINITY, -INFINITY}, {1, 0}, {1, -1}, {1.7159047f, -1.7159047f},
         {INFINITY, 0}, {INFINITY, NAN}, /* -inf * 0 */
     };
-    (void)state;
     for (int k = 0; k < SW_ACT_COUNT; k++) {
         ASSERT_OK(sw_op_activation(f.stream, (enum sw_activation)k, 0.1f, x, y, 3, &err));
         assert_true(isnan(y[0]));
@@ -448,7 +436,6 @@ static void dropout_mask_is_the_same_in_every_layout(void **state)
     static const int64_t shapes[][4] = {{3, 8, 5, 7},   {2, 32, 4, 4}, {2, 20, 3, 11},
                                         {1, 5, 6, 6},   {4, 16, 1, 1}, {2, 1, 9, 9},
                                         {5, 100, 2, 3}, {2, 64, 9, 17}};
-    (void)state;
     for (int threads = 1; threads <= 2; threads++) {
         struct fixture f = open_cpu(true, threads);
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -480,7 +467,6 @@ static void dropout_does_not_depend_on_how_rows_are_divided(void **state)
     struct sw_err err;
     float *x = random_floats(&r, ROWS * FEATURES, 1, 2);
     float *y = get_floats(ROWS * FEATURES), *z = get_floats(ROWS * FEATURES);
-    (void)state;
     struct sw_step step = {.step = 4};
     ASSERT_OK(drop(f.stream, &whole, key, &step, 1u << 31, 2, x, y, &err));
     for (int i = 0; i < 2; i++) {
@@ -509,7 +495,6 @@ static void dropout_drops_its_share(void **state)
     struct rng r = rng_of(7);
     struct sw_err err;
     float *x = random_floats(&r, ROWS * FEATURES, 1, 2), *y = get_floats(ROWS * FEATURES);
-    (void)state;
     for (int percent = 0; percent <= 90; percent += 30) {
         double share = percent / 100.0, dropped = 0, count = ROWS * FEATURES;
         uint32_t threshold = (uint32_t)(share * 0x1p32);
@@ -614,7 +599,6 @@ static void softmax_loss_matches_its_formula(void **state)
     struct fixture f = open_cpu(true, 2);
     struct rng r = rng_of(8);
     struct sw_err err;
-    (void)state;
     for (size_t i = 0; i < sizeof softmax_shapes / sizeof *softmax_shapes; i++) {
         int64_t rows = softmax_shapes[i].rows, n = softmax_shapes[i].classes;
         double range = softmax_shapes[i].range, want_sum = 2.5, sum = 2.5;
@@ -656,7 +640,6 @@ static void softmax_loss_is_stable_far_out(void **state)
     const int32_t label[] = {0, 0};
     float prob[6];
     double sum = 0;
-    (void)state;
     ASSERT_OK(loss(f.stream, 2, 3, x, label, prob, &sum, &err));
     assert_true(prob[0] == 1 && prob[1] == 0 && prob[2] == 0 && prob[4] == 1 && prob[3] == 0);
     assert_true(fabs(sum - 400) < 1e-6);
@@ -669,7 +652,6 @@ static void softmax_loss_of_nan_is_nan(void **state)
     struct sw_err err;
     float x[20] = {0}, prob[20];
     const int32_t label[] = {3};
-    (void)state;
     for (int i = 0; i < 20; i++) {
         double sum = 0;
         x[i] = NAN;
@@ -687,7 +669,6 @@ static void label_out_of_range_names_row_and_value(void **state)
     const float x[6] = {0};
     float prob[6] = {9};
     double sum = 1;
-    (void)state;
     for (int i = 0; i < 2; i++) {
         const int32_t label[] = {0, i ? -1 : 3};
         assert_int_equal(loss(f.stream, 2, 3, x, label, prob, &sum, &err), SW_ERR_INVALID);
@@ -707,7 +688,6 @@ static void accuracy_counts_labels_among_the_top_k(void **state)
     struct fixture f = open_cpu(true, 2);
     struct rng r = rng_of(10);
     struct sw_err err;
-    (void)state;
     for (int64_t n = 1; n < 2000; n = n * 3 + 1) {
         enum { ROWS = 50 };
         float *x = random_floats(&r, ROWS * n, 0, 1);
@@ -739,7 +719,6 @@ static void accuracy_takes_no_nan_for_a_hit(void **state)
     const float x[] = {0, NAN, 1, /**/ NAN, 5, 1};
     const int32_t label[] = {1, 1};
     double hits = 0;
-    (void)state;
     ASSERT_OK(accuracy(f.stream, 2, 3, 1, x, label, &hits, &err));
     assert_true(hits == 0);
     close_cpu(&f);
@@ -754,7 +733,6 @@ static void zero_padding_clears_padding_and_nothing_else(void **state)
     struct fixture f = open_cpu(true, 2);
     struct rng r = rng_of(11);
     struct sw_err err;
-    (void)state;
     twice.nblock = 2; /* OIhw16i16o: rows and channels padded to 16 */
     twice.block[0] = twice.block[1] = 16;
     twice.block_dim[0] = 1;
@@ -789,7 +767,6 @@ static void all_finite_finds_one_bad_value_anywhere(void **state)
     struct rng r = rng_of(12);
     struct sw_err err;
     float *x = random_floats(&r, MANY, -1, 1);
-    (void)state;
     x[5] = FLT_MAX;
     x[6] = -FLT_MAX;
     x[7] = FLT_TRUE_MIN;
@@ -847,7 +824,6 @@ static struct outputs *run_everything(int threads)
 static void results_do_not_depend_on_the_thread_count(void **state)
 {
     struct outputs *one = run_everything(1);
-    (void)state;
     for (int threads = 2; threads <= 3; threads++) {
         struct outputs *more = run_everything(threads);
         assert_same_bits("outputs", more, one, sizeof *one);

@@ -15,7 +15,6 @@ static struct sw_stream *stream;
 
 static int begin(void **state)
 {
-    (void)state;
     dev = open_gpu(0);
     assert_non_null(dev);
     stream = new_stream(dev);
@@ -24,7 +23,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     sw_stream_free(stream);
     sw_device_close(dev);
     return 0;
@@ -35,7 +33,6 @@ static void memory_is_zero_and_counted(void **state)
     enum { BYTES = 100000 };
     static unsigned char here[BYTES];
     struct sw_device_bytes before = sw_device_bytes_of(dev);
-    (void)state;
     unsigned char *p = device_bytes(dev, BYTES);
     memset(here, 1, BYTES);
     to_host(stream, here, p, BYTES);
@@ -52,7 +49,6 @@ static void memory_that_is_not_there_is_told_by_name(void **state)
 {
     void *p = NULL;
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_device_alloc(dev, (size_t)1 << 46, "conv1 (feature)", &p, &err),
                      SW_ERR_NOMEM);
     assert_says(&err, dev->name);
@@ -67,7 +63,6 @@ static void copies_keep_order_and_pitches(void **state)
     enum { ROWS = 5, WIDTH = 12, PITCH = 32 };
     char here[ROWS * PITCH], back[ROWS * WIDTH];
     struct sw_err err;
-    (void)state;
     for (int i = 0; i < ROWS * PITCH; i++)
         here[i] = (char)i;
     char *p = device_bytes(dev, ROWS * WIDTH), *q = device_bytes(dev, ROWS * WIDTH);
@@ -91,7 +86,6 @@ static void devices_copy_to_each_other_and_to_the_host(void **state)
     struct fixture cpu = open_cpu(true, 1);
     struct sw_device *other = open_gpu(0); /* two workers on one GPU */
     struct sw_stream *s = new_stream(other);
-    (void)state;
     void *p = to_device(stream, here, sizeof here), *q = device_bytes(other, sizeof here);
     ASSERT_OK(sw_copy_peer(s, other, q, dev, p, sizeof here, &err));
     ASSERT_OK(sw_copy_peer(s, cpu.dev, there, other, q, sizeof there, &err));
@@ -116,7 +110,6 @@ static void host_functions_and_events_happen(void **state)
     struct sw_err err;
     struct sw_stream *second = new_stream(dev);
     struct sw_event *event = new_event(dev), *never = new_event(dev);
-    (void)state;
     for (int i = 0; i < 3000; i++)
         ASSERT_OK(sw_stream_call(stream, count_up, &calls, &err));
     ASSERT_OK(sw_event_record(stream, event, &err));
@@ -137,7 +130,6 @@ static void what_is_not_finite_is_found(void **state)
     float x[N];
     bool finite = false;
     struct sw_err err;
-    (void)state;
     for (int i = 0; i < N; i++)
         x[i] = (float)i;
     float *p = to_device(stream, x, sizeof x);
@@ -195,14 +187,12 @@ static void check_products(double limit)
 
 static void products_are_those_of_the_cpu(void **state)
 {
-    (void)state;
     check_products(1e-6);
 }
 
 /* Factors have 10 bits. */
 static void products_with_tf32_are_near_those_of_the_cpu(void **state)
 {
-    (void)state;
     assert_int_equal(end(NULL), 0);
     dev = open_gpu_as(0, SW_PRECISION_TF32);
     stream = new_stream(dev);
@@ -215,7 +205,6 @@ static void products_that_count_are_exact_with_tf32(void **state)
     const float a = 1.0f + 0x1p-20f, one = 1;
     float back = 0;
     struct sw_err err;
-    (void)state;
     assert_int_equal(end(NULL), 0);
     dev = open_gpu_as(0, SW_PRECISION_TF32);
     stream = new_stream(dev);
@@ -238,7 +227,6 @@ static void urgent_streams_are_streams(void **state)
     float x[2] = {1, 2};
     struct sw_stream *urgent = NULL;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_stream_new_urgent(dev, 1, &urgent, &err));
     float *p = to_device(urgent, x, sizeof x);
     ASSERT_OK(sw_op_add(urgent, p, p, 2, &err));
@@ -253,7 +241,6 @@ static void an_error_of_before_is_not_the_next_launch(void **state)
 {
     float x = 1;
     struct sw_err err;
-    (void)state;
     float *p = to_device(stream, &x, sizeof x);
     if (!getenv("SINGA_CUDA_MODULE"))
         skip(); /* compute-sanitizer would report it */
@@ -297,7 +284,6 @@ static void what_has_no_kernel_is_computed_by_the_cpu(void **state)
     struct sw_err err = {0};
     float *p = to_device(stream, x, sizeof x);
     struct halve_args a = {.n = 4, .x = p, .y = p, .sum = p + 2};
-    (void)state;
     ASSERT_OK(sw_op_run(stream, &op_halve, &a, &err));
     to_host(stream, y, p, sizeof y);
     assert_true(y[0] == 1 && y[1] == 2 && y[2] == 103 && y[3] == 4);
@@ -322,7 +308,6 @@ static void what_is_captured_runs_when_it_is_launched(void **state)
     float back[N * N];
     struct sw_graph *g = NULL;
     struct sw_err err;
-    (void)state;
     float *x = to_device(stream, a, sizeof a), *eye = to_device(stream, one, sizeof one);
     float *y = to_device(stream, one, sizeof one);
     const struct sw_gemm_args product = {
@@ -351,7 +336,6 @@ static void libraries_are_not_opened_in_a_capture(void **state)
     float back;
     struct sw_graph *g = NULL;
     struct sw_err err = {0};
-    (void)state;
     float *x = to_device(stream, &one, sizeof one), *y = device_bytes(dev, sizeof one);
     const struct sw_gemm_args product = {
         .m = 1, .n = 1, .k = 1, .alpha = 1, .a = x, .b = x, .c = y};
@@ -373,7 +357,6 @@ static void other_streams_join_a_capture(void **state)
     struct sw_err err = {0};
     struct sw_stream *second = new_stream(dev);
     struct sw_event *there = new_event(dev), *back = new_event(dev);
-    (void)state;
     float *p = to_device(stream, x, sizeof x);
     for (int comes_back = 0; comes_back < 2; comes_back++) {
         ASSERT_OK(sw_capture_begin(stream, &err));
@@ -404,7 +387,6 @@ static void what_the_cpu_computes_is_no_part_of_a_graph(void **state)
     float x[4] = {2, 4, 6, 8};
     struct sw_graph *g = NULL;
     struct sw_err err = {0};
-    (void)state;
     float *there = to_device(stream, x, sizeof x);
     struct halve_args a = {.n = 4, .x = there, .y = there, .sum = there};
     ASSERT_OK(sw_capture_begin(stream, &err));
@@ -461,7 +443,6 @@ static void a_label_that_no_class_has_is_told(void **state)
                                      .prob = m.y,
                                      .result = m.result};
     struct sw_err err = {0};
-    (void)state;
     int rc = sw_op_run(stream, &sw_op_softmax_loss, &a, &err);
     assert_told(rc, &err, "softmax_loss: the label of row 1 is 4, but there are 4 classes (0..3)");
 }
@@ -473,7 +454,6 @@ static void a_token_out_of_the_vocabulary_is_told(void **state)
     const struct sw_token_lists lists = {
         .rows = ROWS, .per_row = 1, .length = 1, .vocabulary = 2, .skip = SW_TOKEN_NO_SKIP};
     struct sw_err err = {0};
-    (void)state;
     int rc = sw_op_run(
         stream, &sw_op_embedding,
         &(const struct sw_embedding_args){
@@ -498,7 +478,6 @@ static void a_target_that_its_loss_cannot_take_is_told(void **state)
                                  .y = m.y,
                                  .result = m.result};
     struct sw_err err = {0};
-    (void)state;
     int rc = sw_op_run(stream, &sw_op_row_loss, &a, &err);
     assert_told(rc, &err, "tested: target 2 of row 1 is 1.5, but a target is 0 to 1");
 }
@@ -518,7 +497,6 @@ static void rows_that_do_not_count_are_not_looked_at(void **state)
                               .labels = {.label = m.label},
                               .step = m.step,
                               .result = m.result};
-    (void)state;
     ASSERT_OK(sw_copy(stream, m.step, &two, sizeof two, &err));
     ASSERT_OK(sw_op_run(stream, &sw_op_top_k, &a, &err));
     to_host(stream, &result, m.result, sizeof result);
@@ -529,7 +507,6 @@ static void a_cancelled_device_refuses(void **state)
 {
     struct sw_err err = {0};
     int calls = 0;
-    (void)state;
     sw_device_cancel(dev);
     assert_int_equal(sw_stream_call(stream, count_up, &calls, &err), SW_ERR_CANCELLED);
     assert_int_equal(sw_stream_wait(stream, &err), SW_ERR_CANCELLED);
@@ -542,7 +519,6 @@ static void a_gpu_that_is_not_there_is_told(void **state)
 {
     struct sw_device *other = NULL;
     struct sw_err err = {0};
-    (void)state;
     const struct sw_device_args args = {.bus = "ffff:fe:1f.7"};
     assert_int_equal(sw_driver_cuda.open(&args, &other, &err), SW_ERR_NOTFOUND);
     assert_says(&err, "no GPU at ffff:fe:1f.7");
@@ -555,7 +531,6 @@ static void a_gpu_is_found_by_its_address(void **state)
     struct sw_cuda_gpu gpu;
     struct sw_device *other;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_cuda_load(&module, &err));
     ASSERT_OK(module->describe(0, &gpu, &err));
     assert_true(gpu.memory_bytes > 0 && gpu.name[0]);

@@ -90,19 +90,16 @@ static void members_have_the_sum(int count)
 
 static void one_gpu_is_a_member(void **state)
 {
-    (void)state;
     members_have_the_sum(1);
 }
 
 static void two_gpus_add_up(void **state)
 {
-    (void)state;
     members_have_the_sum(2);
 }
 
 static void one_gpu_is_no_two_members(void **state)
 {
-    (void)state;
     struct gpus g = gpus_open(1);
     struct sw_device *twice[2] = {g.dev[0], g.dev[0]};
     struct sw_err err;
@@ -113,7 +110,6 @@ static void one_gpu_is_no_two_members(void **state)
 
 static void after_an_abort_nothing_begins(void **state)
 {
-    (void)state;
     struct gpus g = gpus_open(1);
     struct sw_err err;
     ASSERT_OK(sw_collective_open(g.ops, g.dev, 1, 30000, &g.members, &err));
@@ -136,7 +132,6 @@ static bool is_planted(void)
 
 static void members_that_never_meet_are_an_error(void **state)
 {
-    (void)state;
     struct sw_err err;
     if (!is_planted())
         return;
@@ -154,7 +149,6 @@ static void members_that_never_meet_are_an_error(void **state)
 
 static void a_sum_that_fails_is_told_to_who_asks(void **state)
 {
-    (void)state;
     struct sw_err err;
     if (!is_planted())
         return;
@@ -177,7 +171,6 @@ static void abort_soon(void *members)
 /* Whoever stands in a group is let go by the abort of another thread. */
 static void an_abort_ends_a_group(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_thread thread;
     if (!is_planted())

@@ -170,7 +170,6 @@ static void convolutions_agree(void **state)
         conv_problem("relu", 2, 4, 8, 8, 6, 3, 1, 1, 1),
         conv_problem("hangs over on one side", 2, 3, 7, 7, 4, 3, 1, 0, 1),
     };
-    (void)state;
     p[4].conv.dilation_h = p[4].conv.dilation_w = 2;
     p[4].conv.out_h = p[4].conv.out_w = conv_out(12, 3, 1, 2, 2);
     p[6].conv.bias = false;
@@ -185,7 +184,6 @@ static void arrays_of_2_to_the_31_are_refused(void **state)
     const struct problem p = conv_problem("large", 3000, 4, 120, 120, 64, 3, 1, 1, 1);
     struct sw_plan *plan;
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(make_there(&p, 0, &plan, &err), SW_ERR_UNSUPPORTED);
     assert_says(&err, "3000 rows has arrays of 2764800000 numbers");
     assert_says(&err, "at most 2330 rows per worker");
@@ -201,7 +199,6 @@ static void poolings_agree(void **state)
         pool_problem("average of a whole image", false, 2, 33, 7, 7, 7, 1, 0),
         pool_problem("gaps between windows", true, 2, 16, 11, 11, 2, 4, 0),
     };
-    (void)state;
     check_table(p, sizeof p / sizeof *p);
 }
 
@@ -212,7 +209,6 @@ static void lrn_agrees(void **state)
         lrn_problem("strong", 2, 16, 4, 4, 5, 1, 0.75f, 1),
         lrn_problem("another power, three channels", 3, 20, 5, 6, 3, 0.5f, 0.5f, 2),
     };
-    (void)state;
     check_table(p, sizeof p / sizeof *p);
 }
 
@@ -224,7 +220,6 @@ static void inner_products_agree(void **state)
         ip_problem("one output", 7, 100, 0, 0, 1),
         ip_problem("image", 4, 6, 3, 3, 10),
     };
-    (void)state;
     p[0].ip.fuse_relu = p[1].ip.fuse_relu = true;
     p[1].ip.bias = false;
     check_table(p, sizeof p / sizeof *p);
@@ -236,7 +231,6 @@ static void weights_of_16_bits_are_kept_for_backward(void **state)
     const struct sw_plan_passes all = {true, true, true}, none = {false, false, false};
     const struct problem p[] = {conv_problem("conv", 2, 8, 6, 6, 16, 3, 1, 1, 1),
                                 ip_problem("ip", 3, 20, 0, 0, 10)};
-    (void)state;
     for (int i = 0; i < 2; i++)
         for (int training = 0; training < 2; training++) {
             struct sw_plan *plan;
@@ -309,7 +303,6 @@ static void check_measured(const struct problem *p)
 static void engines_by_measuring_agree(void **state)
 {
     const struct problem p = conv_problem("conv", 2, 8, 9, 9, 16, 3, 1, 1, 1);
-    (void)state;
     check_measured(&p);
 }
 
@@ -321,7 +314,6 @@ static void products_by_measuring_agree(void **state)
     const int64_t weight[] = {16, 24}, turned[] = {24, 16};
     struct sw_desc stored = sw_desc_plain(SW_F32, 2, turned);
     struct sw_desc layout = sw_desc_transposed(&stored, 0, 1);
-    (void)state;
     assert_memory_equal(layout.dim, weight, sizeof weight);
     p[0].ip.fuse_relu = true;
     p[2].ip.weight_layout = &layout;

@@ -72,7 +72,6 @@ static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int
 
 static void gradients_of_word_vectors_are_those_of_the_cpu(void **state)
 {
-    (void)state;
     check_gradient(9, 11, 20, 24);
     check_gradient(3, 70, 150, 3);
     check_gradient(2, 1, 7, 300);
@@ -115,7 +114,6 @@ static void check_counts(int64_t rows, int64_t classes, int64_t top_k)
 
 static void classes_that_rows_name_are_those_of_the_cpu(void **state)
 {
-    (void)state;
     check_counts(50, 10, 1);
     check_counts(13, 100, 5);
     check_counts(7, 12, 12); /* all, but NaN */
@@ -145,7 +143,6 @@ static void check_places(int64_t rows, int64_t columns, int64_t top_k)
 
 static void places_of_the_largest_are_those_of_the_cpu(void **state)
 {
-    (void)state;
     check_places(5, 1, 1);
     check_places(7, 100, 100);
     check_places(3, 128, 9);
@@ -206,7 +203,6 @@ static void check_softmax_units(int64_t rows, int64_t columns, int in_place, boo
 
 static void counts_of_words_are_those_of_the_cpu(void **state)
 {
-    (void)state;
     for (int in_place = 0; in_place < 3; in_place++) {
         check_softmax_units(3, 1, in_place, false);
         check_softmax_units(4, 37, in_place, false);

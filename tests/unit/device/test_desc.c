@@ -78,7 +78,6 @@ static void check_layout(const struct sw_desc *d)
 
 static void plain_is_row_major(void **state)
 {
-    (void)state;
     struct sw_desc d = sw_desc_plain(SW_F32, 4, (int64_t[]){2, 3, 4, 5});
     assert_int_equal(sw_desc_offset(&d, (int64_t[]){1, 2, 3, 4}), 119);
     assert_int_equal(sw_desc_offset(&d, (int64_t[]){1, 0, 2, 1}), 71);
@@ -91,7 +90,6 @@ static void plain_is_row_major(void **state)
 
 static void blocked_channels_are_padded_with_zeros(void **state)
 {
-    (void)state;
     struct sw_desc d = sw_desc_blocked(SW_F32, 4, (int64_t[]){2, 20, 3, 5}, 1, 16);
     assert_int_equal(d.padded[1], 32);
     assert_int_equal(sw_desc_count(&d), 600);
@@ -105,7 +103,6 @@ static void blocked_channels_are_padded_with_zeros(void **state)
 
 static void doubly_blocked_weights_round_trip(void **state)
 {
-    (void)state;
     int64_t dim[] = {40, 24, 3, 2};
     struct sw_desc d = make_blocked(SW_F32, 4, dim, 2, (int[]){16, 16}, (int[]){1, 0});
     /* OIhw16i16o: o and i blocks of 16, i outside o in the tile. */
@@ -117,7 +114,6 @@ static void doubly_blocked_weights_round_trip(void **state)
 
 static void one_dimension_may_be_split_twice(void **state)
 {
-    (void)state;
     int64_t dim[] = {20, 33};
     struct sw_desc d = make_blocked(SW_F32, 2, dim, 3, (int[]){4, 16, 2}, (int[]){1, 0, 1});
     /* The innermost block takes i % 2, the outer one (i / 2) % 4, the stride the rest. */
@@ -128,7 +124,6 @@ static void one_dimension_may_be_split_twice(void **state)
 
 static void many_layouts_round_trip(void **state)
 {
-    (void)state;
     int64_t wide[] = {40, 700}, ones[] = {7, 19, 1, 1}, five[] = {3, 5, 2, 4, 3};
     struct sw_desc d[] = {
         sw_desc_plain(SW_U8, 3, (int64_t[]){5, 6, 7}),
@@ -150,7 +145,6 @@ static void many_layouts_round_trip(void **state)
 /* Channels-last: the strides alone carry the order. */
 static void strides_may_be_in_any_order(void **state)
 {
-    (void)state;
     struct sw_desc d = sw_desc_plain(SW_F32, 4, (int64_t[]){2, 3, 4, 5});
     d.stride[0] = 60, d.stride[1] = 1, d.stride[2] = 15, d.stride[3] = 3;
     assert_false(sw_desc_is_plain(&d));
@@ -160,7 +154,6 @@ static void strides_may_be_in_any_order(void **state)
 
 static void storage_with_gaps_is_counted_and_zeroed(void **state)
 {
-    (void)state;
     struct sw_desc d = sw_desc_plain(SW_F32, 2, (int64_t[]){3, 4});
     d.stride[0] = 10;
     assert_int_equal(sw_desc_storage(&d), 24);
@@ -170,7 +163,6 @@ static void storage_with_gaps_is_counted_and_zeroed(void **state)
 
 static void equal_means_same_offsets(void **state)
 {
-    (void)state;
     struct sw_desc plain = sw_desc_plain(SW_F32, 4, (int64_t[]){8, 32, 1, 1});
     struct sw_desc blocked = sw_desc_blocked(SW_F32, 4, (int64_t[]){8, 32, 1, 1}, 1, 16);
     struct sw_desc image = sw_desc_blocked(SW_F32, 4, (int64_t[]){8, 32, 2, 1}, 1, 16);
@@ -190,7 +182,6 @@ static void equal_means_same_offsets(void **state)
 
 static void text_names_shape_type_and_layout(void **state)
 {
-    (void)state;
     char out[128];
     struct sw_desc d = sw_desc_blocked(SW_F32, 4, (int64_t[]){128, 96, 55, 55}, 1, 16);
     assert_string_equal(sw_desc_text(&d, out), "128x96x55x55 f32 blocked(1:16)");
@@ -206,7 +197,6 @@ static void text_names_shape_type_and_layout(void **state)
 
 static void sizes_that_overflow_stick_at_the_maximum(void **state)
 {
-    (void)state;
     struct sw_desc d = sw_desc_plain(SW_F32, 3, (int64_t[]){1 << 30, 1 << 30, 1 << 30});
     assert_true(sw_desc_count(&d) == INT64_MAX);
     assert_true(sw_desc_storage(&d) == INT64_MAX);

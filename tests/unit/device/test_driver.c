@@ -14,7 +14,6 @@ static struct sw_device_request parsed(const char *text)
 static void every_driver_has_what_its_capabilities_promise(void **state)
 {
     int hosts = 0;
-    (void)state;
     for (const struct sw_driver *const *d = sw_drivers; *d; d++) {
         const struct sw_device_caps *c = &(*d)->caps;
         assert_ptr_equal(sw_driver_find((*d)->name), *d);
@@ -33,7 +32,6 @@ static void every_driver_has_what_its_capabilities_promise(void **state)
 static void option_texts_say_which_devices(void **state)
 {
     struct sw_device_request r = parsed("auto");
-    (void)state;
     assert_ptr_equal(r.driver, sw_driver_host());
     assert_string_equal(r.text, "cpu");
     assert_int_equal(r.count, 0);
@@ -82,7 +80,6 @@ static void texts_that_name_no_device_are_refused(void **state)
     char longer[400];
     struct sw_device_request r = {.count = 77};
     struct sw_err err;
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(sw_device_request_parse(wrong[i].text, &r, &err), SW_ERR_INVALID);
         if (!strstr(err.text, wrong[i].says))

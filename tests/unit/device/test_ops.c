@@ -11,7 +11,6 @@ extern const struct sw_op *const sw_ops[]; /* written by CMake; ends with NULL *
 
 static void every_operation_is_whole_and_has_a_name_of_its_own(void **state)
 {
-    (void)state;
     assert_non_null(sw_ops[0]);
     for (int i = 0; sw_ops[i]; i++) {
         const struct sw_op *op = sw_ops[i];
@@ -26,7 +25,6 @@ static void every_operation_is_whole_and_has_a_name_of_its_own(void **state)
 static void arrays_are_pointers_inside_the_arguments(void **state)
 {
     const uint64_t nothing[SW_OP_ARGS_BYTES / sizeof(uint64_t)] = {0};
-    (void)state;
     for (int i = 0; sw_ops[i]; i++) {
         struct sw_op_arrays list;
         sw_op_list(sw_ops[i], nothing, &list);

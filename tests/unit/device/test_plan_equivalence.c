@@ -80,7 +80,6 @@ static void convolutions_of_alexnet_agree(void **state)
         conv_problem("conv4", 2, 384, 13, 13, 384, 3, 1, 1, 2),
         conv_problem("conv5", 2, 384, 13, 13, 256, 3, 1, 1, 2),
     };
-    (void)state;
     check_table(p, sizeof p / sizeof *p, 2);
 }
 
@@ -96,7 +95,6 @@ static void layers_of_cifar10_quick_agree(void **state)
         ip_problem("ip1", 4, 64, 4, 4, 64),
         ip_problem("ip2", 4, 64, 0, 0, 10),
     };
-    (void)state;
     check_table(p, sizeof p / sizeof *p, 2);
 }
 
@@ -110,7 +108,6 @@ static void layers_of_lenet_agree(void **state)
         ip_problem("fc1", 4, 50, 4, 4, 500),
         ip_problem("fc2", 4, 500, 0, 0, 10),
     };
-    (void)state;
     check_table(p, sizeof p / sizeof *p, 1);
 }
 
@@ -129,7 +126,6 @@ static void other_convolutions_agree(void **state)
         conv_problem("relu after Winograd's shape", 4, 64, 28, 28, 64, 3, 1, 1, 1),
         conv_problem("one row, one channel", 1, 1, 6, 6, 1, 3, 1, 0, 1),
     };
-    (void)state;
     p[4].conv.dilation_h = p[4].conv.dilation_w = 2;
     p[4].conv.out_h = p[4].conv.out_w = conv_out(12, 3, 1, 2, 2);
     p[6].conv.bias = p[8].conv.bias = false;
@@ -148,7 +144,6 @@ static void other_poolings_agree(void **state)
         pool_problem("average of a whole image", false, 2, 33, 7, 7, 7, 1, 0),
         pool_problem("gaps between windows", true, 2, 16, 11, 11, 2, 4, 0),
     };
-    (void)state;
     check_table(p, sizeof p / sizeof *p, 2);
 }
 
@@ -159,7 +154,6 @@ static void lrn_agrees(void **state)
         lrn_problem("strong", 2, 16, 9, 9, 5, 1, 0.75f, 1),
         lrn_problem("another power, three channels", 3, 20, 5, 6, 3, 0.5f, 0.5f, 2),
     };
-    (void)state;
     check_table(p, sizeof p / sizeof *p, 2);
 }
 
@@ -171,7 +165,6 @@ static void inner_products_agree(void **state)
         ip_problem("fc6 of AlexNet, narrower", 4, 256, 6, 6, 512),
         ip_problem("one output", 7, 100, 0, 0, 1),
     };
-    (void)state;
     p[0].ip.fuse_relu = p[1].ip.fuse_relu = true;
     p[1].ip.bias = false;
     check_table(p, sizeof p / sizeof *p, 2);
@@ -184,7 +177,6 @@ static void max_pooling_agrees_on_ties(void **state)
     const struct sw_plan_passes passes = {.backward_data = true, .training = true};
     struct problem p = pool_problem("ties", true, 2, 32, 13, 13, 3, 2, 0);
     struct fixture f = open_cpu(false, 1);
-    (void)state;
     skip_without_a_library(&f);
     struct fixture reference = open_cpu(true, 1);
     for (p.channel_block = 0; p.channel_block <= 16; p.channel_block += 8) {
@@ -220,7 +212,6 @@ static void a_plan_reads_the_weight_layout_of_another(void **state)
         ip_problem("fc", 8, 500, 0, 0, 10),
     };
     struct fixture f = open_cpu(false, 2);
-    (void)state;
     skip_without_a_library(&f);
     struct fixture reference = open_cpu(true, 2);
     for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
@@ -259,7 +250,6 @@ static void plans_for_evaluation_agree(void **state)
         ip_problem("fc", 5, 32, 3, 3, 20),
     };
     struct fixture device[2] = {open_cpu(false, 1), {0}};
-    (void)state;
     skip_without_a_library(&device[0]);
     device[1] = open_cpu(true, 1);
     for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
@@ -302,7 +292,6 @@ static void reorders_agree(void **state)
                                 sw_desc_blocked(SW_F32, 4, dim, 1, 16)};
     struct fixture f = open_cpu(false, 2);
     struct rng r = rng_of(600);
-    (void)state;
     skip_without_a_library(&f);
     float *plain = random_floats(&r, sw_desc_count(&d[0]), 1, 2);
     for (int from = 0; from < 3; from++)

@@ -48,7 +48,6 @@ static double fp16_by_definition(uint16_t h)
 
 static void every_number_of_16_bits_is_a_float_and_comes_back(void **state)
 {
-    (void)state;
     for (int k = 0; k < 2; k++)
         for (uint32_t h = 0; h <= 0xffff; h++) {
             float x = kinds[k].value((uint16_t)h);
@@ -74,7 +73,6 @@ static void assert_becomes(const struct kind_of_half *k, float x, uint16_t want)
 /* Between two neighbours the middle is a float; behind the largest number the next would be. */
 static void floats_round_to_the_nearest_and_ties_to_even(void **state)
 {
-    (void)state;
     for (int k = 0; k < 2; k++)
         for (uint16_t h = 0; h < kinds[k].infinity; h++) {
             double low = (double)kinds[k].value(h), high;
@@ -97,7 +95,6 @@ static void what_is_not_finite_stays_so(void **state)
 {
     float nans[] = {NAN, -NAN, sw_bits_float(0x7f800001), sw_bits_float(0x7fffffff),
                     sw_bits_float(0xffffffff)};
-    (void)state;
     for (size_t i = 0; i < sizeof nans / sizeof *nans; i++) {
         assert_true(isnan(sw_round_bf16(nans[i])) && isnan(sw_round_fp16(nans[i])) &&
                     isnan(sw_round_tf32(nans[i])));
@@ -113,7 +110,6 @@ static void what_is_not_finite_stays_so(void **state)
 static void tf32_keeps_ten_bits_of_mantissa(void **state)
 {
     struct rng r = rng_of(1);
-    (void)state;
     for (int i = 0; i < 100000; i++) {
         float x = sw_bits_float(rng_word(&r));
         int exponent;
@@ -137,7 +133,6 @@ static float round_one(enum sw_precision p, float x)
 /* Of all sizes, those that vectors do not divide too. */
 static void arrays_are_rounded_as_their_elements_are(void **state)
 {
-    (void)state;
     for (int64_t n = 1; n < 100000; n = n * 7 + 2) {
         struct rng r = rng_of((uint64_t)n);
         float *x = get_floats(n), *y = get_floats(n), *z = get_floats(n);
@@ -205,7 +200,6 @@ static void exact_products_round_nothing(void **state)
     struct sw_gemm_args g = {
         .m = 1, .n = 1, .k = 2, .alpha = 1, .a = a, .b = b, .c = &c, .exact = true};
     struct sw_err err;
-    (void)state;
     for (int p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++) {
         struct fixture f = open_cpu_as(false, p, 1);
         ASSERT_OK(sw_op_run(f.stream, &sw_op_gemm, &g, &err));
@@ -216,7 +210,6 @@ static void exact_products_round_nothing(void **state)
 
 static void products_read_rounded_factors(void **state)
 {
-    (void)state;
     for (int p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++)
         for (int threads = 1; threads <= 2; threads++) {
             struct fixture f = open_cpu_as(false, p, threads);
@@ -286,7 +279,6 @@ static void plans_compute_with_rounded_tensors(void **state)
         ip_problem("images", 5, 6, 4, 4, 33),
         ip_problem("matrix", 7, 70, 0, 0, 10),
     };
-    (void)state;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         for (int p = SW_PRECISION_TF32; p <= SW_PRECISION_FP16; p++)
             for (int way = 0; way < 4; way++)
@@ -299,7 +291,6 @@ static void other_plans_are_those_of_fp32(void **state)
     const struct problem p = pool_problem("pool", true, 2, 4, 7, 7, 3, 2, 0);
     struct fixture f = open_cpu_as(true, SW_PRECISION_BF16, 1), exact = open_cpu(true, 1);
     struct tensors a = run_problem(&p, f.stream, 3), b = run_problem(&p, exact.stream, 3);
-    (void)state;
     assert_same_bits("pool", a.dst, b.dst, (size_t)a.dst_count * sizeof *a.dst);
     free_tensors(&a), free_tensors(&b);
     close_cpu(&f), close_cpu(&exact);

@@ -109,7 +109,6 @@ static void convolution_matches_its_formula(void **state)
         conv_problem("more channels than a slice", 1, 70, 3, 3, 2, 2, 1, 0, 1),
         conv_problem("1x1 with another output size", 1, 2, 4, 4, 3, 1, 1, 0, 1),
     };
-    (void)state;
     p[5].conv.dilation_h = p[5].conv.dilation_w = 2;
     p[5].conv.out_h = conv_out(8, 3, 1, 2, 2);
     p[5].conv.out_w = conv_out(9, 3, 1, 2, 2);
@@ -132,7 +131,6 @@ static void convolution_of_random_shapes_matches_its_formula(void **state)
 {
     struct rng r = rng_of(20);
     struct problem p[12];
-    (void)state;
     for (int i = 0; i < 12; i++) {
         int64_t groups = rng_int(&r, 1, 2), kernel = rng_int(&r, 1, 3);
         p[i] = conv_problem("random", rng_int(&r, 1, 3), groups * rng_int(&r, 1, 3),
@@ -164,7 +162,6 @@ static void pooling_matches_its_formula(void **state)
         pool_problem("max of a kernel larger than the image", true, 1, 2, 3, 3, 5, 4, 2),
         pool_problem("more columns than a piece", true, 1, 1, 4, 140, 3, 1, 1),
     };
-    (void)state;
     p[6].pool.kernel_w = 3;
     p[6].pool.out_h = p[6].pool.out_w = 1;
     check_all(p, sizeof p / sizeof *p);
@@ -180,7 +177,6 @@ static void lrn_matches_its_formula(void **state)
         lrn_problem("one channel", 2, 1, 2, 3, 1, 3, 0.75f, 0.5f),
         lrn_problem("more pixels than a piece", 1, 2, 13, 23, 3, 1, 0.75f, 1),
     };
-    (void)state;
     check_all(p, sizeof p / sizeof *p);
 }
 
@@ -194,7 +190,6 @@ static void inner_product_matches_its_formula(void **state)
         ip_problem("two output tiles", 2, 3, 0, 0, 131),
         ip_problem("many rows", 260, 2, 0, 0, 3),
     };
-    (void)state;
     p[3].ip.bias = false;
     p[3].ip.fuse_relu = true;
     check_all(p, sizeof p / sizeof *p);
@@ -232,7 +227,6 @@ static void gradients_are_the_adjoint_maps(void **state)
         ip_problem("fc", 33, 32, 6, 6, 300),
     };
     struct fixture f = open_cpu(true, 2);
-    (void)state;
     for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
         p[i].conv.bias = p[i].ip.bias = false;
         check_adjoint(&p[i], f.stream);
@@ -255,7 +249,6 @@ static void max_pooling_sends_ties_to_the_first_pixel(void **state)
     struct sw_err err;
     float dst[4], diff_src[20];
     int32_t saved[4];
-    (void)state;
     ASSERT_OK(make_plan(&p, f.stream, passes, &plan, &err));
     assert_int_equal(plan->saved_bytes, sizeof saved);
     assert_int_equal(plan->scratch_bytes, 0);
@@ -280,7 +273,6 @@ static void average_divides_by_the_window_clipped_to_the_padded_input(void **sta
     struct sw_plan *plan;
     struct sw_err err;
     float src[16], dst[9];
-    (void)state;
     for (int i = 0; i < 16; i++)
         src[i] = 1;
     assert_int_equal(p.pool.out_h, 3);
@@ -297,7 +289,6 @@ static void nan_in_the_source_arrives(void **state)
     const struct problem p[] = {pool_problem("max", true, 1, 1, 4, 4, 2, 2, 0),
                                 conv_problem("relu", 1, 1, 4, 4, 1, 1, 1, 0, 1)};
     struct fixture f = open_cpu(true, 1);
-    (void)state;
     for (int k = 0; k < 2; k++) {
         struct problem q = p[k];
         struct sw_plan *plan;
@@ -332,7 +323,6 @@ static void results_do_not_depend_on_the_thread_count(void **state)
         lrn_problem("lrn", 4, 16, 27, 27, 5, 1e-2f, 0.75f, 1),
         ip_problem("fc", 40, 64, 5, 5, 300),
     };
-    (void)state;
     for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
         struct fixture one = open_cpu(true, 1);
         struct tensors a = run_problem(&p[i], one.stream, 40 + i);
@@ -360,7 +350,6 @@ static void reorder_moves_every_element_and_zeroes_padding(void **state)
 {
     static const int64_t dims[][4] = {{2, 20, 5, 7}, {3, 16, 9, 9}, {1, 3, 2, 2}, {5, 40, 1, 1}};
     struct rng r = rng_of(50);
-    (void)state;
     for (int threads = 1; threads <= 2; threads++) {
         struct fixture f = open_cpu(true, threads);
         const struct sw_plan_makers *m = f.dev->ops->plans;
@@ -416,7 +405,6 @@ static void makers_refuse_wrong_shapes_by_name(void **state)
     struct sw_desc blocked = sw_desc_blocked(SW_F32, 4, same, 0, 16);
     struct fixture f = open_cpu(true, 1);
     struct problem p = conv_problem("", 2, 3, 6, 6, 4, 3, 1, 0, 1);
-    (void)state;
     p.conv.groups = 2;
     expect_refusal(&f, &p, SW_ERR_INVALID, "groups 2");
     p.conv.groups = 1;

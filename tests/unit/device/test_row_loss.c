@@ -151,7 +151,6 @@ static void results_do_not_depend_on_the_thread_count(void **state)
 {
     struct inputs in = inputs_new();
     struct outputs *one = run_everything(&in, 1);
-    (void)state;
     for (int threads = 2; threads <= 3; threads++) {
         struct outputs *many = run_everything(&in, threads);
         assert_same_bits("outputs", many, one, sizeof *one);
@@ -167,7 +166,6 @@ static void gradients_work_in_place(void **state)
     struct outputs *o = run_everything(&in, 1);
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         struct sw_row_gradient_args a = {.kind = (enum sw_loss)kind,
                                          .rows = ROWS,
@@ -191,7 +189,6 @@ static void no_rows_are_no_loss(void **state)
     struct sw_step step = {.valid_rows = 0};
     struct sw_result result = {NAN, NAN};
     struct sw_err err;
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         struct sw_row_loss_args a = {.kind = (enum sw_loss)kind,
                                      .who = "tested",

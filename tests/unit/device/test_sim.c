@@ -19,7 +19,6 @@ static void option_text_is_read_over_the_defaults(void **state)
 {
     struct sw_sim_conf conf;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_sim_parse("", &conf, &err));
     assert_int_equal(conf.gpus, 1);
     assert_int_equal(conf.memory_bytes, (int64_t)4 << 30);
@@ -79,7 +78,6 @@ static void wrong_option_text_is_named(void **state)
         {"gpus=222222222222222222222222222222222222222222222222222222222222222222222222222222222",
          "KEY=VALUE"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct sw_sim_conf conf = {.gpus = 77};
         struct sw_err err;
@@ -94,7 +92,6 @@ static void devices_know_their_names(void **state)
     struct sw_device *dev = open_sim(3), *none;
     struct sw_sim_conf conf = small_conf();
     struct sw_err err;
-    (void)state;
     assert_true(dev->caps->simulated && !dev->caps->own_processor);
     assert_string_equal(dev->name, "sim:3");
     assert_int_equal(dev->index, 3);
@@ -110,7 +107,6 @@ static void four_devices_of_the_default_size_can_be_open(void **state)
     struct sw_device *dev[4];
     struct sw_stream *s[4];
     float host[4] = {1, 2, 3, 4}, back[4];
-    (void)state;
     for (int i = 0; i < 4; i++) {
         dev[i] = open_sim_with(i, conf);
         s[i] = new_stream(dev[i]);
@@ -131,7 +127,6 @@ static void every_operation_of_the_cpu_is_there(void **state)
     struct fixture cpu = open_cpu(true, 1);
     struct sw_device *dev = open_sim(0);
     uintptr_t want[MEMBERS], got[MEMBERS];
-    (void)state;
     memcpy(want, cpu.dev->ops, sizeof want);
     memcpy(got, dev->ops, sizeof got);
     for (int i = 0; i < MEMBERS; i++)
@@ -147,7 +142,6 @@ static void host_code_cannot_touch_device_memory(void **state)
 {
     struct sw_device *dev = open_sim(0);
     float *p = device_bytes(dev, 4096);
-    (void)state;
     for (int writes = 0; writes <= 1; writes++) {
         int status;
         pid_t child = fork();
@@ -177,7 +171,6 @@ static void memory_is_zero_aligned_and_counted(void **state)
     struct sw_stream *s = new_stream(dev);
     unsigned char *host = get_bytes(1 << 20);
     struct sw_err err;
-    (void)state;
     /* Twice: the second time in memory that was written before. */
     for (int turn = 0; turn < 2; turn++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -208,7 +201,6 @@ static void memory_freed_too_early_is_zero_for_the_next(void **state)
     struct sw_sim_conf conf = small_conf();
     unsigned char host[100], back[100];
     struct sw_err err;
-    (void)state;
     conf.copy_delay_us = 200000;
     struct sw_device *dev = open_sim_with(0, conf);
     struct sw_stream *s = new_stream(dev);
@@ -239,7 +231,6 @@ static void memory_is_used_again(void **state)
     struct rng r = rng_of(5);
     char *at[BLOCKS] = {NULL};
     size_t bytes[BLOCKS], used = 0;
-    (void)state;
     for (int n = 0; n < ROUNDS; n++) {
         int i = (int)rng_int(&r, 0, BLOCKS - 1);
         if (at[i]) {
@@ -268,7 +259,6 @@ static void out_of_memory_names_the_blob_and_what_is_left(void **state)
     struct sw_err err;
     char *a, *b, *c;
     void *p = &err;
-    (void)state;
     conf.memory_bytes = 1 << 20;
     struct sw_device *dev = open_sim_with(0, conf);
     a = device_bytes(dev, 400 << 10);
@@ -293,7 +283,6 @@ static void an_allocation_fails_where_a_test_asks_for_it(void **state)
     struct sw_device *dev = open_sim(0);
     struct sw_err err;
     void *p[3];
-    (void)state;
     sw_sim_inject(dev, SW_SIM_NOMEM, 1);
     p[0] = device_bytes(dev, 10);
     assert_int_equal(sw_device_alloc(dev, 10, "second", &p[1], &err), SW_ERR_NOMEM);
@@ -315,7 +304,6 @@ static void pointers_that_are_not_the_devices_are_named(void **state)
     struct sw_desc d = sw_desc_plain(SW_F32, 2, (const int64_t[]){4, 4});
     struct sw_dropout dropout = {.scale = 1};
     struct sw_err err;
-    (void)state;
     assert_int_equal(sw_op_add(s, y, host, 16, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: add: x (");
     assert_says(&err, "is not memory of sim:0");
@@ -356,7 +344,6 @@ static void a_copy_from_where_nothing_is_ends_the_stream_by_name(void **state)
     struct sw_device *dev = open_sim(0), *other = open_sim(1);
     float *y = device_bytes(dev, 64), *foreign = device_bytes(other, 64);
     struct sw_err err;
-    (void)state;
     for (int outwards = 0; outwards <= 1; outwards++) {
         struct sw_stream *s = new_stream(dev);
         ASSERT_OK(outwards ? sw_copy(s, foreign, y, 64, &err) : sw_copy(s, y, foreign, 64, &err));
@@ -375,7 +362,6 @@ static void operations_stay_inside_their_allocation(void **state)
     struct sw_stream *s = new_stream(dev);
     float *x = device_bytes(dev, 100), *y = device_bytes(dev, 100);
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_op_add(s, y, x, 25, &err));
     ASSERT_OK(sw_op_add(s, y + 25, x, 0, &err));
     assert_int_equal(sw_op_add(s, y, x, 26, &err), SW_ERR_INVALID);
@@ -398,7 +384,6 @@ static void memory_freed_while_its_operation_is_queued_is_found(void **state)
     float *x = device_bytes(dev, 100);
     struct gate g;
     struct sw_err err;
-    (void)state;
     hold(s, &g);
     ASSERT_OK(sw_op_add(s, x, x, 25, &err));
     sw_device_free(dev, x, 100);
@@ -555,7 +540,6 @@ static void operations_have_the_bits_of_the_cpu(void **state)
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
     char *want = get_bytes(PIECES * PIECE), *got = get_bytes(PIECES * PIECE);
-    (void)state;
     fill_image(want);
     char *base = to_device(s, want, PIECES * PIECE);
     char *image[2] = {want, base};
@@ -586,7 +570,6 @@ static void all_finite_answers_on_the_host(void **state)
     float host[100] = {0};
     bool finite = false;
     struct sw_err err;
-    (void)state;
     float *x = to_device(s, host, sizeof host);
     ASSERT_OK(sw_op_all_finite(s, x, 100, &finite, &err));
     assert_true(finite);
@@ -733,13 +716,11 @@ static void compare_plans(bool reference)
 
 static void plans_have_the_bits_of_the_cpu(void **state)
 {
-    (void)state;
     compare_plans(false);
 }
 
 static void reference_plans_have_the_bits_of_the_cpu(void **state)
 {
-    (void)state;
     compare_plans(true);
 }
 
@@ -754,7 +735,6 @@ static void reorders_have_the_bits_of_the_cpu(void **state)
     float *want = get_bytes(sw_desc_bytes(&to)), *got = get_bytes(sw_desc_bytes(&to));
     struct sw_plan *plan;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(dev->ops->plans->reorder(s, &from, &to, &plan, &err));
     float *src = to_device(s, plain, sw_desc_bytes(&from));
     struct sw_plan_args a = {.src = src, .dst = device_bytes(dev, sw_desc_bytes(&to))};
@@ -780,7 +760,6 @@ static void plan_errors_are_the_makers_and_name_the_pass(void **state)
     float host[64] = {0};
     struct sw_plan *plan;
     struct sw_err err;
-    (void)state;
     p.ip.outputs = 0;
     assert_int_equal(make_plan(&p, s, forward, &plan, &err), SW_ERR_INVALID);
     p.ip.outputs = 10;
@@ -833,7 +812,6 @@ static int set_up(struct sw_err *err)
 static void every_allocation_of_the_set_up_may_fail(void **state)
 {
     int n = 0, rc;
-    (void)state;
     do {
         struct sw_err err;
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = ++n});

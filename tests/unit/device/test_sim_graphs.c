@@ -17,7 +17,6 @@ static float *x, *y;
 static int set_up(void **state)
 {
     float ones[N];
-    (void)state;
     for (int i = 0; i < N; i++)
         ones[i] = 1;
     dev = open_sim(0);
@@ -32,7 +31,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     sw_stream_free(s);
     sw_stream_free(other);
     sw_event_free(dev, made);
@@ -51,7 +49,6 @@ static float first_of(const float *there)
 
 static void nothing(void *user)
 {
-    (void)user;
 }
 
 static void what_is_captured_runs_when_it_is_launched(void **state)
@@ -59,7 +56,6 @@ static void what_is_captured_runs_when_it_is_launched(void **state)
     struct sw_graph *g;
     struct sw_err err;
     float sevens[N];
-    (void)state;
     for (int i = 0; i < N; i++)
         sevens[i] = 7;
     assert_true(sw_device_has_graphs(dev));
@@ -86,7 +82,6 @@ static void each_launch_reads_the_step_of_its_turn(void **state)
     float of[3][N], direct[N];
     const int64_t dim[] = {8, N / 8};
     struct sw_desc d = sw_desc_plain(SW_F32, 2, dim);
-    (void)state;
     struct sw_step *there = to_device(s, &step, sizeof step);
     const struct sw_dropout drop = {.threshold = UINT32_MAX / 2, .scale = 2};
     ASSERT_OK(sw_capture_begin(s, &err));
@@ -125,7 +120,6 @@ static void another_stream_comes_in_and_back(void **state)
     static float host[N];
     struct sw_graph *g;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_capture_begin(s, &err));
     ASSERT_OK(sw_op_add(s, x, x, N, &err));
     follow(other, s, made);
@@ -155,7 +149,6 @@ static void a_missing_wait_is_found_in_a_launch(void **state)
     static float host[N];
     struct sw_graph *g;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_capture_begin(s, &err));
     follow(other, s, made);
     ASSERT_OK(sw_op_add(s, x, x, N, &err));
@@ -216,7 +209,6 @@ static int capture_again(struct sw_err *err)
 
 static void what_the_host_has_part_in_is_refused(void **state)
 {
-    (void)state;
     refuses(wait_for_it, "waiting for the stream cannot be part of a graph");
     refuses(call_the_host, "call cannot be part of a graph");
     refuses(ask_for_an_answer, "cannot be part of a graph");
@@ -228,7 +220,6 @@ static void a_stream_that_does_not_come_back_is_refused(void **state)
 {
     struct sw_graph *g;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_capture_begin(s, &err));
     follow(other, s, made);
     ASSERT_OK(sw_op_add(other, y, y, N, &err));
@@ -244,7 +235,6 @@ static void memory_that_was_freed_is_found_in_a_launch(void **state)
 {
     struct sw_graph *g;
     struct sw_err err;
-    (void)state;
     float *z = device_bytes(dev, N * sizeof *z);
     ASSERT_OK(sw_capture_begin(s, &err));
     ASSERT_OK(sw_op_add(s, z, x, N, &err));
@@ -260,7 +250,6 @@ static void memory_that_was_freed_is_found_in_a_launch(void **state)
 
 static void every_allocation_may_fail(void **state)
 {
-    (void)state;
     for (int n = 1;; n++) {
         struct sw_graph *g = NULL;
         struct sw_err err;

@@ -21,7 +21,6 @@ static void a_copy_takes_bytes_by_rate_and_the_latency(void **state)
 {
     struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link in = {.free_ns = 0};
-    (void)state;
     assert_int_equal(sw_sim_link_pass(NULL, &in, 5000, 3 * MB, false, &conf),
                      5000 + 3 * MS + 10000);
     conf.link_bytes_per_s = 0;
@@ -33,7 +32,6 @@ static void copies_over_one_link_queue_up(void **state)
 {
     struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link in = {.free_ns = 0}, out = {.free_ns = 0};
-    (void)state;
     assert_int_equal(sw_sim_link_pass(NULL, &in, 0, MB, false, &conf), MS + 10000);
     /* The latency of the first one is no time of the link's. */
     assert_int_equal(sw_sim_link_pass(NULL, &in, 1000, MB, false, &conf), 2 * MS + 10000);
@@ -49,7 +47,6 @@ static void peers_copy_at_once_and_others_by_way_of_the_host(void **state)
 {
     struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link out = {.free_ns = 2 * MS}, in = {.free_ns = 0};
-    (void)state;
     assert_int_equal(sw_sim_link_pass(&out, &in, 0, MB, true, &conf), 3 * MS + 10000);
     assert_int_equal(out.free_ns, 3 * MS);
     assert_int_equal(in.free_ns, 3 * MS);
@@ -79,7 +76,6 @@ static void streams_share_a_link(void **state)
     struct sw_stream *a = new_stream(dev), *b = new_stream(dev);
     char *x = device_bytes(dev, sizeof host), *y = device_bytes(dev, sizeof host);
     struct sw_err err;
-    (void)state;
     int64_t took_ns = run_both(a, b, x, y, host, sizeof host);
     assert_true(took_ns >= 8 * MS);
     ASSERT_OK(sw_copy(a, y, x, sizeof host, &err)); /* inside the GPU: no link */
@@ -100,7 +96,6 @@ static void copies_between_gpus_load_both_links(void **state)
         struct sw_stream *s = new_stream(a);
         char *x = device_bytes(a, MB), *y = device_bytes(b, MB);
         struct sw_err err;
-        (void)state;
         if (peer)
             ASSERT_OK(sw_device_reach(a, b, &err));
         int64_t began_ns = sw_os()->monotonic_ns();
@@ -134,7 +129,6 @@ static int send(struct sw_stream *s, struct sw_stream *t, void *to, const void *
  * of the host nothing is wrong. */
 static void direct_copies_can_be_damaged_and_hang(void **state)
 {
-    (void)state;
     for (int peer = SW_SIM_PEER_NO; peer <= SW_SIM_PEER_HANG; peer++) {
         struct sw_sim_conf conf = small_conf();
         struct sw_err err;
@@ -171,7 +165,6 @@ static void a_copy_on_a_slow_link_can_be_cancelled(void **state)
     struct canceller c;
     struct sw_err err;
     char host[1000];
-    (void)state;
     conf.link_bytes_per_s = 1; /* a quarter of an hour */
     struct sw_device *dev = open_sim_with(0, conf);
     struct sw_stream *s = new_stream(dev);
@@ -213,7 +206,6 @@ static void a_slow_gpu_computes_the_same_later(void **state)
     float quick[64], slow[64];
     struct sw_err err;
     struct sw_device *dev[2];
-    (void)state;
     conf.gpus = 2;
     conf.slow = 20;
     for (int i = 0; i < 2; i++)
@@ -234,7 +226,6 @@ static void a_wrong_result_is_one_number(void **state)
     struct sw_stream *s = new_stream(dev);
     float host[FLOATS] = {0, 0, 3, 4, 5, 6, 7, 8}, back[FLOATS];
     struct sw_err err;
-    (void)state;
     float *x = to_device(s, host, sizeof host), *y = device_bytes(dev, sizeof host);
     sw_sim_inject(dev, SW_SIM_WRONG, 1);
     ASSERT_OK(sw_op_add(s, y, x, FLOATS, &err)); /* right */
@@ -258,7 +249,6 @@ static void the_option_text_says_which_gpu_fails_and_when(void **state)
     struct sw_sim_conf conf;
     struct sw_device *dev[2];
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_sim_parse("gpus=2,mem=1MiB,fault=lost@3,faulty=0", &conf, &err));
     for (int i = 0; i < 2; i++)
         ASSERT_OK(sw_sim_open(&conf, i, &dev[i], &err));

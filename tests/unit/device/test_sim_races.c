@@ -54,7 +54,6 @@ static void a_kernel_that_does_not_wait_for_a_copy_is_named(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_copy(p.copy, p.weight, p.host, BYTES, &err));
     let_it_run(p.dev, 1);
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
@@ -73,7 +72,6 @@ static void a_copy_that_does_not_wait_for_a_kernel_is_named(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     let_it_run(p.dev, 1);
     assert_int_equal(sw_copy(p.copy, p.host, p.feature, BYTES, &err), SW_ERR_INVALID);
@@ -94,7 +92,6 @@ static void an_event_that_is_too_early_is_no_wait(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_event_record(p.copy, p.event, &err));
     ASSERT_OK(sw_copy(p.copy, p.weight, p.host, BYTES, &err));
     ASSERT_OK(sw_event_wait(p.compute, p.event, &err));
@@ -114,7 +111,6 @@ static void order_goes_on_from_stream_to_stream(void **state)
     struct sw_stream *third = new_stream(p.dev);
     struct sw_event *second = new_event(p.dev);
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_copy(p.copy, p.weight, p.host, BYTES / 2, &err));
     ASSERT_OK(sw_event_record(p.copy, p.event, &err));
     ASSERT_OK(sw_event_wait(third, p.event, &err));
@@ -138,7 +134,6 @@ static void copies_between_devices_are_ordered_too(void **state)
     struct sw_stream *s = new_stream(other);
     float *there = device_bytes(other, BYTES);
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     assert_int_equal(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:1: copy_peer of stream sim:1/0 reads fc1 (feature) while add of stream "
@@ -167,7 +162,6 @@ static void copies_by_way_of_the_host_are_ordered(void **state)
     struct sw_stream *s = new_stream(other);
     float *there = device_bytes(other, BYTES);
     struct sw_err err;
-    (void)state;
     sw_device_name(p.dev, p.host, BYTES, "staging");
     ASSERT_OK(sw_copy(p.copy, p.host, p.weight, BYTES, &err));
     let_it_run(p.dev, 1);
@@ -193,7 +187,6 @@ static void columns_of_a_matrix_are_apart(void **state)
     struct pair p = open_pair();
     char *matrix = (char *)p.weight;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_copy_2d(p.copy, matrix, PITCH, p.host, WIDTH, WIDTH, ROWS, &err));
     ASSERT_OK(sw_copy_2d(p.compute, matrix + WIDTH, PITCH, p.host, WIDTH, WIDTH, ROWS, &err));
     assert_int_equal(
@@ -209,7 +202,6 @@ static void freeing_what_nobody_waited_for_is_named(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     let_it_run(p.dev, 1);
     sw_device_free(p.dev, p.arena, 2 * BYTES);
@@ -228,7 +220,6 @@ static void an_operation_does_not_touch_its_successor(void **state)
     struct gate g;
     struct sw_err err;
     void *next;
-    (void)state;
     hold(p.copy, &g);
     ASSERT_OK(sw_copy(p.copy, p.weight, p.host, BYTES, &err));
     sw_device_free(p.dev, p.arena, 2 * BYTES);
@@ -251,7 +242,6 @@ static void memory_with_two_names_tells_both(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
-    (void)state;
     sw_device_name(p.dev, p.feature, BYTES, "fc2 (gradient)");
     sw_device_name(p.dev, p.feature, BYTES, "fc2 (gradient)");
     ASSERT_OK(sw_copy(p.copy, p.feature, p.host, BYTES, &err));
@@ -268,7 +258,6 @@ static void pieces_are_watched_one_by_one(void **state)
     struct rng r = rng_of(11);
     bool written[FLOATS] = {false};
     struct sw_err err;
-    (void)state;
     for (int n = 0; n < 500; n++) {
         int64_t from = rng_int(&r, 0, FLOATS - 1), count = rng_int(&r, 1, FLOATS - from);
         bool hit = false;
@@ -306,7 +295,6 @@ static void careless_arrays(const void *args, struct sw_op_arrays *out)
 
 static int careless_cpu(const struct sw_host_launch *l, const void *args)
 {
-    (void)l, (void)args;
     return SW_OK;
 }
 
@@ -317,7 +305,6 @@ static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
-    (void)state;
     struct careless_args args = {.x = p.weight};
     ASSERT_OK(sw_op_run(p.compute, &careless, &args, &err));
     args.y = p.feature;

@@ -15,7 +15,6 @@ static void a_copy_not_waited_for_has_not_happened(void **state)
     float ones[4] = {1, 1, 1, 1}, host[4] = {5, 5, 5, 5};
     struct gate g;
     struct sw_err err;
-    (void)state;
     float *x = to_device(s, ones, sizeof ones);
     hold(s, &g);
     ASSERT_OK(sw_op_add(s, x, x, 4, &err));
@@ -36,7 +35,6 @@ static void a_copy_reads_its_source_at_its_turn(void **state)
     float host[4] = {1, 1, 1, 1}, back[4];
     struct gate g;
     struct sw_err err;
-    (void)state;
     float *x = device_bytes(dev, sizeof host);
     hold(s, &g);
     ASSERT_OK(sw_copy(s, x, host, sizeof host, &err));
@@ -58,7 +56,6 @@ static void a_copy_under_way_shows_signalling_nan(void **state)
     unsigned char host[30];
     struct canceller c;
     struct sw_err err;
-    (void)state;
     conf.copy_delay_us = 60 * 1000000;
     struct sw_device *dev = open_sim_with(0, conf);
     struct sw_stream *s = new_stream(dev);
@@ -86,7 +83,6 @@ static void bytes_move_between_devices_and_the_cpu(void **state)
     struct sw_stream *s = new_stream(a), *t = new_stream(b);
     unsigned char host[BYTES], back[BYTES];
     struct sw_err err;
-    (void)state;
     for (int i = 0; i < BYTES; i++)
         host[i] = (unsigned char)(i % 251);
     void *on_a = device_bytes(a, BYTES), *on_b = device_bytes(b, BYTES);
@@ -137,7 +133,6 @@ static void events_order_streams(void **state)
     struct mark m[3] = {{&order, 0}, {&order, 1}, {&order, 2}};
     struct gate g;
     struct sw_err err;
-    (void)state;
     hold(s[0], &g);
     ASSERT_OK(sw_stream_call(s[0], mark, &m[0], &err));
     ASSERT_OK(sw_event_record(s[0], first, &err));
@@ -167,7 +162,6 @@ static void an_event_that_nobody_recorded_is_passed(void **state)
     struct sw_stream *s = new_stream(dev);
     struct sw_event *e = new_event(dev);
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_event_wait(s, e, &err));
     ASSERT_OK(sw_event_host_wait(dev, e, &err));
     ASSERT_OK(sw_stream_wait(s, &err));
@@ -184,7 +178,6 @@ static void recording_again_holds_nobody_up(void **state)
     struct sw_event *e = new_event(dev);
     struct gate g;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(sw_event_record(s, e, &err));
     ASSERT_OK(sw_event_wait(t, e, &err));
     hold(s, &g);
@@ -312,7 +305,6 @@ static void program_fini(struct program *p)
 static void random_programs_give_what_sequential_execution_gives(void **state)
 {
     struct fixture cpu = open_cpu(true, 1);
-    (void)state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         struct rng r = rng_of(seed);
         struct program p;
@@ -383,7 +375,6 @@ static void the_first_error_of_a_stream_stays(void **state)
     struct loss l = wrong_label(s);
     bool called = false;
     struct sw_err err, again;
-    (void)state;
     ASSERT_OK(run_loss(s, &l, &err));
     assert_int_equal(sw_stream_wait(s, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: softmax_loss: the label of row 0 is 4");
@@ -409,7 +400,6 @@ static void what_is_queued_behind_an_error_does_not_run(void **state)
     bool called = false;
     struct gate g;
     struct sw_err err;
-    (void)state;
     hold(s, &g);
     ASSERT_OK(run_loss(s, &l, &err));
     ASSERT_OK(sw_fill_zero(s, l.x, 16, &err));
@@ -433,7 +423,6 @@ static void who_waits_for_a_failed_stream_is_told(void **state)
     struct loss l = wrong_label(s);
     struct gate g;
     struct sw_err err;
-    (void)state;
     hold(s, &g);
     ASSERT_OK(run_loss(s, &l, &err));
     ASSERT_OK(sw_event_record(s, e, &err));
@@ -462,7 +451,6 @@ static void a_lost_device_fails_on_every_stream(void **state)
     struct sw_stream *s = new_stream(dev), *other = new_stream(dev);
     float *x = device_bytes(dev, 16);
     struct sw_err err;
-    (void)state;
     sw_sim_inject(dev, SW_SIM_LOST, 2);
     for (int i = 0; i < 2; i++)
         ASSERT_OK(sw_op_add(s, x, x, 4, &err));
@@ -487,7 +475,6 @@ static void cancelling_ends_a_hang_and_every_wait(void **state)
     struct canceller c;
     bool called = false;
     struct sw_err err;
-    (void)state;
     sw_sim_inject(dev, SW_SIM_HANG, 1);
     for (int i = 0; i < 3; i++)
         ASSERT_OK(sw_op_add(s, x, x, 4, &err));
@@ -518,7 +505,6 @@ static void cancelling_ends_a_wait_for_another_devices_event(void **state)
     struct canceller c;
     struct gate g;
     struct sw_err err;
-    (void)state;
     hold(s, &g);
     ASSERT_OK(sw_event_record(s, e, &err));
     ASSERT_OK(sw_event_wait(waiter, e, &err));
@@ -543,7 +529,6 @@ static void freeing_a_stream_runs_what_is_queued(void **state)
     struct sw_stream *s = new_stream(dev);
     float *x = device_bytes(dev, 16);
     struct sw_err err;
-    (void)state;
     for (int i = 0; i < 300; i++)
         ASSERT_OK(sw_op_add(s, x, x, 4, &err));
     sw_stream_free(s);
@@ -559,7 +544,6 @@ static void freeing_a_stream_that_hangs_ends(void **state)
     struct sw_event *e = new_event(dev);
     float *x = device_bytes(dev, 16);
     struct sw_err err;
-    (void)state;
     sw_sim_inject(dev, SW_SIM_HANG, 0);
     for (int i = 0; i < 100; i++)
         ASSERT_OK(sw_op_add(s, x, x, 4, &err));
@@ -592,7 +576,6 @@ static void cancelling_frees_who_waits_for_room(void **state)
     struct sw_device *dev = open_sim(0);
     struct pusher p = {.stream = new_stream(dev), .x = device_bytes(dev, 16)};
     struct sw_err err;
-    (void)state;
     sw_sim_inject(dev, SW_SIM_HANG, 0);
     ASSERT_OK(sw_thread_start(&p.thread, "pusher", push_until_it_fails, &p, &err));
     sleep_ms(50);
@@ -612,7 +595,6 @@ static void plans_are_freed_behind_a_hang(void **state)
     float *x = device_bytes(dev, 64), *y = device_bytes(dev, 64);
     struct sw_plan *plan;
     struct sw_err err;
-    (void)state;
     ASSERT_OK(dev->ops->plans->reorder(s, &d, &d, &plan, &err));
     struct sw_plan_args a = {.src = x, .dst = y};
     sw_sim_inject(dev, SW_SIM_HANG, 1);
@@ -630,7 +612,6 @@ static void a_device_may_be_closed_before_its_stream(void **state)
     float *x = device_bytes(dev, 16);
     struct gate g;
     struct sw_err err;
-    (void)state;
     hold(s, &g);
     gate_wait_reached(&g);
     ASSERT_OK(sw_op_add(s, x, x, 4, &err));
@@ -646,7 +627,6 @@ static void streams_have_limits(void **state)
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s[64], *more;
     struct sw_err err;
-    (void)state;
     assert_int_equal(sw_stream_new(dev, 0, &more, &err), SW_ERR_INVALID);
     for (int i = 0; i < 64; i++)
         s[i] = new_stream(dev);

@@ -16,7 +16,6 @@ static int64_t told_time(void)
 
 static int set_clock(void **state)
 {
-    (void)state;
     os = sw_os_posix;
     os.monotonic_ns = told_time;
     now_ns = 1;
@@ -26,7 +25,6 @@ static int set_clock(void **state)
 
 static int restore_clock(void **state)
 {
-    (void)state;
     sw_os_set(NULL);
     return 0;
 }
@@ -58,7 +56,6 @@ struct passes {
 static int pass(struct sw_stream *s, void *args, struct sw_err *err)
 {
     struct passes *p = args;
-    (void)s, (void)err;
     now_ns += p->ns[p->done < p->count ? p->done : p->count - 1];
     p->done++;
     return SW_OK;
@@ -79,7 +76,6 @@ static void check(const int64_t *ns, int count, int budget_ms, int passes, doubl
 
 static void the_pass_in_the_middle_counts(void **state)
 {
-    (void)state;
     static const int64_t one_is_late[] = {1, 10, 500, 20}; /* the first one is no pass */
     static const int64_t one_is_lucky[] = {900, 50, 1, 50};
     check(one_is_late, 4, 0, 4, 50, 100);
@@ -88,7 +84,6 @@ static void the_pass_in_the_middle_counts(void **state)
 
 static void a_budget_ends_it(void **state)
 {
-    (void)state;
     static const int64_t slow[] = {1000000}, quick[] = {1000}, instant[] = {0};
     check(slow, 1, 5, 1 + 5, 1e-3, 1e-3);
     check(slow, 1, 0, 1 + 3, 1e-3, 1e-3);
@@ -98,13 +93,11 @@ static void a_budget_ends_it(void **state)
 
 static int fail_at_once(struct sw_stream *s, void *args, struct sw_err *err)
 {
-    (void)s, (void)args;
     return sw_err_set(err, SW_ERR_LIBRARY, "no such luck");
 }
 
 static void errors_come_through(void **state)
 {
-    (void)state;
     struct sw_stream *s = new_cpu_stream();
     struct sw_throughput t;
     struct sw_err err;
@@ -176,14 +169,12 @@ static int64_t measure(int budget_ms)
 
 static void memory_is_written_before_it_is_read(void **state)
 {
-    (void)state;
     assert_int_equal(measure(1000), FLOATS);
 }
 
 /* Copies take a millisecond here: that is over when the first 64 MiB are written. */
 static void memory_that_comes_slowly_is_less(void **state)
 {
-    (void)state;
     assert_int_equal(measure(5), 1 << 24);
 }
 

@@ -21,7 +21,6 @@ static int64_t told_time(void)
 
 static int set_clock(void **state)
 {
-    (void)state;
     os = sw_os_posix;
     os.monotonic_ns = told_time;
     now_ns = 1;
@@ -32,7 +31,6 @@ static int set_clock(void **state)
 
 static int restore_clock(void **state)
 {
-    (void)state;
     sw_os_set(NULL);
     return 0;
 }
@@ -98,7 +96,6 @@ static int make(void *user, const struct sw_tune_choice *choice, struct sw_plan_
     const int64_t dim[] = {2, 16, 3, 3};
     struct planted *p = user;
     struct planted_plan *q = get_bytes(sizeof *q);
-    (void)passes;
     *q = (struct planted_plan){.base = {.ops = &planted_ops,
                                         .stream = stream,
                                         .src = sw_desc_plain(SW_F32, 4, dim),
@@ -123,7 +120,6 @@ static void list(void *user, const struct sw_tune_choice *taken, enum sw_tune_pa
                  struct sw_tune_ways *out)
 {
     struct planted *p = user;
-    (void)taken, (void)pass;
     p->listed++;
     for (int i = 0; i < WAYS; i++)
         sw_tune_add_way(out, p->ways[i]);
@@ -153,7 +149,6 @@ static void each_pass_takes_its_fastest_way(void **state)
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
     struct sw_tune t;
-    (void)state;
     stream = f.stream;
     sw_tune_init(&t, true);
     assert_int_equal(take(&p, "x"), 0); /* nothing is lent to the device */
@@ -181,7 +176,6 @@ static void ways_that_cannot_be_compared_are_left_out(void **state)
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
     struct sw_tune t;
-    (void)state;
     stream = f.stream;
     sw_tune_init(&t, true);
     f.dev->tune = &t;
@@ -209,7 +203,6 @@ static void hopeless_ways_are_run_once(void **state)
     struct planted p = four_ways();
     struct sw_tune t;
     int runs[2];
-    (void)state;
     stream = f.stream;
     sw_tune_init(&t, true);
     f.dev->tune = &t;
@@ -231,7 +224,6 @@ static void first_runs_of_devices_that_queue_do_not_count(void **state)
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
     struct sw_tune t;
-    (void)state;
     stream = f.stream;
     p.load_ns = 50000;
     sw_tune_init(&t, true);
@@ -251,7 +243,6 @@ static void long_ways_are_not_run_often(void **state)
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
     struct sw_tune t;
-    (void)state;
     stream = f.stream;
     sw_tune_init(&t, true);
     f.dev->tune = &t;
@@ -296,7 +287,6 @@ static void choices_hold_for_who_has_their_text(void **state)
     struct sw_buf text = {0};
     struct sw_tune t, later;
     struct sw_err err;
-    (void)state;
     stream = f.stream;
     sw_tune_init(&t, true);
     f.dev->tune = &t;
@@ -363,7 +353,6 @@ static void every_way_gives_what_the_reference_gives(void **state)
     struct fixture f = open_cpu(false, 1), reference = open_cpu(true, 1);
     bool library = f.dev->ops->plans != reference.dev->ops->plans;
     int chosen = 0, others = 0;
-    (void)state;
     problems[0].conv.fuse_relu = true;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
         for (uint64_t whim = 1; whim <= 12; whim++) {

@@ -103,7 +103,6 @@ static void check(const struct problem *p, struct fixture *f, bool avoid, double
 
 static void errors_are_small_with_and_without_winograd(void **state)
 {
-    (void)state;
     const struct problem p[] = {
         conv_problem("64 channels of 28x28", rows(), 64, 28, 28, 64, 3, 1, 1, 1),
         conv_problem("192 channels of 13x13", rows(), 192, 13, 13, 384, 3, 1, 1, 1),
@@ -122,7 +121,6 @@ static void errors_are_small_with_and_without_winograd(void **state)
 /* The test above compares nothing on a processor where the library never uses the algorithm. */
 static void the_option_decides(void **state)
 {
-    (void)state;
     struct problem p = conv_problem("VGG", 32, 128, 28, 28, 128, 3, 1, 1, 1);
     struct fixture f = open_cpu(false, 1);
     char name[64];

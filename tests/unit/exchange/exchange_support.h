@@ -156,14 +156,12 @@ static inline int serve_inboxes(void *user, struct sw_err *err)
 static inline void charge_time(void *user, enum sw_exchange_time part)
 {
     struct rank *r = user;
-    (void)part;
     r->charges++;
 }
 
 static inline void note_waiting(void *user, int param, uint64_t version, const char *text)
 {
     struct rank *r = user;
-    (void)param, (void)version;
     if (!text)
         return;
 
@@ -176,7 +174,6 @@ static inline void note_waiting(void *user, int param, uint64_t version, const c
 static inline int finish_device(void *user, bool loss, struct sw_err *err)
 {
     struct rank *r = user;
-    (void)loss;
     int rc = sw_exchange_ask(r->x, err);
     return rc == SW_OK ? sw_stream_wait(r->stream, err) : rc;
 }
@@ -184,7 +181,6 @@ static inline int finish_device(void *user, bool loss, struct sw_err *err)
 static inline int say_finite(void *user, bool *finite, struct sw_err *err)
 {
     const struct rank *r = user;
-    (void)err;
     *finite = !(r->crowd->s->vetoes && r->rank == 0 && r->step == BAD_STEP);
     return SW_OK;
 }

@@ -17,7 +17,6 @@
 
 static void gradients_are_cut_when_they_are_large_enough(void **state)
 {
-    (void)state;
     const struct sw_bucket_item items[] = {{10, 7, 0.1}, {90, 7, 0.1}, {300, 5, 0.2},
                                            {1, 5, 0.3},  {99, 3, 0.4}, {5, 1, 0.5}};
     struct sw_bucket b[6];
@@ -39,7 +38,6 @@ static void gradients_are_cut_when_they_are_large_enough(void **state)
 /* A quick link takes them as they come; one that is behind takes the lowest layer there is. */
 static void the_lowest_layer_goes_first_where_the_link_is_behind(void **state)
 {
-    (void)state;
     const struct sw_bucket b[] = {
         {0, 1, 1000, 4, 1}, {1, 1, 1000, 3, 2}, {2, 1, 1000, 2, 3}, {3, 1, 1000, 1, 4}};
     int order[4];
@@ -237,7 +235,6 @@ static void assert_traffic(struct ring *g)
 
 static void every_device_has_the_same_sums(void **state)
 {
-    (void)state;
     struct rng rng = rng_of(3);
     for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
         for (enum way way = 0; way < WAYS; way++) {
@@ -273,7 +270,6 @@ static void turns_come_in_the_order_of_buckets(enum way way)
 
 static void a_bucket_whose_turn_has_not_come_waits(void **state)
 {
-    (void)state;
     turns_come_in_the_order_of_buckets(DIRECT);
     turns_come_in_the_order_of_buckets(LIBRARY);
 }
@@ -281,7 +277,6 @@ static void a_bucket_whose_turn_has_not_come_waits(void **state)
 /* With a library one device does all that several do. */
 static void a_library_has_sums_of_one(void **state)
 {
-    (void)state;
     struct rng rng = rng_of(5);
     struct ring g = ring_open(1, LIBRARY);
     for (uint64_t round = 1; round <= ROUNDS; round++)
@@ -312,7 +307,6 @@ static void a_bucket_is_not_taken(enum way way)
 
 static void a_bucket_that_is_not_taken_is_a_race(void **state)
 {
-    (void)state;
     a_bucket_is_not_taken(DIRECT);
     a_bucket_is_not_taken(LIBRARY);
 }
@@ -320,7 +314,6 @@ static void a_bucket_that_is_not_taken_is_a_race(void **state)
 /* Members that would wait for one another for ever are told at once. */
 static void members_that_differ_are_found(void **state)
 {
-    (void)state;
     struct ring g = ring_open(2, LIBRARY);
     struct sw_err err;
     struct sw_stream *s[2] = {new_stream(g.dev[0]), new_stream(g.dev[1])};
@@ -343,7 +336,6 @@ static void members_that_differ_are_found(void **state)
 
 static void one_device_is_no_two_members(void **state)
 {
-    (void)state;
     struct sw_device *dev = open_sim(0), *twice[2] = {dev, dev};
     const struct sw_collective_ops *ops;
     struct sw_collective *none;
@@ -371,7 +363,6 @@ static int give_all(struct ring *g, int b, struct sw_err *why)
 /* The others stand in the sum: no stream of theirs says a word, until all is closed. */
 static void a_member_that_hangs_is_left_by_closing(void **state)
 {
-    (void)state;
     struct ring g = ring_open(3, LIBRARY);
     struct sw_err err;
     sw_sim_inject(g.dev[1], SW_SIM_HANG, 1); /* behind the test's copy */
@@ -387,7 +378,6 @@ static void a_member_that_hangs_is_left_by_closing(void **state)
 /* Who asks is told which one does not come. */
 static void a_member_that_is_lost_is_named(void **state)
 {
-    (void)state;
     struct ring g = ring_open(3, LIBRARY);
     struct sw_err err;
     sw_sim_inject(g.dev[1], SW_SIM_LOST, 1);
@@ -425,7 +415,6 @@ static int try_first_sums(struct ring *g, struct sw_err *err)
 /* Its stream hangs on, though the library is aborted. */
 static void a_device_that_hangs_in_the_first_sum_is_left(void **state)
 {
-    (void)state;
     struct ring g = ring_open(2, LIBRARY);
     struct sw_err err;
     sw_sim_inject(g.dev[0], SW_SIM_HANG, 0);
@@ -440,7 +429,6 @@ static struct sw_collective_ops stubborn;
 
 static int begin_and_hang(struct sw_collective *c, struct sw_err *err)
 {
-    (void)c;
     sw_mutex_lock(&held);
     sw_mutex_unlock(&held);
     return sw_err_set(err, SW_ERR_CANCELLED, "the library has returned");
@@ -449,7 +437,6 @@ static int begin_and_hang(struct sw_collective *c, struct sw_err *err)
 /* What the thread uses that hangs in it is not freed, and it is not closed. */
 static void a_library_that_does_not_return_is_left(void **state)
 {
-    (void)state;
     struct ring g = ring_open(2, LIBRARY);
     const struct sw_collective_ops *real = g.library->ops;
     struct sw_err err;
@@ -489,7 +476,6 @@ static void wait_long(void *waiter)
 
 static void closing_ends_all_waits(void **state)
 {
-    (void)state;
     struct ring g = ring_open(2, DIRECT);
     struct waiter w = {.a = g.a};
     struct sw_thread thread;
@@ -517,7 +503,6 @@ static int watched_stream_new(struct sw_device *dev, int threads, bool urgent,
 /* A device that is told what is urgent begins with sums and copies of gradients. */
 static void gradients_travel_on_urgent_streams(void **state)
 {
-    (void)state;
     struct ring g = ring_open(2, STAGED);
     const struct sw_allreduce_args args = {.devices = g.dev,
                                            .ranks = g.ranks,

@@ -88,7 +88,6 @@ static void norms_have_the_bits_of_the_cpu(void **state)
                                      20011,
                                      (int64_t)SW_NORM_GROUP * SW_NORM_BLOCK + 77};
     struct rng r = rng_of(91);
-    (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         float *x = random_floats(&r, counts[i], -3, 3);
         measure_both(x, counts[i], 0, 1);
@@ -126,7 +125,6 @@ static struct sw_decided decide_both(const double *squares, int params, struct s
 static void decisions_are_those_of_the_cpu(void **state)
 {
     double squares[] = {2.5, 0, 1e-9, 1.5};
-    (void)state;
     struct sw_decided d = decide_both(squares, 4, (struct sw_deciding){1, 0}, 0);
     assert_true(d.scale == 1 && d.bad_param == -1 && !d.dropped && fabs(d.grad_norm - 2) < 1e-9);
     d = decide_both(squares, 4, (struct sw_deciding){4, 0}, 0.125);
@@ -217,7 +215,6 @@ static void update_both(struct sw_decided decided, bool changes)
 
 static void updates_read_what_was_decided(void **state)
 {
-    (void)state;
     update_both((struct sw_decided){.loss_scale = 1, .scale = 0.5f, .bad_param = -1}, true);
     update_both((struct sw_decided){.loss_scale = 2, .scale = 0.25f, .bad_param = -1}, true);
     update_both((struct sw_decided){.loss_scale = 1, .scale = 1, .bad_param = 0, .dropped = 1},

@@ -13,7 +13,6 @@ static double norm_of(const struct stand *s, uint64_t version)
 
 static void two_phases_equal_one_where_nothing_is_clipped(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 3; workers++) {
         struct plan_of_table plan = {.workers = workers,
                                      .servers = 1,
@@ -50,7 +49,6 @@ static void two_phases_equal_one_where_nothing_is_clipped(void **state)
 /* All elements are c: the norm is c sqrt(elements). */
 static void the_norm_is_that_of_all_gradients(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 3; workers++) {
         struct stand s;
         struct sw_table_decision d;
@@ -78,7 +76,6 @@ static void norms_have_the_same_bits_however_a_table_is_cut(void **state)
         int64_t slice_elements;
     } cuts[] = {{1, 1 << 20}, {1, 1024}, {3, 2000}, {4, 1024}};
     double norm[4];
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct stand s;
         stand_new(&s, &(struct plan_of_table){.workers = 2,
@@ -121,7 +118,6 @@ static void check_clipped(int workers, double limit)
 
 static void clipping_by_norm_matches_the_closed_form(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 3; workers++) {
         check_clipped(workers, 0.01);
         check_clipped(workers, 5);
@@ -139,7 +135,6 @@ static void clipping_by_value_is_the_same_in_both_modes(void **state)
                                  .momentum = 0.9,
                                  .clip_value = 0.4};
     struct stand one, two, not ;
-    (void)state;
     stand_new(&one, &plan);
     plan.two_phases = true;
     stand_new(&two, &plan);
@@ -162,7 +157,6 @@ static void clipping_by_value_is_the_same_in_both_modes(void **state)
 static void lars_gets_the_norms_of_whole_parameters(void **state)
 {
     struct stand s;
-    (void)state;
     stand_new(
         &s, &(struct plan_of_table){
                 .workers = 2, .servers = 3, .slice_elements = 1024, .lr = 0.5, .updater = "lars"});
@@ -199,7 +193,6 @@ static void a_bad_gradient_drops_the_whole_update(void **state)
                                  .bad = SW_BAD_DROPS};
     struct stand s, without;
     struct sw_table_decision d;
-    (void)state;
     stand_new(&s, &plan);
     stand_new(&without, &plan);
     for (uint64_t v = 1; v <= 3; v++) {
@@ -225,7 +218,6 @@ static void a_bad_loss_drops_the_whole_update(void **state)
 {
     struct stand s;
     struct sw_table_decision d;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 3,
                                           .servers = 1,
                                           .slice_elements = 1024,
@@ -247,7 +239,6 @@ static void infinities_that_clipping_would_hide_are_found(void **state)
 {
     struct stand s;
     struct sw_table_decision d;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1,
                                           .servers = 1,
                                           .slice_elements = 1024,
@@ -265,7 +256,6 @@ static void a_bad_gradient_stops_by_name(void **state)
     struct stand s;
     struct sw_err err = {0};
     int rc = SW_OK;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){
                       .workers = 1, .servers = 1, .slice_elements = 1024, .clip_norm = 1});
     fill_gradients(&s, 0.5f);
@@ -292,7 +282,6 @@ static void overflowing_values_stop_or_are_told(void **state)
         .workers = 1, .servers = 1, .slice_elements = 1024, .bad = SW_BAD_DROPS};
     struct stand s;
     struct sw_err err = {0};
-    (void)state;
     stand_new(&s, &plan);
     overflow(&s);
     for (int p = 0; p < TABLE_PARAMS; p++)
@@ -319,7 +308,6 @@ static void decisions_that_were_not_made_are_refused(void **state)
     struct stand s;
     struct sw_err err = {0};
     struct sw_message m = {.kind = SW_MSG_APPLY, .from = 1, .version = 1};
-    (void)state;
     stand_new(&s, &(struct plan_of_table){
                       .workers = 1, .servers = 1, .slice_elements = 1024, .two_phases = true});
     assert_int_equal(sw_table_serve(s.table, 0, &m, &err), SW_ERR_INVALID);
@@ -352,7 +340,6 @@ static void what_devices_decide_is_settled_once(void **state)
     struct stand s;
     struct sw_err err;
     struct sw_table_decision d;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 2,
                                           .servers = 1,
                                           .slice_elements = 1024,
@@ -388,7 +375,6 @@ static void a_measure_is_what_servers_find(void **state)
     enum { COUNT = 2 * SW_GATHER_BLOCK + 5, BLOCKS = 3 };
     struct rng r = rng_of(3);
     double there[BLOCKS], here[BLOCKS];
-    (void)state;
     for (int clips = 0; clips < 2; clips++) {
         float *x = random_floats(&r, COUNT, -1, 1), limit = clips ? 0.3f : 0;
         float *copy = get_floats(COUNT);

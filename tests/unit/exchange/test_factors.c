@@ -144,7 +144,6 @@ static void layer_free(struct layer *l)
 
 static void servers_make_the_gradient_of_all_rows(void **state)
 {
-    (void)state;
     static const enum sw_factor_home homes[] = {SW_FACTORS_SHARED, SW_FACTORS_BY_SERVER};
     for (int servers = 1; servers <= 12; servers++)
         for (int h = 0; h < 2; h++) {
@@ -159,7 +158,6 @@ static void servers_make_the_gradient_of_all_rows(void **state)
 /* Every output is one server's, of weight and bias alike, and as evenly as can be. */
 static void servers_own_runs_of_outputs(void **state)
 {
-    (void)state;
     for (int servers = 1; servers <= 12; servers++) {
         struct layer l;
         int64_t next = 0;
@@ -182,7 +180,6 @@ static void servers_own_runs_of_outputs(void **state)
 
 static void a_norm_is_that_of_the_made_gradient(void **state)
 {
-    (void)state;
     double squares = 0;
     for (int64_t o = 0; o < OUTPUTS; o++)
         for (int64_t i = 0; i <= INPUTS; i++) {

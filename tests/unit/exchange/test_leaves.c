@@ -79,13 +79,11 @@ static void run_all(struct plan_of_table plan)
 
 static void every_number_of_workers_has_the_same_bits(void **state)
 {
-    (void)state;
     run_all((struct plan_of_table){.slice_elements = 512, .lr = 0.1, .momentum = 0.9});
 }
 
 static void so_it_is_in_two_phases(void **state)
 {
-    (void)state;
     run_all(
         (struct plan_of_table){.slice_elements = 1024, .lr = 0.1, .momentum = 0.9, .clip_norm = 3});
 }
@@ -94,7 +92,6 @@ static void so_it_is_in_two_phases(void **state)
 static void terms_are_the_nodes_of_a_share(void **state)
 {
     struct stand s;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){
                       .workers = 3, .servers = 1, .slice_elements = 512, .leaves = 8});
     const int want[3][3] = {{0, 2, 3}, {3, 4, 6}, {6, 8, 8}};
@@ -116,7 +113,6 @@ static void more_terms_than_a_tree_has_are_refused(void **state)
 {
     static const struct plan_of_table plans[] = {{.workers = SW_TREE_LEAVES + 1},
                                                  {.workers = 2, .leaves = SW_TREE_LEAVES + 1}};
-    (void)state;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         struct plan_of_table plan = plans[i];
         struct stand s;

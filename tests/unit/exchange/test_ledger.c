@@ -146,7 +146,6 @@ static void check_threads(int workers, int servers, int64_t slice_elements, enum
 
 static void every_gradient_counts_exactly_once_under_threads(void **state)
 {
-    (void)state;
     assert_true(ledger_sum(4, LEDGER_VERSIONS, 96) < 0x1p24f);
     check_threads(1, 1, 1 << 20, SW_BAD_STOPS);
     check_threads(1, 3, 100, SW_BAD_STOPS);
@@ -158,7 +157,6 @@ static void every_gradient_counts_exactly_once_under_threads(void **state)
 /* The same in two phases: nothing changes before all have come. */
 static void every_gradient_counts_exactly_once_in_two_phases(void **state)
 {
-    (void)state;
     check_threads(1, 1, 1 << 20, SW_BAD_DROPS);
     check_threads(1, 3, 100, SW_BAD_TELLS);
     check_threads(3, 1, 100, SW_BAD_DROPS);
@@ -233,7 +231,6 @@ static void assert_readiness(const struct stand *s)
 static void updates_may_come_in_any_order(void **state)
 {
     struct rng r = rng_of(17);
-    (void)state;
     for (int round = 0; round < 150; round++) {
         struct stand s;
         struct rewriter rewriter = {.stand = &s};

@@ -43,7 +43,6 @@ static void a_scale_changes_no_bit(void **state)
         {.clip_value = 0.4},
         {.clip_value = 0.4, .clip_norm = 0.01, .bad = SW_BAD_DROPS},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
         for (int workers = 1; workers <= 3; workers++) {
             struct plan_of_table plan = plans[i];
@@ -77,7 +76,6 @@ static void a_scale_changes_no_bit(void **state)
 static void an_overflow_drops_the_update_and_halves_the_scale(void **state)
 {
     static const enum sw_table_bad bads[] = {SW_BAD_STOPS, SW_BAD_DROPS, SW_BAD_TELLS};
-    (void)state;
     for (int b = 0; b < 3; b++)
         for (int workers = 1; workers <= 3; workers++) {
             struct plan_of_table plan = {.workers = workers,
@@ -119,7 +117,6 @@ static void at_scale_1_an_overflow_is_an_error(void **state)
     struct stand s;
     struct sw_err err = {0};
     int rc = SW_OK;
-    (void)state;
     for (int drops = 0; drops < 2; drops++) {
         plan.bad = drops ? SW_BAD_DROPS : SW_BAD_STOPS;
         stand_new(&s, &plan);
@@ -147,7 +144,6 @@ static void at_scale_1_an_overflow_is_an_error(void **state)
 static void a_bad_loss_leaves_the_scale(void **state)
 {
     struct stand s;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 2,
                                           .servers = 1,
                                           .slice_elements = 1024,
@@ -163,7 +159,6 @@ static void a_bad_loss_leaves_the_scale(void **state)
 static void the_scale_doubles_after_good_updates_up_to_its_limit(void **state)
 {
     struct sw_loss_scale s = {.value = 1 << 22};
-    (void)state;
     for (int i = 1; i <= 20; i++) {
         sw_loss_scale_made(&s, 3);
         assert_true(s.value == fmin(ldexp(1, 22 + i / 3), SW_LOSS_SCALE_MOST));
@@ -182,7 +177,6 @@ static void the_scale_doubles_after_good_updates_up_to_its_limit(void **state)
 static void every_party_has_a_scale_of_its_own(void **state)
 {
     const struct sw_table_rule *rules[] = {&sw_table_async, &sw_table_hogwild};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct stand s;
         struct sw_err err;

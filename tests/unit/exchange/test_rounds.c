@@ -41,7 +41,6 @@ static int give(struct owner *o, int item, uint64_t round, struct sw_err *err)
 
 static void who_gives_last_queues_and_things_go_round_alone(void **state)
 {
-    (void)state;
     struct owner o;
     struct sw_err err = {0};
     open_owner(&o);
@@ -59,7 +58,6 @@ static void who_gives_last_queues_and_things_go_round_alone(void **state)
 
 static void another_round_than_the_next_is_refused_by_name(void **state)
 {
-    (void)state;
     struct owner o;
     struct sw_err err = {0};
     open_owner(&o);
@@ -71,7 +69,6 @@ static void another_round_than_the_next_is_refused_by_name(void **state)
 
 static void what_queue_refuses_is_answered_and_the_round_is_not_over(void **state)
 {
-    (void)state;
     struct owner o;
     struct sw_err err = {0};
     open_owner(&o);
@@ -86,7 +83,6 @@ static void what_queue_refuses_is_answered_and_the_round_is_not_over(void **stat
 
 static void closing_refuses_more_but_not_what_is_over(void **state)
 {
-    (void)state;
     struct owner o;
     struct sw_err err = {0};
     open_owner(&o);
@@ -116,7 +112,6 @@ static void go_round(void *owner)
 
 static void threads_queue_every_round_once(void **state)
 {
-    (void)state;
     struct owner o;
     struct sw_thread thread[RANKS] = {0};
     struct sw_err err = {0};

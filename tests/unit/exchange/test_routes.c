@@ -474,7 +474,6 @@ static bool is_exchanged(const struct setup *s)
 /* From one to four ranks, with servers of their own and hosted. */
 static void every_version_is_the_sum_of_all_gradients(void **state)
 {
-    (void)state;
     for (int w = 0; w < WAYS; w++)
         for (int ranks = 2; ranks <= RANKS; ranks++) {
             struct setup s = ways[w];
@@ -486,7 +485,6 @@ static void every_version_is_the_sum_of_all_gradients(void **state)
 
 static void one_rank_needs_nobody(void **state)
 {
-    (void)state;
     static const struct setup alone[] = {
         {.name = "table", HOST, .ranks = 1, .hosted = true},
         {.name = "mirror", MIRROR, .ranks = 1, .hosted = true},
@@ -501,7 +499,6 @@ static void one_rank_needs_nobody(void **state)
 /* Leaves of the tree are dealt out to the ranks: three to two, two and one. */
 static void leaves_are_added_whoever_has_them(void **state)
 {
-    (void)state;
     for (int w = 0; w < WAYS; w++) {
         struct setup s = ways[w];
         s.ranks = 3;
@@ -515,7 +512,6 @@ static void leaves_are_added_whoever_has_them(void **state)
 /* A limit of the norm that nothing reaches changes no bit; nor does deciding first. */
 static void what_is_decided_together_has_the_same_bits(void **state)
 {
-    (void)state;
     for (int w = 0; w < WAYS; w++) {
         struct setup s = ways[w];
         s.ranks = 2;
@@ -527,7 +523,6 @@ static void what_is_decided_together_has_the_same_bits(void **state)
 
 static void a_bad_update_is_dropped_by_all(void **state)
 {
-    (void)state;
     for (int w = 0; w < WAYS; w++)
         for (int veto = 0; veto <= 1; veto++) {
             struct setup s = ways[w];
@@ -542,7 +537,6 @@ static void a_bad_update_is_dropped_by_all(void **state)
 /* Groups of one rank each that update on their own: nothing is lost, and nobody runs away. */
 static void asynchronous_groups_lose_nothing(void **state)
 {
-    (void)state;
     static const struct setup apart[] = {
         {.name = "async", HOST, FREELY},
         {.name = "async, factors", HOST, SHARED, FREELY},
@@ -564,7 +558,6 @@ static void asynchronous_groups_lose_nothing(void **state)
 /* A rank that never pushes: the others wait, and end when the fault is set. */
 static void a_fault_ends_every_wait(void **state)
 {
-    (void)state;
     for (int w = 0; w < WAYS; w++)
         for (int together = 0; together <= 1; together++) {
             struct setup s = ways[w];
@@ -585,7 +578,6 @@ static void a_fault_ends_every_wait(void **state)
 /* The registry: every row has a name of its own and what the exchange calls. */
 static void every_route_is_complete(void **state)
 {
-    (void)state;
     for (int i = 0; sw_route_at(i); i++) {
         const struct sw_route *r = sw_route_at(i);
         assert_non_null(r->name);

@@ -234,7 +234,6 @@ enum { SETTINGS = sizeof settings / sizeof *settings };
 
 static void every_delta_arrives_exactly_once(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETTINGS; i++) {
         struct world w;
         world_new(&w, &settings[i]);
@@ -281,7 +280,6 @@ static void deltas_are_handed_on_and_nothing_is_lost_when_they_are_slow(void **s
     static const struct setting x = {3, 1, 1, 2, false, CHAIN3, false, 0};
     struct world w;
     struct sw_err err;
-    (void)state;
     world_new(&w, &x);
     step(&w, 0, 1);
     assert_true(sw_sync_is_quiet(w.sync)); /* the period is 2 */
@@ -316,7 +314,6 @@ static void staleness_counts_other_server_groups(void **state)
     static const struct setting x = {2, 1, 1, 2, false, ALL2, false, 0};
     struct world w;
     struct sw_err err;
-    (void)state;
     world_new(&w, &x);
     for (uint64_t v = 1; v <= 3; v++)
         step(&w, 0, v);
@@ -342,7 +339,6 @@ static void nothing_is_exchanged_before_all_have_begun(void **state)
 {
     static const struct setting x = {2, 1, 1, 1, false, ALL2, false, 3};
     struct world w;
-    (void)state;
     world_new(&w, &x);
     for (uint64_t v = 1; v <= 3; v++) {
         step(&w, 0, v);
@@ -360,7 +356,6 @@ static void a_delta_that_comes_twice_is_refused(void **state)
     static const struct setting x = {2, 1, 1, 1, false, ALL2, false, 0};
     struct world w;
     struct sw_err err;
-    (void)state;
     world_new(&w, &x);
     step(&w, 0, 1);
     struct sw_message m = {.kind = SW_MSG_DELTA, .from = 1 + 1, .param = 0, .version = 1};
@@ -378,7 +373,6 @@ static void a_group_that_no_delta_reaches_is_an_error(void **state)
     static const struct setting x = {3, 1, 1, 1, false, CHAIN3, false, 0};
     struct world w;
     struct sw_err err;
-    (void)state;
     world_new(&w, &x);
     sw_sync_free(w.sync);
     w.sync = NULL;

@@ -59,7 +59,6 @@ static void check_dealing(const struct sw_table *t)
 
 static void slices_cover_each_parameter_exactly_and_servers_are_balanced(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof slice_sizes / sizeof *slice_sizes; i++)
         for (int servers = 1; servers <= 7; servers += 2) {
             struct stand s;
@@ -76,7 +75,6 @@ static void parameters_are_found_by_name(void **state)
     struct stand s;
     size_t values, others;
     int64_t elements = 0;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 2, .servers = 1, .slice_elements = 100});
     assert_int_equal(sw_table_count(s.table), TABLE_PARAMS);
     for (int p = 0; p < TABLE_PARAMS; p++) {
@@ -97,7 +95,6 @@ static void a_name_is_taken_once(void **state)
     struct sw_param_spec spec = {.owner = -1, .name = "fc.bias", .layout = table_layout(3, true)};
     struct sw_err err;
     int index;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 1, .slice_elements = 100});
     assert_int_equal(sw_table_add(s.table, &spec, &index, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "fc.bias"));
@@ -153,7 +150,6 @@ static void check_placed(const float *array, int64_t elements, uint64_t nodes)
 static void arrays_lie_with_who_writes_them(void **state)
 {
     enum { ELEMENTS = 1000 * 1001, SLICE = 200 * 1000, SERVERS = 3, WORKERS = 2 };
-    (void)state;
     for (int named = 0; named < 2; named++) {
         uint64_t first = 1;
         int64_t dim[2] = {1000, 1001};
@@ -208,7 +204,6 @@ static void arrays_lie_with_who_writes_them(void **state)
 static void initial_values_do_not_depend_on_layout_slices_or_servers(void **state)
 {
     struct stand a, b;
-    (void)state;
     stand_new(&a, &(struct plan_of_table){
                       .workers = 1, .servers = 1, .slice_elements = 1 << 20, .plain = true});
     stand_new(&b, &(struct plan_of_table){.workers = 3, .servers = 3, .slice_elements = 17});
@@ -265,7 +260,6 @@ static void parts_of_an_orthogonal_parameter_are_cut_from_one_matrix(void **stat
     struct stand s;
     struct sw_err err;
     float a[24 * 10], b[24 * 10];
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 3, .servers = 1, .slice_elements = 16});
     struct sw_table *whole = orthogonal_table(&s, false), *parts = orthogonal_table(&s, true);
     struct sw_tensor t = sw_table_tensor(whole, 0, -1);
@@ -292,7 +286,6 @@ static void cutting_changes_no_bit(void **state)
                                  .weight_decay = 0.01,
                                  .plain = true};
     struct stand a, b;
-    (void)state;
     stand_new(&a, &plan);
     plan.servers = 4;
     plan.slice_elements = 33;
@@ -325,7 +318,6 @@ static void factors_reach_the_updater(void **state)
     struct plan_of_table plan = {.workers = 1, .servers = 1, .slice_elements = 64, .lr = 0.5};
     struct stand s;
     struct sw_err err;
-    (void)state;
     stand_new(&s, &plan);
     struct sw_param *p = &s.table->params[2];
     s.common.weight_decay = 0.25;
@@ -352,7 +344,6 @@ static void a_checkpoint_sets_the_version(void **state)
 {
     struct stand s;
     struct sw_err err;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){
                       .workers = 1, .servers = 2, .slice_elements = 100, .init = SW_INIT_CONSTANT});
     sw_table_put_version(s.table, 41, 41, 0);
@@ -391,7 +382,6 @@ static void closing_wakes_waiters(void **state)
     struct waiter waiter[3];
     struct sw_message m;
     struct sw_err err;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 2, .slice_elements = 1000});
     assert_int_equal(sw_table_wait(s.table, 0, 2, 1, NULL, 0, 1), SW_ERR_BUSY);
     assert_int_equal(sw_table_wait(s.table, 0, 2, 0, NULL, 0, 0), SW_OK);
@@ -419,7 +409,6 @@ static void an_update_wakes_waiters(void **state)
     struct stand s;
     struct waiter waiter = {.stand = &s, .rc = 1};
     struct sw_err err;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 1, .slice_elements = 1000});
     ASSERT_OK(sw_thread_start(&waiter.thread, "waiter", wait_long, &waiter, &err));
     until_somebody_waits(&s);
@@ -447,7 +436,6 @@ static void updates_of_other_parameters_do_not_prolong_a_wait(void **state)
     struct stand s;
     struct waiter noise = {.stand = &s, .rc = 1};
     struct sw_err err;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 1, .servers = 1, .slice_elements = 1000});
     ASSERT_OK(sw_thread_start(&noise.thread, "noise", update_another, &noise, &err));
     assert_int_equal(sw_table_wait(s.table, 0, 2, 1, NULL, 0, 300), SW_ERR_BUSY);
@@ -479,7 +467,6 @@ static void check_divergence(int param, int64_t element, float bad, int worker)
 
 static void values_that_are_not_finite_name_parameter_and_step(void **state)
 {
-    (void)state;
     check_divergence(0, 0, NAN, 0);
     check_divergence(2, 3000, INFINITY, 1);
     check_divergence(2, 37 * 101 - 1, -INFINITY, 0);
@@ -498,7 +485,6 @@ static void messages_that_cannot_be_are_refused(void **state)
 {
     struct stand s;
     struct sw_err err;
-    (void)state;
     stand_new(&s,
               &(struct plan_of_table){
                   .workers = 2, .servers = 2, .slice_elements = 1 << 20, .init = SW_INIT_CONSTANT});
@@ -535,7 +521,6 @@ static void too_many_early_updates_are_refused(void **state)
     struct sw_message m = {.kind = SW_MSG_UPDATE, .from = 0, .param = 3};
     struct sw_err err;
     int kept = 0, rc = SW_OK;
-    (void)state;
     stand_new(&s, &(struct plan_of_table){.workers = 2, .servers = 1, .slice_elements = 100});
     for (m.version = 2; rc == SW_OK && kept < 100000; m.version++) {
         rc = sw_table_serve(s.table, 0, &m, &err);
@@ -577,7 +562,6 @@ static void check_allocations(const struct plan_of_table *plan)
 
 static void every_failing_allocation_is_an_error_without_leaks(void **state)
 {
-    (void)state;
     check_allocations(&(struct plan_of_table){.workers = 2, .servers = 2, .slice_elements = 100});
     check_allocations(&(struct plan_of_table){.workers = 1,
                                               .servers = 1,

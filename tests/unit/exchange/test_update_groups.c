@@ -224,7 +224,6 @@ static void asynchronous_updates_count_exactly_once(void **state)
         {1, 2, 2, -1, false, 0, false, false},  {2, 1, 1, -1, false, 0, false, false},
         {3, 1, 3, -1, false, 0, false, false},  {3, 2, 2, -1, false, 0, false, false},
         {3, 2, 2, -1, false, 10, false, false}, {2, 1, 1, -1, false, VERSIONS - 1, false, false}};
-    (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct stand s;
         parties_new(&s, &settings[i]);
@@ -243,7 +242,6 @@ static void updates_in_two_phases_count_exactly_once(void **state)
         {2, 2, 2, 3, false, 0, true, true},   {1, 2, 1, -1, true, 0, true, false},
         {1, 3, 2, -1, true, 0, true, true},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const struct setting *x = &settings[i];
         struct stand s;
@@ -266,7 +264,6 @@ static void no_group_reads_what_is_staler_than_the_bound(void **state)
         {2, 1, 1, 1, false, 0, false, false},  {2, 1, 2, 4, false, 0, false, false},
         {3, 1, 2, 2, false, 0, false, false},  {3, 2, 3, 3, false, 0, false, false},
         {2, 1, 1, 1, false, 12, false, false}, {3, 2, 3, 3, false, 7, false, false}};
-    (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct stand s;
         parties_new(&s, &settings[i]);
@@ -284,7 +281,6 @@ static void without_locks_every_update_is_issued(void **state)
         {1, 2, 1, -1, true, 0, false, false}, {2, 1, 1, -1, true, 0, false, false},
         {3, 2, 2, 2, true, 0, false, false},  {3, 2, 2, 2, true, 9, false, false},
         {3, 2, 2, -1, true, 0, true, false},  {2, 2, 1, 1, true, 5, true, true}};
-    (void)state;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const struct setting *x = &settings[i];
         struct stand s;
@@ -324,7 +320,6 @@ static bool all_ready(const struct stand *s, int group, uint64_t version)
 static void an_answer_waits_for_the_slowest_group(void **state)
 {
     struct stand s;
-    (void)state;
     parties_new(&s, &(struct setting){.groups = 2, .members = 1, .servers = 2, .staleness = 1});
     update_all(&s, 0, 1);
     assert_true(all_ready(&s, 0, 1));
@@ -347,7 +342,6 @@ static void an_answer_waits_for_the_slowest_group(void **state)
 static void what_a_group_reads_changes_with_its_own_updates_only(void **state)
 {
     struct stand s;
-    (void)state;
     parties_new(&s, &(struct setting){.groups = 2, .members = 2, .servers = 1, .staleness = -1});
     update_all(&s, 2, 1);
     update_all(&s, 3, 1);
@@ -363,7 +357,6 @@ static void what_a_group_reads_changes_with_its_own_updates_only(void **state)
 /* A group's gradients are clipped by their own norm, whatever another's are. */
 static void a_group_clips_by_its_own_norm(void **state)
 {
-    (void)state;
     for (int hogwild = 0; hogwild < 2; hogwild++) {
         struct stand s;
         struct sw_table_decision d;
@@ -395,7 +388,6 @@ static void a_group_clips_by_its_own_norm(void **state)
 static void a_group_that_comes_later_is_not_waited_for(void **state)
 {
     struct stand s;
-    (void)state;
     parties_new(&s, &(struct setting){.groups = 2, .members = 1, .servers = 2, .staleness = 1});
     sw_table_put_group(s.table, 1, 5);
     for (uint64_t v = 1; v <= 5; v++) {

@@ -19,7 +19,6 @@ struct served {
 
 static void echo(void *user, const char *line, char *answer, size_t bytes)
 {
-    (void)user;
     snprintf(answer, bytes, "ok: %s", line);
 }
 
@@ -77,7 +76,6 @@ static const char *talk(const struct served *s, const void *bytes, size_t n, boo
 
 static void line_is_answered_by_a_line(void **state)
 {
-    (void)state;
     struct served s;
     struct sw_err err;
     struct stat st;
@@ -101,7 +99,6 @@ static void line_is_answered_by_a_line(void **state)
 
 static void rude_lines_are_refused(void **state)
 {
-    (void)state;
     struct served s;
     char longest[4096];
     open_socket(&s);
@@ -123,7 +120,6 @@ static void rude_lines_are_refused(void **state)
  * once. */
 static void silent_clients_hold_nobody_up(void **state)
 {
-    (void)state;
     enum { SILENT = 20 };
     struct served s;
     struct sw_err err;
@@ -148,7 +144,6 @@ static void silent_clients_hold_nobody_up(void **state)
 /* The socket of a run that crashed goes with the next run; that of one that lives stays. */
 static void stale_sockets_are_swept(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct stat st;
     char *live, *other;

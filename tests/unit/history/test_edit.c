@@ -34,7 +34,6 @@ static void write_run(const char *name, int steps)
 
 static void no_history_is_no_place_for_changes(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history_edit *e;
     assert_int_equal(sw_history_edit_open(&e, db_path(), &err), SW_ERR_NOTFOUND);
@@ -43,7 +42,6 @@ static void no_history_is_no_place_for_changes(void **state)
 
 static void tags_and_notes_come_and_go(void **state)
 {
-    (void)state;
     struct sw_err err;
     write_run("a", 10);
     struct sw_history_edit *e = edit_open();
@@ -64,7 +62,6 @@ static void tags_and_notes_come_and_go(void **state)
 
 static void removal_takes_all_that_belongs_to_the_run(void **state)
 {
-    (void)state;
     struct sw_err err;
     write_run("a", 50);
     write_run("b", 50);
@@ -86,7 +83,6 @@ static void removal_takes_all_that_belongs_to_the_run(void **state)
 
 static void thinning_keeps_sums_ends_and_extremes(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history_thinned dry = {0}, wet = {0}, again = {0};
     write_run("a", 5000);
@@ -116,7 +112,6 @@ static void thinning_keeps_sums_ends_and_extremes(void **state)
 
 static void short_run_is_not_thinned(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history_thinned sum = {0};
     write_run("a", 150);
@@ -128,7 +123,6 @@ static void short_run_is_not_thinned(void **state)
 
 static void locked_database_refuses_changes_in_time(void **state)
 {
-    (void)state;
     struct sw_err err;
     write_run("a", 10);
     struct sw_history_edit *e = edit_open();
@@ -184,7 +178,6 @@ static int change_all(struct sw_history_edit *e, int64_t points, struct sw_err *
 
 static void changes_disturb_neither_writers_nor_readers(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct busy busy = {0};
     struct sw_thread reader = {0};

@@ -10,24 +10,16 @@ enum { MOST = 3000 };
 
 static int nothing(void *user, const struct sw_run *run)
 {
-    (void)user;
-    (void)run;
     return 0;
 }
 
 static int no_metric(void *user, const struct sw_run_metric *m)
 {
-    (void)user;
-    (void)m;
     return 0;
 }
 
 static int no_row(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
-    (void)user;
-    (void)row;
-    (void)columns;
-    (void)cells;
     return 0;
 }
 
@@ -133,7 +125,6 @@ static void write_first_run(void)
 
 static void reader_survives_every_fault(void **state)
 {
-    (void)state;
     write_first_run();
     fail_each(read_everything, FAULTY_ALLOC, SW_ERR_NOMEM);
     fail_each(read_everything, FAULTY_DIR | FAULTY_OPEN | FAULTY_READ, 0);
@@ -141,7 +132,6 @@ static void reader_survives_every_fault(void **state)
 
 static void changes_survive_every_fault(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("first");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -156,7 +146,6 @@ static void changes_survive_every_fault(void **state)
 
 static void snapshot_survives_every_fault(void **state)
 {
-    (void)state;
     fail_each(make_and_read_a_snapshot, FAULTY_ALLOC, SW_ERR_NOMEM);
     fail_each(make_and_read_a_snapshot, FAULTY_OPEN | FAULTY_RENAME | FAULTY_READ, 0);
     struct stat st;
@@ -165,7 +154,6 @@ static void snapshot_survives_every_fault(void **state)
 
 static void set_up_survives_every_fault(void **state)
 {
-    (void)state;
     fail_each(set_up_and_close, FAULTY_ALLOC, SW_ERR_NOMEM);
 }
 
@@ -173,7 +161,6 @@ static void set_up_survives_every_fault(void **state)
  * the spool, or counted as lost. */
 static void run_survives_every_fault(void **state)
 {
-    (void)state;
     static const int kinds[] = {FAULTY_ALLOC, FAULTY_FILES};
     write_first_run();
     for (int k = 0; k < 2; k++)

@@ -37,7 +37,6 @@ static void assert_views_agree(void)
 
 static void ten_million_points_are_small_and_right(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history_edit *e;
     struct sw_history_thinned sum = {0};

@@ -50,7 +50,6 @@ static int write_a_run(int number)
 
 static int count_run(void *user, const struct sw_run *run)
 {
-    (void)run;
     ++*(int *)user;
     return 0;
 }
@@ -58,7 +57,6 @@ static int count_run(void *user, const struct sw_run *run)
 /* A reader may find no file or no tables yet, but never an error. */
 static int read_all_the_time(int number)
 {
-    (void)number;
     struct sw_err err;
     for (int i = 0; i < 10; i++) {
         struct sw_history_reader *r;
@@ -79,7 +77,6 @@ static int read_all_the_time(int number)
 
 static void hundred_processes_lose_and_damage_nothing(void **state)
 {
-    (void)state;
     struct sw_err err;
     uint64_t rows;
     pid_t pids[WRITERS + READERS];
@@ -105,7 +102,6 @@ static void hundred_processes_lose_and_damage_nothing(void **state)
 
 static int write_until_killed(int number)
 {
-    (void)number;
     struct sw_history *h = begin("victim");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -129,7 +125,6 @@ static void kill_at(pid_t pid, int ms)
 
 static void killed_writers_leave_a_sound_database(void **state)
 {
-    (void)state;
     finish(begin("first"), SW_RUN_DONE);
     for (int i = 0; i < 20; i++) {
         unsigned random;
@@ -155,7 +150,6 @@ static void killed_writers_leave_a_sound_database(void **state)
 /* Killed while it spools and merges: nothing is lost twice or stored twice. */
 static int spool_until_killed(int number)
 {
-    (void)number;
     struct sw_history *h = begin("spooler");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -171,7 +165,6 @@ static int spool_until_killed(int number)
 
 static void killed_spoolers_are_merged_exactly_once(void **state)
 {
-    (void)state;
     struct sw_err err;
     uint64_t rows;
     finish(begin("first"), SW_RUN_DONE);
@@ -217,7 +210,6 @@ static enum sw_run_status status_of(const char *name, int64_t *id)
 
 static void killed_run_reads_crashed_and_is_not_changed(void **state)
 {
-    (void)state;
     int64_t id;
     finish(begin("first"), SW_RUN_DONE);
     pid_t pid = spawn(write_until_killed, 0);
@@ -240,7 +232,6 @@ static void change_run(const char *sql)
 
 static void another_boot_or_start_time_reads_crashed(void **state)
 {
-    (void)state;
     int64_t id;
     struct sw_history *h = begin("me");
     assert_int_equal(status_of("me", &id), SW_RUN_RUNNING);
@@ -293,7 +284,6 @@ static struct sw_history *resume(int64_t id, int64_t from_step)
 
 static void resume_opens_a_segment_and_supersedes_later_rows(void **state)
 {
-    (void)state;
     int64_t id;
     int status;
     pid_t pid = spawn(crash_after_steps, 35);
@@ -325,7 +315,6 @@ static void resume_opens_a_segment_and_supersedes_later_rows(void **state)
 
 static void resume_of_an_unknown_run_is_an_error(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history *h;
     struct sw_run_info info = {0};
@@ -339,7 +328,6 @@ static void resume_of_an_unknown_run_is_an_error(void **state)
  * that one has ended; and while it trains nobody else gets its folder. */
 static void one_of_two_that_resume_goes_on(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history *h, *late;
     struct sw_run_info info = {.command = "singa-ws resume", .segments = 1};
@@ -383,7 +371,6 @@ static int hold_the_file(int ms)
 
 static void resume_waits_for_a_file_that_is_held(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct stat st;
     struct sw_history *h;
@@ -404,7 +391,6 @@ static void resume_waits_for_a_file_that_is_held(void **state)
  * of the old one, some of which were spooled too. */
 static void resume_with_a_locked_database_supersedes_later(void **state)
 {
-    (void)state;
     struct sw_err err;
     uint64_t rows;
     struct sw_history *h = begin("run");
@@ -431,7 +417,6 @@ static void resume_with_a_locked_database_supersedes_later(void **state)
 /* The spool of the first half is merged by the resume itself, even though nothing announces it. */
 static void resume_merges_the_runs_own_spool(void **state)
 {
-    (void)state;
     char name[64];
     struct sw_history *h = begin("run");
     int64_t id = sw_history_run_id(h);

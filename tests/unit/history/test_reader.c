@@ -23,7 +23,6 @@ static int64_t id_of(struct sw_history_reader *r, const char *text)
 
 static void reader_creates_nothing(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history_reader *r;
     struct stat st;
@@ -47,7 +46,6 @@ static void reader_creates_nothing(void **state)
 
 static void runs_are_found_by_id_name_prefix_and_last(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_run run;
     const char *names[] = {"lenet", "mnist-mlp", "lenet", "lenet-2", NULL};
@@ -77,7 +75,6 @@ static void runs_are_found_by_id_name_prefix_and_last(void **state)
 
 static void recipe_is_found_by_hash_when_it_has_a_checkpoint(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_run run;
     const char *hash = info_of("x").recipe_hash;
@@ -116,14 +113,12 @@ static int add_time(void *user, const char *part, double total_ms, double share)
 
 static int stop_at_once(void *user, const struct sw_run *run)
 {
-    (void)run;
     ++*(int *)user;
     return 42;
 }
 
 static void what_belongs_to_a_run_is_walked(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_run run;
     struct sw_buf out = {0};
@@ -178,7 +173,6 @@ static int add_row(void *user, int64_t row, int columns, const struct sw_history
 
 static void sql_gives_names_and_rows(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_buf out = {0};
     finish(begin("one"), SW_RUN_DONE);
@@ -206,7 +200,6 @@ static void sql_gives_names_and_rows(void **state)
 
 static void sql_that_writes_is_refused(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_buf out = {0};
     struct stat st;
@@ -258,7 +251,6 @@ static void sql_that_writes_is_refused(void **state)
 
 static void reader_reads_while_a_writer_is_locked_out(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("busy");
     sqlite3 *other = lock_database();
     struct sw_history_reader *r = open_reader(); /* who waited for the lock would wait in vain */

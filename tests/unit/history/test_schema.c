@@ -76,7 +76,6 @@ static void assert_reads_old_run(void)
 
 static void first_version_is_read_as_it_is(void **state)
 {
-    (void)state;
     make_first_version();
     assert_reads_old_run();
     assert_int_equal(ask("PRAGMA user_version"), 1);
@@ -84,7 +83,6 @@ static void first_version_is_read_as_it_is(void **state)
 
 static void first_version_is_brought_forward(void **state)
 {
-    (void)state;
     make_first_version();
     finish(begin("new"), SW_RUN_DONE);
     assert_int_equal(ask("PRAGMA user_version"), SW_SCHEMA_VERSION);
@@ -104,7 +102,6 @@ static void first_version_is_brought_forward(void **state)
 
 static void migration_that_fails_leaves_the_old_file(void **state)
 {
-    (void)state;
     struct sw_err err;
     sqlite3 *db;
     make_first_version();
@@ -123,7 +120,6 @@ static int make_tables_meanwhile(unsigned what, void *made, void *statement, voi
 {
     sqlite3 *other;
     struct sw_err err;
-    (void)what, (void)statement;
     if (!strstr(sql, "sqlite_schema") || *(bool *)made)
         return 0;
     *(bool *)made = true;
@@ -139,7 +135,6 @@ static void tables_that_are_just_being_made_are_not_another_programs(void **stat
     struct sw_err err;
     bool made = false;
     int version;
-    (void)state;
     assert_int_equal(sw_os_mkdirs(in_home("db"), 0700, NULL), SW_OK);
     assert_int_equal(sqlite3_open(db_path(), &db), SQLITE_OK);
     exec(db, "PRAGMA journal_mode = WAL");

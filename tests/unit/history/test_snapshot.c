@@ -20,7 +20,6 @@ static struct sw_snapshot *make(int slots, char **path)
 
 static void other_process_reads_what_was_written(void **state)
 {
-    (void)state;
     struct sw_err err;
     char *path, *found;
     struct sw_snapshot *s = make(2, &path);
@@ -80,7 +79,6 @@ static void other_process_reads_what_was_written(void **state)
 
 static void a_reader_sees_that_another_file_has_the_name(void **state)
 {
-    (void)state;
     struct sw_err err;
     char *path, *again;
     struct sw_snapshot *s = make(1, &path);
@@ -106,7 +104,6 @@ static void a_reader_sees_that_another_file_has_the_name(void **state)
 
 static void texts_are_cut(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_snapshot *s;
     struct sw_slot_state x;
@@ -131,7 +128,6 @@ static void texts_are_cut(void **state)
 /* The job keeps its own state and goes on; a reader is told. */
 static void a_file_that_is_truncated_takes_nothing_from_the_job(void **state)
 {
-    (void)state;
     struct sw_err err;
     char *path;
     enum { SLOTS = 40 }; /* more than two pages */
@@ -185,7 +181,6 @@ static void write_numbers(void *arg)
 
 static void readers_never_see_half_a_write(void **state)
 {
-    (void)state;
     struct sw_err err;
     char *path;
     struct sw_snapshot *s = make(1, &path);
@@ -227,7 +222,6 @@ static void put_word(const char *path, off_t at, uint64_t value)
 
 static void files_that_lie_are_refused(void **state)
 {
-    (void)state;
     struct sw_err err;
     char *path;
     struct sw_snapshot_reader *r;
@@ -273,7 +267,6 @@ static void files_that_lie_are_refused(void **state)
 
 static void file_of_a_killed_job_reads_crashed_and_is_swept(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct stat st;
     char *path;
@@ -310,7 +303,6 @@ static void file_of_a_killed_job_reads_crashed_and_is_swept(void **state)
 
 static void without_a_runtime_directory_the_state_directory_serves(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct stat st;
     char *path;
@@ -325,7 +317,6 @@ static void without_a_runtime_directory_the_state_directory_serves(void **state)
 
 static void slots_are_limited(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_snapshot *s;
     assert_int_equal(sw_snapshot_new(&s, NULL, 1, "x", NULL, 1, -1, &err), SW_ERR_INVALID);
@@ -336,7 +327,6 @@ static void slots_are_limited(void **state)
 
 static void a_process_is_alive_only_as_itself(void **state)
 {
-    (void)state;
     struct sw_process me;
     sw_process_self(&me);
     assert_int_equal(me.pid, getpid());

@@ -55,7 +55,6 @@ static void write_step(struct curves *c, int64_t step)
 
 static void long_run_is_summed_up_while_it_runs(void **state)
 {
-    (void)state;
     struct curves c = curves_of(begin("long"));
     for (int64_t step = 1; step <= 150000; step++)
         write_step(&c, step);
@@ -70,7 +69,6 @@ static void long_run_is_summed_up_while_it_runs(void **state)
 
 static void resume_from_before_the_end_sums_anew(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history *h;
     struct sw_run_info info = info_of("again");
@@ -93,7 +91,6 @@ static void resume_from_before_the_end_sums_anew(void **state)
 
 static void resume_from_the_end_keeps_the_sums(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history *h;
     struct sw_run_info info = info_of("on");
@@ -116,7 +113,6 @@ static void resume_from_the_end_keeps_the_sums(void **state)
 
 static void late_rows_make_the_sums_void(void **state)
 {
-    (void)state;
     struct curves c = curves_of(begin("late"));
     for (int64_t step = 1; step <= 120000; step++)
         write_step(&c, step);

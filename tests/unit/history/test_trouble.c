@@ -47,7 +47,6 @@ static int announced(void)
 
 static void locked_database_spools_and_merges(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("locked");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -82,7 +81,6 @@ static long own_waits(void)
 /* The trainer's side of a lock: calls wait for nobody though nothing can be written. */
 static void locked_database_does_not_hold_producers_up(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("quick");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -107,7 +105,6 @@ static void locked_database_does_not_hold_producers_up(void **state)
 
 static void run_that_begins_and_ends_locked_is_merged_by_the_next(void **state)
 {
-    (void)state;
     struct sw_history *first = begin("first");
     finish(first, SW_RUN_DONE);
     sqlite3 *other = lock_database();
@@ -136,7 +133,6 @@ static void run_that_begins_and_ends_locked_is_merged_by_the_next(void **state)
 
 static void merge_by_hand_is_done_once(void **state)
 {
-    (void)state;
     struct sw_err err;
     uint64_t rows;
     finish(begin("first"), SW_RUN_DONE);
@@ -157,7 +153,6 @@ static void merge_by_hand_is_done_once(void **state)
 /* The announcement is put back as if the merger had been killed before it took it away. */
 static void merge_after_a_kill_repeats_nothing(void **state)
 {
-    (void)state;
     struct sw_err err;
     uint64_t rows;
     char name[64], spool[512];
@@ -179,7 +174,6 @@ static void merge_after_a_kill_repeats_nothing(void **state)
 
 static void damaged_lines_are_skipped(void **state)
 {
-    (void)state;
     struct sw_err err;
     uint64_t rows;
     char spool[512];
@@ -204,7 +198,6 @@ static void damaged_lines_are_skipped(void **state)
 
 static void deleted_database_is_made_anew(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("deleted");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -224,7 +217,6 @@ static void deleted_database_is_made_anew(void **state)
 
 static void deleted_folder_is_made_anew(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("deleted");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -245,7 +237,6 @@ static void write_file(const char *path, const char *text, size_t bytes)
 
 static void garbage_is_not_overwritten_and_rows_are_spooled(void **state)
 {
-    (void)state;
     struct sw_err err;
     char garbage[8192];
     uint64_t rows;
@@ -270,7 +261,6 @@ static void garbage_is_not_overwritten_and_rows_are_spooled(void **state)
 /* Pages of a database in use are overwritten: the writer must notice and go round it. */
 static void database_damaged_in_mid_run_spools(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("damaged");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -305,7 +295,6 @@ static void set_schema_version(int version)
 
 static void newer_schema_is_named_and_spooled_around(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history_reader *r;
     uint64_t rows;
@@ -324,7 +313,6 @@ static void newer_schema_is_named_and_spooled_around(void **state)
 
 static void other_programs_database_is_left_alone(void **state)
 {
-    (void)state;
     sqlite3 *db;
     assert_int_equal(mkdir(in_home("db"), 0700), 0);
     assert_int_equal(sqlite3_open(db_path(), &db), SQLITE_OK);
@@ -337,7 +325,6 @@ static void other_programs_database_is_left_alone(void **state)
 
 static void neither_database_nor_spool_is_an_error(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history *h;
     struct sw_run_info info = info_of("nowhere");
@@ -353,7 +340,6 @@ static void neither_database_nor_spool_is_an_error(void **state)
 
 static void folder_that_cannot_be_made_spools(void **state)
 {
-    (void)state;
     write_file(in_home("db"), "", 0); /* a file where the folder should be */
     struct sw_history *h = begin("nofolder");
     assert_int_equal(sw_history_run_id(h), 0);
@@ -374,7 +360,6 @@ static sqlite3_io_methods plain_methods;
 
 static int open_plain(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out)
 {
-    (void)vfs;
     int rc = base_vfs->xOpen((sqlite3_vfs *)base_vfs, name, file, flags, out);
     if (rc == SQLITE_OK) {
         plain_methods = *file->pMethods;
@@ -386,7 +371,6 @@ static int open_plain(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, in
 
 static void file_system_without_wal_spools(void **state)
 {
-    (void)state;
     sqlite3_vfs *def = sqlite3_vfs_find(NULL);
     base_vfs = def;
     plain_vfs = *def;
@@ -456,7 +440,6 @@ static int run_against_limit(void)
 
 static void file_that_cannot_grow_spools_and_merges(void **state)
 {
-    (void)state;
     assert_int_equal(in_child(run_against_limit), FINE);
     assert_true(ask("SELECT count(*) = 1200 AND total(value) = 720600 FROM metrics"));
     assert_sound();
@@ -492,7 +475,6 @@ static int run_on_small_disk(void)
 
 static void full_disk_spools_and_merges(void **state)
 {
-    (void)state;
     int result = in_child(run_on_small_disk);
     if (result == CANNOT) {
         print_message("skipped: a file system of its own needs the right to mount\n");
@@ -533,7 +515,6 @@ static int run_on_full_disk(void)
 
 static void full_disk_without_room_for_the_spool_keeps_rows_in_memory(void **state)
 {
-    (void)state;
     int result = in_child(run_on_full_disk);
     if (result == CANNOT) {
         print_message("skipped: a file system of its own needs the right to mount\n");

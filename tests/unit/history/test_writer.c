@@ -7,7 +7,6 @@
 
 static void defaults_follow_option_environment_recipe_state(void **state)
 {
-    (void)state;
     struct sw_err err;
     char *path;
     setenv("SINGA_DB", "/env.db", 1);
@@ -28,7 +27,6 @@ static void defaults_follow_option_environment_recipe_state(void **state)
 
 static void files_are_private(void **state)
 {
-    (void)state;
     struct stat st;
     struct sw_history *h = begin("private");
     assert_int_equal(stat(db_path(), &st), 0);
@@ -47,7 +45,6 @@ static void files_are_private(void **state)
 
 static void run_row_has_what_was_given(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history *h;
     struct sw_run_info info = info_of("given");
@@ -75,7 +72,6 @@ static void run_row_has_what_was_given(void **state)
 
 static void default_directory_is_new_for_each_run(void **state)
 {
-    (void)state;
     struct sw_history *a = begin("a");
     char wanted[64], taken[64];
     snprintf(wanted, sizeof wanted, "singa-ws/runs/%lld", (long long)sw_history_run_id(a));
@@ -91,7 +87,6 @@ static void default_directory_is_new_for_each_run(void **state)
 
 static void directory_that_cannot_be_made_is_an_error(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history *h;
     struct sw_run_info info = info_of("nodir");
@@ -148,7 +143,6 @@ static void write_everything(struct sw_history *h)
 /* A stage that is as the steps before is none of its own; what a resume supersedes goes. */
 static void epochs_follow_the_stages(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("stages");
     struct sw_history_stage s = {
         .name = "a", .batch = 10, .epoch_records = 50, .params = 7, .flops_per_sample = 3};
@@ -179,7 +173,6 @@ static void epochs_follow_the_stages(void **state)
 
 static void every_table_and_view_has_the_rows(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("all");
     write_everything(h);
     assert_true(sw_history_flush(h, PATIENCE_MS));
@@ -220,7 +213,6 @@ static void every_table_and_view_has_the_rows(void **state)
 
 static void point_costs_at_most_31_bytes(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("size");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -236,7 +228,6 @@ static void point_costs_at_most_31_bytes(void **state)
  */
 static void wal_stays_short(void **state)
 {
-    (void)state;
     struct stat st;
     struct sw_history *h = begin("wal");
     struct sw_history_producer *p = producer(h);
@@ -269,7 +260,6 @@ static void wal_stays_short(void **state)
 
 static void same_step_again_replaces(void **state)
 {
-    (void)state;
     struct sw_history *h = begin("again");
     struct sw_history_producer *p = producer(h);
     int loss = series(h, "train", "loss");
@@ -305,7 +295,6 @@ static void stream_points(void *arg)
 /* Each thread writes several rings full; nothing may be lost on the way. */
 static void full_rings_lose_nothing(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct stream streams[THREADS];
     struct sw_history *h = begin("rings");
@@ -331,7 +320,6 @@ static void full_rings_lose_nothing(void **state)
 
 static void history_that_never_began_closes(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_history *h;
     struct stat st;

@@ -58,7 +58,6 @@ static inline const struct sw_desc *layout_of_other(void *user, const struct sw_
                                                     const char *param)
 {
     const struct rig *other = user;
-    (void)l;
     for (int i = 0; other && i < other->layer.param_count; i++)
         if (strcmp(other->layer.param[i].name, param) == 0)
             return &other->layer.param[i].layout;

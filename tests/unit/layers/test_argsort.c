@@ -20,7 +20,6 @@ static void assert_places(const float *x, int64_t columns, int64_t top_k, const 
 static void places_come_by_falling_value_and_ties_by_place(void **state)
 {
     const float x[] = {1, 3, 2, 3, -1, 0, 0, 0, 0, 0};
-    (void)state;
     assert_places(x, 5, 5, (const int32_t[]){1, 3, 2, 0, 4, 0, 1, 2, 3, 4});
     assert_places(x, 5, 2, (const int32_t[]){1, 3, 0, 1});
     assert_places(x, 5, 1, (const int32_t[]){1, 0});
@@ -29,7 +28,6 @@ static void places_come_by_falling_value_and_ties_by_place(void **state)
 static void what_compares_with_nothing_comes_last(void **state)
 {
     const float x[] = {NAN, 1, NAN, -INFINITY, 2, NAN, NAN, NAN};
-    (void)state;
     assert_places(x, 4, 4, (const int32_t[]){1, 3, 0, 2, 0, 1, 2, 3});
     assert_places(x, 4, 1, (const int32_t[]){1, 0});
 }
@@ -41,7 +39,6 @@ static void random_rows_are_sorted(void **state)
     struct fixture f = open_cpu(false, 1);
     struct rng r = rng_of(4);
     struct sw_err err;
-    (void)state;
     for (int row = 0; row < 50; row++) {
         float x[COLUMNS];
         int32_t place[COLUMNS];

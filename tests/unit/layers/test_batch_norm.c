@@ -144,7 +144,6 @@ enum { CASES = sizeof cases / sizeof *cases };
 
 static void training_follows_ioffe_and_szegedy(void **state)
 {
-    (void)state;
     for (int i = 0; i < CASES; i++)
         for (int block = 0; block <= (cases[i].shape.pixels > 1 ? 16 : 0); block += 8) {
             struct fixture f = open_cpu(block == 8, 1);
@@ -167,7 +166,6 @@ static void training_follows_ioffe_and_szegedy(void **state)
  * in float. */
 static void a_large_mean_costs_no_accuracy(void **state)
 {
-    (void)state;
     static const struct shape s = {64, 5, 30, 1e-5, 0.9};
     struct fixture f = open_cpu(false, 1);
     struct sw_layer_example ex = example_of(&s, "");
@@ -255,7 +253,6 @@ static void shares_of_a_batch_compute_what_the_whole_does(void **state)
     struct sw_layer_example ex = example_of(&whole, "");
     struct share s[SHARES];
     struct rig g;
-    (void)state;
     rig_setup(&g, sw_layer_type_find("batch_norm"), &ex, &(struct how){.stream = f.stream});
     struct values v = values_new(&g, &ex, 8);
     for (int w = 0; w < SHARES; w++) {
@@ -289,7 +286,6 @@ static void shares_of_a_batch_compute_what_the_whole_does(void **state)
 
 static void without_sync_nothing_is_added(void **state)
 {
-    (void)state;
     static const struct shape s = {4, 6, 12, 1e-5, 0.9};
     struct fixture f = open_cpu(false, 1);
     for (int sync = 0; sync < 2; sync++)
@@ -311,7 +307,6 @@ static void without_sync_nothing_is_added(void **state)
 
 static void evaluation_takes_the_running_statistics(void **state)
 {
-    (void)state;
     static const struct shape s = {4, 21, 12, 0.5, 0.9};
     for (int block = 0; block <= 16; block += 8)
         for (int in_place = 0; in_place < 2; in_place++) {
@@ -442,7 +437,6 @@ static void assert_made_alike(const char *what, const struct made *a, const stru
 
 static void every_layout_gives_the_same_values(void **state)
 {
-    (void)state;
     static const int64_t dim[4] = {5, 21, 4, 6};
     struct fixture f = open_cpu(false, 1);
     struct sw_desc plain = sw_desc_plain(SW_F32, 4, dim),
@@ -467,7 +461,6 @@ static void every_layout_gives_the_same_values(void **state)
 
 static void the_number_of_threads_changes_no_bit(void **state)
 {
-    (void)state;
     static const int64_t dim[4] = {37, 24, 20, 21};
     for (int block = 0; block <= 16; block += 8) {
         struct fixture one = open_cpu(false, 1), many = open_cpu(false, 5);
@@ -487,7 +480,6 @@ static void the_number_of_threads_changes_no_bit(void **state)
 
 static void sources_of_other_ranks_are_refused(void **state)
 {
-    (void)state;
     struct fixture f = open_cpu(true, 1);
     struct sw_layer_example ex = {.recipe = "", .src = {{3, {2, 6, 5}, 0}}};
     struct rig g;

@@ -50,7 +50,6 @@ static int rank_of(const float *x, int c)
 static void accuracy_takes_any_layout(void **state)
 {
     struct scene plain = labelled("accuracy", "top_k = 2\n", 0);
-    (void)state;
     scene_settle(&plain);
     rig_forward(&plain.g, &plain.v);
     assert_true(plain.v.result.sum > 0 && plain.v.result.sum < ROWS);
@@ -67,7 +66,6 @@ static void accuracy_takes_any_layout(void **state)
 /* A row is right when its best label is; without labels it does not count. */
 static void accuracy_takes_several_labels(void **state)
 {
-    (void)state;
     for (int top_k = 1; top_k <= 3; top_k++)
         for (int block = 0; block <= 16; block += 8) {
             char recipe[32];
@@ -98,7 +96,6 @@ static void a_label_that_is_ignored_does_not_count(void **state)
 {
     struct scene s = labelled("accuracy", "ignore_label = -1\n", 0);
     int hits = 0;
-    (void)state;
     scene_settle(&s);
     for (int r = 0; r < ROWS; r++) {
         if (r % 3 == 0)
@@ -174,7 +171,6 @@ static void read_labels(const struct values *v, int top_k, bool (*said)[CLASSES]
 
 static void precision_and_recall_by_label(void **state)
 {
-    (void)state;
     for (int block = 0; block <= 16; block += 8)
         for (int only = -1; only < CLASSES; only++) {
             char recipe[32] = "";
@@ -199,7 +195,6 @@ static void precision_and_recall_by_label(void **state)
 /* With the best k scores the overall figures are those of the thesis, Eq 5.13. */
 static void precision_and_recall_of_several_labels(void **state)
 {
-    (void)state;
     for (int block = 0; block <= 16; block += 8) {
         struct scene s = targeted("precision_recall", "top_k = 3\naverage = micro\n", block);
         bool said[ROWS][CLASSES], have[ROWS][CLASSES];
@@ -225,7 +220,6 @@ static void scores_above_the_threshold_are_said(void **state)
 {
     struct scene s = targeted("precision_recall", "threshold = 0.25\n", 0);
     bool said[ROWS][CLASSES], have[ROWS][CLASSES];
-    (void)state;
     scene_settle(&s);
     for (int i = 0; i < CELLS; i++) {
         said[i / CLASSES][i % CLASSES] = s.v.src[0][i] > 0.25f;
@@ -245,7 +239,6 @@ static void one_output_is_one_class(void **state)
     const int32_t labels[5] = {1, 0, 1, 0, 1};
     struct scene s = scene_new("precision_recall", &ex, false, 0);
     struct sw_err err;
-    (void)state;
     scene_settle(&s);
     memcpy(s.v.src[0], scores, sizeof scores);
     memcpy(s.v.label[1], labels, sizeof labels);
@@ -261,7 +254,6 @@ static void one_output_is_one_class(void **state)
 static void what_cannot_be_divided_is_zero_and_nothing_is_unknown(void **state)
 {
     struct scene s = labelled("precision_recall", "ignore_label = 0\n", 0);
-    (void)state;
     scene_settle(&s);
     for (int r = 0; r < ROWS; r++) {
         for (int c = 0; c < CLASSES; c++)
@@ -290,7 +282,6 @@ static void rows_left_out_change_nothing(void **state)
         .src = {{4, {ROWS, CLASSES, 1, 1}, 0}, {1, {ROWS}, CLASSES}}};
     const struct sw_layer_example few = {.recipe = "weight = 2\n",
                                          .src = {{2, {LEFT, CLASSES}, 0}, {1, {LEFT}, CLASSES}}};
-    (void)state;
     for (int block = 0; block <= 16; block += 8) {
         struct scene a = scene_new("softmax_loss", &all, false, block);
         struct scene b = scene_new("softmax_loss", &few, false, 0);
@@ -325,7 +316,6 @@ static void rows_left_out_change_nothing(void **state)
 static void a_batch_without_labels_teaches_nothing(void **state)
 {
     struct scene s = labelled("softmax_loss", "ignore_label = -1\n", 0);
-    (void)state;
     scene_settle(&s);
     for (int r = 0; r < ROWS; r++)
         s.v.label[1][r] = -1;
@@ -346,7 +336,6 @@ static void sources_that_do_not_fit_are_refused(void **state)
                                           .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}}};
     const struct sw_layer_example beyond = {.recipe = "class = 5\n",
                                             .src = {{2, {4, 5}, 0}, {1, {4}, 5}}};
-    (void)state;
     assert_refused("softmax_loss", &ignored, 0, "source 2 has targets, not labels");
     assert_refused("accuracy", &ignored, 0, "source 2 has targets, not labels");
     assert_refused("precision_recall", &ignored, 0, "source 2 has targets, not labels");

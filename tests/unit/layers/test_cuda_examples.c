@@ -70,7 +70,6 @@ static void compare_layers(const struct rig *a, const struct rig *b)
 
 static void examples_are_near_the_cpus_reference(void **state)
 {
-    (void)state;
     for (enum sw_precision p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++) {
         if (p == SW_PRECISION_TF32) /* it goes the ways of fp32; test_cuda_plans has it */
             continue;
@@ -92,7 +91,6 @@ static void examples_are_near_the_cpus_reference(void **state)
 /* Behind the other. */
 static void every_operation_has_a_kernel(void **state)
 {
-    (void)state;
     assert_int_equal(bridged, 0);
 }
 

@@ -60,7 +60,6 @@ static void mask_is_that_of_the_counter(void **state)
     const int64_t first_row = 70, channels = 21, pixels = 12;
     struct how how = {.seed = 42, .name = "drop6"};
     struct sw_philox stream = sw_philox_stream(42, SW_PURPOSE_DROPOUT, sw_hash_name("drop6"));
-    (void)state;
     for (how.block = 0; how.block <= 16; how.block += 8) {
         int64_t n;
         float *mask = mask_of(&image, &how, step, first_row, &n);
@@ -81,7 +80,6 @@ static void two_workers_draw_what_one_draws(void **state)
 {
     int64_t n, half_n;
     struct how how = {.seed = 1}, half = {.seed = 1, .rows = 4, .block = 16};
-    (void)state;
     float *whole = mask_of(&image, &how, 9, 0, &n);
     for (int worker = 0; worker < 2; worker++) {
         float *part = mask_of(&image, &half, 9, 4 * worker, &half_n);
@@ -97,7 +95,6 @@ static void masks_of_other_steps_seeds_and_layers_are_independent(void **state)
 {
     struct how how = {.seed = 1}, seed = {.seed = 2}, name = {.seed = 1, .name = "other"};
     int64_t n;
-    (void)state;
     float *mask = mask_of(&flat, &how, 9, 0, &n);
     float *others[] = {mask_of(&flat, &how, 10, 0, &n), mask_of(&flat, &seed, 9, 0, &n),
                        mask_of(&flat, &name, 9, 0, &n), mask_of(&flat, &how, 9, 8, &n),
@@ -117,7 +114,6 @@ static void masks_of_other_steps_seeds_and_layers_are_independent(void **state)
 static void the_share_dropped_is_the_ratio(void **state)
 {
     const double ratios[] = {0, 0.1, 0.5, 0.75, 0.999};
-    (void)state;
     for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
         char text[64];
         int64_t n;
@@ -136,7 +132,6 @@ static void the_share_dropped_is_the_ratio(void **state)
 static void evaluation_drops_nothing(void **state)
 {
     struct fixture f = open_cpu(false, 1);
-    (void)state;
     for (int in_place = 0; in_place < 2; in_place++) {
         struct rig g;
         rig_setup(&g, sw_layer_type_find("dropout"), &image,

@@ -117,7 +117,6 @@ static void assert_same_as(const char *what, const struct sw_layer_type *type,
 
 static void every_type_has_examples(void **state)
 {
-    (void)state;
     for (int t = 0; sw_layer_types[t]; t++) {
         const struct sw_layer_type *type = sw_layer_types[t];
         if (type->role == SW_ROLE_INPUT)
@@ -163,7 +162,6 @@ static void check_shape(const struct sw_layer_type *type, const struct sw_layer_
 
 static void shapes_are_as_declared(void **state)
 {
-    (void)state;
     for_examples(check_shape, true, true, 1);
 }
 
@@ -270,7 +268,6 @@ static void check_gradient(const struct sw_layer_type *type, const struct sw_lay
 
 static void gradients_match_central_differences(void **state)
 {
-    (void)state;
     for_examples(check_gradient, true, false, 1);
 }
 
@@ -286,7 +283,6 @@ static void check_without_data_gradient(const struct sw_layer_type *type,
 
 static void parameters_learn_without_a_source_gradient(void **state)
 {
-    (void)state;
     for_examples(check_without_data_gradient, true, true, 1);
 }
 
@@ -304,7 +300,6 @@ static void check_device(const struct sw_layer_type *type, const struct sw_layer
 
 static void default_device_matches_reference(void **state)
 {
-    (void)state;
     for_examples(check_device, false, true, 1);
 }
 
@@ -324,7 +319,6 @@ static void check_layouts(const struct sw_layer_type *type, const struct sw_laye
 
 static void every_source_layout_gives_the_same_values(void **state)
 {
-    (void)state;
     for_examples(check_layouts, true, true, 1);
 }
 
@@ -339,7 +333,6 @@ static void check_in_place(const struct sw_layer_type *type, const struct sw_lay
 
 static void in_place_gives_the_same_bits(void **state)
 {
-    (void)state;
     for_examples(check_in_place, true, true, 1);
 }
 
@@ -362,7 +355,6 @@ static void check_repetition(const struct sw_layer_type *type, const struct sw_l
 
 static void repeated_passes_give_the_same_bits(void **state)
 {
-    (void)state;
     for_examples(check_repetition, true, true, 1);
     for_examples(check_repetition, true, true, 2);
 }
@@ -409,7 +401,6 @@ static void check_second_forward(const struct sw_layer_type *type,
 
 static void a_second_forward_changes_nothing(void **state)
 {
-    (void)state;
     for_examples(check_second_forward, true, true, 1);
 }
 
@@ -437,7 +428,6 @@ static void check_threads(const struct sw_layer_type *type, const struct sw_laye
 
 static void two_threads_compute_what_one_does(void **state)
 {
-    (void)state;
     for_examples(check_threads, true, true, 1);
 }
 
@@ -485,7 +475,6 @@ static void check_evaluation(const struct sw_layer_type *type, const struct sw_l
 
 static void evaluation_computes_what_training_does(void **state)
 {
-    (void)state;
     for_examples(check_evaluation, true, true, 1);
 }
 
@@ -506,7 +495,6 @@ static void check_two_lives(const struct sw_layer_type *type, const struct sw_la
 
 static void a_layer_can_be_torn_down_and_set_up_again(void **state)
 {
-    (void)state;
     for_examples(check_two_lives, true, true, 1);
 }
 
@@ -541,7 +529,6 @@ static void check_failing_allocations(const struct sw_layer_type *type,
     bool reference = strstr(where, "reference") != NULL;
     struct faulty_plan plan = {.kinds = FAULTY_ALLOC};
     struct sw_err err;
-    (void)f;
     ASSERT_OK(faulty_life(type, ex, reference, plan, &err));
     int calls = faulty.calls;
     assert_true(calls >= 2);
@@ -557,7 +544,6 @@ static void check_failing_allocations(const struct sw_layer_type *type,
 
 static void failing_allocations_are_errors_without_leaks(void **state)
 {
-    (void)state;
     for_examples(check_failing_allocations, true, true, 1);
 }
 

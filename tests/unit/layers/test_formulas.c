@@ -29,7 +29,6 @@ static void multiply(const void *shape, const struct values *v, struct exact *e)
 static void inner_product_multiplies_flattened_features(void **state)
 {
     struct rng r = rng_of(8);
-    (void)state;
     for (int i = 0; i < 12; i++) {
         int64_t c = rng_int(&r, 1, 40), h = rng_int(&r, 1, 4), w = rng_int(&r, 1, 4);
         struct inner s = {.rows = rng_int(&r, 1, 9), .outputs = rng_int(&r, 1, 40), .bias = i % 2};
@@ -124,7 +123,6 @@ static void activations_are_their_functions(void **state)
         {"function = softplus\n", softplus, sigmoid},
         {"function = gelu\n", gelu, gelu_slope},
     };
-    (void)state;
     assert_int_equal(sizeof functions / sizeof *functions, SW_ACT_COUNT);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         struct sw_layer_example image = {.recipe = functions[i].recipe,

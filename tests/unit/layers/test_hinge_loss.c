@@ -74,7 +74,6 @@ static void check_labels(const struct shape *k, int64_t rows, int64_t valid, int
 
 static void margins_are_as_defined(void **state)
 {
-    (void)state;
     for (int i = 0; i < SHAPES; i++)
         for (int block = 0; block <= 16; block += 8) {
             check_labels(&shapes[i], 6, 6, block);
@@ -102,7 +101,6 @@ static void small_cases_by_hand(void **state)
 {
     const float x[3] = {0.5f, -2, 0.25f};
     float g[3];
-    (void)state;
     assert_true(loss_by_hand("", x, 0, g) == 0.5 + 1.25); /* 1 - 0.5, 1 - 2 < 0, 1 + 0.25 */
     assert_true(g[0] == -1 && g[1] == 0 && g[2] == 1);
     assert_true(loss_by_hand("norm = l2\n", x, 0, g) == 0.25 + 1.5625);
@@ -117,7 +115,6 @@ static void scores_far_apart_cost_what_they_are(void **state)
 {
     const float x[3] = {100, -100, 100};
     float g[3];
-    (void)state;
     assert_true(loss_by_hand("", x, 1, g) == 101 + 101 + 101);
     assert_true(loss_by_hand("method = ranking\nnorm = l2\n", x, 1, g) == 2 * 201. * 201);
     assert_true(loss_by_hand("method = ranking\n", x, 0, g) == 1); /* the equal one */
@@ -125,7 +122,6 @@ static void scores_far_apart_cost_what_they_are(void **state)
 
 static void a_score_that_is_not_a_number_shows(void **state)
 {
-    (void)state;
     for (int i = 0; i < SHAPES; i++)
         for (int at = 0; at < 3; at++) {
             float x[3] = {5, -5, -5}, g[3];
@@ -139,7 +135,6 @@ static void labels_outside_the_classes_name_row_and_value(void **state)
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {4, 5}, 0}, {1, {4}, 5}}};
     struct scene s = scene_new("hinge_loss", &ex, false, 0);
     struct sw_err err;
-    (void)state;
     scene_settle(&s);
     s.v.label[1][3] = 5;
     assert_int_equal(rig_try_forward(&s.g, &s.v, &err), SW_ERR_INVALID);
@@ -188,7 +183,6 @@ static void check_triplets(const char *recipe, bool squared, double margin, int6
 
 static void triplets_are_as_defined(void **state)
 {
-    (void)state;
     for (int block = 0; block <= 16; block += 8) {
         check_triplets("method = ranking\n", false, 1, 5, block);
         check_triplets("method = ranking\n", false, 1, 3, block);
@@ -207,7 +201,6 @@ static void sources_that_do_not_fit_are_refused(void **state)
         .recipe = "method = ranking\n", .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}, {2, {4, 6}, 0}}};
     const struct sw_layer_example label = {.recipe = "method = ranking\n",
                                            .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}, {1, {4}, 5}}};
-    (void)state;
     assert_refused("hinge_loss", &floats, 0, "must be labels");
     assert_refused("hinge_loss", &three, 0, "method = ranking");
     assert_refused("hinge_loss", &uneven, 0, "as many values in a row");

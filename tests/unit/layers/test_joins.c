@@ -16,7 +16,6 @@ static void weighted_sum(const void *shape, const struct values *v, struct exact
 
 static void product(const void *shape, const struct values *v, struct exact *e)
 {
-    (void)shape;
     for (int64_t i = 0; i < v->dst_n; i++) {
         double others = (double)v->src[1][i] * (double)v->src[2][i];
         e->dst[i] = (double)v->src[0][i] * others;
@@ -26,7 +25,6 @@ static void product(const void *shape, const struct values *v, struct exact *e)
 
 static void maximum(const void *shape, const struct values *v, struct exact *e)
 {
-    (void)shape;
     for (int64_t i = 0; i < v->dst_n; i++) {
         double x = (double)v->src[0][i], z = (double)v->src[1][i];
         e->dst[i] = x >= z ? x : z;
@@ -42,7 +40,6 @@ static void eltwise_matches_its_formula(void **state)
 {
     const double ones[] = {1, 1, 1}, factor[] = {1, -0.5, 2};
     struct sw_layer_example ex = three;
-    (void)state;
     check("eltwise", &ex, weighted_sum, factor, false);
     ex.recipe = "operation = sum\n";
     check("eltwise", &ex, weighted_sum, ones, false);
@@ -59,7 +56,6 @@ static void a_tie_of_maxima_goes_to_the_first(void **state)
     struct sw_layer_example ex = three;
     struct fixture f = open_cpu(false, 1);
     struct rig g;
-    (void)state;
     ex.recipe = "operation = max\n";
     rig_setup(&g, sw_layer_type_find("eltwise"), &ex, &(struct how){.stream = f.stream});
     struct values v = values_new(&g, &ex, 1);
@@ -81,7 +77,6 @@ static void zeros_in_a_product_have_gradients(void **state)
     struct sw_layer_example ex = three;
     struct fixture f = open_cpu(false, 1);
     struct rig g;
-    (void)state;
     ex.recipe = "operation = product\n";
     rig_setup(&g, sw_layer_type_find("eltwise"), &ex, &(struct how){.stream = f.stream});
     struct values v = values_new(&g, &ex, 1);
@@ -138,7 +133,6 @@ static void concat_puts_sources_side_by_side(void **state)
          {30, 1, 4, 0, 0}},
         {{.recipe = "", .src = {{2, {3, 5}, 0}, {2, {3, 7}, 0}}}, {3, 1, 12, 0, 0}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check("concat", &cases[i].ex, joined, &cases[i].cut, false);
 }
@@ -168,7 +162,6 @@ static void slice_takes_a_part(void **state)
         {{.recipe = "axis = 2\nfrom = 1\n", .src = {{4, {2, 5, 4, 3}, 0}}}, {10, 3, 4, 1, 3}},
         {{.recipe = "axis = 3\nto = 2\n", .src = {{4, {2, 5, 4, 3}, 0}}}, {40, 1, 3, 0, 2}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check("slice", &cases[i].ex, sliced, &cases[i].cut, false);
 }
@@ -177,7 +170,6 @@ static void slice_takes_a_part(void **state)
 
 static void unchanged(const void *shape, const struct values *v, struct exact *e)
 {
-    (void)shape;
     for (int64_t i = 0; i < v->dst_n; i++) {
         e->dst[i] = (double)v->src[0][i];
         e->src_grad[i] = (double)v->dst_grad[i];
@@ -189,7 +181,6 @@ static void other_dimensions_keep_the_order(void **state)
     const struct sw_layer_example flat = {.recipe = "", .src = {{4, {2, 21, 3, 4}, 0}}},
                                   shape = {.recipe = "shape = 3, 0, -1\n",
                                            .src = {{4, {2, 21, 3, 4}, 0}}};
-    (void)state;
     check("flatten", &flat, unchanged, NULL, false);
     check("reshape", &shape, unchanged, NULL, false);
 }
@@ -226,7 +217,6 @@ static void softmax_matches_its_formula(void **state)
         {{.recipe = "", .src = {{4, {2, 18, 9, 8}, 0}}}, {2, 72, 18, 0, 0}},
         {{.recipe = "axis = 3\n", .src = {{4, {2, 5, 3, 6}, 0}}}, {30, 1, 6, 0, 0}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check("softmax", &cases[i].ex, softmax, &cases[i].cut, false);
 }
@@ -237,7 +227,6 @@ static void softmax_of_large_scores_is_finite(void **state)
     const struct sw_layer_example ex = {.recipe = "", .src = {{4, {1, 3, 1, 2}, 0}}};
     struct fixture f = open_cpu(false, 1);
     struct rig g;
-    (void)state;
     rig_setup(&g, sw_layer_type_find("softmax"), &ex, &(struct how){.stream = f.stream});
     struct values v = values_new(&g, &ex, 1);
     const float x[] = {1000, -1000, 1000, -1000, -1000, -1002};
@@ -288,7 +277,6 @@ static void layer_norm_matches_its_formula(void **state)
         {{.recipe = "eps = 0.01\n", .src = {{4, {3, 18, 2, 3}, 0}}}, {3, 1, 108, 0, 0}},
         {{.recipe = "eps = 0.01\naxis = 3\n", .src = {{4, {2, 5, 3, 9}, 0}}}, {30, 1, 9, 0, 0}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check("layer_norm", &cases[i].ex, layer_norm, &cases[i].cut, false);
 }
@@ -323,7 +311,6 @@ static void sparsity_matches_its_formula(void **state)
     const struct sw_layer_example ex = {.recipe = "rho = 0.2\nbeta = 3\n",
                                         .src = {{4, {ROWS, UNITS, 2, 2}, 0}},
                                         .range = {{0.05, 0.95}}};
-    (void)state;
     check("sparsity", &ex, sparsity, conf, false);
 }
 
@@ -331,7 +318,6 @@ static void sparsity_matches_its_formula(void **state)
 
 static void wrong_keys_say_what_is_wrong(void **state)
 {
-    (void)state;
     assert_refused("slice", "from = 3\nto = 7\n", "must be a part of 0..6");
     assert_refused("slice", "from = 3\nto = 3\n", "must be a part of 0..6");
     assert_refused("slice", "parts = 2\npart = 2\n", "part = 2: must be below parts = 2");

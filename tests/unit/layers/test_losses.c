@@ -45,7 +45,6 @@ static void softmax_loss_is_the_negative_log_likelihood(void **state)
                                           .src = {{2, {5, 1000}, 0}, {1, {5}, 1000}}};
     const struct sw_layer_example image = {.recipe = "weight = 2\n",
                                            .src = {{4, {4, 9, 2, 3}, 0}, {1, {4}, 54}}};
-    (void)state;
     for (int reference = 0; reference < 2; reference++) {
         check_softmax(&one, reference, 0, 7, 1);
         check_softmax(&one, reference, 0, 4, 1);
@@ -62,7 +61,6 @@ static void huge_scores_do_not_overflow(void **state)
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {2, 3}, 0}, {1, {2}, 3}}};
     const float scores[6] = {10000, -10000, 0, 10000, -10000, 0};
     struct scene s = scene_new("softmax_loss", &ex, false, 0);
-    (void)state;
     scene_settle(&s);
     memcpy(s.v.src[0], scores, sizeof scores);
     s.v.label[1][0] = 0;
@@ -79,7 +77,6 @@ static void huge_scores_do_not_overflow(void **state)
 static void a_score_that_is_not_a_number_shows_in_the_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 5}, 0}, {1, {3}, 5}}};
-    (void)state;
     for (int at = 0; at < 15; at++) {
         struct scene s = scene_new("softmax_loss", &ex, false, 0);
         scene_settle(&s);
@@ -109,7 +106,6 @@ static void assert_label_refused(const char *type, int32_t label)
 
 static void labels_outside_the_classes_name_row_and_value(void **state)
 {
-    (void)state;
     assert_label_refused("softmax_loss", 5);
     assert_label_refused("softmax_loss", -1);
     assert_label_refused("accuracy", 5);
@@ -130,7 +126,6 @@ static int64_t rank_of(const float *x, int64_t label, int64_t classes)
 static void accuracy_counts_labels_among_the_best(void **state)
 {
     struct rng r = rng_of(4);
-    (void)state;
     for (int i = 0; i < 40; i++) {
         int64_t rows = rng_int(&r, 1, 20), classes = rng_int(&r, 1, 30);
         int64_t top_k = rng_int(&r, 1, classes), valid = rng_int(&r, 1, rows), hits = 0;
@@ -159,7 +154,6 @@ static void equal_scores_do_not_look_right(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {10, 10}, 0}, {1, {10}, 10}}};
     const float constants[] = {0, 3, -INFINITY, NAN};
-    (void)state;
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
         struct scene s = scene_new("accuracy", &ex, false, 0);
         scene_settle(&s);
@@ -182,7 +176,6 @@ static void sources_that_do_not_fit_are_refused(void **state)
     const struct sw_layer_example swapped = {.recipe = "", .src = {{1, {4}, 5}, {2, {4, 5}, 0}}};
     const struct sw_layer_example best = {.recipe = "top_k = 6\n",
                                           .src = {{2, {4, 5}, 0}, {1, {4}, 5}}};
-    (void)state;
     assert_refused("softmax_loss", &rows, 0, "4 rows of scores but 3 labels");
     assert_refused("accuracy", &rows, 0, "4 rows of scores but 3 labels");
     assert_refused("softmax_loss", &floats, 0, "must be labels");

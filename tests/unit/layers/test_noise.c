@@ -60,7 +60,6 @@ static void check(const char *recipe, damage_fn *damage, double slope)
 
 static void every_element_is_damaged_by_its_counter(void **state)
 {
-    (void)state;
     check("method = masking\nratio = 0.25\n", masked, 0);
     check("method = salt_pepper\nratio = 0.25\nlow = -1\nhigh = 3\n", salted, 0);
     check("method = gaussian\nstd = 0.5\n", disturbed, 1);
@@ -73,7 +72,6 @@ static void gaussian_noise_has_its_moments(void **state)
     double moment[4] = {0};
     struct fixture f = open_cpu(false, 1);
     struct rig g;
-    (void)state;
     rig_setup(&g, sw_layer_type_find("noise"), &ex, &(struct how){.stream = f.stream, .seed = 3});
     struct values v = values_new(&g, &ex, 1);
     rig_forward(&g, &v);
@@ -113,7 +111,6 @@ static int64_t changed_in_evaluation(const char *recipe, bool in_place)
 
 static void evaluation_changes_nothing_unless_told(void **state)
 {
-    (void)state;
     for (int in_place = 0; in_place < 2; in_place++) {
         assert_int_equal(changed_in_evaluation("method = gaussian\n", in_place), 0);
         assert_int_equal(changed_in_evaluation("method = masking\n", in_place), 0);

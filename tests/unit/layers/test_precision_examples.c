@@ -57,7 +57,6 @@ static bool is_recurrent(const char *name)
 
 static void examples_are_near_fp32(void **state)
 {
-    (void)state;
     for (int reference = 0; reference < 2; reference++)
         for (enum sw_precision p = SW_PRECISION_TF32; p <= SW_PRECISION_FP16; p++) {
             struct fixture exact = open_cpu(true, 1), rounded = open_cpu_as(reference, p, 1);

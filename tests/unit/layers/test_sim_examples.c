@@ -34,7 +34,6 @@ static void examples_have_the_bits_of_the_cpu(void **state)
     struct fixture cpu = open_cpu(false, 1);
     struct sw_device *dev = open_sim(0);
     struct sw_stream *sim = new_stream(dev);
-    (void)state;
     check_all_examples(cpu.stream, sim, compare_layers);
     sw_stream_free(sim);
     sw_device_close(dev);
@@ -43,7 +42,6 @@ static void examples_have_the_bits_of_the_cpu(void **state)
 
 static void what_rounds_has_the_bits_of_the_cpu(void **state)
 {
-    (void)state;
     for (enum sw_precision p = SW_PRECISION_TF32; p <= SW_PRECISION_FP16; p++) {
         struct fixture cpu = open_cpu_as(false, p, 1);
         struct sw_sim_conf conf = small_conf();

@@ -127,7 +127,6 @@ static void check_loss(const struct loss *loss, const struct sw_layer_example *e
 
 static void losses_are_as_defined(void **state)
 {
-    (void)state;
     for (int i = 0; i < LOSSES; i++) {
         const struct loss *l = &losses[i];
         struct sw_layer_example flat = {.recipe = "",
@@ -159,7 +158,6 @@ static void losses_are_as_defined(void **state)
 
 static void targets_may_be_whole_numbers(void **state)
 {
-    (void)state;
     for (int i = 0; i < LOSSES; i++) {
         struct sw_layer_example whole = {.recipe = "", .src = {{2, {5, 6}, 0}, {2, {5, 6}, 2}}};
         struct sw_layer_example real = {.recipe = "", .src = {{2, {5, 6}, 0}, {2, {5, 6}, 0}}};
@@ -184,7 +182,6 @@ static void a_label_is_a_target_of_one_value(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 1}, 0}, {1, {3}, 9}}};
     struct scene s = scene_new("euclidean_loss", &ex, false, 0);
-    (void)state;
     scene_settle(&s);
     for (int r = 0; r < 3; r++) {
         s.v.src[0][r] = (float)r + 0.5f;
@@ -205,7 +202,6 @@ static void losses_are_stable_far_from_zero(void **state)
     const float scores[4] = {100, -100, 100, -100}, targets[4] = {1, 0, 0, 1};
     const double sums[LOSSES] = {(99. * 99 + 100. * 100 + 100. * 100 + 101. * 101) / 2,
                                  200 /* two wrong by 100 each */, 0, 0};
-    (void)state;
     for (int i = 0; i < LOSSES; i++) {
         struct scene s = scene_new(losses[i].type, &ex, false, 0);
         double gradient[4], sum = sums[i];
@@ -227,7 +223,6 @@ static void right_scores_far_from_zero_cost_nothing(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 2}, 0}, {2, {1, 2}, 0}}};
     struct scene s = scene_new("sigmoid_cross_entropy", &ex, false, 0);
-    (void)state;
     scene_settle(&s);
     s.v.src[0][0] = 100;
     s.v.src[0][1] = -100;
@@ -244,7 +239,6 @@ static void right_scores_far_from_zero_cost_nothing(void **state)
 static void a_score_that_is_not_a_number_shows(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 21}, 0}, {2, {3, 21}, 2}}};
-    (void)state;
     for (int i = 0; i < LOSSES; i++)
         for (int at = 0; at < 63; at++) {
             struct scene s = scene_new(losses[i].type, &ex, false, 0);
@@ -263,7 +257,6 @@ static void a_row_without_targets_has_no_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {2, 3}, 0}, {2, {2, 3}, 0}}};
     static const char *const types[] = {"softmax_loss", "poisson_loss"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct scene s = scene_new(types[i], &ex, false, 0);
         scene_settle(&s);
@@ -283,7 +276,6 @@ static void one_target_of_one_is_a_label(void **state)
     struct scene a = scene_new("softmax_loss", &labels, false, 0);
     struct scene b = scene_new("softmax_loss", &targets, false, 0);
     double want[36];
-    (void)state;
     scene_settle(&a);
     scene_settle(&b);
     memcpy(b.v.src[0], a.v.src[0], 36 * sizeof(float));
@@ -304,7 +296,6 @@ static void poisson_gives_back_as_many_words(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 50}, 0}, {2, {3, 50}, 5}}};
     struct scene s = scene_new("poisson_loss", &ex, false, 0);
-    (void)state;
     scene_settle(&s);
     rig_forward(&s.g, &s.v);
     for (int r = 0; r < 3; r++) {
@@ -324,7 +315,6 @@ static void reconstruction_error_is_the_squared_distance(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "",
                                         .src = {{4, {4, 9, 2, 3}, 0}, {2, {4, 54}, 0}}};
-    (void)state;
     for (int block = 0; block <= 16; block += 8) {
         struct scene s = scene_new("reconstruction_error", &ex, block == 8, block);
         double sum = 0;
@@ -348,7 +338,6 @@ static void reconstruction_error_of_principal_components_is_the_rest_of_the_vari
     struct scene s = scene_new("reconstruction_error", &ex, false, 0);
     struct rng r = rng_of(5);
     double mean[2] = {0}, cov[3] = {0};
-    (void)state;
     scene_settle(&s);
     float *x = s.v.src[0];
     for (int i = 0; i < N; i++) {
@@ -396,7 +385,6 @@ static void assert_target_refused(const char *type, float target, const char *sa
 
 static void targets_that_a_loss_cannot_take_name_row_and_value(void **state)
 {
-    (void)state;
     assert_target_refused("sigmoid_cross_entropy", 255, "target 3 of row 2 is 255");
     assert_target_refused("sigmoid_cross_entropy", -0.5f, "target 3 of row 2 is -0.5");
     assert_target_refused("sigmoid_cross_entropy", NAN, "row 2 is nan");
@@ -411,7 +399,6 @@ static void a_rounded_one_is_a_probability(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 1}, 0}, {2, {1, 1}, 0}}};
     struct scene s = scene_new("sigmoid_cross_entropy", &ex, false, 0);
-    (void)state;
     scene_settle(&s);
     s.v.src[1][0] = 255 * 0.003922f;
     rig_forward(&s.g, &s.v);
@@ -424,7 +411,6 @@ static void sources_that_do_not_fit_are_refused(void **state)
     const struct sw_layer_example columns = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 6}, 0}}};
     const struct sw_layer_example rows = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {3, 5}, 0}}};
     const struct sw_layer_example whole = {.recipe = "", .src = {{2, {4, 5}, 3}, {2, {4, 5}, 0}}};
-    (void)state;
     for (int i = 0; i < LOSSES; i++) {
         assert_refused(losses[i].type, &columns, 0, "as many values in a row");
         assert_refused(losses[i].type, &rows, 0, "as many rows");

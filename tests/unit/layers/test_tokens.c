@@ -99,7 +99,6 @@ static void check_text(struct text *t)
 
 static void vectors_are_rows_of_the_table_and_their_gradients_add_up(void **state)
 {
-    (void)state;
     struct text all[] = {text_new(7, 5, 1, 4, 3, SW_TOKEN_NO_SKIP), text_new(30, 1, 1, 50, 64, 2),
                          text_new(3, 2, 1, 6, 1, -1)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -111,7 +110,6 @@ static void vectors_are_rows_of_the_table_and_their_gradients_add_up(void **stat
 static void means_leave_out_what_fills_up_a_list(void **state)
 {
     struct text t = text_new(9, 1, 4, 5, 17, -1);
-    (void)state;
     for (int i = 0; i < 4; i++)
         t.token[i] = -1; /* a row without tokens */
     check_text(&t);
@@ -123,7 +121,6 @@ static void means_leave_out_what_fills_up_a_list(void **state)
 static void threads_do_not_change_a_bit(void **state)
 {
     struct text t = text_new(40, 1, 30, 100, 333, -1), u = text_new(40, 1, 30, 100, 333, -1);
-    (void)state;
     both_passes(&t, 1);
     both_passes(&u, 5);
     assert_same_bits("vectors", t.y, u.y, (size_t)t.out * sizeof(float));
@@ -135,7 +132,6 @@ static void threads_do_not_change_a_bit(void **state)
 static void rows_that_do_not_count_give_zeros_whatever_they_hold(void **state)
 {
     struct text t = text_new(4, 2, 1, 5, 3, SW_TOKEN_NO_SKIP);
-    (void)state;
     t.step.valid_rows = 3;
     t.token[6] = 1000;
     check_text(&t);
@@ -149,7 +145,6 @@ static void a_token_out_of_range_is_named_and_nothing_is_written(void **state)
     struct fixture f = open_cpu(false, 1);
     struct text t = text_new(4, 3, 1, 5, 2, -1);
     struct sw_err err;
-    (void)state;
     for (int k = 0; k < 2; k++) {
         t.token[7] = k ? -2 : 5;
         assert_int_equal(sw_op_run(f.stream, &sw_op_embedding,
@@ -193,7 +188,6 @@ static void a_one_hot_vector_has_its_one_at_the_token(void **state)
     const struct sw_step step = {.valid_rows = 2};
     float y[24];
     struct sw_err err;
-    (void)state;
     poison(y, sizeof y);
     ASSERT_OK(sw_op_run(
         f.stream, &sw_op_onehot,
@@ -225,7 +219,6 @@ static void features_and_single_labels_are_refused(void **state)
 {
     const struct sw_layer_example features = {.src = {{2, {4, 3}, 0}}};
     const struct sw_layer_example labels = {.src = {{1, {4}, 3}}};
-    (void)state;
     refuse("onehot", "classes = 3\n", &features, "must be whole numbers");
     refuse("embedding", "vocabulary = 3\noutputs = 2\n", &features, "source 1 is 4x3 f32");
     refuse("embedding_mean", "vocabulary = 3\noutputs = 2\n", &labels, "a list per row");

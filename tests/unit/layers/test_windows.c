@@ -102,7 +102,6 @@ static int window_text(char *text, size_t bytes, const struct window *w)
 static void convolution_sums_taps(void **state)
 {
     struct rng r = rng_of(5);
-    (void)state;
     for (int i = 0; i < 25; i++) {
         struct window w = random_conv(&r);
         char text[512];
@@ -158,7 +157,6 @@ static void spread(const void *shape, const struct values *v, struct exact *e)
 static void deconvolution_spreads_pixels(void **state)
 {
     struct rng r = rng_of(15);
-    (void)state;
     for (int i = 0; i < 25; i++) {
         struct window w = random_conv(&r);
         int64_t more[2];
@@ -258,7 +256,6 @@ static bool pool_fits(struct window *w, bool ceil)
 static void pooling_follows_its_rules(void **state)
 {
     struct rng r = rng_of(6);
-    (void)state;
     for (int i = 0; i < 72; i++) {
         struct window w;
         bool ceil = i / 2 % 2 == 0;
@@ -283,7 +280,6 @@ static void pooling_follows_its_rules(void **state)
 
 static void global_pooling_sees_the_whole_image(void **state)
 {
-    (void)state;
     for (int max = 0; max < 2; max++) {
         struct window w = {.rows = 3, .channels = 5, .in = {4, 7}, .max = max};
         w.kernel[0] = 4, w.kernel[1] = 7;
@@ -330,7 +326,6 @@ static void lrn_divides_by_neighbouring_channels(void **state)
         {2, 7, 12, 5, 0.5, 0.75, 1}, {2, 32, 9, 5, 1e-4, 0.75, 2}, {1, 20, 4, 9, 2, 0.5, 1},
         {3, 3, 6, 7, 1, 1.25, 1},    {2, 16, 6, 1, 1, 0.75, 1},    {2, 5, 1, 3, 1, 2, 3},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const struct lrn *l = &shapes[i];
         char text[256];
@@ -386,7 +381,6 @@ static void lrn_divides_by_neighbouring_pixels(void **state)
         {2, 16, 3, 40, 7, 3, 1.25, 1},  {1, 2, 5, 300, 3, 1, 0.75, 1}, {2, 8, 1, 1, 3, 1, 2, 3},
         {1, 33, 6, 2, 1, 1, 0.75, 1},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const struct within *l = &shapes[i];
         char text[256];
@@ -403,7 +397,6 @@ static void lrn_divides_by_neighbouring_pixels(void **state)
 
 static void shapes_that_do_not_fit_are_refused(void **state)
 {
-    (void)state;
     assert_refused("convolution", "outputs = 4\n", "kernel is missing");
     assert_refused("convolution", "outputs = 4\nkernel_x = 3\n", "kernel is missing");
     assert_refused("convolution", "outputs = 4\nkernel = 6\n",

@@ -21,7 +21,6 @@ static struct sw_machine *here;
 
 static int map_machine(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     if (sw_machine_here(&here, &err) != SW_OK)
         print_message("%s\n", err.text);
@@ -30,7 +29,6 @@ static int map_machine(void **state)
 
 static int free_machine(void **state)
 {
-    (void)state;
     sw_machine_free(here);
     return 0;
 }
@@ -39,7 +37,6 @@ static int free_machine(void **state)
 
 static void an_environment_that_binds_is_refused(void **state)
 {
-    (void)state;
     static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"};
     struct sw_err err = {0};
     for (int i = 0; i < 3; i++)
@@ -88,7 +85,6 @@ static void run_thread(void (*main_function)(void *), void *arg)
 
 static void a_thread_runs_where_it_is_bound(void **state)
 {
-    (void)state;
     for (int i = 0; i < here->core_count && i < 16; i++) {
         struct visit v = {0};
         sw_core_set_add(&v.want, here->cores[i].number);
@@ -106,7 +102,6 @@ static void a_thread_runs_where_it_is_bound(void **state)
 
 static void impossible_bindings_are_refused(void **state)
 {
-    (void)state;
     struct visit v = {0};
     run_thread(bind_and_look, &v);
     assert_int_equal(v.rc, SW_ERR_INVALID);
@@ -138,7 +133,6 @@ static struct {
 static bool look_around(const void *constants, const struct sw_update_block *b)
 {
     struct sw_core_set got = {0};
-    (void)constants, (void)b;
     if (gettid() != probe.caller)
         probe.elsewhere++;
     if (sw_bound_cores(here, &got, NULL) != SW_OK || memcmp(&got, &probe.want, sizeof got) != 0)
@@ -168,7 +162,6 @@ static void bind_and_start_team(void *arg)
 
 static void openmp_threads_inherit_the_binding(void **state)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     print_message("skipped: libgomp's synchronisation is invisible to the thread sanitizer\n");
     skip();
@@ -221,7 +214,6 @@ static void check_where(const void *memory, size_t bytes, int node, size_t touch
 /* Read back from the kernel, before the first touch and after it. */
 static void allocations_live_on_the_node_they_are_given(void **state)
 {
-    (void)state;
     enum { BYTES = 8 << 20 };
     struct sw_device *cpu = NULL;
     struct sw_err err = {0};
@@ -258,7 +250,6 @@ static void allocations_live_on_the_node_they_are_given(void **state)
 /* Pages that are there already move to the node, where there are several. */
 static void a_part_of_a_block_is_placed_by_whole_pages(void **state)
 {
-    (void)state;
     enum { BYTES = 4 << 20, FROM = 5000, PART = 1 << 20 };
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct sw_device *cpu = NULL;
@@ -298,7 +289,6 @@ static struct {
 
 static int refuse(void *p, size_t bytes, uint64_t nodes)
 {
-    (void)p, (void)bytes;
     refusal.calls++;
     refusal.nodes = nodes;
     return -1;
@@ -306,7 +296,6 @@ static int refuse(void *p, size_t bytes, uint64_t nodes)
 
 static void a_system_that_refuses_is_counted_and_no_error(void **state)
 {
-    (void)state;
     enum { BYTES = 2 << 20 };
     struct sw_device *cpu = NULL;
     struct sw_os os = sw_os_posix;
@@ -335,7 +324,6 @@ static void a_system_that_refuses_is_counted_and_no_error(void **state)
 
 static void only_machines_with_several_nodes_have_a_choice(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     assert_int_equal(sw_machine_from("numa:4 core:2 pu:1", &m, NULL), SW_OK);
     assert_int_equal(sw_machine_os_nodes(m, 15), 0); /* not here */

@@ -24,7 +24,6 @@ static void gpus_that_pci_does_not_show_are_added(void **state)
     struct sw_machine *m = from("numa:2 core:4 pu:1");
     struct sw_placement *p = NULL;
     struct sw_err err = {0};
-    (void)state;
     match(m, list, 2);
     assert_int_equal(m->gpu_count, 2);
     assert_string_equal(sw_machine_gpu(m, 1)->bus, "0000:1f:00.0");
@@ -44,7 +43,6 @@ static void gpus_that_the_driver_does_not_know_are_hidden(void **state)
     if (!m)
         skip();
     struct sw_device_info list[2] = {{.name = "A"}, {.name = "B"}};
-    (void)state;
     assert_int_equal(m->gpu_count, 16);
     snprintf(list[0].bus, sizeof list[0].bus, "0000%.14s", sw_machine_gpu(m, 9)->bus);
     for (char *c = list[0].bus; *c; c++)
@@ -67,7 +65,6 @@ static void a_map_that_agrees_stays_as_it_is(void **state)
         skip();
     struct sw_device_info list[16] = {{.name = ""}};
     double link = sw_gpu_nvlink(m, 0, 1);
-    (void)state;
     for (int i = 0; i < 16; i++)
         snprintf(list[i].bus, sizeof list[i].bus, "%s", sw_machine_gpu(m, i)->bus);
     match(m, list, 16);

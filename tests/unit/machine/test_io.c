@@ -43,7 +43,6 @@ static void check_map(const struct sw_machine *m)
 
 static void a_dgx2_has_its_gpus_behind_switches(void **state)
 {
-    (void)state;
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     if (!m)
         skip();
@@ -72,7 +71,6 @@ static void a_dgx2_has_its_gpus_behind_switches(void **state)
 
 static void servers_have_gpus_and_cards_on_their_packages(void **state)
 {
-    (void)state;
     struct sw_machine *m = recorded("24em64t-2n6c2t-pci.xml");
     if (!m)
         skip();
@@ -111,7 +109,6 @@ static void check_links(const struct sw_machine *m, const double (*want)[BOARD_G
 
 static void direct_links_are_read_as_they_are(void **state)
 {
-    (void)state;
     const struct board_link pairs[] = {{0, 1, 50000}, {2, 3, 25000}};
     struct sw_machine *m = board(pairs, 2);
     check_links(m, (const double[][BOARD_GPUS]){{0, 50}, {50, 0}, {0, 0, 0, 25}, {0, 0, 25}});
@@ -131,7 +128,6 @@ static void direct_links_are_read_as_they_are(void **state)
  * comes on top. */
 static void links_through_switches_count(void **state)
 {
-    (void)state;
     const struct board_link all[] = {{0, 4, 50000}, {0, 5, 25000}, {1, 4, 25000}, {1, 5, 25000},
                                      {2, 4, 25000}, {2, 5, 25000}, {3, 5, 25000}, {2, 3, 12500}};
     struct sw_machine *m = board(all, 7);
@@ -146,7 +142,6 @@ static void links_through_switches_count(void **state)
 
 static void machines_without_gpus_have_none(void **state)
 {
-    (void)state;
     struct sw_machine *m = from("numa:2 core:2 pu:1");
     assert_int_equal(m->gpu_count, 0);
     assert_int_equal(m->io_count, 0);
@@ -172,7 +167,6 @@ static void check_visible(const char *text, int want_count, int first, int secon
 
 static void cuda_visible_devices_means_what_it_means_to_cuda(void **state)
 {
-    (void)state;
     check_visible(NULL, 4, 0, 1);
     check_visible("", 0, 0, 0);
     check_visible("-1", 0, 0, 0);

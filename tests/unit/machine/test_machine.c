@@ -21,7 +21,6 @@ static void check_cores(const struct sw_core_set *s, const char *want)
 
 static void core_sets_are_written_as_ranges(void **state)
 {
-    (void)state;
     struct sw_core_set s = {0};
     check_cores(&s, "");
     sw_core_set_add(&s, 0), sw_core_set_add(&s, 2);
@@ -39,7 +38,6 @@ static void core_sets_are_written_as_ranges(void **state)
 
 static void core_set_text_never_overflows(void **state)
 {
-    (void)state;
     struct sw_core_set s = {0};
     char whole[4096], cut[4096];
     for (int c = 0; c < SW_MAX_CORES; c += 3)
@@ -59,7 +57,6 @@ static void core_set_text_never_overflows(void **state)
 
 static void a_synthetic_machine_has_what_it_says(void **state)
 {
-    (void)state;
     struct sw_machine *m = from("numa:4 core:6 pu:2");
     assert_false(m->here);
     assert_int_equal(m->node_count, 4);
@@ -84,7 +81,6 @@ static void a_synthetic_machine_has_what_it_says(void **state)
 
 static void a_recorded_server_has_its_packages(void **state)
 {
-    (void)state;
     struct sw_machine *m = recorded("32em64t-2n8c2t-pci-normalio.xml");
     if (!m)
         skip();
@@ -105,7 +101,6 @@ static void a_recorded_server_has_its_packages(void **state)
  */
 static void what_a_cpuset_forbids_is_not_seen(void **state)
 {
-    (void)state;
     struct sw_machine *m = recorded("16amd64-8n2c-cpusets.xml");
     if (!m)
         skip();
@@ -135,7 +130,6 @@ static void what_a_cpuset_forbids_is_not_seen(void **state)
 
 static void a_dgx2_keeps_its_four_allowed_cores(void **state)
 {
-    (void)state;
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     if (!m)
         skip();
@@ -149,7 +143,6 @@ static void a_dgx2_keeps_its_four_allowed_cores(void **state)
 
 static void caches_say_which_cores_share_them(void **state)
 {
-    (void)state;
     struct sw_machine *m = from("numa:2 l3:2 l2:2 core:2 pu:1");
     static const char *const cores[] = {"0-3", "4-7", "8-11", "12-15", "0-1",   "2-3",
                                         "4-5", "6-7", "8-9",  "10-11", "12-13", "14-15"};
@@ -173,7 +166,6 @@ static void check_refused(const char *source, int code)
 
 static void sources_that_are_no_machine_are_refused(void **state)
 {
-    (void)state;
     check_refused("no-such-machine.xml", SW_ERR_NOTFOUND);
     check_refused("/no/such/machine", SW_ERR_NOTFOUND);
     check_refused("numa:four", SW_ERR_FORMAT);
@@ -198,7 +190,6 @@ static void check_file_refused(const char *text, const char *reason)
 
 static void a_file_that_is_refused_has_a_reason(void **state)
 {
-    (void)state;
 #define XML                                                                                        \
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
     check_file_refused(XML "<topology version=\"9.1\">\n</topology>\n", "written by hwloc 9");
@@ -214,7 +205,6 @@ static void a_file_that_is_refused_has_a_reason(void **state)
 
 static void too_many_cores_are_refused(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_err err = {0};
     assert_int_equal(sw_machine_from("numa:2 core:600 pu:1", &m, &err), SW_ERR_UNSUPPORTED);
@@ -224,7 +214,6 @@ static void too_many_cores_are_refused(void **state)
 
 static void every_allocation_may_fail(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_err err = {0};
     int rc = SW_ERR_NOMEM;
@@ -243,7 +232,6 @@ static void every_allocation_may_fail(void **state)
 
 static void this_machine_is_what_the_system_allows(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_err err = {0};
     cpu_set_t mask;
@@ -259,7 +247,6 @@ static void this_machine_is_what_the_system_allows(void **state)
 
 static void taskset_is_respected(void **state)
 {
-    (void)state;
     struct sw_machine *all = NULL, *one = NULL;
     cpu_set_t before, narrow;
     int last = 0;
@@ -290,14 +277,12 @@ static char root[] = "/tmp/singa-test-XXXXXX";
 
 static int make_root(void **state)
 {
-    (void)state;
     strcpy(root, "/tmp/singa-test-XXXXXX");
     return mkdtemp(root) ? 0 : -1;
 }
 
 static int remove_root(void **state)
 {
-    (void)state;
     char command[128];
     snprintf(command, sizeof command, "rm -r %s", root);
     return system(command);
@@ -324,7 +309,6 @@ static double quota(void)
 
 static void without_cgroups_nothing_limits(void **state)
 {
-    (void)state;
     assert_true(quota() == 0);
     put("proc/self/cgroup", "garbage\n0:\n::\n\n0::/a\n");
     assert_true(quota() == 0);
@@ -332,7 +316,6 @@ static void without_cgroups_nothing_limits(void **state)
 
 static void the_smallest_quota_on_the_way_up_limits(void **state)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/user.slice/job/step\n");
     put("sys/fs/cgroup/cpu.max", "max 100000\n");
     assert_true(quota() == 0);
@@ -345,7 +328,6 @@ static void the_smallest_quota_on_the_way_up_limits(void **state)
 
 static void a_container_sees_its_limit_at_the_root(void **state)
 {
-    (void)state;
     put("proc/self/cgroup", "0::/docker/path/of/the/host\n");
     put("sys/fs/cgroup/cpu.max", "200000 100000\n");
     assert_true(quota() == 2);
@@ -353,7 +335,6 @@ static void a_container_sees_its_limit_at_the_root(void **state)
 
 static void version_1_quotas_limit(void **state)
 {
-    (void)state;
     put("proc/self/cgroup", "9:cpuset:/x\n4:cpu,cpuacct:/job\n2:cpuacct:/y\n0::/\n");
     put("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
     put("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
@@ -365,7 +346,6 @@ static void version_1_quotas_limit(void **state)
 
 static void a_quota_limits_computing_threads(void **state)
 {
-    (void)state;
     struct sw_machine *m = from("numa:2 core:4 pu:2");
     m->cpu_quota = 3.9;
     assert_int_equal(sw_machine_threads(m), 3);

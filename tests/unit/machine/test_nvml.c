@@ -49,7 +49,6 @@ static const char *compiled(const char *source)
 
 static void what_a_gpu_says_comes_through(void **state)
 {
-    (void)state;
     struct sw_nvml *n;
     struct sw_err err;
     const char *library = compiled(played);
@@ -69,7 +68,6 @@ static void what_a_gpu_says_comes_through(void **state)
 
 static void a_library_that_is_not_one_is_refused(void **state)
 {
-    (void)state;
     struct sw_nvml *n = NULL;
     struct sw_err err;
     assert_int_equal(sw_nvml_open(&n, scratch_path("none.so"), &err), SW_ERR_NOTFOUND);

@@ -21,7 +21,6 @@ static char root[64], proc_root[96], sys_root[96];
 
 static int begin(void **state)
 {
-    (void)state;
     strcpy(root, "/tmp/singa-survey-XXXXXX");
     if (!mkdtemp(root))
         return -1;
@@ -32,15 +31,11 @@ static int begin(void **state)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-    (void)st;
-    (void)type;
-    (void)ftw;
     return remove(path);
 }
 
 static int end(void **state)
 {
-    (void)state;
     return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -88,7 +83,6 @@ static struct sw_survey survey(void)
 
 static void nothing_there_is_unknown(void **state)
 {
-    (void)state;
     struct sw_survey s = survey();
     assert_string_equal(s.governor, "");
     assert_string_equal(s.thp, "");
@@ -104,7 +98,6 @@ static void nothing_there_is_unknown(void **state)
 
 static void settings_are_read(void **state)
 {
-    (void)state;
     write_text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
     write_text("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");
     write_text("sys/devices/system/cpu/cpufreq/boost", "1\n");
@@ -137,7 +130,6 @@ static void settings_are_read(void **state)
 
 static void smallest_memory_limit_on_the_way_up_counts(void **state)
 {
-    (void)state;
     write_text("proc/self/cgroup", "0::/a/b\n");
     write_text("sys/fs/cgroup/a/b/memory.max", "max\n");
     write_text("sys/fs/cgroup/a/b/memory.events", "low 0\nhigh 0\nmax 7\noom 2\noom_kill 2\n");
@@ -151,7 +143,6 @@ static void smallest_memory_limit_on_the_way_up_counts(void **state)
 
 static void links_are_read_now_and_at_most(void **state)
 {
-    (void)state;
     write_device("0000:c1:00.0", "0x030000\n", "0x10de\n", "2.5 GT/s PCIe\n", "16.0 GT/s PCIe\n",
                  "8\n", "16\n");
     write_device("0000:01:00.0", "0x010802\n", "0x144d\n", "16.0 GT/s PCIe\n", "16.0 GT/s PCIe\n",
@@ -191,7 +182,6 @@ static void write_bridge(const char *bus, unsigned control, size_t bytes)
 
 static void bridges_that_redirect_are_counted(void **state)
 {
-    (void)state;
     write_bridge("0000:00:01.0", 0x1d, 4096);
     write_bridge("0000:00:02.0", 0, 4096);
     struct sw_survey s = survey();
@@ -207,7 +197,6 @@ static void bridges_that_redirect_are_counted(void **state)
 
 static void busy_cpus_are_counted(void **state)
 {
-    (void)state;
     double ticks = (double)sysconf(_SC_CLK_TCK);
     assert_true(isnan(sw_survey_busy_s(proc_root)));
     write_text("proc/stat",
@@ -219,7 +208,6 @@ static void busy_cpus_are_counted(void **state)
 
 static void disk_of_a_folder_is_known(void **state)
 {
-    (void)state;
     struct sw_disk disk;
     struct sw_err err;
     assert_int_equal(sw_survey_disk(root, &disk, &err), SW_OK);

@@ -176,7 +176,6 @@ static bool waits_for(const struct sw_net *net, const char *layer, bool back, co
 
 static void branches_of_a_block_have_streams_and_meet_behind_it(void **state)
 {
-    (void)state;
     struct world w = world_new(inception, &small);
     struct on_gpu g = gpu_open(&w, 4);
     assert_int_equal(sw_net_stream_count(g.net), 3);
@@ -196,7 +195,6 @@ static void branches_of_a_block_have_streams_and_meet_behind_it(void **state)
 
 static void no_more_streams_than_asked_for(void **state)
 {
-    (void)state;
     struct world w = world_new(inception, &small);
     for (int streams = 0; streams <= 3; streams++) {
         struct on_gpu g = gpu_open(&w, streams);
@@ -208,7 +206,6 @@ static void no_more_streams_than_asked_for(void **state)
 
 static void a_chain_has_one_stream(void **state)
 {
-    (void)state;
     struct world w = world_new(chain, &small);
     struct on_gpu g = gpu_open(&w, 4);
     assert_int_equal(sw_net_stream_count(g.net), 1);
@@ -218,7 +215,6 @@ static void a_chain_has_one_stream(void **state)
 
 static void a_step_has_the_bits_of_one_stream(void **state)
 {
-    (void)state;
     int branched = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         char *text = random_net_text(seed);
@@ -238,7 +234,6 @@ static void a_step_has_the_bits_of_one_stream(void **state)
 /* Every wait is needed: without it the device sees two streams at one place. */
 static void a_missing_wait_is_found(void **state)
 {
-    (void)state;
     struct world w = world_new(inception, &small);
     int layers = sw_net_layer_count(w.net), dropped = 0;
     for (int pass = 0; pass < 2 * layers; pass++)

@@ -98,7 +98,6 @@ static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_
 
 static void a_fitted_net_computes_the_same_bits(void **state)
 {
-    (void)state;
     int repeated = 0, swapped = 0;
     for (uint64_t seed = 0; seed < NETS; seed++) {
         char *text = random_net_text(seed);
@@ -144,7 +143,6 @@ static bool is_overlapped(const struct sw_exec_order *s, int root)
 
 static void copies_over_a_fast_link_take_no_time(void **state)
 {
-    (void)state;
     const struct sw_net_rates rates = {1e9, 1e10, 1e12};
     const char *text = WORLD_INPUTS CONV("a", "image") CONV("b", "a") CONV("c", "b") CONV("d", "c")
         CONV("e", "d") CONV("f", "e") "[layer fc]\ntype = inner_product\noutputs = 6\nsrc = f\n"
@@ -272,7 +270,6 @@ static void compare_with_all(const char *text, const struct plan_of_world *plan,
 /* What is missed is for a few pages: the search looks at what is alive, not at how it packs. */
 static void what_is_chosen_is_near_the_best_of_all_choices(void **state)
 {
-    (void)state;
     struct tally t = {.worst = 1};
     for (uint64_t seed = 0; seed < 4 * NETS; seed++) {
         char *text = random_net_text(seed);
@@ -323,7 +320,6 @@ static int faulty_fit(int at, struct sw_err *err)
 
 static void a_failing_allocation_is_an_error(void **state)
 {
-    (void)state;
     struct sw_err err;
     assert_int_equal(faulty_fit(0, &err), SW_OK);
     int calls = faulty.calls;

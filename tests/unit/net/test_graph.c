@@ -41,7 +41,6 @@ static void layers_come_after_their_sources_ties_in_file_order(void **state)
     struct world w = world_open(LOSS FC("fc", "relu") RELU("relu", "conv") CONV("conv", "image")
                                     WORLD_INPUTS "[layer b]\ntype = input\nfield = image\n",
                                 &small);
-    (void)state;
     assert_order(&w, "image conv relu fc label loss b");
     assert_int_equal(sw_net_find(w.net, "other"), -1);
     assert_true(w.net->args.training);
@@ -54,7 +53,6 @@ static void parameters_are_numbered_through(void **state)
     const char *names[] = {"conv.weight", "conv.bias", "fc.weight", "fc.bias"};
     struct world w = world_open(WORLD_INPUTS CONV("conv", "image") FC("fc", "conv") LOSS, &small);
     int first;
-    (void)state;
     assert_int_equal(sw_net_param_count(w.net), 4);
     for (int p = 0; p < 4; p++)
         assert_string_equal(sw_net_param(w.net, p)->name, names[p]);
@@ -77,7 +75,6 @@ static void a_shared_parameter_has_one_name_and_the_place_of_its_first_user(void
         int root;
     } want[] = {{"conv.weight", -1}, {"conv.bias", -1}, {"a.weight", -1}, {"a.bias", -1},
                 {"a.weight", 2},     {"b.bias", -1},    {"a.weight", 2},  {"a.bias", 3}};
-    (void)state;
     assert_int_equal(sw_net_param_count(w.net), 8);
     for (int p = 0; p < 8; p++) {
         assert_string_equal(sw_net_param(w.net, p)->name, want[p].name);
@@ -91,7 +88,6 @@ static void include_chooses_the_net(void **state)
     const char *text = WORLD_INPUTS CONV("conv", "image") FC("fc", "conv") LOSS
         "include = train\n" ACCURACY "include = eval\n";
     struct world train = world_open(text, &small), eval = world_open(text, &small_eval);
-    (void)state;
     assert_order(&train, "image label conv fc loss");
     assert_order(&eval, "image label conv fc accuracy");
     assert_int_equal(sw_net_result_count(train.net), 1);
@@ -112,7 +108,6 @@ static void backward_visits_what_has_parameters_below_a_loss(void **state)
                                 &small);
     const char *yes[] = {"conv", "fc", "loss"};
     const char *no[] = {"image", "label", "relu", "accuracy", "dead"};
-    (void)state;
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         assert_true(sw_net_has_backward(w.net, sw_net_find(w.net, yes[i])));
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
@@ -129,7 +124,6 @@ static void a_lone_relu_is_taken_over_by_its_source(void **state)
                                   &small);
     struct world input =
         world_open(WORLD_INPUTS RELU("relu", "image") FC("fc", "relu") LOSS, &small);
-    (void)state;
     assert_true(sw_net_is_fused(lone.net, sw_net_find(lone.net, "relu")));
     assert_true(sw_net_is_in_place(lone.net, sw_net_find(lone.net, "relu")));
     assert_false(sw_net_is_fused(two.net, sw_net_find(two.net, "relu")));
@@ -185,7 +179,6 @@ static void assert_refused(const char *text, const struct plan_of_world *plan, i
 
 static void a_cycle_is_named_once(void **state)
 {
-    (void)state;
     assert_refused(WORLD_INPUTS RELU("a", "c") RELU("b", "a") RELU("c", "b") FC("fc", "image") LOSS,
                    &small, 1,
                    SAYS("test.ini:10:", "layer a",
@@ -194,14 +187,12 @@ static void a_cycle_is_named_once(void **state)
 
 static void a_layer_that_reads_itself_is_named(void **state)
 {
-    (void)state;
     assert_refused(WORLD_INPUTS RELU("a", "a") FC("fc", "image") LOSS, &small, 1,
                    SAYS("test.ini:10:7", "layer a: src = a: the layer reads itself"));
 }
 
 static void dangling_sources_come_with_a_hint(void **state)
 {
-    (void)state;
     assert_refused(WORLD_INPUTS CONV("conv1", "image") FC("fc", "conv2") LOSS
                    "[layer x]\ntype = accuracy\nsrc = fc, zebra\n",
                    &small, 2,
@@ -211,14 +202,12 @@ static void dangling_sources_come_with_a_hint(void **state)
 
 static void a_source_of_the_other_net_is_said_to_be_that(void **state)
 {
-    (void)state;
     assert_refused(WORLD_INPUTS CONV("conv", "image") "include = eval\n" FC("fc", "conv") LOSS,
                    &small, 1, SAYS("layer fc", "layer conv is not in this net", "include"));
 }
 
 static void wrong_numbers_of_sources_are_all_named(void **state)
 {
-    (void)state;
     assert_refused("[layer image]\ntype = input\nfield = image\nsrc = fc\n"
                    "[layer a]\ntype = activation\nfunction = relu\n"
                    "[layer b]\ntype = activation\nfunction = relu\nsrc = a, image\n"
@@ -233,7 +222,6 @@ static void wrong_numbers_of_sources_are_all_named(void **state)
 static void a_training_net_needs_a_loss(void **state)
 {
     const char *text = WORLD_INPUTS RELU("a", "image");
-    (void)state;
     assert_refused(text, &small, 1, SAYS("the training net has no loss layer"));
     struct world eval = world_open(text, &small_eval);
     world_free(&eval);
@@ -242,7 +230,6 @@ static void a_training_net_needs_a_loss(void **state)
 static void parameters_that_no_loss_reaches_are_refused(void **state)
 {
     const char *text = WORLD_INPUTS FC("fc", "image") LOSS CONV("lost", "image");
-    (void)state;
     assert_refused(text, &small, 1,
                    SAYS("test.ini:14:", "layer lost", "no loss depends on it", "include = eval"));
     struct world eval = world_open(text, &small_eval);
@@ -251,7 +238,6 @@ static void parameters_that_no_loss_reaches_are_refused(void **state)
 
 static void shares_that_cannot_be_are_refused(void **state)
 {
-    (void)state;
     assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = conv\n" LOSS, &small, 1,
                    SAYS("layer fc: weight.share = conv", "LAYER.PARAM"));
     assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = fd.weight\n" LOSS, &small, 1,
@@ -278,7 +264,6 @@ static void shares_that_cannot_be_are_refused(void **state)
 
 static void a_metric_has_no_output_to_read(void **state)
 {
-    (void)state;
     assert_refused(WORLD_INPUTS FC("fc", "image") LOSS ACCURACY RELU("a", "accuracy"), &small, 1,
                    SAYS("test.ini:20:7", "layer a", "accuracy is a metric"));
 }
@@ -288,7 +273,6 @@ static void output_layers_are_in_the_evaluation_net_only(void **state)
     const char *text = WORLD_INPUTS FC("fc", "image") LOSS
         "[layer rows]\ntype = csv_output\nsrc = fc\npath = rows.csv\n";
     struct world train = world_open(text, &small), eval = world_open(text, &small_eval);
-    (void)state;
     assert_order(&train, "image label fc loss");
     assert_order(&eval, "image label fc loss rows");
     world_free(&train);
@@ -303,7 +287,6 @@ static void output_layers_are_in_the_evaluation_net_only(void **state)
 
 static void no_gradient_goes_through_a_loss(void **state)
 {
-    (void)state;
     assert_refused(WORLD_INPUTS FC("fc", "image") LOSS FC(
                        "fc2", "loss") "[layer loss2]\ntype = softmax_loss\nsrc = fc2, label\n",
                    &small, 1, SAYS("layer fc2", "loss", "no gradient"));
@@ -316,7 +299,6 @@ static void no_gradient_goes_through_a_loss(void **state)
 
 static void shapes_that_do_not_fit_carry_place_and_layer(void **state)
 {
-    (void)state;
     assert_refused(WORLD_INPUTS FC("fc", "image") CONV("conv", "fc") LOSS, &small, 1,
                    SAYS("test.ini:11:", "layer conv", "source 1 is 4x5", "2 dimensions, not 4"));
     assert_refused(WORLD_INPUTS "[layer conv]\ntype = convolution\noutputs = 4\nkernel = 9\n"
@@ -333,7 +315,6 @@ static void parameters_of_another_shape_in_evaluation_are_refused(void **state)
     const char *text = WORLD_INPUTS FC("fc", "image") LOSS;
     struct world train = world_open(text, &small);
     struct plan_of_world larger = small_eval;
-    (void)state;
     larger.width = 7;
     char *messages = messages_of(text, &larger, &train);
     assert_non_null(strstr(messages, "test.ini:7:"));
@@ -367,7 +348,6 @@ static int faulty_net(struct faulty_plan plan, bool reference, struct sw_err *er
 static void every_failing_allocation_is_an_error_without_leaks(void **state)
 {
     struct sw_err err;
-    (void)state;
     for (int reference = 0; reference < 2; reference++) {
         struct faulty_plan plan = {.kinds = FAULTY_ALLOC};
         ASSERT_OK(faulty_net(plan, reference, &err));
@@ -390,8 +370,6 @@ static int setups, teardowns;
 
 static int count_setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
-    (void)s;
-    (void)err;
     l->dst.desc = l->src[0]->desc;
     setups++;
     return SW_OK;
@@ -399,7 +377,6 @@ static int count_setup(struct sw_layer *l, const struct sw_layer_setup *s, struc
 
 static void count_teardown(struct sw_layer *l)
 {
-    (void)l;
     teardowns++;
 }
 
@@ -426,7 +403,6 @@ static void only_layers_whose_setup_ran_are_torn_down(void **state)
                                                 FC("fc", "above") LOSS;
     struct world w = {.plan = small, .f = open_cpu(true, 1)};
     struct sw_err err;
-    (void)state;
     w.recipe = load_layers(text);
     make_counted(w.recipe, "below");
     make_counted(w.recipe, "above");

@@ -83,7 +83,6 @@ static void assert_same_gradients(const char *text, const struct world *a, const
 
 static void planned_memory_computes_what_private_memory_does(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < NETS; seed++) {
         char *text = random_net_text(seed);
         struct plan_of_world plan = plan_for(seed);
@@ -108,7 +107,6 @@ static void planned_memory_computes_what_private_memory_does(void **state)
 /* Nothing of a step is alive at its end: an evaluation in the same arena changes nothing. */
 static void an_evaluation_net_shares_the_arena(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < NETS / 4; seed++) {
         char *text = random_net_text(seed);
         struct plan_of_world plan = plan_for(seed);
@@ -289,7 +287,6 @@ static size_t bytes_alive(const struct lives *s, int moment)
 static void blocks_that_live_together_are_apart(void **state)
 {
     size_t planned = 0, needed = 0;
-    (void)state;
     for (uint64_t seed = 0; seed < NETS; seed++) {
         char *text = random_net_text(seed);
         struct plan_of_world plan = plan_for(seed);
@@ -320,7 +317,6 @@ static void blocks_that_live_together_are_apart(void **state)
 
 static void a_plan_is_the_same_every_time(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < NETS / 4; seed++) {
         char *text = random_net_text(seed);
         struct plan_of_world plan = plan_for(seed);
@@ -356,7 +352,6 @@ static void assert_places(const char *text, const char *in_place, const char *ap
 
 static void a_sum_overwrites_only_what_nobody_else_reads(void **state)
 {
-    (void)state;
     /* The branch is read by the sum alone; the shortcut by a convolution too. */
     assert_places(WORLD_INPUTS CONV("a", "image") CONV("b", "a") LAYER("sum", "eltwise", "b, a")
                       LAYER("sum2", "eltwise", "a, sum") END("sum2"),
@@ -387,7 +382,6 @@ static void views_of_the_data_follow_the_batch(void **state)
     struct world w = world_new(text, &plan);
     const struct sw_layer *flat = sw_net_layer(w.net, sw_net_find(w.net, "flat"));
     struct sw_err err;
-    (void)state;
     assert_ptr_equal(flat->dst.data, w.image);
     world_forward(&w);
     float *other = get_floats(plan.rows * plan.channels * plan.height * plan.width);

@@ -68,7 +68,6 @@ static void each_change(void (*check)(const struct change *c))
 
 static void parts_are_equal_as_can_be_the_larger_ones_first(void **state)
 {
-    (void)state;
     for (int64_t total = 0; total <= 70; total++)
         for (int parts = 1; parts <= 9; parts++) {
             int64_t next = 0, before = INT64_MAX;
@@ -132,7 +131,6 @@ static void check_cover(const struct change *c)
 
 static void every_worker_gets_what_it_needs_once(void **state)
 {
-    (void)state;
     each_change(check_cover);
 }
 
@@ -152,7 +150,6 @@ static void check_senders(const struct change *c)
 
 static void nobody_sends_what_it_has_not_got(void **state)
 {
-    (void)state;
     each_change(check_senders);
 }
 
@@ -172,14 +169,12 @@ static void check_transpose(const struct change *c)
 
 static void a_gradient_goes_back_the_way_the_output_came(void **state)
 {
-    (void)state;
     each_change(check_transpose);
 }
 
 /* Before and after, all outputs together are the whole. */
 static void parts_of_a_spread_make_the_whole(void **state)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int workers = 2; workers <= MOST_WORKERS; workers++)
             for (int d = 0; d < ENDS; d++) {
@@ -233,7 +228,6 @@ static void check_floats(const struct change *c)
 
 static void floats_are_those_of_the_table(void **state)
 {
-    (void)state;
     each_change(check_floats);
 }
 
@@ -252,7 +246,6 @@ static const char *transpose_of(const char *operation)
 
 static void backward_operations_are_transposes(void **state)
 {
-    (void)state;
     for (int a = 0; a < STARTS; a++)
         for (int b = 0; b < ENDS; b++) {
             const struct sw_movement_cell *cell = sw_movement_cell(starts[a], ends[b]);
@@ -271,7 +264,6 @@ static void backward_operations_are_transposes(void **state)
 /* Columns that are cut otherwise: whole groups, or as part of others, before and behind them. */
 static void columns_that_are_cut_otherwise_move_once(void **state)
 {
-    (void)state;
     static const struct sw_spread cuts[] = {
         {.dist = SW_DIST_COLUMNS},
         {.dist = SW_DIST_COLUMNS, .groups = 6},
@@ -307,7 +299,6 @@ static void columns_that_are_cut_otherwise_move_once(void **state)
 
 static void rows_are_reached_from_everything(void **state)
 {
-    (void)state;
     const struct sw_spread rows = {.dist = SW_DIST_ROWS, .at = 0};
     for (int a = 0; a < STARTS; a++)
         assert_non_null(sw_movement_cell(starts[a], rows));
@@ -317,7 +308,6 @@ static void rows_are_reached_from_everything(void **state)
 
 static void ways_of_spreading_have_names(void **state)
 {
-    (void)state;
     static const char *const names[SW_DISTS] = {"rows", "columns", "full", "sums", "one"};
     for (int d = 0; d < SW_DISTS; d++)
         assert_string_equal(sw_dist_name((enum sw_dist)d), names[d]);

@@ -148,7 +148,6 @@ static void parts_give_what_one_net_gives(void **state)
     struct share s;
     struct sw_err err;
     double loss = 0;
-    (void)state;
     share_open(&s, false, 1);
     world_forward(&s.w);
     world_backward(&s.w);
@@ -179,7 +178,6 @@ static void lanes_and_devices_change_no_bit(void **state)
 {
     struct share one, other;
     struct sw_err err;
-    (void)state;
     share_open(&one, false, 1);
     ASSERT_OK(share_run(&one, &err));
     for (int threads = 2; threads <= 6; threads++) {
@@ -195,7 +193,6 @@ static void an_end_between_phases_names_the_layer(void **state)
 {
     struct share s;
     struct sw_err err;
-    (void)state;
     share_open(&s, false, 1);
     s.fails_at = 1;
     assert_int_equal(share_run(&s, &err), SW_ERR_CANCELLED);

@@ -35,7 +35,6 @@ static void check_gradients(const char *text)
 
 static void gradients_of_several_readers_add_up(void **state)
 {
-    (void)state;
     /* An image with three readers, one of them element-wise; a row of features with four. */
     check_gradients(WORLD_INPUTS CONV("conv", "image") TANH("tanh", "conv") CONV(
         "conv2", "conv") "[layer pool]\ntype = pooling\nmethod = avg\nkernel = 2\nstride = 2\n"
@@ -48,7 +47,6 @@ static void gradients_of_several_readers_add_up(void **state)
 
 static void gradients_of_chains_in_place_are_right(void **state)
 {
-    (void)state;
     check_gradients(WORLD_INPUTS CONV("conv", "image") TANH("a", "conv") DROP("b", "a") DROP(
         "c", "b") "[layer lrn]\ntype = lrn\nsize = 3\nalpha = 0.5\nsrc = c\n" DROP("d", "lrn")
                         TANH("e", "d") FC("fc", "e") TANH("f", "fc") FC("fc2", "f")
@@ -58,7 +56,6 @@ static void gradients_of_chains_in_place_are_right(void **state)
 /* Two and three users; one reads it transposed; one above another in the graph, or side by side. */
 static void gradients_of_all_users_of_a_parameter_add_up(void **state)
 {
-    (void)state;
     check_gradients(
         WORLD_INPUTS CONV("conv", "image") TANH("a", "conv") CONV("conv2", "a") TANH("b", "conv2")
             CONV("conv3", "b") "weight.share = conv2.weight\nbias.share = conv.bias\n" TANH(
@@ -83,7 +80,6 @@ static void users_of_a_parameter_compute_with_the_same_values(void **state)
                    "weight.share = enc.weight\n" FC("fc", "dec") LOSS("loss", "fc");
     struct world a = world_new(text, &reference), b = world_new(text, &library);
     int64_t n;
-    (void)state;
     world_forward(&a);
     world_forward(&b);
     float *x = plain_output(&a, "dec", &n), *y = plain_output(&b, "dec", &n);
@@ -115,7 +111,6 @@ static void users_of_a_parameter_compute_with_the_same_values(void **state)
 
 static void gradients_of_branches_that_meet_are_right(void **state)
 {
-    (void)state;
     /* Residual blocks, one after the other: a shortcut is read first and last. */
     check_gradients(WORLD_INPUTS CONV("a", "image") TANH("b", "a") CONV("c", "b")
                         MIX("sum", "c, b", "sum") TANH("t", "sum") CONV("d", "t")
@@ -166,7 +161,6 @@ static void check_fusion(const char *layer, const struct plan_of_world *plan)
 
 static void a_fused_relu_is_a_relu(void **state)
 {
-    (void)state;
     check_fusion(CONV("x", "image"), &reference);
     check_fusion(CONV("x", "image"), &library);
     check_fusion(CONV("x", "image") "bias = no\nstride = 2\n", &library);
@@ -196,7 +190,6 @@ static char *without_dropout(const char *text)
 /* Batch normalisation has statistics of its own in evaluation, so nets with it are passed over. */
 static void evaluation_is_training_without_dropout(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0, nets = 0; nets < 40; seed++) {
         char *text = random_net_text(seed), *plain_text = without_dropout(text);
         if (strstr(text, "batch_norm")) {
@@ -238,7 +231,6 @@ static void rows_that_do_not_count_change_nothing(void **state)
     const char *text = WORLD_INPUTS CONV("conv", "image") RELU("relu", "conv") FC("fc", "relu")
         LOSS("loss", "fc") "[layer accuracy]\ntype = accuracy\nsrc = fc, label\n";
     struct plan_of_world plan = library;
-    (void)state;
     plan.evaluation = true;
     struct world full = world_new(text, &plan);
     world_forward(&full);
@@ -265,7 +257,6 @@ static void errors_of_a_pass_name_the_layer(void **state)
 {
     struct world w = world_new(WORLD_INPUTS FC("fc", "image") LOSS("nll", "fc"), &library);
     struct sw_err err;
-    (void)state;
     world_forward(&w);
     w.label[1] = 6;
     assert_int_equal(sw_net_forward(w.net, sw_net_find(w.net, "nll"), &err), SW_ERR_INVALID);

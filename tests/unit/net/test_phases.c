@@ -64,7 +64,6 @@ static void assert_same_gradients(const struct world *a, const struct world *b)
 /* Twice the rows with the same values have the same moments, to the bit. */
 static void sums_of_the_group_come_back_to_the_layer(void **state)
 {
-    (void)state;
     for (int apart = 0; apart < 2; apart++) {
         struct plan_of_world plan = shape;
         struct echo e = {.workers = 2};
@@ -89,7 +88,6 @@ static void sums_of_the_group_come_back_to_the_layer(void **state)
  * those of the batch. */
 static void training_keeps_state_up_and_evaluation_reads_it(void **state)
 {
-    (void)state;
     struct world train = run(&shape, NULL);
     assert_int_equal(sw_net_state_count(train.net), 6);
     assert_string_equal(sw_net_state(train.net, 0)->name, "bn1.mean");

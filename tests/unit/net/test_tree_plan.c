@@ -88,7 +88,6 @@ static void follow(const struct sw_tree_plan *p)
 
 static void every_plan_ends_with_its_terms(void **state)
 {
-    (void)state;
     for (int leaves = 1; leaves <= MOST; leaves++)
         for (int first = 0; first < leaves; first++)
             for (int count = 1; first + count <= leaves; count++)
@@ -113,7 +112,6 @@ static int log2_of(int n)
 /* One lane needs a slot for every level; a few arrays are added at a time, not two. */
 static void buffers_are_few_and_sums_long(void **state)
 {
-    (void)state;
     for (int leaves = 2; leaves <= 256; leaves *= 2) {
         struct sw_tree_plan p;
         struct sw_err err;

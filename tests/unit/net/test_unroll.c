@@ -150,7 +150,6 @@ static void compare(const char *fused, const char *unrolled, const struct part *
 
 static void cells_made_of_layers_have_the_numbers_of_whole_ones(void **state)
 {
-    (void)state;
     compare(SEQUENCE CELL("rnn") END, SEQUENCE RNN END, rnn_parts);
     compare(SEQUENCE CELL("gru") END, SEQUENCE GRU END, gru_parts);
     compare(SEQUENCE CELL("lstm") END, SEQUENCE LSTM END, lstm_parts);
@@ -177,7 +176,6 @@ static const char *const types[] = {"rnn", "gru", "lstm"};
 /* What it hands on to the next step is more than others see: h of every layer, c of lstm. */
 static void steps_of_cells_have_the_numbers_of_whole_ones(void **state)
 {
-    (void)state;
     for (int i = 0; i < 9; i++) {
         const int layers = i / 3 + 1;
         struct sw_buf fused = {0}, steps = {0};
@@ -193,7 +191,6 @@ static void steps_of_cells_have_the_numbers_of_whole_ones(void **state)
 
 static void gradients_of_steps_that_hand_on_more_match_differences(void **state)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct sw_buf steps = {0};
         print_cell(&steps, types[i], 2, true);
@@ -217,7 +214,6 @@ static void others_see_the_output_of_the_step_before_alone(void **state)
                                                              "src = scores, label\n",
                                &sequences);
     int64_t n;
-    (void)state;
     assert_int_equal(world_layer_param(&w, find_param(&w, "u.weight"))->layout.dim[1], 3);
     world_forward(&w);
     float *both = plain_output(&w, "both", &n);
@@ -236,7 +232,6 @@ static void gradients_through_time_match_differences(void **state)
     static const char *const nets[] = {SEQUENCE CELL("rnn") END,  SEQUENCE CELL("gru") END,
                                        SEQUENCE CELL("lstm") END, SEQUENCE RNN END,
                                        SEQUENCE GRU END,          SEQUENCE LSTM END};
-    (void)state;
     for (size_t i = 0; i < sizeof nets / sizeof *nets; i++) {
         struct world w = world_new(nets[i], &sequences);
         check_world_gradients(&w);
@@ -270,7 +265,6 @@ static void a_decoder_begins_where_its_encoder_ends(void **state)
                                         {"h.bias", "h.bias", 0},
                                         {"v.weight", "v.weight", 0},
                                         {0}};
-    (void)state;
     compare(WHOLE_DECODER("gru"), DECODER_OF_STEPS("gru"), parts);
     compare(WHOLE_DECODER("lstm"), DECODER_OF_STEPS("lstm"), parts);
 }
@@ -289,7 +283,6 @@ static void who_is_not_unrolled_reads_a_sequence_or_the_last_step(void **state)
         &sequences);
     const struct sw_layer *last = sw_net_layer(w.net, sw_net_find(w.net, "last"));
     const struct sw_layer *each = sw_net_layer(w.net, sw_net_find(w.net, "each@1"));
-    (void)state;
     assert_ptr_equal(last->src[0], &sw_net_layer(w.net, sw_net_find(w.net, "h@4"))->dst);
     assert_ptr_equal(each->src[0], &sw_net_layer(w.net, sw_net_find(w.net, "h"))->dst);
     check_world_gradients(&w);
@@ -303,7 +296,6 @@ static void steps_run_one_after_the_other_and_share_parameters(void **state)
                                         "h@0", "x@1",     "wh@1", "a@1",  "h@1"};
     struct world w = world_open(SEQUENCE RNN END, &sequences);
     int at = -1, own = 0;
-    (void)state;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         int next = sw_net_find(w.net, order[i]);
         if (!(next > at))
@@ -323,7 +315,6 @@ static void steps_run_one_after_the_other_and_share_parameters(void **state)
 static void long_sequences_are_put_together_in_order(void **state)
 {
     static const int64_t lengths[] = {1, 16, 17, 256, 300};
-    (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         struct plan_of_world plan = sequences;
         struct sw_buf text = {0};
@@ -399,7 +390,6 @@ static void check_state(const char *cell, size_t states)
 
 static void state_goes_from_batch_to_batch(void **state)
 {
-    (void)state;
     check_state("type = gru\n", 1);
     check_state("type = lstm\n", 2);
     check_state("type = gru\nlayers = 3\n", 3);
@@ -422,7 +412,6 @@ static void assert_refused(const char *text, const char *want)
 
 static void what_cannot_be_unrolled_is_told(void **state)
 {
-    (void)state;
     assert_refused(SEQUENCE FC("h", "x", "connections = one-to-none\n") END, "unknown");
     assert_refused(SEQUENCE FC("h", "x", "connections = previous\n") END, "has no steps");
     assert_refused(SEQUENCE FC("h", "x", "connections = previous, previous\n") END,

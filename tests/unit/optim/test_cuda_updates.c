@@ -112,7 +112,6 @@ static void check_updater(const struct sw_updater *u, const char *key, double va
 
 static void every_updater_gives_the_bits_of_the_cpu(void **state)
 {
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++) {
         check_updater(sw_updaters[u], NULL, 0, 0);
         check_updater(sw_updaters[u], NULL, 0, 0.25f);

@@ -77,7 +77,6 @@ static void check_uniform(double low, double high)
 
 static void constant_fills_its_value(void **state)
 {
-    (void)state;
     fill(SW_INIT_CONSTANT, 1, "conv1.bias", 0, 0, COUNT, value);
     for (int i = 0; i < COUNT; i++)
         assert_true(value[i] == 0.1f);
@@ -85,28 +84,24 @@ static void constant_fills_its_value(void **state)
 
 static void gaussian_has_its_moments(void **state)
 {
-    (void)state;
     fill(SW_INIT_GAUSSIAN, 1, "conv1.weight", 0, 0, COUNT, value);
     check_gaussian(0.5, 2);
 }
 
 static void uniform_stays_in_its_range(void **state)
 {
-    (void)state;
     fill(SW_INIT_UNIFORM, 1, "conv1.weight", 0, 0, COUNT, value);
     check_uniform(-1, 3);
 }
 
 static void xavier_follows_the_fan_in(void **state)
 {
-    (void)state;
     fill(SW_INIT_XAVIER, 1, "fc6.weight", 75, 0, COUNT, value);
     check_uniform(-0.2, 0.2);
 }
 
 static void msra_follows_the_fan_in(void **state)
 {
-    (void)state;
     fill(SW_INIT_MSRA, 1, "fc6.weight", 50, 0, COUNT, value);
     check_gaussian(0, 0.2);
 }
@@ -123,7 +118,6 @@ static void sqrt_rules_scale_what_is_drawn(void **state)
         {SW_INIT_UNIFORM_SQRT_FAN_IN_OUT, SW_INIT_UNIFORM, sqrt(6 / 80.0)},
     };
     struct sw_init_shape shape = {.fan_in = 50, .fan_out = 30};
-    (void)state;
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
         struct sw_init_conf c = conf_of(rules[r].init);
         struct sw_err err = {0};
@@ -153,7 +147,6 @@ static void orthogonal_rows_or_columns(void **state)
 {
     static const int64_t shapes[][2] = {{1, 1},   {1, 9},   {9, 1},     {17, 17},
                                         {20, 75}, {75, 20}, {200, 200}, {30, 3000}};
-    (void)state;
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         int64_t rows = shapes[s][0], columns = shapes[s][1];
         bool wide = rows <= columns;
@@ -174,7 +167,6 @@ static void orthogonal_depends_on_seed_and_name_only(void **state)
 {
     enum { N = 130, BYTES = N * N * sizeof(float) };
     void (*set)(int);
-    (void)state;
     fill_orthogonal(1, "a", N, N, value);
     fill_orthogonal(2, "a", N, N, other);
     assert_memory_not_equal(value, other, BYTES);
@@ -197,7 +189,6 @@ static void orthogonal_is_refused_in_parts(void **state)
     struct sw_init_conf c = conf_of(SW_INIT_ORTHOGONAL);
     struct sw_init_shape shape = {.rows = 4, .columns = 4};
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_init_fill(&c, 1, "w", &shape, 8, 16, value, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "whole parameters"));
     assert_true(sw_init_is_whole(&c));
@@ -207,7 +198,6 @@ static void orthogonal_is_refused_in_parts(void **state)
 
 static void auto_is_xavier_for_weights_and_zero_for_biases(void **state)
 {
-    (void)state;
     fill(SW_INIT_AUTO, 1, "fc6.weight", 75, 0, COUNT, value);
     fill(SW_INIT_XAVIER, 1, "fc6.weight", 75, 0, COUNT, other);
     assert_memory_equal(value, other, sizeof value);
@@ -218,7 +208,6 @@ static void auto_is_xavier_for_weights_and_zero_for_biases(void **state)
 
 static void values_depend_on_seed_and_name(void **state)
 {
-    (void)state;
     fill(SW_INIT_GAUSSIAN, 1, "a.weight", 0, 0, 1000, value);
     fill(SW_INIT_GAUSSIAN, 1, "a.weight", 0, 0, 1000, other);
     assert_memory_equal(value, other, 1000 * sizeof(float));
@@ -230,7 +219,6 @@ static void values_depend_on_seed_and_name(void **state)
 
 static void slices_equal_the_whole(void **state)
 {
-    (void)state;
     static const int64_t cut[] = {0, 1, 255, 256, 257, 300, 4099, 100000, COUNT};
     static const enum sw_init laws[] = {SW_INIT_CONSTANT, SW_INIT_GAUSSIAN, SW_INIT_UNIFORM};
     for (size_t l = 0; l < sizeof laws / sizeof *laws; l++) {
@@ -243,7 +231,6 @@ static void slices_equal_the_whole(void **state)
 
 static void nothing_is_written_outside_the_slice(void **state)
 {
-    (void)state;
     float out[12] = {0};
     fill(SW_INIT_GAUSSIAN, 3, "w", 9, 250, 260, out + 1);
     assert_true(out[0] == 0 && out[11] == 0 && out[1] != 0 && out[10] != 0);
@@ -253,7 +240,6 @@ static void nothing_is_written_outside_the_slice(void **state)
 
 static void elements_beyond_32_bits_have_their_own_values(void **state)
 {
-    (void)state;
     int64_t far = (int64_t)4 << 32;
     fill(SW_INIT_GAUSSIAN, 3, "w", 9, far, far + 1000, value);
     fill(SW_INIT_GAUSSIAN, 3, "w", 9, 0, 1000, other);
@@ -262,7 +248,6 @@ static void elements_beyond_32_bits_have_their_own_values(void **state)
 
 static void thread_counts_give_equal_bits(void **state)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     puts("skipped: libgomp's synchronisation is invisible to the thread sanitizer");
     skip();
@@ -282,7 +267,6 @@ static void thread_counts_give_equal_bits(void **state)
  * hold on every machine and instruction set. */
 static void values_are_known(void **state)
 {
-    (void)state;
     static const struct {
         enum sw_init init;
         const char *hash;
@@ -303,7 +287,6 @@ static void values_are_known(void **state)
 /* The first values from the definition, with the C library's logarithm and cosine. */
 static void gaussian_is_box_muller_of_philox_words(void **state)
 {
-    (void)state;
     struct sw_philox key = sw_philox_stream(7, SW_PURPOSE_INIT, sw_hash_name("conv1.weight"));
     fill(SW_INIT_GAUSSIAN, 7, "conv1.weight", 75, 0, 1000, value);
     for (uint32_t i = 0; i < 1000; i += 2) {
@@ -318,7 +301,6 @@ static void gaussian_is_box_muller_of_philox_words(void **state)
 
 static void impossible_rules_are_refused(void **state)
 {
-    (void)state;
     struct sw_init_conf c = conf_of(SW_INIT_UNIFORM);
     struct sw_err err = {0};
     c.low = 4;

@@ -79,7 +79,6 @@ static void the_policies_are_these(void **state)
                                         "linear",  "cosine",    "one_cycle",  "polynomial",
                                         "inverse", "inverse_t", "exponential"};
     int count = 0;
-    (void)state;
     while (sw_schedules[count])
         count++;
     assert_int_equal(count, sizeof names / sizeof *names);
@@ -90,7 +89,6 @@ static void the_policies_are_these(void **state)
 static void fixed_never_changes(void **state)
 {
     struct policy p = policy("fixed", 0.3, 10);
-    (void)state;
     check(&p, 0, 0.3);
     check(&p, 1000000, 0.3);
     free(p.conf);
@@ -99,7 +97,6 @@ static void fixed_never_changes(void **state)
 static void step_falls_at_every_interval(void **state)
 {
     struct policy p = policy("step", 0.3, 10000);
-    (void)state;
     put(&p, "gamma", 0.5);
     put(&p, "step_size", 2500);
     check(&p, 0, 0.3);
@@ -113,7 +110,6 @@ static void multistep_falls_at_its_steps(void **state)
 {
     static const double at[] = {1, 5, 60};
     struct policy p = policy("multistep", 2, 100);
-    (void)state;
     put_list(&p, "at", at, 3);
     check(&p, 0, 2);
     check(&p, 1, 0.2);
@@ -130,7 +126,6 @@ static void fixed_step_takes_rates_from_a_list(void **state)
 {
     static const double at[] = {60000, 65000}, rates[] = {1e-4, 1e-5};
     struct policy p = policy("fixed_step", 1e-3, 70000);
-    (void)state;
     put_list(&p, "at", at, 2);
     put_list(&p, "rates", rates, 2);
     check(&p, 0, 1e-3);
@@ -146,7 +141,6 @@ static void fixed_step_takes_rates_from_a_list(void **state)
 static void inverse_matches_caffe(void **state)
 {
     struct policy p = policy("inverse", 0.01, 10000);
-    (void)state;
     put(&p, "gamma", 0.0001);
     put(&p, "power", 0.75);
     check(&p, 0, 0.01);
@@ -158,7 +152,6 @@ static void inverse_matches_caffe(void **state)
 static void inverse_t_halves_after_its_steps(void **state)
 {
     struct policy p = policy("inverse_t", 0.3, 10);
-    (void)state;
     put(&p, "step_size", 100);
     check(&p, 0, 0.3);
     check(&p, 1, 0.3 / 1.01);
@@ -170,7 +163,6 @@ static void inverse_t_halves_after_its_steps(void **state)
 static void exponential_halves_after_its_steps(void **state)
 {
     struct policy p = policy("exponential", 0.8, 10);
-    (void)state;
     put(&p, "step_size", 100);
     check(&p, 0, 0.8);
     check(&p, 50, 0.8 / sqrt(2));
@@ -182,7 +174,6 @@ static void exponential_halves_after_its_steps(void **state)
 static void linear_reaches_its_end_and_stays(void **state)
 {
     struct policy p = policy("linear", 1, 100);
-    (void)state;
     put(&p, "final", 0.1);
     check(&p, 0, 1);
     check(&p, 1, 0.991);
@@ -200,7 +191,6 @@ static void linear_reaches_its_end_and_stays(void **state)
 static void polynomial_reaches_its_end_and_stays(void **state)
 {
     struct policy p = policy("polynomial", 1, 100);
-    (void)state;
     put(&p, "power", 2);
     check(&p, 0, 1);
     check(&p, 1, 0.9801);
@@ -218,7 +208,6 @@ static void polynomial_reaches_its_end_and_stays(void **state)
 static void cosine_reaches_its_end_and_stays(void **state)
 {
     struct policy p = policy("cosine", 1, 90);
-    (void)state;
     put(&p, "final", 0.5);
     check(&p, 0, 1);
     check(&p, 1, 0.75 + 0.25 * cos(acos(-1) / 90));
@@ -233,7 +222,6 @@ static void cosine_reaches_its_end_and_stays(void **state)
 static void one_cycle_rises_falls_and_stays(void **state)
 {
     struct policy p = policy("one_cycle", 1, 100);
-    (void)state;
     check(&p, 0, 0.04);
     check(&p, 15, 0.52);
     check(&p, 30, 1);
@@ -265,7 +253,6 @@ static struct policy some(int i)
 
 static void no_rate_runs_past_its_end(void **state)
 {
-    (void)state;
     for (int i = 0; sw_schedules[i]; i++) {
         struct policy p = some(i);
         bool ends = false;
@@ -284,7 +271,6 @@ static void no_rate_runs_past_its_end(void **state)
 
 static void warm_up_is_a_line_to_what_the_policy_says(void **state)
 {
-    (void)state;
     for (int i = 0; sw_schedules[i]; i++) {
         struct policy p = some(i);
         double end = sw_schedule_rate(&p.rate, 20), later = sw_schedule_rate(&p.rate, 57);
@@ -307,7 +293,6 @@ static void warm_up_is_a_line_to_what_the_policy_says(void **state)
 static void rates_do_not_depend_on_call_order(void **state)
 {
     struct policy p = policy("inverse", 1, 1000);
-    (void)state;
     put(&p, "gamma", 0.001);
     put(&p, "power", 0.5);
     double late = sw_schedule_rate(&p.rate, 777);
@@ -332,7 +317,6 @@ static void lists_of_steps_are_checked(void **state)
     static const double falling[] = {10, 5}, broken[] = {1.5}, good[] = {0, 9};
     struct policy p = policy("multistep", 1, 100), f = policy("fixed_step", 1, 100);
     struct sw_err err = {0};
-    (void)state;
     put_list(&p, "at", falling, 2);
     check_refused(&p, "5 comes after 10");
     put_list(&p, "at", broken, 1);

@@ -49,7 +49,6 @@ static bool update(struct model *m, int64_t from, int64_t to)
 
 static void momentum_decides_about_state(void **state)
 {
-    (void)state;
     void *none = conf_of(0), *some = conf_of(0.9);
     assert_int_equal(sgd()->slots(none), 0);
     assert_int_equal(sgd()->slots(some), 1);
@@ -80,7 +79,6 @@ static void check_formula(double momentum)
 
 static void sgd_matches_the_formula_in_double(void **state)
 {
-    (void)state;
     check_formula(0);
     check_formula(0.9);
 }
@@ -96,7 +94,6 @@ static void check_found(float bad_value, int at, double momentum)
 
 static void non_finite_gradients_are_noticed(void **state)
 {
-    (void)state;
     for (int with = 0; with < 2; with++) {
         check_found(NAN, 0, 0.9 * with);
         check_found(INFINITY, 16384, 0.9 * with);
@@ -106,7 +103,6 @@ static void non_finite_gradients_are_noticed(void **state)
 
 static void overflowing_values_are_noticed(void **state)
 {
-    (void)state;
     struct model m = model_new(0);
     m.w[5] = -3e38f, m.g[5] = 3e38f;
     bool bad = false;
@@ -123,7 +119,6 @@ static void overflowing_values_are_noticed(void **state)
 
 static void non_finite_is_never_cleared(void **state)
 {
-    (void)state;
     struct model m = model_new(0);
     bool bad = true;
     struct sw_update_args a = {.value = m.w,
@@ -139,7 +134,6 @@ static void non_finite_is_never_cleared(void **state)
 
 static void an_empty_range_changes_nothing(void **state)
 {
-    (void)state;
     struct model m = model_new(0.9);
     float before = m.w[7];
     assert_false(update(&m, 7, 7));

@@ -27,7 +27,6 @@ static const struct {
 static void updaters_match_steps_worked_by_hand(void **state)
 {
     static const float gradient[3] = {0.5f, -0.25f, 1};
-    (void)state;
     for (size_t i = 0; i < sizeof worked / sizeof *worked; i++) {
         const struct sw_updater *u = find_updater(worked[i].updater);
         void *conf = updater_conf(u, worked[i].key, worked[i].value);
@@ -64,7 +63,6 @@ static void lars_matches_steps_worked_by_hand(void **state)
     void *conf = updater_conf(u, "trust", 0.02);
     float w[2] = {3, 4}, v[2] = {0};
     bool bad = false;
-    (void)state;
     assert_true(u->needs_norms);
     for (int t = 0; t < 3; t++) {
         struct sw_update_args a = {.value = w,
@@ -88,7 +86,6 @@ static void lars_matches_steps_worked_by_hand(void **state)
 
 static void every_updater_has_worked_steps(void **state)
 {
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++) {
         bool has = strcmp(sw_updaters[u]->base.name, "lars") == 0; /* the test above */
         for (size_t i = 0; i < sizeof worked / sizeof *worked; i++)
@@ -164,7 +161,6 @@ static void assert_same(const struct model *a, const struct model *b, const char
 static void cutting_and_threads_change_no_bit(void **state)
 {
     static const int64_t cut[] = {0, 1, 17, 4096, 16384, 16385, 40000, COUNT};
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++) {
         struct model one = model_new(sw_updaters[u]), cuts = model_new(sw_updaters[u]);
         for (uint64_t t = 0; t < 3; t++) {
@@ -185,7 +181,6 @@ static void cutting_and_threads_change_no_bit(void **state)
 /* In worker order, and the workers' own gradients are left as they are. */
 static void gradients_of_workers_are_added(void **state)
 {
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++)
         for (int workers = 1; workers <= WORKERS; workers++) {
             struct model many = model_new(sw_updaters[u]), one = model_new(sw_updaters[u]);
@@ -205,7 +200,6 @@ static void gradients_of_workers_are_added(void **state)
 /* What clipping by value leaves, and what it hides is noticed all the same. */
 static void clipping_by_value_cuts_the_sum(void **state)
 {
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++)
         for (int workers = 1; workers <= WORKERS; workers++) {
             struct model clipped = model_new(sw_updaters[u]), by_hand = model_new(sw_updaters[u]);
@@ -226,7 +220,6 @@ static void clipping_by_value_cuts_the_sum(void **state)
 
 static void padding_stays_zero(void **state)
 {
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++) {
         struct model m = model_new(sw_updaters[u]);
         for (int i = 100; i < 116; i++)
@@ -252,7 +245,6 @@ static void check_found(const struct sw_updater *u, int worker, float bad_value,
 
 static void what_is_not_finite_is_noticed(void **state)
 {
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++) {
         check_found(sw_updaters[u], 0, NAN, 0);
         check_found(sw_updaters[u], 2, INFINITY, 16384);
@@ -264,7 +256,6 @@ static void what_is_not_finite_is_noticed(void **state)
  */
 static void overflowing_state_is_noticed(void **state)
 {
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++) {
         struct model m = model_new(sw_updaters[u]);
         m.g[0][7] = 3e38f;
@@ -279,7 +270,6 @@ static void overflowing_state_is_noticed(void **state)
 
 static void state_has_names(void **state)
 {
-    (void)state;
     for (int u = 0; sw_updaters[u]; u++) {
         const struct sw_updater *up = sw_updaters[u];
         void *conf = updater_conf(up, NULL, 0);

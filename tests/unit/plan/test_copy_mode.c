@@ -29,7 +29,6 @@ static enum sw_copy_mode mode(struct sw_copy_case c)
 
 static void gpus_update_by_themselves(void **state)
 {
-    (void)state;
     assert_mode(SW_COPY_NONE, "the GPU updates by itself", .caps = &gpu, .workers = 1);
     assert_mode(SW_COPY_NONE, "only sums of gradients", .caps = &gpu, .workers = 4);
 }
@@ -37,7 +36,6 @@ static void gpus_update_by_themselves(void **state)
 /* A single worker has nothing to add up. */
 static void servers_are_no_matter_of_one_gpu(void **state)
 {
-    (void)state;
     assert_mode(SW_COPY_NONE, "by itself", .caps = &gpu, .workers = 1, .servers = "servers add up");
     assert_mode(SW_COPY_ASYNC, "servers add up", .caps = &gpu, .workers = 2,
                 .servers = "servers add up");
@@ -45,7 +43,6 @@ static void servers_are_no_matter_of_one_gpu(void **state)
 
 static void what_the_host_has_to_see_is_copied(void **state)
 {
-    (void)state;
     assert_mode(SW_COPY_ASYNC, "looked at", .caps = &gpu, .workers = 1,
                 .host = "all gradients are looked at");
     assert_mode(SW_COPY_ASYNC, "devices and CPUs", .caps = &gpu, .workers = 2, .mixed = true);
@@ -55,7 +52,6 @@ static void what_the_host_has_to_see_is_copied(void **state)
 
 static void only_gpus_do(void **state)
 {
-    (void)state;
     assert_mode(SW_COPY_ASYNC, "rehearse servers", .caps = &sim, .workers = 1);
     assert_mode(SW_COPY_ASYNC, "rehearse servers", .caps = &sim, .workers = 4);
     assert_mode(SW_COPY_ASYNC, "nothing is copied", .caps = &cores, .workers = 4);

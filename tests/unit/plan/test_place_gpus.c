@@ -1,7 +1,7 @@
 /* Workers on GPUs: on the NUMA node of their GPU, with GPUs close to one another in a group. */
 #include "base/os.h"
-#include "unit/machine/boards.h"
 #include "plan/placement.h"
+#include "unit/machine/boards.h"
 #include <string.h>
 
 static struct sw_cluster_shape shape_of(int groups, int workers, bool bind)
@@ -98,7 +98,6 @@ static void check_rules(const struct sw_machine *m, const struct sw_cluster_shap
 
 static void the_rules_hold_on_many_machines(void **state)
 {
-    (void)state;
     static const struct {
         const char *synthetic;
         int per_node;
@@ -123,7 +122,6 @@ static void the_rules_hold_on_many_machines(void **state)
 
 static void workers_sit_on_the_node_of_their_gpu_on_recorded_machines(void **state)
 {
-    (void)state;
     static const char *const names[] = {"24em64t-2n6c2t-pci.xml", "32em64t-2n8c2t-pci-normalio.xml",
                                         "nvidiaDGX2.xml"};
     for (int k = 0; k < 3; k++) {
@@ -147,7 +145,6 @@ static void workers_sit_on_the_node_of_their_gpu_on_recorded_machines(void **sta
  * worker is still on its GPU's node. */
 static void oversubscribed_workers_stay_on_their_node(void **state)
 {
-    (void)state;
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     struct sw_cluster_shape s = shape_of(1, 16, true);
     struct sw_placement *p = NULL;
@@ -182,7 +179,6 @@ static void check_chosen(const struct sw_machine *m, int groups, int workers, co
 
 static void gpus_of_a_group_are_close_to_one_another(void **state)
 {
-    (void)state;
     struct sw_machine *m = with_gpus("numa:2 core:8 pu:1", 4); /* 0 1, 2 3 | 4 5, 6 7 */
     static const int in_order[] = {0, 1, 2, 3, 4, 5, 6, 7}, threes[] = {0, 1, 2, 4, 5, 6};
     check_chosen(m, 1, 2, in_order);
@@ -212,7 +208,6 @@ static void gpus_of_a_group_are_close_to_one_another(void **state)
 /* Wherever they hang on PCIe. */
 static void groups_follow_direct_links(void **state)
 {
-    (void)state;
     const struct board_link pairs[] = {{0, 1, 50000}, {2, 3, 50000}};
     const struct board_link crossed[] = {{0, 2, 50000}, {1, 3, 50000}};
     const struct board_link last[] = {{1, 2, 50000}};
@@ -229,7 +224,6 @@ static void groups_follow_direct_links(void **state)
 
 static void gpus_can_be_named(void **state)
 {
-    (void)state;
     struct sw_machine *m = with_gpus("numa:2 core:4 pu:1", 2);
     struct sw_cluster_shape s = shape_of(1, 2, true);
     struct sw_placement *p;
@@ -266,7 +260,6 @@ static void gpus_can_be_named(void **state)
 
 static void a_gpu_without_a_node_gets_cores_that_are_left(void **state)
 {
-    (void)state;
     struct sw_machine *m = with_gpus("numa:2 core:4 pu:1", 1);
     struct sw_cluster_shape s = shape_of(1, 2, true);
     m->io[m->gpus[0]].node = -1;
@@ -281,7 +274,6 @@ static void a_gpu_without_a_node_gets_cores_that_are_left(void **state)
 
 static void prefetch_sits_near_the_gpu(void **state)
 {
-    (void)state;
     struct sw_machine *m = with_gpus("numa:2 core:4 pu:1", 1);
     struct sw_cluster_shape s = shape_of(1, 2, false);
     s.servers_per_group = 1;
@@ -301,7 +293,6 @@ static void prefetch_sits_near_the_gpu(void **state)
  */
 static void workers_without_a_gpu_get_the_cores_that_are_left(void **state)
 {
-    (void)state;
     struct sw_machine *m = with_gpus("numa:2 core:8 pu:1", 1);
     struct sw_cluster_shape s = shape_of(1, 4, true);
     s.device_workers = 2;

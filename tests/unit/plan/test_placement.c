@@ -55,7 +55,6 @@ static void check_row(const struct sw_placement_row *row, const char *unit, int 
 
 static void threads_that_compute_nothing_get_what_is_left(void **state)
 {
-    (void)state;
     struct plan full = make("numa:2 core:4 pu:1", 0, 2, 2, true, false);
     check_row(sw_placement_helper(full.p, SW_PLACE_MAIN), "main", 0, "0-7", 1, "none is spare");
     check_row(sw_placement_helper(full.p, SW_PLACE_HISTORY), "history", 0, "0-7", 1,
@@ -75,7 +74,6 @@ static void threads_that_compute_nothing_get_what_is_left(void **state)
 
 static void one_worker_gets_the_whole_machine(void **state)
 {
-    (void)state;
     struct plan a = make("numa:1 core:2 pu:2", 0, 1, 1, true, false);
     check_row(sw_placement_worker(a.p, 0), "worker0.0", 0, "0-1", 2, "all 2 cores of NUMA node 0");
     check_row(sw_placement_server(a.p, 0), "server0.0", 0, "0-1", 2,
@@ -92,7 +90,6 @@ static void one_worker_gets_the_whole_machine(void **state)
 
 static void a_worker_for_every_node_gets_its_cores(void **state)
 {
-    (void)state;
     struct plan a = make("numa:4 core:6 pu:2", 0, 4, 4, true, false);
     static const char *const cores[] = {"0-5", "6-11", "12-17", "18-23"};
     for (int i = 0; i < 4; i++) {
@@ -107,7 +104,6 @@ static void a_worker_for_every_node_gets_its_cores(void **state)
 
 static void unbound_servers_get_the_cores_left_over(void **state)
 {
-    (void)state;
     struct plan a = make("numa:4 core:6 pu:2", 0, 16, 4, false, false);
     static const char *const cores[] = {"4-5", "10-11", "16-17", "22-23"};
     for (int i = 0; i < 4; i++) {
@@ -120,7 +116,6 @@ static void unbound_servers_get_the_cores_left_over(void **state)
 
 static void a_server_without_a_core_shares_and_says_so(void **state)
 {
-    (void)state;
     struct plan a = make("numa:2 core:2 pu:1", 0, 2, 3, false, false);
     for (int i = 0; i < 3; i++)
         check_row(sw_placement_server(a.p, i), a.p->rows[2 + i].unit, i % 2, i % 2 ? "2-3" : "0-1",
@@ -167,7 +162,6 @@ static void check_rules(const char *machine, int workers, int servers, bool bind
 
 static void the_rules_hold_on_many_machines(void **state)
 {
-    (void)state;
     static const char *const machines[] = {"numa:4 core:6 pu:2", "numa:1 core:7 pu:1",
                                            "numa:8 core:2 pu:2", "package:2 numa:2 core:3 pu:1"};
     static const int cores[] = {24, 7, 16, 12};
@@ -183,7 +177,6 @@ static void the_rules_hold_on_many_machines(void **state)
 
 static void oversubscription_is_refused_unless_asked_for(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
     struct sw_err err = {0};
@@ -208,7 +201,6 @@ static void oversubscription_is_refused_unless_asked_for(void **state)
 
 static void a_quota_limits_the_threads(void **state)
 {
-    (void)state;
     struct plan a = make("numa:4 core:6 pu:2", 3.7, 1, 1, true, false);
     check_row(sw_placement_worker(a.p, 0), "worker0.0", 0, "0-2", 3,
               "quota of 3.7 CPUs allows 3 threads");
@@ -229,7 +221,6 @@ static void a_quota_limits_the_threads(void **state)
 
 static void units_are_named_by_group(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
     struct sw_cluster_shape shape = SHAPE(2, 3, 3, 1, true);
@@ -249,7 +240,6 @@ static void units_are_named_by_group(void **state)
  * a worker that talks to it, and each worker group talks to one. */
 static void bound_servers_live_with_workers_that_talk_to_them(void **state)
 {
-    (void)state;
     static const struct sw_cluster_shape shapes[] = {
         SHAPE(4, 2, 2, 2, true), SHAPE(3, 2, 2, 1, true), SHAPE(4, 1, 4, 1, true),
         SHAPE(5, 1, 2, 3, true), SHAPE(2, 3, 1, 6, true), SHAPE(8, 1, 1, 3, true)};
@@ -284,7 +274,6 @@ static void bound_servers_live_with_workers_that_talk_to_them(void **state)
 
 static void groups_keep_together(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
     struct sw_cluster_shape shape = SHAPE(4, 3, 4, 2, false);
@@ -304,7 +293,6 @@ static void groups_keep_together(void **state)
  */
 static void servers_spread_in_proportion_to_what_is_left(void **state)
 {
-    (void)state;
     for (int servers = 3; servers <= 6; servers += 3) {
         struct sw_machine *m = NULL;
         struct sw_placement *p = NULL;
@@ -330,7 +318,6 @@ static void servers_spread_in_proportion_to_what_is_left(void **state)
 
 static void counts_outside_the_limits_are_refused(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
     struct sw_err err = {0};
@@ -352,7 +339,6 @@ static void counts_outside_the_limits_are_refused(void **state)
 
 static void helpers_get_spare_cores_of_the_node(void **state)
 {
-    (void)state;
     char text[64];
     struct plan a = make("numa:2 core:4 pu:1", 6, 2, 2, true, false);
     struct sw_core_set s = sw_placement_helper_cores(a.p, a.m, sw_placement_worker(a.p, 1));
@@ -370,7 +356,6 @@ static void helpers_get_spare_cores_of_the_node(void **state)
 
 static void recorded_machines_can_be_planned(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         int cores;
@@ -399,7 +384,6 @@ static void recorded_machines_can_be_planned(void **state)
 
 static void every_allocation_may_fail(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
     struct sw_err err = {0};

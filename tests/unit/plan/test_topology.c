@@ -79,7 +79,6 @@ static void check_ranks(const struct sw_topology *t, const struct sw_rank *want)
 
 static void a_recipe_that_says_nothing_has_a_worker_per_node(void **state)
 {
-    (void)state;
     struct sw_topology *t = make(&(struct wish){0});
 
     assert_int_equal(t->workers, 2);
@@ -97,7 +96,6 @@ static void a_recipe_that_says_nothing_has_a_worker_per_node(void **state)
 /* Two groups of two that make every update together share each batch as one group of four. */
 static void synchronous_groups_are_one(void **state)
 {
-    (void)state;
     struct sw_topology *t = make(&(struct wish){
         .framework = SW_FRAMEWORK_CUSTOM, .worker_groups = 2, .workers_per_group = 2});
 
@@ -116,7 +114,6 @@ static void synchronous_groups_are_one(void **state)
 /* Where each of them splits the net, they stay groups, share the batch, and update together. */
 static void groups_that_split_layers_share_the_batch(void **state)
 {
-    (void)state;
     struct sw_topology *t = make(&(struct wish){.framework = SW_FRAMEWORK_CUSTOM,
                                                 .worker_groups = 2,
                                                 .workers_per_group = 2,
@@ -158,7 +155,6 @@ static void groups_that_split_layers_share_the_batch(void **state)
 /* Of three groups over two copies the first two talk to the first one. */
 static void asynchronous_groups_have_copies(void **state)
 {
-    (void)state;
     struct sw_topology *t = make(&(struct wish){.framework = SW_FRAMEWORK_HOGWILD,
                                                 .worker_groups = 3,
                                                 .workers_per_group = 2,
@@ -192,7 +188,6 @@ static void asynchronous_groups_have_copies(void **state)
 
 static void a_lone_group_can_be_asynchronous(void **state)
 {
-    (void)state;
     struct sw_topology *t = make(&(struct wish){.framework = SW_FRAMEWORK_CUSTOM,
                                                 .consistency = SW_CONSISTENCY_SSP,
                                                 .worker_groups = 1,
@@ -211,7 +206,6 @@ static void a_lone_group_can_be_asynchronous(void **state)
 /* The first group makes the warmup's steps alone; behind them a step is a batch of each. */
 static void others_rest_while_the_first_group_warms_up(void **state)
 {
-    (void)state;
     struct sw_topology *t = make(&(struct wish){.framework = SW_FRAMEWORK_DOWNPOUR,
                                                 .worker_groups = 3,
                                                 .workers_per_group = 1,
@@ -238,7 +232,6 @@ static void others_rest_while_the_first_group_warms_up(void **state)
  * of the smaller batch. */
 static void virtual_workers_are_dealt_out(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 5; workers++) {
         struct sw_topology *t = make(&(struct wish){
             .workers_per_group = workers, .batch = 50, .eval_batch = 20, .virtual_workers = 8});
@@ -274,7 +267,6 @@ static void virtual_workers_are_dealt_out(void **state)
 
 static void rebalancing_moves_rows_of_both_batches(void **state)
 {
-    (void)state;
     struct sw_topology *t =
         make(&(struct wish){.framework = SW_FRAMEWORK_SANDBLASTER, .workers_per_group = 3});
     static const int64_t rows[] = {40, 8, 16}, eval[] = {20, 4, 8};
@@ -299,7 +291,6 @@ static void rebalancing_moves_rows_of_both_batches(void **state)
 
 static void devices_belong_to_the_first_workers(void **state)
 {
-    (void)state;
     struct sw_topology *all = make(&(struct wish){.workers_per_group = 3, .devices = true});
     assert_int_equal(all->devices, 3);
     assert_int_equal(all->rank[2].device, 2);
@@ -315,7 +306,6 @@ static void devices_belong_to_the_first_workers(void **state)
 
 static void missing_memory_leaves_nothing_behind(void **state)
 {
-    (void)state;
     struct sw_cluster_shape shape = {
         .worker_groups = 1, .workers_per_group = 2, .server_groups = 1, .servers_per_group = 1};
     struct sw_cluster_terms terms = {.consistency = SW_CONSISTENCY_BSP};

@@ -220,7 +220,6 @@ static const struct sw_schema toy_schema = {toy_kinds, sizeof(toy_kinds) / sizeo
 /* An environment of three names. */
 static inline const char *toy_env(void *user, const char *name)
 {
-    (void)user;
     if (strcmp(name, "DATA") == 0)
         return "/data";
     if (strcmp(name, "EMPTY") == 0)

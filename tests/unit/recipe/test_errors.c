@@ -154,7 +154,6 @@ static void place(const char *where, int line, char out[32])
 
 static void errors_name_place_reason_and_hint(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct broken *b = &cases[i];
         struct sw_buf text = {0};
@@ -180,7 +179,6 @@ static void errors_name_place_reason_and_hint(void **state)
 /* A mistake brings no others with it, but for those that follow from it. */
 static void errors_do_not_multiply(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sw_buf text = {0};
         struct sw_recipe *r;
@@ -200,7 +198,6 @@ static void errors_do_not_multiply(void **state)
 
 static void errors_of_a_recipe_are_said_at_once(void **state)
 {
-    (void)state;
     struct sw_recipe *r;
     struct sw_buf out = {0};
     const char *const sets[] = {"job.seed=x", NULL};
@@ -242,7 +239,6 @@ static void errors_of_a_recipe_are_said_at_once(void **state)
 
 static void errors_name_absent_sections(void **state)
 {
-    (void)state;
     struct sw_recipe *r;
     struct sw_buf out = {0};
     assert_int_equal(toy_load("", NULL, &r), SW_ERR_INVALID);
@@ -258,7 +254,6 @@ static void errors_name_absent_sections(void **state)
 
 static void errors_leave_sound_sections_usable(void **state)
 {
-    (void)state;
     struct sw_recipe *r;
     assert_int_equal(toy_load(TOY_JOB "[layer a]\ntype = pooling\nkernel = x\nmethod = avg\n"
                                       "[layer b]\ntype = nothing\nsrc = a\n"

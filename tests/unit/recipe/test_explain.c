@@ -50,7 +50,6 @@ static void has(const struct sw_buf *out, const char *line)
 
 static void explain_tells_every_row_and_its_origin(void **state)
 {
-    (void)state;
     const char *const sets[] = {"layer.fc1.outputs=7", "layer.fc1.outputs=8", "vars.n=6", NULL};
     struct sw_buf out = {0};
     explain(&out, sets);
@@ -76,7 +75,6 @@ static void explain_tells_every_row_and_its_origin(void **state)
 
 static void explain_every_allocation_may_fail(void **state)
 {
-    (void)state;
     struct sw_recipe *r;
     struct sw_err err;
     assert_int_equal(toy_load(text, NULL, &r), SW_OK);
@@ -100,7 +98,6 @@ static void explain_every_allocation_may_fail(void **state)
 /* What is written is read back as the same. */
 static void values_are_written_as_they_are_read(void **state)
 {
-    (void)state;
     static const char *const choices[] = {"a", "b", NULL};
     static const struct {
         enum sw_opt_type type;

@@ -52,7 +52,6 @@ static void expect_announcement(struct sw_recipe *r, const char *expected)
 
 static void fallback_stays_away_while_a_file_exists(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load("/data/b /data/t", NULL, NULL);
     assert_ptr_equal(format_of(r, "train"), &toy_idx_type);
     assert_ptr_equal(format_of(r, "test"), &toy_idx_type);
@@ -64,7 +63,6 @@ static void fallback_stays_away_while_a_file_exists(void **state)
 
 static void fallback_replaces_the_format_when_no_file_exists(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load("", NULL, NULL);
     const struct sw_section *s = sw_recipe_find(r, "data", "train");
     assert_ptr_equal(s->type[0], &toy_synthetic_type);
@@ -84,7 +82,6 @@ static void fallback_replaces_the_format_when_no_file_exists(void **state)
 
 static void fallback_is_decided_per_section(void **state)
 {
-    (void)state;
     const char *const sets[] = {"data.train.format=idx", NULL};
     struct sw_recipe *r;
     assert_int_equal(load_with(TOY_JOB "[data a]\nformat = idx\npaths = x\nlabels = y\n"
@@ -108,7 +105,6 @@ static void fallback_is_decided_per_section(void **state)
 
 static void fallback_yields_to_set(void **state)
 {
-    (void)state;
     const char *const sets[] = {"job.steps=3", "fallback.data.train.records=60",
                                 "fallback.job.seed=4", NULL};
     struct sw_recipe *r = load("", sets, NULL);
@@ -134,7 +130,6 @@ static void fallback_yields_to_set(void **state)
 
 static void fallback_decision_can_be_repeated(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load("/data/a /data/t", NULL, "train");
     assert_ptr_equal(format_of(r, "train"), &toy_synthetic_type);
     assert_ptr_equal(format_of(r, "test"), &toy_idx_type);
@@ -149,15 +144,12 @@ static void fallback_decision_can_be_repeated(void **state)
 
 static int stat_denied(const char *path, struct stat *st)
 {
-    (void)path;
-    (void)st;
     errno = EACCES;
     return -1;
 }
 
 static void fallback_does_not_hide_files_it_may_not_see(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_recipe *r;
     struct sw_recipe_source s = toy_source(text, NULL);
@@ -172,7 +164,6 @@ static void fallback_does_not_hide_files_it_may_not_see(void **state)
 
 static void fallback_looks_for_matches_of_a_pattern(void **state)
 {
-    (void)state;
     struct sw_err err;
     char recipe[512];
     for (int there = 0; there < 2; there++) {
@@ -203,7 +194,6 @@ static void expect_errors(const char *recipe, const char *files, const char *pri
 
 static void fallback_lines_are_checked_even_when_not_applied(void **state)
 {
-    (void)state;
     expect_errors(TOY_JOB TOY_LAYER
                   "[fallback]\njob.stesp = 1\nsteps = 2\nlayr.a.b = 3\njob.batch = 0\n"
                   "data.train.records = 5\n",
@@ -227,7 +217,6 @@ static void fallback_lines_are_checked_even_when_not_applied(void **state)
 
 static void fallback_lines_point_at_themselves_when_applied(void **state)
 {
-    (void)state;
     expect_errors(TOY_JOB TOY_LAYER "[data d]\nformat = idx\npaths = p\nlabels = l\ncache = x\n"
                                     "fallback = synthetic\n"
                                     "[fallback]\njob.stesp = 1\ndata.d.records = 0\n",
@@ -246,7 +235,6 @@ static void fallback_lines_point_at_themselves_when_applied(void **state)
 
 static void fallback_must_name_a_format(void **state)
 {
-    (void)state;
     expect_errors(TOY_JOB TOY_LAYER "[data d]\nformat = idx\npaths = p\nlabels = l\n"
                                     "fallback = synthetik\n",
                   "",
@@ -283,7 +271,6 @@ static struct sw_recipe *load_ladder(const char *files, const char *decided)
 /* Other files serve as they are: lines for data made by code do not count. */
 static void fallback_takes_the_first_alternative_that_is_there(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load_ladder("/data/a /data/b", NULL);
     assert_string_equal(paths_of(r), "/data/a");
     assert_string_equal(sw_recipe_fallback(r), "");
@@ -307,7 +294,6 @@ static void fallback_takes_the_first_alternative_that_is_there(void **state)
 
 static void fallback_to_an_alternative_is_decided_once(void **state)
 {
-    (void)state;
     static const char *const decisions[] = {"train:1", "train", ""};
     static const char *const paths[] = {"/data/b", NULL, "/data/a"};
     for (int i = 0; i < 3; i++) {

@@ -89,7 +89,6 @@ static const char base[] =
 
 static void include_is_read_first_and_later_keys_win(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     put(&c, "base.ini", base);
@@ -120,7 +119,6 @@ static void include_is_read_first_and_later_keys_win(void **state)
 
 static void include_replaces_a_variable_where_it_stood(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     put(&c, "base.ini",
@@ -135,7 +133,6 @@ static void include_replaces_a_variable_where_it_stood(void **state)
 
 static void include_drops_the_keys_of_a_type_that_a_later_file_replaces(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     put(&c, "base.ini", base);
@@ -149,7 +146,6 @@ static void include_drops_the_keys_of_a_type_that_a_later_file_replaces(void **s
 
 static void include_chooses_between_steps_and_epochs_by_file(void **state)
 {
-    (void)state;
     struct case_ c;
     const struct sw_job_conf *job;
     struct sw_err err;
@@ -167,7 +163,6 @@ static void include_chooses_between_steps_and_epochs_by_file(void **state)
 
 static void include_takes_several_files_and_nested_folders(void **state)
 {
-    (void)state;
     struct case_ c;
     char folder[300];
     begin(&c);
@@ -193,7 +188,6 @@ static void include_takes_several_files_and_nested_folders(void **state)
 
 static void include_errors_point_into_the_file_they_are_in(void **state)
 {
-    (void)state;
     struct case_ c;
     const char *const sets[] = {"layer.c.kernel=0", NULL};
     begin(&c);
@@ -216,7 +210,6 @@ static void include_errors_point_into_the_file_they_are_in(void **state)
 
 static void include_of_nothing_or_of_itself_is_an_error_at_its_line(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     put(&c, "a.ini", "include = b.ini\n");
@@ -245,7 +238,6 @@ static void include_of_nothing_or_of_itself_is_an_error_at_its_line(void **state
 
 static void include_has_a_limited_depth(void **state)
 {
-    (void)state;
     struct case_ c;
     char name[32], text[64];
     begin(&c);
@@ -268,7 +260,6 @@ static void include_has_a_limited_depth(void **state)
 /* Two files that each include the next one twice would be read 2^n times. */
 static void include_has_a_limited_number_of_files(void **state)
 {
-    (void)state;
     struct case_ c;
     char name[32], text[64];
     begin(&c);
@@ -308,7 +299,6 @@ static void load_text(struct case_ *c, const char *name, const char *text)
 
 static void kept_text_needs_the_files_no_more(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     put(&c, "deep.ini", "[job]\nbatch = 20\nsteps = 3"); /* no newline at its end */
@@ -346,7 +336,6 @@ static void kept_text_needs_the_files_no_more(void **state)
 
 static void kept_text_that_was_changed_is_noticed(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     load_text(&c, "x.ini",
@@ -364,7 +353,6 @@ static void kept_text_that_was_changed_is_noticed(void **state)
 
 static void hash_is_that_of_one_file_that_says_it_all(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     put(&c, "base.ini", "[job]\nbatch = 10\nsteps = 100\n" TOY_LAYER);
@@ -384,7 +372,6 @@ static void hash_is_that_of_one_file_that_says_it_all(void **state)
 
 static void include_every_allocation_may_fail(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     put(&c, "base.ini", base);
@@ -411,7 +398,6 @@ static void include_every_allocation_may_fail(void **state)
 
 static void include_merges_the_lines_of_fallback(void **state)
 {
-    (void)state;
     struct case_ c;
     begin(&c);
     put(&c, "base.ini",

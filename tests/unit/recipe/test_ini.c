@@ -51,7 +51,6 @@ static void expect(const char *text, const char *printed)
 
 static void ini_keeps_sections_entries_and_positions(void **state)
 {
-    (void)state;
     struct parsed p;
     parse(&p, "; a comment\n[job]\nbatch = 64\n\n  [ layer\tconv1 ]  # another\n\tkernel=5 ; five\n"
               "name = a#b;c\nlast =");
@@ -86,7 +85,6 @@ static void ini_keeps_sections_entries_and_positions(void **state)
 
 static void ini_accepts_crlf_and_byte_order_mark(void **state)
 {
-    (void)state;
     struct parsed p;
     parse(&p, "\xef\xbb\xbf[job]\r\nname = x y\r\n\r\nbatch = 3\r\n");
     assert_int_equal(p.diags.count, 0);
@@ -99,7 +97,6 @@ static void ini_accepts_crlf_and_byte_order_mark(void **state)
 
 static void ini_columns_count_characters(void **state)
 {
-    (void)state;
     struct parsed p;
     parse(&p, "[job]\nname\xc3\xa9 = \xe2\x82\xac 1\n");
     assert_int_equal(p.ini.first->first->value_column, 9);
@@ -108,7 +105,6 @@ static void ini_columns_count_characters(void **state)
 
 static void ini_accepts_empty_texts(void **state)
 {
-    (void)state;
     static const char *const texts[] = {"", "\n", "   \t", "# only a comment", "\r\n"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct parsed p;
@@ -121,7 +117,6 @@ static void ini_accepts_empty_texts(void **state)
 
 static void ini_reports_syntax_with_caret(void **state)
 {
-    (void)state;
     expect("[job\nbatch = 1\n", "x.ini:1:5: missing ']' after '[job'\n"
                                 "    [job\n"
                                 "        ^\n");
@@ -153,7 +148,6 @@ static void ini_reports_syntax_with_caret(void **state)
 
 static void ini_keeps_a_section_without_bracket(void **state)
 {
-    (void)state;
     struct parsed p;
     parse(&p, "[layer fc1\nkernel = 3\n");
     assert_int_equal(p.diags.count, 1);
@@ -164,7 +158,6 @@ static void ini_keeps_a_section_without_bracket(void **state)
 
 static void ini_reports_duplicates_with_first_line(void **state)
 {
-    (void)state;
     expect("[job]\na = 1\n[layer x]\na = 1\na = 2\n[job]\nb = 1\n",
            "x.ini:5:1: 'a' is here twice in one section\n"
            "    a = 2\n"
@@ -178,7 +171,6 @@ static void ini_reports_duplicates_with_first_line(void **state)
 
 static void ini_reports_keys_before_any_section_once(void **state)
 {
-    (void)state;
     expect("a = 2\nb = 1\n[job]\nc = 1\n",
            "x.ini:1:1: 'a' stands before any section\n"
            "    a = 2\n"
@@ -188,7 +180,6 @@ static void ini_reports_keys_before_any_section_once(void **state)
 
 static void ini_refuses_bytes_that_are_no_text(void **state)
 {
-    (void)state;
     expect("[job]\nname = \xff\xfe\n# gr\xfc\xdf\n", "x.ini:2:8: byte 0xff is not UTF-8\n"
                                                      "    name = ??\n"
                                                      "           ^\n"
@@ -207,7 +198,6 @@ static void ini_refuses_bytes_that_are_no_text(void **state)
 
 static void ini_says_one_thing_about_binary_files(void **state)
 {
-    (void)state;
     struct parsed p;
     parse_bytes(&p, "\x7f\x45LF\0\0\xff[x\n=\n", 12);
     assert_string_equal(sw_buf_text(&p.printed),
@@ -221,7 +211,6 @@ static void ini_says_one_thing_about_binary_files(void **state)
 
 static void ini_reads_long_lines_and_shows_the_part_that_matters(void **state)
 {
-    (void)state;
     enum { LONG = 300000 };
     struct parsed p;
     char *text = malloc(LONG + 64);
@@ -246,7 +235,6 @@ static void ini_reads_long_lines_and_shows_the_part_that_matters(void **state)
 
 static void ini_limits_size_sections_and_keys(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct parsed p = {0};
     size_t bytes = SW_INI_MAX_BYTES + 1;
@@ -280,7 +268,6 @@ static void ini_limits_size_sections_and_keys(void **state)
 
 static void ini_keeps_a_hundred_messages_and_counts_the_rest(void **state)
 {
-    (void)state;
     struct parsed p;
     char text[20000] = "[job]\n";
     for (int i = 0; i < 500; i++)
@@ -296,7 +283,6 @@ static void ini_keeps_a_hundred_messages_and_counts_the_rest(void **state)
 
 static void diags_sort_by_position_whatever_the_order(void **state)
 {
-    (void)state;
     struct sw_diags d = {0};
     struct sw_buf out = {0};
     struct sw_err err;
@@ -329,7 +315,6 @@ static void diags_sort_by_position_whatever_the_order(void **state)
 
 static void ini_every_allocation_may_fail(void **state)
 {
-    (void)state;
     static const char text[] = "[job]\na = 1\na = 2\n[layer x\nb = 1\njunk here\n[job]\n";
     for (int at = 1;; at++) {
         struct parsed p = {0};

@@ -34,7 +34,6 @@ static struct sw_recipe *load(const char *text)
 
 static void recipe_binds_every_type_of_key(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load(whole);
     const struct sw_section *s = sw_recipe_find(r, "data", "train");
     const struct toy_data *data = s->common;
@@ -64,7 +63,6 @@ static void recipe_binds_every_type_of_key(void **state)
 
 static void recipe_fills_defaults(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load(whole);
     const struct sw_section *s = sw_recipe_find(r, "layer", "conv1");
     const struct toy_conv *conv = s->conf[0];
@@ -80,7 +78,6 @@ static void recipe_fills_defaults(void **state)
 
 static void recipe_binds_keys_of_parameters(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load(whole);
     const struct sw_section *s = sw_recipe_find(r, "layer", "conv1");
     assert_int_equal(s->param_count, 2);
@@ -96,7 +93,6 @@ static void recipe_binds_keys_of_parameters(void **state)
 
 static void recipe_binds_two_type_keys(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load(whole);
     const struct sw_section *s = sw_recipe_find(r, "updater", NULL);
     assert_ptr_equal(s->type[0], &toy_sgd_type);
@@ -114,7 +110,6 @@ static void recipe_binds_two_type_keys(void **state)
 
 static void recipe_lists_sections_in_file_order(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load(whole);
     const struct sw_section *s = sw_recipe_first(r, "layer");
     assert_string_equal(s->name, "image");
@@ -137,7 +132,6 @@ static void recipe_lists_sections_in_file_order(void **state)
 
 static void recipe_tells_where_a_key_stands(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load(whole);
     const struct sw_section *s = sw_recipe_find(r, "layer", "conv1");
     struct sw_place at = sw_section_where(s, "kernel");
@@ -156,7 +150,6 @@ static void recipe_tells_where_a_key_stands(void **state)
 /* What net building says about a sound recipe. */
 static void recipe_takes_errors_of_later_floors(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_buf out = {0};
     struct sw_recipe *r = load("[job]\nbatch = 1\nsteps = 1\n"
@@ -192,7 +185,6 @@ static void recipe_takes_errors_of_later_floors(void **state)
 
 static void recipe_makes_an_unnamed_section_that_is_not_written(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load(TOY_JOB TOY_LAYER);
     const struct sw_section *s = sw_recipe_find(r, "updater", NULL);
     assert_non_null(s);
@@ -211,7 +203,6 @@ static const char *name_of_job(struct sw_recipe *r)
 
 static void vars_expand_in_order_then_environment(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load("[vars]\na = 1\nb = ${a}${a}\nDATA = ${DATA}/sub\nnone =\n" TOY_JOB
                                "name = x${b}-${DATA}-${EMPTY}${none}-$a-${SINGA_DATA}\n" TOY_LAYER);
     assert_string_equal(name_of_job(r), "x11-/data/sub--$a-/singa");
@@ -220,7 +211,6 @@ static void vars_expand_in_order_then_environment(void **state)
 
 static void vars_unknown_and_broken_are_errors(void **state)
 {
-    (void)state;
     struct sw_buf out = {0};
     struct sw_recipe *r;
     assert_int_equal(toy_load("[vars]\nabc = ${later}\nlater = 1\nx-y = 1\nuse = ${abc}\n" TOY_JOB
@@ -251,7 +241,6 @@ static void vars_unknown_and_broken_are_errors(void **state)
 
 static void vars_have_a_budget(void **state)
 {
-    (void)state;
     struct sw_buf text = {0};
     struct sw_recipe *r;
     sw_buf_add(&text, TOY_JOB TOY_LAYER "[vars]\nv0 = 0123456789\n");
@@ -298,7 +287,6 @@ static const char *data_folder_with(const char *folders, const char *home)
 
 static void vars_singa_data_has_defaults(void **state)
 {
-    (void)state;
     const char home[] = "/h/.local/share/singa-ws/data";
     assert_string_equal(data_folder_with("./data /h/.local/share/singa-ws/data", "/h"), "./data");
     assert_string_equal(data_folder_with(home, "/h"), home);
@@ -319,7 +307,6 @@ static void hash_of(const char *text, const char *const *sets, char out[33])
 
 static void hash_ignores_form_overrides_and_environment(void **state)
 {
-    (void)state;
     char a[33], b[33];
     const char *const sets[] = {"job.steps=5", "job.batch=3", "vars.w=7", "layer.c.kernel=9", NULL};
     hash_of("[vars]\nw = 2\n" TOY_JOB "name = ${DATA}\n"
@@ -333,7 +320,6 @@ static void hash_ignores_form_overrides_and_environment(void **state)
 
 static void hash_differs_for_another_recipe(void **state)
 {
-    (void)state;
     static const char *const others[] = {
         TOY_JOB "[layer a]\ntype = input\n[layer b]\ntype = dropout\nratio = 0.25\n",
         TOY_JOB "[layer a]\ntype = input\n[layer c]\ntype = dropout\n",
@@ -353,7 +339,6 @@ static void hash_differs_for_another_recipe(void **state)
 
 static void job_settles_defaults_and_length(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_recipe *r;
     const struct sw_job_conf *job;
@@ -381,7 +366,6 @@ static void job_settles_defaults_and_length(void **state)
 
 static void job_wants_steps_or_epochs(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_recipe *r = load("[job]\nbatch = 1\n" TOY_LAYER);
     const struct sw_job_conf *job;
@@ -398,7 +382,6 @@ static void job_wants_steps_or_epochs(void **state)
 
 static void recipe_reads_a_file(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_recipe *r;
     const char *path = scratch_path("r.ini");
@@ -422,7 +405,6 @@ static void recipe_reads_a_file(void **state)
 
 static void recipe_is_rebuilt_from_what_is_kept(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct sw_recipe *first, *second;
     static const char *const sets[] = {"job.steps=7", " layer.conv1.kernel = 3 ", NULL};
@@ -477,7 +459,6 @@ static int load_with_faults(const char *text, const char *const *sets, int expec
 
 static void recipe_every_allocation_may_fail(void **state)
 {
-    (void)state;
     static const char *const sets[] = {"layer.new.type=dropout", "vars.width=3",
                                        "fallback.job.steps=1", NULL};
     static const char *const wrong[] = {"layer.fc1.kernel=1", "steps=1", "lyer.x.y=1", "\x01",
@@ -495,7 +476,6 @@ static void recipe_every_allocation_may_fail(void **state)
 
 static void reference_prints_columns_of_a_page(void **state)
 {
-    (void)state;
     struct sw_buf out = {0};
     sw_print_type(&out, &toy_conv_type, toy_layer_opts, toy_param_opts);
     const char *text = sw_buf_text(&out);
@@ -518,7 +498,6 @@ static void reference_prints_columns_of_a_page(void **state)
 
 static void reference_writes_json(void **state)
 {
-    (void)state;
     struct sw_buf out = {0};
     struct sw_json_writer w;
     struct sw_json *root;

@@ -34,7 +34,6 @@ static void expect(const char *set, const char *printed)
 
 static void set_overrules_the_recipe_and_the_last_wins(void **state)
 {
-    (void)state;
     const char *const sets[] = {"layer.fc1.outputs=20", "layer.fc1.outputs=30", "job.seed=9", NULL};
     struct sw_recipe *r;
     assert_int_equal(toy_load(text, sets, &r), SW_OK);
@@ -53,7 +52,6 @@ static void set_overrules_the_recipe_and_the_last_wins(void **state)
 
 static void set_takes_the_longest_section_that_fits(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load_set("layer.fc1.weight.std=3");
     const struct toy_param *p = sw_recipe_find(r, "layer", "fc1")->param_conf[0];
     assert_true(p->std == 3);
@@ -77,7 +75,6 @@ static void set_takes_the_longest_section_that_fits(void **state)
 
 static void set_creates_sections(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load_set("updater.*.weight.lr_mult=5");
     const struct sw_section *s = sw_recipe_find(r, "updater", "*.weight");
     assert_true(((const struct toy_match *)s->common)->lr_mult == 5);
@@ -92,7 +89,6 @@ static void set_creates_sections(void **state)
 
 static void set_values_expand_variables(void **state)
 {
-    (void)state;
     const char *const sets[] = {"job.name=${a}-${b}-${DATA}", "vars.b=2${a}", "vars.a=1",
                                 "vars.b=3", NULL};
     struct sw_recipe *r;
@@ -104,7 +100,6 @@ static void set_values_expand_variables(void **state)
 
 static void set_value_is_all_after_the_first_equals(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load_set("job.name=  a=b ; # c  ");
     const struct sw_job_conf *job = sw_recipe_find(r, "job", NULL)->common;
     assert_string_equal(job->name, "a=b ; # c");
@@ -113,7 +108,6 @@ static void set_value_is_all_after_the_first_equals(void **state)
 
 static void set_of_a_type_drops_keys_of_the_old_one(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load_set("updater.policy=fixed");
     const struct sw_section *s = sw_recipe_find(r, "updater", NULL);
     assert_ptr_equal(s->type[1], &toy_fixed_type);
@@ -123,7 +117,6 @@ static void set_of_a_type_drops_keys_of_the_old_one(void **state)
 
 static void set_of_a_type_keeps_keys_that_both_have(void **state)
 {
-    (void)state;
     const char *const sets[] = {"layer.fc1.type=convolution", "layer.fc1.kernel=3", NULL};
     struct sw_recipe *r;
     assert_int_equal(toy_load(text, sets, &r), SW_OK);
@@ -135,7 +128,6 @@ static void set_of_a_type_keeps_keys_that_both_have(void **state)
 
 static void set_errors_point_at_the_text(void **state)
 {
-    (void)state;
     expect("layer.fc1.outputs=-1", "--set layer.fc1.outputs=-1: layer fc1: outputs = -1: must be 1 "
                                    "or more\n"
                                    "    --set layer.fc1.outputs=-1\n"
@@ -161,7 +153,6 @@ static void set_errors_point_at_the_text(void **state)
 
 static void set_of_an_unknown_section_explains(void **state)
 {
-    (void)state;
     expect("lyer.fc1.outputs=1", "--set lyer.fc1.outputs=1: 'lyer.fc1.outputs': unknown section "
                                  "'lyer'\n"
                                  "    --set lyer.fc1.outputs=1\n"
@@ -192,7 +183,6 @@ static void set_of_an_unknown_section_explains(void **state)
 
 static void set_without_form_explains(void **state)
 {
-    (void)state;
     expect("steps=5", "--set steps=5: missing section; SECTION.KEY=VALUE is expected\n"
                       "    --set steps=5\n"
                       "          ^\n"
@@ -212,7 +202,6 @@ static void set_without_form_explains(void **state)
 
 static void set_errors_come_after_those_of_the_file(void **state)
 {
-    (void)state;
     const char *const sets[] = {"job.batch=x", "layer.fc1.outputs=0", NULL};
     struct sw_recipe *r;
     struct sw_err err;

@@ -53,7 +53,6 @@ static double std_of(struct sw_recipe *r)
 
 static void a_recipe_is_loaded_for_its_first_stage(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load(NULL, "/a", NULL);
     assert_int_equal(sw_recipe_stage_count(r), 3);
     assert_int_equal(sw_recipe_stage(r), 0);
@@ -71,7 +70,6 @@ static void a_recipe_is_loaded_for_its_first_stage(void **state)
 
 static void a_stage_changes_keys_types_and_sections(void **state)
 {
-    (void)state;
     struct sw_recipe *r = load("b", "/a", NULL);
     const struct sw_section *u = sw_recipe_find(r, "updater", NULL);
     const struct sw_job_conf *job = job_of(r);
@@ -96,7 +94,6 @@ static void a_stage_changes_keys_types_and_sections(void **state)
 
 static void sections_of_other_stages_are_not_there(void **state)
 {
-    (void)state;
     static const struct {
         const char *stage;
         bool old, new;
@@ -112,7 +109,6 @@ static void sections_of_other_stages_are_not_there(void **state)
 
 static void a_set_is_stronger_than_a_stage_and_one_for_the_stage_is_the_strongest(void **state)
 {
-    (void)state;
     static const char *const all[] = {"updater.lr=2", "stage.b.layer.fc.weight.std=3", NULL};
     struct sw_recipe *r = load("b", "/a", all);
     assert_true(rate_of(r) == 2);
@@ -135,7 +131,6 @@ static void a_set_is_stronger_than_a_stage_and_one_for_the_stage_is_the_stronges
 
 static void fallback_speaks_of_stages(void **state)
 {
-    (void)state;
     struct sw_buf out = {0};
     struct sw_recipe *r = load("b", "", NULL);
     assert_int_equal(job_of(r)->steps, 7);
@@ -154,7 +149,6 @@ static void fallback_speaks_of_stages(void **state)
 
 static void the_hash_is_that_of_the_recipe_whatever_the_stage(void **state)
 {
-    (void)state;
     struct sw_recipe *a = load("a", "/a", NULL), *b = load("b", "/a", NULL);
     assert_string_equal(sw_recipe_hash(a), sw_recipe_hash(b));
     sw_recipe_free(a);
@@ -163,7 +157,6 @@ static void the_hash_is_that_of_the_recipe_whatever_the_stage(void **state)
 
 static void a_stage_that_is_not_there_is_an_error(void **state)
 {
-    (void)state;
     struct sw_recipe *r;
     struct sw_err err;
     struct sw_recipe_source s = toy_source(text, NULL);
@@ -200,7 +193,6 @@ static void expect_error(const char *recipe, const char *const *sets, const char
 
 static void mistakes_are_named_in_every_stage(void **state)
 {
-    (void)state;
     static const char *const length[] = {"job.steps=3", NULL};
     static const char *const no_stage[] = {"stage.x.steps=3", NULL};
     expect_error(BASE "[stage a]\nfreeze = fc\n", NULL, "x.ini:8:2: stage a: steps is missing");

@@ -99,7 +99,6 @@ static void check_gemm(const struct place *p, int64_t m, int64_t n, int64_t k)
 static void gemm_multiplies_matrices_in_every_orientation(void **state)
 {
     struct place place[PLACES];
-    (void)state;
     open_places(place);
     for (int i = 0; i < PLACES; i++) {
         check_gemm(&place[i], 1, 1, 1);
@@ -113,7 +112,6 @@ static void elements_are_combined_multiplied_and_activated(void **state)
 {
     struct place place[PLACES];
     struct sw_err err;
-    (void)state;
     open_places(place);
     for (int i = 0; i < PLACES; i++) {
         const struct place *p = &place[i];
@@ -137,7 +135,6 @@ static void rows_are_added_and_summed(void **state)
 {
     struct place place[PLACES];
     struct sw_err err;
-    (void)state;
     open_places(place);
     for (int i = 0; i < PLACES; i++) {
         const struct place *p = &place[i];
@@ -168,7 +165,6 @@ static void beta_zero_overwrites_what_was_not_a_number(void **state)
 {
     struct place place[PLACES];
     struct sw_err err;
-    (void)state;
     open_places(place);
     for (int i = 0; i < PLACES; i++) {
         const struct place *p = &place[i];
@@ -196,7 +192,6 @@ static void random_numbers_are_the_same_on_every_device(void **state)
     struct place place[PLACES];
     struct sw_tensor *t[PLACES];
     float *v[PLACES];
-    (void)state;
     open_places(place);
     for (int i = 0; i < PLACES; i++) {
         t[i] = vector(&place[i], 1000, "z");
@@ -214,7 +209,6 @@ static void shapes_that_do_not_fit_are_named(void **state)
 {
     struct place place[PLACES];
     struct sw_err err;
-    (void)state;
     open_places(place);
     const struct place *p = &place[0];
     struct sw_tensor *a = matrix(p, 3, 4, "a"), *b = matrix(p, 5, 6, "b"), *row = vector(p, 5, "r");

@@ -43,7 +43,6 @@ static void headers_of_all_versions_and_types_are_read(void **state)
     struct sw_npy_header h;
     struct sw_err err = {0};
     char dict[256];
-    (void)state;
     for (int version = 1; version <= 3; version++) {
         for (int t = SW_NPY_B1; t <= SW_NPY_F8; t++) {
             snprintf(dict, sizeof dict,
@@ -81,7 +80,6 @@ static void refuse(int version, const char *dict, int code, const char *part)
 
 static void what_cannot_be_read_is_refused_with_a_way_out(void **state)
 {
-    (void)state;
     refuse(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (3,), }", SW_ERR_UNSUPPORTED,
            "astype('<f4')");
     refuse(1, "{'descr': '<c8', 'fortran_order': False, 'shape': (3,), }", SW_ERR_UNSUPPORTED,
@@ -117,7 +115,6 @@ static void damaged_headers_are_refused(void **state)
         "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296)}",
         "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904,)}",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refuse(1, bad[i], SW_ERR_FORMAT, i < 12 ? "header is damaged" : "more than any file holds");
     char head[1024];
@@ -150,7 +147,6 @@ static void values_change_type_only_where_nothing_is_lost(void **state)
     unsigned char u[4];
     int64_t at = -1;
     struct sw_err err = {0};
-    (void)state;
     assert_int_equal(sw_npy_convert(SW_NPY_F8, reals, 4, SW_F32, f, &at, &err), SW_OK);
     assert_true(f[0] == -2 && f[3] == 2147483648.0f);
     assert_int_equal(sw_npy_convert(SW_NPY_F8, reals, 4, SW_I32, i, &at, &err), SW_OK);
@@ -184,7 +180,6 @@ static void what_is_written_is_read_again(void **state)
     struct sw_npy_writer w;
     struct sw_npy_file f;
     struct sw_err err = {0};
-    (void)state;
     for (int i = 0; i < 30; i++)
         rows[i / 6][i % 6] = (float)i / 4;
     const char *path = scratch_path("a.npy");
@@ -232,7 +227,6 @@ static void long_arrays_are_read_in_pieces(void **state)
     float *back = malloc(count * sizeof *back);
     struct sw_npy_file f;
     struct sw_err err = {0};
-    (void)state;
     for (size_t i = 0; i < count; i++)
         values[i] = (int32_t)(i * 7 % 100003);
     assert_int_equal(sw_npy_write(scratch_path("l.npy"), SW_I32, 2, shape, values, &err), SW_OK);
@@ -251,7 +245,6 @@ static void files_of_another_size_are_refused(void **state)
     const unsigned char values[8] = {0};
     struct sw_npy_file f;
     struct sw_err err = {0};
-    (void)state;
     const char *path = scratch_path("s.npy");
     for (int change = -1; change <= 1; change += 2) {
         assert_int_equal(sw_npy_write(path, SW_U8, 2, shape, values, &err), SW_OK);
@@ -275,7 +268,6 @@ static void a_failure_leaves_the_old_file_and_nothing_else(void **state)
     const int32_t old[] = {1, 2, 3}, new[] = {4, 5, 6};
     struct sw_err err = {0};
     int calls = 0;
-    (void)state;
     scratch_clear();
     const char *path = scratch_path("o.npy");
     for (int at = 1;; at++) {
@@ -308,7 +300,6 @@ static void reading_survives_every_failure(void **state)
     int32_t back[3];
     struct sw_err err = {0};
     struct sw_npy_file f = {0};
-    (void)state;
     const char *path = scratch_path("r.npy");
     assert_int_equal(sw_npy_write(path, SW_I32, 1, shape, values, &err), SW_OK);
     for (int at = 1;; at++) {

@@ -29,7 +29,6 @@ static void put(const char *path, const void *bytes, size_t n)
 
 static void what_was_written_is_read(void **state)
 {
-    (void)state;
     struct sw_st_file *f = NULL;
     struct sw_err err = {0};
     const char *key, *value;
@@ -91,7 +90,6 @@ static void assert_detected(const char *path, const char *what, size_t where)
 
 static void every_bit_of_the_header_counts(void **state)
 {
-    (void)state;
     size_t n;
     unsigned char *file = sample_file(&n);
     uint64_t length;
@@ -107,7 +105,6 @@ static void every_bit_of_the_header_counts(void **state)
 
 static void every_piece_of_data_counts(void **state)
 {
-    (void)state;
     size_t n;
     unsigned char *file = sample_file(&n);
     /* A bit per 512 bytes, and every byte of the checksum. */
@@ -124,7 +121,6 @@ static void every_piece_of_data_counts(void **state)
 
 static void truncations_and_tails_are_damage(void **state)
 {
-    (void)state;
     size_t n;
     unsigned char *file = sample_file(&n);
     for (size_t cut = 0; cut < n; cut += cut < 1200 || cut > n - 100 ? 1 : 61) {
@@ -155,7 +151,6 @@ static void put_header(const char *path, const char *header, size_t data_bytes)
 
 static void headers_that_lie_are_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t data;
@@ -232,7 +227,6 @@ static void headers_that_lie_are_refused(void **state)
 /* The claim is compared with the file before memory is taken for it. */
 static void a_lying_header_length_takes_no_memory(void **state)
 {
-    (void)state;
     const uint64_t claims[] = {3, 100000000, 100000001, UINT64_MAX, UINT64_MAX - 7, 1ull << 63};
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
         unsigned char file[10] = {0};
@@ -252,7 +246,6 @@ static void a_lying_header_length_takes_no_memory(void **state)
 
 static void files_of_others_are_read_unverified(void **state)
 {
-    (void)state;
     struct sw_st_file *f = NULL;
     struct sw_err err = {0};
     unsigned char byte = 1;
@@ -276,7 +269,6 @@ static void files_of_others_are_read_unverified(void **state)
 
 static void what_is_no_file_is_named(void **state)
 {
-    (void)state;
     struct sw_st_file *f = NULL;
     struct sw_err err = {0};
     assert_int_equal(sw_st_open(scratch_path("none"), true, &f, &err), SW_ERR_NOTFOUND);
@@ -288,7 +280,6 @@ static void what_is_no_file_is_named(void **state)
 
 static void any_failing_call_is_an_error(void **state)
 {
-    (void)state;
     size_t n;
     sw_free(sample_file(&n));
     const char *path = scratch_path("sample");
@@ -318,7 +309,6 @@ static void any_failing_call_is_an_error(void **state)
 
 static void a_file_that_shrinks_while_open_is_damage(void **state)
 {
-    (void)state;
     size_t n;
     struct sw_st_file *f = NULL;
     struct sw_err err = {0};

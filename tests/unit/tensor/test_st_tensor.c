@@ -39,7 +39,6 @@ static void write_one(const char *path, const char *name, const struct sw_tensor
 
 static void values_keep_their_place_through_other_layouts(void **state)
 {
-    (void)state;
     int64_t dim[] = {1100, 1003};
     size_t n = 1100 * 1003;
     float *plain = sw_calloc(n, sizeof *plain), *back = sw_calloc(n, sizeof *back);
@@ -74,7 +73,6 @@ static void values_keep_their_place_through_other_layouts(void **state)
 
 static void types_and_ranks_travel(void **state)
 {
-    (void)state;
     struct sw_desc d[] = {
         sw_desc_plain(SW_I32, 1, (int64_t[]){3}), sw_desc_plain(SW_U8, 3, (int64_t[]){2, 2, 2}),
         sw_desc_plain(SW_F32, 0, (int64_t[]){1}), sw_desc_plain(SW_F32, 2, (int64_t[]){3, 0})};
@@ -98,7 +96,6 @@ static void types_and_ranks_travel(void **state)
 
 static void what_does_not_fit_is_refused_with_both_shapes(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     struct sw_st_file *f = NULL;
     struct sw_tensor *t = tensor(sw_desc_plain(SW_F32, 2, (int64_t[]){2, 3}));

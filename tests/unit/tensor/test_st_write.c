@@ -17,7 +17,6 @@ static char *read_all(const char *path, size_t *bytes)
 
 static void the_file_is_what_the_format_says(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     uint64_t bytes = 0, length;
     size_t n;
@@ -60,7 +59,6 @@ static void the_file_is_what_the_format_says(void **state)
 
 static void other_programs_can_read_it(void **state)
 {
-    (void)state;
     if (system("python3 -c pass 2>/dev/null") != 0) {
         print_message("skipped: python3 is not installed\n");
         skip();
@@ -96,7 +94,6 @@ static void other_programs_can_read_it(void **state)
 
 static void the_header_may_be_nothing_but_the_checksum(void **state)
 {
-    (void)state;
     struct sw_st_file *f = NULL;
     struct sw_st_writer *w = sw_st_writer_new();
     assert_int_equal(sw_st_writer_write(w, scratch_path("empty"), 0600, NULL, NULL, NULL), SW_OK);
@@ -108,13 +105,11 @@ static void the_header_may_be_nothing_but_the_checksum(void **state)
 
 static int never_called(void *user, struct sw_st_sink *sink, struct sw_err *err)
 {
-    (void)user, (void)sink;
     return sw_err_set(err, SW_ERR_LIBRARY, "called");
 }
 
 static void bad_names_and_shapes_are_refused(void **state)
 {
-    (void)state;
     struct sw_err err = {0};
     struct sw_st_writer *w = sw_st_writer_new();
     int64_t one[] = {1}, huge[] = {INT64_MAX, 3}, negative[] = {-1}, nine[9] = {0};
@@ -161,7 +156,6 @@ static int emit_some(void *user, struct sw_st_sink *sink, struct sw_err *err)
 
 static void a_source_that_fails_keeps_the_old_file(void **state)
 {
-    (void)state;
     const struct {
         struct wrong_source source;
         int rc;
@@ -220,7 +214,6 @@ static int write_with_fault(const char *path, struct faulty_plan plan)
 
 static void a_full_disk_at_any_write_keeps_the_old_file(void **state)
 {
-    (void)state;
     scratch_clear();
     const char *path = scratch_path("full");
     struct faulty_plan plan = {.kinds = FAULTY_WRITE, .io_bytes = 300, .error = ENOSPC};
@@ -237,7 +230,6 @@ static void a_full_disk_at_any_write_keeps_the_old_file(void **state)
 
 static void any_failing_call_leaves_old_or_new(void **state)
 {
-    (void)state;
     scratch_clear();
     const char *path = scratch_path("any");
     struct faulty_plan plan = {.kinds = FAULTY_ALL, .io_bytes = 4000, .interrupts = true};
@@ -254,7 +246,6 @@ static void any_failing_call_leaves_old_or_new(void **state)
 
 static void death_at_any_call_leaves_old_or_new(void **state)
 {
-    (void)state;
     const char *path = scratch_path("dead");
     int deaths = 0;
     for (bool finished = false; !finished;) {

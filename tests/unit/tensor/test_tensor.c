@@ -33,7 +33,6 @@ static void *near_address(const void *p)
 static int far_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what,
                      void **out, struct sw_err *err)
 {
-    (void)dev, (void)nodes;
     if (bytes > ROOM - far.used)
         return sw_err_nomem(err, what, bytes);
     *out = (void *)(FAR + far.used);
@@ -45,14 +44,12 @@ static int far_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const 
 
 static void far_free(struct sw_device *dev, void *p, size_t bytes)
 {
-    (void)dev, (void)p, (void)bytes;
     far.alive--;
 }
 
 static int far_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes,
                     struct sw_err *err)
 {
-    (void)s, (void)err;
     far.pending[far.queued].to = near_address(dst);
     far.pending[far.queued].from = near_address(src);
     far.pending[far.queued++].bytes = bytes;
@@ -61,7 +58,6 @@ static int far_copy(struct sw_stream *s, void *dst, const void *src, size_t byte
 
 static int far_wait(struct sw_stream *s, struct sw_err *err)
 {
-    (void)s;
     for (int i = 0; i < far.queued; i++)
         memcpy(far.pending[i].to, far.pending[i].from, far.pending[i].bytes);
     far.queued = 0;
@@ -81,7 +77,6 @@ static void fill(float *x, int64_t n)
 
 static void new_tensors_are_zero_and_named_in_errors(void **state)
 {
-    (void)state;
     struct sw_desc d = sw_desc_blocked(SW_F32, 4, (int64_t[]){2, 20, 3, 3}, 1, 16);
     struct sw_tensor *t = NULL;
     struct sw_err err = {0};
@@ -106,7 +101,6 @@ static void new_tensors_are_zero_and_named_in_errors(void **state)
 
 static void views_do_not_own(void **state)
 {
-    (void)state;
     float memory[6] = {0}, plain[6];
     struct sw_desc d = sw_desc_plain(SW_F32, 2, (int64_t[]){2, 3});
     struct sw_tensor t = sw_tensor_view(NULL, &d, memory);
@@ -162,7 +156,6 @@ static struct sw_desc transposed(void)
 
 static void rows_move_in_steps_of_the_layout(void **state)
 {
-    (void)state;
     struct sw_desc d[] = {sw_desc_plain(SW_F32, 2, (int64_t[]){10, 7}),
                           sw_desc_blocked(SW_F32, 4, (int64_t[]){10, 5, 2, 3}, 1, 4),
                           weights_by_four(), transposed(),
@@ -185,7 +178,6 @@ static void rows_move_in_steps_of_the_layout(void **state)
 
 static void wrong_rows_are_refused(void **state)
 {
-    (void)state;
     float x[100] = {0};
     struct sw_desc d = weights_by_four();
     struct sw_tensor *t = NULL;
@@ -204,7 +196,6 @@ static void wrong_rows_are_refused(void **state)
 
 static void device_errors_are_passed_on(void **state)
 {
-    (void)state;
     float x[70] = {0};
     struct sw_err err = {0};
     struct sw_desc d = transposed();

@@ -22,7 +22,6 @@ static struct sw_err error(int code, const char *text)
 
 static void first_error_wins_and_closes_once(void **state)
 {
-    (void)state;
     struct sw_fault f;
     struct sw_err e, got = {0};
     int closed[2] = {0};
@@ -45,7 +44,6 @@ static void first_error_wins_and_closes_once(void **state)
 
 static void cancelled_is_an_echo_not_a_cause(void **state)
 {
-    (void)state;
     struct sw_fault f;
     int closed = 0;
     struct sw_err e = error(SW_ERR_CANCELLED, "cancelled");
@@ -59,7 +57,6 @@ static void cancelled_is_an_echo_not_a_cause(void **state)
 
 static void attaching_to_a_fault_closes_at_once(void **state)
 {
-    (void)state;
     struct sw_fault f;
     int closed = 0;
     struct sw_err e = error(SW_OK, "an error that forgot its code");
@@ -73,7 +70,6 @@ static void attaching_to_a_fault_closes_at_once(void **state)
 
 static void detached_objects_are_left_alone(void **state)
 {
-    (void)state;
     struct sw_fault f;
     int closed[3] = {0};
     struct sw_err e = error(SW_ERR_IO, "x");
@@ -91,7 +87,6 @@ static void detached_objects_are_left_alone(void **state)
 
 static void any_number_of_objects_is_closed(void **state)
 {
-    (void)state;
     enum { MANY = 2000 };
     static int closed[MANY];
     struct sw_err e = error(SW_ERR_IO, "x");
@@ -139,7 +134,6 @@ static void fail_now(void *arg)
 
 static void one_fault_ends_every_wait(void **state)
 {
-    (void)state;
     for (int repeat = 0; repeat < 20; repeat++) {
         struct sw_fault f;
         struct sw_queue empty, full;

@@ -9,7 +9,6 @@
 
 static void items_come_out_in_order(void **state)
 {
-    (void)state;
     struct sw_queue q;
     int64_t out = 0;
     assert_int_equal(sw_queue_init(&q, sizeof out, 3, NULL), SW_OK);
@@ -29,7 +28,6 @@ static void items_come_out_in_order(void **state)
 
 static void init_refuses_nothing_and_too_much(void **state)
 {
-    (void)state;
     struct sw_queue q;
     struct sw_err err = {0};
     assert_int_equal(sw_queue_init(&q, 8, 0, &err), SW_ERR_INVALID);
@@ -43,7 +41,6 @@ static void init_refuses_nothing_and_too_much(void **state)
 
 static void close_drains_and_then_cancels(void **state)
 {
-    (void)state;
     struct sw_queue q;
     int out = 0;
     assert_int_equal(sw_queue_init(&q, sizeof out, 4, NULL), SW_OK);
@@ -64,7 +61,6 @@ static void close_drains_and_then_cancels(void **state)
 
 static void try_push_says_busy_when_full(void **state)
 {
-    (void)state;
     struct sw_queue q;
     int in = 7, out = 0;
     assert_int_equal(sw_queue_init(&q, sizeof out, 2, NULL), SW_OK);
@@ -81,7 +77,6 @@ static void try_push_says_busy_when_full(void **state)
 
 static void pop_ms_says_busy_after_its_time(void **state)
 {
-    (void)state;
     struct sw_queue q;
     int out = 0;
     assert_int_equal(sw_queue_init(&q, sizeof out, 4, NULL), SW_OK);
@@ -122,7 +117,6 @@ static void wait_to_push(void *arg)
 
 static void queue_close_wakes_waiters(void **state)
 {
-    (void)state;
     void (*const mains[])(void *) = {wait_to_pop, wait_to_pop_timed, wait_to_push};
     for (size_t kind = 0; kind < 3; kind++) {
         struct sw_queue q;
@@ -180,7 +174,6 @@ static void consume(void *arg)
 
 static void every_item_arrives_exactly_once(void **state)
 {
-    (void)state;
     struct sw_queue q;
     struct flow in[THREADS], out[THREADS];
     struct sw_thread t[2 * THREADS];

@@ -15,7 +15,6 @@
 
 static void lines_of_stat_are_parsed(void **state)
 {
-    (void)state;
     struct sw_task t;
     assert_true(sw_task_parse("42 (worker0.0) t 1 2 3 4 -1 4194304 100 0 9 0 77 23 5 5 20 0", &t));
     assert_int_equal(t.id, 42);
@@ -62,7 +61,6 @@ static const struct sw_task *find(const struct sw_task *tasks, int count, int id
 
 static void threads_are_listed_while_they_live(void **state)
 {
-    (void)state;
     struct sleeper s = {0};
     struct sw_task tasks[64];
     struct sw_thread thread;

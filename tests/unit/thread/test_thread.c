@@ -27,7 +27,6 @@ static void look(void *arg)
 
 static void threads_have_names_and_no_signals(void **state)
 {
-    (void)state;
     struct seen s = {{0}, {{0}}};
     struct sw_thread t;
     sigset_t mine;
@@ -41,7 +40,6 @@ static void threads_have_names_and_no_signals(void **state)
 
 static void joining_what_never_ran_does_nothing(void **state)
 {
-    (void)state;
     struct sw_thread t = {0};
     sw_thread_join(&t);
     assert_true(sw_thread_join_timed(&t, 0));
@@ -77,7 +75,6 @@ static void wait_at_gate(void *arg)
 
 static void timed_join_gives_up_and_can_be_repeated(void **state)
 {
-    (void)state;
     struct gate g;
     struct sw_thread t;
     gate_init(&g);
@@ -104,7 +101,6 @@ static int64_t now_ms(void)
 
 static void timed_wait_ends_after_its_time(void **state)
 {
-    (void)state;
     struct gate g;
     gate_init(&g);
     sw_mutex_lock(&g.lock);
@@ -136,7 +132,6 @@ static void add_many(void *arg)
 
 static void mutex_excludes(void **state)
 {
-    (void)state;
     struct sum s = {.total = 0};
     struct sw_thread t[4];
     sw_mutex_init(&s.lock);

@@ -5,7 +5,6 @@
 
 static void a_hybrid_of_rows_and_columns_equals_one_worker(void **state)
 {
-    (void)state;
     /* 7 rows divide by neither 2 nor 4. */
     alexnet_compare(
         &(struct alexnet){.side = 67, .batch = 7, .steps = 2, .width = 90, .limit = 1e-4});

@@ -5,7 +5,6 @@
 
 static void the_whole_hybrid_equals_one_worker(void **state)
 {
-    (void)state;
     alexnet_compare(&(struct alexnet){.side = 227, .batch = 6, .steps = 2, .limit = 1e-3});
 }
 

@@ -62,7 +62,6 @@ static int events(const char *run, const char *like)
 
 static void norms_of_a_step_are_the_mean_of_its_groups(void **state)
 {
-    (void)state;
     grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL, "job.grad_clip=norm:1e9"});
     for (int i = 0; i < SETUPS; i++)
         for (int warm = 0; warm <= 5; warm += 5) {
@@ -91,7 +90,6 @@ static void one_group_alone_has_the_bits_of_a_synchronous_job(void **state)
                                        "job.on_nan=skip"};
     static const char recipe[] =
         WORKERS_JOB DATA_SECTIONS "[updater]\ntype = sgd\nlr = 0.02\n" WORKERS_NET;
-    (void)state;
     for (int i = 0; i < 3; i++) {
         train(.recipe = recipe, .name = "sync", .oversubscribe = true,
               .sets = {workers_set[2], sets[i]});
@@ -106,7 +104,6 @@ static void groups_learn_with_clipping_and_lars(void **state)
 {
     static const char lars[] = WORKERS_JOB DATA_SECTIONS
         "[updater]\ntype = lars\nlr = 2\nweight_decay = 0.0005\ntrust = 0.002\n" WORKERS_NET;
-    (void)state;
     for (int i = 0; i < SETUPS; i++) {
         struct trial t = apart(i, workers_recipe, "clipped");
         add_set(&t, "job.grad_clip=norm:1");
@@ -120,7 +117,6 @@ static void groups_learn_with_clipping_and_lars(void **state)
 
 static void all_groups_stop_when_their_norm_says_so(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETUPS; i++)
         for (int warm = 0; warm <= 30; warm += 30) {
             char set[64];
@@ -168,7 +164,6 @@ static const char *bad_recipe(void)
 static void each_group_drops_its_own_updates(void **state)
 {
     const char *recipe = bad_recipe();
-    (void)state;
     for (int i = 0; i < SETUPS; i++)
         for (int warm = 0; warm <= 7; warm += 7) {
             char set[64];
@@ -185,7 +180,6 @@ static void each_group_drops_its_own_updates(void **state)
 
 static void dropped_updates_are_remembered_by_server_groups(void **state)
 {
-    (void)state;
     struct trial t = apart(4, bad_recipe(), "cut");
     add_set(&t, "job.on_nan=skip");
     t.steps = 10;
@@ -205,7 +199,6 @@ static void dropped_updates_are_remembered_by_server_groups(void **state)
 
 static void a_rollback_takes_all_groups(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETUPS; i++)
         for (int warm = 0; warm <= 7; warm += 7) {
             char set[64];
@@ -224,7 +217,6 @@ static void a_rollback_takes_all_groups(void **state)
 
 static void rollbacks_of_groups_come_to_an_end(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETUPS; i++) {
         struct trial t = apart(i, bad_recipe(), "loop");
         add_set(&t, "job.on_nan=rollback");

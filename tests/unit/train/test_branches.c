@@ -77,7 +77,6 @@ static const char relus[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS INPUTS CO
 
 static void a_residual_net_of_several_workers_equals_one(void **state)
 {
-    (void)state;
     train(.recipe = relus, .name = "one", .steps = 1);
     train(.recipe = relus, .name = "sim", .steps = 1, .device = sims[1]);
     assert_equal_runs("one", "sim", 1);
@@ -92,7 +91,6 @@ static void a_residual_net_of_several_workers_equals_one(void **state)
 
 static void any_partition_equals_one_worker(void **state)
 {
-    (void)state;
     static const char *const sets[][3] = {
         {"job.partition=0"},
         {"job.partition=1"},
@@ -113,7 +111,6 @@ static void any_partition_equals_one_worker(void **state)
 
 static void one_simulated_gpu_equals_the_cpu(void **state)
 {
-    (void)state;
     train(.recipe = recipe, .name = "cpu", .steps = STEPS);
     train(.recipe = recipe, .name = "sim", .steps = STEPS, .device = sims[1]);
     assert_equal_runs("cpu", "sim", STEPS);

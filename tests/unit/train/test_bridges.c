@@ -111,7 +111,6 @@ static struct sw_layer *layer_of(const struct trial *t, int worker, const char *
 
 static void mdnn_has_a_path_on_each_worker(void **state)
 {
-    (void)state;
     static const char *const devices[] = {"cpu", "sim:gpus=2,mem=64MiB"};
     train(.recipe = mdnn, .name = "one", .steps = STEPS);
     for (int i = 0; i < 2; i++) {
@@ -136,7 +135,6 @@ static void mdnn_has_a_path_on_each_worker(void **state)
 
 static void a_feature_on_the_cpu_is_read_where_it_lies(void **state)
 {
-    (void)state;
     struct trial t = {.recipe = mdnn,
                       .steps = 2,
                       .oversubscribe = true,
@@ -166,7 +164,6 @@ static void a_feature_on_the_cpu_is_read_where_it_lies(void **state)
 
 static void slow_readers_change_no_bit(void **state)
 {
-    (void)state;
     static const char *const sets[][8] = {
         {IMAGE_PATH},
         {TEXT_PATH, "layer.distance.location=1"},
@@ -269,7 +266,6 @@ static void check_order(struct trial *t)
 
 static void a_stack_on_two_workers_works_on_two_parts_at_a_time(void **state)
 {
-    (void)state;
     char *places[] = {stack_on(0, 1), stack_on(1, 0), stack_on(1, 1)};
     train(.recipe = stack, .name = "one", .steps = STEPS);
     for (int i = 0; i < 3; i++)
@@ -293,7 +289,6 @@ static void a_gradient_that_lies_elsewhere_is_not_added_to(void **state)
         "[layer act]\ntype = activation\nsrc = fc\nfunction = tanh\n"
         "[layer both]\ntype = concat\nsrc = act, fc\n"
         "[layer loss]\ntype = softmax_loss\nsrc = both, label\n";
-    (void)state;
     train(.recipe = text, .name = "one", .steps = STEPS);
     for (int workers = 2; workers <= 3; workers++) {
         train(.recipe = text, .name = "many", .steps = STEPS, .oversubscribe = true,
@@ -304,7 +299,6 @@ static void a_gradient_that_lies_elsewhere_is_not_added_to(void **state)
 
 static void layers_that_share_a_parameter_are_in_one_place(void **state)
 {
-    (void)state;
     struct trial t = {.recipe = stack,
                       .oversubscribe = true,
                       .sets = {workers_set[2], "layer.ax0.location=1", "layer.ax2.location=0"}};

@@ -275,7 +275,6 @@ static void the_gradient_is_the_slope_of_free_energies(void **state)
 {
     const double h = 1e-5;
     double v[V], u[V];
-    (void)state;
     bits(0xb5, v);
     bits(0x4c, u);
     for (int g = 0; g < 2; g++) {
@@ -302,7 +301,6 @@ static void long_chains_give_the_gradient_of_the_likelihood(void **state)
     enum { ROWS = 40000 };
     struct sw_device *d = open_device();
     float *x = new_data(ROWS);
-    (void)state;
     for (int g = 0; g < 2; g++) {
         struct sw_model *model = new_model(d, ROWS, "", "k = 60\n", g);
         struct machine m = new_machine(g ? 0.4 : 1), want = {0};
@@ -338,7 +336,6 @@ static void metrics_are_those_of_enumeration(void **state)
     enum { ROWS = 256 };
     struct sw_device *d = open_device();
     float *x = new_data(ROWS);
-    (void)state;
     for (int g = 0; g < 2; g++) {
         struct sw_model *model = new_model(d, ROWS, "", "", g);
         struct machine m = new_machine(g ? 0.5 : 1.5);
@@ -383,7 +380,6 @@ static void counts_follow_the_likelihood_of_documents(void **state)
     float *x = calloc((size_t)ROWS * V, sizeof *x);
     double v[V], z = 0, slope[H], p;
     struct sw_err err;
-    (void)state;
     put(model, &m);
     for (int i = 0; i < ROWS * LENGTH; i++)
         x[i / LENGTH * V + (i * 5 + i / 7) % V] += 1;
@@ -422,7 +418,6 @@ static void gaussian_visible_units_have_their_partition_function(void **state)
     float *x = new_data(ROWS);
     double z = 0, energy = 0, v[V];
     struct sw_err err;
-    (void)state;
     put(model, &m);
     for (int s = 0; s < 1 << H; s++) {
         double e = 0;
@@ -523,7 +518,6 @@ static void steps_are_those_by_hand_with_the_same_words(void **state)
     struct sw_model *model =
         new_model(d, FEW, "binary = yes\n", "k = 3\nsparsity = 0.1\nsparsity_cost = 0.3\n", false);
     static struct record in;
-    (void)state;
     struct machine m = new_machine(1);
     float x[FEW * V];
     struct sw_err err;

@@ -53,7 +53,6 @@ static void chains_do_not_depend_on_workers(void **state)
 {
     const char *const recipes[] = {fresh_chains, kept_chains};
     char one[32], many[32];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         snprintf(one, sizeof one, "one%d", i);
         train(.recipe = recipes[i], .name = one);
@@ -79,7 +78,6 @@ static void hidden_units_may_be_split(void **state)
     static const char *const devices[] = {NULL, "sim:gpus=2,mem=64MiB", NULL,
                                           "sim:gpus=3,mem=64MiB"};
     char one[32], many[32];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         snprintf(one, sizeof one, "one%d", i);
         train(.recipe = recipes[i], .name = one);
@@ -102,7 +100,6 @@ static void hidden_units_may_be_split(void **state)
 
 static void persistent_chains_go_on_after_a_resume(void **state)
 {
-    (void)state;
     train(.recipe = kept_chains, .name = "whole");
     train(.recipe = kept_chains, .name = "half", .steps = 5);
     struct sw_st_file *f = open_tensors(checkpoint_path("half", 5));
@@ -118,7 +115,6 @@ static void persistent_chains_go_on_after_a_resume(void **state)
 
 static void exact_runs_have_the_same_bits(void **state)
 {
-    (void)state;
     train(.recipe = kept_chains, .name = "e1", .sets = {"job.repeat_exact=yes"});
     train(.recipe = kept_chains, .name = "e3", .oversubscribe = true,
           .sets = {"job.repeat_exact=yes", workers_set[3]});
@@ -148,7 +144,6 @@ static void groups_that_are_apart_have_chains_of_their_own(void **state)
 {
     enum { EACH = 25 * 30 };
     static float whole[2 * EACH], again[2 * EACH], part[2 * EACH];
-    (void)state;
     train(.recipe = kept_chains, .name = "whole", .oversubscribe = true, .sets = {APART});
     read_chains("whole", 12, 2, whole);
     assert_memory_not_equal(whole, whole + EACH, EACH * sizeof *whole);
@@ -198,7 +193,6 @@ static void check_heirs(int groups, const char *set)
 
 static void another_number_of_groups_takes_the_chains_up(void **state)
 {
-    (void)state;
     train(.recipe = kept_chains, .name = "two", .oversubscribe = true, .steps = 2, .sets = {APART});
     check_heirs(1, "cluster.worker_groups=1");
     check_heirs(2, "cluster.worker_groups=2");
@@ -226,7 +220,6 @@ static void machines_that_cannot_be_are_told(void **state)
         {{"layer.vis.units=gaussian"}, "binary = yes is for units = bernoulli"},
         {{"job.algorithm=bp"}, "no loss layer"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct trial t = {.recipe = fresh_chains, .name = "bad", .oversubscribe = true};
         for (int k = 0; k < 3; k++)

@@ -12,7 +12,6 @@ static const char *const ways[] = {SFB, ADAM};
 
 static void factors_on_the_cpu_give_the_parameters_of_one_worker(void **state)
 {
-    (void)state;
     static const struct {
         const char *framework, *more, *servers;
     } cases[] = {
@@ -36,7 +35,6 @@ static void factors_on_the_cpu_give_the_parameters_of_one_worker(void **state)
 
 static void factors_between_devices_give_the_parameters_of_one_worker(void **state)
 {
-    (void)state;
     static const char *const modes[] = {"cluster.copy=async", "cluster.copy=sync",
                                         "cluster.copy=none"},
                              *const overlaps[] = {"cluster.overlap=yes", "cluster.overlap=no"};
@@ -94,7 +92,6 @@ static void assert_moved(const char *name, const char *way, int workers, int ser
 
 static void devices_move_what_the_formulas_say(void **state)
 {
-    (void)state;
     static const char *const all[] = {SFB, ADAM, "cluster.comm=ps"}, *const modes[] = {
                                                                          "cluster.copy=async",
                                                                          "cluster.copy=none"};
@@ -110,7 +107,6 @@ static void devices_move_what_the_formulas_say(void **state)
 
 static void on_the_cpu_factors_are_read_where_they_are(void **state)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         comm_train(.name = "many", .device = "cpu",
                    .sets = {ways[i], SANDBLASTER, workers_set[3], servers_set[2]});
@@ -123,7 +119,6 @@ static void on_the_cpu_factors_are_read_where_they_are(void **state)
 /* Beside whole gradients an update group has one array for each, and factors. */
 static void factors_take_the_memory_that_is_planned(void **state)
 {
-    (void)state;
     for (int i = 0; i < 6; i++) {
         struct trial t = {.recipe = comm_recipe,
                           .oversubscribe = true,
@@ -151,7 +146,6 @@ static void factors_take_the_memory_that_is_planned(void **state)
 /* Whoever makes a gradient out of factors rounds them as the product would have. */
 static void factors_are_rounded_as_products_do(void **state)
 {
-    (void)state;
     train(.recipe = comm_recipe, .name = "whole", .steps = 1, .device = "cpu",
           .sets = {"job.precision=bf16"});
     for (int i = 0; i < 4; i++) {
@@ -165,7 +159,6 @@ static void factors_are_rounded_as_products_do(void **state)
 
 static void groups_that_update_on_their_own_train_with_factors(void **state)
 {
-    (void)state;
     static const char *const kinds[] = {"cluster.consistency=async", "cluster.consistency=ssp",
                                         "cluster.consistency=hogwild"};
     for (int i = 0; i < 5; i++) {
@@ -183,7 +176,6 @@ static void groups_that_update_on_their_own_train_with_factors(void **state)
 /* A group alone makes the updates that one worker makes, whatever the rule between groups. */
 static void one_group_of_hogwild_is_exact(void **state)
 {
-    (void)state;
     comm_alone();
     comm_train(.name = "many", .device = "cpu",
                .sets = {SFB, "cluster.framework=hogwild", "cluster.worker_groups=1", workers_set[3],
@@ -193,7 +185,6 @@ static void one_group_of_hogwild_is_exact(void **state)
 
 static void layers_have_ways_of_their_own(void **state)
 {
-    (void)state;
     comm_alone();
     comm_train(.name = "many", .device = comm_sims[2],
                .sets = {"layer.fc6.comm=sfb", "layer.fc7.comm=adam", "layer.fc8.comm=ps",
@@ -208,7 +199,6 @@ static void layers_have_ways_of_their_own(void **state)
 
 static void frozen_layers_and_other_updaters_keep_to_one_worker(void **state)
 {
-    (void)state;
     static const char *const sets[] = {"job.freeze=fc6.bias", "job.freeze=fc7", "updater.type=adam",
                                        "updater.type=lars"};
     static char adam[4096];
@@ -232,7 +222,6 @@ static void frozen_layers_and_other_updaters_keep_to_one_worker(void **state)
 
 static void a_run_goes_on_with_the_same_bits(void **state)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         home_begin(NULL);
         struct trial whole = {.recipe = comm_recipe,
@@ -256,7 +245,6 @@ static void a_run_goes_on_with_the_same_bits(void **state)
 
 static void rows_that_move_take_their_factors_with_them(void **state)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         home_begin(NULL);
         comm_train(.name = "one", .device = "cpu", .sets = {workers_set[1], "job.eval_every=2"});
@@ -270,7 +258,6 @@ static void rows_that_move_take_their_factors_with_them(void **state)
 
 static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct trial t = {
             .recipe = comm_recipe,
@@ -294,7 +281,6 @@ static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 /* Poseidon 4.3.1: AlexNet between fc6 and fc7 on 4 nodes with 256 samples each. */
 static void counts_are_those_of_the_papers(void **state)
 {
-    (void)state;
     const struct sw_comm_terms t = {
         .workers = 4, .servers = 1, .rows = 4 * 256, .inputs = 4096, .outputs = 4096};
     assert_int_equal(sw_comm_count(SW_COMM_SFB, &t, 0).counted, 18874368);
@@ -327,7 +313,6 @@ static enum sw_comm_way quickest(const struct sw_comm_terms *t)
  * computing costs nothing. */
 static void costs_weigh_links_against_products(void **state)
 {
-    (void)state;
     struct sw_comm_terms t = {.workers = 4,
                               .servers = 1,
                               .rows = 64,
@@ -365,7 +350,6 @@ static void costs_weigh_links_against_products(void **state)
 static void layers_share_the_link_and_what_hides_it(void **state)
 {
     static const double inputs[] = {9216, 4096, 4096}, outputs[] = {4096, 4096, 1000};
-    (void)state;
     struct sw_comm_terms t = {.workers = 4,
                               .servers = 1,
                               .rows = 256,
@@ -410,7 +394,6 @@ static void links_alone_decide_as_poseidon_does(void **state)
     static const int nodes[] = {2, 3, 4, 8, 16, 64}, samples[] = {1, 32, 128, 256, 1024, 8192};
     static const double sizes[][2] = {{9216, 4096}, {4096, 4096}, {4096, 1000}, {25088, 4096}};
     int compared = 0, sfb = 0;
-    (void)state;
     for (int i = 0; i < 6 * 6 * 4; i++) {
         double p = nodes[i % 6], k = samples[i / 6 % 6], m = sizes[i / 36][0], n = sizes[i / 36][1];
         double to_all = (p - 1) * (p - 1) * k * (m + n), to_one = p * k * (m + n) + p * m * n;
@@ -453,7 +436,6 @@ static enum sw_comm_way chosen(struct trial *t, const char *layer)
 
 static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
 {
-    (void)state;
     struct trial slow = {
         .recipe = comm_recipe,
         .oversubscribe = true,
@@ -507,7 +489,6 @@ static void leave_waits_out(struct trial *t)
 
 static void a_wait_that_is_missing_is_found(void **state)
 {
-    (void)state;
     struct trial t = {.recipe = comm_recipe,
                       .oversubscribe = true,
                       .name = "planted",

@@ -35,7 +35,6 @@ static void every_mode_has_the_same_bits(void **state)
                                           WITH("type = adam\nlr = 0.002\nweight_decay = 0.01\n")};
     static const char *const others[] = {"cpu-sync", "cpu-none",  "async", "late",
                                          "sync",     "sync-late", "none",  "none-late"};
-    (void)state;
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         const char *freeze = i == 0 ? "job.freeze=conv1.*" : "job.seed=7";
 #define mode(...) train(.recipe = recipes[i], .steps = STEPS, __VA_ARGS__)
@@ -56,7 +55,6 @@ static void every_mode_has_the_same_bits(void **state)
 
 static void several_workers_wait_for_each_update(void **state)
 {
-    (void)state;
     static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
     modes(.name = "async", .device = sims[2], .sets = {mixed[0], mixed[1]});
     modes(.name = "sync", .device = sims[2], .sets = {mixed[0], mixed[1], SYNC});
@@ -75,7 +73,6 @@ static void several_workers_wait_for_each_update(void **state)
 static void several_devices_that_update_have_the_same_bits(void **state)
 {
     static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
-    (void)state;
     for (int workers = 2; workers <= 3; workers++) {
         const char *sim = workers == 2 ? sims[2] : "sim:gpus=3,mem=64MiB";
         modes(.name = "async", .device = sim, .sets = {"job.checkpoint_every=4"});
@@ -101,7 +98,6 @@ static void several_devices_that_update_have_the_same_bits(void **state)
 static void groups_wait_for_their_own_updates(void **state)
 {
     static const char *const ways[] = {"cluster.staleness=2", "cluster.copy=sync", NO_OVERLAP};
-    (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char name[16];
         snprintf(name, sizeof name, "way-%d", (int)i);
@@ -114,7 +110,6 @@ static void groups_wait_for_their_own_updates(void **state)
 /* What is decided when all gradients are there must not be waited for before. */
 static void updates_in_two_phases_are_not_waited_for_too_early(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 2; workers++) {
         modes(.name = "async", .device = sims[workers], .sets = {"job.grad_clip=norm:0.5"});
         modes(.name = "sync", .device = sims[workers], .sets = {"job.grad_clip=norm:0.5", SYNC});
@@ -127,7 +122,6 @@ static void updates_in_two_phases_are_not_waited_for_too_early(void **state)
 
 static void what_the_device_updates_goes_on_from_a_checkpoint(void **state)
 {
-    (void)state;
     modes(.name = "whole", .device = sims[1], .sets = {NONE, "job.checkpoint_every=4"});
     grouped(.name = "half", .device = sims[1], .steps = 5, .sets = {NONE});
     train(.resume = "half", .resume_step = 5, .steps = STEPS);
@@ -148,7 +142,6 @@ static void updates_are_counted_for_whoever_goes_on(void **state)
         "[stage first]\nsteps = 5\n[stage second]\nsteps = 7\n" DATA_SECTIONS
         "[updater]\n" ADAM WORKERS_NET;
     static const char *const modes[] = {ASYNC, NONE};
-    (void)state;
     train(.name = "whole", .recipe = WITH(ADAM), .steps = STEPS, .device = sims[1],
           .sets = {ASYNC});
     for (int first = 0; first < 2; first++) {
@@ -185,7 +178,6 @@ static void run_and_ask(struct trial *t)
 static void nothing_travels_where_the_device_updates(void **state)
 {
     struct trial copied = {.name = "copied", .device = sims[1]};
-    (void)state;
     run_and_ask(&copied);
     size_t values, rest;
     sw_table_bytes(copied.job->params.table, &values, &rest);
@@ -258,7 +250,6 @@ static void what_is_recorded_is_what_travels(void **state)
 {
     static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
     static const char *const modes[] = {ASYNC, SYNC, NONE};
-    (void)state;
     for (int m = 0; m < 3; m++) {
         struct trial rows = {.name = "rows", .device = sims[2], .sets = {modes[m]}};
         struct trial split = {
@@ -274,7 +265,6 @@ static void what_is_recorded_is_what_travels(void **state)
 /* What was hidden behind computing is waited for. */
 static void the_ledger_shows_what_is_waited_for(void **state)
 {
-    (void)state;
     modes(.name = "sync", .device = "sim:gpus=1,mem=64MiB,latency=1ms", .sets = {SYNC});
     double parameters = 8, both_ways_ms = 2;
     assert_true(ask("SELECT min(comm_exposed_ms) FROM step_time WHERE run_id = %d",
@@ -297,7 +287,6 @@ static void refused(const char *device, const char *set, const char *more, const
 
 static void what_needs_the_host_cannot_stay_on_the_device(void **state)
 {
-    (void)state;
     refused(sims[2], "cluster.framework=downpour", "cluster.worker_groups=2",
             "every group changes the one value on the host, which no device can keep to itself: "
             "say async");
@@ -311,7 +300,6 @@ static void a_gradient_that_is_not_finite_is_named(void **state)
                       .device = sims[1],
                       .steps = STEPS,
                       .sets = {NONE, "updater.lr=1e30"}};
-    (void)state;
     assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
     if (!strstr(t.err.text, "step 2: the gradient or new value of ") ||
         !strstr(t.err.text, "is not finite"))
@@ -371,7 +359,6 @@ static void assert_counts(struct trial *t, bool all)
 
 static void overlap_is_what_the_trace_shows(void **state)
 {
-    (void)state;
     assert_early(.name = "with");
     assert_late(.name = "without", .sets = {NO_OVERLAP});
     assert_early(.name = "sync", .device = sims[1], .sets = {SYNC});
@@ -382,7 +369,6 @@ static void overlap_is_what_the_trace_shows(void **state)
  * else it is up to the moment, but before its gradients are handed over it cannot be. */
 static void overlap_of_several_workers_is_what_the_trace_shows(void **state)
 {
-    (void)state;
     for (int workers = 2; workers <= 3; workers++) {
         const char *sim = workers == 2 ? sims[2] : "sim:gpus=3,mem=64MiB";
         int of, early = 0;
@@ -414,7 +400,6 @@ int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, s
 static void a_gradient_that_is_not_pushed_is_not_under_way(void **state)
 {
     static const char *const comms[] = {"cluster.comm=ps", "cluster.comm=adam"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct trial t = {.recipe = workers_recipe,
                           .oversubscribe = true,

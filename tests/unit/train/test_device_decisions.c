@@ -92,14 +92,12 @@ static void compare(const char *recipe, const char *a, const char *b, const char
 
 static void overflows_are_those_that_servers_find(void **state)
 {
-    (void)state;
     compare(NULL, FP16);
     assert_true(skips("device") >= 2 && skips("split") >= 2);
 }
 
 static void clipping_by_norm_has_the_bits_of_servers(void **state)
 {
-    (void)state;
     compare(NULL, CLIP, NULL, NULL, NULL, NULL);
     run(.name = "free", .device = sims[1], .sets = {NONE});
     assert_true(difference(checkpoint_path("free", STEPS), checkpoint_path("device", STEPS)) >
@@ -112,7 +110,6 @@ static void clipping_by_norm_has_the_bits_of_servers(void **state)
 
 static void rates_by_norms_have_the_bits_of_servers(void **state)
 {
-    (void)state;
     compare(LARS, CLIP, NULL, NULL, NULL, NULL);
 }
 
@@ -120,7 +117,6 @@ static void rates_by_norms_have_the_bits_of_servers(void **state)
 static void a_resume_goes_on_with_what_was_decided(void **state)
 {
     static const char *const modes[] = {ASYNC, NONE};
-    (void)state;
     for (int devices = 1; devices <= 2; devices++) {
         run(.name = "whole", .device = sims[devices], .sets = {ASYNC, FP16});
         assert_true(skips("whole") >= 2);
@@ -136,7 +132,6 @@ static void a_resume_goes_on_with_what_was_decided(void **state)
 
 static void a_norm_ends_the_run_at_the_same_step(void **state)
 {
-    (void)state;
     for (int devices = 1; devices <= 2; devices++) {
         char stop[64];
         run(.name = "whole", .device = sims[devices], .sets = {ASYNC, "job.stop_at=grad_norm<0"});
@@ -160,7 +155,6 @@ static void workers_without_parameters_decide_too(void **state)
     static const char *const sets[] = {"layer.conv1.location=0", "layer.conv2.location=0",
                                        "layer.fc1.location=0", "layer.fc2.location=0"};
     static const char *const modes[] = {ASYNC, NONE};
-    (void)state;
     for (int i = 0; i < 2; i++)
         run(.name = modes[i] + strlen("cluster.copy="), .device = sims[2],
             .sets = {modes[i], CLIP, sets[0], sets[1], sets[2], sets[3]});
@@ -171,7 +165,6 @@ static void workers_without_parameters_decide_too(void **state)
 static void a_whole_step_is_a_graph(void **state)
 {
     static const char *const sets[] = {"job.precision=fp16", CLIP, "job.stop_at=grad_norm<0"};
-    (void)state;
     for (int devices = 1; devices <= 2; devices++)
         for (int i = 0; i < 4; i++) {
             struct trial t = {.name = "graph",
@@ -198,7 +191,6 @@ static void a_whole_step_is_a_graph(void **state)
 /* A gradient that is not finite names its parameter, and no value has taken it up. */
 static void a_bad_gradient_ends_the_run(void **state)
 {
-    (void)state;
     for (int none = 0; none < 2; none++) {
         struct trial t = {.name = "bad",
                           .recipe = workers_recipe,
@@ -217,7 +209,6 @@ static void a_bad_gradient_ends_the_run(void **state)
 static void gradients_stay_where_they_are(void **state)
 {
     uint64_t bytes[2];
-    (void)state;
     for (int clips = 0; clips < 2; clips++) {
         struct trial t = {.name = "kept",
                           .recipe = workers_recipe,

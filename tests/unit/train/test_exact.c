@@ -114,14 +114,12 @@ static void compare_all(const char *set, const char *another)
 
 static void every_set_up_has_the_same_bits(void **state)
 {
-    (void)state;
     compare_all("job.virtual_workers=8", "updater.momentum=0.8");
 }
 
 /* The tree over five has a root on the right; norms of all gradients come in. */
 static void so_it_is_in_two_phases_and_with_fewer_parts(void **state)
 {
-    (void)state;
     compare_all("job.virtual_workers=12", "job.grad_clip=norm:0.5");
     run_as(&one, "job.virtual_workers=5", "job.grad_clip=norm:0.5");
     for (int i = 0; i < 6; i++) {
@@ -132,14 +130,12 @@ static void so_it_is_in_two_phases_and_with_fewer_parts(void **state)
 
 static void so_it_is_with_norms_of_layers(void **state)
 {
-    (void)state;
     compare_all("updater.type=lars", "job.on_nan=skip");
 }
 
 /* And it is the same training as without, to rounding. */
 static void the_parts_train_what_the_whole_trains(void **state)
 {
-    (void)state;
     static const char smooth[] = "layer.pool2.method=avg", tanh[] = "layer.relu1.function=tanh";
     run_as(&one, smooth, tanh);
     train(.recipe = recipe, .name = "whole",
@@ -152,7 +148,6 @@ static void the_parts_train_what_the_whole_trains(void **state)
 /* A simulated device computes with one thread, as every part does. */
 static void simulated_devices_have_the_same_bits(void **state)
 {
-    (void)state;
     static const struct set_up sims[] = {
         {.name = "sim-one", .device = "sim:gpus=1", .sets = {"cluster.workers_per_group=1"}},
         {.name = "sim-none",
@@ -173,7 +168,6 @@ static void simulated_devices_have_the_same_bits(void **state)
 
 static void resuming_with_other_workers_goes_on_to_the_same_bits(void **state)
 {
-    (void)state;
     static const char *const workers[] = {"cluster.workers_per_group=2",
                                           "cluster.workers_per_group=4",
                                           "cluster.workers_per_group=1"};
@@ -204,7 +198,6 @@ static void assert_refused(const char *a, const char *b, const char *why)
 
 static void what_cannot_repeat_is_refused_with_a_way_out(void **state)
 {
-    (void)state;
     assert_refused("layer.fc4.partition=1", NULL, "layer fc4: partition = 1: with repeat_exact");
     assert_refused("job.partition=none", NULL, "say 0, or leave it out");
     assert_refused("cluster.framework=downpour", "cluster.worker_groups=2",

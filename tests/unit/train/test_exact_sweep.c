@@ -92,7 +92,6 @@ static bool judge(const struct oracle_case *c, int *compared)
 static void random_jobs_have_the_bits_of_one_worker(void **state)
 {
     int failed = 0, compared = 0;
-    (void)state;
     for (uint64_t seed = 0; seed < CASES; seed++) {
         struct oracle_case c = oracle_draw(seed);
         if (!judge(&c, &compared)) {

@@ -337,7 +337,6 @@ static void run_setting(const struct setting *s)
 
 static void every_gradient_of_a_job_counts_exactly_once(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETTINGS; i++)
         run_setting(&settings[i]);
 }
@@ -345,7 +344,6 @@ static void every_gradient_of_a_job_counts_exactly_once(void **state)
 /* Evaluations and checkpoints in mid-run, where groups that are apart meet and merge. */
 static void meetings_neither_lose_nor_repeat_a_gradient(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETTINGS; i++) {
         struct setting s = settings[i];
         int n = 0;

@@ -69,7 +69,6 @@ static void compare_budgets(const char *device, int workers, const char *more)
 
 static void a_run_on_the_cpu_keeps_its_bits_within_a_budget(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 3; workers++)
         compare_budgets(NULL, workers, NULL);
     compare_budgets(NULL, 2, "layer.fc1.partition=1");
@@ -78,7 +77,6 @@ static void a_run_on_the_cpu_keeps_its_bits_within_a_budget(void **state)
 
 static void a_run_on_devices_keeps_its_bits_within_a_budget(void **state)
 {
-    (void)state;
     compare_budgets("sim:gpus=1", 1, NULL);
     compare_budgets("sim:gpus=2,pcie=2GB/s,latency=20us", 2, NULL);
     compare_budgets("sim:gpus=1,pcie=100MB/s", 1, "cluster.copy=none");
@@ -89,7 +87,6 @@ static void a_run_on_devices_keeps_its_bits_within_a_budget(void **state)
 /* Copies are cheap here and repeating is dear, or the other way round. */
 static void the_rate_of_the_link_decides_what_is_swapped(void **state)
 {
-    (void)state;
     struct trial like = {.recipe = budget_recipe, .steps = 2, .device = "sim:gpus=1,pcie=500GB/s"};
     long long least = least_budget(like);
     assert_true(run_within(like, "fast", least + least / 8).swapped > 0);
@@ -127,7 +124,6 @@ static void compare_peak(struct trial like, bool within)
 
 static void the_plan_is_the_peak_to_the_byte(void **state)
 {
-    (void)state;
     static const char *const devices[] = {"cpu", "sim:mem=64MiB", "sim:gpus=2,mem=64MiB",
                                           "sim:gpus=2,mem=64MiB+cpu"};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
@@ -148,7 +144,6 @@ static void the_plan_is_the_peak_to_the_byte(void **state)
 /* Without a budget, too; on a device's own account. */
 static void what_a_device_cannot_hold_is_refused_before_the_start(void **state)
 {
-    (void)state;
     struct trial t = {.recipe = budget_recipe, .device = "sim:mem=256KiB"};
     assert_int_equal(trial_open(&t), SW_ERR_NOMEM);
     if (!strstr(t.err.text, "out of memory: training needs ") ||
@@ -177,7 +172,6 @@ static void assert_refused(const char *device, const char *set, const char *memo
 
 static void what_cannot_fit_is_refused_before_the_start(void **state)
 {
-    (void)state;
     struct trial like = {.recipe = budget_recipe};
     char set[64];
     snprintf(set, sizeof set, "job.memory=fit:%lld", least_budget(like) - 1);

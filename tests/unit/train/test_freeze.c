@@ -71,7 +71,6 @@ static const char *with_rate_zero(int c)
 
 static void others_train_as_if_the_rate_were_zero(void **state)
 {
-    (void)state;
     for (int c = 0; c < CASES; c++) {
         char zero[16], frozen[32];
         snprintf(zero, sizeof zero, "zero%d", c);
@@ -126,7 +125,6 @@ static void check_work(const char *set, double conv1, double conv2, double fc1)
 
 static void backward_leaves_out_what_nobody_needs(void **state)
 {
-    (void)state;
     check_work(NULL, 1, 2, 2); /* the picture needs no gradient */
     check_work("job.freeze=conv1", 0, 1, 2);
     check_work("job.freeze=conv2", 1, 1, 2);
@@ -139,7 +137,6 @@ static void backward_leaves_out_what_nobody_needs(void **state)
 static void less_is_allocated(void **state)
 {
     struct trial all = {.recipe = recipe}, some = {.recipe = recipe};
-    (void)state;
     some.sets[0] = "job.freeze=conv*, bn2, fc1";
     assert_int_equal(trial_open(&all), SW_OK);
     assert_int_equal(trial_open(&some), SW_OK);
@@ -152,7 +149,6 @@ static void less_is_allocated(void **state)
 static void workers_and_devices_make_no_difference(void **state)
 {
     static const int some[] = {1, 3, 4, 5};
-    (void)state;
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         char one[32], other[32];
         const char *set = freeze_set(some[i]);
@@ -175,7 +171,6 @@ static void workers_and_devices_make_no_difference(void **state)
 
 static void a_resume_goes_on_to_the_same_bits(void **state)
 {
-    (void)state;
     train(.name = "whole", .recipe = recipe, .sets = {freeze_set(4)});
     train(.name = "part", .recipe = recipe, .sets = {freeze_set(4)}, .steps = 7);
     train(.resume = "part", .resume_step = 7);
@@ -193,7 +188,6 @@ static void check_refused(const char *set, const char *why)
 
 static void patterns_that_cannot_be_meant_are_refused(void **state)
 {
-    (void)state;
     check_refused("job.freeze=conv1, conv9.*", "no parameter matches 'conv9.*'");
     check_refused("job.freeze=fc3.weight", "no parameter matches"); /* it is that of fc2 */
     check_refused("job.freeze=*", "all parameters are frozen");

@@ -79,7 +79,6 @@ static void start(struct member *m, struct sw_group *g, int worker, int rounds)
 
 static void sums_are_added_in_one_order(void **state)
 {
-    (void)state;
     for (int leaves = 1; leaves <= MOST_LEAVES; leaves++) {
         int workers = leaves < MOST_WORKERS ? leaves : 2 + leaves % 3;
         struct sw_group g;
@@ -100,7 +99,6 @@ static void sums_are_added_in_one_order(void **state)
 
 static void closing_ends_a_sum(void **state)
 {
-    (void)state;
     struct sw_group g;
     struct sw_err err = {0};
     struct member m[3];
@@ -139,7 +137,6 @@ static const char norm_recipe[] =
 
 static void workers_with_uneven_rows_equal_one(void **state)
 {
-    (void)state;
     norm(.name = "one");
     static const struct {
         const char *name, *sets[3];
@@ -167,7 +164,6 @@ static void workers_with_uneven_rows_equal_one(void **state)
 
 static void the_same_workers_give_the_same_bits(void **state)
 {
-    (void)state;
     for (int workers = 2; workers <= 3; workers++) {
         const char *set =
             workers == 2 ? "cluster.workers_per_group=2" : "cluster.workers_per_group=3";
@@ -179,7 +175,6 @@ static void the_same_workers_give_the_same_bits(void **state)
 
 static void without_sync_every_worker_has_a_batch_of_its_own(void **state)
 {
-    (void)state;
     static const char two[] = "cluster.workers_per_group=2";
     norm(.name = "synced", .sets = {two});
     norm(.name = "apart", .sets = {two, "layer.bn1.sync=no"});
@@ -191,7 +186,6 @@ static void without_sync_every_worker_has_a_batch_of_its_own(void **state)
 
 static void resuming_goes_on_with_the_running_statistics(void **state)
 {
-    (void)state;
     static const char two[] = "cluster.workers_per_group=2";
     norm(.name = "whole", .sets = {two});
     norm(.name = "half", .sets = {two}, .steps = 10);
@@ -223,7 +217,6 @@ static int evaluate(const char *weights, struct sw_job_event *e, struct sw_err *
 /* What is kept of the past changes nothing in training, and everything in evaluation. */
 static void evaluation_reads_the_running_statistics(void **state)
 {
-    (void)state;
     static const char two[] = "cluster.workers_per_group=2";
     struct trial t = {.recipe = norm_recipe,
                       .oversubscribe = true,
@@ -256,7 +249,6 @@ static void check_reach(struct trial *t)
  * all workers, resume and evaluation alone. */
 static void devices_out_of_reach_keep_the_same_statistics(void **state)
 {
-    (void)state;
     static const char two[] = "cluster.workers_per_group=2";
     struct trial near = {.recipe = norm_recipe,
                          .oversubscribe = true,
@@ -323,7 +315,6 @@ static void copy_without(const char *from, const char *to, const char *name)
 
 static void weights_without_statistics_are_refused_by_evaluation_only(void **state)
 {
-    (void)state;
     char whole[512], part[512];
     struct sw_job_event e;
     struct sw_err err = {0};
@@ -343,7 +334,6 @@ static void weights_without_statistics_are_refused_by_evaluation_only(void **sta
 
 static void scales_start_at_one_and_take_keys(void **state)
 {
-    (void)state;
     norm(.name = "start", .steps = 1,
          .sets = {"layer.bn1.bias.init=constant", "layer.bn1.bias.value=0.25"});
     struct sw_st_file *f = open_tensors(checkpoint_path("start", 0));
@@ -401,7 +391,6 @@ static void take_turns(void *chain)
 /* Both end after `rounds`; the second has one more to wait for when the group is closed. */
 static void who_waits_for_one_does_not_wait_for_all(void **state)
 {
-    (void)state;
     struct sw_group g;
     struct chain c[2];
     struct sw_err err = {0};

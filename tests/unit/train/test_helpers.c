@@ -69,7 +69,6 @@ static void helpers_run_on_the_cores_that_are_left(void **state)
     struct seen seen = {0};
     struct trial t = {.steps = 20, .display = {.every_steps = 1}, .on_event = look, .user = &seen};
     cpu_set_t before, after;
-    (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     assert_int_equal(trial_open(&t), SW_OK);
     if (t.job->place.machine->core_count < 2) {
@@ -96,7 +95,6 @@ static void threads_of_a_device_run_with_its_worker(void **state)
 {
     struct trial t = {.steps = 20, .device = "sim:gpus=2,mem=64MiB", .oversubscribe = true};
     cpu_set_t compute, all;
-    (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     if (trial_open(&t) != SW_OK)
         fail_msg("%s", t.err.text);
@@ -109,7 +107,6 @@ static void threads_of_a_device_run_with_its_worker(void **state)
 
 static void the_history_says_where(void **state)
 {
-    (void)state;
     train(.name = "said", .steps = 2);
     assert_int_equal((int)ask("SELECT count(*) FROM placement WHERE run_id = %d AND unit IN "
                               "('main', 'history') AND length(cores) > 0 AND length(reason) > 10",

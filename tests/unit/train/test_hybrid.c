@@ -67,7 +67,6 @@ static void equals_one_worker(const char *recipe, int split, int groups, int mem
 
 static void split_nets_of_several_groups_equal_one_worker(void **state)
 {
-    (void)state;
     grouped(.name = "one", .steps = STEPS);
     for (int s = 0; s < SPLITS; s++)
         for (int groups = 2; groups <= 3; groups++)
@@ -77,7 +76,6 @@ static void split_nets_of_several_groups_equal_one_worker(void **state)
 
 static void sums_are_over_the_whole_batch(void **state)
 {
-    (void)state;
     train(.name = "one", .recipe = sums_recipe, .steps = STEPS);
     for (int s = 0; s < SPLITS; s++)
         for (int groups = 2; groups <= 3; groups++)
@@ -87,7 +85,6 @@ static void sums_are_over_the_whole_batch(void **state)
 /* A layer that one worker has whole is with that one of every group, and so are its sums. */
 static void a_location_is_in_every_group(void **state)
 {
-    (void)state;
     train(.name = "one", .recipe = sums_recipe, .steps = STEPS);
     train(.name = "hybrid", .recipe = sums_recipe, .steps = STEPS, .oversubscribe = true,
           .sets = {CUSTOM, groups_set[2], workers_set[2], "layer.fc1.location=1",
@@ -97,7 +94,6 @@ static void a_location_is_in_every_group(void **state)
 
 static void devices_of_their_own_make_no_difference(void **state)
 {
-    (void)state;
     train(.name = "one", .recipe = sums_recipe, .steps = STEPS);
     for (int s = 0; s < SPLITS; s++)
         equals_one_worker(sums_recipe, s, 2, 2, "sim:gpus=4,mem=64MiB");
@@ -107,7 +103,6 @@ static void norms_are_those_of_whole_parameters(void **state)
 {
     static const char lars[] = WORKERS_JOB DATA_SECTIONS
         "[updater]\ntype = lars\nlr = 2\nweight_decay = 0.0005\ntrust = 0.002\n" WORKERS_NET;
-    (void)state;
     train(.name = "one", .recipe = lars, .steps = STEPS, .sets = {"job.grad_clip=norm:0.5"});
     train(.name = "hybrid", .recipe = lars, .steps = STEPS, .oversubscribe = true,
           .sets = {CUSTOM, groups_set[2], workers_set[2], "job.partition=1",
@@ -119,7 +114,6 @@ static void norms_are_those_of_whole_parameters(void **state)
 static void a_hybrid_repeats_itself_and_resumes(void **state)
 {
 #define HYBRID CUSTOM, groups_set[2], workers_set[2], "job.partition=1"
-    (void)state;
     grouped(.name = "a", .steps = STEPS, .sets = {HYBRID});
     grouped(.name = "b", .steps = STEPS, .sets = {HYBRID});
     assert_same_tensors(checkpoint_path("a", STEPS), checkpoint_path("b", STEPS));
@@ -131,7 +125,6 @@ static void a_hybrid_repeats_itself_and_resumes(void **state)
 /* Features move inside groups only. */
 static void what_moves_stays_in_the_group(void **state)
 {
-    (void)state;
     grouped(.name = "moves", .steps = STEPS, .sets = {HYBRID});
     int id = run_id("moves");
     assert_true(

@@ -33,7 +33,6 @@ static void lines_of_older_files_say_the_same(void **state)
     static const char lines[] = "workers 2\nthreads 1\ngroups 2\nrows 12 4\ncomm fc1 sfb\n"
                                 "comm fc2 ps\ntune forward conv 8x3 f32 = gemm:jit\n"
                                 "conv1 jit:avx2\ncomm gemm\n";
-    (void)state;
     struct sw_json *old = parse(lines), *new = parse(json);
     struct sw_json *exact = parse("virtual workers 8\nconv1 jit:avx2\n");
     assert_true(sw_json_equal(old, new));
@@ -47,7 +46,6 @@ static void lines_of_older_files_say_the_same(void **state)
 static void rows_have_to_be_of_this_batch(void **state)
 {
     int64_t rows[3];
-    (void)state;
     struct sw_json *kept = parse(json), *without = parse("workers 2\nthreads 1\n");
     assert_true(sw_kept_rows(kept, 2, 16, rows));
     assert_int_equal(rows[0], 12);
@@ -65,7 +63,6 @@ static void rows_have_to_be_of_this_batch(void **state)
 static void a_layer_keeps_how_its_gradients_come_together(void **state)
 {
     char name[401], text[512];
-    (void)state;
     struct sw_json *kept = parse(json);
     assert_int_equal(sw_kept_comm(kept, "fc1"), SW_COMM_SFB);
     assert_int_equal(sw_kept_comm(kept, "fc2"), SW_COMM_PS);
@@ -87,7 +84,6 @@ static void other_versions_and_damage_are_refused(void **state)
         {"{\"version\":2,\"workers\":2}", "version 2 is of a later program"},
         {"{\"workers\":2}", "there is no version"},
         {"{\"version\":1,", ""}};
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct sw_json *kept = NULL;
         struct sw_err err;

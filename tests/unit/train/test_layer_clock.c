@@ -93,7 +93,6 @@ static void check_slowest(int id, int samples)
 
 static void a_layer_in_which_the_device_stands_is_the_slowest(void **state)
 {
-    (void)state;
     check_slowest(run((struct trial){.recipe = chain, .device = "sim:gpus=1,mem=64MiB"}, true), 1);
     check_slowest(run((struct trial){.recipe = chain,
                                      .device = "sim:gpus=1,mem=64MiB",
@@ -105,13 +104,11 @@ static void a_layer_in_which_the_device_stands_is_the_slowest(void **state)
 
 static void on_the_cpu_every_step_counts(void **state)
 {
-    (void)state;
     check_slowest(run((struct trial){.recipe = chain, .device = "cpu"}, false), STEPS);
 }
 
 static void layers_that_run_at_the_same_time_have_no_times(void **state)
 {
-    (void)state;
     int id = run((struct trial){.recipe = branches, .device = "sim:gpus=1,mem=64MiB"}, false);
     assert_true(ask("SELECT count(*) = 0 FROM layer_time WHERE run_id = %d", id));
     assert_true(ask("SELECT count(*) = 1 FROM events WHERE run_id = %d AND text LIKE"

@@ -34,7 +34,6 @@ static const char kinds_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
 
 static void workers_and_devices_make_no_difference(void **state)
 {
-    (void)state;
     kinds(.name = "one");
     kinds(.name = "two", .sets = {ALLREDUCE, "cluster.workers_per_group=2"});
     kinds(.name = "sim", .device = "sim:gpus=2,mem=64MiB",
@@ -99,7 +98,6 @@ static void check_columns(const char *recipe, int workers, const struct cut *cut
 
 static void layers_are_split_by_columns(void **state)
 {
-    (void)state;
     /* `up` has the channels of the source that belong to its group. */
     static const struct cut halves[] = {{"norm", {0, 0}},
                                         {"pool", {0, 0}},
@@ -135,7 +133,6 @@ static const char lists_recipe[] =
 
 static void means_of_vectors_are_split_by_columns(void **state)
 {
-    (void)state;
     static const struct cut cuts[] = {{"mean", {8 * 3, 8 * 2, 8 * 2}},
                                       {"fc", {14 * 7 + 14, 13 * 7 + 13, 13 * 7 + 13}},
                                       {NULL, {0}}};
@@ -152,7 +149,6 @@ static void means_of_vectors_are_split_by_columns(void **state)
 /* Weights that are stored the other way round are cut the other way round. */
 static void transposed_weights_are_split_by_columns_of_their_source(void **state)
 {
-    (void)state;
     train(.recipe = kinds_recipe, .name = "one", .steps = STEPS);
     for (int workers = 2; workers <= 3; workers++) {
         train(.recipe = kinds_recipe, .name = "inputs", .steps = STEPS, .oversubscribe = true,

@@ -30,7 +30,6 @@ static double total(const char *run, const char *part)
 
 static void parts_sum_with_several_workers_and_servers(void **state)
 {
-    (void)state;
     static const char *const frameworks[] = {ALLREDUCE, SANDBLASTER};
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "ps" : "ar";
@@ -44,7 +43,6 @@ static void parts_sum_with_several_workers_and_servers(void **state)
 /* The columns of a split layer: workers meet to hand over outputs. */
 static void meetings_are_waits(void **state)
 {
-    (void)state;
     grouped(.name = "met", .steps = STEPS, .sets = {workers_set[2], "layer.fc1.partition=1"});
     assert_parts_sum("met", 25);
     assert_true(total("met", "wait") > 0);
@@ -58,7 +56,6 @@ static void apart(struct trial *t)
 
 static void server_thread_works_beside(void **state)
 {
-    (void)state;
     struct sw_machine *m = NULL;
     struct sw_err err;
     assert_int_equal(sw_machine_here(&m, &err), SW_OK);
@@ -76,7 +73,6 @@ static void server_thread_works_beside(void **state)
 /* What goes over a link of 1 MB/s takes a second for each MB, in the traffic and in the ledger. */
 static void copies_take_their_time(void **state)
 {
-    (void)state;
     train(.name = "copied", .steps = STEPS, .device = SLOW_LINK);
     int id = run_id("copied");
     assert_parts_sum("copied", 16);

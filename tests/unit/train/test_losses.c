@@ -80,7 +80,6 @@ static double sum_of_losses(const char *run, const char *split, int step)
 
 static void the_loss_is_the_weighted_sum_of_all_losses(void **state)
 {
-    (void)state;
     many(.name = "sum");
     for (int step = 1; step <= STEPS; step++) {
         double loss = metric("sum", "train", "loss", step);
@@ -122,7 +121,6 @@ static void assert_same_figures(const char *one, const char *name)
 /* With any number of workers and batches they are the same. */
 static void workers_train_and_count_as_one_does(void **state)
 {
-    (void)state;
     many(.name = "one");
     for (int workers = 2; workers <= 4; workers++) {
         char name[32];
@@ -140,7 +138,6 @@ static void workers_train_and_count_as_one_does(void **state)
 
 static void simulated_devices_train_as_the_cpu_does(void **state)
 {
-    (void)state;
     many(.name = "cpu");
     many(.name = "sim", .device = "sim:gpus=2,mem=64MiB", .sets = {workers_set[2]});
     assert_equal_runs("cpu", "sim", STEPS);
@@ -153,7 +150,6 @@ static void simulated_devices_train_as_the_cpu_does(void **state)
  * are left out; several groups that share a batch add up what their workers count. */
 static void losses_and_metrics_are_on_any_worker(void **state)
 {
-    (void)state;
     static const char *const sets[][6] = {
         {"job.partition=none"},
         {"layer.class.location=1", "layer.known.location=1", "layer.accuracy.location=1",
@@ -180,7 +176,6 @@ static void losses_and_metrics_are_on_any_worker(void **state)
 /* Sources that are split by columns come together before a loss, and a gradient goes back. */
 static void losses_read_layers_that_are_split_by_columns(void **state)
 {
-    (void)state;
     many(.name = "rows", .sets = {workers_set[3]});
     many(.name = "columns", .sets = {workers_set[3], "layer.code.partition=1",
                                      "layer.other.partition=1", "layer.teacher.partition=1",
@@ -193,7 +188,6 @@ static void losses_read_layers_that_are_split_by_columns(void **state)
 /* How much the student's losses weigh changes nothing in whom they take as a target. */
 static void targets_learn_nothing_from_being_targets(void **state)
 {
-    (void)state;
     static const char *const both[] = {"teacher.weight", "teacher.bias"};
     static const char recipe[] =
         LOSS_JOB "[layer teacher]\ntype = inner_product\nsrc = image\noutputs = 4\n"
@@ -224,7 +218,6 @@ static void parameters_that_are_only_targets_are_refused(void **state)
                  "[layer student]\ntype = inner_product\nsrc = image\noutputs = 4\n"
                  "[layer soft]\ntype = softmax_loss\nsrc = student, taught\n";
     struct trial t = {.recipe = recipe};
-    (void)state;
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
     assert_non_null(strstr(sw_buf_text(&t.messages), "layer taught: no loss depends on it"));
     assert_non_null(strstr(sw_buf_text(&t.messages), "targets get no gradient"));
@@ -242,7 +235,6 @@ static const char few_recipe[] =
 
 static void layers_of_one_net_count_there_only(void **state)
 {
-    (void)state;
     train(.recipe = few_recipe, .name = "few");
     assert_int_equal(names("few", "train", "hinge_loss.apart"), 1);
     assert_int_equal(names("few", "test", "hinge_loss.apart"), 0);
@@ -271,7 +263,6 @@ static void labels_left_out_are_no_part_of_the_mean(void **state)
                  "[layer known]\ntype = softmax_loss\nsrc = scores, label\nignore_label = 3\n"
                  "[layer known_share]\ntype = accuracy\nsrc = scores, label\nignore_label = 3\n"
                  "[layer share]\ntype = accuracy\nsrc = scores, label\n";
-    (void)state;
     train(.recipe = recipe, .name = "known");
     train(.recipe = recipe, .name = "known-3", .oversubscribe = true, .sets = {workers_set[3]});
     assert_equal_runs("known", "known-3", STEPS);
@@ -297,7 +288,6 @@ static void assert_refused(const char *recipe, const char *says)
 
 static void values_of_one_name_are_refused(void **state)
 {
-    (void)state;
     assert_refused(LOSS_JOB
                    "[layer scores]\ntype = inner_product\nsrc = image\noutputs = 4\n"
                    "[layer class]\ntype = softmax_loss\nsrc = scores, label\n"
@@ -310,7 +300,6 @@ static void values_of_one_name_are_refused(void **state)
 static void more_values_than_there_is_room_for_are_refused(void **state)
 {
     struct sw_buf text = {0};
-    (void)state;
     sw_buf_add(&text, LOSS_JOB "[layer scores]\ntype = inner_product\nsrc = image\noutputs = 4\n"
                                "[layer class]\ntype = softmax_loss\nsrc = scores, label\n");
     for (int i = 0; i < SW_JOB_METRICS; i++)

@@ -32,7 +32,6 @@ static double peak_over_plan(const char *const *sets)
 /* The peak is one of the whole process, so each case has a process of its own. */
 static void plan_is_the_peak_of_our_allocator(void **state)
 {
-    (void)state;
     static const char *const cases[][5] = {
         {NULL},
         {"job.batch=1", "job.eval_batch=1"},
@@ -100,7 +99,6 @@ static int allocations_of(const char *steps)
 
 static void step_allocates_nothing(void **state)
 {
-    (void)state;
     int few = allocations_of("job.steps=110");
     assert_true(few > 0); /* those of checkpoints and of the evaluation at the end */
     assert_int_equal(allocations_of("job.steps=990"), few);
@@ -129,7 +127,6 @@ static void watch_size(struct trial *t, const struct sw_job_event *e)
 
 static void thousand_steps_do_not_grow(void **state)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     print_message("skipped: the sanitizers keep freed memory\n");
     skip();

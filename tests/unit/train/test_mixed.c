@@ -56,7 +56,6 @@ static void compare(const char *device, const char *const sets[TRIAL_SETS])
 
 static void both_train_to_the_bits_of_cpus(void **state)
 {
-    (void)state;
     static const char *const ways[][TRIAL_SETS] = {
         {ALLREDUCE, "cluster.workers_per_group=3", "job.eval_every=5"},
         {SANDBLASTER, "cluster.workers_per_group=3", "cluster.servers_per_group=2"},
@@ -76,7 +75,6 @@ static void both_train_to_the_bits_of_cpus(void **state)
 /* The device brings running statistics to the host's memory, where CPUs read them as they are. */
 static void running_statistics_are_the_same_on_both(void **state)
 {
-    (void)state;
     static const char *const sets[TRIAL_SETS] = {ALLREDUCE, "cluster.workers_per_group=3",
                                                  "job.eval_every=2", "job.on_nan=skip"};
     compare_of(budget_recipe, MIXED_3, sets);
@@ -85,7 +83,6 @@ static void running_statistics_are_the_same_on_both(void **state)
 /* A worker for every GPU and one for the cores, unless somebody says how many. */
 static void without_a_number_cores_have_one_worker(void **state)
 {
-    (void)state;
     struct trial t = {.recipe = workers_recipe, .oversubscribe = true, .device = MIXED_3};
     assert_int_equal(trial_open(&t), SW_OK);
     assert_int_equal(t.job->place.placement->worker_count, 3);
@@ -102,7 +99,6 @@ static void without_a_number_cores_have_one_worker(void **state)
 
 static void groups_apart_are_on_both(void **state)
 {
-    (void)state;
     static const char *const ways[][TRIAL_SETS] = {
         {"cluster.framework=downpour", "cluster.worker_groups=2"},
         {"cluster.framework=downpour", "cluster.worker_groups=2", "cluster.staleness=2"},
@@ -126,7 +122,6 @@ static void groups_apart_are_on_both(void **state)
 
 static void a_resume_may_be_on_others(void **state)
 {
-    (void)state;
     static const char *const three[TRIAL_SETS] = {SANDBLASTER, "cluster.workers_per_group=3",
                                                   "job.checkpoint_every=5"};
     compare(MIXED_3, three);
@@ -150,7 +145,6 @@ static void a_resume_may_be_on_others(void **state)
 /* A device and the CPU beside it, whichever is slow. */
 static void rows_go_by_speed(void **state)
 {
-    (void)state;
     struct trial t = {
         .recipe = workers_recipe,
         .name = "slow",
@@ -168,7 +162,6 @@ static void rows_go_by_speed(void **state)
 
 static void a_device_that_fails_ends_the_run_for_both(void **state)
 {
-    (void)state;
     struct trial lost = {.recipe = workers_recipe,
                          .name = "lost",
                          .steps = STEPS,
@@ -191,7 +184,6 @@ static void refused(const char *set, const char *says)
 
 static void what_both_cannot_do_together_is_said(void **state)
 {
-    (void)state;
     refused("cluster.copy=none", "devices and CPUs update the same values");
     /* Another number of workers is no remedy for that. */
     struct trial t = {.recipe = workers_recipe,

@@ -96,7 +96,6 @@ static void a_model_learns(void **state)
 {
     struct sw_device *device = open_cpu();
     const char *const recipes[] = {plain, normed, tied};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct sw_model *m = new_model(device, recipes[i]);
         float x[ROWS * INPUTS];
@@ -124,7 +123,6 @@ static void updates_in_two_phases_are_complete(void **state)
     char recipe[sizeof lars + 64];
     struct sw_device *device = open_cpu();
     const char *rest = strstr(lars, "[layer x]");
-    (void)state;
     snprintf(recipe, sizeof recipe, "[updater]\ntype = lars\nlr = 2\ntrust = 0.01\n%s", rest);
     struct sw_model *m = new_model(device, recipe);
     double first = train(m, 1), last = train(m, BATCHES);
@@ -139,7 +137,6 @@ static void equal_models_have_equal_bits(void **state)
 {
     struct sw_device *device = open_cpu();
     float value[2][8 * INPUTS];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct sw_model *m = new_model(device, plain);
         struct sw_tensor weight;
@@ -162,7 +159,6 @@ static void only_valid_rows_count_in_an_evaluation(void **state)
     int32_t y[ROWS];
     struct sw_err err;
     double five, again;
-    (void)state;
     train(m, 3);
     fill(7, x, y);
     ASSERT_OK(sw_model_evaluate(m, (void *[]){x, y}, 5, &five, &err));
@@ -188,7 +184,6 @@ static void a_wrong_recipe_is_explained(void **state)
         {NET("[layer top]\ntype = input\nfield = w\n"), "field = w"},
         {"[job]\nbatch = 3\n", "job"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct sw_model *m;
         struct sw_buf messages = {0};
@@ -206,7 +201,6 @@ static void a_layer_that_writes_files_is_refused(void **state)
     struct sw_device *device = open_cpu();
     struct sw_model *m;
     struct sw_err err;
-    (void)state;
     assert_int_equal(try_model(device,
                                NET("[layer top]\ntype = inner_product\nsrc = x\noutputs = 8\n"
                                    "[layer rows]\ntype = npy_output\nsrc = top\npath = r.npy\n"),
@@ -222,7 +216,6 @@ static void a_device_out_of_reach_is_refused(void **state)
     struct sw_device *sim;
     struct sw_model *m;
     struct sw_err err;
-    (void)state;
     conf.memory_bytes = 1 << 20;
     ASSERT_OK(sw_sim_open(&conf, 0, &sim, &err));
     assert_int_equal(try_model(sim, plain, &m, NULL, &err), SW_ERR_UNSUPPORTED);
@@ -237,7 +230,6 @@ static void a_loss_that_is_not_finite_ends_training(void **state)
     float x[ROWS * INPUTS];
     int32_t y[ROWS];
     struct sw_err err;
-    (void)state;
     fill(0, x, y);
     x[3] = NAN;
     assert_int_equal(sw_model_train(m, (void *[]){x, y}, NULL, &err), SW_ERR_DIVERGED);

@@ -164,7 +164,6 @@ static void check_cell(int from, int to, int workers)
 
 static void every_cell_moves_what_the_table_says(void **state)
 {
-    (void)state;
     for (int workers = 2; workers <= 4; workers++)
         for (int from = 0; from < FROMS; from++)
             for (int to = 0; to < TOS; to++)
@@ -227,7 +226,6 @@ static int64_t joined_floats(int from, int join, int workers)
 
 static void columns_of_others_move_where_they_belong(void **state)
 {
-    (void)state;
     for (int workers = 2; workers <= 4; workers++)
         for (int from = 0; from < FROMS; from++)
             for (int join = 0; join < JOINS; join++)
@@ -264,7 +262,6 @@ static void peaks_of(int workers, const char *set, const char *copy, size_t *pea
 
 static void a_split_layer_takes_its_share_of_a_device(void **state)
 {
-    (void)state;
     static const char *const copies[] = {"cluster.copy=async", "cluster.copy=none"};
     size_t weights = (size_t)PIXELS * 4000 * sizeof(float), whole, peaks[4];
     for (int c = 0; c < 2; c++) {

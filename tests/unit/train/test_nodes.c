@@ -81,7 +81,6 @@ static bool several_nodes_here(void)
 
 static void a_unit_has_its_memory_on_its_node(void **state)
 {
-    (void)state;
     static const uint64_t os_nodes[2] = {1 << 0, 1 << 3};
     struct trial t = on_two_nodes;
     int placed[2] = {0, 0};
@@ -120,7 +119,6 @@ static void a_unit_has_its_memory_on_its_node(void **state)
 
 static void a_refusal_is_an_event_and_the_run_goes_on(void **state)
 {
-    (void)state;
     struct trial t = on_two_nodes;
     if (several_nodes_here())
         skip();
@@ -137,7 +135,6 @@ static void a_refusal_is_an_event_and_the_run_goes_on(void **state)
 
 static void on_one_node_nothing_is_asked(void **state)
 {
-    (void)state;
     struct trial t = on_two_nodes;
     if (several_nodes_here())
         skip();

@@ -76,7 +76,6 @@ static void assert_no_difference(const char *a, int64_t at, const char *b, int64
 static void stop_names_the_step(void **state)
 {
     struct trial t = {.name = "stop", .recipe = recipe_with(SGD)};
-    (void)state;
     write_tables();
     t.recipe = recipe_with(SGD);
     assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
@@ -87,7 +86,6 @@ static void stop_names_the_step(void **state)
 static void a_skipped_update_is_as_if_its_batch_had_not_been(void **state)
 {
     static const char *const updaters[] = {SGD, ADAM};
-    (void)state;
     write_tables();
     for (int u = 0; u < 2; u++) {
         char clean[32], skip[32];
@@ -115,7 +113,6 @@ static void a_skipped_update_is_as_if_its_batch_had_not_been(void **state)
 static void statistics_that_overflow_are_noticed(void **state)
 {
     struct trial t = {.name = "poison", .sets = {"data.train.scale=1"}};
-    (void)state;
     write_tables();
     t.recipe = recipe_with(SGD);
     assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
@@ -128,7 +125,6 @@ static void statistics_that_overflow_are_noticed(void **state)
 
 static void skipping_is_the_same_for_workers_servers_and_devices(void **state)
 {
-    (void)state;
     write_tables();
     train(.name = "one", .recipe = recipe_with(SGD), .sets = {"job.on_nan=skip"});
     train(.name = "three", .recipe = recipe_with(SGD), .oversubscribe = true,
@@ -156,7 +152,6 @@ static void skipping_is_the_same_for_workers_servers_and_devices(void **state)
 static void devices_that_update_skip_the_same(void **state)
 {
     static const char *const updaters[] = {SGD, ADAM};
-    (void)state;
     write_tables();
     for (int u = 0; u < 2; u++)
         for (int devices = 1; devices <= 3; devices++) {
@@ -190,7 +185,6 @@ static void devices_that_update_skip_the_same(void **state)
 /* What was dropped before a checkpoint still counts after a resume. */
 static void a_resume_remembers_what_was_skipped(void **state)
 {
-    (void)state;
     write_tables();
     train(.name = "through", .recipe = recipe_with(ADAM), .sets = {"job.on_nan=skip"});
     train(.name = "cut", .recipe = recipe_with(ADAM), .sets = {"job.on_nan=skip"}, .steps = 9);
@@ -201,7 +195,6 @@ static void a_resume_remembers_what_was_skipped(void **state)
 /* With a checkpoint after every step there is nothing to lose but the bad update. */
 static void a_rollback_brings_the_newest_checkpoint(void **state)
 {
-    (void)state;
     write_tables();
     train_clean("undisturbed", ADAM);
     train(.name = "rolled", .recipe = recipe_with(ADAM),
@@ -221,7 +214,6 @@ static void a_rollback_brings_the_newest_checkpoint(void **state)
 static void rollbacks_to_one_checkpoint_come_to_an_end(void **state)
 {
     struct trial t = {.name = "loop", .sets = {"job.on_nan=rollback"}};
-    (void)state;
     write_tables();
     t.recipe = recipe_with(SGD);
     assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
@@ -231,7 +223,6 @@ static void rollbacks_to_one_checkpoint_come_to_an_end(void **state)
 
 static void rolling_back_is_the_same_for_workers_and_devices(void **state)
 {
-    (void)state;
     write_tables();
 #define SETS "job.on_nan=rollback", "job.checkpoint_every=4"
     train(.name = "r1", .recipe = recipe_with(SGD), .sets = {SETS});
@@ -261,7 +252,6 @@ static void be_late(struct trial *t)
 static void nobody_changes_statistics_that_a_late_device_still_reads(void **state)
 {
     static const char *const policies[] = {"job.on_nan=rollback", "job.on_nan=skip"};
-    (void)state;
     write_tables();
     for (int late = 0; late < 2; late++)
         for (int i = 0; i < 4; i++)
@@ -277,7 +267,6 @@ static void overflowing_values_roll_back(void **state)
 {
     struct trial t = {.name = "over", .sets = {"job.on_nan=skip"}};
     char recipe[4096];
-    (void)state;
     write_tables();
     snprintf(recipe, sizeof recipe, "%s", recipe_with("type = sgd\nlr = 3e38\nweight_decay = 100"));
     t.recipe = recipe;
@@ -293,7 +282,6 @@ static void overflowing_values_roll_back(void **state)
 
 static void clipping_that_reaches_nothing_changes_no_bit(void **state)
 {
-    (void)state;
     grouped(.name = "free", .sets = {ALLREDUCE, "cluster.workers_per_group=2"});
     grouped(.name = "norm",
             .sets = {ALLREDUCE, "cluster.workers_per_group=2", "job.grad_clip=norm:1e9"});
@@ -309,7 +297,6 @@ static void clipping_that_reaches_nothing_changes_no_bit(void **state)
 
 static void clipping_is_the_same_for_workers_and_devices(void **state)
 {
-    (void)state;
     grouped(.name = "c1", .sets = {"job.grad_clip=norm:0.1"});
     grouped(.name = "c3", .sets = {SANDBLASTER, "cluster.workers_per_group=3",
                                    "cluster.servers_per_group=2", "job.grad_clip=norm:0.1"});
@@ -328,7 +315,6 @@ static void lars_is_the_same_for_split_parameters(void **state)
 {
     static const char recipe[] = WORKERS_JOB DATA_SECTIONS
         "[updater]\ntype = lars\nlr = 2\nweight_decay = 0.0005\ntrust = 0.002\n" WORKERS_NET;
-    (void)state;
     train(.name = "l1", .recipe = recipe);
     train(.name = "l2", .recipe = recipe, .oversubscribe = true,
           .sets = {ALLREDUCE, "cluster.workers_per_group=2", "job.partition=1"});

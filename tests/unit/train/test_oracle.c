@@ -15,7 +15,6 @@ enum { CASES = ALL, SPOILT = 9 };
 static void random_jobs_train_to_what_one_worker_trains(void **state)
 {
     struct oracle_coverage v = {0};
-    (void)state;
     oracle_sweep(0, CASES, &v);
     oracle_print_coverage(&v);
 #if !defined __SANITIZE_THREAD__ && !defined __SANITIZE_ADDRESS__
@@ -27,7 +26,6 @@ static void random_jobs_train_to_what_one_worker_trains(void **state)
 static void the_cases_cover_what_they_claim(void **state)
 {
     struct oracle_coverage v = {0};
-    (void)state;
     for (uint64_t seed = 0; seed < ALL; seed++) {
         struct oracle_case c = oracle_draw(seed);
         oracle_note(&v, &c);
@@ -53,7 +51,6 @@ static void cases_that_failed_once_do_so_no_more(void **state)
         {1737, "gradients out of factors, which were not rounded to fp16, and never overflowed"},
     };
     struct oracle_coverage v = {0};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!oracle_try(cases[i].seed, &v))
             fail_msg("again: %s", cases[i].what);
@@ -67,7 +64,6 @@ static void a_wrong_number_is_noticed_with_its_first_step(void **state)
     static const char *const mistakes[] = {"updater.lr=0.0031", "data.train.mirror=no",
                                            "data.train.shuffle=no"};
     int noticed = 0, tried = 0;
-    (void)state;
     for (uint64_t seed = 0; tried < SPOILT; seed++) {
         struct oracle_verdict v = {.text = ""};
         struct oracle_case c = oracle_draw(seed);

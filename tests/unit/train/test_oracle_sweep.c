@@ -9,7 +9,6 @@ enum { FIRST = 1000, CASES = 3000 };
 static void many_random_jobs_train_to_what_one_worker_trains(void **state)
 {
     struct oracle_coverage v = {0};
-    (void)state;
     oracle_sweep(FIRST, FIRST + CASES, &v);
     oracle_check_coverage(&v);
 }
@@ -19,7 +18,6 @@ static uint64_t first, cases;
 static void the_named_cases_train_to_what_one_worker_trains(void **state)
 {
     struct oracle_coverage v = {0};
-    (void)state;
     if (cases == 1) {
         struct oracle_case c = oracle_draw(first);
         oracle_print(&c);

@@ -131,7 +131,6 @@ static void every_sample_is_written_once_in_order(void **state)
 {
     static struct row rows[RECORDS];
     int differing = 0;
-    (void)state;
     outputs(.name = "one");
     read_rows("one", rows);
     for (int i = 0; i < RECORDS; i++) {
@@ -145,7 +144,6 @@ static void every_sample_is_written_once_in_order(void **state)
 
 static void workers_and_devices_make_no_difference(void **state)
 {
-    (void)state;
     outputs(.name = "alone");
     outputs(.name = "two", .sets = {ALLREDUCE, "cluster.workers_per_group=2"});
     outputs(.name = "three",
@@ -161,7 +159,6 @@ static void a_file_that_cannot_be_written_names_the_layer(void **state)
 {
     struct trial t = {.recipe = outputs_recipe, .name = "bad"};
     t.sets[0] = "layer.text.path=/nowhere/rows.csv";
-    (void)state;
     assert_int_not_equal(trial_go(&t), SW_OK);
     assert_non_null(strstr(t.err.text, "layer text"));
     assert_non_null(strstr(t.err.text, "/nowhere/rows.csv"));

@@ -27,7 +27,6 @@ static const char norm_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
 
 static void batch_norm_among_split_layers_equals_one_worker(void **state)
 {
-    (void)state;
     static const char *const sets[][3] = {
         {"job.partition=1"},
         {"job.partition=none"},
@@ -68,7 +67,6 @@ static void check_norms(struct trial *t)
 
 static void statistics_are_split_with_the_channels(void **state)
 {
-    (void)state;
     train(.recipe = norm_recipe, .name = "norm", .steps = STEPS, .sets = {"job.eval_every=3"});
     for (int i = 0; i < 4; i++) {
         char name[32];
@@ -112,7 +110,6 @@ static void statistics_are_split_with_the_channels(void **state)
  * checkpoints and resumes know them. */
 static void a_layer_with_statistics_is_on_any_worker(void **state)
 {
-    (void)state;
     static const char *const sets[][3] = {
         {"layer.bn1.location=0", "layer.act1.location=1"},
         {"layer.bn1.location=1"},
@@ -179,7 +176,6 @@ static void check_groups(struct trial *t)
 
 static void groups_that_line_up_with_the_split_move_nothing(void **state)
 {
-    (void)state;
     static const char *const workers[] = {"2", "4"};
     train(.recipe = groups_recipe, .name = "groups", .steps = STEPS, .before = note_convolutions);
     for (int i = 0; i < 4; i++) {
@@ -224,7 +220,6 @@ static void check_uneven_groups(struct trial *t)
 
 static void groups_that_do_not_divide_go_whole_to_workers(void **state)
 {
-    (void)state;
     static const char *const more[][2] = {
         {NULL}, {"layer.conv3.groups=2", "layer.conv3.partition=0"}, {"layer.act2.partition=0"}};
     train(.recipe = groups_recipe, .name = "groups", .steps = STEPS, .before = note_convolutions);
@@ -292,7 +287,6 @@ static void check_joins(struct trial *t)
 
 static void concat_and_slice_go_by_columns(void **state)
 {
-    (void)state;
     train(.recipe = joins_recipe, .name = "joins", .steps = STEPS);
     for (int i = 0; i < 6; i++) {
         char name[32], workers[48];
@@ -359,7 +353,6 @@ static void check_paths(struct trial *t)
 
 static void paths_on_two_workers_run_side_by_side(void **state)
 {
-    (void)state;
     static const char *const tails[][3] = {
         {NULL},
         {"layer.both.location=0", "layer.fc.location=0"},
@@ -385,7 +378,6 @@ static void paths_on_two_workers_run_side_by_side(void **state)
 /* What they send: the picture to the path that is elsewhere, and results and gradients. */
 static void paths_move_what_is_elsewhere(void **state)
 {
-    (void)state;
     train(.recipe = paths_recipe, .name = "count", .steps = 2, .oversubscribe = true,
           .device = sims[2],
           .sets = {workers_set[2], PATHS("0", "1"), "layer.both.location=1", "layer.own.location=1",

@@ -284,7 +284,6 @@ static struct mixture wide(int workers, enum way way)
 
 static void net_wide_settings_equal_one_worker(void **state)
 {
-    (void)state;
     for (int workers = 2; workers <= MOST_WORKERS; workers++)
         for (int way = ROWS; way <= ONE; way++) {
             char name[32];
@@ -301,7 +300,6 @@ static void net_wide_settings_equal_one_worker(void **state)
 /* LeNet's way: one layer split, the others in rows. */
 static void each_layer_alone_equals_one_worker(void **state)
 {
-    (void)state;
     for (int i = 0; i < LAYERS; i++)
         for (int way = COLUMNS; way <= ONE; way++) {
             char name[32];
@@ -350,19 +348,16 @@ static void draw_and_run(uint64_t from, uint64_t to, bool on_sim)
 
 static void random_mixtures_equal_one_worker(void **state)
 {
-    (void)state;
     draw_and_run(0, 24, false);
 }
 
 static void random_mixtures_on_sim_equal_one_worker(void **state)
 {
-    (void)state;
     draw_and_run(100, 108, true);
 }
 
 static void split_runs_have_the_same_bits(void **state)
 {
-    (void)state;
     for (uint64_t seed = 200; seed < 203; seed++) {
         struct mixture m = draw_mixture(seed);
         run_mixture(&m, "first", NULL);
@@ -378,7 +373,6 @@ static void split_runs_have_the_same_bits(void **state)
 /* The tensors are whole (assert_equal_runs compares shapes), so another partition reads them. */
 static void split_runs_resume_under_other_partitions(void **state)
 {
-    (void)state;
     static const struct {
         const char *from, *to;
         int workers_before, workers;
@@ -405,7 +399,6 @@ static void split_runs_resume_under_other_partitions(void **state)
 
 static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
 {
-    (void)state;
     static const struct {
         const char *sets[3], *says;
         int workers;
@@ -477,7 +470,6 @@ static void assert_notes(const char *const *sets, const char *const *has,
 
 static void net_wide_settings_fall_back_and_say_so(void **state)
 {
-    (void)state;
     assert_notes((const char *[]){workers_set[2], "job.partition=1", NULL},
                  (const char *[]){"layer norm1 is split by rows: it normalises across channels",
                                   "layer loss is split by rows: a row's loss needs all", NULL},
@@ -513,7 +505,6 @@ static void net_wide_settings_fall_back_and_say_so(void **state)
 /* Connections are rows of the plan like other layers. */
 static void connections_are_part_of_the_plan(void **state)
 {
-    (void)state;
     struct trial t = {
         .recipe = workers_recipe,
         .oversubscribe = true,

@@ -43,7 +43,6 @@ static void every_precision_learns_what_fp32_learns(void **state)
     static const char *const sets[] = {"job.precision=fp32", "job.precision=tf32",
                                        "job.precision=bf16", FP16};
     static const char *const names[] = {"fp32", "tf32", "bf16", "fp16"};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         train(.name = names[i], .sets = {sets[i]}, .steps = 120);
         assert_true(metric(names[i], "train", "loss", 1) > 1);
@@ -64,7 +63,6 @@ static void every_precision_learns_what_fp32_learns(void **state)
 static void sim_has_the_bits_of_the_cpu(void **state)
 {
     static const char *const sets[] = {"job.precision=tf32", "job.precision=bf16", FP16};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         train(.name = "cpu", .recipe = workers_recipe, .steps = 8,
               .sets = {sets[i], workers_set[1], "job.repeat_exact=yes", "job.virtual_workers=1"});
@@ -79,7 +77,6 @@ static void sim_has_the_bits_of_the_cpu(void **state)
 static void an_overflow_is_told_and_halves_the_scale(void **state)
 {
     int told = 0;
-    (void)state;
     train(.name = "large", .recipe = workers_recipe, .sets = {LARGE, SLOW});
     assert_true(metric("large", "train", "loss_scale", 1) == 16777216);
     for (int step = 1; step < STEPS; step++) {
@@ -99,7 +96,6 @@ static void an_overflow_is_told_and_halves_the_scale(void **state)
 static void all_workers_skip_the_same_updates(void **state)
 {
     static const char *const frameworks[] = {SANDBLASTER, ALLREDUCE};
-    (void)state;
     for (int workers = 1; workers <= 3; workers++)
         for (int i = 0; i < 2; i++) {
             char name[32];
@@ -122,7 +118,6 @@ static void groups_that_are_apart_skip_their_own(void **state)
     static const char *const frameworks[] = {"cluster.framework=downpour",
                                              "cluster.framework=hogwild"};
     char text[128];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         grouped(.name = "apart", .sets = {LARGE, SLOW, frameworks[i], "cluster.worker_groups=2"});
         assert_true(overflows("apart") >= 2);
@@ -139,7 +134,6 @@ static void groups_that_are_apart_skip_their_own(void **state)
 static void on_nan_does_not_count_overflows(void **state)
 {
     static const char *const sets[] = {"job.on_nan=skip", "job.on_nan=rollback"};
-    (void)state;
     train(.name = "stop", .recipe = workers_recipe, .sets = {LARGE, SLOW});
     for (int i = 0; i < 2; i++) {
         train(.name = "skip", .recipe = workers_recipe, .sets = {LARGE, SLOW, sets[i]});
@@ -155,7 +149,6 @@ static void on_nan_does_not_count_overflows(void **state)
 static void a_resume_goes_on_with_the_scale(void **state)
 {
     char a[128], b[128];
-    (void)state;
     for (int workers = 1; workers <= 2; workers++) {
         grouped(.name = "whole",
                 .sets = {LARGE, SLOW, "job.checkpoint_every=1", workers_set[workers]});
@@ -187,7 +180,6 @@ static void assert_refused(const char *a, const char *b, const char *c, const ch
 
 static void what_cannot_be_met_is_refused(void **state)
 {
-    (void)state;
     assert_refused("job.precision=bf16", "job.loss_scale=8", NULL, NULL,
                    "only back-propagation with precision = fp16");
     assert_refused("job.loss_scale_every=8", NULL, NULL, NULL,
@@ -209,7 +201,6 @@ static void features_beyond_the_range_end_the_run(void **state)
     static const char *const recipes[] = {linear, tiny_recipe};
     static const char loss[] = "step 1: the loss is not a number",
                       gradients[] = "a smaller loss scale would not mend";
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct trial t = {.name = "beyond",
                           .recipe = recipes[i],

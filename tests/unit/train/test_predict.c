@@ -26,7 +26,6 @@ struct rows {
 
 static int begin(void *user, const struct sw_predict_info *info, struct sw_err *err)
 {
-    (void)err;
     struct rows *r = user;
     r->info = *info;
     snprintf(r->layer, sizeof r->layer, "%s", info->layer);
@@ -35,7 +34,6 @@ static int begin(void *user, const struct sw_predict_info *info, struct sw_err *
 
 static int take(void *user, int64_t count, const float *values, struct sw_err *err)
 {
-    (void)err;
     struct rows *r = user;
     int64_t width = 1;
     for (int i = 0; i < r->info.ndim; i++)
@@ -102,7 +100,6 @@ static void write_arrays(void)
 
 static void predict_runs_what_leads_to_the_layer(void **state)
 {
-    (void)state;
     struct rows r;
     char a[256], b[256];
     write_arrays();
@@ -129,7 +126,6 @@ static void predict_runs_what_leads_to_the_layer(void **state)
 /* A layer that uses another's parameter brings that layer's net along: it is at home there. */
 static void predict_keeps_the_home_of_shared_parameters(void **state)
 {
-    (void)state;
     struct rows r;
     char a[256], b[256];
     write_arrays();
@@ -142,7 +138,6 @@ static void predict_keeps_the_home_of_shared_parameters(void **state)
 
 static void predict_refuses_arrays_that_do_not_fit(void **state)
 {
-    (void)state;
     struct rows r;
     char a[256], b[256];
     write_arrays();
@@ -159,7 +154,6 @@ static void predict_refuses_arrays_that_do_not_fit(void **state)
 
 static void fields_are_those_that_lead_to_the_layer(void **state)
 {
-    (void)state;
     struct trial t = {.recipe = shared, .predict = true};
     const char *names[4];
     int count;

@@ -19,7 +19,6 @@ static void check_shares(int64_t total, int count, const double *shares, const i
 
 static void rows_are_shared_out_whole(void **state)
 {
-    (void)state;
     check_shares(64, 2, (const double[]){3, 1}, (const int64_t[]){48, 16});
     check_shares(50, 3, (const double[]){1, 1, 1}, (const int64_t[]){17, 17, 16});
     check_shares(10, 3, (const double[]){1000, 1, 1}, (const int64_t[]){8, 1, 1});
@@ -30,7 +29,6 @@ static void rows_are_shared_out_whole(void **state)
 static void rows_follow_speed_where_it_is_worth_it(void **state)
 {
     int64_t out[3];
-    (void)state;
     assert_true(
         sw_rebalance_split(64, 2, (const int64_t[]){32, 32}, (const double[]){10, 30}, out));
     assert_int_equal(out[0], 48);
@@ -83,7 +81,6 @@ static void a_slower_worker_gets_fewer_rows(void **state)
 {
     int64_t rows[2];
     char line[64];
-    (void)state;
     struct trial t = {
         .recipe = recipe,
         .name = "slow",
@@ -115,7 +112,6 @@ static void speed_is_measured(void **state)
 {
     enum { RUNS = 12 };
     int64_t rows = 0;
-    (void)state;
     for (int i = 0; i < RUNS && rows <= 32; i++) {
         struct trial t = {.recipe = recipe,
                           .oversubscribe = true,
@@ -140,7 +136,6 @@ static void note_rows(struct trial *t)
 static void a_resume_goes_on_with_the_rows(void **state)
 {
     int64_t rows[2], taken[2], eval;
-    (void)state;
     balanced(.name = "half", .device = TWO, .steps = 15, .before = plant_speeds,
              .sets = {"cluster.workers_per_group=2", REBALANCE});
     rows_of("half", rows);
@@ -181,7 +176,6 @@ static void a_device_without_room_keeps_its_rows(void **state)
 {
     size_t peak = 0;
     char device[96];
-    (void)state;
     balanced(.device = TWO, .on_event = note_peak, .user = &peak,
              .sets = {"cluster.workers_per_group=2", "job.eval_every=10", FIVES});
     snprintf(device, sizeof device, TWO ",mem=%zuKiB", peak / 1024 + 16);
@@ -199,7 +193,6 @@ static void a_device_without_room_keeps_its_rows(void **state)
 /* On the CPU, with threads of prefetching, an output per evaluation and running statistics. */
 static void workers_on_the_cpu_may_be_balanced(void **state)
 {
-    (void)state;
     balanced(.name = "cpu",
              .sets = {"cluster.workers_per_group=2", REBALANCE, "data.train.workers=2"});
     train(.recipe = recipe, .name = "one", .sets = {"job.eval_every=10"});
@@ -230,7 +223,6 @@ static void what_rows_carry_on_moves_with_them(void **state)
     const char *const recipes[] = {chains, streams};
     int64_t rows[2];
     char one[32], many[32];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         snprintf(one, sizeof one, "one%d", i);
         snprintf(many, sizeof many, "moved%d", i);
@@ -257,7 +249,6 @@ static void assert_refused(const char *a, const char *b, const char *why)
 
 static void what_does_not_go_together_is_refused(void **state)
 {
-    (void)state;
     assert_refused(NULL, NULL, "set job.eval_every");
     assert_refused("job.eval_every=5", "job.repeat_exact=yes", "leave one of them out");
     assert_refused("job.eval_every=5", "layer.fc2.partition=1", "which it moves between workers");

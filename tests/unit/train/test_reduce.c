@@ -48,7 +48,6 @@ static void assert_memory_as_planned(const struct trial *t, int workers)
 
 static void sums_of_devices_have_the_bits_of_servers(void **state)
 {
-    (void)state;
     static const char *const sizes[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
                                         "cluster.bucket_size=1GiB", "cluster.overlap=no"};
     for (int workers = 2; workers <= 3; workers++) {
@@ -78,7 +77,6 @@ static void sums_of_devices_have_the_bits_of_servers(void **state)
 /* Against one worker, whose sums have one term; and again, for the bits. */
 static void a_library_adds_what_one_worker_computes(void **state)
 {
-    (void)state;
     static const char *const ways[] = {"cluster.bucket_size=1", "cluster.bucket_size=4KiB",
                                        "cluster.bucket_size=1GiB", "cluster.overlap=no"};
     struct trial one = {.recipe = workers_recipe, .name = "one", .steps = STEPS};
@@ -111,7 +109,6 @@ static void a_library_adds_what_one_worker_computes(void **state)
 /* Who asks for a library where none can be used is told why; who does not gets the other way. */
 static void a_library_that_cannot_be_used_says_why(void **state)
 {
-    (void)state;
     struct trial cpu = {.recipe = workers_recipe,
                         .oversubscribe = true,
                         .name = "cpu",
@@ -133,7 +130,6 @@ static void bad_ways_between_devices_are_avoided(void **state)
 {
     static const char *const peers[] = {"corrupt", "hang", "no"};
     struct trial host = devices(2, "host", "cluster.copy=async");
-    (void)state;
     trial_ok(&host);
     for (int i = 0; i < 3; i++) {
         struct trial t = devices(2, peers[i], NULL);
@@ -175,7 +171,6 @@ static void without_any_sound_way_servers_add_up(void **state)
     char *path = in_home("trial");
     struct trial host = devices(2, "host", "cluster.copy=async");
     struct trial t = devices(2, "servers", NULL);
-    (void)state;
     trial_ok(&host);
     write_file(path, script, strlen(script));
     assert_int_equal(chmod(path, 0700), 0);
@@ -194,7 +189,6 @@ static void without_any_sound_way_servers_add_up(void **state)
 
 static void others_leave_sums_to_servers(void **state)
 {
-    (void)state;
     static const char *const ways[] = {"cluster.framework=sandblaster", "job.repeat_exact=yes"};
     for (int i = 0; i < 2; i++) {
         struct trial t = devices(2, "other", ways[i]);
@@ -210,7 +204,6 @@ static void others_leave_sums_to_servers(void **state)
 
 static void a_run_goes_on_from_a_checkpoint(void **state)
 {
-    (void)state;
     struct trial whole = devices(2, "host", "job.checkpoint_every=3");
     trial_ok(&whole);
     struct trial half = devices(2, "half", "job.checkpoint_every=3");
@@ -228,7 +221,6 @@ static void a_run_goes_on_from_a_checkpoint(void **state)
 
 static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 {
-    (void)state;
     static const char *const ways[] = {NULL, LIBRARY};
     for (int i = 0; i < 2; i++) {
         struct trial t = devices(3, "lost", ways[i]);
@@ -243,7 +235,6 @@ static void a_device_that_is_lost_ends_the_run_for_all(void **state)
 /* The others stand in a sum that it never comes to; the watch ends that. */
 static void a_device_that_hangs_ends_sums_of_all(void **state)
 {
-    (void)state;
     struct trial t = devices(3, "hung", LIBRARY);
     t.sets[2] = "cluster.stall_s=0.5";
     t.sets[3] = "cluster.on_stall=stop";
@@ -259,7 +250,6 @@ static struct sw_collective_ops sound, stubborn;
 
 static int begin_and_hang(struct sw_collective *c, struct sw_err *err)
 {
-    (void)c;
     sw_mutex_lock(&held);
     sw_mutex_unlock(&held);
     return sw_err_set(err, SW_ERR_CANCELLED, "the library has returned");
@@ -277,7 +267,6 @@ static int open_stubborn(struct sw_device *const *devices, int ranks, int timeou
 /* A thread that hangs in the library keeps its memory: the program is to leave. */
 static void a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck(void **state)
 {
-    (void)state;
     struct trial t = devices(2, "stubborn", LIBRARY);
     assert_int_equal(trial_open(&t), SW_OK);
     struct sw_sums *d = &t.job->exchange.sums;
@@ -337,7 +326,6 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
 static void sums_that_do_not_wait_for_gradients_are_found(void **state)
 {
     static const char *const ways[] = {NULL, LIBRARY};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct trial t = devices(2, "planted", ways[i]);
         planted = true;

@@ -92,7 +92,6 @@ static void stay_for_a_while(struct trial *t, int64_t step)
 
 static void paused_run_goes_on_to_the_same_bits(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 3; workers++) {
         char name[32];
         struct trial t;
@@ -124,7 +123,6 @@ static void save_now(struct trial *t, int64_t step)
 
 static void checkpoint_is_written_in_a_pause(void **state)
 {
-    (void)state;
     struct trial t;
     struct talk talk = {.during = save_now, .then = "continue"};
     run_and_talk(&t, &talk, "saved", workers_set[2]);
@@ -136,7 +134,6 @@ static void checkpoint_is_written_in_a_pause(void **state)
 
 static void stop_ends_a_pause_at_its_step(void **state)
 {
-    (void)state;
     for (int saves = 0; saves < 2; saves++) {
         struct trial t;
         struct talk talk = {.during = saves ? save_now : NULL, .then = "stop"};
@@ -162,7 +159,6 @@ static void stop_in_evaluation(struct trial *t, const struct sw_job_event *e)
 
 static void stop_leaves_an_evaluation(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 3; workers++) {
         char name[32];
         snprintf(name, sizeof name, "left-%d", workers);
@@ -187,13 +183,11 @@ static void stop_leaves_an_evaluation(void **state)
 
 static void abort_now(struct trial *t, int64_t step)
 {
-    (void)step;
     sw_job_request(t->job, SW_JOB_ABORT);
 }
 
 static void abort_ends_a_pause(void **state)
 {
-    (void)state;
     struct trial t;
     struct talk talk = {.during = abort_now, .then = "note aborted"};
     run_and_talk(&t, &talk, "aborted", workers_set[2]);
@@ -204,7 +198,6 @@ static void abort_ends_a_pause(void **state)
 /* A split net, whose parameters lie on the servers of workers that have not got them. */
 static void split_net_pauses_and_ends(void **state)
 {
-    (void)state;
     struct talk talk = {.then = "continue"};
     struct trial t = {.recipe = workers_recipe,
                       .name = "split",
@@ -223,7 +216,6 @@ static void split_net_pauses_and_ends(void **state)
 /* Groups that are apart come together for it. */
 static void groups_pause_at_the_same_step(void **state)
 {
-    (void)state;
     static const char *const all[][5] = {
         {"cluster.framework=downpour", "cluster.worker_groups=2", "cluster.workers_per_group=2"},
         {"cluster.framework=downpour", "cluster.worker_groups=3", "cluster.staleness=2"},
@@ -263,7 +255,6 @@ static void groups_pause_at_the_same_step(void **state)
 /* Also those who rest while the first group trains alone stand in the pause, behind its step. */
 static void who_rests_pauses_with_all(void **state)
 {
-    (void)state;
     struct talk talk = {.during = save_now, .then = "continue"};
     struct trial t = {.recipe = workers_recipe,
                       .name = "resting",
@@ -284,7 +275,6 @@ static void who_rests_pauses_with_all(void **state)
 
 static void nothing_is_left_of_the_socket(void **state)
 {
-    (void)state;
     glob_t found;
     assert_int_equal(glob(in_home("singa-ws/*"), 0, NULL, &found), GLOB_NOMATCH);
     globfree(&found);

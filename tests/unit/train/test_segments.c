@@ -75,7 +75,6 @@ static void what_changes_from_step_to_step_changes_in_a_graph(void **state)
         WITH("type = adam\nlr = 0.002\nweight_decay = 0.01\npolicy = exponential\nstep_size = "
              "1\ngamma = 0.9\n"),
         WITH("type = rmsprop\nlr = 0.01\npolicy = step\nstep_size = 2\ngamma = 0.5\n")};
-    (void)state;
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         compare((struct trial){.recipe = recipes[i], .device = SIM, .sets = {NONE}});
         assert_whole_steps();
@@ -88,7 +87,6 @@ static void what_changes_from_step_to_step_changes_in_a_graph(void **state)
 /* Evaluations use the same memory, checkpoints fetch values, frozen layers have no gradient. */
 static void what_happens_between_steps_does_not_disturb_graphs(void **state)
 {
-    (void)state;
     compare((struct trial){
         .recipe = workers_recipe,
         .device = SIM,
@@ -105,7 +103,6 @@ static void features_that_are_away_come_back_in_a_graph(void **state)
 {
     char fit[64];
     struct trial like = {.recipe = budget_recipe, .device = SIM, .sets = {NONE}};
-    (void)state;
     compare(like);
     assert_whole_steps();
     snprintf(fit, sizeof fit, "job.memory=fit:%lld", least_budget(like));
@@ -134,7 +131,6 @@ static void recurrent_nets_go_on_in_a_graph(void **state)
         "[layer cell]\ntype = gru\nsrc = codes\nhidden = 7\nstateful = yes\n"
         "[layer out]\ntype = inner_product\nsrc = cell\noutputs = 8\naxis = 2\n"
         "[layer loss]\ntype = softmax_loss\nsrc = out, next\n";
-    (void)state;
     compare((struct trial){.recipe = recipe, .device = SIM, .sets = {NONE}});
     assert_whole_steps();
 }
@@ -191,7 +187,6 @@ static void count_calls(struct trial *t)
 static void the_host_waits_for_losses_alone_and_sends_batches_ahead(void **state)
 {
     int waits[2];
-    (void)state;
     for (int i = 0; i < 2; i++) {
         memset(&seen, 0, sizeof seen);
         run((struct trial){.recipe = workers_recipe,
@@ -214,7 +209,6 @@ static void a_step_is_cut_where_the_host_has_something_to_do(void **state)
     static const char *const ways[] = {"cluster.copy=async", "cluster.copy=sync",
                                        "cluster.overlap=no"};
     static const int graphs[] = {7, 7, 4}; /* 4 layers have parameters */
-    (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         compare((struct trial){.recipe = workers_recipe, .device = SIM, .sets = {ways[i]}});
         assert_int_equal(stats[0].graphs, graphs[i]);
@@ -228,7 +222,6 @@ static void several_workers_have_graphs_between_waits(void **state)
 {
     static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
     static const char *const ways[] = {"cluster.copy=async", NONE};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         compare((struct trial){.recipe = workers_recipe, .device = TWO, .sets = {ways[i]}});
         assert_true(stats[0].graphs > 0 && stats[1].graphs > 0);
@@ -245,7 +238,6 @@ static void several_workers_have_graphs_between_waits(void **state)
 static void rows_that_move_make_new_graphs(void **state)
 {
     enum { LENGTH = 24 };
-    (void)state;
     run((struct trial){.recipe = workers_recipe,
                        .steps = LENGTH,
                        .device = TWO,
@@ -262,7 +254,6 @@ static void rows_that_move_make_new_graphs(void **state)
 static void what_cannot_be_captured_is_said_once_and_goes_on(void **state)
 {
     struct sw_buf recipe = {0};
-    (void)state;
     sw_buf_add(&recipe, WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
                "[layer image]\ntype = input\nfield = image\n"
                "[layer label]\ntype = input\nfield = label\n");
@@ -288,7 +279,6 @@ static void a_fault_in_a_graph_ends_the_run(void **state)
                       .steps = 200,
                       .oversubscribe = true,
                       .sets = {NONE}};
-    (void)state;
     assert_int_equal(trial_open(&t), SW_OK);
     assert_int_equal(trial_run(&t), SW_ERR_LIBRARY);
     assert_non_null(strstr(t.err.text, "the device is lost"));

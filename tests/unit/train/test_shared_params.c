@@ -23,7 +23,6 @@ static const char tied_recipe[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
 
 static void a_shared_parameter_is_one_tensor(void **state)
 {
-    (void)state;
     tied(.name = "alone");
     struct sw_st_file *f = open_tensors(checkpoint_path("alone", STEPS));
     assert_non_null(sw_st_find(f, "enc.weight"));
@@ -36,7 +35,6 @@ static void a_shared_parameter_is_one_tensor(void **state)
 
 static void workers_servers_and_devices_make_no_difference(void **state)
 {
-    (void)state;
     tied(.name = "one");
     tied(.name = "two", .sets = {ALLREDUCE, "cluster.workers_per_group=2"});
     tied(.name = "three",
@@ -56,7 +54,6 @@ static void layers_beside_may_give_factors(void **state)
 {
     static const char between[] = "layer.dec.src=mid";
     struct sw_buf recipe = {0};
-    (void)state;
     sw_buf_printf(&recipe, "%s%s", tied_recipe,
                   "[layer mid]\ntype = inner_product\nsrc = code\noutputs = 20\nbias = no\n");
     const char *text = sw_buf_text(&recipe);
@@ -73,7 +70,6 @@ static void layers_beside_may_give_factors(void **state)
 /* All gradients are needed before the first update, and the norm counts the shared one once. */
 static void updates_in_two_phases_see_a_shared_parameter_once(void **state)
 {
-    (void)state;
     tied(.name = "clip1", .sets = {"job.grad_clip=norm:0.5"});
     tied(.name = "clip2",
          .sets = {"job.grad_clip=norm:0.5", ALLREDUCE, "cluster.workers_per_group=2"});

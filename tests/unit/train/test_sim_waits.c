@@ -107,7 +107,6 @@ static void finds(struct plant p, const char *first, const char *second)
 
 static bool every(int number)
 {
-    (void)number;
     return true;
 }
 
@@ -123,14 +122,12 @@ static bool the_thirtieth(int number)
 
 static void nothing_is_planted(void **state)
 {
-    (void)state;
     plant = (struct plant){.stream = NULL};
     train(.recipe = workers_recipe, .device = "sim:gpus=1,mem=64MiB", .steps = STEPS);
 }
 
 static void a_kernel_does_not_wait_for_its_parameter(void **state)
 {
-    (void)state;
     finds((struct plant){.stream = "compute", .for_stream = "copy in", .left_out = every},
           "sim:0: convolution forward of stream compute reads conv1.weight (value) while copy of "
           "stream copy in may still write it",
@@ -139,7 +136,6 @@ static void a_kernel_does_not_wait_for_its_parameter(void **state)
 
 static void a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient(void **state)
 {
-    (void)state;
     finds((struct plant){.stream = "copy out", .left_out = every},
           "sim:0: copy of stream copy out reads fc2.weight (gradient) while",
           "of stream compute may still write it");
@@ -147,7 +143,6 @@ static void a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient(void **s
 
 static void a_gradient_is_written_anew_while_it_is_copied(void **state)
 {
-    (void)state;
     finds((struct plant){.stream = "compute", .for_stream = "copy out", .left_out = every},
           "backward_weights of stream compute writes fc2.weight (gradient) while",
           "copy of stream copy out may still read it");
@@ -157,7 +152,6 @@ static void a_gradient_is_written_anew_while_it_is_copied(void **state)
  * has come. */
 static void a_batch_does_not_wait_for_its_place(void **state)
 {
-    (void)state;
     finds((struct plant){.stream = "compute", .for_stream = "input", .left_out = every},
           "sim:0: copy of stream compute reads the next batch while copy of stream input",
           "no event between");
@@ -168,7 +162,6 @@ static void a_batch_does_not_wait_for_its_place(void **state)
 
 static void the_arena_is_freed_while_it_is_used(void **state)
 {
-    (void)state;
     finds((struct plant){.stream = "compute", .left_out = the_thirtieth, .frees = true},
           "sim:0: features and gradients was freed while", "of stream compute might still use it");
 }
@@ -199,7 +192,6 @@ static bool every_first(int number)
 
 static void features_move_without_the_waits_for_them(void **state)
 {
-    (void)state;
     static const char columns[] = "layer.fc1.partition=1";
     finds_between(
         (struct plant){
@@ -225,7 +217,6 @@ static void features_move_without_the_waits_for_them(void **state)
  * in. */
 static void a_feature_is_swapped_without_the_waits_for_it(void **state)
 {
-    (void)state;
     char budget[64];
     plant = (struct plant){.stream = NULL};
     struct trial t = {.recipe = budget_recipe, .device = "sim:gpus=1,mem=64MiB", .steps = STEPS};

@@ -93,7 +93,6 @@ static void run_on_sim(struct trial *t)
 
 static void sim_equals_cpu(void **state)
 {
-    (void)state;
     static const struct {
         int workers;
         const char *name, *sets[2];
@@ -122,7 +121,6 @@ static void sim_equals_cpu(void **state)
 /* One math thread on both sides, so the same operations in the same order. */
 static void workers_on_sim_have_the_bits_of_workers_on_cpu(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 4; workers++) {
         grouped(.name = "cpu", .sets = {workers_set[workers]});
         on_sim(.name = "sim", .device = sims[workers]);
@@ -139,7 +137,6 @@ static void workers_on_sim_have_the_bits_of_workers_on_cpu(void **state)
 
 static void batch_norm_on_sim_equals_cpu(void **state)
 {
-    (void)state;
     train(.recipe = norm_recipe, .name = "cpu");
     for (int workers = 1; workers <= 4; workers++) {
         char name[16];
@@ -154,7 +151,6 @@ static void batch_norm_on_sim_equals_cpu(void **state)
 /* In the middle of training, too: what follows has the bits of a run without. */
 static void evaluations_and_checkpoints_disturb_nothing(void **state)
 {
-    (void)state;
     on_sim(.recipe = norm_recipe, .name = "plain", .device = sims[2]);
     on_sim(.recipe = norm_recipe, .name = "busy", .device = sims[2],
            .sets = {"job.eval_every=3", "job.checkpoint_every=4"});
@@ -170,7 +166,6 @@ static void evaluations_and_checkpoints_disturb_nothing(void **state)
 
 static void runs_go_on_between_sim_and_cpu(void **state)
 {
-    (void)state;
     on_sim(.recipe = norm_recipe, .name = "whole", .device = sims[2]);
     train(.recipe = norm_recipe, .name = "half", .device = sims[2], .oversubscribe = true,
           .steps = 9);
@@ -188,7 +183,6 @@ static void runs_go_on_between_sim_and_cpu(void **state)
  * does not wait for it computes with them. */
 static void slow_copies_change_no_bit(void **state)
 {
-    (void)state;
     static const char *const mixed[] = {"layer.fc1.partition=1", "layer.conv2.partition=none"};
     on_sim(.recipe = norm_recipe, .name = "quick", .device = sims[2], .sets = {"job.eval_every=5"});
     on_sim(.name = "quick-mixed", .device = sims[2], .sets = {mixed[0], mixed[1]});
@@ -205,7 +199,6 @@ static void slow_copies_change_no_bit(void **state)
 
 static void every_worker_needs_a_device(void **state)
 {
-    (void)state;
     struct trial few = {.recipe = workers_recipe,
                         .device = sims[4],
                         .oversubscribe = true,

@@ -20,7 +20,6 @@ static const char recipe[] =
 
 static void values_and_statistics_go_from_stage_to_stage(void **state)
 {
-    (void)state;
     train(.name = "all", .recipe = recipe, .sets = {"job.checkpoint_every=1"});
     const char *before = checkpoint_path("all", 5), *ported = checkpoint_path("all", 6),
                *in_second = checkpoint_path("all", 10), *in_third = checkpoint_path("all", 11),
@@ -49,7 +48,6 @@ static void values_and_statistics_go_from_stage_to_stage(void **state)
 
 static void statistics_of_a_new_stage_are_those_of_the_file(void **state)
 {
-    (void)state;
     train(.name = "stats", .recipe = recipe, .steps = 6);
     const char *ended = checkpoint_path("stats", 6);
     struct sw_st_file *f = open_tensors(ended);
@@ -66,7 +64,6 @@ static void statistics_of_a_new_stage_are_those_of_the_file(void **state)
 
 static void several_workers_give_one_workers_numbers(void **state)
 {
-    (void)state;
     static const char *const workers[] = {"cluster.workers_per_group=2",
                                           "cluster.workers_per_group=3"};
     train(.name = "one", .recipe = recipe);
@@ -106,7 +103,6 @@ static void train_first(struct trial *t)
 
 static void a_run_that_is_left_between_two_stages_can_be_resumed(void **state)
 {
-    (void)state;
     struct trial t = {.name = "left", .recipe = recipe};
     train(.name = "through", .recipe = recipe);
     train_first(&t);
@@ -120,7 +116,6 @@ static void a_run_that_is_left_between_two_stages_can_be_resumed(void **state)
 
 static void what_is_asked_between_two_stages_is_for_the_next(void **state)
 {
-    (void)state;
     struct trial t = {.name = "asked", .recipe = recipe};
     train_first(&t);
     sw_job_request(t.job, SW_JOB_STOP);
@@ -136,7 +131,6 @@ static void what_is_asked_between_two_stages_is_for_the_next(void **state)
 /* The checkpoint that the next stage begins from is gone. */
 static void a_stage_that_cannot_begin_is_an_error_and_leaves_the_run(void **state)
 {
-    (void)state;
     struct trial t = {.name = "gone", .recipe = recipe};
     train_first(&t);
     unlink(checkpoint_path("gone", 6));
@@ -148,7 +142,6 @@ static void a_stage_that_cannot_begin_is_an_error_and_leaves_the_run(void **stat
 /* It goes back to its own beginning, not to the net of the stage before. */
 static void a_rollback_at_a_stages_beginning_finds_its_values(void **state)
 {
-    (void)state;
     struct trial t = {.name = "back",
                       .recipe = recipe,
                       .sets = {"stage.second.updater.type=sgd", "stage.second.updater.lr=1e38",

@@ -52,7 +52,6 @@ static void check_end(const char *run, int64_t step, const char *says)
 static void the_loss_of_training_ends_the_run(void **state)
 {
     char set[64];
-    (void)state;
     full();
     double limit = metric_at("full", "train", "loss", 12);
     int64_t step = first_below("loss", limit);
@@ -65,7 +64,6 @@ static void the_loss_of_training_ends_the_run(void **state)
 static void the_norm_of_gradients_ends_the_run(void **state)
 {
     char set[64];
-    (void)state;
     full();
     double limit = metric_at("full", "train", "grad_norm", 9) * 1.0001;
     int64_t step = first_below("grad_norm", limit);
@@ -84,7 +82,6 @@ static void the_norm_of_gradients_ends_the_run(void **state)
 /* Known at evaluations only: the first of them is at step 5. */
 static void a_metric_of_evaluation_ends_the_run(void **state)
 {
-    (void)state;
     grouped(.name = "eval1", .sets = {"job.stop_at=accuracy>=0", "job.eval_every=5"});
     check_end("eval1", 5, "accuracy>=0");
     grouped(.name = "eval2", .sets = {"job.stop_at=test.loss<1e9,train.loss<0", "job.eval_every=7",
@@ -95,7 +92,6 @@ static void a_metric_of_evaluation_ends_the_run(void **state)
 /* Several: the first that holds. One that never holds: the whole run, and a strict limit is. */
 static void conditions_that_do_not_hold_change_nothing(void **state)
 {
-    (void)state;
     full();
     grouped(.name = "never",
             .sets = {"job.stop_at=loss<0, accuracy>1, train.loss>1e9", "job.eval_every=3"});
@@ -110,7 +106,6 @@ static void conditions_that_do_not_hold_change_nothing(void **state)
 static void a_run_that_stopped_can_go_on(void **state)
 {
     struct trial t = {.resume = "eval1", .resume_step = 5, .oversubscribe = true};
-    (void)state;
     t.recipe = workers_recipe;
     assert_int_equal(trial_go(&t), SW_OK);
     assert_int_equal(last_step("eval1"), 10); /* the next evaluation */
@@ -127,7 +122,6 @@ static void check_refused(const char *set, const char *why)
 
 static void conditions_that_cannot_be_are_refused(void **state)
 {
-    (void)state;
     check_refused("job.stop_at=acuracy>=0.9", "accuracy");
     check_refused("job.stop_at=accuracy", "must be a metric, one of < <= > >=, and a number");
     check_refused("job.stop_at=accuracy>=much", "must be a metric");

@@ -144,7 +144,6 @@ static struct sw_threads *look(const struct row *r, int lists)
 
 static void roles_do_what_their_threads_do(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
         struct sw_threads *t = look(r, LISTS);
@@ -163,7 +162,6 @@ static void roles_do_what_their_threads_do(void **state)
 
 static void thread_of_nobody_is_named(void **state)
 {
-    (void)state;
     struct sw_threads *t = look(&(struct row){.state = "SSSStt"}, 1);
     assert_int_equal(sw_threads_states(t)[3].id, QUEUE);
     assert_string_equal(sw_threads_other_name(t), "sim:0/1");
@@ -176,7 +174,6 @@ static void thread_of_nobody_is_named(void **state)
 /* strace stops a thread at every call: it is found stopped again and again, and goes on. */
 static void thread_that_is_traced_is_not_stopped_for_long(void **state)
 {
-    (void)state;
     struct sw_threads *t = look(&(struct row){.state = "StSSSS", .ticks = {0, 1}}, LISTS);
     assert_int_equal(sw_threads_states(t)[0].activity, SW_THREAD_STOPPED);
     assert_int_equal(sw_threads_states(t)[0].for_ns, 0);

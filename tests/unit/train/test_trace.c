@@ -87,7 +87,6 @@ static void run_traced(struct trial *t)
 
 static void top_update_is_applied_before_the_bottom_backward(void **state)
 {
-    (void)state;
     struct trial t = {.steps = STEPS, .trace_capacity = CAPACITY};
     assert_int_equal(trial_open(&t), SW_OK);
     run_traced(&t);
@@ -115,7 +114,6 @@ static void top_update_is_applied_before_the_bottom_backward(void **state)
  * nobody computes with old values, and that the bits are those of the other arrangement. */
 static void server_thread_keeps_the_order_and_the_bits(void **state)
 {
-    (void)state;
     struct trial t = {.name = "apart", .steps = STEPS, .trace_capacity = CAPACITY};
     assert_int_equal(trial_open(&t), SW_OK);
     if (!give_server_a_core(t.job)) {
@@ -135,7 +133,6 @@ static void server_thread_keeps_the_order_and_the_bits(void **state)
 /* A trace that is full counts on and keeps what it has. */
 static void full_trace_keeps_its_beginning(void **state)
 {
-    (void)state;
     struct trial t = {.steps = 3, .trace_capacity = 5};
     assert_int_equal(trial_open(&t), SW_OK);
     assert_int_equal(trial_run(&t), SW_OK);

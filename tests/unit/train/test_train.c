@@ -6,7 +6,6 @@
 
 static void same_seed_gives_the_same_bits(void **state)
 {
-    (void)state;
     train(.name = "one", .steps = 20);
     train(.name = "two", .steps = 20);
     train(.name = "other", .steps = 20, .sets = {"job.seed=2"});
@@ -23,7 +22,6 @@ static void same_seed_gives_the_same_bits(void **state)
 /* Dropout, crop, mirror and order all matter: without one of them the bits are others. */
 static void everything_random_takes_part(void **state)
 {
-    (void)state;
     static const char *const without[] = {"layer.drop.ratio=0", "data.train.crop_method=centre",
                                           "data.train.mirror=no", "data.train.shuffle=no"};
     train(.name = "all", .steps = 3);
@@ -36,7 +34,6 @@ static void everything_random_takes_part(void **state)
 
 static void thirty_and_thirty_are_sixty(void **state)
 {
-    (void)state;
     train(.name = "whole");
     train(.name = "half", .steps = 30);
     struct trial rest = {.resume = "half", .resume_step = 30, .steps = 60};
@@ -60,7 +57,6 @@ static void thirty_and_thirty_are_sixty(void **state)
 
 static void resume_goes_on_from_every_step(void **state)
 {
-    (void)state;
     enum { STEPS = 15 };
     train(.name = "each", .steps = STEPS, .sets = {"job.checkpoint_every=1", "job.eval_every=4"});
     char *reference = in_home("reference.safetensors");
@@ -79,7 +75,6 @@ static void resume_goes_on_from_every_step(void **state)
 /* Evaluations, checkpoints and displays along the way change nothing. */
 static void what_happens_between_steps_leaves_no_trace(void **state)
 {
-    (void)state;
     train(.name = "quiet", .steps = 25);
     train(.name = "busy", .steps = 25, .display = {.every_steps = 1},
           .sets = {"job.checkpoint_every=3", "job.eval_every=2", "job.eval_batch=7",
@@ -89,7 +84,6 @@ static void what_happens_between_steps_leaves_no_trace(void **state)
 
 static void resume_refuses_what_does_not_fit(void **state)
 {
-    (void)state;
     train(.name = "fits", .steps = 2);
     struct trial t = {.resume = "fits", .resume_step = 2, .sets = {"layer.fc1.outputs=25"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID); /* before anything is written */
@@ -105,7 +99,6 @@ static void resume_refuses_what_does_not_fit(void **state)
 
 static void loss_falls(void **state)
 {
-    (void)state;
     struct trial t = {.name = "learns"};
     trial_ok(&t);
     double first = ask("SELECT avg(value) FROM metrics WHERE run_id = %d AND name = 'loss' AND"
@@ -135,7 +128,6 @@ static double taken_value(const char *run, int64_t step)
 
 static void init_from_takes_parameters_by_name(void **state)
 {
-    (void)state;
     train(.name = "teacher", .steps = 5);
     struct trial same = {.name = "same", .steps = 1, .init_from = checkpoint_path("teacher", 5)};
     trial_ok(&same);
@@ -177,7 +169,6 @@ static void init_from_takes_parameters_by_name(void **state)
 
 static void steps_option_keeps_the_horizon(void **state)
 {
-    (void)state;
     struct trial t = {.name = "short", .steps = 5};
     assert_int_equal(trial_open(&t), SW_OK);
     assert_int_equal(sw_job_plan(t.job)->steps, 5);
@@ -202,7 +193,6 @@ static void steps_option_keeps_the_horizon(void **state)
 
 static void epochs_become_steps(void **state)
 {
-    (void)state;
     static const struct {
         const char *set;
         int64_t steps;
@@ -235,7 +225,6 @@ static void evaluate_weights(const char *weights, const char *set, struct sw_job
 /* 53 records: 10 leaves a last batch of 3, 7 one of 4, 100 is larger than all. */
 static void evaluation_counts_every_record_once(void **state)
 {
-    (void)state;
     train(.name = "judged", .steps = 6);
     char *weights = checkpoint_path("judged", 6);
     struct sw_job_event one, e;
@@ -255,7 +244,6 @@ static void evaluation_counts_every_record_once(void **state)
 
 static void evaluation_in_training_is_that_of_eval(void **state)
 {
-    (void)state;
     struct sw_job_event e;
     struct trial t = {.name = "both", .steps = 9, .sets = {"job.eval_every=3"}};
     trial_ok(&t);
@@ -287,7 +275,6 @@ static void evaluation_in_training_is_that_of_eval(void **state)
 
 static void val_comes_before_test(void **state)
 {
-    (void)state;
     char *recipe = sw_format("%s[data val]\nformat = synthetic\nclasses = 4\nrecords = 31\n"
                              "height = 16\nwidth = 16\nmean = 127\nstd = 64\ncrop = 14\n",
                              tiny_recipe);
@@ -302,7 +289,6 @@ static void val_comes_before_test(void **state)
 /* Nothing to evaluate on; and an epoch shorter than a batch. */
 static void training_data_alone_are_enough(void **state)
 {
-    (void)state;
     struct trial t = {.name = "alone",
                       .recipe =
                           "[job]\nsteps = 6\nbatch = 16\neval_every = 2\n[data train]\n"
@@ -333,7 +319,6 @@ static double metric_of(const struct sw_job_event *e, const char *name)
 
 static void two_of_a_type_have_names_of_their_own(void **state)
 {
-    (void)state;
     static const char recipe[] =
         "[job]\nsteps = 4\nbatch = 16\neval_batch = 20\n" DATA_SECTIONS UPDATER_SECTIONS
             NET_SECTIONS "[layer low]\ntype = inner_product\nsrc = relu1\noutputs = 4\n"
@@ -361,7 +346,6 @@ static void two_of_a_type_have_names_of_their_own(void **state)
 
 static void checkpoints_come_when_they_are_due(void **state)
 {
-    (void)state;
     struct trial t = {.name = "due", .steps = 10, .sets = {"job.checkpoint_every=4"}};
     trial_ok(&t);
     assert_int_equal(t.told[SW_JOB_CHECKPOINT], 4);
@@ -402,7 +386,6 @@ static void ask_at_step(struct trial *t, const struct sw_job_event *e)
 
 static void stop_ends_with_a_checkpoint_to_go_on_from(void **state)
 {
-    (void)state;
     train(.name = "unstopped", .steps = 400);
     struct request r = {.at = 7, .kind = SW_JOB_STOP};
     struct trial t = {.name = "stopped",
@@ -431,7 +414,6 @@ static void ask_before(struct trial *t)
 
 static void stop_before_the_first_step_stops(void **state)
 {
-    (void)state;
     struct trial t = {.name = "early", .before = ask_before};
     assert_int_equal(trial_go(&t), SW_ERR_CANCELLED);
     assert_int_equal(t.last[SW_JOB_SUMMARY].step, 1);
@@ -445,7 +427,6 @@ static void stop_before_the_first_step_stops(void **state)
 
 static void checkpoint_now_saves_and_goes_on(void **state)
 {
-    (void)state;
     struct request r = {.at = 5, .kind = SW_JOB_CHECKPOINT_NOW};
     struct trial t = {.name = "now",
                       .steps = 300,
@@ -464,7 +445,6 @@ static void checkpoint_now_saves_and_goes_on(void **state)
 
 static void abort_ends_at_once_without_a_checkpoint(void **state)
 {
-    (void)state;
     struct request r = {.at = 5, .kind = SW_JOB_ABORT};
     struct trial t = {.name = "aborted",
                       .steps = 100000000,
@@ -482,7 +462,6 @@ static void abort_ends_at_once_without_a_checkpoint(void **state)
 
 static void displays_come_as_the_policy_says(void **state)
 {
-    (void)state;
     struct trial t = {.steps = 12, .display = {.first_steps = 2, .every_steps = 5}};
     trial_ok(&t);
     assert_int_equal(t.told[SW_JOB_START], 1);
@@ -504,7 +483,6 @@ static void displays_come_as_the_policy_says(void **state)
 
 static void history_has_the_series_of_training(void **state)
 {
-    (void)state;
     train(.name = "series", .steps = 8, .sets = {"job.eval_every=4"});
     int id = run_id("series");
     static const char *const names[] = {"lr", "loss", "samples_per_s"};
@@ -530,7 +508,6 @@ static void history_has_the_series_of_training(void **state)
  * took, from a clock read at the same two moments. */
 static void step_time_accounts_for_every_step(void **state)
 {
-    (void)state;
     train(.name = "timed", .steps = 50, .sets = {"job.eval_every=10"});
     int id = run_id("timed");
     assert_true(ask("SELECT count(*) = 50 AND count(DISTINCT step) = 50 AND max(worker) = 0 FROM"
@@ -559,7 +536,6 @@ static void step_time_accounts_for_every_step(void **state)
 
 static void traffic_and_placement_are_recorded(void **state)
 {
-    (void)state;
     train(.name = "placed", .steps = 6);
     int id = run_id("placed");
     double params = ask("SELECT params FROM runs WHERE id = %d", id);

@@ -78,7 +78,6 @@ static void assert_waits_on(struct play *p, int unit, int whom, const char *why)
 static void the_own_group_is_blamed_first(void **state)
 {
     struct play p;
-    (void)state;
     begin(&p, SETS("cluster.framework=downpour", "cluster.staleness=1"));
     awaits(&p, 0, 7, false);
     computes(&p, 1, 7, 500);
@@ -92,7 +91,6 @@ static void the_own_group_is_blamed_first(void **state)
 static void groups_are_blamed_for_what_the_bound_demands(void **state)
 {
     struct play p;
-    (void)state;
     begin(&p, SETS("cluster.framework=downpour", "cluster.staleness=2"));
     awaits(&p, 0, 7, false);
     awaits(&p, 1, 7, false);
@@ -110,7 +108,6 @@ static void without_a_bound_groups_wait_for_each_other_only_where_they_meet(void
 {
     static const char *const frameworks[] = {"cluster.framework=downpour",
                                              "cluster.framework=hogwild"};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct play p;
         begin(&p, SETS(frameworks[i]));
@@ -128,7 +125,6 @@ static void without_a_bound_groups_wait_for_each_other_only_where_they_meet(void
 static void a_meeting_blames_the_own_group_and_then_others(void **state)
 {
     struct play p;
-    (void)state;
     begin(&p, SETS("cluster.framework=downpour"));
     meets(&p, 0, 7);
     computes(&p, 1, 7, 50);
@@ -144,7 +140,6 @@ static void a_meeting_blames_the_own_group_and_then_others(void **state)
 static void server_groups_do_not_wait_for_each_other(void **state)
 {
     struct play p;
-    (void)state;
     begin(&p, SETS("cluster.framework=hogwild", "cluster.server_groups=2", "cluster.staleness=1"));
     awaits(&p, 0, 7, false);
     awaits(&p, 1, 7, false);
@@ -158,7 +153,6 @@ static void server_groups_do_not_wait_for_each_other(void **state)
 static void who_rests_is_not_blamed(void **state)
 {
     struct play p;
-    (void)state;
     begin(&p, SETS("cluster.framework=downpour", "cluster.staleness=1", "cluster.warmup_steps=20"));
     rests(&p, 2);
     rests(&p, 3);
@@ -184,7 +178,6 @@ static void who_rests_is_not_blamed(void **state)
 static void in_a_hybrid_every_worker_may_be_late(void **state)
 {
     struct play p;
-    (void)state;
     begin(&p, SETS("cluster.framework=custom", "layer.fc1.partition=1"));
     awaits(&p, 0, 7, false);
     awaits(&p, 1, 7, false);

@@ -117,7 +117,6 @@ static double mean_of_groups(const char *one, int groups, int t)
 static void the_first_group_alone_has_the_bits_of_a_synchronous_job(void **state)
 {
     static const char *const prefixes[] = {"conv", "fc", "updater."};
-    (void)state;
     for (int i = 0; i < SETUPS; i++) {
         struct trial t = warm(i, "warm", NOTHING, "job.eval_every=4");
         t.steps = WARM;
@@ -142,7 +141,6 @@ static void the_first_group_alone_has_the_bits_of_a_synchronous_job(void **state
 
 static void batches_follow_one_order_in_both_parts(void **state)
 {
-    (void)state;
     grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL});
     for (int i = 0; i < SETUPS; i++) {
         const struct setup *s = &setups[i];
@@ -174,7 +172,6 @@ static void batches_follow_one_order_in_both_parts(void **state)
 /* What the others read in their first step is what the first group has learnt by then. */
 static void the_others_start_from_the_values_of_the_first(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETUPS; i++) {
         const struct setup *s = &setups[i];
         const char *size = workers_set[s->members];
@@ -193,7 +190,6 @@ static void the_others_start_from_the_values_of_the_first(void **state)
 static void resuming_inside_and_behind_goes_on_with_the_next_batches(void **state)
 {
     static const int at[] = {3, WARM, 9};
-    (void)state;
     for (int i = 0; i < SETUPS; i++) {
         struct trial whole = warm(i, "whole", STILL, NOTHING);
         trial_ok(&whole);
@@ -213,7 +209,6 @@ static void resuming_inside_and_behind_goes_on_with_the_next_batches(void **stat
 
 static void evaluations_and_checkpoints_find_all_groups(void **state)
 {
-    (void)state;
     grouped(.name = "one", .steps = 1, .sets = {STILL});
     for (int i = 0; i < SETUPS; i++) {
         struct trial t = warm(i, setups[i].name, STILL, "job.eval_every=2");
@@ -241,7 +236,6 @@ static void ask_at(struct trial *t, const struct sw_job_event *e)
 static void all_stop_and_pause_together_in_both_parts(void **state)
 {
     static const int64_t at[] = {2, WARM + 3};
-    (void)state;
     for (int i = 0; i < SETUPS; i++)
         for (int k = 0; k < 4; k++) {
             struct wish wish = {at[k / 2], k % 2 ? SW_JOB_STOP : SW_JOB_PAUSE};
@@ -263,7 +257,6 @@ static void all_stop_and_pause_together_in_both_parts(void **state)
 
 static void a_fault_wakes_those_who_rest(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETUPS; i++) {
         struct trial t = warm(i, "bad", "updater.lr=1e30", NOTHING);
         trial_go(&t);
@@ -278,7 +271,6 @@ static void epochs_know_that_the_others_rest(void **state)
     static const char recipe[] =
         "[job]\nepochs = 3\nbatch = 25\neval_batch = 10\n" DATA_SECTIONS UPDATER_SECTIONS
             WORKERS_NET;
-    (void)state;
     for (int groups = 1; groups <= 3; groups++) {
         char set[64];
         snprintf(set, sizeof set, "cluster.worker_groups=%d", groups);
@@ -298,7 +290,6 @@ static void bsp_has_no_warm_up(void **state)
                                           {SANDBLASTER},
                                           {"cluster.framework=custom", "cluster.worker_groups=2"},
                                           {"cluster.framework=downpour", "cluster.staleness=0"}};
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct trial t = {.recipe = workers_recipe,
                           .oversubscribe = true,

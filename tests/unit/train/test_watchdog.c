@@ -24,7 +24,6 @@ struct play {
 static int blocker(void *user, const struct sw_slot_state *slots, int unit)
 {
     const struct play *p = user;
-    (void)slots;
     return p->blocker[unit];
 }
 
@@ -91,7 +90,6 @@ static void assert_stalls(struct play *p, int64_t within_ms, int culprit, int vi
 
 static void silence_is_a_stall_after_four_seconds_and_is_told_once(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
     works(&p, 2, SW_PHASE_BACKWARD);
@@ -107,7 +105,6 @@ static void silence_is_a_stall_after_four_seconds_and_is_told_once(void **state)
 
 static void idle_and_paused_units_never_stall(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 1, SW_ON_STALL_STOP);
     works(&p, 0, SW_PHASE_IDLE);
@@ -123,7 +120,6 @@ static void idle_and_paused_units_never_stall(void **state)
 
 static void waits_are_followed_to_the_culprit(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
     waits(&p, 1, 3); /* a worker for a server */
@@ -137,7 +133,6 @@ static void waits_are_followed_to_the_culprit(void **state)
 /* A slow one that moves is no stall, however long the others wait for it. */
 static void waiting_for_one_that_moves_is_no_stall(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 1, SW_ON_STALL_STOP);
     waits(&p, 1, 0);
@@ -152,7 +147,6 @@ static void waiting_for_one_that_moves_is_no_stall(void **state)
  * creep while one lasts. Other phases learn nothing from it. */
 static void limit_is_four_times_the_longest_silence(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
     thread_is(&p, 0, SW_THREAD_ASLEEP);
@@ -172,7 +166,6 @@ static void limit_is_four_times_the_longest_silence(void **state)
 /* Time that is spent waiting for others teaches nothing. */
 static void waiting_does_not_raise_the_limit(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
     waits(&p, 1, 0);
@@ -188,7 +181,6 @@ static void waiting_does_not_raise_the_limit(void **state)
 
 static void making_first_values_may_take_a_minute(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
     works(&p, 0, SW_PHASE_START);
@@ -200,7 +192,6 @@ static void making_first_values_may_take_a_minute(void **state)
 
 static void stop_comes_at_once_or_after_twelve_times_the_limit(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 2, SW_ON_STALL_STOP);
     works(&p, 0, SW_PHASE_FORWARD);
@@ -221,7 +212,6 @@ static void stop_comes_at_once_or_after_twelve_times_the_limit(void **state)
 
 static void slow_disk_is_told_and_waited_for(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_AUTO);
     works(&p, 0, SW_PHASE_CHECKPOINT);
@@ -234,7 +224,6 @@ static void slow_disk_is_told_and_waited_for(void **state)
 /* SIGSTOP, a debugger, a machine that slept: nobody moved, the watchdog included. */
 static void time_in_which_nobody_looked_does_not_count(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_STOP);
     works(&p, 0, SW_PHASE_FORWARD);
@@ -248,7 +237,6 @@ static void time_in_which_nobody_looked_does_not_count(void **state)
 /* Who only waits is blamed after twice the time. */
 static void waiting_in_a_circle_is_a_stall(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_STOP);
     for (int u = 0; u < 3; u++)
@@ -360,7 +348,6 @@ static const struct row rows[] = {
 
 static void culprit_is_named_within_five_seconds_and_nobody_else(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
         struct play p;
@@ -391,7 +378,6 @@ static void culprit_is_named_within_five_seconds_and_nobody_else(void **state)
 /* A debugger that lets it go: those who waited have their time, from then on. */
 static void stopped_thread_that_goes_on_ends_the_stall(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
     waits(&p, 0, -1);
@@ -410,7 +396,6 @@ static void stopped_thread_that_goes_on_ends_the_stall(void **state)
 /* The first verdict was the best at its time. */
 static void surer_culprit_takes_the_place_of_another(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
     works(&p, 0, SW_PHASE_CHECKPOINT);
@@ -426,7 +411,6 @@ static void surer_culprit_takes_the_place_of_another(void **state)
 /* The history's writer, say: training goes on without it, so the run does not end either. */
 static void stopped_thread_that_harms_nobody_ends_no_run(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_STOP);
     thread_is(&p, OTHER, SW_THREAD_STOPPED);
@@ -446,7 +430,6 @@ static void stopped_thread_that_harms_nobody_ends_no_run(void **state)
 /* A server that sleeps over its mail: nobody else is left, but it gets twice the time. */
 static void idle_server_that_is_waited_for_is_blamed_late(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
     waits(&p, 0, 2);
@@ -469,7 +452,6 @@ static void idle_server_that_is_waited_for_is_blamed_late(void **state)
 
 static void second_stall_is_told_when_the_first_is_over(void **state)
 {
-    (void)state;
     struct play p;
     begin(&p, 1, SW_ON_STALL_WARN);
     works(&p, 0, SW_PHASE_FORWARD);

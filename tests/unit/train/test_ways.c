@@ -66,7 +66,6 @@ static int end(void **state)
 
 static void sound_ways_are_found_and_kept(void **state)
 {
-    (void)state;
     struct sw_ways *w = find(.options = "gpus=3");
     assert_pairs(w, SW_WAY_SOUND, SW_WAY_UNKNOWN);
     assert_int_equal(w->sum.state, SW_WAY_SOUND);
@@ -84,7 +83,6 @@ static void sound_ways_are_found_and_kept(void **state)
 
 static void damage_is_found_and_shuts_out_direct_ways(void **state)
 {
-    (void)state;
     struct sw_ways *w = find(.options = "gpus=3,peer=corrupt");
     assert_pairs(w, SW_WAY_DAMAGED, SW_WAY_SOUND);
     assert_non_null(strstr(sw_ways_worst(w)->why, "from sim:0 to sim:1 arrived damaged: byte"));
@@ -101,7 +99,6 @@ static void damage_is_found_and_shuts_out_direct_ways(void **state)
 /* Each that hangs takes its time and its process; the others are tried by another one. */
 static void a_way_that_hangs_does_not_hang_the_search(void **state)
 {
-    (void)state;
     struct sw_ways *w = find(.options = "gpus=2,peer=hang", .count = 2, .timeout_ms = PATIENCE_MS);
     assert_pairs(w, SW_WAY_HANGS, SW_WAY_SOUND);
     assert_int_equal(strncmp(sw_ways_direct(w, 0, 1)->why, "no end within ", 14), 0);
@@ -110,7 +107,6 @@ static void a_way_that_hangs_does_not_hang_the_search(void **state)
 
 static void without_direct_ways_the_host_serves(void **state)
 {
-    (void)state;
     struct sw_ways *w = find(.options = "gpus=3,peer=no");
     assert_pairs(w, SW_WAY_NONE, SW_WAY_SOUND);
     assert_int_equal(w->sum.state, SW_WAY_SOUND); /* that is the library's affair */
@@ -120,7 +116,6 @@ static void without_direct_ways_the_host_serves(void **state)
 
 static void what_is_kept_holds_for_these_devices(void **state)
 {
-    (void)state;
     sw_ways_free(find(.options = "gpus=3"));
     without_trials();
     struct sw_ways *w = find(.options = "gpus=3,mem=64MiB");
@@ -137,7 +132,6 @@ static void what_is_kept_holds_for_these_devices(void **state)
 
 static void who_looks_tries_nothing(void **state)
 {
-    (void)state;
     struct sw_ways *w = find(.options = "gpus=3", .look = true);
     assert_pairs(w, SW_WAY_UNKNOWN, SW_WAY_UNKNOWN);
     assert_string_equal(sw_ways_direct(w, 0, 1)->why, "");
@@ -158,7 +152,6 @@ static void plant(const char *script)
 
 static void a_process_that_dies_fails_its_trial(void **state)
 {
-    (void)state;
     plant("echo ready; [ $# = 3 ] || echo ok 1 2; exit 3");
     struct sw_ways *w = find(.options = "gpus=2", .count = 2);
     assert_int_equal(sw_ways_direct(w, 0, 1)->state, SW_WAY_FAILS);
@@ -179,7 +172,6 @@ static void a_process_that_dies_fails_its_trial(void **state)
 
 static void a_file_that_is_damaged_is_tried_anew(void **state)
 {
-    (void)state;
     sw_ways_free(find(.options = "gpus=2", .count = 2));
     FILE *f = fopen(ways_file(), "r");
     assert_non_null(f);

@@ -43,7 +43,6 @@ static double metric(const char *run, const char *split, const char *name, int s
 
 static void groups_that_are_synchronous_equal_one_worker(void **state)
 {
-    (void)state;
     grouped(.name = "one");
     grouped(.name = "c3", .sets = {CUSTOM, THREE_GROUPS, "cluster.servers_per_group=2"});
     assert_equal_runs("one", "c3", STEPS);
@@ -57,7 +56,6 @@ static void groups_that_are_synchronous_equal_one_worker(void **state)
 
 static void one_group_alone_has_the_bits_of_a_synchronous_job(void **state)
 {
-    (void)state;
     for (int members = 1; members <= 2; members++) {
         const char *size = workers_set[members];
         grouped(.name = "sync", .sets = {SANDBLASTER, size});
@@ -71,7 +69,6 @@ static void one_group_alone_has_the_bits_of_a_synchronous_job(void **state)
 /* The n-th batch of group g is n * groups + g of all; what is random goes with the batch. */
 static void groups_take_turns_in_one_order_of_batches(void **state)
 {
-    (void)state;
     grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL});
     for (int i = 0; i < APART; i++) {
         const struct setup *s = &apart[i];
@@ -87,7 +84,6 @@ static void groups_take_turns_in_one_order_of_batches(void **state)
 
 static void evaluations_count_every_record_once(void **state)
 {
-    (void)state;
     grouped(.name = "one", .steps = 1, .sets = {STILL});
     double loss = metric("one", "test", "loss", 1), accuracy = metric("one", "test", "accuracy", 1);
     for (int i = 0; i < APART; i++) {
@@ -99,7 +95,6 @@ static void evaluations_count_every_record_once(void **state)
 
 static void the_history_has_every_worker_and_its_staleness(void **state)
 {
-    (void)state;
     for (int i = 0; i < APART; i++) {
         const struct setup *s = &apart[i];
         int workers = s->groups * s->members;
@@ -129,7 +124,6 @@ static void the_history_has_every_worker_and_its_staleness(void **state)
 
 static void resuming_goes_on_with_the_next_batches(void **state)
 {
-    (void)state;
     for (int i = 0; i < APART; i++) {
         const struct setup *s = &apart[i];
         run_setup(s, STILL, .name = "whole");
@@ -149,7 +143,6 @@ static void stop_soon(struct trial *t, const struct sw_job_event *e)
 
 static void all_groups_stop_at_the_same_step(void **state)
 {
-    (void)state;
     for (int i = 0; i < APART; i++) {
         const struct setup *s = &apart[i];
         struct trial t = {.recipe = workers_recipe,
@@ -173,7 +166,6 @@ static void all_groups_stop_at_the_same_step(void **state)
 
 static void a_loss_that_is_not_finite_ends_all_groups(void **state)
 {
-    (void)state;
     for (int i = 0; i < APART; i++) {
         struct trial t = {.recipe = workers_recipe, .name = "bad", .oversubscribe = true};
         int count = 0;
@@ -190,7 +182,6 @@ static void a_loss_that_is_not_finite_ends_all_groups(void **state)
 
 static void groups_on_devices_of_their_own_train_too(void **state)
 {
-    (void)state;
     grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL});
     for (int i = 0; i < APART; i++) {
         const struct setup *s = &apart[i];
@@ -210,7 +201,6 @@ static void groups_on_devices_of_their_own_train_too(void **state)
 /* Each server sends the other group what its workers changed: every period, and when all meet. */
 static void server_groups_exchange_on_the_record(void **state)
 {
-    (void)state;
     grouped(.name = "one", .steps = 1);
     int64_t params = (int64_t)ask("SELECT params FROM runs WHERE id = %d", run_id("one"));
     grouped(.name = "s", .sets = {HOGWILD, TWO_GROUPS, "cluster.server_groups=2",
@@ -249,7 +239,6 @@ static void every_server_group_goes_on_with_its_own_state(void **state)
     } then[] = {{"cluster.server_groups=2", 2, {0, 1}, {2, 1}},
                 {"cluster.server_groups=1", 1, {0}, {3}},
                 {"cluster.server_groups=3", 3, {0, 1, 0}, {1, 1, 1}}};
-    (void)state;
     for (int i = 0; i < 3; i++) {
         static const char *const slots[] = {"updater.fc1.weight.momentum",
                                             "updater.fc1.weight.momentum.1",
@@ -301,7 +290,6 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
          "does not reach all others"},
         {{CUSTOM, THREE_GROUPS, "job.batch=2"}, "cannot share a batch of 2 rows"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct trial t = {.recipe = workers_recipe, .oversubscribe = true};
         memcpy(t.sets, wrong[i].sets, sizeof wrong[i].sets);

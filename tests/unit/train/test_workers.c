@@ -56,7 +56,6 @@ static double evaluated(const char *run, const char *metric, int step)
 
 static void groups_of_workers_and_servers_equal_one_worker(void **state)
 {
-    (void)state;
     grouped(.name = "one");
     for (const struct setup *s = setups; s < setups + SETUPS; s++) {
         run_setup(s, .name = s->name);
@@ -67,7 +66,6 @@ static void groups_of_workers_and_servers_equal_one_worker(void **state)
 
 static void two_runs_of_one_set_up_have_the_same_bits(void **state)
 {
-    (void)state;
     for (const struct setup *s = setups; s < setups + SETUPS; s++) {
         char again[32];
         snprintf(again, sizeof again, "%s-again", s->name);
@@ -81,7 +79,6 @@ static void two_runs_of_one_set_up_have_the_same_bits(void **state)
 /* How the servers share the parameters, and who runs them, changes no bit. */
 static void servers_do_not_change_the_bits(void **state)
 {
-    (void)state;
     for (int i = 0; i < SETUPS; i++) {
         const struct setup *s = &setups[i];
         run_setup(s, .name = s->name);
@@ -96,7 +93,6 @@ static void servers_do_not_change_the_bits(void **state)
  */
 static void evaluation_counts_every_record_once(void **state)
 {
-    (void)state;
     static const char *const batches[] = {"job.eval_batch=10", "job.eval_batch=7",
                                           "job.eval_batch=53", "job.eval_batch=60"};
     grouped(.name = "teacher", .steps = 5);
@@ -121,7 +117,6 @@ static void evaluation_counts_every_record_once(void **state)
 
 static void resuming_with_the_same_workers_gives_the_same_bits(void **state)
 {
-    (void)state;
     for (int workers = 2; workers <= 3; workers++) {
         const char *set = workers_set[workers];
         grouped(.name = "whole", .sets = {set});
@@ -136,7 +131,6 @@ static void resuming_with_the_same_workers_gives_the_same_bits(void **state)
 
 static void resuming_with_other_workers_goes_on_with_the_same_curve(void **state)
 {
-    (void)state;
     static const int pairs[][2] = {{1, 3}, {2, 3}, {3, 2}, {3, 1}};
     grouped(.name = "whole");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -162,7 +156,6 @@ static void stop_at_step_3(struct trial *t, const struct sw_job_event *e)
 
 static void a_stop_ends_all_workers_after_the_same_step(void **state)
 {
-    (void)state;
     for (int workers = 2; workers <= 3; workers++) {
         struct trial t = {.recipe = workers_recipe,
                           .name = workers == 2 ? "stopped-2" : "stopped-3",
@@ -208,7 +201,6 @@ static void assert_refused(struct trial *t, const char *reason, const char *advi
 
 static void more_workers_than_rows_are_refused(void **state)
 {
-    (void)state;
     struct trial t = {.sets = {"job.batch=3", "cluster.workers_per_group=4"},
                       .oversubscribe = true};
     assert_refused(&t, "4 workers cannot share a batch of 3 rows", "at most 3");
@@ -222,7 +214,6 @@ static void more_workers_than_rows_are_refused(void **state)
 
 static void allreduce_with_other_numbers_of_servers_is_refused(void **state)
 {
-    (void)state;
     struct trial t = {.sets = {ALLREDUCE, workers_set[2], "cluster.servers_per_group=1"},
                       .oversubscribe = true};
     assert_refused(&t, "allreduce has a server with every worker",
@@ -249,7 +240,6 @@ static int math_threads(void)
 
 static void more_workers_than_cores_need_permission(void **state)
 {
-    (void)state;
     char set[64], batch[64], reason[64], advice[64];
     int threads = math_threads(), workers = threads + 1;
     snprintf(set, sizeof set, "cluster.workers_per_group=%d", workers);
@@ -271,7 +261,6 @@ static void more_workers_than_cores_need_permission(void **state)
 
 static void unknown_frameworks_name_the_known_ones(void **state)
 {
-    (void)state;
     struct trial t = {.framework = "sandblasterr"};
     assert_refused(&t, "sandblasterr", "sandblaster");
 }

@@ -239,7 +239,6 @@ static inline void hold_update(void *hold, int server, int param, uint64_t versi
                                int64_t begin_ns, int64_t end_ns)
 {
     struct hold *h = hold;
-    (void)server, (void)param, (void)begin_ns, (void)end_ns;
     while ((int64_t)version > h->behind && !atomic_load(&h->over))
         sleep_ms(1);
 }

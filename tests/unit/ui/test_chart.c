@@ -23,7 +23,6 @@ static struct sw_trail fold_of(size_t capacity)
 
 static void a_fold_keeps_range_and_mean_of_any_number_of_values(void **state)
 {
-    (void)state;
     struct sw_trail f = fold_of(64);
     double sum = 0, lo = 1e9, hi = -1e9;
     for (int i = 0; i < 100000; i++)
@@ -44,7 +43,6 @@ static void a_fold_keeps_range_and_mean_of_any_number_of_values(void **state)
 
 static void a_value_that_is_not_finite_breaks_a_fold_only_where_it_is_alone(void **state)
 {
-    (void)state;
     struct sw_trail f = fold_of(4);
     sw_trail_add(&f, 0, 1);
     sw_trail_add(&f, 1, NAN);
@@ -58,7 +56,6 @@ static void a_value_that_is_not_finite_breaks_a_fold_only_where_it_is_alone(void
 
 static void the_nearest_point_is_found(void **state)
 {
-    (void)state;
     struct sw_trail f = fold_of(8);
     assert_null(sw_trail_near(&f, 3));
     for (int i = 0; i < 5; i++)
@@ -72,7 +69,6 @@ static void the_nearest_point_is_found(void **state)
 
 static void smoothing_begins_at_the_first_value_and_passes_over_gaps(void **state)
 {
-    (void)state;
     const struct sw_point in[] = {{0, 4, 4, 4}, {1, NAN, NAN, NAN}, {2, 4, 4, 4}, {3, 8, 8, 8}};
     struct sw_point out[4];
     sw_chart_smooth(in, 4, 0.9, out);
@@ -85,7 +81,6 @@ static void smoothing_begins_at_the_first_value_and_passes_over_gaps(void **stat
 
 static void numbers_are_short_and_unknown_is_no_zero(void **state)
 {
-    (void)state;
     static const struct {
         double value;
         const char *text;
@@ -125,7 +120,6 @@ static struct sw_chart ramp(struct sw_chart_line *line, struct sw_point points[1
 
 static void a_ramp_is_a_ramp_in_ascii(void **state)
 {
-    (void)state;
     struct sw_point points[11];
     struct sw_chart_line line;
     struct sw_chart chart = ramp(&line, points);
@@ -141,7 +135,6 @@ static void a_ramp_is_a_ramp_in_ascii(void **state)
 
 static void a_ramp_is_a_ramp_in_braille(void **state)
 {
-    (void)state;
     struct sw_point points[11];
     struct sw_chart_line line;
     struct sw_chart chart = ramp(&line, points);
@@ -155,7 +148,6 @@ static void a_ramp_is_a_ramp_in_braille(void **state)
 
 static void points_outside_of_the_window_leave_no_trace(void **state)
 {
-    (void)state;
     struct sw_point points[3] = {{-1e12, 5, 5, 5}, {5, 1e300, 1e300, 1e300}, {1e12, 5, 5, 5}};
     struct sw_chart_line line = {points, 3, SW_ROLE_LINE1, SW_STROKE_SOLID, 0};
     struct sw_chart chart = {.lines = &line, .line_count = 1, .x_to = 10, .y_to = 1, .cursor = NAN};
@@ -166,7 +158,6 @@ static void points_outside_of_the_window_leave_no_trace(void **state)
 
 static void a_log_scale_ignores_what_has_no_logarithm(void **state)
 {
-    (void)state;
     struct sw_point points[3] = {{0, -1, -1, -1}, {1, 0.01, 0.01, 0.01}, {2, 1, 1, 1}};
     struct sw_chart_line line = {points, 3, SW_ROLE_LINE1, SW_STROKE_SOLID, 0};
     struct sw_chart chart = {
@@ -205,14 +196,12 @@ static void draw_odd(double first, double second, bool odd_x, bool log_y)
 
 static void charts_of_any_values_are_drawn(void **state)
 {
-    (void)state;
     for (int i = 0; i < 4 * ODD_VALUES * ODD_VALUES; i++)
         draw_odd(odd_values[i / 4 / ODD_VALUES], odd_values[i / 4 % ODD_VALUES], i & 1, i & 2);
 }
 
 static void the_mean_of_equal_values_is_that_value(void **state)
 {
-    (void)state;
     struct sw_trail f = fold_of(16);
     struct sw_point smooth[16];
     for (int i = 0; i < 1000; i++)
@@ -225,7 +214,6 @@ static void the_mean_of_equal_values_is_that_value(void **state)
 
 static void text_is_cut_with_a_sign_and_wide_characters_stay_whole(void **state)
 {
-    (void)state;
     struct sw_canvas c = canvas_of(8, 3, true);
     assert_int_equal(sw_canvas_text(&c, 0, 0, 5, SW_ROLE_TEXT, "1234567"), 5);
     assert_int_equal(sw_canvas_columns(&c, "a\xe6\x97\xa5"), 3);

@@ -70,7 +70,6 @@ static bool has_event(const struct sw_ui_model *m, const char *text)
 
 static void what_is_new_comes_once_and_in_order(void **state)
 {
-    (void)state;
     struct job j = job_begin("young");
     struct sw_ui_model *m = model_new();
     for (int64_t step = 1; step <= 20; step++)
@@ -108,7 +107,6 @@ static void what_is_new_comes_once_and_in_order(void **state)
 
 static void a_snapshot_makes_a_run_live(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct job j = job_begin("live");
     struct sw_ui_model *m = model_new();
@@ -156,7 +154,6 @@ static void a_snapshot_makes_a_run_live(void **state)
 
 static void a_snapshot_that_is_truncated_is_told_once(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct job j = job_begin("cut");
     struct sw_ui_model *m = model_new();
@@ -187,7 +184,6 @@ static void a_snapshot_that_is_truncated_is_told_once(void **state)
 
 static void a_dead_process_is_a_crashed_run(void **state)
 {
-    (void)state;
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
@@ -208,7 +204,6 @@ static void a_dead_process_is_a_crashed_run(void **state)
 
 static void a_resume_takes_back_what_it_supersedes(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct job j = job_begin("resumed");
     struct sw_ui_model *m = model_new();
@@ -241,7 +236,6 @@ static void a_resume_takes_back_what_it_supersedes(void **state)
 
 static void runs_are_chosen_by_name_and_the_running_one_by_default(void **state)
 {
-    (void)state;
     struct sw_err err;
     struct job a = job_begin("first");
     finish(a.h, SW_RUN_DONE);
@@ -266,7 +260,6 @@ static void runs_are_chosen_by_name_and_the_running_one_by_default(void **state)
 
 static void printed_lines_are_events(void **state)
 {
-    (void)state;
     struct job j = job_begin("loud");
     struct sw_ui_model *m = model_new();
     char *path = sw_format("%s/" SW_UI_OUTPUT, sw_history_out_dir(j.h));

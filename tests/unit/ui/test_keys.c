@@ -28,7 +28,6 @@ static enum sw_ui_action at(struct hands *h, int key, int x, int y)
 
 static void only_a_yes_stops_a_training(void **state)
 {
-    (void)state;
     struct hands h = begin();
     static const int others[] = {'n', 'x', SW_KEY_ENTER, SW_KEY_ESCAPE, 'p', ' '};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -45,7 +44,6 @@ static void only_a_yes_stops_a_training(void **state)
 
 static void escape_never_leaves_and_q_always_does(void **state)
 {
-    (void)state;
     struct hands h = begin();
     for (int i = 0; i < 5; i++)
         assert_int_equal(press(&h, SW_KEY_ESCAPE), SW_ACT_NONE);
@@ -61,7 +59,6 @@ static void escape_never_leaves_and_q_always_does(void **state)
 
 static void requests_go_out(void **state)
 {
-    (void)state;
     struct hands h = begin();
     assert_int_equal(press(&h, 'p'), SW_ACT_PAUSE);
     assert_int_equal(press(&h, 'c'), SW_ACT_CHECKPOINT);
@@ -73,7 +70,6 @@ static void requests_go_out(void **state)
 
 static void panels_are_reached_by_number_and_in_turn(void **state)
 {
-    (void)state;
     struct hands h = begin();
     press(&h, '3');
     assert_true(h.v.focus == 3 && !h.v.alone);
@@ -97,7 +93,6 @@ static void panels_are_reached_by_number_and_in_turn(void **state)
 
 static void scrolling_ends_at_both_ends(void **state)
 {
-    (void)state;
     struct hands h = begin();
     press(&h, '7');
     for (int i = 0; i < 10; i++)
@@ -116,7 +111,6 @@ static void scrolling_ends_at_both_ends(void **state)
 
 static void another_run_is_chosen_in_the_list(void **state)
 {
-    (void)state;
     struct hands h = begin();
     press(&h, 'r');
     assert_int_equal(h.v.focus, 8);
@@ -135,7 +129,6 @@ static void another_run_is_chosen_in_the_list(void **state)
 
 static void a_filter_is_typed_and_taken_back(void **state)
 {
-    (void)state;
     struct hands h = begin();
     press(&h, '/');
     press(&h, 'a');
@@ -154,7 +147,6 @@ static void a_filter_is_typed_and_taken_back(void **state)
 
 static void the_window_of_curves_stays_within_the_run(void **state)
 {
-    (void)state;
     struct hands h = begin();
     for (int i = 0; i < 20; i++)
         press(&h, '+');
@@ -173,7 +165,6 @@ static void the_window_of_curves_stays_within_the_run(void **state)
 
 static void scales_and_themes_go_round(void **state)
 {
-    (void)state;
     struct hands h = begin();
     int smoothing = h.v.smoothing;
     for (int i = 0; i < SW_UI_KEEPS; i++)
@@ -190,7 +181,6 @@ static void scales_and_themes_go_round(void **state)
 
 static void the_mouse_points_scrolls_and_presses_keys(void **state)
 {
-    (void)state;
     struct hands h = begin();
     at(&h, SW_KEY_CLICK, 10, 11);
     assert_int_equal(h.v.focus, 2);

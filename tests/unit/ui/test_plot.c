@@ -34,7 +34,6 @@ static uint32_t next(uint32_t *seed)
 
 static void nested_boxes_lie_in_theirs_and_apart(void **state)
 {
-    (void)state;
     enum { COUNT = 60 };
     for (uint32_t seed = 1; seed <= 20; seed++) {
         struct sw_nested_box b[COUNT] = {0};
@@ -56,7 +55,6 @@ static void nested_boxes_lie_in_theirs_and_apart(void **state)
 
 static void graph_boxes_stand_below_their_sources_and_apart(void **state)
 {
-    (void)state;
     enum { COUNT = 50 };
     for (uint32_t seed = 1; seed <= 20; seed++) {
         struct sw_graph_box b[COUNT] = {0};
@@ -79,7 +77,6 @@ static void graph_boxes_stand_below_their_sources_and_apart(void **state)
 
 static void a_chain_of_layers_is_a_straight_column(void **state)
 {
-    (void)state;
     struct sw_graph_box b[5] = {0};
     for (int i = 1; i < 5; i++) {
         b[i].source_count = 1;
@@ -94,7 +91,6 @@ static void a_chain_of_layers_is_a_straight_column(void **state)
 
 static void first_colours_are_different(void **state)
 {
-    (void)state;
     for (int i = 0; i < 24; i++)
         for (int j = 0; j < i; j++)
             assert_int_not_equal(sw_plot_colour(i), sw_plot_colour(j));
@@ -107,7 +103,6 @@ static void first_colours_are_different(void **state)
 /* Whatever is drawn, text that is not UTF-8 too, the file is whole or not there. */
 static void picture_is_written_whole_or_not_at_all(void **state)
 {
-    (void)state;
     enum sw_plot_format format = SW_PLOT_PNG;
     struct sw_plot *p = NULL;
     struct sw_err err;
@@ -193,7 +188,6 @@ static bool begin_odd(struct sw_plot **p, const char *path, enum sw_plot_format 
 /* Each value with each of its neighbors in the list; every place in the file is a number. */
 static void plots_of_any_values_are_drawn(void **state)
 {
-    (void)state;
     const char *path = "/tmp/singa-odd-plot";
     for (int format = SW_PLOT_PNG; format <= SW_PLOT_SVG; format++)
         for (int i = 0; i < ODD_VALUES * ODD_VALUES; i += format == SW_PLOT_PNG ? 29 : 5) {

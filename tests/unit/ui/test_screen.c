@@ -81,7 +81,6 @@ static void golden(const char *name, const struct sw_ui_model *m, const struct s
 
 static void every_size_in_every_kind_of_terminal(void **state)
 {
-    (void)state;
     static const int sizes[][2] = {{40, 10}, {80, 24}, {160, 50}, {250, 70}};
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
@@ -100,7 +99,6 @@ static void every_size_in_every_kind_of_terminal(void **state)
 
 static void each_panel_alone(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     for (int number = 1; sw_panel_numbered(number); number++) {
         struct sw_ui_view v = view_of_a_beginner();
@@ -115,7 +113,6 @@ static void each_panel_alone(void **state)
 
 static void help_a_question_and_a_filter(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     v.mode = SW_UI_HELP;
@@ -132,7 +129,6 @@ static void help_a_question_and_a_filter(void **state)
 
 static void zoom_cursor_and_log_scale(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     v.alone = true;
@@ -158,7 +154,6 @@ static bool shows(const struct sw_ui_model *m, const struct sw_ui_view *v, int w
 
 static void one_line_says_the_essentials(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     assert_true(shows(m, &v, 60, 1, "#128 4812/35100 loss 0.3"));
@@ -169,7 +164,6 @@ static void one_line_says_the_essentials(void **state)
 
 static void another_run_lies_dashed_over_the_curves(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     struct sw_ui_series *s = sw_ui_series_add(m->overlay, &m->overlay_count, 4, 9, "train", "loss");
@@ -185,7 +179,6 @@ static void another_run_lies_dashed_over_the_curves(void **state)
 
 static void values_that_are_not_finite_are_counted(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     assert_false(shows(m, &v, 100, 30, "not finite"));
@@ -197,7 +190,6 @@ static void values_that_are_not_finite_are_counted(void **state)
 
 static void a_paused_run_says_so_at_every_size(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     for (int i = 0; i < 4; i++)
@@ -210,7 +202,6 @@ static void a_paused_run_says_so_at_every_size(void **state)
 
 static void unknown_is_never_zero(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = sw_calloc(1, sizeof *m);
     struct sw_ui_view v = view_of_a_beginner();
     sw_ui_model_clear(m);
@@ -230,7 +221,6 @@ static void unknown_is_never_zero(void **state)
 /* Any size at all, with sanitizers on where the tests are built so. */
 static void no_size_is_too_small_or_odd(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     for (int w = 0; w < 210; w += w < 60 ? 3 : 29)
@@ -277,7 +267,6 @@ static void make_odd(struct sw_ui_model *m, double a, double b)
 
 static void numbers_of_any_size_are_shown(void **state)
 {
-    (void)state;
     static const int sizes[][2] = {{100, 44}, {31, 5}, {200, 60}};
     struct sw_ui_view v = view_of_a_beginner();
     for (int i = 0; i < ODD_VALUES * ODD_VALUES; i += 5)
@@ -296,7 +285,6 @@ static void numbers_of_any_size_are_shown(void **state)
 
 static void clicks_find_panels_and_keys(void **state)
 {
-    (void)state;
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     struct sw_layout l;

@@ -41,7 +41,6 @@ static void check_range(struct sw_ui_range r, bool log)
 
 static void any_two_values_make_an_axis(void **state)
 {
-    (void)state;
     static const int most[] = {-1, 0, 1, 2, 5, 11, 40, 10000}, columns[] = {1, 3, 7, 12};
     for (int i = 0; i < ODD_VALUES * ODD_VALUES; i++)
         for (int log = 0; log < 2; log++) {
@@ -57,7 +56,6 @@ static void any_two_values_make_an_axis(void **state)
 
 static void ordinary_ranges_have_ticks_enough(void **state)
 {
-    (void)state;
     uint32_t seed = 1;
     for (int i = 0; i < 20000; i++) {
         struct sw_ticks t;
@@ -76,7 +74,6 @@ static void ordinary_ranges_have_ticks_enough(void **state)
 
 static void rounding_is_no_range(void **state)
 {
-    (void)state;
     struct sw_ticks t;
     struct sw_ui_range r = sw_ticks_fit(0.1, 0.1 + 0x1p-56, false);
     assert_true(r.from < 0.095 && r.to > 0.105);
@@ -87,7 +84,6 @@ static void rounding_is_no_range(void **state)
 
 static void close_ticks_get_more_digits(void **state)
 {
-    (void)state;
     struct sw_ticks t;
     sw_ticks_make(&t, (struct sw_ui_range){2.3025, 2.3027}, false, 2, 7);
     assert_int_equal(t.count, 3);
@@ -100,7 +96,6 @@ static void close_ticks_get_more_digits(void **state)
 
 static void numbers_of_any_size_and_precision_are_short(void **state)
 {
-    (void)state;
     for (int i = 0; i < ODD_VALUES; i++)
         for (int digits = 1; digits <= 12; digits++) {
             char text[SW_TICK_LABEL + 8];

@@ -65,7 +65,6 @@ static void assert_verdict(struct stage *s, enum sw_bound bound, const char *wor
 
 static void a_healthy_job_computes(void **state)
 {
-    (void)state;
     for (int workers = 1; workers <= 4; workers += 3) {
         struct stage s = stage_of(workers);
         s.in.slowest_layer = "conv2";
@@ -76,14 +75,12 @@ static void a_healthy_job_computes(void **state)
 
 static void nothing_is_known_before_the_first_step(void **state)
 {
-    (void)state;
     struct stage s = stage_of(0);
     assert_verdict(&s, SW_BOUND_UNKNOWN, "no step");
 }
 
 static void a_slow_disk(void **state)
 {
-    (void)state;
     struct stage s = stage_of(2);
     for (int w = 0; w < 2; w++) {
         s.worker[w].read_ms = 100;
@@ -94,7 +91,6 @@ static void a_slow_disk(void **state)
 
 static void slow_decoding(void **state)
 {
-    (void)state;
     struct stage s = stage_of(2);
     for (int w = 0; w < 2; w++) {
         s.worker[w].read_ms = 3;
@@ -105,7 +101,6 @@ static void slow_decoding(void **state)
 
 static void a_slow_way_to_the_device(void **state)
 {
-    (void)state;
     struct stage s = stage_of(1);
     s.worker[0].h2d_ms = 50;
     assert_verdict(&s, SW_BOUND_COPY, "batches take 43 %");
@@ -113,7 +108,6 @@ static void a_slow_way_to_the_device(void **state)
 
 static void slow_copies_of_gradients(void **state)
 {
-    (void)state;
     struct stage s = stage_of(2);
     for (int w = 0; w < 2; w++)
         s.worker[w].comm_exposed_ms = 60;
@@ -125,7 +119,6 @@ static void slow_copies_of_gradients(void **state)
 
 static void one_slow_worker(void **state)
 {
-    (void)state;
     for (int slow = 0; slow < 4; slow++) {
         struct stage s = stage_of(4);
         for (int w = 0; w < 4; w++)
@@ -143,7 +136,6 @@ static void one_slow_worker(void **state)
 /* Its own data are slow, not everybody's. */
 static void one_worker_with_slow_data(void **state)
 {
-    (void)state;
     struct stage s = stage_of(2);
     s.worker[1].decode_ms = 90;
     s.worker[0].wait_ms = 90;
@@ -155,7 +147,6 @@ static void one_worker_with_slow_data(void **state)
 
 static void servers_that_keep_cores_and_do_nothing(void **state)
 {
-    (void)state;
     struct stage s = stage_of(2);
     s.in.servers = s.in.servers_apart = 3;
     s.in.server_cores = 6;
@@ -169,7 +160,6 @@ static void servers_that_keep_cores_and_do_nothing(void **state)
 
 static void more_servers_than_workers(void **state)
 {
-    (void)state;
     struct stage s = stage_of(2);
     for (int w = 0; w < 2; w++)
         s.worker[w].comm_exposed_ms = 40;
@@ -179,7 +169,6 @@ static void more_servers_than_workers(void **state)
 
 static void updates_groups_and_bookkeeping(void **state)
 {
-    (void)state;
     struct stage s = stage_of(1);
     s.worker[0].update_ms = 80;
     assert_verdict(&s, SW_BOUND_UPDATE, "update-bound");
@@ -193,7 +182,6 @@ static void updates_groups_and_bookkeeping(void **state)
 
 static void the_ledger_adds_up(void **state)
 {
-    (void)state;
     struct stage s = stage_of(3);
     s.worker[2].backward_ms = 140;
     judge(&s);
