@@ -1,7 +1,9 @@
-/* Ways in which the gradients of a layer that is shared by rows come together (parallel training,
- * section 5; Poseidon 4.3): names of a recipe's `comm`. The gradient of a fully-connected layer is
- * a sum of products over the rows of a batch, so that for a small batch its factors, what went in
- * and the gradient of what came out, are fewer than its elements. */
+/* Exchange modes of a layer that is split by rows: how its gradients are reduced (parallel
+ * training, section 5; Poseidon 4.3); names of a recipe's `comm`. The gradient of a fully-connected
+ * layer is a sum of products over the rows of a batch, so for a small batch its factors, the
+ * layer's input and the gradient of its output, have fewer elements than it has itself. A layer
+ * type says with factors_of (layers/layer.h) that it can give factors; net/shape/comm.c decides
+ * which layers do. */
 #pragma once
 
 enum sw_comm_way {

@@ -1,5 +1,10 @@
 /* What kernels of every device read of the step they work for, and what a loss answers: plain data
- * that lies in device memory. */
+ * that lies in device memory.
+ *
+ * Plans are compiled for a fixed number of rows: `batch` in training, `eval_batch` in evaluation.
+ * Training batches are always full and run over the end of an epoch. The last evaluation batch is
+ * padded; valid_rows says how many rows count. A layer that is not split by rows gets a struct in
+ * which all rows of the worker group are its own. */
 #pragma once
 
 #include <stdbool.h>

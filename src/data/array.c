@@ -1,3 +1,7 @@
+/* Arrays of numpy as fields: reads a header, decides the field's type by its name, converts once at
+ * opening what has another type (some rows at a time), and joins several arrays into one column.
+ * Reading order: one array, change of type, what a field looks like, columns. Frozen after opening.
+ */
 #include "data/array.h"
 #include "base/os.h"
 #include "data/files.h"

@@ -1,3 +1,6 @@
+/* Bytes of one file. A plain file is read where it is wanted, or mapped; a .gz is inflated once, to
+ * exactly the size that the format expects. sw_blob_settle compares before any memory is taken.
+ * Frozen after settle, take or map. */
 #include "data/blob.h"
 #include "base/os.h"
 #include "data/inflate.h"

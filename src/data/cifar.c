@@ -1,3 +1,5 @@
+/* The binary files of CIFAR: size and all labels of each file are checked at opening; a fetch is a
+ * view of the file's bytes (data/blob.h). */
 #include "data/cifar.h"
 #include "base/os.h"
 #include "data/blob.h"

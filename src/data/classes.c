@@ -1,3 +1,4 @@
+/* Numbers classes by a list, by their bytes, or by the numbers that the words are. */
 #include "data/classes.h"
 #include "base/os.h"
 #include "base/str.h"

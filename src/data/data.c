@@ -1,3 +1,5 @@
+/* The keys that every [data] section has, and the line by which `check` describes an open source.
+ */
 #include "data/data.h"
 #include "data/blob.h"
 #include "data/source.h"

@@ -1,3 +1,5 @@
+/* Parses Caffe's Datum: walks over the fields of the protobuf message, takes those that are known,
+ * and checks that sizes and data agree. Pure; any thread. */
 #include "data/datum.h"
 #include <string.h>
 

@@ -1,3 +1,6 @@
+/* Cuts rows of delimited text in place: every field gets a zero byte at its end, quoted ones are
+ * moved down over the quotes that go. Reading order: fields (bare, quoted), then rows. One owner.
+ */
 #include "data/delimited.h"
 #include "base/os.h"
 #include "base/stop.h"

@@ -1,3 +1,6 @@
+/* Colour changes and elastic distortion of one row. All random words come from Philox by (key,
+ * sample), in counters that are named at the top, so any thread gets the same row. The work memory
+ * is the reader's. */
 #include "data/distort.h"
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Expands `paths`: plain names in their order, shell patterns sorted. A file that exists under a
+ * name with *, ? or [ is that file. */
 #include "data/files.h"
 #include "base/os.h"
 #include "base/str.h"

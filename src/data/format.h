@@ -21,7 +21,10 @@
 
 enum { SW_MAX_FIELDS = 8, SW_MAX_FIELD_DIMS = 4 };
 
-/* One field of a record: `image` is u8 or f32 [C, H, W] in raw units, `label` one i32 class. */
+/* One field of a record. `image` is u8 or f32 [C, H, W] in raw units and alone goes through
+ * transforms; all others come out as the format gave them. `label` is i32 and one class, or f32
+ * and a row of numbers (label sets, soft labels). Lists of tokens are i32, filled up with -1. Only
+ * fields that an input layer names are fetched. */
 struct sw_field {
     const char *name; /* static, or memory of the records */
     enum sw_dtype dtype;
@@ -47,7 +50,10 @@ struct sw_records {
     const struct sw_format *format;
     int64_t count;
     int64_t classes; /* labels are 0 .. classes-1 */
-    uint64_t naming; /* identity of what they are called, in their order; 0: they are numbers */
+    /* Identity of what classes or tokens are called, in their order; 0: they are numbers. The
+     * sections of a job must agree. Names are numbered by data/classes.h (sorted) or
+     * data/vocabulary.h (by frequency), never by order of arrival. */
+    uint64_t naming;
     int field_count;
     struct sw_field field[SW_MAX_FIELDS];
     int64_t files;      /* how many are open, 0 when made by code */

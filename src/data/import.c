@@ -1,3 +1,6 @@
+/* Import into shards: fields of the source become fields of the shard, then record after record is
+ * fetched, perhaps recoded (recode.c), and put into the file under way, which is committed when it
+ * is full. Looks at requests to stop and reports progress between records. One thread. */
 #include "data/import.h"
 #include "base/os.h"
 #include "base/stop.h"

@@ -1,3 +1,5 @@
+/* zlib behind a stream that reads a range of an open file, with memory from base/os.h. The only
+ * file of the project that includes zlib. */
 #include "data/inflate.h"
 #include "base/os.h"
 #include "base/stop.h"

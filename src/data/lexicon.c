@@ -1,3 +1,6 @@
+/* A set of words: an open hash table of ids, the words' bytes one behind the other, and how often
+ * each was met. Ranking sorts ids by bytes or by frequency, so it does not depend on the order of
+ * arrival. */
 #include "data/lexicon.h"
 #include "base/hash.h"
 #include "base/os.h"

@@ -1,3 +1,4 @@
+/* Takes a text file into memory and calls a visitor for each line. */
 #include "data/lines.h"
 #include "base/stop.h"
 #include "data/blob.h"

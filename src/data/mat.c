@@ -1,3 +1,7 @@
+/* MATLAB level 5 files: elements are tags with a type and a size, a matrix is an element of
+ * elements, perhaps compressed. Opening walks over all of them and lists the variables; values are
+ * read or inflated only when they are asked for. Reading order: elements, the file, values. Every
+ * size is checked against the bytes that are left. */
 #include "data/mat.h"
 #include "base/os.h"
 #include "data/inflate.h"

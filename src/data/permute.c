@@ -1,3 +1,6 @@
+/* A keyed permutation without state: rounds of a Feistel network over the next power of two,
+ * repeated until the result is in range (cycle walking). permute.h has the source. Pure; any
+ * thread. */
 #include "data/permute.h"
 
 void sw_permutation_init(struct sw_permutation *p, struct sw_philox key, uint64_t epoch,

@@ -1,3 +1,5 @@
+/* The decoder: pixels as they are, JPEG (picture_jpeg.c) or PNG (picture_png.c), told apart by the
+ * first bytes; converts between one and three channels. One thread at a time. */
 #include "data/picture.h"
 #include "base/os.h"
 #include "data/picture_private.h"

@@ -1,3 +1,6 @@
+/* Picture files with labels, for image_folder and image_list: names of folders once, a name and a
+ * label per file. A fetch opens the file, checks its size and reads it whole into the caller's
+ * memory. Frozen after opening, so any thread may fetch. */
 #include "data/picture_files.h"
 #include "base/os.h"
 #include <errno.h>

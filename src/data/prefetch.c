@@ -1,3 +1,10 @@
+/* The prefetch threads. Batches of a pass have ordinals; ordinal n lives in slot n % slots. A
+ * thread claims some rows of the batch that is being filled, fetches them without the lock, and
+ * counts them; the batch is handed out when all its rows are there. One lock guards all of the
+ * bookkeeping; `work` wakes readers.
+ *
+ * Reading order: where rows and batches lie, claims (claim_rows, fill_rows, role_main), start and
+ * end, then the worker's calls. */
 #include "data/prefetch.h"
 #include "base/os.h"
 #include <stdio.h>

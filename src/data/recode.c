@@ -1,3 +1,6 @@
+/* Changes pictures before they are stored: decodes, resizes through the transform that training
+ * uses, and encodes as pixels, JPEG or PNG. A picture that need not change is handed on as it is.
+ * One thread. */
 #include "data/recode.h"
 #include "base/os.h"
 #include "data/picture_write.h"

@@ -1,3 +1,5 @@
+/* Weights of a triangle filter for one axis, each output sample with a window of input samples
+ * whose weights sum to 1. The formula is in resample.h. */
 #include "data/resample.h"
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* Memory that grows to the largest thing met; one owner. */
 #include "data/room.h"
 #include "base/os.h"
 #include <stdint.h>

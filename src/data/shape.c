@@ -1,3 +1,5 @@
+/* The shape of an image out of a key's text and a count of numbers: "CxHxW", or by rule where
+ * nobody said. Pure; any thread. */
 #include "data/shape.h"
 #include "data/transform.h"
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* What reader and writer of shards check alike: sizes, names and kinds of fields, and values
+ * against their field. Answers are texts of what is wrong, or NULL. */
 #include "data/shard_layout.h"
 
 /* No array of one record, and no side of a picture, is larger. */

@@ -1,3 +1,5 @@
+/* Guesses a format: a folder by what is in it, a file by its first bytes, else by the end of its
+ * name. */
 #include "data/sniff.h"
 #include "base/os.h"
 #include "data/blob.h"

@@ -1,3 +1,6 @@
+/* Opens and closes a data source: records of the format, the subset of them, and the transform that
+ * makes rows of the image field, for which the sides of the first picture are looked at. Rows are
+ * fetched in reader.c. */
 #include "data/source.h"
 #include "base/hash.h"
 #include "base/os.h"

@@ -1,3 +1,5 @@
+/* Reads mean pictures and whitening matrices from .safetensors or .npy files, and checks their
+ * shapes and that every value is finite. */
 #include "data/statistics.h"
 #include "base/os.h"
 #include "base/str.h"

@@ -1,3 +1,7 @@
+/* Measures a source: goes once over all records with the source's own prefetch threads
+ * (each_batch), sums means, deviations, limits and class counts, or means and products for ZCA
+ * whitening, and writes the result to a file. Sums are made by the calling thread in the order of
+ * the records. */
 #include "data/stats.h"
 #include "base/os.h"
 #include "base/stop.h"

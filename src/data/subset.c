@@ -1,3 +1,5 @@
+/* From places of a section to records of a format: checks `part`, `part_seed` and `streams`, and
+ * maps a place by arithmetic and one keyed permutation. Pure; any thread. */
 #include "data/subset.h"
 #include "base/hash.h"
 #include <math.h>

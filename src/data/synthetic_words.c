@@ -1,3 +1,5 @@
+/* Synthetic text, counts and tags: hashes of (seed, class or place) decide everything, so any
+ * record can be made alone. Any thread. */
 #include "data/synthetic_words.h"
 #include <stdbool.h>
 

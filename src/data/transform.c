@@ -1,3 +1,8 @@
+/* From pixels to a finished row. Reading order follows the steps of transform.h: where pixels come
+ * from (sw_transform_view, sw_transform_need), pixels to floats by cutting or resampling, then what
+ * is done to the row. The plain case, cut, mirror and (x - mean) / std * scale, is one pass over
+ * the pixels. Any thread, each with working memory of its own; setting up is in transform_setup.c.
+ */
 #include "data/transform.h"
 #include "data/distort.h"
 #include "kernels/cpu/kernels.h"

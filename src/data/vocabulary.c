@@ -1,3 +1,5 @@
+/* Texts cut into bytes, characters or words, and vocabularies: made from counts, or parsed from a
+ * list of one token per line with escapes. One owner while one is made; frozen afterwards. */
 #include "data/vocabulary.h"
 #include "base/os.h"
 #include "base/stop.h"

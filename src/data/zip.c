@@ -1,3 +1,6 @@
+/* ZIP archives (APPNOTE.TXT, with ZIP64): finds the end record and the central directory, lists the
+ * members, and loads one, stored or deflated, with its checksum. Every size and offset is checked
+ * against the file before it is used; a member must inflate to exactly its size. */
 #include "data/zip.h"
 #include "base/os.h"
 #include "data/inflate.h"

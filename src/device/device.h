@@ -7,7 +7,12 @@
  * On `cpu` a stream runs each operation at once, with the calling thread's OpenMP team. Elsewhere
  * an operation runs some time later: what it gets by pointer stays valid until it has run, and an
  * error that it meets is returned by a later call on the stream, sw_stream_wait at the latest, and
- * by all after it. */
+ * by all after it.
+ *
+ * Only events and waits order what different streams do. Where caps->host_memory is false (sim,
+ * cuda) nothing but operations and copies of the device touches its memory: a worker there has a
+ * second stream for work in host memory, and its end of the exchange (exchange/port.c) has the
+ * parameters' memory. */
 #pragma once
 
 #include "base/err.h"
@@ -301,7 +306,9 @@ SW_MUST_CHECK static inline int sw_event_host_wait(struct sw_device *dev, struct
 }
 
 /* Calls fn(user) when everything queued so far is done, on a thread of the device's: it must be
- * quick, and must not call functions of devices. Not called when the stream has failed before. */
+ * quick, and must not call functions of devices. Not called when the stream has failed before. A
+ * host function orders nothing: what acts on it queues a wait for an event, too, which costs
+ * nothing once that has happened (device/sim/race.h). */
 SW_MUST_CHECK static inline int sw_stream_call(struct sw_stream *s, void (*fn)(void *user),
                                                void *user, struct sw_err *err)
 {

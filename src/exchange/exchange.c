@@ -1,3 +1,7 @@
+/* A worker's end of the exchange: its life, and the calls of a step in their order. Everything that
+ * differs between parameters is in their routes (route.h), everything that differs between ways of
+ * deciding is in the control (exchange_private.h). wait_for is the only loop that waits, and runs
+ * the servers that this worker hosts meanwhile. By the worker's thread. */
 #include "exchange/exchange.h"
 
 #include "base/os.h"

@@ -3,7 +3,23 @@
  * and asks nothing else. A new route is a file in routes/, its declaration in routes/routes.h, a
  * row in route.c, and a case in tests/unit/exchange/test_routes.c.
  *
- * What a route keeps for a worker is its state; what it keeps for one parameter is in the port. */
+ * What a route keeps for a worker is its state; what it keeps for one parameter is in the port. The
+ * routes, in the order of the registry:
+ *
+ *     route                the update runs on          what travels
+ *     table                a server; under Hogwild     nothing: worker and table share host memory
+ *                          the worker
+ *     constant             nothing: it is frozen       the value, once, to the device
+ *     factors              every device                factors between devices (sfb)
+ *     local                the device, in the step     nothing
+ *     all-reduce           every device                buckets between devices (reduce/allreduce.h)
+ *     server-sum-factors   every device                factors to servers, their sum back
+ *     server-sum           every device                gradients to servers, their sum back
+ *     mirror-factors       a server                    factors to servers, values back
+ *     mirror               a server                    gradients to servers, values back
+ *
+ * tests/unit/exchange/test_routes.c runs every route through one matrix of cases, without nets and
+ * jobs. */
 #pragma once
 
 #include "exchange/exchange.h"

@@ -1,3 +1,6 @@
+/* The lock file of a run's folder: opens it without following links, takes the flock, makes sure
+ * that the path still names that file, and writes who holds it. A refusal names the owner, as far
+ * as the file and /proc tell. */
 #include "history/claim.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* The control socket, both ends. The watch thread polls: listens, admits one client at a time,
+ * reads its line, answers and hangs up; it never waits for a client. sw_control_ask is the client.
+ * The protocol is in control.h. */
 #include "history/control.h"
 
 #include "base/os.h"

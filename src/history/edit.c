@@ -1,3 +1,6 @@
+/* Changes to finished runs. Each is a transaction under the lock of all writers; thinning goes
+ * table by table and curve by curve, so that writers of running jobs wait only for a part, and sums
+ * rows up before it removes them. */
 #include "history/edit.h"
 
 #include "base/os.h"

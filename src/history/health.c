@@ -1,3 +1,5 @@
+/* Looks at the history for `doctor`: SQLite's version, sizes, version of the schema, spools that
+ * wait, and on request quick_check. Reads only. */
 #include "history/health.h"
 
 #include "base/os.h"

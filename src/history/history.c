@@ -1,3 +1,6 @@
+/* Opens and closes a writer's history, and its set-up calls: producers, and handles of series and
+ * links, which are looked up or made under the lock. The hot path is producer.c, runs are begun in
+ * begin.c. */
 #include "history/history.h"
 #include "base/os.h"
 #include "history/writer.h"

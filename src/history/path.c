@@ -1,3 +1,5 @@
+/* Where the history is: --db, SINGA_DB, the recipe's key, else the state directory of the XDG base
+ * directory specification, which must be private enough. */
 #include "base/os.h"
 #include "base/str.h"
 #include "history/history.h"

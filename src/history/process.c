@@ -1,3 +1,4 @@
+/* Who a process is: start time from /proc/PID/stat and the boot's id from /proc. Linux. */
 #include "history/process.h"
 #include "base/os.h"
 #include <errno.h>

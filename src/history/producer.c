@@ -1,3 +1,6 @@
+/* The hot path: a thread of the job claims a place in its own ring, fills it and publishes it by
+ * moving the head (release; the writer acquires). No lock and no system call but a wake-up when the
+ * ring is half full. Only a producer that is a whole ring ahead waits, for a limited time. */
 #include "base/os.h"
 #include "history/writer.h"
 #include <string.h>

@@ -1,3 +1,6 @@
+/* Reads runs and what belongs to them through a read-only connection. A run that says it is running
+ * but whose process is gone is reported as crashed. RUN arguments are ids, uids, names or
+ * beginnings of names. Rows as structs are in reader_rows.c, users' own queries in reader_sql.c. */
 #include "history/reader.h"
 #include "base/os.h"
 #include "base/str.h"

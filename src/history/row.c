@@ -1,3 +1,5 @@
+/* The kinds of rows: a table of names, columns and types; a row as a line of JSON and back. Pure;
+ * any thread. */
 #include "history/row.h"
 #include "base/json.h"
 #include "base/os.h"

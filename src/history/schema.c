@@ -1,3 +1,6 @@
+/* Reads a file's marks (application id, version, tables) as of one moment, and migrates it version
+ * by version in one transaction; views are dropped and made again. The SQL is in schema_tables.c.
+ */
 #include "history/schema.h"
 #include "base/os.h"
 #include "base/str.h"

@@ -1,3 +1,7 @@
+/* Writes the live snapshot. Every word is stored twice, in the mapped file for other processes and
+ * in plain pages that the job itself reads. A slot is written by its owner alone: begin makes the
+ * sequence odd, the release stores follow, end makes it even. snapshot_layout.h has the layout and
+ * the order of memory. */
 #include "base/mapped.h"
 #include "base/os.h"
 #include "base/str.h"

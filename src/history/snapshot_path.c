@@ -1,3 +1,5 @@
+/* Where live snapshots are: in XDG_RUNTIME_DIR if that is safe, else below the state directory.
+ * Finds the one of a run, and removes what processes that are gone have left. */
 #include "base/os.h"
 #include "base/str.h"
 #include "history/process.h"

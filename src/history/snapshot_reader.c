@@ -1,3 +1,5 @@
+/* Maps a live snapshot for reading, checks its header against the size of the file, and copies
+ * slots: a copy counts only if the slot's sequence was even and the same before and after. */
 #include "base/mapped.h"
 #include "base/os.h"
 #include "history/process.h"

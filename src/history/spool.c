@@ -1,3 +1,6 @@
+/* The spool in both directions: appends lines to metrics.jsonl and announces the file beside the
+ * database; merges an announced file into the database from the offset that the database remembers.
+ * Lines that are torn are skipped. */
 #include "history/spool.h"
 #include "base/json.h"
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* Applies rows to the database: one or more prepared statements per kind of row. Keeps ids of
+ * series by handle, sums rows up when enough have come, and drops sums that a row makes void.
+ * Called between sw_store_begin and sw_store_end, by the owner of the connection. */
 #include "history/store.h"
 #include "base/os.h"
 #include "history/summary.h"

@@ -1,3 +1,6 @@
+/* The writer's connection and its lock: opens the file, creates or migrates it under the flock,
+ * begins and ends transactions, and moves the WAL into the file at times of its own. store.h says
+ * why every write takes the lock. Rows are applied in store.c. */
 #include "base/os.h"
 #include "history/store.h"
 #include <errno.h>

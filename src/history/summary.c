@@ -1,3 +1,5 @@
+/* The SQL of summaries: adds the rows behind runs.summed_to to the sums and moves it on, or drops
+ * the sums. Inside the caller's transaction. */
 #include "history/summary.h"
 #include "history/sqlite.h"
 

@@ -3,7 +3,11 @@
  * runs.summed_to, so whoever wants a figure adds the rows behind that step (the views do), however
  * many there are before it, and gc may thin those. The writer brings them up to date now and then;
  * a row that comes for a step which they cover makes them void. All of it happens inside the
- * caller's transaction. Internal to this folder. */
+ * caller's transaction. Internal to this folder.
+ *
+ * Queries for a minimum, a mean or a total use the views series_stats, where_time_went and traffic,
+ * which add both. Summaries stay SUM_BEHIND steps (store.c) behind the newest row while a run is
+ * live, and cover all of it when it has finished. */
 #pragma once
 
 #include "base/err.h"

@@ -1,3 +1,6 @@
+/* What layer types share: the keys that every [layer] section has, helpers of setup (checks of
+ * sources, parameters, parts of a split), the end of a layer, and the callbacks of layers that are
+ * a single plan or a view. By the worker that owns the layer. */
 #include "layers/layer.h"
 
 #include "base/str.h"

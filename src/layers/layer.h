@@ -7,14 +7,22 @@
  * setup may fail half-way; teardown runs all the same, on a zeroed or partly filled state, and only
  * once. Nothing is allocated after setup.
  *
- * Phases: a layer may need sums over the rows of all workers of its group, as synchronised batch
- * normalisation does. Its pass then is a list of phases; each leaves its own sums in `sums`, and
- * the next finds there those of the whole group, added up by the trainer in one order.
+ * Rows: a layer sees the worker's rows of the batch, and may look at those and at sums over the
+ * group only: then results do not depend on which worker has which rows. Plans are made for a fixed
+ * number of rows; how many of them count is in struct sw_step. Sequences are [N, T, F]; losses,
+ * metrics and inner_product with axis = 2 take every step as a row.
+ *
+ * Phases: a layer may need sums over the rows of all workers of its group, as synchronized batch
+ * normalization does. Its pass then is a list of phases; each leaves its own sums in `sums`, and
+ * the next one finds there those of the whole group, reduced in the order of base/tree.h, so that
+ * all workers have the same bits. All workers of a group must have the same phases with the same
+ * number of sums, in the same order.
  *
  * Again: to save memory a net may throw away what a neuron's forward left and run it a second time
  * in the step. So forward of a neuron without state, sums and penalty is a function of sources,
  * parameters and step that writes dst and saved and nothing else; one with them may be run again
- * only if it says how (repeats_from_saved).
+ * only if it says how (repeats_from_saved). An activation that was recomputed or offloaded may be
+ * at another address in backward than in forward.
  *
  * Chains: with algorithm = cd the visible and the hidden layer of a Boltzmann machine run several
  * times in a step (train/cd.c). Forward on the data comes first; then, for turn 1 to chain_steps,
@@ -244,6 +252,32 @@ struct sw_layer_borrow {
     const char *of; /* its name there */
 };
 
+/* A layer type, the last thing in its file. The file has, from top to bottom (layers/dropout.c is
+ * a short one):
+ *
+ * - An essay: what it computes, and the source of the formula.
+ * - struct conf, which the keys of a recipe fill, and the rows of these keys: parsing, range
+ *   errors, hints and `singa-ws layers TYPE` all come from them. struct state, what it keeps
+ *   between calls.
+ * - setup: checks its sources (sw_layer_need_src), fills the state, and says the layout of its
+ *   output (dst.desc), what it costs, and what it allows: in_place, view, can_add, can_fuse_relu,
+ *   masks_relu; backward_reads_src and backward_reads_dst where backward reads old values.
+ *   Parameters are added by sw_layer_add_param. A layer that is a single plan leaves all of this
+ *   to sw_layer_use_plan (lrn.c). One that looks at whole rows reads its sources through
+ *   layers/share/plain.h, so that any layout will do.
+ * - forward and backward: operations and plans, never a question about the device. On devices
+ *   whose streams are captured they queue the same operations with the same arguments in every
+ *   step; what changes is read from struct sw_step in device memory.
+ * - split: how workers can share the layer by columns, else split_reason, which users read. A
+ *   split by outputs asks sw_setup_part for its part and marks it with sw_layer_mark_parts, or
+ *   sw_layer_mark_param for a parameter whose outputs are not dimension 0. An element-wise layer
+ *   with parameters of its channels marks these, too; one whose result depends on the position in
+ *   the whole looks at first_channel and channels; one whose columns are not those of its sources
+ *   has `joins` and `columns`.
+ * - examples: tests/unit/layers/test_examples.c makes of these alone the checks of shape,
+ *   gradient, device against reference, every source layout, in place, repetition, threads,
+ *   evaluation, teardown and failing allocations; a layer that means to compute something else in
+ *   evaluation is named there. */
 struct sw_layer_type {
     struct sw_type base;
     enum sw_layer_role role;
@@ -287,7 +321,8 @@ struct sw_layer_type {
     size_t state_bytes;
     bool can_fuse_relu; /* setup honours fuse_relu */
     bool skips_frozen; /* backward makes no gradients of parameters when all their grads are NULL */
-    bool penalty;      /* a neuron whose forward also answers, in result, with a term of the loss */
+    bool penalty;      /* a neuron whose forward also answers, in result, with a term of the loss;
+                          backward adds the gradient of that term to what passes through */
     /* Is this layer (by its conf) a relu that a source may take over? NULL: never. */
     bool (*is_relu)(const void *conf);
     int (*setup)(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err);

@@ -1,3 +1,4 @@
+/* Binds the calling thread by hwloc, and reads back where pages of memory are (move_pages(2)). */
 #include "machine/bind.h"
 #include "base/os.h"
 #include <errno.h>

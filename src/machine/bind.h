@@ -4,7 +4,11 @@
  * A worker binds itself before its first parallel region: threads that OpenMP starts inherit the
  * mask of the thread that starts them. That holds only while OpenMP does not bind by itself, so a
  * program that the environment tells to do so is refused. Each function acts on the calling thread
- * or on the range it is given; any thread may call. */
+ * or on the range it is given; any thread may call.
+ *
+ * Who binds: a worker, server or prefetch thread binds itself when it begins, a worker also sizes
+ * its OpenMP team then. The main thread is bound while sw_job_run lasts; the history's writer and
+ * the watch thread inherit that. The threads of a device inherit the cores of their worker. */
 #pragma once
 
 #include "machine/machine.h"

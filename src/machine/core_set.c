@@ -1,3 +1,4 @@
+/* Sets of cores as words of bits, and their text ("0-1", "0,2"). */
 #include "machine/core_set.h"
 #include <stdio.h>
 #include <string.h>

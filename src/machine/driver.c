@@ -1,3 +1,5 @@
+/* Matches the machine map with the GPUs that the driver lists, by PCI address: those that the
+ * driver lacks are hidden, those that the map lacks are added near to no node. */
 #include "machine/driver.h"
 #include "base/os.h"
 #include <stdio.h>

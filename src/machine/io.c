@@ -1,3 +1,6 @@
+/* The PCIe tree of the machine map: finds GPUs and network cards among hwloc's objects, numbers the
+ * GPUs as CUDA does, keeps the bridges where paths part, adds NVLink from hwloc's distances, and
+ * answers how one GPU reaches another. */
 #include "machine/io.h"
 #include "base/os.h"
 #include "base/str.h"

@@ -1,3 +1,6 @@
+/* Makes the machine map from hwloc: loads this machine, an XML file or a synthetic description,
+ * leaves out what this process may not use, then collects nodes, cores and caches; io.c adds the
+ * PCIe tree and quota.c the CPU quota. Logical numbers stay those that lstopo shows. */
 #include "machine/machine.h"
 #include "base/os.h"
 #include "base/str.h"

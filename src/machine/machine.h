@@ -2,7 +2,7 @@
  * cards (machine/io.h), as hwloc sees them, minus what this process may not use (cgroup cpuset,
  * taskset, CUDA_VISIBLE_DEVICES). What is not allowed is not seen. Core and node
  * numbers are hwloc's logical ones (`lstopo` writes them L#). A map is made once and frozen; any
- * thread reads it. This floor is the only one that includes hwloc. */
+ * thread reads it. This room is the only one that includes hwloc. */
 #pragma once
 
 #include "base/err.h"
@@ -60,8 +60,8 @@ struct sw_machine {
     double *nvlinks;                 /* owned [gpu_count][gpu_count]; NULL: unknown */
     int64_t memory_bytes;            /* of all allowed nodes */
     double cpu_quota;                /* CPUs that cgroups grant over time; 0: no limit */
-    struct hwloc_topology *topology; /* owned; for cluster/ only */
-    struct hwloc_bitmap_s *allowed;  /* owned; for cluster/ only */
+    struct hwloc_topology *topology; /* owned; for machine/ only */
+    struct hwloc_bitmap_s *allowed;  /* owned; for machine/ only */
     int core_depth; /* hwloc's level of cores (of hardware threads where it names no cores) */
     int owners;     /* atomic: how often sw_machine_free is due */
 };

@@ -1,3 +1,5 @@
+/* NVML by dlopen: the few functions that are used are declared here by hand, since Debian has no
+ * header of them. A value that the driver does not give is NaN. */
 #include "machine/nvml.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* Reads the set-up of this machine from small files of sysfs and proc, one section per subject. A
+ * file that cannot be read leaves its values unknown and is no error. The formats are those of
+ * proc(5), of the kernel's sysfs documentation and of the PCI Express Base Specification. */
 #include "machine/survey.h"
 
 #include "base/os.h"

@@ -1,3 +1,5 @@
+/* CUDA_VISIBLE_DEVICES, read as CUDA reads it: numbers or beginnings of UUIDs; the first item that
+ * names no GPU, or one that was named before, ends the list. */
 #include "base/str.h"
 #include "machine/io.h"
 #include <stdio.h>

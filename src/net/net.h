@@ -1,10 +1,17 @@
 /* A net: the layers of a recipe in topological order for one worker and one use (training or
  * evaluation), with shapes, plans and a memory plan. Two nets of one recipe share their parameters
- * and, since nothing of a step is alive at a boundary, the same arena.
+ * and, since no activation survives a step, the same arena. What survives is in parameters, updater
+ * state, buffers (running statistics) and recurrent state, all of which the owner of the net binds.
  *
  * Life: sw_net_new (graph, shapes, plans; no large memory), the parameters are put into a table,
  * then sw_net_bind sets all pointers, then passes. One owner: the worker whose stream it was made
- * with. A worker runs one or several of them as parts (parts.h). */
+ * with. A worker runs one or several of them as parts (parts.h).
+ *
+ * Layouts: the forward plans of a training net choose the storage of each parameter, once for the
+ * whole job. Other nets take it over (struct sw_net_args, sharing): a plan that wants something
+ * else reorders inside, in every pass. Gradients and updater state have the parameter's layout;
+ * files are in plain logical order, convolution weights [M, C / groups, Kh, Kw], inner product
+ * weights [M, features]. */
 #pragma once
 
 #include "layers/layer.h"

@@ -1,3 +1,11 @@
+/* A worker's nets, one per microbatch. Several microbatches in host memory run in lanes: each lane
+ * has a stream of one math thread and some consecutive nets; else there is one lane, on the
+ * worker's own stream. A layer's pass runs all lanes side by side, phase by phase; between phases
+ * its sums go to the group. After backward, gradients of microbatches are reduced along the tree
+ * plan, inside the lanes first, then by the whole team (finish_terms).
+ *
+ * Reading order: making, sums of gradients, passes. Where things lie is in parts_memory.c. By the
+ * worker's thread; run_lane by each math thread for its own lane. */
 #include "device/op.h"
 #include "net/parts_private.h"
 

@@ -1,3 +1,7 @@
+/* Plans the reduction of one worker's gradients by playing a backward pass through: for each leaf a
+ * slot of the lane's pool, for each moment the merges of the tree that are possible. It runs twice:
+ * the first pass merges as early as possible and so finds the fewest slots that will do, the second
+ * one merges as late as these slots allow, because one merge of many arrays reads memory once. */
 #include "net/tree_plan.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* Reduces, clips and measures gradients block by block, each thread on blocks of its own. Sums of
+ * squares always use LANES partial sums in double, however wide the machine's vectors are, so a
+ * norm has the same bits on every machine and for every number of threads. */
 #include "optim/gather.h"
 #include "kernels/cpu/kernel.h"
 #include <math.h>

@@ -1,3 +1,7 @@
+/* Initial values. Every rule (xavier, msra, ...) comes down to a law, constant, uniform or gaussian
+ * with two numbers (find_law has the sources). Values are Philox draws by index, filled in chunks
+ * by the calling thread's OpenMP team, so they do not depend on its size. orthogonal.c makes the
+ * one kind that needs a whole matrix. */
 #include "optim/init.h"
 #include "base/hash.h"
 #include "base/philox.h"

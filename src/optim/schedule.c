@@ -1,3 +1,6 @@
+/* The table of schedules: one section per policy, with its keys, its formula and the source of
+ * that. A rate is a pure function of the step, so nothing is kept between steps and any thread may
+ * ask. sw_schedule_rate at the end adds the linear warm-up that all policies share. */
 #include "optim/schedule.h"
 #include <math.h>
 #include <stddef.h>

@@ -1,3 +1,8 @@
+/* The part of an update that all updaters share: a range is cut into blocks for the threads of the
+ * OpenMP team, and within a block into pieces that fit the cache, in which the workers' gradients
+ * are reduced, clipped and given to the updater's loop. Where others read and write the arrays
+ * meanwhile (Hogwild), the loop works on copies and the differences are added
+ * (kernels/cpu/hogwild.h). */
 #include "optim/updater.h"
 #include "kernels/cpu/hogwild.h"
 #include "optim/gather.h"

@@ -1,7 +1,12 @@
 /* Updaters: how a gradient changes a parameter. An updater is a descriptor (updaters/NAME.c) and a
  * formula (kernels/updaters/NAME.h, one header for C and nvcc). It works on a contiguous range of
  * storage elements: a slice, padding included (zero value and zero gradient stay zero).
- * Descriptors are const; several threads may update different ranges at the same time. */
+ * Descriptors are const; several threads may update different ranges at the same time.
+ *
+ * A descriptor has its keys, the constants of an update (apply), and one line that gives the
+ * formula to the loop all updaters share (optim/update_loop.h). GPUs find the formula by its name,
+ * a row of kernels/cuda/update.cu; without that row the update runs on the CPU, on copies.
+ * updaters/rmsprop.c and kernels/updaters/rmsprop.h are short. */
 #pragma once
 
 #include "base/err.h"

@@ -1,3 +1,7 @@
+/* [cluster]: its keys, the table of frameworks (each a row of defaults and limits for the other
+ * keys), the counts of groups, workers and servers that follow from keys and machine, the rule of
+ * copy = auto, and who exchanges with whom among server groups. Each decision comes with a sentence
+ * that says why. */
 #include "plan/conf.h"
 
 #include "base/str.h"

@@ -1,4 +1,4 @@
-/* What the files of placement share. Internal to cluster/.
+/* What the files of placement share. Internal to plan/.
  *
  * placement.c      the whole: checks, rows, what a row says
  * place_workers.c  workers that compute on their cores

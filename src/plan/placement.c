@@ -1,3 +1,6 @@
+/* Places a job: checks the shape, seats workers (place_workers.c, place_gpus.c), servers
+ * (place_servers.c) and helper threads in that order, each from the cores that those before left
+ * over, and names the rows. */
 #include "plan/placement.h"
 #include "base/os.h"
 #include "base/tree.h"

@@ -9,7 +9,12 @@
  * the workers' threads.
  *
  * A pure function of machine and shape, so that it can be planned for a machine that is not here.
- * Made once and frozen; any thread reads it. */
+ * Made once and frozen; any thread reads it.
+ *
+ * Memory follows the placement: a worker's batches and its arena are bound to the worker's nodes
+ * (an arena that spans nodes lies where its threads touch it first), gradients to their worker's,
+ * values and updater state slice by slice to their server's (exchange/table/memory.c). Binding is a
+ * preference: a node that is full sends pages elsewhere instead of ending the process. */
 #pragma once
 
 #include "device/driver.h"

@@ -1,3 +1,5 @@
+/* Deals cores out in equal parts that stay inside a NUMA node: the largest size with which all
+ * units fit, each unit to the node with most room left. */
 #include "plan/share.h"
 
 struct sw_share sw_share_of(const struct sw_machine *m, const struct sw_core_set *cores)

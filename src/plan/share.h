@@ -1,5 +1,5 @@
 /* Sharing cores out in equal parts that do not cross NUMA nodes: the arithmetic of placement.
- * Internal to cluster/. */
+ * Internal to plan/. */
 #pragma once
 
 #include "machine/machine.h"

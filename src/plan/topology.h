@@ -2,6 +2,18 @@
  * update, which parameter copy a worker uses, and how a batch is cut into microbatches. Where they
  * run is in the placement.
  *
+ * - Synchronous: all workers are at the same step and make one update group, whatever the number of
+ *   worker groups says.
+ * - Asynchronous (is_async: async, ssp, hogwild): every worker group trains on batches of its own
+ *   and is an update group. Batch n of group g is global batch n * groups + g. Randomness is a
+ *   function of the batch, so the data position follows from the step, and a resume needs no more.
+ *   In the first warmup_steps all groups but the first rest, and the batches of the first follow
+ *   one another.
+ * - Synchronous with split layers (splits_layers): every worker group has its rows of one batch and
+ *   splits the net over its workers; activations move inside the group. All groups make one update
+ *   group: of a part of a parameter that one worker of a group owns, the workers of the same rank
+ *   in all groups are the contributors.
+ *
  * Made once out of the shape and the terms, then frozen for the life of a stage: any thread reads
  * it. Which rows a microbatch has is not here, because rebalancing moves them: see
  * plan/row_split.h. */

@@ -1,5 +1,12 @@
 /* Checkpoints. Files are read before the workers run; they are written by the leader between two
- * steps, while the others wait. */
+ * steps, while the others wait.
+ *
+ * There is always one: step 0 is written before the first step, and the last step always writes
+ * one. A write is a temporary file, fsync, rename, fsync of the folder. A write that fails in
+ * mid-run is an event and training goes on; at the last step or on a stop it is an error, and the
+ * file before it stays. What a file holds is in checkpoint.c. resume compares the file's choices
+ * (kept_choices.h) with its own and warns where they differ. Files without a checksum are read by
+ * eval and init_from only. */
 #pragma once
 
 #include "device/device.h"

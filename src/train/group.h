@@ -5,10 +5,10 @@
  * sw_group_keep_pace and sw_group_rest.
  *
  * Workers of a synchronous group are within one step of each other (a step needs everybody's
- * gradients of the one before). Where groups go their own ways, all workers are one of these, too,
- * and sw_group_keep_pace holds them within SW_GROUP_APART steps, for which the rings are made. At
- * first some of them may rest, asleep, while the others make steps alone and call them when all are
- * to come together. */
+ * gradients of the one before). Asynchronous worker groups are together one group of this kind,
+ * too, in which sw_group_keep_pace holds all workers within SW_GROUP_APART steps, the length of the
+ * rings. At first some of them may rest, asleep, while the others make steps alone and call them to
+ * the first barrier. */
 #pragma once
 
 #include "device/device.h"

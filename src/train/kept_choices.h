@@ -9,7 +9,11 @@
  *      "tune": [{"key": "forward ...", "way": "..."}],
  *      "algorithms": [{"layer": "conv1", "algorithm": "jit:avx2"}]}
  *
- * Older checkpoints have a line of text for each of these, which is read, too. Pure, any thread. */
+ * Older checkpoints have a line of text for each of these, which is read, too. Pure, any thread.
+ *
+ * Choices are functions of shape, instruction set and number of threads. Only tune = yes, comm =
+ * auto and memory = fit on GPUs measure anything; what the first two chose is kept here, the third
+ * changes no bit. */
 #pragma once
 
 #include "base/comm_way.h"

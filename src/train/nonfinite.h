@@ -1,4 +1,9 @@
-/* What happens when an update is not finite: job.on_nan. */
+/* What happens when an update is not finite: job.on_nan.
+ *
+ * The loss is looked at before backward (on a device with memory of its own at the end of the
+ * step); the updater looks at every gradient and every new value. With on_nan = stop any of these
+ * ends the run with SW_ERR_DIVERGED, naming step and parameter. Values in memory are torn then:
+ * only the last checkpoint counts. */
 #pragma once
 
 #include "base/err.h"

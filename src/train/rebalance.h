@@ -1,4 +1,9 @@
-/* Rows of a batch by the speed of the workers, which is measured. */
+/* Rows of a batch by the speed of the workers, which is measured.
+ *
+ * The leader rebuilds the nets, batches and segments of all workers while they wait. So other
+ * threads than the workers keep no pointers into nets, and a worker reads its own again after such
+ * a barrier. The rows are among a checkpoint's choices (kept_choices.h), and a resume begins with
+ * them. */
 #pragma once
 
 #include "base/err.h"

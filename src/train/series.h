@@ -1,5 +1,10 @@
 /* Losses and metrics of a net by name, and their sums over batches (results.c). Called by the
- * worker whose series it is. */
+ * worker whose series it is.
+ *
+ * Every loss and metric answers pairs (sum, weight). Pairs are added over batches, then over
+ * workers in the order of base/tree.h, and divided only then, so a result is a mean over all
+ * samples. The loss of a net is the sum of the means of its losses: each has a weight of its own.
+ */
 #pragma once
 
 #include "net/parts.h"

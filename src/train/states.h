@@ -1,5 +1,8 @@
 /* State without gradient, such as running statistics, kept once per job. Memory belongs to the job;
- * workers whose device does not reach it have copies of their own. */
+ * workers whose device does not reach it have copies of their own.
+ *
+ * Checkpoints name it state.LAYER.NAME. resume and eval require it, init_from takes it where the
+ * file has it. states.c says which net writes it. */
 #pragma once
 
 #include "plan/topology.h"

@@ -1,4 +1,10 @@
-/* Who waits for whom. */
+/* Who waits for whom, found from the slots of the live snapshot alone.
+ *
+ * A slot says what its owner is about to do. So a thread that waits for another one names it there
+ * (sw_slot_wait_on, history/snapshot.h); a new kind of wait needs a row in waits.c. A new role also
+ * gives its thread's number (sw_slot_set_thread). Work that may sleep for seconds gives a heartbeat
+ * (sw_slot_heartbeat), else the watchdog takes it for a stall; a role that computes on the CPU
+ * needs none. */
 #pragma once
 
 #include "history/snapshot.h"

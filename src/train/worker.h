@@ -1,6 +1,11 @@
 /* A worker: its type, which the files that make its parts and its steps share, and its loop. Parts
  * of it that one file alone keeps up are in that file's header. One owner: the worker's thread,
- * once it runs, but for what says otherwise. */
+ * once it runs, but for what says otherwise.
+ *
+ * With --device cuda+cpu the first workers have devices and the others compute on cores; all take
+ * the parameter layouts of worker 0's plans. So whether a worker has a second stream, device memory
+ * for parameters, or batches on their way follows from its own device's host_memory, never from the
+ * job. */
 #pragma once
 
 #include "net/parts.h"

@@ -1,6 +1,19 @@
 /* Replays a corpus without libFuzzer: main() feeds every file of the folders named on the command
  * line to LLVMFuzzerTestOneInput, so that each input that ever mattered is tried by every build. An
- * empty or missing folder fails: a replay of nothing proves nothing. */
+ * empty or missing folder fails: a replay of nothing proves nothing.
+ *
+ * With libFuzzer a target runs until it is stopped, or finds a fault and keeps the input:
+ *
+ *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DSINGA_FUZZ=ON -DSINGA_CUDA=OFF
+ *           -DSINGA_SANITIZE='address;undefined'
+ *     ninja -C build/fuzz fuzz_recipe
+ *     mkdir -p found
+ *     build/fuzz/tests/fuzz_recipe -timeout=5 -rss_limit_mb=1024 found tests/fuzz/corpus/recipe
+ *
+ * Add a small input that failed to the corpus, under a name that says what it is: every build then
+ * replays it as test fuzz.recipe. The first comment of a target says how it reads its input.
+ * Targets of files with a checksum compute the right one, so that the code behind it is reached
+ * (fuzz_shard.c). */
 #include <dirent.h>
 #include <errno.h>
 #include <stdint.h>

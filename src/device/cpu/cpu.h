@@ -13,7 +13,13 @@
  * team.c      the threads that compute
  * rounded.c   products whose factors are rounded first
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
- * dnnl_*.c    plans by oneDNN, and its product on one thread */
+ * dnnl_*.c    plans by oneDNN, and its product on one thread
+ *
+ * Where a process may not have the memory that they ask for (ulimit -v), the libraries do not
+ * return errors: OpenBLAS tries again for ever (blas.c), oneDNN writes code to address 0, libgomp
+ * ends the process. So OpenBLAS is held, with the buffers of as many threads as may call it, before
+ * it is used; oneDNN compiles only where sw_cpu_need_room found room; a thread makes its team with
+ * sw_cpu_start_team (team.c). All three answer SW_ERR_NOMEM with the limit. */
 #pragma once
 
 #include "device/driver.h"

@@ -18,7 +18,13 @@
  *
  * Errors. A call that fails names device and cause; what breaks the context (a wild address, a lost
  * GPU) is kept and met by everything after. Kernels that find bad data (a label that no class has)
- * write it into `trouble`, host memory that the GPU sees; who waits looks there. */
+ * write it into `trouble`, host memory that the GPU sees; who waits looks there.
+ *
+ * A kernel launch has no answer but the thread's last error, which sw_cuda_enter clears: code that
+ * calls the runtime without entering must clear what it may leave. Handles, workspaces and plans
+ * are made before anything is captured. Device memory, streams and events belong to the GPU of the
+ * calling thread, so each function of the table enters first. tests/cuda_on_host compiles these
+ * files for the CPU. */
 #pragma once
 
 #include "device/cuda/cuda_module.h"

@@ -1,3 +1,7 @@
+/* The all-reduce: life, order and waits of buckets; the two back ends that add a bucket up are in
+ * allreduce_copies.c and allreduce_library.c. A bucket that is complete is queued only when its
+ * turn in the fixed order has come, so every device sees the same sequence (queue_complete).
+ * rounds.h has the locking; nothing here waits for a device. */
 #include "exchange/reduce/allreduce_private.h"
 
 #include "base/os.h"

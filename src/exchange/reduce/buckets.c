@@ -1,3 +1,6 @@
+/* Cuts gradients into buckets, and puts these in an order by simulating one link: whenever it is
+ * free it takes, of the buckets that backward has completed by then, the one of the lowest layer.
+ * Pure functions. */
 #include "exchange/reduce/buckets.h"
 
 #include <stdbool.h>

@@ -1,3 +1,6 @@
+/* Counts who has given what, under one lock: the rank that completes an item calls its owner's
+ * function, which queues the exchange for all, with the lock held. Waits are on one condition that
+ * every completed round and the close of the job signal. */
 #include "exchange/reduce/rounds.h"
 
 #include "base/os.h"

@@ -5,9 +5,9 @@
  * the update group, and tells every server (serve.c), which then applies or drops; where there are
  * no servers it does so itself (hogwild.c). Values are measured when the slice is complete: other
  * update groups may change them before they are updated. Gradients that come multiplied by a loss
- * scale (scale.h) are divided by it here: d.scale is what is left to do with them. No phase waits:
- * what is missing is counted. Sums of squares are added in the order of parameters and blocks, so
- * all that follows from a norm has the same bits however many servers there are. */
+ * scale (optim/loss_scale.h) are divided by it here: d.scale is what is left to do with them. No
+ * phase waits: what is missing is counted. Sums of squares are added in the order of parameters and
+ * blocks, so all that follows from a norm has the same bits however many servers there are. */
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"

@@ -1,4 +1,16 @@
-/* Exchanges between server groups: deltas under way, and all at once. */
+/* Exchanges between server groups: deltas under way, and all at once.
+ *
+ * `base` is the value at the last exchange plus all deltas that came in since, so value minus base
+ * is what the group's own workers changed. A delta lies in memory of its origin and is announced by
+ * SW_MSG_DELTA, from table to table along a fixed tree per origin. `readers` counts the tables that
+ * have not added it yet; until it is 0 the origin posts no other one. Under Hogwild, where servers
+ * see no updates, a worker asks its servers for an exchange (SW_MSG_SYNC); a delta and an update
+ * may then meet in an element and one of them be lost, as two updates may (kernels/cpu/hogwild.h).
+ *
+ * `heard` is how many steps of each origin are in a table's values: staleness counts these for
+ * other server groups. A bound of staleness holds within one server group only, so no worker ever
+ * waits for a delta. All groups get the same values when the workers have stopped, no message is
+ * under way (sw_sync_is_quiet), and one thread settles the rest (sw_sync_settle). */
 #include "exchange/table/sync.h"
 
 #include "base/os.h"

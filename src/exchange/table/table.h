@@ -3,27 +3,40 @@
  * is one server group: a complete copy of all parameters. With several server groups there are
  * several tables (sync.h).
  *
- * Values live once per table, in the layout the forward plans chose. A worker writes its gradient
- * into an array of its own (or several, its terms of a sum) and says `update`: the gradient of step
- * t is complete, and I read version t-1 no more. Workers whose gradients make one update together
- * are an update group: all of them under BSP, those of one worker group where groups go their own
- * ways. When the updates of a whole update group have come, a server sums the gradients slice by
- * slice in the order of base/tree.h, runs the updater, and moves the version: the contributions it
- * counts are the readers that have left. Evaluation and checkpoints run on a worker's thread
- * between two of its updates, so they count too.
+ * Values live once per table, in the layout that the forward plans chose; gradients and updater
+ * state have the same layout. A slice is a range of this storage. Padding is zero and stays zero,
+ * so updaters run over it. Files have whole parameters in plain logical order: table_file.c gathers
+ * and splits. Parts of one parameter that several workers hold have one name and differ by
+ * part_first; initial values are functions of the index in the whole.
+ *
+ * A worker writes its gradient into an array of its own (or several, its partial sums) and says
+ * `update`: the gradient of step t is complete, and I read version t-1 no more. Workers whose
+ * gradients make one update are an update group: all of them under BSP, those of one worker group
+ * where groups are asynchronous. When the contributions of a whole update group have arrived, a
+ * server sums the gradients slice by slice in the order of base/tree.h, runs the updater, and moves
+ * the version. So the count of contributions is the count of readers that have left; evaluation and
+ * checkpoints run on a worker's thread between two of its updates and need no count of their own. A
+ * contribution that is early is kept until its turn.
+ *
+ * A slice is updated by itself as soon as its gradients are complete, unless a decision needs all
+ * gradients (decide.c). Each element is computed by itself and gradients are summed in one order,
+ * so the result depends neither on the number of slices and servers nor on threads.
  *
  * Under BSP the one update group reads the values in place. Otherwise every update group reads a
  * buffer of its own, into which a server copies a slice right after the update group's update of
  * it, as the answer: the owner of a slice is the only one to touch it, so no lock is needed. Under
  * a bound of staleness s the answer to update t waits until the slowest update group has done t-s.
- * Hogwild has no servers in between: the last worker of an update group applies the updater itself,
- * others read and write meanwhile (Recht et al. 2011), and the bound is looked at by who reads.
+ * Staleness is counted in steps: this update group's less the fewest of any other in the values
+ * that it reads. Hogwild has no servers in between: the last worker of an update group applies the
+ * updater itself, others read and write meanwhile (Recht et al. 2011), and the worker that reads
+ * checks the bound.
  *
  * Where a layer's gradients have factors (base/comm_way.h), workers write these instead, and a
  * server makes the gradient of a slice, a range of whole outputs, when all rows of an update group
  * are there: the weight's out of its outputs' dy and all of x, and of the bias the same outputs. In
  * shared memory an update group has its factors once; for devices every server has a copy of what
- * it needs.
+ * it needs. A worker writes factors only after it has pulled the version before, so nobody reads
+ * what it overwrites.
  *
  * Worker side: sw_table_update, sw_table_ready, sw_table_wait. Server side: sw_table_serve handles
  * one message and never waits; whoever runs it (a thread of its own, or a worker between two

@@ -1,3 +1,7 @@
+/* Tensors of a table to and from files. A file has whole parameters in plain order; the table may
+ * have them in parts and in any layout. So writing gathers the parts of a parameter into one
+ * buffer, and reading takes from the file only the runs that belong to a part. By the leader,
+ * between steps. */
 #include "exchange/table/table_file.h"
 
 #include "base/os.h"

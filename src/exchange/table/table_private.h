@@ -1,8 +1,7 @@
 /* What the files of a table share. Each calls only those before it: table.c (settings) and
- * table_versions.c; factors.c (gradients out of factors); table_contributors.c; table_apply.c (an
- * update of a slice); decide.c (updates in two phases); sync.c (server groups); hogwild.c (updates
- * without servers); serve.c (messages). table_new.c, table_slices.c, table_memory.c and
- * table_init.c build a table. */
+ * versions.c; factors.c (gradients out of factors); contributors.c; apply.c (an update of a slice);
+ * decide.c (updates in two phases); sync.c (server groups); hogwild.c (updates without servers);
+ * serve.c (messages). new.c, slices.c, memory.c and init.c build a table. */
 #pragma once
 
 #include "exchange/table/sync.h"

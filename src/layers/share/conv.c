@@ -1,3 +1,5 @@
+/* Resolves the keys of a convolution: its window, and the part of outputs, or of whole groups of
+ * channels, that this worker computes. */
 #include "layers/share/conv.h"
 
 static struct sw_conv_part part_of(const struct sw_conv_conf *c, const struct sw_layer_setup *setup)

@@ -1,3 +1,6 @@
+/* The table of vectors behind embedding and embedding_mean: its one parameter [vocabulary,
+ * outputs], which is split by columns, and the two operations that read it and add to its gradient.
+ */
 #include "layers/share/lookup.h"
 #include "device/op.h"
 

@@ -1,3 +1,5 @@
+/* Makes a source readable in one layout: nothing where it has that layout already, a conversion of
+ * plain integers, else a reorder plan into scratch, and one for the way of the gradient back. */
 #include "layers/share/plain.h"
 #include "device/op.h"
 
@@ -65,7 +67,8 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
             r->stream, &sw_op_to_floats,
             &(const struct sw_floats_args){.n = sw_desc_count(&p->desc), .x = data, .y = values},
             err);
-    struct sw_plan_args a = {.src = data, .dst = values, .scratch = sw_layer_at(l->scratch, p->plan_at)};
+    struct sw_plan_args a = {
+        .src = data, .dst = values, .scratch = sw_layer_at(l->scratch, p->plan_at)};
     return sw_plan_forward(p->read, &a, err);
 }
 

@@ -1,3 +1,8 @@
+/* Stacks of recurrent cells for rnn, gru and lstm. Setup adds the cells layer by layer and
+ * direction by direction (add_cell) and reserves what backward needs; each pass then runs one
+ * operation per cell (device/ops/recurrent.h). Most of the rest is about where a run begins and
+ * what it leaves: zeros, states of an encoder, recurrent state of the batch before, or the step
+ * before of an unrolled net. */
 #include "layers/share/recurrent.h"
 #include "device/op.h"
 #include "kernels/ops/layout.h"

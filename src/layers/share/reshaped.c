@@ -1,3 +1,5 @@
+/* The same values under other dimensions: a view where the source is plain, else a reorder on the
+ * way in and another one on the way of the gradient back. */
 #include "layers/share/reshaped.h"
 
 int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int ndim,

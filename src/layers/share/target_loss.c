@@ -1,3 +1,6 @@
+/* Losses of rows against target rows: checks that both sources have the same rows, sees them as
+ * plain rows of floats, and runs one operation (kernels/ops/row_loss.h) for the loss and one for
+ * the gradient, which also goes to the targets where that is wanted. */
 #include "layers/share/target_loss.h"
 #include "device/op.h"
 

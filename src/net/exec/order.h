@@ -2,7 +2,8 @@
  * that is the forward passes upwards and the backward passes downwards. A feature that is read in
  * backward may also be away in between (enum sw_residency): recomputed, its values are thrown away
  * and its layer's forward runs again when they are first wanted; offloaded, they are copied to host
- * memory and come back. Each is brought back once, and stays until it is read for the last time.
+ * memory and come back. Each is brought back once, to a place of its own, and stays until it is
+ * read for the last time. Where an activation lives changes no bit of a result.
  *
  * A feature here is all the outputs that lie in one memory: that of its root, and of those that are
  * in place behind it.

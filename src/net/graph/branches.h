@@ -13,6 +13,10 @@
  * another matter: blocks that one stream after the other would use must not share a place, so a
  * block lives as long as any pass that may run beside one of its users (struct sw_branch_order).
  *
+ * Not every net has branches: in turn, as on the CPU, run nets with connections between workers,
+ * Gibbs chains or output layers, several nets of one worker (net/parts.h), and nets with a memory
+ * budget.
+ *
  * The net's own stream is the control stream: what others queue there (values that arrive, batches,
  * gradients that leave, updates) stays ordered with the passes, because
  * - a branch's stream waits for it when a direction begins, and before a layer with parameters;

@@ -3,7 +3,8 @@
  * does not visit it at all. A layer that backward passes through has no gradients of its frozen
  * parameters to make: types that know this (skips_frozen) leave out that work when all of them are
  * frozen; else they are written aside and forgotten. A shared parameter is frozen where it is at
- * home. */
+ * home. The parameter table has no slices and no updater state for a frozen parameter: every
+ * version of it exists at once. */
 #include "net/graph/graph.h"
 
 #include <stdio.h>

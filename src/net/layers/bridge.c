@@ -13,7 +13,9 @@
  * come to an end is none.
  *
  * Bridges work on plain layouts: a blocked source is reordered first, its gradient last. Terms of a
- * sum are added in worker order, so the result does not depend on who comes first. */
+ * sum are added in worker order, so the result does not depend on who comes first. Training and
+ * evaluation nets use the same arena, so all workers meet between a training step and an evaluation
+ * (train/worker.c). */
 #include "net/layers/bridge.h"
 
 #include "base/os.h"

@@ -1,5 +1,8 @@
 /* The memory plan of a net: where in the arena everything lies that a step needs, and where
- * features lie in host memory that are copied there. Made from an execution order; one owner. */
+ * features lie in host memory that are copied there. Made from an execution order; one owner.
+ *
+ * Everything that a step needs is here, in the parameter table, or in queues made at setup: a step
+ * allocates nothing of ours (oneDNN allocates a few small objects per call). */
 #pragma once
 
 #include "net/exec/branch_order.h"

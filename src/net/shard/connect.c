@@ -1,5 +1,7 @@
 /* Inserts a connection (a pair of bridges) wherever a reader wants its source spread in another
- * way, and orders the net. All workers of a group come to the same list of nodes. */
+ * way, and orders the net. All workers of a group come to the same list of nodes.
+ *
+ * There is one connection for all readers that want a source spread in the same way. */
 #include "net/shard/sharding.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* The movement table of partitioning, and the rectangles that follow from it: what a worker has of
+ * an output under a spread, and what goes from one worker to another when an output changes its
+ * spread. Pure arithmetic; any thread. */
 #include "net/partition.h"
 
 #include <stddef.h>

@@ -1,7 +1,14 @@
 /* The sharding of a net, its second stage: how every layer's output is spread over the workers of
  * the group. It reads the graph alone, and puts a connection (a pair of bridges) into it wherever a
  * reader wants its source spread in another way. All workers of a group come to the same nodes. One
- * owner; frozen once made. */
+ * owner; frozen once made.
+ *
+ * What a layer that is split by columns reads: an element-wise one the same columns of its source,
+ * one of type SW_SPLIT_OUTPUTS the full source, one whose output is in sums its columns of the
+ * source. Channels in groups whose number the workers do not divide are split by whole groups
+ * (struct sw_spread, groups). A concat or slice reads of each source what belongs to its own
+ * columns, which may be nothing (whole, first). Layers that share a parameter are in rows, or whole
+ * on the same worker. Training and evaluation nets are split alike. */
 #pragma once
 
 #include "net/graph/graph.h"
