@@ -37,9 +37,30 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err) : rc;
 }
 
+static void check_sums(void *job)
+{
+    sw_reduce_look(job);
+}
+
+static int start_watch(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_watch_args args = {
+        .roles = {job->topology, job->workers, job->servers},
+        .slots = sw_job_slots(job),
+        .cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common,
+        .saved_step = &job->retention.saved_step,
+        .events = &job->events,
+        .requests = &job->requests,
+        .fault = &job->fault,
+        .check_sums = check_sums,
+        .user = job,
+    };
+    return sw_watch_start(&args, &job->monitor.watch, err);
+}
+
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
-    int rc = sw_watch_start(job, err);
+    int rc = start_watch(job, err);
     if (rc == SW_OK)
         rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
                             &job->monitor.sense, err);
@@ -255,7 +276,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         struct sw_note note;
         sw_sense_end(job->monitor.sense);
         job->monitor.sense = NULL;
-        sw_watch_end(job);
+        sw_watch_end(job->monitor.watch);
+        job->monitor.watch = NULL;
         tell_bridged(job);
         while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
             deliver(&r, &note);

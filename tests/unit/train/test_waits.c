@@ -68,7 +68,9 @@ static void rests(struct play *p, int worker)
 
 static void assert_waits_on(struct play *p, int unit, int whom, const char *why)
 {
-    assert_int_equal(sw_waits_on(p->t.job, p->slots, unit, p->why, sizeof p->why), whom);
+    const struct sw_job *job = p->t.job;
+    const struct sw_roles roles = {job->topology, job->workers, job->servers};
+    assert_int_equal(sw_waits_on(&roles, p->slots, unit, p->why, sizeof p->why), whom);
     assert_non_null(strstr(p->why, why));
 }
 
