@@ -2,8 +2,8 @@
  * pass over a section of the recipe. */
 #include "base/os.h"
 #include "base/str.h"
-#include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/job_checkpoint.h"
 #include "train/job_private.h"
 #include "train/server.h"
 #include "train/worker.h"
@@ -34,8 +34,9 @@ static int load_weights(struct sw_job *job, const char *weights, struct sw_err *
 {
     if (!weights)
         return sw_table_init_values(job->params.table, err);
-    return sw_checkpoint_take(job, sw_worker_host_stream(&job->workers[0]), weights,
-                              &job->span.evaluated_step, err);
+
+    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
+    return sw_checkpoint_take(&c, weights, &job->span.evaluated_step, err);
 }
 
 static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)

@@ -5,8 +5,8 @@
 #include "base/str.h"
 #include "param/sync.h"
 #include "train/carries.h"
-#include "train/checkpoint.h"
 #include "train/choices.h"
+#include "train/job_checkpoint.h"
 #include "train/job_private.h"
 #include "train/memory.h"
 #include "train/run.h"
@@ -197,12 +197,13 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
 /* Where the job begins: at the end of the stage before, at a checkpoint, or with other files. */
 static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
+    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
     if (job->stage.begins)
         job->span.first_step = job->stage.from;
-    else if (job->options.resume_checkpoint)
-        return sw_checkpoint_check(job, job->options.resume_checkpoint, &job->span.first_step, err);
+    else if (c.resumed)
+        return sw_checkpoint_check(&c, c.resumed, &job->span.first_step, err);
     /* Weights of another file will be evaluated: what a run would start from is not asked for. */
-    return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
+    return o->one_worker ? SW_OK : sw_take_look(&c, o->init_from, o->earlier, err);
 }
 
 /* Names that best_by may say, for a message. */

@@ -21,8 +21,8 @@
  * together for it. Until then values may be torn, and updates that show it are dropped. */
 #include "train/nonfinite.h"
 #include "recipe/job.h"
-#include "train/checkpoint.h"
 #include "train/events.h"
+#include "train/job_checkpoint.h"
 #include "train/retention.h"
 #include "train/stages.h"
 #include "train/sums.h"
@@ -72,7 +72,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     m->rolled_to = step;
     if (++m->rollbacks > ROLLBACKS)
         return give_up(w, cause, ROLLBACKS, "rollbacks to the same checkpoint", err);
-    int rc = sw_checkpoint_roll_back(w, path, err);
+    int rc = sw_job_roll_back(w->job, path, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);

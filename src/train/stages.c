@@ -17,24 +17,6 @@
 #include "train/worker.h"
 #include <stdio.h>
 
-/* ---- names and shapes of tensors ---- */
-
-void sw_stage_names_fini(struct sw_stage_names *n)
-{
-    for (int i = 0; i < n->count; i++)
-        sw_free((void *)(uintptr_t)n->items[i].name);
-    sw_free(n->items);
-    *n = (struct sw_stage_names){0};
-}
-
-const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name)
-{
-    for (int i = 0; i < n->count; i++)
-        if (sw_str_eq(n->items[i].name, name))
-            return &n->items[i];
-    return NULL;
-}
-
 /* ---- which stage ---- */
 
 struct told {
@@ -193,20 +175,6 @@ void sw_stage_note_end(struct sw_job *job, int64_t t)
 {
     /* Before its last step only a condition ends it, and that is its end, too. */
     job->stage.over = t < job->span.steps || t >= job->stage.from + job->span.horizon;
-}
-
-int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
-{
-    char from[32];
-    if (job->stage.index < 0)
-        return SW_OK;
-    snprintf(from, sizeof from, "%lld", (long long)job->stage.from);
-    int rc = sw_st_writer_metadata(w, "stage", job->stage.name, err);
-    if (rc == SW_OK)
-        rc = sw_st_writer_metadata(w, "stage_from", from, err);
-    if (rc == SW_OK && job->stage.over)
-        rc = sw_st_writer_metadata(w, "stage_over", "yes", err);
-    return rc;
 }
 
 void sw_stage_tell(struct sw_job *job)

@@ -29,14 +29,6 @@ struct sw_job_stage {
     struct sw_job *failed; /* owned: another stage that could not be opened, with its messages */
 };
 
-/* Tensors that earlier stages leave, by name and shape. */
-struct sw_stage_names {
-    struct sw_st_entry *items; /* owned, their names too */
-    int count;
-};
-
-void sw_stage_names_fini(struct sw_stage_names *n);
-const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name);
 /* Reads the recipe for the stage that the options ask for. */
 int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o,
                     struct sw_err *err) SW_MUST_CHECK;
@@ -49,8 +41,6 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o,
                       struct sw_err *err) SW_MUST_CHECK;
 /* Step t is the job's last one: by the leader. */
 void sw_stage_note_end(struct sw_job *job, int64_t t);
-int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w,
-                   struct sw_err *err) SW_MUST_CHECK;
 void sw_stage_tell(struct sw_job *job);
 
 #endif

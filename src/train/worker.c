@@ -11,9 +11,9 @@
 #include "param/sync.h"
 #include "sync/tasks.h"
 #include "train/carries.h"
-#include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/input.h"
+#include "train/job_checkpoint.h"
 #include "train/job_private.h"
 #include "train/layer_clock.h"
 #include "train/segments.h"
@@ -122,7 +122,7 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
     int rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_checkpoint_write(w, err);
+    rc = sw_job_write_checkpoint(w->job, err);
     if (rc == SW_OK || last || rc == SW_ERR_DIVERGED)
         return rc;
     w->failures.checkpoints++;
@@ -333,13 +333,13 @@ static int first_values(struct sw_worker *w, struct sw_err *err)
     for (int i = 0; i < job->topology->server_groups; i++)
         sw_job_put_step(job, i, job->stage.begins ? job->span.first_step : 0, 0, 0);
     if (job->options.resume_checkpoint && !job->stage.begins)
-        return sw_checkpoint_load(w, job->options.resume_checkpoint, err);
+        return sw_job_load_checkpoint(job, job->options.resume_checkpoint, err);
     if (job->stage.begins)
         job->state.reset_after = job->span.first_step;
     rc = sw_table_init_values(job->params.table, err);
     if (rc == SW_OK)
-        rc = sw_take_values(w, err);
-    return rc == SW_OK ? sw_checkpoint_write(w, err) : rc;
+        rc = sw_job_take_values(job, err);
+    return rc == SW_OK ? sw_job_write_checkpoint(job, err) : rc;
 }
 
 /* Now there is something to resume: from here on the job itself answers the first request to stop.
