@@ -1,5 +1,6 @@
 /* Evaluation without training, as the verb eval does it: one worker, values of a checkpoint, one
  * pass over a section of the recipe. */
+#include "train/evaluate_alone.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "train/evaluate.h"

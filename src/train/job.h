@@ -73,10 +73,10 @@ struct sw_job_options {
      * none of them, and the job cannot run. GPUs are those of the map, whether or not there is
      * CUDA. */
     bool plan_units;
-    const char *machine;    /* with plan_units: another machine (sw_machine_from), or NULL */
-    bool look;              /* the job will not run: ways between devices are not tried */
-    bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
-    bool predict;           /* no data and no nets yet: for sw_job_predict (train/predict.h) */
+    const char *machine; /* with plan_units: another machine (sw_machine_from), or NULL */
+    bool look;           /* the job will not run: ways between devices are not tried */
+    bool one_worker;     /* whatever [cluster] says: for sw_job_evaluate (train/evaluate_alone.h) */
+    bool predict;        /* no data and no nets yet: for sw_job_predict (train/predict.h) */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */
 };
 
@@ -250,12 +250,6 @@ bool sw_job_has_next(const struct sw_job *job);
 /* Then this makes *job the job of that stage, of the same run, to be run like the first; the old
  * one is closed. Errors: those of sw_job_open; *job is then the old one, which has ended. */
 int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
-
-/* Loss and metrics of weights on a split: one pass, every record once. weights NULL: the initial
- * values. split NULL: val where it exists, else test. The job was opened with one_worker. *out is
- * an event of type SW_JOB_EVAL. */
-int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
-                    struct sw_job_event *out, struct sw_err *err) SW_MUST_CHECK;
 
 enum sw_job_request_kind {
     SW_JOB_STOP = 1, /* finish the step, checkpoint, end with SW_ERR_CANCELLED */

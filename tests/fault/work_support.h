@@ -4,6 +4,7 @@
 #define TESTS_FAULT_WORK_SUPPORT_H
 
 #include "fault_support.h"
+#include "train/evaluate_alone.h"
 #include "train/predict.h"
 
 enum work {
