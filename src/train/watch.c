@@ -273,7 +273,7 @@ static void watch_main(void *arg)
             sw_control_poll(w->control, LOOK_MS, sw_request_answer, &w->job->requests);
         /* The last look finds everybody idle: a stall that was told is over. */
         if (!sw_fault_is_set(&w->job->fault)) {
-            sw_reduce_look(w->job);
+            sw_reduce_look(&w->job->exchange);
             look(w);
             look_at_file(w);
         }
