@@ -38,16 +38,15 @@ struct sw_exchange_plan_args {
 
 /* How gradients of a fully-connected layer are exchanged. */
 struct sw_comm_choice {
-    const char *layer;       /* borrowed from the recipe */
-    enum sw_comm_way way;    /* never AUTO */
-    bool taken_up;           /* from the checkpoint that the run goes on from */
-    double ms[SW_COMM_WAYS]; /* predicted, of a step; NaN: that way cannot be */
+    struct sw_net_comm_layer layer; /* its name is borrowed from the recipe */
+    enum sw_comm_way way;           /* never AUTO */
+    bool taken_up;                  /* from the checkpoint that the run goes on from */
+    double ms[SW_COMM_WAYS];        /* predicted, of a step; NaN: that way cannot be */
 };
 
 struct sw_comm_plan {
-    struct sw_comm_choice *choices; /* owned: of `auto` */
+    struct sw_comm_choice *choices; /* owned: of `auto`, from the bottom up */
     int count;
-    struct sw_comm_link link;   /* with the choices so far */
     struct sw_factors *factors; /* owned: between devices, once there is memory; or NULL */
     bool failed;                /* there was no memory for a choice */
     struct sw_json *kept;       /* owned: choices of the checkpoint; NULL: there are none */

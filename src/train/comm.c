@@ -76,7 +76,7 @@ int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err 
 static const struct sw_comm_choice *find_choice(const struct sw_comm_plan *p, const char *layer)
 {
     for (int i = 0; i < p->count; i++)
-        if (sw_str_eq(p->choices[i].layer, layer))
+        if (sw_str_eq(p->choices[i].layer.name, layer))
             return &p->choices[i];
     return NULL;
 }
@@ -91,11 +91,10 @@ static enum sw_comm_way least(const struct sw_comm_choice *c)
 }
 
 static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_layer *l,
-                    struct sw_comm_price *out)
+                    const struct sw_comm_link *link, struct sw_comm_price *out)
 {
     const struct sw_exchange_plan_args *a = &p->args;
     const struct sw_rates *rates = a->rates(a->user);
-    const struct sw_comm_link *link = &p->comm.link;
     /* Layers below go back while gradients travel, and forward before this one wants new values. */
     double flops = l->forward_flops_below;
     if (p->overlap == SW_OVERLAP_YES)
@@ -119,6 +118,18 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_l
     sw_comm_cost(&t, out);
 }
 
+/* The link with the first choices, whether these were predicted or come from a checkpoint. */
+static struct sw_comm_link link_with(const struct sw_exchange_plan *p, int choices)
+{
+    struct sw_comm_link link = {.busy_s = 0};
+    struct sw_comm_price price;
+    for (int i = 0; i < choices; i++) {
+        predict(p, &p->comm.choices[i].layer, &link, &price);
+        link = price.link[p->comm.choices[i].way];
+    }
+    return link;
+}
+
 /* All nets ask, and get the answer of the first. */
 static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
 {
@@ -135,20 +146,20 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
         return SW_COMM_PS; /* what needs no choice, for all workers; sw_comm_verdict says why */
     p->choices = more;
     struct sw_comm_choice *c = &more[p->count++];
-    *c = (struct sw_comm_choice){.layer = l->name, .way = sw_kept_comm(p->kept, l->name)};
+    *c = (struct sw_comm_choice){.layer = *l, .way = sw_kept_comm(p->kept, l->name)};
     find_refusals(plan, refuses);
     c->taken_up = c->way != SW_COMM_AUTO && !refuses[c->way];
     for (int way = 0; way < SW_COMM_WAYS; way++)
         c->ms[way] = (double)NAN;
     if (c->taken_up)
         return c->way;
+    const struct sw_comm_link link = link_with(plan, p->count - 1);
     struct sw_comm_price price;
-    predict(plan, l, &price);
+    predict(plan, l, &link, &price);
     for (int way = 0; way < SW_COMM_WAYS; way++)
         if (!refuses[way])
             c->ms[way] = price.ms[way];
     c->way = least(c);
-    p->link = price.link[c->way];
     return c->way;
 }
 
