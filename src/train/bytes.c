@@ -1,6 +1,7 @@
 /* How much memory a job takes, by use: counted from what the nets and tables have now, before any
  * of it is allocated. */
 #include "base/str.h"
+#include "net/transfer.h"
 #include "param/sync.h"
 #include "train/carries.h"
 #include "train/choices.h"
@@ -37,8 +38,8 @@ size_t sw_worker_param_bytes(const struct sw_worker *w)
 {
     if (w->device->host_memory)
         return 0;
-    return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
-           sw_comm_bytes(w->job);
+    return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) +
+           sw_reduce_bytes(&w->job->exchange) + sw_comm_bytes(&w->job->exchange);
 }
 
 /* What the host has for a device to read and write: what the exchange tells it, and the mail of

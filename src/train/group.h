@@ -12,9 +12,12 @@
 #ifndef SW_TRAIN_GROUP_H
 #define SW_TRAIN_GROUP_H
 
+#include "cluster/topology.h"
 #include "device/device.h"
 #include "sync/thread.h"
 #include "train/job.h"
+
+struct sw_transfer;
 
 enum { SW_GROUP_APART = 100, SW_GROUP_RING = SW_GROUP_APART + 4 };
 
@@ -65,6 +68,8 @@ struct sw_job_groups {
     struct sw_group *each;   /* owned [worker groups] */
     struct sw_group *peers;  /* owned [group size], where groups split layers: who has the same rank
                                 in its group */
+    struct sw_transfer **features[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
+                                                 moves between the workers of a group */
 };
 
 /* leaves: at least as many as workers. */

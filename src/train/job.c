@@ -3,16 +3,15 @@
 #include "train/job.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "net/transfer.h"
 #include "param/sync.h"
 #include "train/carries.h"
-#include "train/choices.h"
 #include "train/job_checkpoint.h"
 #include "train/job_private.h"
 #include "train/memory.h"
 #include "train/run.h"
 #include "train/tokens.h"
 #include "train/tune.h"
-#include "train/ways.h"
 #include "train/worker.h"
 #include "train/worker_setup.h"
 #include <string.h>
@@ -104,7 +103,8 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_job_make_table(job, err);
     if (rc == SW_OK)
-        rc = sw_reduce_plan(job, err);
+        rc = sw_reduce_plan(&job->exchange, job->workers[0].train,
+                            job->workers[0].param_of[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK)
         rc = sw_states_build(&job->state.buffers, job->workers, err);
     if (rc == SW_OK)
@@ -162,13 +162,13 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc == SW_OK)
         rc = sw_job_open_devices(job, err);
     if (rc == SW_OK)
-        rc = sw_reduce_choose(job, o->look || o->predict, err);
+        rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
     if (rc == SW_OK)
-        sw_job_settle_copy(job);
+        sw_copy_settle(&job->exchange);
     if (rc != SW_OK || o->predict)
         return rc;
     if (rc == SW_OK)
-        rc = sw_comm_prepare(job, err);
+        rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
     if (rc == SW_OK)
         rc = prepare_tune(job, err);
     if (rc == SW_OK)
@@ -270,12 +270,24 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
-static void free_exchanges(struct sw_job *job)
+/* Nothing that is queued may use memory of sums or factors any more. */
+static void drain_streams(struct sw_job *job)
+{
+    bool used = job->exchange.sums.all_reduce || job->exchange.comm.factors;
+    struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
+    for (int i = 0; used && i < job->topology->workers; i++) {
+        sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
+        int rc = sw_stream_wait(job->workers[i].stream, &ignored);
+        (void)rc;
+    }
+}
+
+static void free_features(struct sw_job *job)
 {
     for (int s = 0; s < SW_SPLITS; s++) {
-        for (int g = 0; job->exchange.features[s] && g < job->topology->worker_groups; g++)
-            sw_transfer_free(job->exchange.features[s][g]);
-        sw_free(job->exchange.features[s]);
+        for (int g = 0; job->groups.features[s] && g < job->topology->worker_groups; g++)
+            sw_transfer_free(job->groups.features[s][g]);
+        sw_free(job->groups.features[s]);
     }
 }
 
@@ -284,10 +296,9 @@ void sw_job_close(struct sw_job *job)
     if (!job)
         return;
     sw_job_leave(job);
-    sw_reduce_fini(job);
-    sw_comm_fini(job);
-    free_exchanges(job);
-    sw_ways_free(job->exchange.ways);
+    drain_streams(job);
+    sw_exchange_plan_fini(&job->exchange);
+    free_features(job);
     for (int i = 0; job->workers && i < job->topology->workers; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);

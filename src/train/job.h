@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "history/reader.h"
+#include "train/comm.h"
 #include "train/trace.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -108,15 +109,6 @@ struct sw_job_movement {
     const char *operation[2]; /* forward and backward; NULL: none */
     int64_t moved[2];         /* what leaves a worker */
     int64_t counted[2];       /* as the papers count: own shares, too */
-};
-/* How the gradients that several workers have of a layer are exchanged: base/comm_way.h. */
-struct sw_job_comm {
-    const char *way;   /* NULL: only one worker has any */
-    const char *asked; /* the same, or "auto" */
-    int64_t moved;     /* values that a step moves between memories, new ones of parameters too */
-    int64_t counted;   /* as the papers count */
-    bool predicted;    /* with auto: by these times, of a step, else as a checkpoint says */
-    double ms[3];      /* ps, sfb, adam; NaN: that cannot be */
 };
 struct sw_job_layer {
     const char *name, *type;

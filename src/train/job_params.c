@@ -3,12 +3,23 @@
 #include "train/job_params.h"
 #include "base/os.h"
 #include "cluster/bind.h"
+#include "net/transfer.h"
 #include "param/sync.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/params.h"
 #include "train/sums.h"
 #include "train/worker.h"
+
+/* Those of layer i, if it has any: *number is for the specs of its parameters. */
+static int add_factors(struct sw_worker *w, int i, int *number, struct sw_err *err)
+{
+    struct sw_table_factors f;
+    int64_t rows = sw_worker_rows(w, SW_SPLIT_TRAIN);
+    return sw_comm_factors(&w->job->exchange, w->train, i, rows, &f)
+               ? sw_table_add_factors(w->table, &f, number, err)
+               : SW_OK;
+}
 
 int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
 {
@@ -29,7 +40,7 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
         if (np->index == 0)
             factors = 0; /* a layer whose weight is another's has none */
         if (index < 0 && np->index == 0)
-            rc = sw_comm_add(w, np->layer, &factors, err);
+            rc = add_factors(w, np->layer, &factors, err);
         if (index < 0 && rc == SW_OK)
             rc = sw_params_add(job->recipe, w->table, net, p, factors, &index, err);
         w->param_of[split][p] = index;
@@ -55,8 +66,8 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 {
     int workers = job->topology->group_size, rc = SW_OK;
     struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
-    job->exchange.features[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
-    if (!nets || !job->exchange.features[split]) {
+    job->groups.features[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
+    if (!nets || !job->groups.features[split]) {
         sw_free(nets);
         return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
     }
@@ -66,7 +77,7 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
             nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
         rc = sw_transfer_new(nets, workers, job->place.host,
                              &(struct sw_transfer_waits){wait_for_features, tell_group, group},
-                             &job->exchange.features[split][g], err);
+                             &job->groups.features[split][g], err);
     }
     sw_free(nets);
     return rc;
@@ -157,7 +168,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .groups = copy->place->workers / job->topology->group_size,
         .leaves = job->conf->repeat_exact ? job->topology->microbatches : 0,
         .updates_on_device = devices_update(job) && !job->topology->is_async,
-        .sums_on_device = sw_job_reduces(job),
+        .sums_on_device = sw_reduces(&job->exchange),
         .others = job->topology->server_groups > 1 ? job->topology->server_groups : 0,
         .rule = rule_of(job),
         .staleness = job->topology->staleness,
@@ -205,6 +216,7 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = find_completions(&job->workers[i], err);
     job->params.table = job->params.copies[0].table;
+    job->exchange.table = job->params.table;
     if (rc == SW_OK)
         rc = sw_params_check_patterns(job->recipe, job->params.table, err);
     if (rc == SW_OK)

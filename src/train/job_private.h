@@ -11,12 +11,10 @@
 #define SW_TRAIN_JOB_PRIVATE_H
 
 #include "cluster/row_split.h"
-#include "exchange/sums.h"
-#include "net/transfer.h"
 #include "recipe/job.h"
 #include "sync/fault.h"
 #include "train/carried_over.h"
-#include "train/comm.h"
+#include "train/choices.h"
 #include "train/events.h"
 #include "train/gate.h"
 #include "train/group.h"
@@ -37,7 +35,6 @@
 struct sw_sense;
 struct sw_server;
 struct sw_watch;
-struct sw_ways;
 struct sw_worker;
 
 /* What the caller of sw_job_open asked for, as far as a run or its next stage needs it again. */
@@ -49,17 +46,6 @@ struct sw_run_options {
     bool steps_at_most, oversubscribe, overwrite;
     int64_t trace_capacity;
     struct sw_display_policy display;
-};
-
-/* How gradients, values and features move between devices and the host, and between workers. */
-struct sw_job_exchange {
-    enum sw_copy_mode copy; /* never AUTO once the units are placed */
-    enum sw_overlap overlap;
-    struct sw_transfer **features[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
-                                                 moves between workers */
-    struct sw_ways *ways; /* owned; between the devices of workers; NULL: none is used */
-    struct sw_sums sums;
-    struct sw_comm_plan comm;
 };
 
 /* How fast the machine and its workers are, and what is chosen by it. */
@@ -102,7 +88,7 @@ struct sw_job {
 
     struct sw_job_data data;
     struct sw_job_params params;
-    struct sw_job_exchange exchange;
+    struct sw_exchange_plan exchange;
     struct sw_job_speed speed;
     struct sw_job_state state;
     struct sw_job_initial initial;

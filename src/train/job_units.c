@@ -6,7 +6,7 @@
 #include "cluster/bind.h"
 #include "cluster/driver.h"
 #include "device/driver.h"
-#include "train/choices.h"
+#include "param/updater.h"
 #include "train/job_private.h"
 #include "train/microbatches.h"
 #include "train/server.h"
@@ -291,6 +291,39 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     return rc == SW_OK ? sw_microbatches_split(job, err) : rc;
 }
 
+/* Does something look at all gradients before any update is made? */
+static bool decides_about_all(const struct sw_job *job)
+{
+    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
+    return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
+           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job->conf);
+}
+
+static const struct sw_rates *rates_of(void *user)
+{
+    struct sw_job *job = user;
+    return sw_rates_of(&job->speed.rates, job->workers);
+}
+
+static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_exchange_plan_args args = {.recipe = job->recipe,
+                                               .conf = job->conf,
+                                               .topology = job->topology,
+                                               .request = &job->place.devices,
+                                               .machine = job->place.machine,
+                                               .log = job->events.log,
+                                               .fault = &job->fault,
+                                               .decides_about_all = decides_about_all(job),
+                                               .rates = rates_of,
+                                               .user = job};
+    int rc = sw_exchange_plan_init(&job->exchange, &args, err);
+    if (rc == SW_OK)
+        sw_copy_choose(&job->exchange);
+    return rc;
+}
+
 /* The driver whose devices are GPUs of the machine map, or NULL. */
 static const struct sw_driver *driver_on_bus(const struct sw_job *job)
 {
@@ -353,9 +386,7 @@ int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o, struc
     if (job->place.machine->here)
         cap_threads(job->place.placement);
     rc = make_units(job, err);
-    if (rc == SW_OK)
-        sw_job_choose_copy(job, &s.conf);
-    return rc;
+    return rc == SW_OK ? begin_exchange_plan(job, err) : rc;
 }
 
 /* ---- devices ---- */
@@ -390,7 +421,10 @@ static int open_own(const struct sw_job *job, int worker, struct sw_device **out
         .bus = gpu < 0 ? NULL : sw_machine_gpu(job->place.machine, gpu)->bus,
         .precision = (enum sw_precision)job->conf->precision,
         .beside = worker > 0 ? job->workers[0].device : NULL};
-    return job->place.devices.driver->open(&args, out, err);
+    int rc = job->place.devices.driver->open(&args, out, err);
+    if (rc == SW_OK)
+        (*out)->avoid_winograd = !job->conf->winograd;
+    return rc;
 }
 
 /* Every worker on a device of its own, as its placement says. */
@@ -399,15 +433,11 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
     int workers = job->topology->workers, rc = SW_OK;
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         struct sw_worker *w = &job->workers[i];
-        if (w->rank->device < 0) {
+        if (w->rank->device < 0)
             w->device = job->place.host;
-            continue;
-        }
-        struct sw_device *own = NULL;
-        rc = open_own(job, i, &own, err);
-        if (rc == SW_OK)
-            own->avoid_winograd = !job->conf->winograd;
-        w->device = own;
+        else
+            rc = open_own(job, i, &w->device, err);
+        job->exchange.devices[i] = w->device;
     }
     return rc;
 }

@@ -67,7 +67,7 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
         if (rc != SW_OK)
             rc = sw_err_prefix(err, rc, "%s", w->unit);
     }
-    sw_comm_set_rows(job);
+    sw_comm_set_rows(&job->exchange, &job->rows);
     sw_stream_attach(job->workers[0].stream); /* plans were made for others' threads */
     if (rc == SW_OK && job->outputs.count > 0)
         rc = sw_outputs_plan(&job->outputs, job->workers, err);

@@ -2,6 +2,7 @@
  */
 #include "train/record.h"
 #include "base/os.h"
+#include "net/transfer.h"
 #include "param/sync.h"
 #include "train/job_private.h"
 #include "train/worker.h"
@@ -78,7 +79,7 @@ static void record_servers(struct sw_worker *w, const double copied_ms[2])
 /* What concerns this worker alone. */
 static void record_own(struct sw_worker *w)
 {
-    const struct sw_job_exchange *e = &w->job->exchange;
+    const struct sw_exchange_plan *e = &w->job->exchange;
     const struct sw_worker_links *links = &w->record.links;
     const int own = w->rank->global_rank;
     double copied_ms[2];
@@ -117,7 +118,7 @@ void sw_record_sync(struct sw_worker *w)
  * side). */
 static void record_features(struct sw_worker *w)
 {
-    const struct sw_transfer *e = w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group];
+    const struct sw_transfer *e = w->shared.groups->features[SW_SPLIT_TRAIN][w->rank->group];
     struct sw_worker_links *links = &w->record.links;
     for (int i = 0; i < w->topology->group_size; i++) {
         if (links->activations[i] < 0)

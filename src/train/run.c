@@ -37,9 +37,9 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err) : rc;
 }
 
-static void check_sums(void *job)
+static void check_sums(void *exchange)
 {
-    sw_reduce_look(job);
+    sw_reduce_look(exchange);
 }
 
 static int start_watch(struct sw_job *job, struct sw_err *err)
@@ -53,7 +53,7 @@ static int start_watch(struct sw_job *job, struct sw_err *err)
         .requests = &job->requests,
         .fault = &job->fault,
         .check_sums = check_sums,
-        .user = job,
+        .user = &job->exchange,
     };
     return sw_watch_start(&args, &job->monitor.watch, err);
 }

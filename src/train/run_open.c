@@ -199,9 +199,9 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK && job->topology->is_async)
         rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
     if (rc == SW_OK)
-        rc = sw_reduce_make(job, err);
+        rc = sw_reduce_make(&job->exchange, err);
     if (rc == SW_OK)
-        rc = sw_comm_make(job, err);
+        rc = sw_comm_make(&job->exchange, &job->rows, err);
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
         if (rc == SW_OK)

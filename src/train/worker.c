@@ -254,7 +254,7 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
         rc = sw_exchange_pull(w->exchange, sw_worker_params(w, SW_SPLIT_TRAIN), (uint64_t)w->step,
                               err);
     /* Others may still read features where they lie, in memory that an evaluation uses, too. */
-    if (rc == SW_OK && w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group])
+    if (rc == SW_OK && w->shared.groups->features[SW_SPLIT_TRAIN][w->rank->group])
         rc = sw_worker_meet(w, "the readers of its features", err);
     if (rc == SW_OK && sw_exchange_keeps_values(w->exchange))
         rc = sync_to_host(w, err);

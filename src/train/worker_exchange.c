@@ -1,7 +1,6 @@
 /* A worker's end of the exchange: what it is made of, and what the worker lends it (exchange.h). */
 #include "train/worker_exchange.h"
 
-#include "train/choices.h"
 #include "train/job_private.h"
 #include "train/server.h"
 #include "train/states.h"
@@ -84,6 +83,12 @@ static bool needs_votes(const struct sw_worker *w)
     return false;
 }
 
+/* Rows of a batch that the worker may come to have. */
+static int64_t most_rows(const struct sw_worker *w)
+{
+    return w->job->speed.rebalances ? w->shared.conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
+}
+
 static struct sw_exchange_args args_of(struct sw_worker *w)
 {
     return (struct sw_exchange_args){.table = w->table,
@@ -100,7 +105,7 @@ static struct sw_exchange_args args_of(struct sw_worker *w)
                                      .sums = &w->job->exchange.sums,
                                      .rank = w->rank->global_rank,
                                      .factors = w->job->exchange.comm.factors,
-                                     .most_rows = sw_comm_most_rows(w),
+                                     .most_rows = most_rows(w),
                                      .votes = needs_votes(w),
                                      .hooks = {.user = w,
                                                .serve = serve,

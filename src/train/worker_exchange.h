@@ -1,5 +1,5 @@
-/* A worker's end of the exchange: made when its device and its nets are there, and bound to the nets
- * whenever these are new. By the worker's thread, or by the leader while all workers wait. */
+/* A worker's end of the exchange: made when its device and its nets are there, and bound to the
+ * nets whenever these are new. By the worker's thread, or by the leader while all workers wait. */
 #ifndef SW_TRAIN_WORKER_EXCHANGE_H
 #define SW_TRAIN_WORKER_EXCHANGE_H
 

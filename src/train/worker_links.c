@@ -2,6 +2,7 @@
  * it what. */
 #include "train/worker_links.h"
 #include "base/os.h"
+#include "net/transfer.h"
 #include "train/job_private.h"
 #include "train/server.h"
 #include "train/worker.h"
