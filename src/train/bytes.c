@@ -39,7 +39,7 @@ size_t sw_worker_param_bytes(const struct sw_worker *w)
     if (w->device->host_memory)
         return 0;
     return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) +
-           sw_reduce_bytes(&w->job->exchange) + sw_comm_bytes(&w->job->exchange);
+           sw_reduce_bytes(w->shared.exchange_plan) + sw_comm_bytes(w->shared.exchange_plan);
 }
 
 /* What the host has for a device to read and write: what the exchange tells it, and the mail of
@@ -86,10 +86,12 @@ size_t sw_worker_fixed_bytes(const struct sw_worker *w)
 size_t sw_worker_device_bytes(const struct sw_worker *w)
 {
     size_t bytes = 0;
-    const struct sw_job *job = w->job;
-    for (int i = 0; i < job->topology->workers && !w->device->host_memory; i++)
-        if (sw_str_eq(job->workers[i].device->name, w->device->name))
-            bytes += sw_worker_fixed_bytes(&job->workers[i]) + job->workers[i].arena.bytes;
+
+    for (int i = 0; i < w->topology->workers && !w->device->host_memory; i++) {
+        const struct sw_worker *other = &w->shared.workers[i];
+        if (sw_str_eq(other->device->name, w->device->name))
+            bytes += sw_worker_fixed_bytes(other) + other->arena.bytes;
+    }
     return bytes;
 }
 

@@ -11,8 +11,6 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/events.h"
-#include "train/job_data.h"
-#include "train/stages.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include "train/worker_place.h"

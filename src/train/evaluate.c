@@ -5,7 +5,6 @@
 #include "history/snapshot.h"
 #include "train/carries.h"
 #include "train/gate.h"
-#include "train/job_data.h"
 #include "train/outputs.h"
 #include "train/sums.h"
 #include "train/worker.h"

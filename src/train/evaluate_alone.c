@@ -68,7 +68,7 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
 {
     struct sw_worker *w = &job->workers[0];
     int64_t began_ns = sw_os()->monotonic_ns();
-    int rc = sw_job_settle_servers(job, err);
+    int rc = sw_servers_settle(&w->shared, job->topology, err);
     if (rc == SW_OK && job->topology->workers != 1)
         rc = sw_err_set(err, SW_ERR_INVALID, "evaluation alone takes a job opened with one_worker");
     if (rc == SW_OK && split &&

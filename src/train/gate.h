@@ -4,7 +4,7 @@
 
 #include "sync/fault.h"
 #include "sync/thread.h"
-#include "train/job.h"
+#include "train/observer.h"
 
 struct sw_events;
 

@@ -15,7 +15,6 @@
 #include "cluster/topology.h"
 #include "device/device.h"
 #include "sync/thread.h"
-#include "train/job.h"
 
 struct sw_transfer;
 

@@ -1,6 +1,4 @@
 #include "train/input.h"
-#include "train/job_data.h"
-#include "train/stages.h"
 #include "train/worker.h"
 
 #include "base/os.h"

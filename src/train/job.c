@@ -124,7 +124,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_states_match(&job->state.buffers, job->workers, err);
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
-        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
+        rc = sw_job_map_params(job, &job->workers[i], SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
         rc = sw_outputs_plan(&job->outputs, job->workers, err);
     return rc;
@@ -199,7 +199,7 @@ static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct
 {
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
     if (job->stage.begins)
-        job->span.first_step = job->stage.from;
+        job->span.first_step = job->span.stage_from;
     else if (c.resumed)
         return sw_checkpoint_check(&c, c.resumed, &job->span.first_step, err);
     /* Weights of another file will be evaluated: what a run would start from is not asked for. */

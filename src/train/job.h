@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "history/reader.h"
 #include "train/comm.h"
+#include "train/observer.h"
 #include "train/trace.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,13 +23,6 @@ struct sw_job_conf;
 struct sw_machine;
 struct sw_placement;
 struct sw_recipe;
-
-/* When a display event is due: the first steps, then every `every_steps`, or where that is 0 after
- * max(every_s seconds, every_share of the steps). */
-struct sw_display_policy {
-    int64_t first_steps, every_steps;
-    double every_s, every_share;
-};
 
 /* A checkpoint of a run that is resumed. */
 struct sw_job_kept {
@@ -185,49 +178,6 @@ struct sw_job_plan {
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
 
-enum sw_job_event_type {
-    SW_JOB_START,
-    SW_JOB_DISPLAY,
-    SW_JOB_EVAL,
-    SW_JOB_CHECKPOINT,
-    SW_JOB_EVENT,
-    SW_JOB_SUMMARY,
-};
-
-enum { SW_JOB_METRICS = 32, SW_JOB_METRIC_NAME = 128 };
-struct sw_job_metric {
-    char name[SW_JOB_METRIC_NAME]; /* loss, accuracy, accuracy.top5, precision_recall.recall */
-    double value;
-};
-
-/* What the observer is told; texts are borrowed during the call. */
-struct sw_job_event {
-    enum sw_job_event_type type;
-    int64_t step, steps;
-    double elapsed_s;                /* of this run or segment */
-    double lr, samples_per_s, eta_s; /* display; NaN where unknown */
-    const char *split;               /* train, or the data section's name */
-    int metric_count;
-    struct sw_job_metric metric[SW_JOB_METRICS];
-    /* start */
-    int64_t run_id;
-    const char *out_dir, *db_path;
-    /* checkpoint */
-    const char *path;
-    int64_t bytes;
-    bool best; /* of all so far */
-    /* event */
-    enum sw_log_level level;
-    const char *source, *text;
-    /* summary */
-    enum sw_run_status status;
-    double step_ms; /* mean */
-    size_t peak_bytes, rss_bytes;
-    /* summary, and the answer of sw_job_evaluate */
-    int64_t skipped_records; /* bad ones that others stood in for */
-};
-typedef void sw_job_observer(void *user, const struct sw_job_event *e);
-
 /* Trains to the last step of the recipe, or of its stage (sw_job_next). Every role that was started
  * has ended when it returns. SW_OK: done. SW_ERR_CANCELLED: stopped by request; unless that came
  * before the first values were saved, a resumable checkpoint is on disk (exit 75). SW_ERR_DIVERGED:
@@ -243,13 +193,6 @@ bool sw_job_has_next(const struct sw_job *job);
  * one is closed. Errors: those of sw_job_open; *job is then the old one, which has ended. */
 int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
 
-enum sw_job_request_kind {
-    SW_JOB_STOP = 1, /* finish the step, checkpoint, end with SW_ERR_CANCELLED */
-    SW_JOB_CHECKPOINT_NOW = 2,
-    SW_JOB_ABORT = 4, /* end as soon as possible, without a checkpoint */
-    SW_JOB_PAUSE = 8, /* all workers wait after the same step, until CONTINUE or STOP */
-    SW_JOB_CONTINUE = 16,
-};
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */
 /* Is there a checkpoint from which the run can be resumed, its own or the one it began from? Asked
  * when sw_job_open, sw_job_run or sw_job_next has answered SW_ERR_CANCELLED. */

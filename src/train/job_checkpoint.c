@@ -26,35 +26,11 @@ struct sw_checkpoint_job sw_job_checkpoint(struct sw_job *job)
         .events = &job->events,
         .choices = job->report.choices,
         .resumed = job->options.resume_checkpoint,
-        .stage = {stage->index, stage->name, stage->from, stage->begins, stage->over},
+        .stage = {stage->index, stage->name, job->span.stage_from, stage->begins, stage->over},
         .first_step = job->span.first_step,
         .steps = job->span.steps,
         .run_steps = job->span.run_steps,
         .put_step = put_step,
         .user = job,
     };
-}
-
-int sw_job_write_checkpoint(struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
-    return sw_checkpoint_write(&c, err);
-}
-
-int sw_job_load_checkpoint(struct sw_job *job, const char *path, struct sw_err *err)
-{
-    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
-    return sw_checkpoint_load(&c, path, err);
-}
-
-int sw_job_roll_back(struct sw_job *job, const char *path, struct sw_err *err)
-{
-    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
-    return sw_checkpoint_roll_back(&c, path, err);
-}
-
-int sw_job_take_values(struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
-    return sw_take_values(&c, err);
 }

@@ -9,10 +9,4 @@ struct sw_job;
 /* As the job is now: what it points to lives as long as the job, numbers are copied. */
 struct sw_checkpoint_job sw_job_checkpoint(struct sw_job *job);
 
-/* The functions of those headers, for a job. */
-int sw_job_write_checkpoint(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-int sw_job_load_checkpoint(struct sw_job *job, const char *path, struct sw_err *err) SW_MUST_CHECK;
-int sw_job_roll_back(struct sw_job *job, const char *path, struct sw_err *err) SW_MUST_CHECK;
-int sw_job_take_values(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-
 #endif

@@ -12,18 +12,18 @@
 #include "train/worker.h"
 
 /* Those of layer i, if it has any: *number is for the specs of its parameters. */
-static int add_factors(struct sw_worker *w, int i, int *number, struct sw_err *err)
+static int add_factors(struct sw_job *job, struct sw_worker *w, int i, int *number,
+                       struct sw_err *err)
 {
     struct sw_table_factors f;
     int64_t rows = sw_worker_rows(w, SW_SPLIT_TRAIN);
-    return sw_comm_factors(&w->job->exchange, w->train, i, rows, &f)
+    return sw_comm_factors(&job->exchange, w->train, i, rows, &f)
                ? sw_table_add_factors(w->table, &f, number, err)
                : SW_OK;
 }
 
-int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
+int sw_job_map_params(struct sw_job *job, struct sw_worker *w, int split, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
     const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
     w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
     if (!w->param_of[split])
@@ -40,7 +40,7 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
         if (np->index == 0)
             factors = 0; /* a layer whose weight is another's has none */
         if (index < 0 && np->index == 0)
-            rc = add_factors(w, np->layer, &factors, err);
+            rc = add_factors(job, w, np->layer, &factors, err);
         if (index < 0 && rc == SW_OK)
             rc = sw_params_add(job->recipe, w->table, net, p, factors, &index, err);
         w->param_of[split][p] = index;
@@ -86,19 +86,19 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 static uint64_t server_nodes(void *user, int server)
 {
     const struct sw_server_group *copy = user;
-    const struct sw_job *job = copy->job;
+    const struct sw_job_place *hardware = copy->hardware;
     const struct sw_placement_row *row =
-        sw_placement_server(job->place.placement, copy->place->first_server + server);
-    return sw_machine_os_nodes(job->place.machine, row->node_mask);
+        sw_placement_server(hardware->placement, copy->place->first_server + server);
+    return sw_machine_os_nodes(hardware->machine, row->node_mask);
 }
 
 static uint64_t worker_nodes(void *user, int worker)
 {
     const struct sw_server_group *copy = user;
-    const struct sw_job *job = copy->job;
+    const struct sw_job_place *hardware = copy->hardware;
     const struct sw_placement_row *row =
-        sw_placement_worker(job->place.placement, copy->place->first_worker + worker);
-    return sw_machine_os_nodes(job->place.machine, row->node_mask);
+        sw_placement_worker(hardware->placement, copy->place->first_worker + worker);
+    return sw_machine_os_nodes(hardware->machine, row->node_mask);
 }
 
 /* With `copy = none`, on devices of their own, workers update for themselves. */
@@ -161,7 +161,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .schedule = u->type[1],
         .schedule_conf = u->conf[1],
         .horizon_steps = (uint64_t)job->span.horizon,
-        .schedule_from = (uint64_t)job->stage.from,
+        .schedule_from = (uint64_t)job->span.stage_from,
         .slice_elements = cluster->slice_size,
         .workers = copy->place->workers,
         .servers = job->topology->servers_per_group,
@@ -188,7 +188,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
     for (int i = 0; i < copy->place->workers && rc == SW_OK; i++) {
         struct sw_worker *w = &job->workers[copy->place->first_worker + i];
         w->table = copy->table;
-        rc = sw_job_map_params(w, SW_SPLIT_TRAIN, err);
+        rc = sw_job_map_params(job, w, SW_SPLIT_TRAIN, err);
     }
     return rc == SW_OK ? sw_table_freeze(copy->table, err) : rc;
 }

@@ -114,8 +114,6 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o,
                     struct sw_err *err) SW_MUST_CHECK;
 /* The evaluation nets of all workers. */
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Finds each parameter of a net in the table; those of the training net are added. */
-int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
 /* Lets the nets of all workers exchange features. */
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;
 

@@ -7,6 +7,7 @@
 #include "cluster/driver.h"
 #include "device/driver.h"
 #include "param/updater.h"
+#include "train/job_hooks.h"
 #include "train/job_private.h"
 #include "train/microbatches.h"
 #include "train/server.h"
@@ -209,7 +210,7 @@ static int serve_while_waiting(void *user, int worker)
 static int serve_while_peers_wait(void *user, int group)
 {
     struct sw_worker *first = user;
-    return serve_while_waiting(first, group * first->job->topology->group_size);
+    return serve_while_waiting(first, group * first->topology->group_size);
 }
 
 static void make_group(struct sw_group *g, struct sw_worker *workers, int count, int leaves)
@@ -257,6 +258,33 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
     return make_peers(job, err);
 }
 
+static struct sw_worker_shared shared_by_workers(struct sw_job *job)
+{
+    return (struct sw_worker_shared){.recipe = job->recipe,
+                                     .conf = job->conf,
+                                     .place = &job->place,
+                                     .span = &job->span,
+                                     .data = &job->data,
+                                     .display = &job->options.display,
+                                     .workers = job->workers,
+                                     .servers = job->servers,
+                                     .groups = &job->groups,
+                                     .params = &job->params,
+                                     .exchange_plan = &job->exchange,
+                                     .state = &job->state,
+                                     .outputs = &job->outputs,
+                                     .metrics = &job->metrics,
+                                     .stops = &job->stops,
+                                     .nonfinite = &job->nonfinite,
+                                     .requests = &job->requests,
+                                     .events = &job->events,
+                                     .fault = &job->fault,
+                                     .hooks = &sw_job_hooks,
+                                     .run = job,
+                                     .one_worker = job->one_worker,
+                                     .rebalances = job->speed.rebalances};
+}
+
 static int make_units(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_topology *t = job->topology;
@@ -266,26 +294,14 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     job->params.copies = sw_calloc((size_t)t->server_groups, sizeof *job->params.copies);
     if (!job->workers || !job->servers || !job->params.copies)
         return sw_err_nomem(err, "workers and servers", (size_t)t->workers * sizeof *job->workers);
-    const struct sw_worker_shared shared = {.conf = job->conf,
-                                            .place = &job->place,
-                                            .data = &job->data,
-                                            .span = &job->span,
-                                            .groups = &job->groups,
-                                            .state = &job->state,
-                                            .outputs = &job->outputs,
-                                            .metrics = &job->metrics,
-                                            .nonfinite = &job->nonfinite,
-                                            .retention = &job->retention,
-                                            .events = &job->events,
-                                            .fault = &job->fault,
-                                            .workers = job->workers,
-                                            .one_worker = job->one_worker};
+    const struct sw_worker_shared shared = shared_by_workers(job);
     for (int i = 0; i < t->workers; i++)
         job->workers[i] = (struct sw_worker){
-            .job = job, .shared = shared, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
+            .shared = shared, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
     job->events.step = &job->workers[0].step;
     for (int i = 0; i < t->server_groups; i++)
-        job->params.copies[i] = (struct sw_server_group){.job = job, .place = &t->server_group[i]};
+        job->params.copies[i] =
+            (struct sw_server_group){.hardware = &job->place, .place = &t->server_group[i]};
 
     int rc = make_groups(job, err);
     return rc == SW_OK ? sw_microbatches_split(job, err) : rc;

@@ -62,7 +62,7 @@ static double since_ms(int64_t *before_ns, int64_t now_ns)
 void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2])
 {
     static const enum sw_copy_direction directions[] = {SW_COPY_TO_DEVICE, SW_COPY_TO_HOST};
-    const struct sw_server *servers = sw_job_servers(w->job, w->table);
+    const struct sw_server *servers = sw_worker_servers(w);
     int64_t served_ns = 0;
     for (int s = 0; s < w->topology->servers_per_group; s++)
         if (!servers[s].hosted)

@@ -8,7 +8,6 @@
 #include "train/outputs.h"
 #include "base/os.h"
 #include "train/events.h"
-#include "train/job_data.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <string.h>

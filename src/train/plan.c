@@ -359,7 +359,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->stage = job->stage.name;
     p->stage_index = job->stage.index;
     p->stage_count = job->stage.count;
-    p->stage_from = job->stage.from;
+    p->stage_from = job->span.stage_from;
     p->stage_steps = job->span.horizon;
     p->stages = sw_buf_text(&job->stage.text);
     p->streams = sw_net_stream_count(job->workers[0].train);

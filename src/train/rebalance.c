@@ -113,9 +113,8 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
     return rc == SW_OK ? sw_job_write_choices(job, err) : rc;
 }
 
-int sw_rebalance(struct sw_worker *w, struct sw_err *err)
+int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
     if (!job->speed.rebalances || job->topology->microbatches == 1)
         return SW_OK;
     w->pace.typical_ms = job->speed.row_ms ? job->speed.row_ms(w->rank->global_rank) *

@@ -207,7 +207,7 @@ static void tell_summary(struct running *r, enum sw_run_status status)
                              .out_dir = sw_history_out_dir(job->events.history),
                              .db_path = sw_history_path(job->events.history),
                              .elapsed_s =
-                                 (double)(sw_os()->monotonic_ns() - job->stage.run_began_ns) * 1e-9,
+                                 (double)(sw_os()->monotonic_ns() - job->span.run_began_ns) * 1e-9,
                              .samples_per_s = NAN,
                              .step_ms = NAN,
                              .lr = NAN,
@@ -240,10 +240,10 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
                struct sw_err *err)
 {
     struct running r = {.job = job, .observer = observer, .user = user};
-    const bool first = !job->stage.run_began_ns;
+    const bool first = !job->span.run_began_ns;
     r.displayed_ns = sw_os()->monotonic_ns();
     if (first)
-        job->stage.run_began_ns = r.displayed_ns;
+        job->span.run_began_ns = r.displayed_ns;
     if (stuck)
         *stuck = false;
     for (int i = 0; i < job->topology->workers; i++)

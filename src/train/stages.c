@@ -65,14 +65,14 @@ static int follow(struct sw_job *job, const struct told *told, const char *path,
 {
     struct sw_job_stage *s = &job->stage;
     s->index = find(job->recipe, told->name);
-    s->from = told->from;
+    job->span.stage_from = told->from;
     if (s->index < 0)
         return sw_err_set(err, SW_ERR_INVALID, "%s: it is of stage '%s', which the recipe has not",
                           path, told->name);
     s->begins = told->over && s->index + 1 < sw_recipe_stage_count(job->recipe);
     if (s->begins) {
         s->index++;
-        s->from = told->step;
+        job->span.stage_from = told->step;
     }
     return SW_OK;
 }
@@ -157,7 +157,7 @@ static int check_option(const struct sw_job *job, struct sw_err *err)
 int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int64_t own;
-    int rc = sw_stage_steps_end(job, job->stage.from, &own, err);
+    int rc = sw_stage_steps_end(job, job->span.stage_from, &own, err);
     if (rc != SW_OK)
         return rc;
     const int64_t all = own + job->stage.later;
@@ -174,7 +174,7 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct
 void sw_stage_note_end(struct sw_job *job, int64_t t)
 {
     /* Before its last step only a condition ends it, and that is its end, too. */
-    job->stage.over = t < job->span.steps || t >= job->stage.from + job->span.horizon;
+    job->stage.over = t < job->span.steps || t >= job->span.stage_from + job->span.horizon;
 }
 
 void sw_stage_tell(struct sw_job *job)
@@ -186,8 +186,8 @@ void sw_stage_tell(struct sw_job *job)
     snprintf(text, sizeof text, "%s (%d of %d)", s->name, s->index + 1, s->count);
     sw_history_tag(job->events.history, "stage", text);
     sw_events_say_at(&job->events, job->span.first_step, SW_LOG_INFO, "stage",
-                     "%s: steps %lld to %lld", text, (long long)s->from + 1,
-                     (long long)(s->from + job->span.horizon));
+                     "%s: steps %lld to %lld", text, (long long)job->span.stage_from + 1,
+                     (long long)(job->span.stage_from + job->span.horizon));
 }
 
 bool sw_job_has_next(const struct sw_job *job)

@@ -5,27 +5,17 @@
 
 #include "tensor/safetensors.h"
 #include "train/job.h"
-
-/* Where a job begins and ends, in steps. */
-struct sw_job_span {
-    int64_t horizon;        /* of the recipe, or of its stage */
-    int64_t first_step;     /* of the checkpoint it goes on from */
-    int64_t steps;          /* where this job ends */
-    int64_t run_steps;      /* and where the run does, with all its stages */
-    int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
-};
+#include "train/span.h"
 
 /* Which part of a run this is is under way. */
 struct sw_job_stage {
     int index, count;   /* of the recipe's; -1, 0: it has none */
     const char *name;   /* borrowed from the recipe */
-    int64_t from;       /* the step behind which it begins */
     bool begins;        /* the checkpoint to go on from is of the stage before */
     bool over;          /* it has come to its end; the leader's */
     int64_t later;      /* steps of the stages behind it */
     int64_t *steps;     /* owned [count]: of it and those behind it, when all were looked at */
     struct sw_buf text; /* all that are to come: "pre (30 steps), fine (50 steps)" */
-    int64_t run_began_ns;
     struct sw_job *failed; /* owned: another stage that could not be opened, with its messages */
 };
 

@@ -7,17 +7,15 @@
 #include "train/carries.h"
 #include "train/cd.h"
 #include "train/input.h"
-#include "train/job_private.h"
 #include "train/layer_clock.h"
 #include "train/segments.h"
-#include "train/server.h"
 #include "train/worker.h"
 #include <math.h>
 
 static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t, int layer,
                   int64_t begin_ns)
 {
-    if (!w->job->monitor.trace)
+    if (!w->shared.trace)
         return;
     struct sw_trace_event e = {.begin_ns = begin_ns,
                                .end_ns = w->timer.lap_ns,
@@ -25,7 +23,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
                                .what = what,
                                .unit = w->rank->global_rank,
                                .index = layer};
-    sw_trace_add(w->job->monitor.trace, &e);
+    sw_trace_add(w->shared.trace, &e);
 }
 
 /* ---- Passes ---- */

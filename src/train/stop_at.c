@@ -8,7 +8,6 @@
 #include "train/stop_at.h"
 #include "base/str.h"
 #include "train/events.h"
-#include "train/job_data.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>

@@ -3,8 +3,10 @@
 #define SW_TRAIN_STOP_AT_H
 
 #include "cluster/topology.h"
-#include "train/job.h"
+#include "train/observer.h"
 
+struct sw_job_conf;
+struct sw_recipe;
 struct sw_worker;
 
 /* A condition of stop_at. */

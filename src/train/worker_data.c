@@ -4,9 +4,6 @@
 #include "cluster/bind.h"
 #include "sync/tasks.h"
 #include "train/events.h"
-#include "train/job_data.h"
-#include "train/job_units.h"
-#include "train/stages.h"
 #include "train/worker.h"
 #include "train/worker_place.h"
 #include <stdio.h>

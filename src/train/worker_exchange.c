@@ -1,9 +1,6 @@
 /* A worker's end of the exchange: what it is made of, and what the worker lends it (exchange.h). */
 #include "train/worker_exchange.h"
 
-#include "train/job_private.h"
-#include "train/server.h"
-#include "train/states.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>
@@ -86,7 +83,7 @@ static bool needs_votes(const struct sw_worker *w)
 /* Rows of a batch that the worker may come to have. */
 static int64_t most_rows(const struct sw_worker *w)
 {
-    return w->job->speed.rebalances ? w->shared.conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
+    return w->shared.rebalances ? w->shared.conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
 }
 
 static struct sw_exchange_args args_of(struct sw_worker *w)
@@ -95,16 +92,16 @@ static struct sw_exchange_args args_of(struct sw_worker *w)
                                      .device = w->device,
                                      .stream = w->stream,
                                      .fault = w->shared.fault,
-                                     .copy = w->job->exchange.copy,
+                                     .copy = w->shared.exchange_plan->copy,
                                      .own_memory = !w->device->host_memory,
-                                     .overlap = w->job->exchange.overlap == SW_OVERLAP_YES,
+                                     .overlap = w->shared.exchange_plan->overlap == SW_OVERLAP_YES,
                                      .worker = w->rank->table_rank,
                                      .unit = w->unit,
                                      .params = w->param_of[SW_SPLIT_TRAIN],
                                      .count = sw_net_param_count(w->train),
-                                     .sums = &w->job->exchange.sums,
+                                     .sums = &w->shared.exchange_plan->sums,
                                      .rank = w->rank->global_rank,
-                                     .factors = w->job->exchange.comm.factors,
+                                     .factors = w->shared.exchange_plan->comm.factors,
                                      .most_rows = most_rows(w),
                                      .votes = needs_votes(w),
                                      .hooks = {.user = w,

@@ -3,7 +3,6 @@
 #include "base/os.h"
 #include "cluster/bind.h"
 #include "history/snapshot.h"
-#include "train/job_units.h"
 #include "train/worker.h"
 
 const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w)

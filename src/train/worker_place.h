@@ -3,8 +3,17 @@
 #define SW_TRAIN_WORKER_PLACE_H
 
 #include "cluster/placement.h"
+#include "device/driver.h"
 
 struct sw_worker;
+
+/* On what a job runs. */
+struct sw_job_place {
+    struct sw_machine *machine;
+    struct sw_placement *placement;
+    struct sw_device *host;           /* parameter table, batches */
+    struct sw_device_request devices; /* of the workers, as job.device asks for */
+};
 
 /* Where it is: its row of the placement. */
 const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w);

@@ -3,6 +3,7 @@
  * Rows by speed: the arithmetic, workers of which one is three times slower than the other, and
  * that speed is measured. */
 #include "workers_support.h"
+#include "train/rebalance.h"
 
 /* ---- arithmetic ---- */
 

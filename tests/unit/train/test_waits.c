@@ -23,7 +23,7 @@ static void begin(struct play *p, const char *const *sets)
         p->t.sets[2 + i] = sets[i];
     if (trial_open(&p->t) != SW_OK)
         fail_msg("%s", sw_buf_text(&p->t.messages));
-    assert_int_equal(sw_job_settle_servers(p->t.job, &err), SW_OK);
+    assert_int_equal(sw_servers_settle(&p->t.job->workers[0].shared, p->t.job->topology, &err), SW_OK);
     for (int u = 0; u < MOST_UNITS; u++)
         p->slots[u] = (struct sw_slot_state){.phase = SW_PHASE_IDLE, .layer = -1, .step = -1};
 }

@@ -1,0 +1,10 @@
+/* What a job's workers ask of it (worker_hooks.h). */
+#ifndef SW_TRAIN_JOB_HOOKS_H
+#define SW_TRAIN_JOB_HOOKS_H
+
+#include "train/worker_hooks.h"
+
+/* The run is the struct sw_job. */
+extern const struct sw_worker_hooks sw_job_hooks;
+
+#endif
