@@ -232,7 +232,8 @@ static int list_items(const struct sw_table *table, const struct sw_net *net, co
         int first, count = sw_net_layer_params(net, i, &first);
         ready_s += seconds_of_backward(net, i);
         for (int q = first; q < first + count; q++) {
-            if (sw_net_param(net, q)->root >= 0 || !sw_table_is_reduced(table, params[q]))
+            if (sw_net_param(net, q)->root >= 0 ||
+                sw_table_reduction(table, params[q]) != SW_REDUCTION_DEVICES)
                 continue;
             listed[n] = params[q];
             items[n++] =
