@@ -68,7 +68,7 @@ struct sw_exchange_plan {
 /* Once the units are placed. Errors: SW_ERR_NOMEM. */
 int sw_exchange_plan_init(struct sw_exchange_plan *p, const struct sw_exchange_plan_args *args,
                           struct sw_err *err) SW_MUST_CHECK;
-/* Chooses `copy`. */
+/* What `copy = auto` means: GPUs update by themselves where nothing speaks against that. */
 void sw_copy_choose(struct sw_exchange_plan *p);
 /* Why servers add up what several workers give, whatever the devices can do; NULL: nothing says so.
  */
@@ -79,6 +79,11 @@ const char *sw_reduce_why_servers(const struct sw_topology *t);
 int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err) SW_MUST_CHECK;
 /* What becomes of `copy` then. */
 void sw_copy_settle(struct sw_exchange_plan *p);
+/* With `copy = none`, on devices of their own, workers update for themselves. */
+bool sw_devices_update(const struct sw_exchange_plan *p);
+/* Refuses that where a device lacks more for an update than a sum of gradients. */
+int sw_copy_check(const struct sw_exchange_plan *p, const char *framework,
+                  struct sw_err *err) SW_MUST_CHECK;
 /* Do devices add up gradients by themselves? */
 bool sw_reduces(const struct sw_exchange_plan *p);
 

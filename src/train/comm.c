@@ -20,53 +20,38 @@ static int update_group_size(const struct sw_exchange_plan *p)
     return p->args.topology->update_group_size;
 }
 
-static const char *why_not_factors(const struct sw_exchange_plan *p)
+/* Why no layer can have that way; NULL: those with factors can. */
+static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way way)
 {
-    return p->args.conf->repeat_exact
-               ? "with repeat_exact all sums are over the parts of a batch, whatever workers there "
-                 "are, and products over all rows are others"
-           : p->args.request->mixed
-               ? "where devices and CPUs train together, gradients are summed on the host"
-               : NULL;
-}
-
-static const char *why_not_sfb(const struct sw_exchange_plan *p)
-{
-    if (p->args.topology->devices == 0)
+    const struct sw_topology *t = p->args.topology;
+    if (way == SW_COMM_PS)
         return NULL;
-    if (p->args.topology->is_async)
+    if (p->args.conf->repeat_exact)
+        return "with repeat_exact all sums are over the parts of a batch, whatever workers there "
+               "are, and products over all rows are others";
+    if (p->args.request->mixed)
+        return "where devices and CPUs train together, gradients are summed on the host";
+    if (way == SW_COMM_ADAM)
+        return sw_reduces(p) ? "with allreduce and copy = none no server has anything to do (sfb "
+                               "needs none, copy = async has them at work)"
+                             : NULL;
+    if (t->devices > 0 && t->is_async)
         return "groups that update on their own change values on the host, which no device can "
                "keep to itself (adam sends factors there)";
-    if (p->args.decides_about_all)
+    if (t->devices > 0 && p->args.decides_about_all)
         return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars look at all "
                "gradients before any update (adam makes them on the host)";
     return NULL;
 }
 
-static const char *why_not_adam(const struct sw_exchange_plan *p)
-{
-    return sw_reduces(p) ? "with allreduce and copy = none no server has anything to do (sfb needs "
-                           "none, copy = async has them at work)"
-                         : NULL;
-}
-
-static void find_refusals(const struct sw_exchange_plan *p, const char *refuses[SW_COMM_WAYS])
-{
-    const char *all = why_not_factors(p);
-    refuses[SW_COMM_PS] = NULL;
-    refuses[SW_COMM_SFB] = all ? all : why_not_sfb(p);
-    refuses[SW_COMM_ADAM] = all ? all : why_not_adam(p);
-}
-
 int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err *err)
 {
-    const char *refuses[SW_COMM_WAYS];
-    int way = p->cluster->comm;
-    find_refusals(p, refuses);
-    if (way != SW_COMM_AUTO && refuses[way] && update_group_size(p) > 1)
+    enum sw_comm_way way = (enum sw_comm_way)p->cluster->comm;
+    const char *refused = way == SW_COMM_AUTO ? NULL : why_not(p, way);
+    if (refused && update_group_size(p) > 1)
         sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
                         "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
-                        refuses[way]);
+                        refused);
     int rc = sw_recipe_verdict(p->args.recipe, err);
     return rc == SW_OK ? sw_kept_read(path, &p->comm.kept, err) : rc;
 }
@@ -79,15 +64,6 @@ static const struct sw_comm_choice *find_choice(const struct sw_comm_plan *p, co
         if (sw_str_eq(p->choices[i].layer.name, layer))
             return &p->choices[i];
     return NULL;
-}
-
-static enum sw_comm_way least(const struct sw_comm_choice *c)
-{
-    enum sw_comm_way best = SW_COMM_PS;
-    for (int way = 0; way < SW_COMM_WAYS; way++)
-        if (c->ms[way] < c->ms[best])
-            best = (enum sw_comm_way)way;
-    return best;
 }
 
 static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_layer *l,
@@ -118,16 +94,32 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_l
     sw_comm_cost(&t, out);
 }
 
-/* The link with the first choices, whether these were predicted or come from a checkpoint. */
-static struct sw_comm_link link_with(const struct sw_exchange_plan *p, int choices)
+/* The link with the choices so far, whether these were predicted or come from a checkpoint. */
+static struct sw_comm_link link_with_choices(const struct sw_exchange_plan *p)
 {
     struct sw_comm_link link = {.busy_s = 0};
     struct sw_comm_price price;
-    for (int i = 0; i < choices; i++) {
+    for (int i = 0; i < p->comm.count; i++) {
         predict(p, &p->comm.choices[i].layer, &link, &price);
         link = price.link[p->comm.choices[i].way];
     }
     return link;
+}
+
+/* The way that is predicted to take the least time, of those that can be. */
+static void choose_least(const struct sw_exchange_plan *p, struct sw_comm_choice *c)
+{
+    const struct sw_comm_link link = link_with_choices(p);
+    struct sw_comm_price price;
+    predict(p, &c->layer, &link, &price);
+    c->way = SW_COMM_PS;
+    for (enum sw_comm_way way = SW_COMM_PS; way < SW_COMM_AUTO; way++) {
+        if (why_not(p, way))
+            continue;
+        c->ms[way] = price.ms[way];
+        if (c->ms[way] < c->ms[c->way])
+            c->way = way;
+    }
 }
 
 /* All nets ask, and get the answer of the first. */
@@ -136,7 +128,6 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
     struct sw_exchange_plan *plan = user;
     struct sw_comm_plan *p = &plan->comm;
     const struct sw_comm_choice *known = find_choice(p, l->name);
-    const char *refuses[SW_COMM_WAYS];
     if (known)
         return known->way;
     struct sw_comm_choice *more =
@@ -144,23 +135,17 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
     p->failed = !more;
     if (!more)
         return SW_COMM_PS; /* what needs no choice, for all workers; sw_comm_verdict says why */
+
     p->choices = more;
-    struct sw_comm_choice *c = &more[p->count++];
-    *c = (struct sw_comm_choice){.layer = *l, .way = sw_kept_comm(p->kept, l->name)};
-    find_refusals(plan, refuses);
-    c->taken_up = c->way != SW_COMM_AUTO && !refuses[c->way];
-    for (int way = 0; way < SW_COMM_WAYS; way++)
-        c->ms[way] = (double)NAN;
-    if (c->taken_up)
-        return c->way;
-    const struct sw_comm_link link = link_with(plan, p->count - 1);
-    struct sw_comm_price price;
-    predict(plan, l, &link, &price);
-    for (int way = 0; way < SW_COMM_WAYS; way++)
-        if (!refuses[way])
-            c->ms[way] = price.ms[way];
-    c->way = least(c);
-    return c->way;
+    const enum sw_comm_way kept = sw_kept_comm(p->kept, l->name);
+    struct sw_comm_choice c = {.layer = *l,
+                               .way = kept,
+                               .taken_up = kept != SW_COMM_AUTO && !why_not(plan, kept),
+                               .ms = {(double)NAN, (double)NAN, (double)NAN}};
+    if (!c.taken_up)
+        choose_least(plan, &c);
+    p->choices[p->count++] = c;
+    return c.way;
 }
 
 int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err)
@@ -175,8 +160,8 @@ void sw_comm_args(struct sw_exchange_plan *p, struct sw_net_comm *out)
                                 .workers = update_group_size(p),
                                 .choose = choose,
                                 .user = p};
-    if (out->workers > 1)
-        find_refusals(p, out->refuses);
+    for (enum sw_comm_way way = SW_COMM_PS; way < SW_COMM_AUTO && out->workers > 1; way++)
+        out->refuses[way] = why_not(p, way);
 }
 
 void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,

@@ -1,5 +1,6 @@
 /* What `[cluster] copy` comes to for a job: `auto` is decided as soon as the units are placed, and
- * once more when the ways between devices are known. The rule itself is sw_cluster_copy's. */
+ * once more when the ways between devices are known. */
+#include "device/driver.h"
 #include "train/choices.h"
 #include <stdio.h>
 
@@ -13,32 +14,34 @@ static bool sends_to_servers(const struct sw_exchange_plan *p)
     return any;
 }
 
-static const char *why_servers(const struct sw_exchange_plan *p)
+/* What speaks against GPUs that update by themselves; NULL: nothing. One worker has no sums. */
+static const char *why_not_none(const struct sw_exchange_plan *p)
 {
-    return p->args.conf->repeat_exact ? "repeat_exact adds up in one order, that of servers"
-           : sends_to_servers(p)      ? "comm = adam sends factors to servers"
-                                      : sw_reduce_why_servers(p->args.topology);
-}
-
-static const char *why_host(const struct sw_exchange_plan *p)
-{
-    return p->args.conf->on_nan == SW_ON_NAN_ROLLBACK
+    const struct sw_topology *t = p->args.topology;
+    return p->args.request->mixed ? "devices and CPUs update the same values, which are on the host"
+           : t->is_async          ? "groups that update on their own change values on the host"
+           : p->args.conf->on_nan == SW_ON_NAN_ROLLBACK
                ? "on_nan = rollback brings back values by way of the host"
-               : NULL;
+           : t->workers == 1            ? NULL
+           : p->args.conf->repeat_exact ? "repeat_exact adds up in one order, that of servers"
+           : sends_to_servers(p)        ? "comm = adam sends factors to servers"
+                                        : sw_reduce_why_servers(t);
 }
 
 void sw_copy_choose(struct sw_exchange_plan *p)
 {
-    const struct sw_exchange_plan_args *a = &p->args;
-    const struct sw_copy_case all = {.caps = &a->request->driver->caps,
-                                     .mixed = a->request->mixed,
-                                     .apart = a->topology->is_async,
-                                     .workers = a->topology->workers,
-                                     .servers = why_servers(p),
-                                     .host = why_host(p)};
-    snprintf(p->copy_why, sizeof p->copy_why, "as asked for");
+    const struct sw_device_caps *caps = &p->args.request->driver->caps;
+    const char *against = why_not_none(p);
+    snprintf(p->copy_why, sizeof p->copy_why, "%s",
+             p->copy != SW_COPY_AUTO ? "as asked for"
+             : caps->host_memory     ? "nothing is copied on the CPU"
+             : caps->simulated       ? "simulated GPUs rehearse servers, unless copy = none is said"
+             : against               ? against
+             : p->args.topology->workers > 1
+                 ? "every GPU updates its own copy, and only sums of gradients travel"
+                 : "the GPU updates by itself, and no parameter travels");
     if (p->copy == SW_COPY_AUTO)
-        p->copy = sw_cluster_copy(&all, p->copy_why, sizeof p->copy_why);
+        p->copy = caps->own_processor && !against ? SW_COPY_NONE : SW_COPY_ASYNC;
 }
 
 void sw_copy_settle(struct sw_exchange_plan *p)
@@ -48,4 +51,26 @@ void sw_copy_settle(struct sw_exchange_plan *p)
         return;
     p->copy = SW_COPY_ASYNC;
     snprintf(p->copy_why, sizeof p->copy_why, "copies between devices are not sound");
+}
+
+bool sw_devices_update(const struct sw_exchange_plan *p)
+{
+    return p->copy == SW_COPY_NONE && p->args.topology->devices > 0;
+}
+
+int sw_copy_check(const struct sw_exchange_plan *p, const char *framework, struct sw_err *err)
+{
+    const struct sw_section *section = sw_recipe_find(p->args.recipe, "cluster", NULL);
+    if (!sw_devices_update(p))
+        return SW_OK;
+    if (p->args.topology->is_async)
+        sw_recipe_error(p->args.recipe, section, "copy",
+                        "with %s every group changes the one value on the host, which no device "
+                        "can keep to itself: say async",
+                        framework);
+    else if (p->args.conf->on_nan == SW_ON_NAN_ROLLBACK)
+        sw_recipe_error(p->args.recipe, section, "copy",
+                        "on_nan = rollback brings back the values of a checkpoint by way of the "
+                        "host, which these devices do not ask: say async, or on_nan = skip");
+    return sw_recipe_verdict(p->args.recipe, err);
 }

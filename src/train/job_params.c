@@ -101,30 +101,6 @@ static uint64_t worker_nodes(void *user, int worker)
     return sw_machine_os_nodes(hardware->machine, row->node_mask);
 }
 
-/* With `copy = none`, on devices of their own, workers update for themselves. */
-static bool devices_update(const struct sw_job *job)
-{
-    return job->exchange.copy == SW_COPY_NONE && job->topology->devices > 0;
-}
-
-/* Where devices update, each of them has all that an update needs but a sum of gradients. */
-static int check_copy(const struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
-    if (!devices_update(job))
-        return SW_OK;
-    if (job->topology->is_async)
-        sw_recipe_error(job->recipe, section, "copy",
-                        "with %s every group changes the one value on the host, which no device "
-                        "can keep to itself: say async",
-                        job->report.framework);
-    else if (job->conf->on_nan == SW_ON_NAN_ROLLBACK)
-        sw_recipe_error(job->recipe, section, "copy",
-                        "on_nan = rollback brings back the values of a checkpoint by way of the "
-                        "host, which these devices do not ask: say async, or on_nan = skip");
-    return sw_recipe_verdict(job->recipe, err);
-}
-
 static const struct sw_table_rule *rule_of(const struct sw_job *job)
 {
     static const struct sw_table_rule *const rules[] = {
@@ -167,7 +143,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .servers = job->topology->servers_per_group,
         .groups = copy->place->workers / job->topology->group_size,
         .leaves = job->conf->repeat_exact ? job->topology->microbatches : 0,
-        .updates_on_device = devices_update(job) && !job->topology->is_async,
+        .updates_on_device = sw_devices_update(&job->exchange) && !job->topology->is_async,
         .sums_on_device = sw_reduces(&job->exchange),
         .others = job->topology->server_groups > 1 ? job->topology->server_groups : 0,
         .rule = rule_of(job),
@@ -223,7 +199,7 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
         rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->params.table, err);
     if (rc == SW_OK)
         rc = check_topology(job, err);
-    return rc == SW_OK ? check_copy(job, err) : rc;
+    return rc == SW_OK ? sw_copy_check(&job->exchange, job->report.framework, err) : rc;
 }
 
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err)

@@ -159,40 +159,56 @@ static const struct sw_way *no_way(const struct sw_ways *w)
     return NULL;
 }
 
+static void use_library(struct sw_sums *d)
+{
+    char name[160];
+    d->reducer = SW_REDUCER_LIBRARY;
+    snprintf(d->why, sizeof d->why,
+             "%s, in an order of sums of its own, which depends on how many devices there are",
+             d->library->name(name, sizeof name));
+}
+
+/* Copies between devices, or servers where these are not sound. no_library: why there is none, ""
+ * where none was wanted. */
+static void use_copies(struct sw_exchange_plan *p, const char *no_library)
+{
+    struct sw_sums *d = &p->sums;
+    const struct sw_way *bad = no_way(p->ways);
+    char how[160];
+
+    if (bad) {
+        snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
+                 bad->why);
+        return;
+    }
+    d->reducer = SW_REDUCER_COPIES;
+    say_copies(p->ways, how, sizeof how);
+    snprintf(d->why, sizeof d->why, "copies between devices (%s), in the order of servers%s%.90s",
+             how, *no_library ? "; no library: " : "", no_library);
+}
+
+/* The library where it is wanted and can be used. */
 static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool look,
                   struct sw_err *err)
 {
-    struct sw_sums *d = &p->sums;
-    char text[160];
     struct sw_err why = {.code = SW_OK};
     bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
                   (asked == SW_ALL_REDUCE_AUTO && p->args.request->driver->caps.own_processor);
-    int missing = wanted ? find_library(p, &why) : SW_OK;
-    int rc = find_ways(p, wanted && missing == SW_OK, look, err);
+    int library = wanted ? find_library(p, &why) : SW_ERR_UNSUPPORTED;
+    int rc = find_ways(p, library == SW_OK, look, err);
     if (rc != SW_OK)
         return rc;
-    if (wanted && missing == SW_OK)
-        missing = trust_library(&p->ways->sum, look, &why);
-    if (missing != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
-        return sw_err_set(err, missing, "all_reduce = library: %s; try all_reduce = copies",
+
+    if (library == SW_OK)
+        library = trust_library(&p->ways->sum, look, &why);
+    if (library != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
+        return sw_err_set(err, library, "all_reduce = library: %s; try all_reduce = copies",
                           why.text);
-    if (wanted && missing == SW_OK) {
-        d->reducer = SW_REDUCER_LIBRARY;
-        snprintf(d->why, sizeof d->why,
-                 "%s, in an order of sums of its own, which depends on how many devices there are",
-                 d->library->name(text, sizeof text));
-        return SW_OK;
-    }
-    const struct sw_way *bad = no_way(p->ways);
-    d->reducer = bad ? SW_REDUCER_SERVERS : SW_REDUCER_COPIES;
-    say_copies(p->ways, text, sizeof text);
-    if (bad)
-        snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
-                 bad->why);
+
+    if (library == SW_OK)
+        use_library(&p->sums);
     else
-        snprintf(d->why, sizeof d->why,
-                 "copies between devices (%s), in the order of servers%s%.90s", text,
-                 missing == SW_OK ? "" : "; no library: ", missing == SW_OK ? "" : why.text);
+        use_copies(p, why.text);
     return SW_OK;
 }
 
@@ -232,7 +248,8 @@ static int list_items(const struct sw_table *table, const struct sw_net *net, co
         int first, count = sw_net_layer_params(net, i, &first);
         ready_s += seconds_of_backward(net, i);
         for (int q = first; q < first + count; q++) {
-            if (sw_net_param(net, q)->root >= 0 || !sw_table_is_reduced(table, params[q]))
+            if (sw_net_param(net, q)->root >= 0 ||
+                sw_table_reduction(table, params[q]) != SW_REDUCTION_DEVICES)
                 continue;
             listed[n] = params[q];
             items[n++] =

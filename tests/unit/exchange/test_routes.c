@@ -87,7 +87,7 @@ static void plan_sums(struct crowd *c)
                                .at_of = c->at_of};
     for (int p = PARAMS - 1; p >= 0; p--) {
         c->bucket_of[p] = -1;
-        if (!sw_table_is_reduced(c->stand.table, p))
+        if (sw_table_reduction(c->stand.table, p) != SW_REDUCTION_DEVICES)
             continue;
         int b = p <= BIAS;
         c->bucket_of[p] = b;

@@ -91,7 +91,7 @@ static inline int oracle_servers(const struct sw_job *job, bool stays)
         bool owns = false;
         for (int p = 0; p < sw_table_count(job->params.table); p++)
             owns = owns || (sw_table_has_slices(job->params.table, s, p) &&
-                            !sw_table_exchanges_factors(job->params.table, p) &&
+                            sw_table_reduction(job->params.table, p) != SW_REDUCTION_FACTORS &&
                             sw_table_contributors(job->params.table, p) > stays);
         servers += owns;
     }
