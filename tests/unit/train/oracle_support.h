@@ -9,6 +9,7 @@
 #include "oracle_coverage.h"
 
 #include "device/sim/sim.h"
+#include "net/transfer.h"
 #include "train/choices.h"
 #include "train/segments.h"
 #include "train_support.h"
