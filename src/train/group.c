@@ -1,3 +1,7 @@
+/* A group is one lock and a count of generations: who comes last to a meeting begins the next
+ * generation, and wakes the others. Sums of a step are deposited in the slot of a ring without the
+ * lock, each worker's in rows of its own; the atomic count of deposits says who is the last one.
+ * Who waits serves in between. */
 #include "train/group.h"
 
 #include "base/os.h"

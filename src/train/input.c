@@ -1,3 +1,7 @@
+/* The copy of the next batch to a device with memory of its own: a place there, a stream that
+ * copies, and two events, so that neither the host nor the compute stream waits for the other's
+ * work. What the header promises is kept by their order: a batch is copied when the net has taken
+ * the one before, and taken when it has come. */
 #include "train/input.h"
 #include "train/worker.h"
 

@@ -1,3 +1,6 @@
+/* How a step is cut into segments, and how one is queued: where the host has something to do
+ * between two passes is settled when the nets are bound (cut), what is captured follows from the
+ * device and the passes, and a graph is made in the step after the warm runs. */
 #include "train/segments.h"
 #include "train/events.h"
 #include "train/worker.h"

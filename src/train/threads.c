@@ -1,3 +1,6 @@
+/* From two lists of the process's threads, one after the other, follows what each thread does: CPU
+ * time that it got, or the state that the system tells. Here are the owners' states between the
+ * lists, and the rules by which one of several threads speaks for its role. */
 #include "train/threads.h"
 #include "base/os.h"
 #include "base/str.h"
