@@ -1,5 +1,5 @@
 /* Servers at work: a server applies the updates of its share of the parameters, in a thread of its
- * own or run by a worker between two layers. */
+ * own or run by a worker between two layers. And what they keep: the parameters of a job. */
 #ifndef SW_TRAIN_SERVER_H
 #define SW_TRAIN_SERVER_H
 

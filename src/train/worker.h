@@ -67,7 +67,7 @@ struct sw_worker_shared {
     struct sw_worker *workers; /* the first one leads */
     struct sw_server *servers;
     struct sw_job_groups *groups;
-    struct sw_job_params *params;
+    const struct sw_job_params *params;
     struct sw_exchange_plan *exchange_plan;
     struct sw_job_state *state;
     struct sw_outputs *outputs;
