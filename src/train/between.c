@@ -36,6 +36,7 @@ static struct sw_decision decide(void *worker, int64_t t)
     const struct sw_worker_shared *job = &w->shared;
     const struct sw_job_conf *c = job->conf;
     const int64_t own = t - job->span->stage_from;
+
     /* Only the checkpoint request is used up; a stop stays. */
     int asked = sw_requests_get(job->requests);
     __atomic_fetch_and(&job->requests->bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);

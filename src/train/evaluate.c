@@ -60,6 +60,7 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
 static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
 {
     struct sw_batch batch;
+
     int rc = sw_worker_next_batch(w, SW_SPLIT_EVAL, &batch, err);
     if (rc != SW_OK)
         return rc;
@@ -135,6 +136,7 @@ int sw_evaluate_pass(struct sw_worker *w, struct sw_requests *stop, bool *left, 
         }
         rc = make_round(w, n, own, err);
     }
+
     rc = sw_outputs_end(w, rc, err);
     if (rc != SW_OK)
         return rc;

@@ -29,6 +29,7 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
 {
     struct sw_device *dev = w->device;
     struct sw_input *in = sw_calloc(1, sizeof *in);
+
     if (!in)
         return sw_err_nomem(err, "the next batch", sizeof *in);
     in->w = w;
@@ -44,6 +45,7 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
         sw_input_free(in);
         return rc;
     }
+
     sw_stream_name(in->stream, "input");
     sw_device_name(dev, in->memory, in->bytes, "the next batch");
     *out = in;
@@ -73,6 +75,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 {
     const struct sw_worker *w = in->w;
     const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
+
     int rc = sw_event_wait(w->stream, in->there, err);
     for (int f = 0; f < source->field_count && rc == SW_OK; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
@@ -86,6 +89,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     bool next = w->batches.input && t < w->shared.span->steps;
+
     if (!next || !sw_prefetch_is_ready(w->batches.prefetch[SW_SPLIT_TRAIN]))
         return SW_OK;
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->batches.ahead, err);

@@ -86,6 +86,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
 static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     static const char what[] = "the values of the last checkpoint";
+
     int rc = sw_worker_meet(w, what, err);
     if (rc == SW_OK && w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
@@ -100,6 +101,7 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
 {
     struct sw_nonfinite *m = w->shared.nonfinite;
     int64_t asked = __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED);
+
     if (!sw_worker_leads(w))
         return;
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))

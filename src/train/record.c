@@ -124,6 +124,7 @@ static void record_features(struct sw_worker *w)
 {
     const struct sw_transfer *e = w->shared.groups->features[SW_SPLIT_TRAIN][w->rank->group];
     struct sw_worker_links *links = &w->record.links;
+
     for (int i = 0; i < w->topology->group_size; i++) {
         if (links->activations[i] < 0)
             continue;
@@ -197,6 +198,7 @@ void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
     int group = sw_table_update_group(w->table, w->rank->table_rank);
+
     if (w->record.curves.norm < 0 || !sw_worker_leads(w))
         return;
     for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {
@@ -246,6 +248,7 @@ void sw_record_layers(struct sw_worker *w)
 void sw_record_evaluation(struct sw_worker *w)
 {
     const struct sw_series *s = &w->record.series[SW_SPLIT_EVAL];
+
     for (int i = 0; i < s->count; i++)
         add_point(w, s->handle[i], w->shared.metrics->last[SW_SPLIT_EVAL][i].value);
     struct sw_job_event e = {.type = SW_JOB_EVAL};

@@ -29,12 +29,14 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     struct sw_table *t = s->table;
     bool served = false;
     int rc, nobody = 0;
+
     /* Acquires what the one before did to the server, whose release is below. */
     if (!__atomic_compare_exchange_n(&s->runner, &nobody, host->rank->global_rank + 1, false,
                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         sw_thread_yield(); /* who waits comes back at once, as long as there is mail */
         return SW_OK;
     }
+
     while ((rc = sw_queue_try_pop(sw_table_inbox(t, s->place->server_rank), &m)) == SW_OK) {
         served = true;
         say_serving(s, &m);
@@ -44,6 +46,7 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
             break;
         }
     }
+
     if (served)
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
     __atomic_store_n(&s->runner, 0, __ATOMIC_RELEASE);
@@ -116,6 +119,7 @@ static bool shares_cores(const struct sw_placement *p, int worker, int server)
 static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
 {
     int servers = w->topology->servers_per_group;
+
     if (!w->served.ranks)
         w->served.ranks = sw_calloc((size_t)servers, sizeof *w->served.ranks);
     if (!w->served.ranks)

@@ -141,6 +141,7 @@ static int queue_passes(void *submission, struct sw_err *err)
         if (rc == SW_OK && pass == layers - 1 && s->segment->to > layers)
             rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
     }
+
     bool last = s->segment->to == 2 * layers;
     if (rc != SW_OK || !last || !sw_exchange_queues_decision(w->exchange))
         return rc;
@@ -240,6 +241,7 @@ static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *bat
         if (rc == SW_OK)
             rc = run_segment(w, t, k, err);
     }
+
     if (rc == SW_OK && sw_segments_push_late(w->segments))
         rc = push_late(w, t, err);
     if (rc == SW_OK)

@@ -207,6 +207,7 @@ void sw_worker_main(void *worker)
 {
     struct sw_worker *w = worker;
     struct sw_err err = {0};
+
     sw_slot_set_thread(w->slot, sw_task_self());
     int rc = prepare(w, &err);
     if (rc == SW_ERR_CANCELLED)

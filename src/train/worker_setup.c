@@ -114,6 +114,7 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
 {
     struct sw_parts *parts = NULL;
     const struct sw_net *first = w->rank->global_rank > 0 ? w->shared.workers[0].train : NULL;
+
     int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
     if (rc != SW_OK)
         return rc;
@@ -131,6 +132,7 @@ static void *bind_for_device(const struct sw_worker *w)
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     void *kept = NULL;
     const struct sw_machine *m = w->shared.place->machine;
+
     int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
     if (rc == SW_OK)
         rc = sw_bind_thread(m, &sw_worker_placement(w)->cores, &ignored);
@@ -140,6 +142,7 @@ static void *bind_for_device(const struct sw_worker *w)
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_placement_row *row = sw_worker_placement(w);
+
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
@@ -148,6 +151,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
         sw_stream_name(w->stream, "compute");
         rc = build_nets(w, SW_SPLIT_TRAIN, err);
     }
+
     if (rc != SW_OK)
         return rc;
     size_t layers = (size_t)sw_net_layer_count(w->train);
@@ -192,6 +196,7 @@ static int take_arena(struct sw_worker *w, struct sw_err *err)
 static int take_swap(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
+
     sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     w->arena.offloaded = NULL;
     w->arena.offloaded_bytes = bytes;
@@ -325,6 +330,7 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 {
     void *kept = bind_for_device(w); /* those that copy */
+
     int rc = sw_stop_check(err);
     if (rc == SW_OK)
         rc = allocate(w, err);
@@ -352,6 +358,7 @@ void sw_worker_fini(struct sw_worker *w)
         sw_free(w->param_of[s]);
         sw_series_fini(&w->record.series[s]);
     }
+
     sw_free(w->served.ranks);
     sw_free(w->completed_by);
     free_links(&w->record.links);
