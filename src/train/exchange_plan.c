@@ -11,8 +11,11 @@ int sw_exchange_plan_init(struct sw_exchange_plan *p, const struct sw_exchange_p
     p->args = *args;
     p->cluster = sw_recipe_find(args->recipe, "cluster", NULL)->common;
     p->devices = sw_calloc(workers, sizeof(void *));
-    return p->devices ? SW_OK
-                      : sw_err_nomem(err, "the devices of workers", workers * sizeof(void *));
+    if (!p->devices)
+        return sw_err_nomem(err, "the devices of workers", workers * sizeof(void *));
+
+    sw_copy_choose(p);
+    return SW_OK;
 }
 
 void sw_exchange_plan_fini(struct sw_exchange_plan *p)
