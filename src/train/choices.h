@@ -7,18 +7,18 @@
 #define SW_TRAIN_CHOICES_H
 
 #include "base/json.h"
-#include "base/log.h"
 #include "cluster/row_split.h"
-#include "device/driver.h"
 #include "exchange/sums.h"
 #include "net/net.h"
 #include "param/table.h"
 #include "recipe/job.h"
-#include "sync/fault.h"
 #include "train/comm.h"
 #include "train/comm_cost.h"
 
+struct sw_device_request;
 struct sw_factors;
+struct sw_fault;
+struct sw_log;
 struct sw_machine;
 struct sw_ways;
 

@@ -9,6 +9,8 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "comm/factors.h"
+#include "device/driver.h"
+#include "sync/fault.h"
 #include "train/choices.h"
 #include "train/kept_choices.h"
 #include <math.h>

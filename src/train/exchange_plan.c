@@ -1,6 +1,7 @@
 /* The life of an exchange plan: what it is made of is chosen in other files (choices.h). */
 #include "base/os.h"
 #include "comm/factors.h"
+#include "sync/fault.h"
 #include "train/choices.h"
 #include "train/ways.h"
 

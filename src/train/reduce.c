@@ -1,6 +1,8 @@
 /* Who adds up the gradients of several devices: servers, or the devices themselves by their library
  * or by copies, over the ways between them that are sound; and the buckets that they add up. */
 #include "base/os.h"
+#include "device/driver.h"
+#include "sync/fault.h"
 #include "train/choices.h"
 #include "train/ways.h"
 #include <stdio.h>
