@@ -7,18 +7,18 @@
 #define SW_TRAIN_CHOICES_H
 
 #include "base/json.h"
-#include "base/log.h"
 #include "cluster/row_split.h"
-#include "device/driver.h"
 #include "exchange/sums.h"
 #include "net/net.h"
 #include "param/table.h"
 #include "recipe/job.h"
-#include "sync/fault.h"
 #include "train/comm.h"
 #include "train/comm_cost.h"
 
+struct sw_device_request;
 struct sw_factors;
+struct sw_fault;
+struct sw_log;
 struct sw_machine;
 struct sw_ways;
 
@@ -65,27 +65,33 @@ struct sw_exchange_plan {
     struct sw_comm_plan comm;
 };
 
-/* Once the units are placed. Errors: SW_ERR_NOMEM. */
+/* With `copy = none`, on devices of their own, workers update for themselves. */
+static inline bool sw_devices_update(const struct sw_exchange_plan *p)
+{
+    return p->copy == SW_COPY_NONE && p->args.topology->devices > 0;
+}
+/* Do they add up gradients by themselves, too? */
+static inline bool sw_reduces(const struct sw_exchange_plan *p)
+{
+    return p->sums.reducer != SW_REDUCER_SERVERS;
+}
+
+/* Once the units are placed: chooses `copy`. Errors: SW_ERR_NOMEM. */
 int sw_exchange_plan_init(struct sw_exchange_plan *p, const struct sw_exchange_plan_args *args,
                           struct sw_err *err) SW_MUST_CHECK;
-/* What `copy = auto` means: GPUs update by themselves where nothing speaks against that. */
+/* Its part of that: GPUs update by themselves where nothing speaks against it. */
 void sw_copy_choose(struct sw_exchange_plan *p);
 /* Why servers add up what several workers give, whatever the devices can do; NULL: nothing says so.
  */
 const char *sw_reduce_why_servers(const struct sw_topology *t);
 /* Once the devices are open: finds which ways between them are sound (look: as far as that is
- * known), lets those reach each other that do so soundly, and says who adds up gradients. Errors:
- * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND (a library that was asked for is not there, or not sound). */
+ * known), lets those reach each other that do so soundly, and says who adds up gradients; where
+ * nobody but servers can, `copy = auto` becomes async. Errors: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND
+ * (a library that was asked for is not there, or not sound). */
 int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err) SW_MUST_CHECK;
-/* What becomes of `copy` then. */
-void sw_copy_settle(struct sw_exchange_plan *p);
-/* With `copy = none`, on devices of their own, workers update for themselves. */
-bool sw_devices_update(const struct sw_exchange_plan *p);
-/* Refuses that where a device lacks more for an update than a sum of gradients. */
+/* Refuses `copy = none` where an update needs more from others than a sum of gradients. */
 int sw_copy_check(const struct sw_exchange_plan *p, const char *framework,
                   struct sw_err *err) SW_MUST_CHECK;
-/* Do devices add up gradients by themselves? */
-bool sw_reduces(const struct sw_exchange_plan *p);
 
 /* Refuses what [cluster] cannot have, and reads the choices of the checkpoint that the run goes on
  * from; path NULL: there is none. */

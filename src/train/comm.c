@@ -9,6 +9,8 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "comm/factors.h"
+#include "device/driver.h"
+#include "sync/fault.h"
 #include "train/choices.h"
 #include "train/kept_choices.h"
 #include <math.h>
@@ -24,6 +26,7 @@ static int update_group_size(const struct sw_exchange_plan *p)
 static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way way)
 {
     const struct sw_topology *t = p->args.topology;
+
     if (way == SW_COMM_PS)
         return NULL;
     if (p->args.conf->repeat_exact)
@@ -52,6 +55,7 @@ int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err 
         sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
                         "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
                         refused);
+
     int rc = sw_recipe_verdict(p->args.recipe, err);
     return rc == SW_OK ? sw_kept_read(path, &p->comm.kept, err) : rc;
 }
@@ -75,6 +79,7 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_l
     double flops = l->forward_flops_below;
     if (p->overlap == SW_OVERLAP_YES)
         flops += l->backward_flops_below;
+
     const struct sw_comm_terms t = {
         .workers = update_group_size(p),
         .servers = a->topology->servers_per_group,
@@ -112,6 +117,7 @@ static void choose_least(const struct sw_exchange_plan *p, struct sw_comm_choice
     const struct sw_comm_link link = link_with_choices(p);
     struct sw_comm_price price;
     predict(p, &c->layer, &link, &price);
+
     c->way = SW_COMM_PS;
     for (enum sw_comm_way way = SW_COMM_PS; way < SW_COMM_AUTO; way++) {
         if (why_not(p, way))
@@ -130,6 +136,7 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
     const struct sw_comm_choice *known = find_choice(p, l->name);
     if (known)
         return known->way;
+
     struct sw_comm_choice *more =
         p->failed ? NULL : sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
     p->failed = !more;
@@ -144,6 +151,7 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
                                .ms = {(double)NAN, (double)NAN, (double)NAN}};
     if (!c.taken_up)
         choose_least(plan, &c);
+
     p->choices[p->count++] = c;
     return c.way;
 }
@@ -173,6 +181,7 @@ void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
         enum sw_comm_way way = sw_net_comm_way(net, i);
         if (way == SW_COMM_PS && !find_choice(&p->comm, layer))
             continue;
+
         sw_json_open_object(w, NULL);
         sw_json_string(w, "layer", layer);
         sw_json_string(w, "mode", sw_comm_way_names[way]);
@@ -201,6 +210,7 @@ static int64_t values_of(const struct sw_exchange_plan *p, const struct sw_net *
     int first, count = sw_net_layer_params(net, i, &first);
     int64_t values = 0, line = sw_reduces(p) ? LINE : 1;
     *weight = 0;
+
     for (int q = first; q < first + count; q++) {
         const struct sw_net_param *np = sw_net_param(net, q);
         const struct sw_desc *layout = &sw_net_layer(net, i)->param[np->index].layout;
@@ -231,14 +241,17 @@ void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net
     const struct sw_comm_choice *c = find_choice(&p->comm, sw_net_layer(net, i)->name);
     int64_t weight, values = values_of(p, net, i, &weight);
     int first;
+
     *out = (struct sw_job_comm){.way = NULL};
     if (values == 0 || update_group_size(p) < 2)
         return;
+
     struct sw_comm_terms t = {.workers = update_group_size(p),
                               .inputs = (double)weight,
                               .outputs = 1,
                               .devices = p->args.topology->devices > 0,
                               .reduces = sw_reduces(p)};
+
     if (way != SW_COMM_PS) {
         sw_net_layer_params(net, i, &first);
         const struct sw_table_factors *f = sw_table_factors_of(p->table, params[first]);
@@ -247,9 +260,11 @@ void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net
         t.outputs = (double)f->outputs;
         t.servers = servers_of(p->table, f);
     }
+
     /* Groups that are apart make updates of their own. */
     int groups = p->args.topology->update_groups;
     struct sw_comm_count n = sw_comm_count(way, &t, values);
+
     out->way = sw_comm_way_names[way];
     out->asked = sw_comm_way_names[sw_net_comm_asked(net, i)];
     out->moved = groups * n.moved;
@@ -268,6 +283,7 @@ bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net,
     enum sw_comm_way way = sw_net_comm_way(net, i);
     if (way == SW_COMM_PS)
         return false;
+
     int64_t steps = l->rows / rows;
     *out = (struct sw_table_factors){.rows = p->args.conf->batch * steps,
                                      .steps = steps,

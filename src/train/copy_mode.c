@@ -1,5 +1,5 @@
-/* What `[cluster] copy` comes to for a job: `auto` is decided as soon as the units are placed, and
- * once more when the ways between devices are known. */
+/* What `[cluster] copy` comes to for a job: what `auto` means, which is known once the units are
+ * placed, and what cannot be had with `none`. */
 #include "device/driver.h"
 #include "train/choices.h"
 #include <stdio.h>
@@ -40,29 +40,18 @@ void sw_copy_choose(struct sw_exchange_plan *p)
              : p->args.topology->workers > 1
                  ? "every GPU updates its own copy, and only sums of gradients travel"
                  : "the GPU updates by itself, and no parameter travels");
+
     if (p->copy == SW_COPY_AUTO)
         p->copy = caps->own_processor && !against ? SW_COPY_NONE : SW_COPY_ASYNC;
-}
-
-void sw_copy_settle(struct sw_exchange_plan *p)
-{
-    if (p->cluster->copy != SW_COPY_AUTO || p->copy != SW_COPY_NONE ||
-        p->args.topology->workers == 1 || sw_reduces(p))
-        return;
-    p->copy = SW_COPY_ASYNC;
-    snprintf(p->copy_why, sizeof p->copy_why, "copies between devices are not sound");
-}
-
-bool sw_devices_update(const struct sw_exchange_plan *p)
-{
-    return p->copy == SW_COPY_NONE && p->args.topology->devices > 0;
 }
 
 int sw_copy_check(const struct sw_exchange_plan *p, const char *framework, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(p->args.recipe, "cluster", NULL);
+
     if (!sw_devices_update(p))
         return SW_OK;
+
     if (p->args.topology->is_async)
         sw_recipe_error(p->args.recipe, section, "copy",
                         "with %s every group changes the one value on the host, which no device "

@@ -1,6 +1,7 @@
 /* The life of an exchange plan: what it is made of is chosen in other files (choices.h). */
 #include "base/os.h"
 #include "comm/factors.h"
+#include "sync/fault.h"
 #include "train/choices.h"
 #include "train/ways.h"
 
@@ -11,8 +12,11 @@ int sw_exchange_plan_init(struct sw_exchange_plan *p, const struct sw_exchange_p
     p->args = *args;
     p->cluster = sw_recipe_find(args->recipe, "cluster", NULL)->common;
     p->devices = sw_calloc(workers, sizeof(void *));
-    return p->devices ? SW_OK
-                      : sw_err_nomem(err, "the devices of workers", workers * sizeof(void *));
+    if (!p->devices)
+        return sw_err_nomem(err, "the devices of workers", workers * sizeof(void *));
+
+    sw_copy_choose(p);
+    return SW_OK;
 }
 
 void sw_exchange_plan_fini(struct sw_exchange_plan *p)

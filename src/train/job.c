@@ -163,8 +163,6 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
         rc = sw_job_open_devices(job, err);
     if (rc == SW_OK)
         rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
-    if (rc == SW_OK)
-        sw_copy_settle(&job->exchange);
     if (rc != SW_OK || o->predict)
         return rc;
     if (rc == SW_OK)

@@ -334,10 +334,7 @@ static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)
                                                .decides_about_all = decides_about_all(job),
                                                .rates = rates_of,
                                                .user = job};
-    int rc = sw_exchange_plan_init(&job->exchange, &args, err);
-    if (rc == SW_OK)
-        sw_copy_choose(&job->exchange);
-    return rc;
+    return sw_exchange_plan_init(&job->exchange, &args, err);
 }
 
 /* The driver whose devices are GPUs of the machine map, or NULL. */

@@ -1,6 +1,8 @@
 /* Who adds up the gradients of several devices: servers, or the devices themselves by their library
  * or by copies, over the ways between them that are sound; and the buckets that they add up. */
 #include "base/os.h"
+#include "device/driver.h"
+#include "sync/fault.h"
 #include "train/choices.h"
 #include "train/ways.h"
 #include <stdio.h>
@@ -18,11 +20,6 @@ enum {
 
 /* ---- Who adds up ---- */
 
-bool sw_reduces(const struct sw_exchange_plan *p)
-{
-    return p->sums.reducer != SW_REDUCER_SERVERS;
-}
-
 const char *sw_reduce_why_servers(const struct sw_topology *t)
 {
     return !t->binds_servers ? "servers that are not bound to workers add up gradients"
@@ -37,10 +34,9 @@ const char *sw_reduce_why_servers(const struct sw_topology *t)
  * what it does for several. */
 static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce asked)
 {
-    const struct sw_topology *t = p->args.topology;
     int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
-    return p->copy == SW_COPY_NONE && t->devices > 0 && !sw_reduce_why_servers(t) &&
-           t->workers >= fewest;
+    return sw_devices_update(p) && p->args.topology->workers >= fewest &&
+           !sw_reduce_why_servers(p->args.topology);
 }
 
 /* Two workers on one device: a library has one member on each. */
@@ -102,11 +98,14 @@ static int find_ways(struct sw_exchange_plan *p, bool sums, bool look, struct sw
                                 .count = list_devices(p, indices, place),
                                 .sums = sums,
                                 .look = look};
+
     if (args.count < 2 && !sums)
         return SW_OK;
+
     int rc = sw_ways_find(&args, &p->ways, err);
     if (rc != SW_OK || look)
         return rc;
+
     warn(p);
     return reach_all(p, place, err);
 }
@@ -141,12 +140,14 @@ static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
             staged += !reach;
             unknown += sw_ways_direct(w, a, b)->state == SW_WAY_UNKNOWN;
         }
+
     const struct sw_way *bad = w ? sw_ways_worst(w) : NULL;
     const char *how = !w            ? "on one device"
                       : unknown > 0 ? "which are not verified"
                       : staged == 0 ? "direct, as verified"
                       : direct == 0 ? "by way of the host"
                                     : "some direct, some by way of the host";
+
     snprintf(out, bytes, "%s%s%.100s", how, bad ? ": " : "", bad ? bad->why : "");
 }
 
@@ -179,8 +180,13 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
     if (bad) {
         snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
                  bad->why);
+        if (p->cluster->copy == SW_COPY_AUTO) { /* nothing is left that speaks for it */
+            p->copy = SW_COPY_ASYNC;
+            snprintf(p->copy_why, sizeof p->copy_why, "copies between devices are not sound");
+        }
         return;
     }
+
     d->reducer = SW_REDUCER_COPIES;
     say_copies(p->ways, how, sizeof how);
     snprintf(d->why, sizeof d->why, "copies between devices (%s), in the order of servers%s%.90s",
@@ -219,6 +225,7 @@ int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err)
         return SW_OK;
     if (!p->args.conf->repeat_exact)
         return choose(p, asked, look, err);
+
     snprintf(p->sums.why, sizeof p->sums.why,
              "servers, in one order for every number of devices (repeat_exact)");
     return SW_OK;
@@ -247,6 +254,7 @@ static int list_items(const struct sw_table *table, const struct sw_net *net, co
     for (int i = sw_net_layer_count(net) - 1; i >= 0; i--) {
         int first, count = sw_net_layer_params(net, i, &first);
         ready_s += seconds_of_backward(net, i);
+
         for (int q = first; q < first + count; q++) {
             if (sw_net_param(net, q)->root >= 0 ||
                 sw_table_reduction(table, params[q]) != SW_REDUCTION_DEVICES)
@@ -267,6 +275,7 @@ static int take_room(struct sw_sums *d, int params, struct sw_err *err)
     d->order = sw_calloc(n, sizeof *d->order);
     d->bucket_of = sw_calloc(n, sizeof *d->bucket_of);
     d->at_of = sw_calloc(n, sizeof *d->at_of);
+
     for (int p = 0; d->bucket_of && p < params; p++)
         d->bucket_of[p] = -1;
     return d->buckets && d->elements && d->order && d->bucket_of && d->at_of
@@ -285,6 +294,7 @@ static void settle(struct sw_sums *d, const struct sw_bucket_item *items, const 
             at += items[i].elements;
         }
     }
+
     sw_buckets_order(d->buckets, d->count, LINK_BYTES_PER_S, d->order);
 }
 
@@ -295,9 +305,11 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
     int most = sw_table_count(p->table);
     if (!sw_reduces(p))
         return SW_OK;
+
     d->first_ms = TOGETHER_MS;
     struct sw_bucket_item *items = sw_calloc((size_t)most + 1, sizeof *items);
     int *list = sw_calloc((size_t)most + 1, sizeof *list);
+
     int rc = items && list ? take_room(d, most, err)
                            : sw_err_nomem(err, "buckets of gradients", sizeof *items);
     if (rc == SW_OK) {
@@ -305,6 +317,7 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
         d->count = sw_buckets_cut(items, count, p->cluster->bucket_size, d->buckets);
         settle(d, items, list);
     }
+
     sw_free(items);
     sw_free(list);
     return rc;
@@ -324,10 +337,12 @@ int sw_reduce_make(struct sw_exchange_plan *p, struct sw_err *err)
     int ranks = p->args.topology->workers, rc = SW_OK;
     if (d->count == 0)
         return SW_OK;
+
     if (d->reducer == SW_REDUCER_LIBRARY)
         rc = sw_collective_open(d->library, p->devices, ranks, d->first_ms, &d->members, err);
     if (rc != SW_OK)
         return rc;
+
     const struct sw_allreduce_args args = {.devices = p->devices,
                                            .ranks = ranks,
                                            .library = d->members,

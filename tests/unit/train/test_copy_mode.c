@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "device/driver.h"
 #include "train/choices.h"
 #include "train/schema.h"
 #include <string.h>
