@@ -280,29 +280,6 @@ const char *sw_copy_mode_name(enum sw_copy_mode mode)
     return copy_modes[mode];
 }
 
-/* Why servers on the host are needed; NULL: they are not. */
-static const char *why_servers(const struct sw_copy_case *c)
-{
-    return c->mixed         ? "devices and CPUs update the same values, which are on the host"
-           : c->apart       ? "groups that update on their own change values on the host"
-           : c->host        ? c->host
-           : c->workers > 1 ? c->servers
-                            : NULL;
-}
-
-enum sw_copy_mode sw_cluster_copy(const struct sw_copy_case *c, char *why, size_t bytes)
-{
-    const char *against = c->caps->own_processor ? why_servers(c) : NULL;
-    bool none = c->caps->own_processor && !against;
-    snprintf(why, bytes, "%s",
-             c->caps->host_memory ? "nothing is copied on the CPU"
-             : c->caps->simulated ? "simulated GPUs rehearse servers, unless copy = none is said"
-             : against            ? against
-             : c->workers > 1 ? "every GPU updates its own copy, and only sums of gradients travel"
-                              : "the GPU updates by itself, and no parameter travels");
-    return none ? SW_COPY_NONE : SW_COPY_ASYNC;
-}
-
 /* ---- exchanges --------------------------------------------------------------------------------
  */
 

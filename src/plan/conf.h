@@ -78,19 +78,6 @@ int sw_cluster_shape(const struct sw_cluster_conf *conf, const struct sw_machine
 int sw_cluster_terms(const struct sw_cluster_conf *conf, struct sw_cluster_terms *terms,
                      const char **key, struct sw_err *err) SW_MUST_CHECK;
 
-/* What AUTO depends on: all of it data, so that it can be asked about machines that are not here.
- */
-struct sw_copy_case {
-    const struct sw_device_caps *caps; /* of what workers compute on */
-    bool mixed;                        /* devices and CPUs train together */
-    bool apart;                        /* worker groups update on their own */
-    int workers;                       /* of all groups */
-    const char *servers; /* why servers add up what several of them give; NULL: devices can */
-    const char *host;    /* what else needs the host for updates; NULL: nothing */
-};
-/* The mode that AUTO is: GPUs update by themselves where nothing stands against that. A sentence
- * without a full stop says why. */
-enum sw_copy_mode sw_cluster_copy(const struct sw_copy_case *c, char *why, size_t bytes);
 const char *sw_copy_mode_name(enum sw_copy_mode mode);
 
 /* What to add to a command line so that it asks for at most `most` workers (1 or more), into out of

@@ -2,6 +2,7 @@
  * of it is allocated. */
 #include "base/str.h"
 #include "exchange/table/sync.h"
+#include "net/transfer.h"
 #include "train/carries.h"
 #include "train/choices.h"
 #include "train/input.h"
@@ -37,8 +38,8 @@ size_t sw_worker_param_bytes(const struct sw_worker *w)
 {
     if (w->device->host_memory)
         return 0;
-    return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) + sw_reduce_bytes(w->job) +
-           sw_comm_bytes(w->job);
+    return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) +
+           sw_reduce_bytes(w->shared.exchange_plan) + sw_comm_bytes(w->shared.exchange_plan);
 }
 
 /* What the host has for a device to read and write: what the exchange tells it, and the mail of
@@ -85,10 +86,12 @@ size_t sw_worker_fixed_bytes(const struct sw_worker *w)
 size_t sw_worker_device_bytes(const struct sw_worker *w)
 {
     size_t bytes = 0;
-    const struct sw_job *job = w->job;
-    for (int i = 0; i < job->topology->workers && !w->device->host_memory; i++)
-        if (sw_str_eq(job->workers[i].device->name, w->device->name))
-            bytes += sw_worker_fixed_bytes(&job->workers[i]) + job->workers[i].arena.bytes;
+
+    for (int i = 0; i < w->topology->workers && !w->device->host_memory; i++) {
+        const struct sw_worker *other = &w->shared.workers[i];
+        if (sw_str_eq(other->device->name, w->device->name))
+            bytes += sw_worker_fixed_bytes(other) + other->arena.bytes;
+    }
     return bytes;
 }
 

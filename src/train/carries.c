@@ -11,8 +11,6 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "train/events.h"
-#include "train/job_data.h"
-#include "train/stages.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include "train/worker_place.h"
@@ -39,6 +37,7 @@ static int add(const struct sw_worker *w, const struct sw_layer *l, const struct
                struct sw_err *err)
 {
     struct sw_states *s = carries_of(w);
+
     if (find(s, l->home, c->name))
         return SW_OK;
     const int64_t dim[] = {w->topology->update_groups * w->shared.conf->batch, c->whole};
@@ -71,6 +70,7 @@ static int check(const struct sw_worker *w, const struct sw_layer *l,
                           ? "worker groups that each split the net take turns with batches of an "
                             "evaluation: use one group, with as many workers_per_group"
                           : NULL;
+
     return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: %s: %s", l->home,
                             c->chain             ? "persistent = yes"
                             : l->name == l->home ? "stateful = yes"
@@ -83,6 +83,7 @@ static int check(const struct sw_worker *w, const struct sw_layer *l,
 static int add_all(const struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         const struct sw_layer *l = sw_net_layer(w->train, i);
         for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
@@ -136,6 +137,7 @@ int sw_carries_allocate(struct sw_states *s, struct sw_device *host, struct sw_e
 int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++) {
         size_t bytes = w->state.recurrent_bytes[split] = worker_bytes(w, split), at = 0;
         if (bytes > 0)
@@ -165,6 +167,7 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
     const int64_t chains = w->rank->update_group * w->shared.conf->batch;
     int64_t group_row, group_rows;
     int rc = SW_OK;
+
     sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
@@ -188,6 +191,7 @@ static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 {
     const struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
     int rc = SW_OK;
+
     if (carries_of(w)->count == 0)
         return SW_OK;
     for (int p = 0; p < sw_parts_count(parts) && rc == SW_OK; p++)
@@ -213,6 +217,7 @@ bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64
     const struct sw_job_conf *c = w->shared.conf;
     const struct sw_source *s = w->shared.data->source[split];
     const int64_t rows = split == SW_SPLIT_TRAIN ? c->batch : c->eval_batch;
+
     if (!s->streams || batch * rows % s->records == 0)
         return true;
     return split == SW_SPLIT_TRAIN && w->state.reset_after == t - 1;
@@ -230,6 +235,7 @@ bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 int sw_carries_write(struct sw_states *carries, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < carries->count && rc == SW_OK; i++) {
         struct sw_state *s = &carries->items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
@@ -248,6 +254,7 @@ static int read_groups(struct sw_state *s, const struct sw_st_file *f, const str
     const int64_t n = sw_desc_count(&there), want = sw_desc_count(&s->layout);
     float *all = sw_calloc((size_t)n, sizeof *all);
     struct sw_tensor view = sw_tensor_view(NULL, &there, all);
+
     int rc = all ? sw_st_read_tensor(f, s->name, &view, NULL, err)
                  : sw_err_nomem(err, "row state", (size_t)n * sizeof *all);
     for (int64_t i = 0; i < n && rc == SW_OK; i++)
@@ -274,6 +281,7 @@ int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f, struct
     const struct sw_states *carries = carries_of(leader);
     const int64_t batch = leader->shared.conf->batch;
     int rc = SW_OK;
+
     for (int i = 0; i < carries->count && rc == SW_OK; i++) {
         struct sw_state *s = &carries->items[i];
         const struct sw_st_entry *e = sw_st_find(f, s->name);

@@ -29,6 +29,7 @@ int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     const int layers = sw_net_layer_count(w->train), turns = sw_net_chain_steps(w->train);
     int rc = SW_OK;
+
     for (int turn = 1; turn <= turns && rc == SW_OK; turn++) {
         for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
             rc = run(w, t, i, true, turn, err);

@@ -1,25 +1,15 @@
-/* What was chosen of the ways in which gradients of fully-connected layers come together: comm.c,
- * whose functions are in choices.h. */
+/* How the gradients that several workers have of a layer are exchanged, as `check` prints it: by
+ * one of the names in base/comm_way.h. */
 #pragma once
 
-#include "base/json.h"
-#include "train/comm_cost.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-struct sw_factors;
-
-/* How gradients of fully-connected layers come together. */
-struct sw_comm_choice {
-    const char *layer;       /* borrowed from the recipe */
-    enum sw_comm_way way;    /* never AUTO */
-    bool taken_up;           /* from the checkpoint that the run goes on from */
-    double ms[SW_COMM_WAYS]; /* predicted, of a step; NaN: that way cannot be */
-};
-
-struct sw_comm_plan {
-    struct sw_comm_choice *choices; /* owned: of `auto` */
-    int count;
-    struct sw_comm_link link;   /* with the choices so far */
-    struct sw_factors *factors; /* owned: between devices, once there is memory; or NULL */
-    bool failed;                /* there was no memory for a choice */
-    struct sw_json *kept;       /* owned: choices of the checkpoint; NULL: there are none */
+struct sw_job_comm {
+    const char *way;   /* NULL: only one worker has any */
+    const char *asked; /* the same, or "auto" */
+    int64_t moved;     /* values that a step moves between memories, new ones of parameters too */
+    int64_t counted;   /* as the papers count */
+    bool predicted;    /* with auto: by these times, of a step, else as a checkpoint says */
+    double ms[3];      /* ps, sfb, adam; NaN: that cannot be */
 };

@@ -1,7 +1,4 @@
 #include "train/comm_cost.h"
-#include "train/choices.h"
-#include "train/job_private.h"
-
 #include <math.h>
 
 #define FLOAT_BYTES ((double)sizeof(float))
@@ -73,38 +70,6 @@ void sw_comm_cost(const struct sw_comm_terms *t, struct sw_comm_price *out)
         cost_devices(t, out);
     else
         cost_shared(t, out->ms);
-}
-
-static struct sw_comm_terms terms_of(struct sw_job *job, const struct sw_net_comm_layer *l)
-{
-    int workers = job->topology->update_group_size;
-    return (struct sw_comm_terms){.workers = workers,
-                                  .servers = job->topology->servers_per_group,
-                                  .rows = (double)(job->conf->batch * l->steps),
-                                  .inputs = (double)l->inputs,
-                                  .outputs = (double)l->outputs,
-                                  .devices = job->topology->devices > 0,
-                                  .reduces = sw_job_reduces(job),
-                                  .peers = job->place.devices.peers};
-}
-
-void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l,
-                     struct sw_comm_price *out)
-{
-    const struct sw_rates *rates = sw_rates_of(&job->speed.rates, job->workers);
-    struct sw_comm_terms t = terms_of(job, l);
-    t.flops_per_s = rates->worker_flops_per_s;
-    t.server_flops_per_s = rates->server_flops_per_s;
-    t.memory_bytes_per_s = rates->memory_bytes_per_s;
-    t.link_bytes_per_s = rates->link_bytes_per_s;
-    /* Layers below go back while gradients travel, and forward before this one wants new values. */
-    double flops = l->forward_flops_below;
-    if (job->exchange.overlap == SW_OVERLAP_YES)
-        flops += l->backward_flops_below;
-    t.hidden_s = job->exchange.copy == SW_COPY_SYNC ? 0 : flops / t.flops_per_s;
-    t.link = job->exchange.comm.link;
-    t.others = l->whole_below > t.link.whole ? l->whole_below - t.link.whole : 0;
-    sw_comm_cost(&t, out);
 }
 
 struct sw_comm_count sw_comm_count(enum sw_comm_way way, const struct sw_comm_terms *t,

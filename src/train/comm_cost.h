@@ -10,9 +10,17 @@
 #pragma once
 
 #include "base/comm_way.h"
-#include "net/net.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-struct sw_job;
+/* How fast this machine is, roughly, for what `auto` weighs. */
+struct sw_rates {
+    bool known, measured;                          /* measured: just now, and not kept yet */
+    double worker_flops_per_s, server_flops_per_s; /* of matrix products */
+    double memory_bytes_per_s;                     /* of the host's memory, for one of those */
+    double device_memory_bytes_per_s;              /* of a GPU's own; 0: not known */
+    double link_bytes_per_s;                       /* of a device, in each direction; 0: none */
+};
 
 /* A worker's link in a step, with the layers that have been asked so far. */
 struct sw_comm_link {
@@ -42,10 +50,6 @@ struct sw_comm_price {
     struct sw_comm_link link[SW_COMM_WAYS]; /* with this layer, by its way */
 };
 void sw_comm_cost(const struct sw_comm_terms *t, struct sw_comm_price *out);
-
-/* The same for a layer of a job, with the rates of the machine (rates.c). */
-void sw_comm_predict(struct sw_job *job, const struct sw_net_comm_layer *l,
-                     struct sw_comm_price *out);
 
 /* Values that a layer's gradients (with a bias) and new values move between memories in a step, and
  * what the papers count (Poseidon 4.3: whole matrices both ways; of factors a worker's own part

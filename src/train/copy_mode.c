@@ -1,64 +1,65 @@
-/* What `[cluster] copy` comes to for a job: `auto` is decided as soon as the units are placed, and
- * once more when the ways between devices are known. The rule itself is sw_cluster_copy's. */
-#include "optim/updater.h"
+/* What `[cluster] copy` comes to for a job: what `auto` means, which is known once the units are
+ * placed, and what cannot be had with `none`. */
+#include "device/driver.h"
 #include "train/choices.h"
-#include "train/job_private.h"
 #include <stdio.h>
 
-bool sw_job_decides_about_all(const struct sw_job *job)
-{
-    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
-    const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
-    return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
-           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job->conf);
-}
-
 /* Does a layer, or the recipe for all of them, send factors to servers? */
-static bool sends_to_servers(const struct sw_job *job, const struct sw_cluster_conf *c)
+static bool sends_to_servers(const struct sw_exchange_plan *p)
 {
-    bool any = c->comm == SW_COMM_ADAM;
-    for (const struct sw_section *s = sw_recipe_first(job->recipe, "layer"); s && !any;
+    bool any = p->cluster->comm == SW_COMM_ADAM;
+    for (const struct sw_section *s = sw_recipe_first(p->args.recipe, "layer"); s && !any;
          s = sw_section_next(s))
         any = ((const struct sw_layer_conf *)s->common)->comm == SW_COMM_ADAM;
     return any;
 }
 
-static const char *why_servers(const struct sw_job *job, const struct sw_cluster_conf *c)
+/* What speaks against GPUs that update by themselves; NULL: nothing. One worker has no sums. */
+static const char *why_not_none(const struct sw_exchange_plan *p)
 {
-    return job->conf->repeat_exact    ? "repeat_exact adds up in one order, that of servers"
-           : sends_to_servers(job, c) ? "comm = adam sends factors to servers"
-                                      : sw_reduce_why_servers(job);
-}
-
-static const char *why_host(const struct sw_job *job)
-{
-    return job->conf->on_nan == SW_ON_NAN_ROLLBACK
+    const struct sw_topology *t = p->args.topology;
+    return p->args.request->mixed ? "devices and CPUs update the same values, which are on the host"
+           : t->is_async          ? "groups that update on their own change values on the host"
+           : p->args.conf->on_nan == SW_ON_NAN_ROLLBACK
                ? "on_nan = rollback brings back values by way of the host"
-               : NULL;
+           : t->workers == 1            ? NULL
+           : p->args.conf->repeat_exact ? "repeat_exact adds up in one order, that of servers"
+           : sends_to_servers(p)        ? "comm = adam sends factors to servers"
+                                        : sw_reduce_why_servers(t);
 }
 
-void sw_job_choose_copy(struct sw_job *job, const struct sw_cluster_conf *c)
+void sw_copy_choose(struct sw_exchange_plan *p)
 {
-    struct sw_copy_case all = {.caps = &job->place.devices.driver->caps,
-                               .mixed = job->place.devices.mixed,
-                               .apart = job->topology->is_async,
-                               .workers = job->topology->workers,
-                               .servers = why_servers(job, c),
-                               .host = why_host(job)};
-    job->exchange.copy = (enum sw_copy_mode)c->copy;
-    snprintf(job->report.copy_why, sizeof job->report.copy_why, "as asked for");
-    if (job->exchange.copy == SW_COPY_AUTO)
-        job->exchange.copy =
-            sw_cluster_copy(&all, job->report.copy_why, sizeof job->report.copy_why);
+    const struct sw_device_caps *caps = &p->args.request->driver->caps;
+    const char *against = why_not_none(p);
+    snprintf(p->copy_why, sizeof p->copy_why, "%s",
+             p->copy != SW_COPY_AUTO ? "as asked for"
+             : caps->host_memory     ? "nothing is copied on the CPU"
+             : caps->simulated       ? "simulated GPUs rehearse servers, unless copy = none is said"
+             : against               ? against
+             : p->args.topology->workers > 1
+                 ? "every GPU updates its own copy, and only sums of gradients travel"
+                 : "the GPU updates by itself, and no parameter travels");
+
+    if (p->copy == SW_COPY_AUTO)
+        p->copy = caps->own_processor && !against ? SW_COPY_NONE : SW_COPY_ASYNC;
 }
 
-void sw_job_settle_copy(struct sw_job *job)
+int sw_copy_check(const struct sw_exchange_plan *p, const char *framework, struct sw_err *err)
 {
-    const struct sw_cluster_conf *c = sw_recipe_find(job->recipe, "cluster", NULL)->common;
-    if (c->copy != SW_COPY_AUTO || job->exchange.copy != SW_COPY_NONE ||
-        job->topology->workers == 1 || sw_job_reduces(job))
-        return;
-    job->exchange.copy = SW_COPY_ASYNC;
-    snprintf(job->report.copy_why, sizeof job->report.copy_why,
-             "copies between devices are not sound");
+    const struct sw_section *section = sw_recipe_find(p->args.recipe, "cluster", NULL);
+
+    if (!sw_devices_update(p))
+        return SW_OK;
+
+    if (p->args.topology->is_async)
+        sw_recipe_error(p->args.recipe, section, "copy",
+                        "with %s every group changes the one value on the host, which no device "
+                        "can keep to itself: say async",
+                        framework);
+    else if (p->args.conf->on_nan == SW_ON_NAN_ROLLBACK)
+        sw_recipe_error(p->args.recipe, section, "copy",
+                        "on_nan = rollback brings back the values of a checkpoint by way of the "
+                        "host, which these devices do not ask: say async, or on_nan = skip");
+    return sw_recipe_verdict(p->args.recipe, err);
 }

@@ -1,9 +1,10 @@
 /* Evaluation without training, as the verb eval does it: one worker, values of a checkpoint, one
  * pass over a section of the recipe. */
+#include "train/evaluate_alone.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/job_checkpoint.h"
 #include "train/job_private.h"
 #include "train/server.h"
 #include "train/worker.h"
@@ -34,8 +35,9 @@ static int load_weights(struct sw_job *job, const char *weights, struct sw_err *
 {
     if (!weights)
         return sw_table_init_values(job->params.table, err);
-    return sw_checkpoint_take(job, sw_worker_host_stream(&job->workers[0]), weights,
-                              &job->span.evaluated_step, err);
+
+    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
+    return sw_checkpoint_take(&c, weights, &job->span.evaluated_step, err);
 }
 
 static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
@@ -66,7 +68,7 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
 {
     struct sw_worker *w = &job->workers[0];
     int64_t began_ns = sw_os()->monotonic_ns();
-    int rc = sw_job_settle_servers(job, err);
+    int rc = sw_servers_settle(&w->shared, job->topology, err);
     if (rc == SW_OK && job->topology->workers != 1)
         rc = sw_err_set(err, SW_ERR_INVALID, "evaluation alone takes a job opened with one_worker");
     if (rc == SW_OK && split &&

@@ -32,6 +32,7 @@ static void say(struct sw_events *e, int64_t step, enum sw_log_level level, cons
 {
     struct sw_note note = {
         .event = {.type = SW_JOB_EVENT, .level = level, .step = step, .steps = *e->steps}};
+
     snprintf(note.source, sizeof note.source, "%s", source);
     snprintf(note.text, sizeof note.text, "%.*s", (int)sizeof note.text - 1, text);
     sw_history_event(e->history, level, source, "%s", text);
@@ -42,6 +43,7 @@ void sw_events_say(struct sw_events *e, enum sw_log_level level, const char *sou
                    const char *fmt, ...)
 {
     char text[sizeof((struct sw_note *)0)->text];
+
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -53,6 +55,7 @@ void sw_events_say_at(struct sw_events *e, int64_t step, enum sw_log_level level
                       const char *source, const char *fmt, ...)
 {
     char text[sizeof((struct sw_note *)0)->text];
+
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -69,6 +72,7 @@ void sw_events_say_bad_record(void *events, const char *text)
     struct sw_slot_state s = {0};
     const int met = __atomic_add_fetch(&e->bad_records_told, 1, __ATOMIC_RELAXED);
     struct sw_err line;
+
     if (met > MOST_BAD_RECORDS_TOLD)
         return;
     sw_err_set(&line, SW_ERR_FORMAT, "%s; skipped%s", text,
@@ -79,6 +83,7 @@ void sw_events_say_bad_record(void *events, const char *text)
         sw_log_write(e->log, SW_LOG_WARN, "data", "%s", line.text);
         return;
     }
+
     /* From the slot: the worker's own step belongs to its thread. */
     if (!sw_snapshot_read_slot(e->snapshot, 0, &s))
         s.step = 0;

@@ -5,7 +5,7 @@
 #include "history/history.h"
 #include "history/snapshot.h"
 #include "thread/queue.h"
-#include "train/job.h"
+#include "train/observer.h"
 
 /* An event with its texts, on its way to the main thread. */
 struct sw_note {

@@ -74,9 +74,10 @@ struct broken {
     bool evaluation;
 };
 
-static int fit_worker(struct sw_worker *w, size_t budget, struct broken *b, struct sw_err *err)
+static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, struct broken *b,
+                      struct sw_err *err)
 {
-    struct sw_net_rates rates = rates_of(w->job, w);
+    struct sw_net_rates rates = rates_of(job, w);
     struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
     struct sw_net_fit fit = {.fits = true};
     int rc = SW_OK;
@@ -137,7 +138,7 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
         struct sw_worker *w = &job->workers[i];
         struct broken b = {0};
         size_t fixed = sw_worker_fixed_bytes(w), sharing = workers_on(job, w->device);
-        int rc = fit_worker(w, left_of(budget / sharing, fixed), &b, err);
+        int rc = fit_worker(job, w, left_of(budget / sharing, fixed), &b, err);
         if (rc != SW_OK)
             return rc;
         if (b.least > 0 && (b.least + fixed) * sharing > least) {
@@ -167,7 +168,7 @@ static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
     struct broken b = {0};
     int rc = SW_OK;
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
-        rc = fit_worker(&job->workers[i], share, &b, err);
+        rc = fit_worker(job, &job->workers[i], share, &b, err);
     if (rc != SW_OK || b.least == 0)
         return rc;
     return refuse(job, &b, fixed, fixed + bytes_at(job, b.least), err);
@@ -243,9 +244,10 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
     return rc;
 }
 
-int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh, struct sw_err *err)
+int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,
+                 struct sw_err *err)
 {
-    struct sw_net_rates rates = rates_of(w->job, w);
+    struct sw_net_rates rates = rates_of(job, w);
     struct sw_net_fit fit = {.fits = true};
     if (w->arena.budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena.budget)
         return SW_OK;
@@ -255,5 +257,5 @@ int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh, struct sw_er
     return sw_err_set(err, SW_ERR_NOMEM,
                       "with more rows layer %s needs %zu bytes in its %s pass, but memory = %s "
                       "leaves %zu",
-                      fit.layer, fit.least_bytes, fit.pass, w->job->conf->memory, w->arena.budget);
+                      fit.layer, fit.least_bytes, fit.pass, job->conf->memory, w->arena.budget);
 }

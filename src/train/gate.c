@@ -53,6 +53,7 @@ static void look(struct sw_requests *r, int64_t t)
 {
     struct sw_gate *g = &r->gate;
     int asked = sw_requests_get(r);
+
     if (g->through >= t || ((asked & SW_JOB_PAUSE) && !(asked & SW_JOB_STOP)))
         return;
     g->through = t;
@@ -66,12 +67,14 @@ bool sw_gate_begin_round(struct sw_requests *r, int64_t step, int64_t n)
 {
     struct sw_gate *g = &r->gate;
     const bool stop = sw_requests_get(r) & SW_JOB_STOP;
+
     sw_mutex_lock(&g->lock);
     if (g->eval_step != step) {
         g->eval_step = step;
         g->eval_begun = 0;
         g->eval_rounds = INT64_MAX;
     }
+
     if (stop && g->eval_rounds > g->eval_begun)
         g->eval_rounds = g->eval_begun;
     const bool begins = n < g->eval_rounds;
@@ -85,6 +88,7 @@ int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bo
                  bool *stop, struct sw_err *err)
 {
     struct sw_gate *g = &r->gate;
+
     *checkpoint = false;
     sw_mutex_lock(&g->lock);
     for (look(r, step); g->through < step && !g->closed && !*checkpoint; look(r, step)) {
@@ -94,6 +98,7 @@ int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bo
         if (!*checkpoint)
             sw_cond_wait_ms(&g->changed, &g->lock, LOOK_MS);
     }
+
     *over = g->through >= step;
     *stop = *over && g->stop;
     bool closed = g->closed;

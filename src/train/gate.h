@@ -3,7 +3,7 @@
 
 #include "thread/fault.h"
 #include "thread/thread.h"
-#include "train/job.h"
+#include "train/observer.h"
 
 struct sw_events;
 
@@ -31,9 +31,6 @@ struct sw_requests {
 /* What is asked of the job, and of the whole process; enum sw_job_request_kind bits. Any thread. */
 int sw_requests_get(const struct sw_requests *r);
 void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what);
-
-/* Answers a line of the control socket (history/control.h); requests: a struct sw_requests. */
-void sw_request_answer(void *requests, const char *line, char *answer, size_t bytes);
 
 /* The fault's end of all waits opens the gate. */
 int sw_gate_init(struct sw_requests *r, struct sw_fault *fault, struct sw_err *err) SW_MUST_CHECK;

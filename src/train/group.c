@@ -1,3 +1,7 @@
+/* A group is one lock and a count of generations: who comes last to a meeting begins the next
+ * generation, and wakes the others. Sums of a step are deposited in the slot of a ring without the
+ * lock, each worker's in rows of its own; the atomic count of deposits says who is the last one.
+ * Who waits serves in between. */
 #include "train/group.h"
 
 #include "base/os.h"
@@ -48,6 +52,7 @@ static int wait_once(struct sw_group *g, int worker, bool (*over)(struct sw_grou
                      int64_t what)
 {
     int rc = SW_OK;
+
     if (!g->serve) {
         sw_cond_wait(&g->changed, &g->lock);
         return SW_OK;
@@ -89,6 +94,7 @@ int sw_group_wait(struct sw_group *g, int worker, bool (*over)(const void *what)
 {
     struct condition c = {over, what};
     int rc = SW_OK;
+
     sw_mutex_lock(&g->lock);
     while (rc == SW_OK && !over(what) && !g->closed)
         rc = wait_once(g, worker, holds, (int64_t)(intptr_t)&c);
@@ -108,6 +114,7 @@ void sw_group_tell(struct sw_group *g)
 int sw_group_meet(struct sw_group *g, int worker)
 {
     int rc = SW_OK;
+
     sw_mutex_lock(&g->lock);
     unsigned generation = g->generation;
     if (++g->arrived == g->workers) {
@@ -117,6 +124,7 @@ int sw_group_meet(struct sw_group *g, int worker)
     } else {
         rc = wait_for_rest(g, worker, generation);
     }
+
     if (rc == SW_OK && g->closed && g->generation == generation)
         rc = SW_ERR_CANCELLED;
     sw_mutex_unlock(&g->lock);
@@ -190,6 +198,7 @@ bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t m
 int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t most)
 {
     int rc = SW_OK;
+
     if (sw_group_keeps_pace(g, worker, step, most))
         return SW_OK;
     sw_mutex_lock(&g->lock);
@@ -219,6 +228,7 @@ static struct sw_group_slot *slot_of(struct sw_group *g, int64_t t)
 int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err)
 {
     size_t row = (size_t)g->leaves * (size_t)count, n = row * (SW_GROUP_RING + 1);
+
     if (count <= g->pair_room)
         return SW_OK;
     struct sw_result *memory = sw_calloc(n, sizeof *memory);
@@ -247,6 +257,7 @@ bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw
                       int count)
 {
     struct sw_group_slot *s = slot_of(g, t);
+
     copy_leaves(g, worker, s->sums, (size_t)g->pair_room * sizeof *sums, sums,
                 (size_t)count * sizeof *sums);
     /* Release what was written; the last one acquires what all wrote. */
@@ -269,6 +280,7 @@ int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
 {
     enum { LINE = 8 };
     size_t room = ((size_t)count + LINE - 1) / LINE * LINE, leaves = (size_t)g->leaves;
+
     if (count == 0)
         return SW_OK;
     g->sum_room = (int)room;
@@ -285,6 +297,7 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
 {
     size_t room = (size_t)g->sum_room;
     double *buffer = g->layer_sums + (size_t)g->turns[worker] * (size_t)g->leaves * room;
+
     g->turns[worker] ^= 1;
     copy_leaves(g, worker, buffer, room * sizeof *values, values, (size_t)count * sizeof *values);
     int rc = sw_group_meet(g, worker);
@@ -297,6 +310,7 @@ struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,
                                    struct sw_decision (*decide)(void *user, int64_t t), void *user)
 {
     struct sw_group_slot *s = slot_of(g, t);
+
     sw_mutex_lock(&s->lock);
     if (s->decided != t) {
         s->decision = decide(user, t);

@@ -12,8 +12,10 @@
 #pragma once
 
 #include "device/device.h"
+#include "plan/topology.h"
 #include "thread/thread.h"
-#include "train/job.h"
+
+struct sw_transfer;
 
 enum { SW_GROUP_APART = 100, SW_GROUP_RING = SW_GROUP_APART + 4 };
 
@@ -64,6 +66,8 @@ struct sw_job_groups {
     struct sw_group *each;   /* owned [worker groups] */
     struct sw_group *peers;  /* owned [group size], where groups split layers: who has the same rank
                                 in its group */
+    struct sw_transfer **features[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
+                                                 moves between the workers of a group */
 };
 
 /* leaves: at least as many as workers. */

@@ -1,5 +1,8 @@
+/* Inference: makes the evaluation net of a worker ready, reads its parameters and states out of a
+ * file, and copies a layer's activation to the host. */
 #include "train/inference.h"
 #include "train/checkpoint.h"
+#include "train/job_data.h"
 #include "train/tokens.h"
 #include "train/worker.h"
 #include "train/worker_place.h"
@@ -171,7 +174,7 @@ static int load(struct sw_inference *inf, const char *weights, int64_t *step, st
         return sw_err_nomem(err, "the parameters", most * sizeof *inf->tensors);
     int rc = sw_checkpoint_open(weights, &f, err);
     if (rc == SW_OK)
-        rc = sw_tokens_check(inf->w->shared.data, f, weights, err);
+        rc = sw_tokens_check(inf->w->shared.data->source, f, weights, err);
     if (rc == SW_OK)
         rc = read_params(inf, weights, f, err);
     if (rc == SW_OK)

@@ -14,8 +14,10 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "exchange/table/table_file.h"
+#include "recipe/job.h"
+#include "train/carried_over.h"
 #include "train/checkpoint.h"
-#include "train/job_private.h"
+#include "train/events.h"
 #include "train/worker.h"
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,24 @@
 enum { NAME = 256, SHOWN = 400 };
 
 static const char state_prefix[] = "state.", previous[] = "previous";
+
+/* ---- what stages leave ---- */
+
+void sw_stage_names_fini(struct sw_stage_names *n)
+{
+    for (int i = 0; i < n->count; i++)
+        sw_free((void *)(uintptr_t)n->items[i].name);
+    sw_free(n->items);
+    *n = (struct sw_stage_names){0};
+}
+
+const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name)
+{
+    for (int i = 0; i < n->count; i++)
+        if (sw_str_eq(n->items[i].name, name))
+            return &n->items[i];
+    return NULL;
+}
 
 /* ---- the list ---- */
 
@@ -52,7 +72,8 @@ static int stars(const char *pattern)
     return n;
 }
 
-static int check_rule(struct sw_job *job, const struct sw_take_rule *r, struct sw_err *err)
+static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
+                      struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
     if (!*r->from || !*r->to)
@@ -64,9 +85,10 @@ static int check_rule(struct sw_job *job, const struct sw_take_rule *r, struct s
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int add_file(struct sw_job *job, const char *path, int item, struct sw_err *err)
+static int add_file(const struct sw_checkpoint_job *job, const char *path, int item,
+                    struct sw_err *err)
 {
-    struct sw_take_list *init = &job->initial.takes;
+    struct sw_take_list *init = job->takes;
     struct sw_take_file *file = &init->files[init->file_count];
     *file = (struct sw_take_file){.previous = sw_str_eq(path, previous),
                                   .path = sw_strdup(path),
@@ -82,9 +104,10 @@ static int add_file(struct sw_job *job, const char *path, int item, struct sw_er
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int add_item(struct sw_job *job, const char *text, int item, struct sw_err *err)
+static int add_item(const struct sw_checkpoint_job *job, const char *text, int item,
+                    struct sw_err *err)
 {
-    struct sw_take_list *init = &job->initial.takes;
+    struct sw_take_list *init = job->takes;
     struct sw_take_rule rule = {.item = item};
     if (!read_rule(text, &rule))
         return add_file(job, text, item, err);
@@ -99,16 +122,16 @@ static int add_item(struct sw_job *job, const char *text, int item, struct sw_er
 }
 
 /* What the recipe at large says, and --init-from, is about the first stage. */
-static int read_list(struct sw_job *job, const char *option, struct sw_err *err)
+static int read_list(const struct sw_checkpoint_job *job, const char *option, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
     const bool later = job->stage.index > 0;
     const bool own = later ? sw_section_by_stage(s, "init_from") : !option;
     const struct sw_strings list = job->conf->init_from;
     const size_t count = (size_t)list.count + 2;
-    job->initial.takes.files = sw_calloc(count, sizeof *job->initial.takes.files);
-    job->initial.takes.rules = sw_calloc(count, sizeof *job->initial.takes.rules);
-    if (!job->initial.takes.files || !job->initial.takes.rules)
+    job->takes->files = sw_calloc(count, sizeof *job->takes->files);
+    job->takes->rules = sw_calloc(count, sizeof *job->takes->rules);
+    if (!job->takes->files || !job->takes->rules)
         return sw_err_nomem(err, "init_from", count);
     int rc = later ? add_file(job, previous, 0, err) : SW_OK;
     if (!later && option)
@@ -129,27 +152,33 @@ void sw_take_fini(struct sw_take_list *init)
 
 /* ---- who gets what ---- */
 
+/* Those of the first server group. */
+static struct sw_table *table_of(const struct sw_checkpoint_job *job)
+{
+    return job->workers[0].table;
+}
+
 /* Parameters (parts of one are several), then states. */
-static int target_count(const struct sw_job *job)
+static int target_count(const struct sw_checkpoint_job *job)
 {
-    return sw_table_count(job->params.table) + job->state.buffers.count;
+    return sw_table_count(table_of(job)) + job->state->buffers.count;
 }
 
-static const char *target_name(const struct sw_job *job, int i)
+static const char *target_name(const struct sw_checkpoint_job *job, int i)
 {
-    int params = sw_table_count(job->params.table);
-    return i < params ? sw_table_param(job->params.table, i)->name
-                      : job->state.buffers.items[i - params].name;
+    int params = sw_table_count(table_of(job));
+    return i < params ? sw_table_param(table_of(job), i)->name
+                      : job->state->buffers.items[i - params].name;
 }
 
-static bool is_state(const struct sw_job *job, int i)
+static bool is_state(const struct sw_checkpoint_job *job, int i)
 {
-    return i >= sw_table_count(job->params.table);
+    return i >= sw_table_count(table_of(job));
 }
 
 /* The tensor that a rule gives to a target: false when it gives none. A pattern that renames layers
  * renames their states with them. */
-static bool apply(const struct sw_job *job, const struct sw_take_rule *r, int target,
+static bool apply(const struct sw_checkpoint_job *job, const struct sw_take_rule *r, int target,
                   char tensor[NAME])
 {
     const char *name = target_name(job, target), *star = strchr(r->to, '*'), *prefix = "";
@@ -195,12 +224,13 @@ struct take {
     int target;
     const char *tensor;
 };
-typedef int visit(struct sw_job *job, const struct take *t, void *user, struct sw_err *err);
+typedef int visit(const struct sw_checkpoint_job *job, const struct take *t, void *user,
+                  struct sw_err *err);
 
-static int each_take(struct sw_job *job, const struct sw_take_file *file,
+static int each_take(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
                      const struct tensors *from, visit *call, void *user, struct sw_err *err)
 {
-    const struct sw_take_rule *rules = job->initial.takes.rules + file->first_rule;
+    const struct sw_take_rule *rules = job->takes->rules + file->first_rule;
     int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
     for (int r = 0; r < rounds && rc == SW_OK; r++)
         for (int i = 0; i < target_count(job) && rc == SW_OK; i++) {
@@ -223,25 +253,25 @@ static int each_take(struct sw_job *job, const struct sw_take_file *file,
 
 /* ---- looking ---- */
 
-static struct sw_table_source source_of(const struct sw_job *job, const struct take *t,
+static struct sw_table_source source_of(const struct sw_checkpoint_job *job, const struct take *t,
                                         struct sw_stream *stream)
 {
-    return (struct sw_table_source){.table = job->params.table,
+    return (struct sw_table_source){.table = table_of(job),
                                     .stream = stream,
                                     .param = t->target,
                                     .slot = -1,
                                     .transposed = t->rule && t->rule->transposed};
 }
 
-static int check_one(struct sw_job *job, const struct take *t, void *user, struct sw_err *err)
+static int check_one(const struct sw_checkpoint_job *job, const struct take *t, void *user,
+                     struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
     int *found = user, rc;
     ++*found;
     if (is_state(job, t->target)) {
-        rc =
-            sw_state_check(&job->state.buffers.items[t->target - sw_table_count(job->params.table)],
-                           t->tensor, t->entry, t->from->path, err);
+        rc = sw_state_check(&job->state->buffers.items[t->target - sw_table_count(table_of(job))],
+                            t->tensor, t->entry, t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, NULL);
         rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
@@ -252,7 +282,7 @@ static int check_one(struct sw_job *job, const struct take *t, void *user, struc
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int target_of(const struct sw_job *job, const char *name)
+static int target_of(const struct sw_checkpoint_job *job, const char *name)
 {
     for (int i = 0; i < target_count(job); i++)
         if (sw_str_eq(target_name(job, i), name))
@@ -261,7 +291,7 @@ static int target_of(const struct sw_job *job, const char *name)
 }
 
 /* Names of tensors, or in the net (NULL), as candidates for "did you mean". */
-static void hint(struct sw_job *job, const struct tensors *from, const char *word)
+static void hint(const struct sw_checkpoint_job *job, const struct tensors *from, const char *word)
 {
     size_t count = !from     ? (size_t)target_count(job)
                    : from->f ? sw_st_count(from->f)
@@ -277,7 +307,7 @@ static void hint(struct sw_job *job, const struct tensors *from, const char *wor
 }
 
 /* One with a `*` must find something. */
-static void check_pattern(struct sw_job *job, const struct sw_take_rule *r,
+static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
                           const struct tensors *from)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
@@ -301,12 +331,12 @@ static void check_pattern(struct sw_job *job, const struct sw_take_rule *r,
 }
 
 /* A rule that names one parameter or one tensor must find it. */
-static int check_found(struct sw_job *job, const struct sw_take_file *file,
+static int check_found(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
                        const struct tensors *from, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
     for (int i = 0; i < file->rule_count; i++) {
-        const struct sw_take_rule *r = &job->initial.takes.rules[file->first_rule + i];
+        const struct sw_take_rule *r = &job->takes->rules[file->first_rule + i];
         if (strchr(r->to, '*'))
             check_pattern(job, r, from);
         else if (target_of(job, r->to) < 0) {
@@ -322,29 +352,28 @@ static int check_found(struct sw_job *job, const struct sw_take_file *file,
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int look_through(struct sw_job *job, const struct sw_take_file *file,
+static int look_through(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
                         const struct tensors *from, struct sw_err *err)
 {
     int found = 0, rc = check_found(job, file, from, err);
     if (rc == SW_OK)
         rc = each_take(job, file, from, check_one, &found, err);
     /* A stage may have a net of its own. */
-    if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(job->params.table) > 0)
+    if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(table_of(job)) > 0)
         rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
                         file->path);
     return rc;
 }
 
-static int open_file(const struct sw_job *job, const struct sw_take_file *file,
+static int open_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
                      struct tensors *from, struct sw_st_file **f, struct sw_err *err)
 {
-    int rc =
-        sw_checkpoint_open(file->previous ? job->options.resume_checkpoint : file->path, f, err);
+    int rc = sw_checkpoint_open(file->previous ? job->resumed : file->path, f, err);
     *from = (struct tensors){.f = *f, .path = path_of(file)};
     return rc == SW_OK || file->previous ? rc : sw_err_prefix(err, rc, "init_from");
 }
 
-static int look_at(struct sw_job *job, const struct sw_take_file *file,
+static int look_at(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
                    const struct sw_stage_names *earlier, struct sw_err *err)
 {
     struct tensors from = {.names = earlier, .path = path_of(file)};
@@ -358,12 +387,12 @@ static int look_at(struct sw_job *job, const struct sw_take_file *file,
     return rc;
 }
 
-int sw_take_look(struct sw_job *job, const char *option, const struct sw_stage_names *earlier,
-                 struct sw_err *err)
+int sw_take_look(const struct sw_checkpoint_job *job, const char *option,
+                 const struct sw_stage_names *earlier, struct sw_err *err)
 {
     int rc = read_list(job, option, err);
-    for (int i = 0; i < job->initial.takes.file_count && rc == SW_OK; i++)
-        rc = look_at(job, &job->initial.takes.files[i], earlier, err);
+    for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
+        rc = look_at(job, &job->takes->files[i], earlier, err);
     return rc;
 }
 
@@ -393,19 +422,20 @@ static void list(struct sw_buf *out, const char *a, const char *between, const c
     sw_buf_add(out, tail);
 }
 
-static int take_one(struct sw_job *job, const struct take *t, void *user, struct sw_err *err)
+static int take_one(const struct sw_checkpoint_job *job, const struct take *t, void *user,
+                    struct sw_err *err)
 {
     struct taking *taking = user;
     const struct sw_st_file *f = t->from->f;
-    int params = sw_table_count(job->params.table), rc;
+    int params = sw_table_count(table_of(job)), rc;
     for (size_t i = 0; i < sw_st_count(f); i++)
         taking->used[i] |= sw_st_entry_at(f, i) == t->entry;
     if (is_state(job, t->target)) {
-        rc = sw_state_read(&job->state.buffers.items[t->target - params], t->tensor, f,
+        rc = sw_state_read(&job->state->buffers.items[t->target - params], t->tensor, f,
                            t->from->path, err);
     } else {
         struct sw_table_source to = source_of(job, t, taking->stream);
-        const struct sw_param *p = sw_table_param(job->params.table, t->target);
+        const struct sw_param *p = sw_table_param(table_of(job), t->target);
         rc = sw_table_read_tensor(&to, t->tensor, f, err);
         if (rc == SW_OK)
             rc = sw_checkpoint_check_finite(taking->stream, p->value, &p->layout, p->name,
@@ -421,11 +451,11 @@ static int take_one(struct sw_job *job, const struct take *t, void *user, struct
     return rc;
 }
 
-static int param_count(const struct sw_job *job)
+static int param_count(const struct sw_checkpoint_job *job)
 {
     int n = 0;
-    for (int i = 0; i < sw_table_count(job->params.table); i++)
-        n += sw_table_param(job->params.table, i)->part_first == 0;
+    for (int i = 0; i < sw_table_count(table_of(job)); i++)
+        n += sw_table_param(table_of(job), i)->part_first == 0;
     return n;
 }
 
@@ -439,10 +469,9 @@ static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_
     }
 }
 
-static int take_file(struct sw_worker *w, const struct sw_take_file *file, struct taking *t,
-                     struct sw_err *err)
+static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                     struct taking *t, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
     struct sw_st_file *f = NULL;
     struct sw_buf unused = {0};
     struct tensors from;
@@ -455,13 +484,12 @@ static int take_file(struct sw_worker *w, const struct sw_take_file *file, struc
                      : sw_err_nomem(err, "init_from", sw_st_count(f));
     }
     if (rc == SW_OK && file->previous)
-        rc = sw_carried_over_read(&job->initial.carried_over, f, job->params.table, &job->state,
-                                  err);
+        rc = sw_carried_over_read(job->carried_over, f, table_of(job), job->state, err);
     /* That a stage has a net of its own needs no word. */
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
         if (!file->previous) /* of that nothing is lost */
             list_unused(f, t->used, &unused);
-        sw_events_say(&job->events, SW_LOG_INFO, w->unit,
+        sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
                       "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
                       from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
                       unused.length ? "; not taken from it: " : "", sw_buf_text(&unused));
@@ -473,30 +501,29 @@ static int take_file(struct sw_worker *w, const struct sw_take_file *file, struc
     return rc;
 }
 
-int sw_take_values(struct sw_worker *w, struct sw_err *err)
+int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
-    struct taking t = {.stream = sw_worker_host_stream(w)};
+    struct taking t = {.stream = sw_worker_host_stream(&job->workers[0])};
     struct sw_buf own = {0}, stiff = {0};
-    int rc = SW_OK, params = sw_table_count(job->params.table);
-    if (job->initial.takes.file_count == 0)
+    int rc = SW_OK, params = sw_table_count(table_of(job));
+    if (job->takes->file_count == 0)
         return SW_OK;
     t.has = sw_calloc((size_t)target_count(job) + 1, sizeof *t.has);
     if (!t.has)
         return sw_err_nomem(err, "init_from", (size_t)target_count(job));
-    for (int i = 0; i < job->initial.takes.file_count && rc == SW_OK; i++)
-        rc = take_file(w, &job->initial.takes.files[i], &t, err);
+    for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
+        rc = take_file(job, &job->takes->files[i], &t, err);
     for (int i = 0; i < params && rc == SW_OK; i++) {
-        const struct sw_param *p = sw_table_param(job->params.table, i);
+        const struct sw_param *p = sw_table_param(table_of(job), i);
         if (!t.has[i] && p->part_first == 0)
             list(p->frozen ? &stiff : &own, p->name, "", "", "");
     }
     if (rc == SW_OK && own.length)
-        sw_events_say(&job->events, SW_LOG_INFO, w->unit,
+        sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
                       "with the initial values of the recipe: %s", sw_buf_text(&own));
     if (rc == SW_OK && stiff.length)
         sw_events_say(
-            &job->events, SW_LOG_WARN, w->unit,
+            job->events, SW_LOG_WARN, job->workers[0].unit,
             "frozen with the initial values of the recipe, though no file has trained them: "
             "%s; is init_from the right file?",
             sw_buf_text(&stiff));

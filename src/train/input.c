@@ -1,6 +1,8 @@
+/* The copy of the next batch to a device with memory of its own: a place there, a stream that
+ * copies, and two events, so that neither the host nor the compute stream waits for the other's
+ * work. What the header promises is kept by their order: a batch is copied when the net has taken
+ * the one before, and taken when it has come. */
 #include "train/input.h"
-#include "train/job_data.h"
-#include "train/stages.h"
 #include "train/worker.h"
 
 #include "base/os.h"
@@ -27,6 +29,7 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
 {
     struct sw_device *dev = w->device;
     struct sw_input *in = sw_calloc(1, sizeof *in);
+
     if (!in)
         return sw_err_nomem(err, "the next batch", sizeof *in);
     in->w = w;
@@ -42,6 +45,7 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
         sw_input_free(in);
         return rc;
     }
+
     sw_stream_name(in->stream, "input");
     sw_device_name(dev, in->memory, in->bytes, "the next batch");
     *out = in;
@@ -71,6 +75,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 {
     const struct sw_worker *w = in->w;
     const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
+
     int rc = sw_event_wait(w->stream, in->there, err);
     for (int f = 0; f < source->field_count && rc == SW_OK; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
@@ -84,6 +89,7 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
 int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     bool next = w->batches.input && t < w->shared.span->steps;
+
     if (!next || !sw_prefetch_is_ready(w->batches.prefetch[SW_SPLIT_TRAIN]))
         return SW_OK;
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->batches.ahead, err);

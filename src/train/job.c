@@ -4,15 +4,14 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "exchange/table/sync.h"
+#include "net/transfer.h"
 #include "train/carries.h"
-#include "train/checkpoint.h"
-#include "train/choices.h"
+#include "train/job_checkpoint.h"
 #include "train/job_private.h"
 #include "train/memory.h"
 #include "train/run.h"
 #include "train/tokens.h"
 #include "train/tune.h"
-#include "train/ways.h"
 #include "train/worker.h"
 #include "train/worker_setup.h"
 #include <string.h>
@@ -104,7 +103,8 @@ static int build_workers(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_job_make_table(job, err);
     if (rc == SW_OK)
-        rc = sw_reduce_plan(job, err);
+        rc = sw_reduce_plan(&job->exchange, job->workers[0].train,
+                            job->workers[0].param_of[SW_SPLIT_TRAIN], err);
     if (rc == SW_OK)
         rc = sw_states_build(&job->state.buffers, job->workers, err);
     if (rc == SW_OK)
@@ -124,7 +124,7 @@ int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_states_match(&job->state.buffers, job->workers, err);
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
-        rc = sw_job_map_params(&job->workers[i], SW_SPLIT_EVAL, err);
+        rc = sw_job_map_params(job, &job->workers[i], SW_SPLIT_EVAL, err);
     if (rc == SW_OK)
         rc = sw_outputs_plan(&job->outputs, job->workers, err);
     return rc;
@@ -162,13 +162,11 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
     if (rc == SW_OK)
         rc = sw_job_open_devices(job, err);
     if (rc == SW_OK)
-        rc = sw_reduce_choose(job, o->look || o->predict, err);
-    if (rc == SW_OK)
-        sw_job_settle_copy(job);
+        rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
     if (rc != SW_OK || o->predict)
         return rc;
     if (rc == SW_OK)
-        rc = sw_comm_prepare(job, err);
+        rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
     if (rc == SW_OK)
         rc = prepare_tune(job, err);
     if (rc == SW_OK)
@@ -197,12 +195,13 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
 /* Where the job begins: at the end of the stage before, at a checkpoint, or with other files. */
 static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
+    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
     if (job->stage.begins)
-        job->span.first_step = job->stage.from;
-    else if (job->options.resume_checkpoint)
-        return sw_checkpoint_check(job, job->options.resume_checkpoint, &job->span.first_step, err);
+        job->span.first_step = job->span.stage_from;
+    else if (c.resumed)
+        return sw_checkpoint_check(&c, c.resumed, &job->span.first_step, err);
     /* Weights of another file will be evaluated: what a run would start from is not asked for. */
-    return o->one_worker ? SW_OK : sw_take_look(job, o->init_from, o->earlier, err);
+    return o->one_worker ? SW_OK : sw_take_look(&c, o->init_from, o->earlier, err);
 }
 
 /* Names that best_by may say, for a message. */
@@ -269,12 +268,24 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
-static void free_exchanges(struct sw_job *job)
+/* Nothing that is queued may use memory of sums or factors any more. */
+static void drain_streams(struct sw_job *job)
+{
+    bool used = job->exchange.sums.all_reduce || job->exchange.comm.factors;
+    struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
+    for (int i = 0; used && i < job->topology->workers; i++) {
+        sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
+        int rc = sw_stream_wait(job->workers[i].stream, &ignored);
+        (void)rc;
+    }
+}
+
+static void free_features(struct sw_job *job)
 {
     for (int s = 0; s < SW_SPLITS; s++) {
-        for (int g = 0; job->exchange.features[s] && g < job->topology->worker_groups; g++)
-            sw_transfer_free(job->exchange.features[s][g]);
-        sw_free(job->exchange.features[s]);
+        for (int g = 0; job->groups.features[s] && g < job->topology->worker_groups; g++)
+            sw_transfer_free(job->groups.features[s][g]);
+        sw_free(job->groups.features[s]);
     }
 }
 
@@ -283,10 +294,9 @@ void sw_job_close(struct sw_job *job)
     if (!job)
         return;
     sw_job_leave(job);
-    sw_reduce_fini(job);
-    sw_comm_fini(job);
-    free_exchanges(job);
-    sw_ways_free(job->exchange.ways);
+    drain_streams(job);
+    sw_exchange_plan_fini(&job->exchange);
+    free_features(job);
     for (int i = 0; job->workers && i < job->topology->workers; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);

@@ -11,7 +11,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "history/reader.h"
+#include "train/comm.h"
+#include "train/observer.h"
 #include "train/trace.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,13 +22,6 @@ struct sw_job_conf;
 struct sw_machine;
 struct sw_placement;
 struct sw_recipe;
-
-/* When a display event is due: the first steps, then every `every_steps`, or where that is 0 after
- * max(every_s seconds, every_share of the steps). */
-struct sw_display_policy {
-    int64_t first_steps, every_steps;
-    double every_s, every_share;
-};
 
 /* A checkpoint of a run that is resumed. */
 struct sw_job_kept {
@@ -72,10 +66,10 @@ struct sw_job_options {
      * none of them, and the job cannot run. GPUs are those of the map, whether or not there is
      * CUDA. */
     bool plan_units;
-    const char *machine;    /* with plan_units: another machine (sw_machine_from), or NULL */
-    bool look;              /* the job will not run: ways between devices are not tried */
-    bool one_worker;        /* whatever [cluster] says: for sw_job_evaluate */
-    bool predict;           /* no data and no nets yet: for sw_job_predict (train/predict.h) */
+    const char *machine; /* with plan_units: another machine (sw_machine_from), or NULL */
+    bool look;           /* the job will not run: ways between devices are not tried */
+    bool one_worker;     /* whatever [cluster] says: for sw_job_evaluate (train/evaluate_alone.h) */
+    bool predict;        /* no data and no nets yet: for sw_job_predict (train/predict.h) */
     int64_t trace_capacity; /* events kept by the trace; 0: none is made */
 };
 
@@ -107,15 +101,6 @@ struct sw_job_movement {
     const char *operation[2]; /* forward and backward; NULL: none */
     int64_t moved[2];         /* what leaves a worker */
     int64_t counted[2];       /* as the papers count: own shares, too */
-};
-/* How the gradients that several workers have of a layer are exchanged: base/comm_way.h. */
-struct sw_job_comm {
-    const char *way;   /* NULL: only one worker has any */
-    const char *asked; /* the same, or "auto" */
-    int64_t moved;     /* values that a step moves between memories, new ones of parameters too */
-    int64_t counted;   /* as the papers count */
-    bool predicted;    /* with auto: by these times, of a step, else as a checkpoint says */
-    double ms[3];      /* ps, sfb, adam; NaN: that cannot be */
 };
 struct sw_job_layer {
     const char *name, *type;
@@ -192,49 +177,6 @@ struct sw_job_plan {
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job);
 const struct sw_recipe *sw_job_recipe(const struct sw_job *job);
 
-enum sw_job_event_type {
-    SW_JOB_START,
-    SW_JOB_DISPLAY,
-    SW_JOB_EVAL,
-    SW_JOB_CHECKPOINT,
-    SW_JOB_EVENT,
-    SW_JOB_SUMMARY,
-};
-
-enum { SW_JOB_METRICS = 32, SW_JOB_METRIC_NAME = 128 };
-struct sw_job_metric {
-    char name[SW_JOB_METRIC_NAME]; /* loss, accuracy, accuracy.top5, precision_recall.recall */
-    double value;
-};
-
-/* What the observer is told; texts are borrowed during the call. */
-struct sw_job_event {
-    enum sw_job_event_type type;
-    int64_t step, steps;
-    double elapsed_s;                /* of this run or segment */
-    double lr, samples_per_s, eta_s; /* display; NaN where unknown */
-    const char *split;               /* train, or the data section's name */
-    int metric_count;
-    struct sw_job_metric metric[SW_JOB_METRICS];
-    /* start */
-    int64_t run_id;
-    const char *out_dir, *db_path;
-    /* checkpoint */
-    const char *path;
-    int64_t bytes;
-    bool best; /* of all so far */
-    /* event */
-    enum sw_log_level level;
-    const char *source, *text;
-    /* summary */
-    enum sw_run_status status;
-    double step_ms; /* mean */
-    size_t peak_bytes, rss_bytes;
-    /* summary, and the answer of sw_job_evaluate */
-    int64_t skipped_records; /* bad ones that others stood in for */
-};
-typedef void sw_job_observer(void *user, const struct sw_job_event *e);
-
 /* Trains to the last step of the recipe, or of its stage (sw_job_next). Every role that was started
  * has ended when it returns. SW_OK: done. SW_ERR_CANCELLED: stopped by request; unless that came
  * before the first values were saved, a resumable checkpoint is on disk (exit 75). SW_ERR_DIVERGED:
@@ -250,19 +192,6 @@ bool sw_job_has_next(const struct sw_job *job);
  * one is closed. Errors: those of sw_job_open; *job is then the old one, which has ended. */
 int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err) SW_MUST_CHECK;
 
-/* Loss and metrics of weights on a split: one pass, every record once. weights NULL: the initial
- * values. split NULL: val where it exists, else test. The job was opened with one_worker. *out is
- * an event of type SW_JOB_EVAL. */
-int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
-                    struct sw_job_event *out, struct sw_err *err) SW_MUST_CHECK;
-
-enum sw_job_request_kind {
-    SW_JOB_STOP = 1, /* finish the step, checkpoint, end with SW_ERR_CANCELLED */
-    SW_JOB_CHECKPOINT_NOW = 2,
-    SW_JOB_ABORT = 4, /* end as soon as possible, without a checkpoint */
-    SW_JOB_PAUSE = 8, /* all workers wait after the same step, until CONTINUE or STOP */
-    SW_JOB_CONTINUE = 16,
-};
 void sw_job_request(struct sw_job *job, enum sw_job_request_kind what); /* async-signal-safe */
 /* Is there a checkpoint from which the run can be resumed, its own or the one it began from? Asked
  * when sw_job_open, sw_job_run or sw_job_next has answered SW_ERR_CANCELLED. */

@@ -3,15 +3,9 @@
 
 #include "plan/topology.h"
 #include "recipe/recipe.h"
+#include "train/worker_data.h"
 
 struct sw_job;
-struct sw_source;
-
-/* The sections of data, and what reads them. */
-struct sw_job_data {
-    const struct sw_section *section[SW_SPLITS]; /* NULL: no such section */
-    struct sw_source *source[SW_SPLITS];
-};
 
 /* The section that is trained or evaluated on; NULL: there is none. */
 const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);

@@ -4,15 +4,26 @@
 #include "base/os.h"
 #include "exchange/table/sync.h"
 #include "machine/bind.h"
+#include "net/transfer.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/params.h"
 #include "train/sums.h"
 #include "train/worker.h"
 
-int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
+/* Those of layer i, if it has any: *number is for the specs of its parameters. */
+static int add_factors(struct sw_job *job, struct sw_worker *w, int i, int *number,
+                       struct sw_err *err)
 {
-    struct sw_job *job = w->job;
+    struct sw_table_factors f;
+    int64_t rows = sw_worker_rows(w, SW_SPLIT_TRAIN);
+    return sw_comm_factors(&job->exchange, w->train, i, rows, &f)
+               ? sw_table_add_factors(w->table, &f, number, err)
+               : SW_OK;
+}
+
+int sw_job_map_params(struct sw_job *job, struct sw_worker *w, int split, struct sw_err *err)
+{
     const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
     w->param_of[split] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
     if (!w->param_of[split])
@@ -29,7 +40,7 @@ int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err)
         if (np->index == 0)
             factors = 0; /* a layer whose weight is another's has none */
         if (index < 0 && np->index == 0)
-            rc = sw_comm_add(w, np->layer, &factors, err);
+            rc = add_factors(job, w, np->layer, &factors, err);
         if (index < 0 && rc == SW_OK)
             rc = sw_params_add(job->recipe, w->table, net, p, factors, &index, err);
         w->param_of[split][p] = index;
@@ -55,8 +66,8 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 {
     int workers = job->topology->group_size, rc = SW_OK;
     struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
-    job->exchange.features[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
-    if (!nets || !job->exchange.features[split]) {
+    job->groups.features[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
+    if (!nets || !job->groups.features[split]) {
         sw_free(nets);
         return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
     }
@@ -66,7 +77,7 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
             nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
         rc = sw_transfer_new(nets, workers, job->place.host,
                              &(struct sw_transfer_waits){wait_for_features, tell_group, group},
-                             &job->exchange.features[split][g], err);
+                             &job->groups.features[split][g], err);
     }
     sw_free(nets);
     return rc;
@@ -75,43 +86,19 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 static uint64_t server_nodes(void *user, int server)
 {
     const struct sw_server_group *copy = user;
-    const struct sw_job *job = copy->job;
+    const struct sw_job_place *hardware = copy->hardware;
     const struct sw_placement_row *row =
-        sw_placement_server(job->place.placement, copy->place->first_server + server);
-    return sw_machine_os_nodes(job->place.machine, row->node_mask);
+        sw_placement_server(hardware->placement, copy->place->first_server + server);
+    return sw_machine_os_nodes(hardware->machine, row->node_mask);
 }
 
 static uint64_t worker_nodes(void *user, int worker)
 {
     const struct sw_server_group *copy = user;
-    const struct sw_job *job = copy->job;
+    const struct sw_job_place *hardware = copy->hardware;
     const struct sw_placement_row *row =
-        sw_placement_worker(job->place.placement, copy->place->first_worker + worker);
-    return sw_machine_os_nodes(job->place.machine, row->node_mask);
-}
-
-/* With `copy = none`, on devices of their own, workers update for themselves. */
-static bool devices_update(const struct sw_job *job)
-{
-    return job->exchange.copy == SW_COPY_NONE && job->topology->devices > 0;
-}
-
-/* Where devices update, each of them has all that an update needs but a sum of gradients. */
-static int check_copy(const struct sw_job *job, struct sw_err *err)
-{
-    const struct sw_section *section = sw_recipe_find(job->recipe, "cluster", NULL);
-    if (!devices_update(job))
-        return SW_OK;
-    if (job->topology->is_async)
-        sw_recipe_error(job->recipe, section, "copy",
-                        "with %s every group changes the one value on the host, which no device "
-                        "can keep to itself: say async",
-                        job->report.framework);
-    else if (job->conf->on_nan == SW_ON_NAN_ROLLBACK)
-        sw_recipe_error(job->recipe, section, "copy",
-                        "on_nan = rollback brings back the values of a checkpoint by way of the "
-                        "host, which these devices do not ask: say async, or on_nan = skip");
-    return sw_recipe_verdict(job->recipe, err);
+        sw_placement_worker(hardware->placement, copy->place->first_worker + worker);
+    return sw_machine_os_nodes(hardware->machine, row->node_mask);
 }
 
 static const struct sw_table_rule *rule_of(const struct sw_job *job)
@@ -150,14 +137,14 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
         .schedule = u->type[1],
         .schedule_conf = u->conf[1],
         .horizon_steps = (uint64_t)job->span.horizon,
-        .schedule_from = (uint64_t)job->stage.from,
+        .schedule_from = (uint64_t)job->span.stage_from,
         .slice_elements = cluster->slice_size,
         .workers = copy->place->workers,
         .servers = job->topology->servers_per_group,
         .groups = copy->place->workers / job->topology->group_size,
         .leaves = job->conf->repeat_exact ? job->topology->microbatches : 0,
-        .updates_on_device = devices_update(job) && !job->topology->is_async,
-        .sums_on_device = sw_job_reduces(job),
+        .updates_on_device = sw_devices_update(&job->exchange) && !job->topology->is_async,
+        .sums_on_device = sw_reduces(&job->exchange),
         .others = job->topology->server_groups > 1 ? job->topology->server_groups : 0,
         .rule = rule_of(job),
         .staleness = job->topology->staleness,
@@ -177,7 +164,7 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
     for (int i = 0; i < copy->place->workers && rc == SW_OK; i++) {
         struct sw_worker *w = &job->workers[copy->place->first_worker + i];
         w->table = copy->table;
-        rc = sw_job_map_params(w, SW_SPLIT_TRAIN, err);
+        rc = sw_job_map_params(job, w, SW_SPLIT_TRAIN, err);
     }
     return rc == SW_OK ? sw_table_freeze(copy->table, err) : rc;
 }
@@ -205,13 +192,14 @@ int sw_job_make_table(struct sw_job *job, struct sw_err *err)
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
         rc = find_completions(&job->workers[i], err);
     job->params.table = job->params.copies[0].table;
+    job->exchange.table = job->params.table;
     if (rc == SW_OK)
         rc = sw_params_check_patterns(job->recipe, job->params.table, err);
     if (rc == SW_OK)
         rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->params.table, err);
     if (rc == SW_OK)
         rc = check_topology(job, err);
-    return rc == SW_OK ? check_copy(job, err) : rc;
+    return rc == SW_OK ? sw_copy_check(&job->exchange, job->report.framework, err) : rc;
 }
 
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err)

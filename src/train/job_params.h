@@ -2,26 +2,14 @@
 #pragma once
 
 #include "base/err.h"
-#include "plan/topology.h"
+#include "train/server.h"
 
 struct sw_job;
-struct sw_sync;
-struct sw_table;
+struct sw_worker;
 
-/* A complete copy of the parameters, and where those who change it are in the job's lists. */
-struct sw_server_group {
-    struct sw_job *job;                        /* borrowed */
-    struct sw_table *table;                    /* owned */
-    const struct sw_server_group_place *place; /* borrowed */
-};
-
-/* The parameters, one copy for each server group. */
-struct sw_job_params {
-    struct sw_server_group *copies; /* owned [server groups] */
-    struct sw_table *table;         /* of the first copy: what is saved and evaluated */
-    struct sw_sync *sync;           /* owned; NULL: there is one copy */
-};
-
+/* Finds each parameter of a net in the table; those of the training net are added. */
+int sw_job_map_params(struct sw_job *job, struct sw_worker *w, int split,
+                      struct sw_err *err) SW_MUST_CHECK;
 /* The parameter table, from the training nets of all workers. */
 int sw_job_make_table(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* A copy is as it is after so many steps of the job, with so many updates behind it: between steps,

@@ -9,13 +9,11 @@
  * for what says otherwise. */
 #pragma once
 
-#include "exchange/sums.h"
-#include "net/transfer.h"
 #include "plan/row_split.h"
 #include "recipe/job.h"
 #include "thread/fault.h"
 #include "train/carried_over.h"
-#include "train/comm.h"
+#include "train/choices.h"
 #include "train/events.h"
 #include "train/gate.h"
 #include "train/group.h"
@@ -36,7 +34,6 @@
 struct sw_sense;
 struct sw_server;
 struct sw_watch;
-struct sw_ways;
 struct sw_worker;
 
 /* What the caller of sw_job_open asked for, as far as a run or its next stage needs it again. */
@@ -48,17 +45,6 @@ struct sw_run_options {
     bool steps_at_most, oversubscribe, overwrite;
     int64_t trace_capacity;
     struct sw_display_policy display;
-};
-
-/* How gradients, values and features move between devices and the host, and between workers. */
-struct sw_job_exchange {
-    enum sw_copy_mode copy; /* never AUTO once the units are placed */
-    enum sw_overlap overlap;
-    struct sw_transfer **features[SW_SPLITS]; /* owned [worker groups], each owned; NULL: nothing
-                                                 moves between workers */
-    struct sw_ways *ways; /* owned; between the devices of workers; NULL: none is used */
-    struct sw_sums sums;
-    struct sw_comm_plan comm;
 };
 
 /* How fast the machine and its workers are, and what is chosen by it. */
@@ -101,7 +87,7 @@ struct sw_job {
 
     struct sw_job_data data;
     struct sw_job_params params;
-    struct sw_job_exchange exchange;
+    struct sw_exchange_plan exchange;
     struct sw_job_speed speed;
     struct sw_job_state state;
     struct sw_job_initial initial;
@@ -127,7 +113,5 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o,
                     struct sw_err *err) SW_MUST_CHECK;
 /* The evaluation nets of all workers. */
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Finds each parameter of a net in the table; those of the training net are added. */
-int sw_job_map_params(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
 /* Lets the nets of all workers exchange features. */
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;

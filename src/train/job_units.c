@@ -6,7 +6,8 @@
 #include "device/driver.h"
 #include "machine/bind.h"
 #include "machine/driver.h"
-#include "train/choices.h"
+#include "optim/updater.h"
+#include "train/job_hooks.h"
 #include "train/job_private.h"
 #include "train/microbatches.h"
 #include "train/server.h"
@@ -209,7 +210,7 @@ static int serve_while_waiting(void *user, int worker)
 static int serve_while_peers_wait(void *user, int group)
 {
     struct sw_worker *first = user;
-    return serve_while_waiting(first, group * first->job->topology->group_size);
+    return serve_while_waiting(first, group * first->topology->group_size);
 }
 
 static void make_group(struct sw_group *g, struct sw_worker *workers, int count, int leaves)
@@ -257,6 +258,33 @@ static int make_groups(struct sw_job *job, struct sw_err *err)
     return make_peers(job, err);
 }
 
+static struct sw_worker_shared shared_by_workers(struct sw_job *job)
+{
+    return (struct sw_worker_shared){.recipe = job->recipe,
+                                     .conf = job->conf,
+                                     .place = &job->place,
+                                     .span = &job->span,
+                                     .data = &job->data,
+                                     .display = &job->options.display,
+                                     .workers = job->workers,
+                                     .servers = job->servers,
+                                     .groups = &job->groups,
+                                     .params = &job->params,
+                                     .exchange_plan = &job->exchange,
+                                     .state = &job->state,
+                                     .outputs = &job->outputs,
+                                     .metrics = &job->metrics,
+                                     .stops = &job->stops,
+                                     .nonfinite = &job->nonfinite,
+                                     .requests = &job->requests,
+                                     .events = &job->events,
+                                     .fault = &job->fault,
+                                     .hooks = &sw_job_hooks,
+                                     .run = job,
+                                     .one_worker = job->one_worker,
+                                     .rebalances = job->speed.rebalances};
+}
+
 static int make_units(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_topology *t = job->topology;
@@ -266,29 +294,47 @@ static int make_units(struct sw_job *job, struct sw_err *err)
     job->params.copies = sw_calloc((size_t)t->server_groups, sizeof *job->params.copies);
     if (!job->workers || !job->servers || !job->params.copies)
         return sw_err_nomem(err, "workers and servers", (size_t)t->workers * sizeof *job->workers);
-    const struct sw_worker_shared shared = {.conf = job->conf,
-                                            .place = &job->place,
-                                            .data = &job->data,
-                                            .span = &job->span,
-                                            .groups = &job->groups,
-                                            .state = &job->state,
-                                            .outputs = &job->outputs,
-                                            .metrics = &job->metrics,
-                                            .nonfinite = &job->nonfinite,
-                                            .retention = &job->retention,
-                                            .events = &job->events,
-                                            .fault = &job->fault,
-                                            .workers = job->workers,
-                                            .one_worker = job->one_worker};
+    const struct sw_worker_shared shared = shared_by_workers(job);
     for (int i = 0; i < t->workers; i++)
         job->workers[i] = (struct sw_worker){
-            .job = job, .shared = shared, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
+            .shared = shared, .topology = t, .rank = &t->rank[i], .rows = &job->rows};
     job->events.step = &job->workers[0].step;
     for (int i = 0; i < t->server_groups; i++)
-        job->params.copies[i] = (struct sw_server_group){.job = job, .place = &t->server_group[i]};
+        job->params.copies[i] =
+            (struct sw_server_group){.hardware = &job->place, .place = &t->server_group[i]};
 
     int rc = make_groups(job, err);
     return rc == SW_OK ? sw_microbatches_split(job, err) : rc;
+}
+
+/* Does something look at all gradients before any update is made? */
+static bool decides_about_all(const struct sw_job *job)
+{
+    const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
+    const struct sw_updater *updater = (const struct sw_updater *)(const void *)u->type[0];
+    return job->conf->clip_norm > 0 || job->conf->on_nan != SW_ON_NAN_STOP ||
+           job->conf->loss_scale > 0 || updater->needs_norms || sw_stop_wants_norm(job->conf);
+}
+
+static const struct sw_rates *rates_of(void *user)
+{
+    struct sw_job *job = user;
+    return sw_rates_of(&job->speed.rates, job->workers);
+}
+
+static int begin_exchange_plan(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_exchange_plan_args args = {.recipe = job->recipe,
+                                               .conf = job->conf,
+                                               .topology = job->topology,
+                                               .request = &job->place.devices,
+                                               .machine = job->place.machine,
+                                               .log = job->events.log,
+                                               .fault = &job->fault,
+                                               .decides_about_all = decides_about_all(job),
+                                               .rates = rates_of,
+                                               .user = job};
+    return sw_exchange_plan_init(&job->exchange, &args, err);
 }
 
 /* The driver whose devices are GPUs of the machine map, or NULL. */
@@ -353,9 +399,7 @@ int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o, struc
     if (job->place.machine->here)
         cap_threads(job->place.placement);
     rc = make_units(job, err);
-    if (rc == SW_OK)
-        sw_job_choose_copy(job, &s.conf);
-    return rc;
+    return rc == SW_OK ? begin_exchange_plan(job, err) : rc;
 }
 
 /* ---- devices ---- */
@@ -390,7 +434,10 @@ static int open_own(const struct sw_job *job, int worker, struct sw_device **out
         .bus = gpu < 0 ? NULL : sw_machine_gpu(job->place.machine, gpu)->bus,
         .precision = (enum sw_precision)job->conf->precision,
         .beside = worker > 0 ? job->workers[0].device : NULL};
-    return job->place.devices.driver->open(&args, out, err);
+    int rc = job->place.devices.driver->open(&args, out, err);
+    if (rc == SW_OK)
+        (*out)->avoid_winograd = !job->conf->winograd;
+    return rc;
 }
 
 /* Every worker on a device of its own, as its placement says. */
@@ -399,15 +446,11 @@ int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
     int workers = job->topology->workers, rc = SW_OK;
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         struct sw_worker *w = &job->workers[i];
-        if (w->rank->device < 0) {
+        if (w->rank->device < 0)
             w->device = job->place.host;
-            continue;
-        }
-        struct sw_device *own = NULL;
-        rc = open_own(job, i, &own, err);
-        if (rc == SW_OK)
-            own->avoid_winograd = !job->conf->winograd;
-        w->device = own;
+        else
+            rc = open_own(job, i, &w->device, err);
+        job->exchange.devices[i] = w->device;
     }
     return rc;
 }

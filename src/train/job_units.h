@@ -1,16 +1,8 @@
 /* On what a job runs: machine, placement, devices, workers and servers. */
 #pragma once
 
-#include "device/driver.h"
 #include "train/job.h"
-
-/* On what it runs. */
-struct sw_job_place {
-    struct sw_machine *machine;
-    struct sw_placement *placement;
-    struct sw_device *host;           /* parameter table, batches */
-    struct sw_device_request devices; /* of the workers, as job.device asks for */
-};
+#include "train/worker_place.h"
 
 /* Reads job.device, and opens the host. */
 int sw_job_choose_device(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;

@@ -45,6 +45,7 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_layer_clock_bytes(w);
     void *marks = NULL, *told = NULL;
+
     if (bytes == 0)
         return SW_OK;
     struct sw_layer_clock *c = w->timer.layers = sw_calloc(1, sizeof *c);
@@ -75,6 +76,7 @@ void sw_layer_clock_say(const struct sw_worker *w)
 void sw_layer_clock_free(struct sw_worker *w)
 {
     struct sw_layer_clock *c = w->timer.layers;
+
     if (!c)
         return;
     sw_device_free(w->device, c->marks, c->bytes);
@@ -98,6 +100,7 @@ int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward, struct s
 {
     struct sw_layer_clock *c = w->timer.layers;
     double *total_ms = backward ? &w->timer.backward_ms[layer] : &w->timer.forward_ms[layer];
+
     w->timer.pass_ms = backward ? &w->timer.ledger.backward_ms : &w->timer.ledger.forward_ms;
     w->timer.pass_total_ms = w->device->host_memory ? total_ms : NULL;
     if (!c || !c->runs || c->count == c->room)
@@ -111,6 +114,7 @@ int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_layer_clock *c = w->timer.layers;
     int rc = SW_OK;
+
     if (c && c->runs && c->count < c->room) {
         rc = sw_op_run(w->stream, &sw_op_clock,
                        &(const struct sw_clock_args){.ns = &c->marks[2 * c->count + 1]}, err);
@@ -131,6 +135,7 @@ int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err)
 void sw_layer_clock_take(struct sw_worker *w)
 {
     struct sw_layer_clock *c = w->timer.layers;
+
     w->timer.steps += w->device->host_memory || (c && c->runs);
     if (!c || !c->runs)
         return;

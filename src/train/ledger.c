@@ -13,6 +13,7 @@ void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
     double ms = (double)(now_ns - w->timer.lap_ns) * 1e-6;
+
     w->timer.lap_ns = now_ns;
     *part_ms += (float)ms;
     if (total_ms)
@@ -31,6 +32,7 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
 {
     float *const parts[] = {&w->timer.ledger.h2d_ms, &w->timer.ledger.forward_ms,
                             &w->timer.ledger.backward_ms};
+
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     int64_t from_ns = w->timer.lap_ns;
     int rc = sw_exchange_ask(w->exchange, err);
@@ -48,6 +50,7 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
         *parts[i] += (float)ms;
         rest_ms -= ms;
     }
+
     w->timer.ledger.idle_ms += (float)rest_ms;
     return rc;
 }
@@ -62,8 +65,9 @@ static double since_ms(int64_t *before_ns, int64_t now_ns)
 void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2])
 {
     static const enum sw_copy_direction directions[] = {SW_COPY_TO_DEVICE, SW_COPY_TO_HOST};
-    const struct sw_server *servers = sw_job_servers(w->job, w->table);
+    const struct sw_server *servers = sw_worker_servers(w);
     int64_t served_ns = 0;
+
     for (int s = 0; s < w->topology->servers_per_group; s++)
         if (!servers[s].hosted)
             served_ns += sw_table_served_ns(w->table, s);
@@ -73,6 +77,7 @@ void sw_ledger_add_hidden(struct sw_worker *w, double copied_ms[2])
         copied_ms[d] = since_ms(&w->timer.copied_ns[d], ns);
         ms += copied_ms[d];
     }
+
     ms -= (double)w->timer.ledger.comm_exposed_ms;
     w->timer.ledger.comm_hidden_ms = ms > 0 ? (float)ms : 0;
 }

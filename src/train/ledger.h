@@ -22,6 +22,14 @@ struct sw_step_timer {
     int64_t trained_ns;            /* time spent in steps */
 };
 
+/* How long computing takes in a step. */
+enum { SW_PACE_STEPS = 64 };
+struct sw_pace {
+    float ms[SW_PACE_STEPS]; /* of the last ones */
+    int64_t steps;           /* since the rows were given */
+    double typical_ms;       /* by which the others judge; 0: unknown */
+};
+
 /* Adds the time since the last lap to a part of the ledger and to *total_ms when that is not NULL.
  */
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms);

@@ -23,5 +23,5 @@ void sw_job_sum_memory(struct sw_job *job);
 int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
 /* Nets of other rows, which are to replace the worker's training nets: within what its arena may
  * take. Errors: SW_ERR_NOMEM. */
-int sw_job_refit(const struct sw_worker *w, struct sw_parts *fresh,
+int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;

@@ -23,10 +23,6 @@
  * together for it. Until then values may be torn, and updates that show it are dropped. */
 #include "train/nonfinite.h"
 #include "recipe/job.h"
-#include "train/checkpoint.h"
-#include "train/events.h"
-#include "train/retention.h"
-#include "train/stages.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <stdio.h>
@@ -66,15 +62,17 @@ static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 
 static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
+    const struct sw_worker_hooks *hooks = w->shared.hooks;
     struct sw_nonfinite *m = w->shared.nonfinite;
-    int64_t step = w->shared.span->first_step;
-    const char *path = sw_retention_newest(w->shared.retention, &step);
+    int64_t step = hooks->newest_checkpoint(w->shared.run);
+
     if (step != m->rolled_to)
         m->rollbacks = 0;
     m->rolled_to = step;
     if (++m->rollbacks > ROLLBACKS)
         return give_up(w, cause, ROLLBACKS, "rollbacks to the same checkpoint", err);
-    int rc = sw_checkpoint_roll_back(w, path, err);
+
+    int rc = hooks->roll_back(w->shared.run, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
@@ -90,6 +88,7 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
 static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     static const char what[] = "the values of the last checkpoint";
+
     int rc = sw_worker_meet(w, what, err);
     if (rc == SW_OK && w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
@@ -104,6 +103,7 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
 {
     struct sw_nonfinite *m = w->shared.nonfinite;
     int64_t asked = __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED);
+
     if (!sw_worker_leads(w))
         return;
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
@@ -134,11 +134,28 @@ int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
     return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
 }
 
+/* After a good update, or one that the loss scale dropped, nothing is to be done. */
+static bool was_good(const struct sw_table_decision *d, int torn)
+{
+    return (!d->dropped || d->overflow) && torn < 0;
+}
+
+/* Puts back what the forward pass has changed, and counts. */
+static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *err)
+{
+    w->state.reset_after = w->step; /* what is carried on need not be finite either */
+    int rc = sw_states_put_back(w, err);
+    if (rc != SW_OK || !sw_worker_leads(w))
+        return rc;
+    return skip(w, cause, err);
+}
+
 int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
 {
     const enum sw_on_nan on_nan = (enum sw_on_nan)w->shared.conf->on_nan;
     struct sw_table_decision d;
     char cause[128];
+
     if (on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
         return SW_OK;
     int rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
@@ -148,17 +165,16 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
                            (uint64_t)w->step, &d))
         return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
                           (long long)w->step);
+
     int torn = sw_table_torn(w->table);
-    if ((!d.dropped || d.overflow) && torn < 0) {
+    if (was_good(&d, torn)) {
         w->failures.skips = 0;
         return SW_OK;
     }
+
     name_cause(w->table, &d, torn, cause, sizeof cause);
-    if (on_nan == SW_ON_NAN_SKIP) {
-        w->state.reset_after = w->step; /* what is carried on need not be finite either */
-        rc = sw_states_put_back(w, err);
-        return rc == SW_OK && sw_worker_leads(w) ? skip(w, cause, err) : rc;
-    }
+    if (on_nan == SW_ON_NAN_SKIP)
+        return go_on_without(w, cause, err);
     if (!w->topology->is_async)
         return roll_back(w, cause, err);
     ask_for_rollback(w, cause);

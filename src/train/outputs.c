@@ -8,7 +8,6 @@
 #include "train/outputs.h"
 #include "base/os.h"
 #include "train/events.h"
-#include "train/job_data.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <string.h>
@@ -41,6 +40,7 @@ static int64_t round_rows(const struct sw_worker *w)
 static void lay_out(struct sw_outputs *out, const struct sw_worker *first, struct sw_output *o)
 {
     const struct sw_layer *l = layer_of(first, o, 0);
+
     for (int turn = 0; turn < 2; turn++)
         for (int k = 0; k < l->src_count; k++) {
             o->at[turn][k] = out->bytes;
@@ -82,6 +82,7 @@ int sw_outputs_plan(struct sw_outputs *out, const struct sw_worker *workers, str
     const struct sw_topology *t = workers->topology;
     const struct sw_net *net = workers->eval;
     size_t leaves = (size_t)(t->worker_groups * t->microbatches);
+
     sw_outputs_fini(out);
     out->items = sw_calloc((size_t)sw_net_layer_count(net) + 1, sizeof *out->items);
     if (!out->items)
@@ -123,6 +124,7 @@ static void gather(struct sw_worker *w, const struct sw_output *o, int part, int
     int64_t row = w->rank->group * w->shared.conf->eval_batch +
                   sw_worker_first_row(w, SW_SPLIT_EVAL) +
                   sw_parts_row(w->parts[SW_SPLIT_EVAL], part);
+
     sw_desc_to_plain(d, stored, to + (size_t)row * row_bytes(d));
 }
 
@@ -139,6 +141,7 @@ static int collect_part(struct sw_worker *w, const struct sw_output *o, int part
 {
     const struct sw_layer *l = layer_of(w, o, part);
     int rc = SW_OK;
+
     for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
         const struct sw_feature *f = l->src[k];
         if (w->device->host_memory)
@@ -182,6 +185,7 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
     const void *src[SW_LAYER_SRCS] = {NULL};
     int64_t most = round_rows(w);
     int64_t left = w->shared.data->source[SW_SPLIT_EVAL]->records - batch * most;
+
     for (int k = 0; k < l->src_count; k++)
         src[k] = place(w, o->at[batch % 2][k]);
     int rc = l->type->output->rows(l, src, left < most ? left : most, err);
@@ -191,6 +195,7 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
 int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
 {
     const struct sw_outputs *out = w->shared.outputs;
+
     if (out->count == 0)
         return SW_OK;
     unstage(w, batch);
@@ -206,6 +211,7 @@ int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
     const struct sw_history *history = w->shared.events->history;
     const char *folder = history ? sw_history_out_dir(history) : NULL;
     int rc = SW_OK;
+
     for (int i = 0; i < out->count && w->rank->global_rank == 0 && rc == SW_OK; i++) {
         struct sw_layer *l = own_layer(w, &out->items[i]);
         rc = l->type->output->begin(l, folder, err);
@@ -218,6 +224,7 @@ int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
 int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err)
 {
     const struct sw_outputs *out = w->shared.outputs;
+
     for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         struct sw_layer *l = own_layer(w, &out->items[i]);
         if (rc != SW_OK) {

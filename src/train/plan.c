@@ -3,6 +3,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "device/tune.h"
+#include "net/transfer.h"
 #include "train/choices.h"
 #include "train/job_private.h"
 #include "train/kept_choices.h"
@@ -175,7 +176,8 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
     add_parts(&job->workers[0], s->split, i, &layer);
     fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
     if (s->split == SW_SPLIT_TRAIN)
-        sw_comm_describe(job, i, &layer.comm);
+        sw_comm_describe(&job->exchange, job->workers[0].train,
+                         job->workers[0].param_of[SW_SPLIT_TRAIN], i, &layer.comm);
     s->row_of[i] = n;
     if (first >= 0) {
         add_step(row, &layer);
@@ -228,7 +230,7 @@ static int fill_rows(struct sw_job *job, struct sw_err *err)
         job->report.layers[s.row_of[i]].eval = true;
     }
     sw_free(rows);
-    job->plan.comm_asked = sw_comm_is_asked(job);
+    job->plan.comm_asked = sw_comm_is_asked(&job->exchange);
     job->plan.comm_notes = sw_net_comm_notes(train);
     job->plan.group_size = job->topology->group_size;
     job->plan.layer_count = s.count;
@@ -298,7 +300,7 @@ int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
         sw_json_int(&w, "worker_groups", job->topology->worker_groups);
     if (job->speed.rebalances)
         write_rows(job, &w);
-    sw_comm_write(job, &w);
+    sw_comm_write(&job->exchange, job->workers[0].train, &w);
     sw_json_open_array(&w, "tune");
     if (job->speed.tune)
         sw_tune_write(job->speed.tune, true, &w);
@@ -333,7 +335,7 @@ void sw_job_describe_units(struct sw_job *job)
     p->loss_scale = job->conf->loss_scale;
     p->loss_scale_every = job->conf->loss_scale_every;
     p->copy = job->topology->devices > 0 ? sw_copy_mode_name(job->exchange.copy) : "";
-    p->copy_why = job->report.copy_why;
+    p->copy_why = job->exchange.copy_why;
     p->sums = job->exchange.sums.why;
     p->batch = job->conf->batch;
     p->eval_batch = job->conf->eval_batch;
@@ -357,7 +359,7 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
     p->stage = job->stage.name;
     p->stage_index = job->stage.index;
     p->stage_count = job->stage.count;
-    p->stage_from = job->stage.from;
+    p->stage_from = job->span.stage_from;
     p->stage_steps = job->span.horizon;
     p->stages = sw_buf_text(&job->stage.text);
     p->streams = sw_net_stream_count(job->workers[0].train);

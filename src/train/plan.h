@@ -10,7 +10,7 @@ struct sw_job_report {
     struct sw_job_share *shares; /* [layers of the plan][group size]; NULL: one worker */
     struct sw_buf fallback;
     const char *framework; /* borrowed */
-    char framework_reason[256], copy_why[128];
+    char framework_reason[256];
     char *partition_notes;
     char *choices; /* what the plans chose (kept_choices.h) */
 };

@@ -1,3 +1,5 @@
+/* Prediction: takes batches from a data section or out of .npy arrays, passes them through the net,
+ * and gives the rows of the layer's activation to the sink. */
 #include "train/predict.h"
 #include "train/job_private.h"
 #include "train/worker.h"

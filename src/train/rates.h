@@ -3,18 +3,10 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "train/comm_cost.h"
 
 struct sw_events;
 struct sw_worker;
-
-/* How fast this machine is, roughly, for what `auto` weighs. */
-struct sw_rates {
-    bool known, measured;                          /* measured: just now, and not kept yet */
-    double worker_flops_per_s, server_flops_per_s; /* of matrix products */
-    double memory_bytes_per_s;                     /* of the host's memory, for one of those */
-    double device_memory_bytes_per_s;              /* of a GPU's own; 0: not known */
-    double link_bytes_per_s;                       /* of a device, in each direction; 0: none */
-};
 
 /* Once the first worker has its stream: from what was kept, else measured. */
 const struct sw_rates *sw_rates_of(struct sw_rates *r, const struct sw_worker *first);

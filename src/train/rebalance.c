@@ -67,7 +67,7 @@ static int rebuild_all(struct sw_job *job, struct sw_err *err)
         if (rc != SW_OK)
             rc = sw_err_prefix(err, rc, "%s", w->unit);
     }
-    sw_comm_set_rows(job);
+    sw_comm_set_rows(&job->exchange, &job->rows);
     sw_stream_attach(job->workers[0].stream); /* plans were made for others' threads */
     if (rc == SW_OK && job->outputs.count > 0)
         rc = sw_outputs_plan(&job->outputs, job->workers, err);
@@ -113,9 +113,8 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
     return rc == SW_OK ? sw_job_write_choices(job, err) : rc;
 }
 
-int sw_rebalance(struct sw_worker *w, struct sw_err *err)
+int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
     if (!job->speed.rebalances || job->topology->microbatches == 1)
         return SW_OK;
     w->pace.typical_ms = job->speed.row_ms ? job->speed.row_ms(w->rank->global_rank) *

@@ -10,19 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct sw_job;
 struct sw_worker;
-
-/* How long computing takes in a step. */
-enum { SW_PACE_STEPS = 64 };
-struct sw_pace {
-    float ms[SW_PACE_STEPS]; /* of the last ones */
-    int64_t steps;           /* since the rows were given */
-    double typical_ms;       /* by which the others judge; 0: unknown */
-};
 
 /* Rows by speed: ms[i] is what rows[i] took. out: `total` rows over `count` workers, one at least
  * for each. Does it make enough of a difference? */
 bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const double *ms,
                         int64_t *out);
 /* By all workers, after an evaluation: gives them rows by their speed. */
-int sw_rebalance(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
+int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

@@ -1,9 +1,11 @@
-/* What a step leaves behind: rows for the history, the live snapshot, and when it is due a display.
- */
+/* What a step leaves behind: rows for the history (curves, traffic of links, the time breakdown),
+ * the worker's slot of the live snapshot, and a display when it is due. Each worker records its
+ * own; the last one of a step records what is summed over all, and the first worker of an update
+ * group the norms, which are known some steps later. */
 #include "train/record.h"
 #include "base/os.h"
 #include "exchange/table/sync.h"
-#include "train/job_private.h"
+#include "net/transfer.h"
 #include "train/worker.h"
 #include <math.h>
 #include <string.h>
@@ -19,29 +21,32 @@ static double speed(const struct sw_worker *w)
 
 void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e)
 {
-    struct sw_job *job = w->job;
+    const struct sw_job_span *span = w->shared.span;
+    const struct sw_job_metrics *metrics = w->shared.metrics;
+    const int64_t samples_left = sw_topology_samples(w->topology, span->run_steps) -
+                                 sw_topology_samples(w->topology, w->step);
+
     e->step = w->step;
-    e->steps = job->span.run_steps;
-    e->elapsed_s = (double)(sw_os()->monotonic_ns() - job->stage.run_began_ns) * 1e-9;
-    e->split = split == SW_SPLIT_TRAIN ? "train" : job->data.section[SW_SPLIT_EVAL]->name;
-    e->metric_count = job->metrics.count[split];
-    memcpy(e->metric, job->metrics.last[split], sizeof e->metric);
-    e->lr = w->step > 0 ? sw_table_rate(job->params.table, (uint64_t)w->step - 1) : (double)NAN;
+    e->steps = span->run_steps;
+    e->elapsed_s = (double)(sw_os()->monotonic_ns() - span->run_began_ns) * 1e-9;
+    e->split = split == SW_SPLIT_TRAIN ? "train" : w->shared.data->section[SW_SPLIT_EVAL]->name;
+    e->metric_count = metrics->count[split];
+    memcpy(e->metric, metrics->last[split], sizeof e->metric);
+
+    e->lr = (double)NAN;
+    if (w->step > 0)
+        e->lr = sw_table_rate(w->shared.params->table, (uint64_t)w->step - 1);
     e->samples_per_s = speed(w);
-    e->eta_s = e->samples_per_s > 0
-                   ? (double)(sw_topology_samples(job->topology, job->span.run_steps) -
-                              sw_topology_samples(job->topology, w->step)) /
-                         e->samples_per_s
-                   : (double)NAN;
+    e->eta_s = e->samples_per_s > 0 ? (double)samples_left / e->samples_per_s : (double)NAN;
 }
 
 static bool display_due(const struct sw_worker *w)
 {
-    const struct sw_display_policy *d = &w->job->options.display;
+    const struct sw_display_policy *d = w->shared.display;
     if (w->step - w->shared.span->first_step <= d->first_steps ||
         w->step >= w->shared.span->steps || (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
-    return __atomic_exchange_n(&w->job->requests.wants_display, 0, __ATOMIC_RELAXED) != 0;
+    return __atomic_exchange_n(&w->shared.requests->wants_display, 0, __ATOMIC_RELAXED) != 0;
 }
 
 static void add_point(const struct sw_worker *w, int curve, double value)
@@ -78,7 +83,7 @@ static void record_servers(struct sw_worker *w, const double copied_ms[2])
 /* What concerns this worker alone. */
 static void record_own(struct sw_worker *w)
 {
-    const struct sw_job_exchange *e = &w->job->exchange;
+    const struct sw_exchange_plan *e = w->shared.exchange_plan;
     const struct sw_worker_links *links = &w->record.links;
     const int own = w->rank->global_rank;
     double copied_ms[2];
@@ -98,13 +103,13 @@ static void record_own(struct sw_worker *w)
 
 void sw_record_sync(struct sw_worker *w)
 {
-    const struct sw_job *job = w->job;
-    int groups = job->topology->server_groups, per = job->topology->servers_per_group;
+    int groups = w->topology->server_groups, per = w->topology->servers_per_group;
     int own = w->rank->server_group;
-    if (!job->params.sync || w->rank->table_rank != 0)
+
+    if (!w->shared.params->sync || w->rank->table_rank != 0)
         return;
     for (int i = 0; i < groups * per; i++) {
-        int64_t sent = sw_sync_sent(job->params.sync, own, i / per, i % per);
+        int64_t sent = sw_sync_sent(w->shared.params->sync, own, i / per, i % per);
         int64_t told = w->record.links.sync_told[i];
         if (sent > told)
             add_traffic(w, w->record.links.sync[i], sent - told, 0);
@@ -117,8 +122,9 @@ void sw_record_sync(struct sw_worker *w)
  * side). */
 static void record_features(struct sw_worker *w)
 {
-    const struct sw_transfer *e = w->job->exchange.features[SW_SPLIT_TRAIN][w->rank->group];
+    const struct sw_transfer *e = w->shared.groups->features[SW_SPLIT_TRAIN][w->rank->group];
     struct sw_worker_links *links = &w->record.links;
+
     for (int i = 0; i < w->topology->group_size; i++) {
         if (links->activations[i] < 0)
             continue;
@@ -132,22 +138,25 @@ static void record_features(struct sw_worker *w)
 /* What concerns all: by the last worker of the step. */
 static void record_all(struct sw_worker *w, int64_t step_ns)
 {
-    struct sw_job *job = w->job;
     const struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
-    int64_t samples = sw_topology_samples(job->topology, w->step) -
-                      sw_topology_samples(job->topology, w->step - 1);
-    sw_group_total(&job->groups.all, w->step, s->totals, s->pairs);
-    sw_results_read(w->train, s, s->totals, job->metrics.last[SW_SPLIT_TRAIN],
-                    &job->metrics.count[SW_SPLIT_TRAIN]);
+    struct sw_job_metrics *metrics = w->shared.metrics;
+    int64_t samples =
+        sw_topology_samples(w->topology, w->step) - sw_topology_samples(w->topology, w->step - 1);
+
+    sw_group_total(&w->shared.groups->all, w->step, s->totals, s->pairs);
+    sw_results_read(w->train, s, s->totals, metrics->last[SW_SPLIT_TRAIN],
+                    &metrics->count[SW_SPLIT_TRAIN]);
     for (int i = 0; i < s->count; i++)
-        add_point(w, s->handle[i], job->metrics.last[SW_SPLIT_TRAIN][i].value);
-    add_point(w, w->record.curves.rate, sw_table_rate(job->params.table, (uint64_t)w->step - 1));
+        add_point(w, s->handle[i], metrics->last[SW_SPLIT_TRAIN][i].value);
+    add_point(w, w->record.curves.rate,
+              sw_table_rate(w->shared.params->table, (uint64_t)w->step - 1));
     add_point(w, w->record.curves.speed,
               (double)samples * 1e9 / (double)(step_ns > 0 ? step_ns : 1));
+
     if (display_due(w)) {
         struct sw_job_event e = {.type = SW_JOB_DISPLAY};
         sw_record_event(w, SW_SPLIT_TRAIN, &e);
-        sw_events_tell(&job->events, &e, NULL);
+        sw_events_tell(w->shared.events, &e, NULL);
     }
 }
 
@@ -163,23 +172,25 @@ static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_
 /* The mean over those whose norms they are; of all, and of those whose updates were made. */
 static void record_decision(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
 {
-    struct sw_job *job = w->job;
     struct sw_result all[SW_DECISION_PAIRS] = {
         {d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}, {d->loss_scale, 1}};
-    int group = w->rank->update_group;
+    const struct sw_worker_curves *c = &w->record.curves;
+    struct sw_group *leaders = &w->shared.groups->leaders;
+    struct sw_norm *norm = &w->shared.metrics->norm;
+
     if (d->overflow)
         tell_overflow(w, t, d);
-    if (!sw_group_deposit(&job->groups.leaders, group, t, all, SW_DECISION_PAIRS))
+    if (!sw_group_deposit(leaders, w->rank->update_group, t, all, SW_DECISION_PAIRS))
         return;
-    sw_group_total(&job->groups.leaders, t, all, SW_DECISION_PAIRS);
-    job->metrics.norm =
+
+    sw_group_total(leaders, t, all, SW_DECISION_PAIRS);
+    *norm =
         (struct sw_norm){.step = t,
                          .value = all[0].sum / all[0].weight,
                          .of_made = all[1].weight > 0 ? all[1].sum / all[1].weight : (double)NAN};
-    sw_history_point(w->record.curves.producer, w->record.curves.norm, t, job->metrics.norm.value);
-    if (w->record.curves.scale >= 0)
-        sw_history_point(w->record.curves.producer, w->record.curves.scale, t,
-                         all[2].sum / all[2].weight);
+    sw_history_point(c->producer, c->norm, t, norm->value);
+    if (c->scale >= 0)
+        sw_history_point(c->producer, c->scale, t, all[2].sum / all[2].weight);
 }
 
 /* A norm is known when all servers have summed, so some time after its step. */
@@ -187,6 +198,7 @@ void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
     int group = sw_table_update_group(w->table, w->rank->table_rank);
+
     if (w->record.curves.norm < 0 || !sw_worker_leads(w))
         return;
     for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {
@@ -200,12 +212,15 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
     struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
     int64_t step_ns = w->timer.lap_ns - began_ns;
+
     w->timer.trained_ns += step_ns;
     w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
         (float)((double)w->timer.ledger.forward_ms + (double)w->timer.ledger.backward_ms);
+
     record_own(w);
     record_features(w);
     sw_record_sync(w);
+
     sw_results_sum_own(s);
     double loss = sw_results_loss(w->train, s->totals);
     int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
@@ -232,11 +247,11 @@ void sw_record_layers(struct sw_worker *w)
 /* The newest evaluation, by the leader. */
 void sw_record_evaluation(struct sw_worker *w)
 {
-    struct sw_job *job = w->job;
     const struct sw_series *s = &w->record.series[SW_SPLIT_EVAL];
+
     for (int i = 0; i < s->count; i++)
-        add_point(w, s->handle[i], job->metrics.last[SW_SPLIT_EVAL][i].value);
+        add_point(w, s->handle[i], w->shared.metrics->last[SW_SPLIT_EVAL][i].value);
     struct sw_job_event e = {.type = SW_JOB_EVAL};
     sw_record_event(w, SW_SPLIT_EVAL, &e);
-    sw_events_tell(&job->events, &e, NULL);
+    sw_events_tell(w->shared.events, &e, NULL);
 }

@@ -1,5 +1,6 @@
 /* The lines of the control socket: what others ask of a running job, but for signals. gate.h has
  * what becomes of it. */
+#include "train/requests.h"
 #include "base/str.h"
 #include "train/events.h"
 #include "train/gate.h"

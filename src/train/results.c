@@ -20,6 +20,7 @@ static bool has_rivals(const struct sw_net *net, int result)
 {
     int n = 0;
     bool loss = sw_net_result(net, result).loss;
+
     for (int r = 0; r < sw_net_result_count(net); r++)
         n += sw_net_result(net, r).loss == loss &&
              (loss || layer_of(net, r)->type == layer_of(net, result)->type);
@@ -47,6 +48,7 @@ static void add_name(const struct naming *n, int result, int which, const char *
     int taken = sw_series_find(s, name);
     const struct sw_section *section =
         result >= 0 ? sw_net_section(n->net, sw_net_result(n->net, result).layer) : NULL;
+
     if (taken >= 0) {
         sw_recipe_error(n->recipe, section, NULL,
                         "a value of it would be stored as %s, and so would one of layer %s: rename "
@@ -54,6 +56,7 @@ static void add_name(const struct naming *n, int result, int which, const char *
                         name, layer_of(n->net, s->result[taken])->name);
         return;
     }
+
     if (s->count == SW_JOB_METRICS) {
         sw_recipe_error(n->recipe, section, NULL,
                         "with it there are more than %d values of losses and metrics: leave some "
@@ -61,6 +64,7 @@ static void add_name(const struct naming *n, int result, int which, const char *
                         SW_JOB_METRICS);
         return;
     }
+
     s->result[s->count] = result;
     s->which[s->count] = which;
     snprintf(s->name[s->count++], sizeof s->name[0], "%s", name);
@@ -71,6 +75,7 @@ static void add_values(const struct naming *n, int result, const char *stem)
 {
     const struct sw_layer_type *type = layer_of(n->net, result)->type;
     char name[SW_JOB_METRIC_NAME];
+
     add_name(n, result, 0, stem);
     for (int v = 0; type->values && type->values[v]; v++) {
         snprintf(name, sizeof name, "%s.%s", stem, type->values[v]);
@@ -81,6 +86,7 @@ static void add_values(const struct naming *n, int result, const char *stem)
 static void name_values(const struct naming *n)
 {
     char stem[SW_JOB_METRIC_NAME];
+
     for (int r = 0; r < sw_net_result_count(n->net) && n->series->count == 0; r++)
         if (sw_net_result(n->net, r).loss)
             add_name(n, -1, 0, "loss");
@@ -157,6 +163,7 @@ double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs)
 {
     double total = 0;
     bool any = false;
+
     for (int r = 0; r < sw_net_result_count(net); r++) {
         struct sw_net_result result = sw_net_result(net, r);
         if (!result.loss || !(pairs[result.first].weight > 0))

@@ -37,9 +37,30 @@ static int start_worker(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err) : rc;
 }
 
+static void check_sums(void *exchange)
+{
+    sw_reduce_look(exchange);
+}
+
+static int start_watch(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_watch_args args = {
+        .roles = {job->topology, job->workers, job->servers},
+        .slots = sw_job_slots(job),
+        .cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common,
+        .saved_step = &job->retention.saved_step,
+        .events = &job->events,
+        .requests = &job->requests,
+        .fault = &job->fault,
+        .check_sums = check_sums,
+        .user = &job->exchange,
+    };
+    return sw_watch_start(&args, &job->monitor.watch, err);
+}
+
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
-    int rc = sw_watch_start(job, err);
+    int rc = start_watch(job, err);
     if (rc == SW_OK)
         rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
                             &job->monitor.sense, err);
@@ -186,7 +207,7 @@ static void tell_summary(struct running *r, enum sw_run_status status)
                              .out_dir = sw_history_out_dir(job->events.history),
                              .db_path = sw_history_path(job->events.history),
                              .elapsed_s =
-                                 (double)(sw_os()->monotonic_ns() - job->stage.run_began_ns) * 1e-9,
+                                 (double)(sw_os()->monotonic_ns() - job->span.run_began_ns) * 1e-9,
                              .samples_per_s = NAN,
                              .step_ms = NAN,
                              .lr = NAN,
@@ -219,10 +240,10 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
                struct sw_err *err)
 {
     struct running r = {.job = job, .observer = observer, .user = user};
-    const bool first = !job->stage.run_began_ns;
+    const bool first = !job->span.run_began_ns;
     r.displayed_ns = sw_os()->monotonic_ns();
     if (first)
-        job->stage.run_began_ns = r.displayed_ns;
+        job->span.run_began_ns = r.displayed_ns;
     if (stuck)
         *stuck = false;
     for (int i = 0; i < job->topology->workers; i++)
@@ -255,7 +276,8 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         struct sw_note note;
         sw_sense_end(job->monitor.sense);
         job->monitor.sense = NULL;
-        sw_watch_end(job);
+        sw_watch_end(job->monitor.watch);
+        job->monitor.watch = NULL;
         tell_bridged(job);
         while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
             deliver(&r, &note);

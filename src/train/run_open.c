@@ -174,6 +174,8 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     job->monitor.trace = sw_trace_new((size_t)job->options.trace_capacity);
     if (!job->monitor.trace)
         return sw_err_nomem(err, "a trace", (size_t)job->options.trace_capacity);
+    for (int i = 0; i < job->topology->workers; i++)
+        job->workers[i].shared.trace = job->monitor.trace;
     for (int i = 0; i < job->topology->server_groups; i++)
         sw_table_set_watch(job->params.copies[i].table, watch_update, job);
     return SW_OK;
@@ -199,9 +201,9 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK && job->topology->is_async)
         rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
     if (rc == SW_OK)
-        rc = sw_reduce_make(job, err);
+        rc = sw_reduce_make(&job->exchange, err);
     if (rc == SW_OK)
-        rc = sw_comm_make(job, err);
+        rc = sw_comm_make(&job->exchange, &job->rows, err);
     for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
         if (rc == SW_OK)
@@ -241,7 +243,7 @@ void sw_run_tell_misplaced(struct sw_job *job)
 
 int sw_run_open(struct sw_job *job, struct sw_err *err)
 {
-    int rc = sw_job_settle_servers(job, err);
+    int rc = sw_servers_settle(&job->workers[0].shared, job->topology, err);
     if (rc == SW_OK)
         rc = open_history(job, err);
     if (rc == SW_OK)

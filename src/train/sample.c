@@ -1,3 +1,5 @@
+/* Samples text from a recurrent net: each token is drawn from the probabilities that follow from
+ * those before it. */
 #include "train/sample.h"
 #include "train/job_private.h"
 

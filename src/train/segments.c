@@ -1,3 +1,6 @@
+/* How a step is cut into segments, and how one is queued: where the host has something to do
+ * between two passes is settled when the nets are bound (cut), what is captured follows from the
+ * device and the passes, and a graph is made in the step after the warm runs. */
 #include "train/segments.h"
 #include "train/events.h"
 #include "train/worker.h"
@@ -47,6 +50,7 @@ static bool has_foreign_params(const struct sw_worker *w, int pass)
 static bool breaks_before(const struct sw_worker *w, enum sw_overlap overlap, int pass)
 {
     int layers = sw_net_layer_count(w->train);
+
     if (pass == 0 || is_alone(w, pass) || is_alone(w, pass - 1))
         return true;
     if (pass < layers)
@@ -83,6 +87,7 @@ static void cut(struct sw_segments *s, enum sw_overlap overlap)
 {
     const struct sw_worker *w = s->w;
     int passes = 2 * sw_net_layer_count(w->train);
+
     for (int pass = 0; pass < passes; pass++) {
         if (breaks_before(w, overlap, pass))
             s->list[s->count++] = (struct sw_segment){.from = pass};
@@ -141,12 +146,14 @@ int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segm
 {
     size_t passes = 2 * (size_t)sw_net_layer_count(w->train);
     struct sw_segments *s = sw_calloc(1, sizeof *s);
+
     if (s)
         s->list = sw_calloc(passes, sizeof *s->list);
     if (!s || !s->list) {
         sw_free(s);
         return sw_err_nomem(err, "segments of a step", passes * sizeof *s->list);
     }
+
     s->w = w;
     s->push_late = overlap == SW_OVERLAP_NO;
     cut(s, overlap);
@@ -155,6 +162,7 @@ int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segm
         sw_segments_free(s);
         return rc;
     }
+
     *out = s;
     return SW_OK;
 }
@@ -193,6 +201,7 @@ bool sw_segments_are_queued(const struct sw_segments *s)
 struct sw_segment_stats sw_segments_stats(const struct sw_segments *s)
 {
     struct sw_segment_stats stats = {.launches = s->launches};
+
     for (int k = 0; k < s->count; k++)
         stats.graphs += s->list[k].graph != NULL;
     if (s->launches > 0)
@@ -216,6 +225,7 @@ static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg
                              const struct sw_err *why)
 {
     const struct sw_net *net = s->w->train;
+
     if (!s->told)
         sw_events_say(
             s->w->shared.events, SW_LOG_WARN, s->w->unit,
@@ -231,6 +241,7 @@ static void capture(struct sw_segments *s, struct sw_segment *seg,
 {
     struct sw_stream *stream = s->w->stream;
     struct sw_err why, end;
+
     int rc = sw_capture_begin(stream, &why);
     if (rc == SW_OK) {
         rc = queue(user, &why);
@@ -244,6 +255,7 @@ static void capture(struct sw_segments *s, struct sw_segment *seg,
             why = end;
         }
     }
+
     if (rc == SW_OK)
         return;
     seg->captured = false;
@@ -254,6 +266,7 @@ int sw_segments_submit(struct sw_segments *s, int k, int (*queue)(void *user, st
                        void *user, bool *launched, struct sw_err *err)
 {
     struct sw_segment *seg = &s->list[k];
+
     *launched = seg->graph != NULL;
     if (seg->captured && !seg->graph && seg->runs >= WARM_RUNS)
         capture(s, seg, queue, user);

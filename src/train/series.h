@@ -8,7 +8,7 @@
 #pragma once
 
 #include "net/parts.h"
-#include "train/job.h"
+#include "train/observer.h"
 
 /* What users see of one net's losses and metrics, loss first: names, history handles, and where
  * each value comes from; with the pairs of all its results that the values are read from. */

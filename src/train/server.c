@@ -12,7 +12,6 @@
 #include "base/os.h"
 #include "machine/bind.h"
 #include "thread/tasks.h"
-#include "train/job_private.h"
 #include "train/worker.h"
 #include <string.h>
 
@@ -30,21 +29,24 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     struct sw_table *t = s->table;
     bool served = false;
     int rc, nobody = 0;
+
     /* Acquires what the one before did to the server, whose release is below. */
     if (!__atomic_compare_exchange_n(&s->runner, &nobody, host->rank->global_rank + 1, false,
                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         sw_thread_yield(); /* who waits comes back at once, as long as there is mail */
         return SW_OK;
     }
+
     while ((rc = sw_queue_try_pop(sw_table_inbox(t, s->place->server_rank), &m)) == SW_OK) {
         served = true;
         say_serving(s, &m);
         rc = sw_table_serve(t, s->place->server_rank, &m, err);
         if (rc != SW_OK) {
-            sw_fault_set(&s->job->fault, s->unit, err);
+            sw_fault_set(s->fault, s->unit, err);
             break;
         }
     }
+
     if (served)
         sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
     __atomic_store_n(&s->runner, 0, __ATOMIC_RELEASE);
@@ -53,58 +55,71 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     return rc == SW_ERR_CANCELLED ? sw_err_set(err, rc, "the job is ending") : rc;
 }
 
-static struct sw_server *own_server(struct sw_worker *w, int seat)
+struct sw_server *sw_worker_servers(const struct sw_worker *w)
 {
-    ptrdiff_t first = sw_job_servers(w->job, w->table) - w->job->servers;
-    return &w->job->servers[first + seat];
+    return &w->shared.servers[w->topology->server_group[w->rank->server_group].first_server];
 }
 
 int sw_server_poll(struct sw_worker *host, struct sw_err *err)
 {
+    struct sw_server *own = sw_worker_servers(host);
     int rc = SW_OK;
     for (int i = 0; i < host->served.count && rc == SW_OK; i++)
-        rc = poll_one(host, own_server(host, host->served.ranks[i]), err);
+        rc = poll_one(host, &own[host->served.ranks[i]], err);
+    return rc;
+}
+
+/* Until the inbox is closed, which answers SW_ERR_CANCELLED: the job has ended or failed elsewhere.
+ */
+static int serve_inbox(struct sw_server *s, struct sw_err *err)
+{
+    struct sw_message m;
+    int rc = SW_OK;
+
+    while (rc == SW_OK) {
+        sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
+        rc = sw_queue_pop(sw_table_inbox(s->table, s->place->server_rank), &m);
+        if (rc != SW_OK)
+            return rc;
+        say_serving(s, &m);
+        rc = sw_table_serve(s->table, s->place->server_rank, &m, err);
+    }
     return rc;
 }
 
 void sw_server_main(void *server)
 {
     struct sw_server *s = server;
-    struct sw_job *job = s->job;
-    struct sw_err err = {0};
+    const struct sw_job_place *hardware = s->hardware;
     const struct sw_placement_row *row =
-        sw_placement_server(job->place.placement, s->place->global_rank);
-    sw_slot_set_thread(s->slot, sw_task_self());
+        sw_placement_server(hardware->placement, s->place->global_rank);
     struct sw_stream *stream = NULL; /* only says how many math threads there are */
-    int rc = sw_bind_thread(job->place.machine, &row->cores, &err);
+    struct sw_err err = {0};
+
+    sw_slot_set_thread(s->slot, sw_task_self());
+    int rc = sw_bind_thread(hardware->machine, &row->cores, &err);
     if (rc == SW_OK)
-        rc = sw_stream_new(job->place.host, row->threads, &stream, &err);
+        rc = sw_stream_new(hardware->host, row->threads, &stream, &err);
     if (rc == SW_OK)
         rc = sw_driver_host()->start_team(row->threads, &err);
-    while (rc == SW_OK) {
-        struct sw_message m;
-        sw_slot_phase(s->slot, SW_PHASE_IDLE, -1, -1, NULL, sw_os()->monotonic_ns());
-        rc = sw_queue_pop(sw_table_inbox(s->table, s->place->server_rank), &m);
-        if (rc != SW_OK)
-            break; /* closed: the job has ended or failed elsewhere */
-        say_serving(s, &m);
-        rc = sw_table_serve(s->table, s->place->server_rank, &m, &err);
-    }
+    if (rc == SW_OK)
+        rc = serve_inbox(s, &err);
     sw_stream_free(stream);
     if (rc != SW_ERR_CANCELLED)
-        sw_fault_set(&job->fault, s->unit, &err);
+        sw_fault_set(s->fault, s->unit, &err);
 }
 
-static bool shares_cores(const struct sw_job *job, int worker, int server)
+static bool shares_cores(const struct sw_placement *p, int worker, int server)
 {
-    const struct sw_placement_row *w = sw_placement_worker(job->place.placement, worker);
-    const struct sw_placement_row *s = sw_placement_server(job->place.placement, server);
+    const struct sw_placement_row *w = sw_placement_worker(p, worker);
+    const struct sw_placement_row *s = sw_placement_server(p, server);
     return sw_core_set_overlaps(&w->cores, &s->cores);
 }
 
 static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
 {
     int servers = w->topology->servers_per_group;
+
     if (!w->served.ranks)
         w->served.ranks = sw_calloc((size_t)servers, sizeof *w->served.ranks);
     if (!w->served.ranks)
@@ -117,43 +132,42 @@ static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
 /* Who runs a server that shares a worker's cores: that one, first of all the one it is bound to.
  * Where groups are apart no worker can count on another to come by: whoever has something for a
  * server then runs it. One with cores of its own is a thread. */
-static int settle(struct sw_server *s, struct sw_err *err)
+static int settle(struct sw_server *s, struct sw_worker *workers, const struct sw_topology *t,
+                  struct sw_err *err)
 {
-    struct sw_job *job = s->job;
-    int workers = job->topology->workers, host = -1, rc = SW_OK;
-    int bound = s->place->global_rank % workers;
-    for (int i = 0; i < workers && host < 0; i++)
-        if (shares_cores(job, (bound + i) % workers, s->place->global_rank))
-            host = (bound + i) % workers;
+    int bound = s->place->global_rank % t->workers, host = -1;
+
+    for (int i = 0; i < t->workers && host < 0; i++)
+        if (shares_cores(s->hardware->placement, (bound + i) % t->workers, s->place->global_rank))
+            host = (bound + i) % t->workers;
     if (host < 0)
         return SW_OK;
-    if (!job->topology->is_async)
-        return serve(&job->workers[host], s, err);
-    for (int i = 0; i < workers && rc == SW_OK; i++)
-        if (job->workers[i].table == s->table)
-            rc = serve(&job->workers[i], s, err);
-    return rc;
-}
+    if (!t->is_async)
+        return serve(&workers[host], s, err);
 
-int sw_job_settle_servers(struct sw_job *job, struct sw_err *err)
-{
-    int servers = job->topology->servers, per = job->topology->servers_per_group, rc = SW_OK;
-    for (int i = 0; i < servers && rc == SW_OK; i++) {
-        struct sw_server *s = &job->servers[i];
-        const struct sw_placement_row *row = sw_placement_server(job->place.placement, i);
-        *s = (struct sw_server){.job = job,
-                                .table = job->params.copies[i / per].table,
-                                .place = &job->topology->server[i]};
-        memcpy(s->unit, row->unit, sizeof row->unit);
-        rc = settle(s, err);
+    for (int i = 0; i < t->workers; i++) {
+        int rc = workers[i].table == s->table ? serve(&workers[i], s, err) : SW_OK;
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
-const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table)
+int sw_servers_settle(const struct sw_worker_shared *job, const struct sw_topology *t,
+                      struct sw_err *err)
 {
-    int i = 0;
-    while (job->params.copies[i].table != table)
-        i++;
-    return &job->servers[job->params.copies[i].place->first_server];
+    for (int i = 0; i < t->servers; i++) {
+        struct sw_server *s = &job->servers[i];
+        const struct sw_placement_row *row = sw_placement_server(job->place->placement, i);
+        *s = (struct sw_server){.fault = job->fault,
+                                .hardware = job->place,
+                                .table = job->params->copies[i / t->servers_per_group].table,
+                                .place = &t->server[i]};
+        memcpy(s->unit, row->unit, sizeof row->unit);
+
+        int rc = settle(s, job->workers, t, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }

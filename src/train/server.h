@@ -1,5 +1,5 @@
 /* Servers at work: a server applies the updates of its share of the parameters, in a thread of its
- * own or run by a worker between two layers. */
+ * own or run by a worker between two layers. And what they keep: the parameters of a job. */
 #pragma once
 
 #include "exchange/table/table.h"
@@ -7,11 +7,15 @@
 #include "plan/topology.h"
 #include "thread/thread.h"
 
-struct sw_job;
+struct sw_fault;
+struct sw_job_place;
+struct sw_sync;
 struct sw_worker;
+struct sw_worker_shared;
 
 struct sw_server {
-    struct sw_job *job;                  /* borrowed */
+    struct sw_fault *fault;              /* borrowed: the job's */
+    const struct sw_job_place *hardware; /* borrowed: what the job runs on */
     struct sw_table *table;              /* borrowed: its server group */
     const struct sw_server_place *place; /* borrowed */
     int runner; /* atomic: the worker that runs it just now, counted from 1 */
@@ -21,11 +25,26 @@ struct sw_server {
     struct sw_slot *slot;
 };
 
+/* A complete copy of the parameters, and where those who change it are in the job's lists. */
+struct sw_server_group {
+    const struct sw_job_place *hardware;       /* borrowed: what the job runs on */
+    struct sw_table *table;                    /* owned */
+    const struct sw_server_group_place *place; /* borrowed */
+};
+
+/* The parameters, one copy for each server group. */
+struct sw_job_params {
+    struct sw_server_group *copies; /* owned [server groups] */
+    struct sw_table *table;         /* of the first copy: what is saved and evaluated */
+    struct sw_sync *sync;           /* owned; NULL: there is one copy */
+};
+
 /* Handles what is in the inboxes of the servers that a worker runs itself; never waits. */
 int sw_server_poll(struct sw_worker *host, struct sw_err *err) SW_MUST_CHECK;
 void sw_server_main(void *server);
 /* Makes the job's servers, and decides which are threads and which are run by a worker. Errors:
  * SW_ERR_NOMEM. */
-int sw_job_settle_servers(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* The servers of a table; as many as shape.servers_per_group. */
-const struct sw_server *sw_job_servers(const struct sw_job *job, const struct sw_table *table);
+int sw_servers_settle(const struct sw_worker_shared *job, const struct sw_topology *t,
+                      struct sw_err *err) SW_MUST_CHECK;
+/* The servers of the worker's table; as many as servers_per_group of the topology. */
+struct sw_server *sw_worker_servers(const struct sw_worker *w);

@@ -17,24 +17,6 @@
 #include "train/worker.h"
 #include <stdio.h>
 
-/* ---- names and shapes of tensors ---- */
-
-void sw_stage_names_fini(struct sw_stage_names *n)
-{
-    for (int i = 0; i < n->count; i++)
-        sw_free((void *)(uintptr_t)n->items[i].name);
-    sw_free(n->items);
-    *n = (struct sw_stage_names){0};
-}
-
-const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name)
-{
-    for (int i = 0; i < n->count; i++)
-        if (sw_str_eq(n->items[i].name, name))
-            return &n->items[i];
-    return NULL;
-}
-
 /* ---- which stage ---- */
 
 struct told {
@@ -83,14 +65,14 @@ static int follow(struct sw_job *job, const struct told *told, const char *path,
 {
     struct sw_job_stage *s = &job->stage;
     s->index = find(job->recipe, told->name);
-    s->from = told->from;
+    job->span.stage_from = told->from;
     if (s->index < 0)
         return sw_err_set(err, SW_ERR_INVALID, "%s: it is of stage '%s', which the recipe has not",
                           path, told->name);
     s->begins = told->over && s->index + 1 < sw_recipe_stage_count(job->recipe);
     if (s->begins) {
         s->index++;
-        s->from = told->step;
+        job->span.stage_from = told->step;
     }
     return SW_OK;
 }
@@ -175,7 +157,7 @@ static int check_option(const struct sw_job *job, struct sw_err *err)
 int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int64_t own;
-    int rc = sw_stage_steps_end(job, job->stage.from, &own, err);
+    int rc = sw_stage_steps_end(job, job->span.stage_from, &own, err);
     if (rc != SW_OK)
         return rc;
     const int64_t all = own + job->stage.later;
@@ -192,21 +174,7 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct
 void sw_stage_note_end(struct sw_job *job, int64_t t)
 {
     /* Before its last step only a condition ends it, and that is its end, too. */
-    job->stage.over = t < job->span.steps || t >= job->stage.from + job->span.horizon;
-}
-
-int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w, struct sw_err *err)
-{
-    char from[32];
-    if (job->stage.index < 0)
-        return SW_OK;
-    snprintf(from, sizeof from, "%lld", (long long)job->stage.from);
-    int rc = sw_st_writer_metadata(w, "stage", job->stage.name, err);
-    if (rc == SW_OK)
-        rc = sw_st_writer_metadata(w, "stage_from", from, err);
-    if (rc == SW_OK && job->stage.over)
-        rc = sw_st_writer_metadata(w, "stage_over", "yes", err);
-    return rc;
+    job->stage.over = t < job->span.steps || t >= job->span.stage_from + job->span.horizon;
 }
 
 void sw_stage_tell(struct sw_job *job)
@@ -218,8 +186,8 @@ void sw_stage_tell(struct sw_job *job)
     snprintf(text, sizeof text, "%s (%d of %d)", s->name, s->index + 1, s->count);
     sw_history_tag(job->events.history, "stage", text);
     sw_events_say_at(&job->events, job->span.first_step, SW_LOG_INFO, "stage",
-                     "%s: steps %lld to %lld", text, (long long)s->from + 1,
-                     (long long)(s->from + job->span.horizon));
+                     "%s: steps %lld to %lld", text, (long long)job->span.stage_from + 1,
+                     (long long)(job->span.stage_from + job->span.horizon));
 }
 
 bool sw_job_has_next(const struct sw_job *job)

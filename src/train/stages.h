@@ -4,38 +4,20 @@
 
 #include "tensor/safetensors.h"
 #include "train/job.h"
-
-/* Where a job begins and ends, in steps. */
-struct sw_job_span {
-    int64_t horizon;        /* of the recipe, or of its stage */
-    int64_t first_step;     /* of the checkpoint it goes on from */
-    int64_t steps;          /* where this job ends */
-    int64_t run_steps;      /* and where the run does, with all its stages */
-    int64_t evaluated_step; /* of the weights that sw_job_evaluate loaded */
-};
+#include "train/span.h"
 
 /* Which part of a run this is is under way. */
 struct sw_job_stage {
-    int index, count;   /* of the recipe's; -1, 0: it has none */
-    const char *name;   /* borrowed from the recipe */
-    int64_t from;       /* the step behind which it begins */
-    bool begins;        /* the checkpoint to go on from is of the stage before */
-    bool over;          /* it has come to its end; the leader's */
-    int64_t later;      /* steps of the stages behind it */
-    int64_t *steps;     /* owned [count]: of it and those behind it, when all were looked at */
-    struct sw_buf text; /* all that are to come: "pre (30 steps), fine (50 steps)" */
-    int64_t run_began_ns;
+    int index, count;      /* of the recipe's; -1, 0: it has none */
+    const char *name;      /* borrowed from the recipe */
+    bool begins;           /* the checkpoint to go on from is of the stage before */
+    bool over;             /* it has come to its end; the leader's */
+    int64_t later;         /* steps of the stages behind it */
+    int64_t *steps;        /* owned [count]: of it and those behind it, when all were looked at */
+    struct sw_buf text;    /* all that are to come: "pre (30 steps), fine (50 steps)" */
     struct sw_job *failed; /* owned: another stage that could not be opened, with its messages */
 };
 
-/* Tensors that earlier stages leave, by name and shape. */
-struct sw_stage_names {
-    struct sw_st_entry *items; /* owned, their names too */
-    int count;
-};
-
-void sw_stage_names_fini(struct sw_stage_names *n);
-const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name);
 /* Reads the recipe for the stage that the options ask for. */
 int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o,
                     struct sw_err *err) SW_MUST_CHECK;
@@ -48,6 +30,4 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o,
                       struct sw_err *err) SW_MUST_CHECK;
 /* Step t is the job's last one: by the leader. */
 void sw_stage_note_end(struct sw_job *job, int64_t t);
-int sw_stage_write(const struct sw_job *job, struct sw_st_writer *w,
-                   struct sw_err *err) SW_MUST_CHECK;
 void sw_stage_tell(struct sw_job *job);

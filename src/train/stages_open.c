@@ -116,7 +116,7 @@ static int look_at_stages(struct sw_job *job, const struct sw_job_options *o, st
     s->steps = sw_calloc((size_t)s->count, sizeof *s->steps);
     if (!s->steps)
         return sw_err_nomem(err, "the lengths of stages", (size_t)s->count * sizeof *s->steps);
-    int rc = sw_stage_steps_end(job, s->from, &end, err);
+    int rc = sw_stage_steps_end(job, job->span.stage_from, &end, err);
     if (rc == SW_OK && known)
         memcpy(s->steps, known, (size_t)s->count * sizeof *s->steps);
     else if (rc == SW_OK)
@@ -171,7 +171,7 @@ static void hand_over(struct sw_job *from, struct sw_job *to)
 {
     to->events.history = from->events.history;
     from->events.history = NULL;
-    to->stage.run_began_ns = from->stage.run_began_ns;
+    to->span.run_began_ns = from->span.run_began_ns;
     to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);
 }
 

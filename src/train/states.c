@@ -58,6 +58,7 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
 {
     const struct sw_layer_state *ls = layer_state(w->train, i);
     struct sw_state *state = &s->items[s->count];
+
     if (find(s, sw_net_state(w->train, i)->name))
         return SW_OK;
     state->layout = whole_layout(ls);
@@ -79,6 +80,7 @@ int sw_states_build(struct sw_states *s, const struct sw_worker *workers, struct
 {
     const int group_size = workers->topology->group_size;
     int count = 0, rc = SW_OK;
+
     for (int w = 0; w < group_size; w++)
         count += sw_net_state_count(workers[w].train);
     s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
@@ -213,6 +215,7 @@ static void bind(struct sw_worker *w, int split, int part)
 {
     char *memory = own_states(w);
     struct sw_net *net = sw_parts_net(w->parts[split], part);
+
     for (int i = 0; i < sw_net_state_count(net); i++) {
         const struct sw_state *s = find(buffers_of(w), sw_net_state(net, i)->name);
         bool keeps_up = part_of(w, s).bytes > 0 && part == 0 && split == SW_SPLIT_TRAIN;
@@ -233,6 +236,7 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_device *dev = w->stream->dev;
     size_t bytes = buffers_of(w)->bytes;
+
     if (bytes > 0 && !dev->host_memory) {
         int rc = sw_device_alloc(dev, bytes, "the layers' state", &w->state.copy, err);
         if (rc != SW_OK)
@@ -256,6 +260,7 @@ void sw_states_unbind(struct sw_worker *w)
 static int copy_kept(struct sw_worker *w, void *to, const void *from, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < buffers_of(w)->count && rc == SW_OK; i++) {
         const struct sw_state *s = &buffers_of(w)->items[i];
         struct part p = part_of(w, s);
@@ -317,6 +322,7 @@ static bool all_finite(const struct sw_state *s, struct part p)
 int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 {
     const struct sw_states *s = buffers_of(w);
+
     int rc = fetch(w, err);
     *finite = true;
     for (int i = 0; i < s->count && rc == SW_OK; i++)
@@ -348,6 +354,7 @@ int sw_states_share(struct sw_worker *w, struct sw_err *err)
 int sw_states_write(struct sw_states *states, struct sw_st_writer *w, struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < states->count && rc == SW_OK; i++) {
         struct sw_state *s = &states->items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
@@ -363,6 +370,7 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
                    const char *path, struct sw_err *err)
 {
     char has[128], needs[128];
+
     if (!e)
         return sw_err_set(err, SW_ERR_FORMAT, "%s: has no tensor %s", path, tensor);
     bool fits = e->dtype == SW_ST_F32 && e->ndim == s->layout.ndim;
@@ -380,6 +388,7 @@ int sw_states_check(const struct sw_states *states, const struct sw_st_file *f, 
                     struct sw_err *err)
 {
     int rc = SW_OK;
+
     for (int i = 0; i < states->count && rc == SW_OK; i++) {
         const struct sw_state *s = &states->items[i];
         rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);

@@ -7,17 +7,15 @@
 #include "train/carries.h"
 #include "train/cd.h"
 #include "train/input.h"
-#include "train/job_private.h"
 #include "train/layer_clock.h"
 #include "train/segments.h"
-#include "train/server.h"
 #include "train/worker.h"
 #include <math.h>
 
 static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t, int layer,
                   int64_t begin_ns)
 {
-    if (!w->job->monitor.trace)
+    if (!w->shared.trace)
         return;
     struct sw_trace_event e = {.begin_ns = begin_ns,
                                .end_ns = w->timer.lap_ns,
@@ -25,7 +23,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
                                .what = what,
                                .unit = w->rank->global_rank,
                                .index = layer};
-    sw_trace_add(w->job->monitor.trace, &e);
+    sw_trace_add(w->shared.trace, &e);
 }
 
 /* ---- Passes ---- */
@@ -143,6 +141,7 @@ static int queue_passes(void *submission, struct sw_err *err)
         if (rc == SW_OK && pass == layers - 1 && s->segment->to > layers)
             rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
     }
+
     bool last = s->segment->to == 2 * layers;
     if (rc != SW_OK || !last || !sw_exchange_queues_decision(w->exchange))
         return rc;
@@ -242,6 +241,7 @@ static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *bat
         if (rc == SW_OK)
             rc = run_segment(w, t, k, err);
     }
+
     if (rc == SW_OK && sw_segments_push_late(w->segments))
         rc = push_late(w, t, err);
     if (rc == SW_OK)

@@ -8,7 +8,6 @@
 #include "train/stop_at.h"
 #include "base/str.h"
 #include "train/events.h"
-#include "train/job_data.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>
@@ -24,6 +23,7 @@ static bool parse(const char *text, struct sw_stop *s)
 {
     size_t name = strcspn(text, "<>"), end = name;
     const char *op = text + name;
+
     if (!*op)
         return false;
     while (end > 0 && text[end - 1] == ' ')
@@ -43,6 +43,7 @@ static bool parse(const char *text, struct sw_stop *s)
 bool sw_stop_wants_norm(const struct sw_job_conf *conf)
 {
     struct sw_stop s;
+
     for (int i = 0; i < conf->stop_at.count; i++)
         if (parse(conf->stop_at.items[i], &s) &&
             (sw_str_eq(s.name, grad_norm) || sw_str_eq(s.name, "train.grad_norm")))
@@ -66,6 +67,7 @@ static const char *split_name(const struct sw_worker *w, int split)
 static bool resolve(const struct sw_worker *leader, struct sw_stop *s)
 {
     bool found = false;
+
     for (int split = 0; split < SW_SPLITS; split++) {
         const struct sw_series *series = &leader->record.series[split];
         s->metric[split] = -1;
@@ -89,12 +91,14 @@ static void say_unknown(struct sw_recipe *recipe, const struct sw_worker *leader
     const struct sw_series *train = &leader->record.series[SW_SPLIT_TRAIN];
     const char *names[SW_SPLITS * SW_JOB_METRICS + 1] = {grad_norm};
     int count = 1;
+
     for (int split = 0; split < SW_SPLITS; split++) {
         const struct sw_series *s = &leader->record.series[split];
         for (int i = 0; leader->shared.data->section[split] && i < s->count; i++)
             if (split == SW_SPLIT_TRAIN || sw_series_find(train, s->name[i]) < 0)
                 names[count++] = s->name[i];
     }
+
     sw_recipe_error_item(recipe, section, "stop_at", item,
                          "neither training nor evaluation has such a value");
     sw_recipe_hint_near(recipe, name, names, count, "they have");
@@ -105,10 +109,12 @@ int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
 {
     const struct sw_section *section = sw_recipe_find(recipe, "job", NULL);
     const struct sw_strings *texts = &leader->shared.conf->stop_at;
+
     if (texts->count > SW_STOPS) {
         sw_recipe_error(recipe, section, "stop_at", "at most %d conditions", SW_STOPS);
         return sw_recipe_verdict(recipe, err);
     }
+
     for (int i = 0; i < texts->count; i++) {
         struct sw_stop *s = &rules->rule[i];
         if (!parse(texts->items[i], s)) {
@@ -150,6 +156,7 @@ bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *
                      int64_t t, bool tell)
 {
     const struct sw_strings *texts = &w->shared.conf->stop_at;
+
     for (int i = 0; i < texts->count; i++) {
         double value = value_of(w->shared.metrics, &rules->rule[i], split, t);
         if (!holds(&rules->rule[i], value))
@@ -167,6 +174,7 @@ bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *
 int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
+
     if (!rules->looks_at_steps)
         return SW_OK;
     if (sw_table_has_phases(w->table))

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "plan/topology.h"
-#include "train/job.h"
+#include "train/observer.h"
 
+struct sw_job_conf;
+struct sw_recipe;
 struct sw_worker;
 
 /* A condition of stop_at. */

@@ -53,6 +53,7 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
 int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct sw_err *err)
 {
     struct sw_worker *w = worker;
+
     if (!w->topology->splits_layers)
         return sw_worker_sum_in_group(w, values, count, in_rows, err);
     return in_rows ? sum(w, &w->shared.groups->all, w->rank->global_rank, values, count, err)

@@ -1,3 +1,6 @@
+/* From two lists of the process's threads, one after the other, follows what each thread does: CPU
+ * time that it got, or the state that the system tells. Here are the owners' states between the
+ * lists, and the rules by which one of several threads speaks for its role. */
 #include "train/threads.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -18,6 +21,7 @@ int sw_threads_new(int owners, struct sw_threads **out, struct sw_err *err)
 {
     size_t count = (size_t)owners + 1;
     struct sw_threads *t = sw_calloc(1, sizeof *t);
+
     if (!t)
         return sw_err_nomem(err, "the watchdog", sizeof *t);
 
@@ -28,6 +32,7 @@ int sw_threads_new(int owners, struct sw_threads **out, struct sw_err *err)
         sw_threads_free(t);
         return sw_err_nomem(err, "the watchdog", count * sizeof *t->state);
     }
+
     *out = t;
     return SW_OK;
 }
@@ -71,6 +76,7 @@ static struct sw_thread_state judge(const struct sw_thread_owner *o, const struc
 {
     const struct sw_task *own = NULL, *stopped = NULL;
     bool runs = false;
+
     *ticks = 0;
     for (int i = 0; i < count; i++) {
         if (!computes_for(o, &tasks[i]))
@@ -100,6 +106,7 @@ static void follow(struct sw_threads *t, int i, struct sw_thread_state now, int6
     struct sw_thread_state *s = &t->state[i];
     bool worked = s->id != 0 && ticks - t->ticks[i] >= WORK_TICKS;
     bool lasts = now.activity == SW_THREAD_STOPPED || now.activity == SW_THREAD_ENDED;
+
     if (worked && !lasts)
         now.activity = SW_THREAD_COMPUTES;
     if (far && !lasts)
@@ -117,6 +124,7 @@ static const struct sw_task *find_other(const struct sw_threads *t,
                                         const struct sw_task *tasks, int count)
 {
     const struct sw_task *found = NULL;
+
     for (int i = 0; i < count; i++) {
         bool owned = !is_stopped(&tasks[i]);
         for (int o = 0; o < t->owners && !owned; o++)
@@ -131,6 +139,7 @@ void sw_threads_look(struct sw_threads *t, const struct sw_thread_owner *owners,
                      const struct sw_task *tasks, int count, int main_id, int64_t passed_ns)
 {
     int64_t ticks;
+
     for (int i = 0; i < t->owners; i++) {
         struct sw_thread_state now = judge(&owners[i], tasks, count, &ticks);
         follow(t, i, now, ticks, owners[i].far, passed_ns);

@@ -5,7 +5,8 @@
 #include "data/source.h"
 #include "data/vocabulary.h"
 #include "layers/layer.h"
-#include "train/job_data.h"
+#include "plan/topology.h"
+#include "recipe/recipe.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,22 +19,21 @@ static void write_identity(const struct sw_source *s, char text[TEXT_BYTES])
              (long long)sw_vocabulary_count(s->vocabulary));
 }
 
-int sw_tokens_write(const struct sw_job_data *data, struct sw_st_writer *w, struct sw_err *err)
+int sw_tokens_write(const struct sw_source *source, struct sw_st_writer *w, struct sw_err *err)
 {
-    const struct sw_source *s = data->source[SW_SPLIT_TRAIN];
     char text[TEXT_BYTES];
-    if (!s || !s->vocabulary)
+    if (!source || !source->vocabulary)
         return SW_OK;
-    write_identity(s, text);
+    write_identity(source, text);
     return sw_st_writer_metadata(w, "vocabulary", text, err);
 }
 
-int sw_tokens_check(const struct sw_job_data *data, const struct sw_st_file *f, const char *path,
+int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f, const char *path,
                     struct sw_err *err)
 {
     const char *theirs = sw_st_metadata(f, "vocabulary");
     for (int split = 0; split < SW_SPLITS && theirs; split++) {
-        const struct sw_source *s = data->source[split];
+        const struct sw_source *s = source[split];
         char ours[TEXT_BYTES];
         if (!s || !s->vocabulary)
             continue;

@@ -4,13 +4,14 @@
 
 #include "tensor/safetensors.h"
 
-struct sw_job_data;
 struct sw_recipe;
 struct sw_source;
 
-int sw_tokens_write(const struct sw_job_data *data, struct sw_st_writer *w,
+/* source: of the training data; NULL: there is none. */
+int sw_tokens_write(const struct sw_source *source, struct sw_st_writer *w,
                     struct sw_err *err) SW_MUST_CHECK;
-int sw_tokens_check(const struct sw_job_data *data, const struct sw_st_file *f, const char *path,
+/* source: [SW_SPLITS], each NULL where there is none. */
+int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f, const char *path,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Have layers that look tokens up as many as the text of the training data (source, or NULL)? Said
  * in the recipe. */

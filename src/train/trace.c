@@ -1,3 +1,4 @@
+/* The memory of a trace, and appending to it without a lock. */
 #include "train/trace.h"
 
 #include "base/os.h"

@@ -2,14 +2,13 @@
  * asked, none has to answer. What a unit waits for is in its slot; whether another has done its
  * part follows from where that one is. By the watch thread, seldom. */
 #include "train/waits.h"
-#include "train/job_private.h"
 #include "train/server.h"
 #include "train/worker.h"
 #include <stdarg.h>
 #include <stdio.h>
 
 struct view {
-    const struct sw_job *job;
+    const struct sw_roles *roles;
     const struct sw_slot_state *slots;
     char *why; /* or NULL */
     size_t bytes;
@@ -17,7 +16,7 @@ struct view {
 
 static int workers(const struct view *v)
 {
-    return v->job->topology->workers;
+    return v->roles->topology->workers;
 }
 
 static int slot_of_server(const struct view *v, int server)
@@ -36,11 +35,11 @@ static int longer_silent(const struct view *v, int a, int b)
 static bool has_given(const struct view *v, int worker, int param, int64_t version)
 {
     const struct sw_slot_state *s = &v->slots[worker];
-    const struct sw_worker *w = &v->job->workers[worker];
+    const struct sw_worker *w = &v->roles->workers[worker];
     int owner = sw_table_param(w->table, param)->owner;
     bool at_once = sw_table_has_phases(w->table) && !sw_table_is_decided_on_device(w->table);
     if (s->done_step >= version || s->step > version ||
-        sw_topology_rests(v->job->topology, w->rank->group, version) ||
+        sw_topology_rests(v->roles->topology, w->rank->group, version) ||
         (owner >= 0 && owner != w->rank->rank && !at_once))
         return true;
     if (s->step < version || at_once)
@@ -50,12 +49,20 @@ static bool has_given(const struct view *v, int worker, int param, int64_t versi
            (s->phase == SW_PHASE_UPDATE && s->layer <= layer);
 }
 
+/* The servers of the worker's server group. */
+static const struct sw_server *servers_of(const struct view *v, int unit)
+{
+    const int server_group = v->roles->workers[unit].rank->server_group;
+    return &v->roles->servers[v->roles->topology->server_group[server_group].first_server];
+}
+
 /* A server of the worker's that owns slices of the parameter. */
 static const struct sw_server *owner_of_slices(const struct view *v, int unit, int param)
 {
-    const struct sw_table *t = v->job->workers[unit].table;
-    const struct sw_server *own = sw_job_servers(v->job, t);
-    for (int i = 0; i < v->job->topology->servers_per_group; i++)
+    const struct sw_table *t = v->roles->workers[unit].table;
+    const struct sw_server *own = servers_of(v, unit);
+
+    for (int i = 0; i < v->roles->topology->servers_per_group; i++)
         if (sw_table_has_slices(t, i, param))
             return &own[i];
     return own;
@@ -71,7 +78,7 @@ static bool make_updates_together(const struct sw_worker *a, const struct sw_wor
  * there: of those who make updates with it, or of the others that share its table. */
 static int without_gradient(const struct view *v, int unit, bool own, int64_t version)
 {
-    const struct sw_worker *all = v->job->workers;
+    const struct sw_worker *all = v->roles->workers;
     int late = -1;
     for (int i = 0; i < workers(v); i++)
         if (i != unit && all[i].table == all[unit].table &&
@@ -86,7 +93,7 @@ static int without_gradient(const struct view *v, int unit, bool own, int64_t ve
 static int64_t version_of_others(const struct view *v, int unit)
 {
     const struct sw_slot_state *s = &v->slots[unit];
-    int64_t bound = v->job->topology->staleness;
+    int64_t bound = v->roles->topology->staleness;
     if (s->step <= s->wait.number)
         return s->wait.number;
     return bound < 0 ? 0 : s->wait.number - bound;
@@ -99,9 +106,9 @@ static int runner_of(const struct view *v, const struct sw_server *s)
     if (busy > 0)
         return busy - 1;
     for (int i = 0; s->hosted && i < workers(v); i++)
-        for (int k = 0; k < v->job->workers[i].served.count; k++)
-            if (v->job->workers[i].table == s->table &&
-                v->job->workers[i].served.ranks[k] == s->place->server_rank)
+        for (int k = 0; k < v->roles->workers[i].served.count; k++)
+            if (v->roles->workers[i].table == s->table &&
+                v->roles->workers[i].served.ranks[k] == s->place->server_rank)
                 return i;
     return -1;
 }
@@ -124,7 +131,7 @@ static int blames(const struct view *v, int unit, const char *fmt, ...)
  * server itself, though it says that it is idle. */
 static int version_blocker(const struct view *v, int unit)
 {
-    struct sw_worker *all = v->job->workers;
+    const struct sw_worker *all = v->roles->workers;
     const struct sw_wait *wait = &v->slots[unit].wait;
     const struct sw_server *s = owner_of_slices(v, unit, wait->index);
     if (sw_table_ready(all[unit].table, SW_TABLE_ALL, wait->index, (uint64_t)wait->number))
@@ -147,7 +154,7 @@ static int version_blocker(const struct view *v, int unit)
     late = others > 0 ? without_gradient(v, unit, false, others) : -1;
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
-    late = v->job->topology->is_async ? -1 : runner_of(v, s);
+    late = v->roles->topology->is_async ? -1 : runner_of(v, s);
     if (late >= 0 && late != unit)
         return blames(v, late, "%s is run by %s", s->unit, all[late].unit);
     if (!s->hosted)
@@ -160,7 +167,7 @@ static int version_blocker(const struct view *v, int unit)
  * who came first is still in a meeting that is over for the others. */
 static int group_blocker(const struct view *v, int unit)
 {
-    const struct sw_worker *all = v->job->workers;
+    const struct sw_worker *all = v->roles->workers;
     int late = -1, first = unit;
     for (int own = 1; own >= 0 && late < 0; own--)
         for (int i = 0; i < workers(v); i++) {
@@ -180,7 +187,7 @@ static int group_blocker(const struct view *v, int unit)
 /* The thread that is reading and has been for longest, or that should be. */
 static int batch_blocker(const struct view *v, int unit)
 {
-    const struct sw_worker *w = &v->job->workers[unit];
+    const struct sw_worker *w = &v->roles->workers[unit];
     int split = v->slots[unit].wait.index, late = -1, idle = -1;
     const struct sw_reading *r = &w->batches.reading[split];
     for (int i = r->first; i < r->first + r->count; i++)
@@ -196,9 +203,9 @@ static int batch_blocker(const struct view *v, int unit)
 /* A server that the worker is just running; -1: none. */
 static int served(const struct view *v, int unit)
 {
-    const struct sw_worker *w = &v->job->workers[unit];
+    const struct sw_worker *w = &v->roles->workers[unit];
     for (int i = 0; i < w->served.count; i++) {
-        const struct sw_server *s = sw_job_servers(v->job, w->table) + w->served.ranks[i];
+        const struct sw_server *s = servers_of(v, unit) + w->served.ranks[i];
         if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE &&
             runner_of(v, s) == unit)
             return blames(v, slot_of_server(v, s->place->global_rank), "it runs %s", s->unit);
@@ -206,10 +213,10 @@ static int served(const struct view *v, int unit)
     return -1;
 }
 
-int sw_waits_on(const struct sw_job *job, const struct sw_slot_state *slots, int unit, char *why,
-                size_t bytes)
+int sw_waits_on(const struct sw_roles *roles, const struct sw_slot_state *slots, int unit,
+                char *why, size_t bytes)
 {
-    struct view v = {job, slots, why, bytes};
+    struct view v = {roles, slots, why, bytes};
     if (why)
         why[0] = '\0';
     if (unit >= workers(&v))
@@ -233,14 +240,14 @@ int sw_waits_on(const struct sw_job *job, const struct sw_slot_state *slots, int
     return -1;
 }
 
-void sw_waits_place(const struct sw_job *job, const struct sw_slot_state *slots, int unit,
+void sw_waits_place(const struct sw_roles *roles, const struct sw_slot_state *slots, int unit,
                     char *out, size_t bytes)
 {
     const struct sw_slot_state *s = &slots[unit];
-    bool own = unit < job->topology->workers && !job->workers[unit].device->host_memory;
+    bool own = unit < roles->topology->workers && !roles->workers[unit].device->host_memory;
     char step[32] = "";
     if (s->step >= 0)
         snprintf(step, sizeof step, ", step %lld", (long long)s->step);
     snprintf(out, bytes, "%s%s%s%s%s%s", sw_phase_name(s->phase), s->layer_name[0] ? " of " : "",
-             s->layer_name, step, own ? ", on " : "", own ? job->workers[unit].device->name : "");
+             s->layer_name, step, own ? ", on " : "", own ? roles->workers[unit].device->name : "");
 }

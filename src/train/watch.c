@@ -11,12 +11,10 @@
 #include "train/watch.h"
 #include "base/os.h"
 #include "history/control.h"
-#include "train/choices.h"
+#include "train/events.h"
 #include "train/gate.h"
-#include "train/job_private.h"
-#include "train/run.h"
+#include "train/requests.h"
 #include "train/server.h"
-#include "train/waits.h"
 #include "train/watchdog.h"
 #include "train/worker.h"
 #include <stdio.h>
@@ -27,7 +25,7 @@ enum { LOOK_MS = 200, STALL_TEXT = 500, PLACE_TEXT = 160, MOST_THREADS = 4096 };
 static const int64_t second_ns = 1000000000;
 
 struct sw_watch {
-    struct sw_job *job;
+    struct sw_watch_args args;
     struct sw_watchdog *dog;
     /* As of the last look. One slot more, always idle, is for a thread that is no unit's. */
     struct sw_slot_state *slots; /* owned [units + 1] */
@@ -45,7 +43,7 @@ struct sw_watch {
 static int blocker(void *user, const struct sw_slot_state *slots, int unit)
 {
     const struct sw_watch *w = user;
-    return unit < w->units ? sw_waits_on(w->job, slots, unit, NULL, 0) : -1;
+    return unit < w->units ? sw_waits_on(&w->args.roles, slots, unit, NULL, 0) : -1;
 }
 
 /* ---- Threads ---- */
@@ -53,19 +51,19 @@ static int blocker(void *user, const struct sw_slot_state *slots, int unit)
 /* Whose thread a unit runs on, now. Readers of all workers have one name. */
 static void find_owner(struct sw_watch *w, int u)
 {
-    const int workers = w->job->topology->workers;
+    const int workers = w->args.roles.topology->workers;
     struct sw_thread_owner *o = &w->owners[u];
     int runner = u < workers ? u : -1;
     *o = (struct sw_thread_owner){.id = w->slots[u].thread};
-    if (u >= workers && u < workers + w->job->topology->servers) {
-        const struct sw_server *s = &w->job->servers[u - workers];
+    if (u >= workers && u < workers + w->args.roles.topology->servers) {
+        const struct sw_server *s = &w->args.roles.servers[u - workers];
         runner = __atomic_load_n(&s->runner, __ATOMIC_RELAXED) - 1;
         o->name = s->unit;
     }
     if (runner < 0)
         return;
 
-    const struct sw_worker *worker = &w->job->workers[runner];
+    const struct sw_worker *worker = &w->args.roles.workers[runner];
     const struct sw_device_caps *caps = worker->device->caps;
     o->id = w->slots[runner].thread;
     o->name = worker->unit;
@@ -114,7 +112,7 @@ static void say_place(const struct sw_watch *w, int unit, char *out, size_t byte
     out[0] = '\0';
     if (unit == w->units)
         return;
-    sw_waits_place(w->job, w->slots, unit, place, sizeof place);
+    sw_waits_place(&w->args.roles, w->slots, unit, place, sizeof place);
     say_waiting(&w->slots[unit], waits, sizeof waits);
     snprintf(out, bytes, " in %s%s", place, waits);
 }
@@ -162,11 +160,11 @@ static const char *advice(const struct sw_thread_state *t)
  * be seen from here, so each that is silent may be the cause. */
 static void describe_devices(const struct sw_watch *w, int culprit, char *out, size_t bytes)
 {
-    for (int u = 0; u < w->job->topology->workers; u++) {
+    for (int u = 0; u < w->args.roles.topology->workers; u++) {
         size_t n = strlen(out);
         if (u != culprit && w->slots[u].wait.kind == SW_WAIT_DEVICE)
             snprintf(out + n, bytes - n, "; %s waits for its device, too (%s)", w->slots[u].name,
-                     w->job->workers[u].device->name);
+                     w->args.roles.workers[u].device->name);
     }
 }
 
@@ -183,7 +181,7 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
              thread);
     for (int u = stall->victim, hops = 0; u != stall->culprit && hops < w->units; hops++) {
         const struct sw_slot_state *s = &w->slots[u];
-        int next = sw_waits_on(w->job, w->slots, u, why, sizeof why);
+        int next = sw_waits_on(&w->args.roles, w->slots, u, why, sizeof why);
         size_t n = strlen(out);
         if (next < 0)
             break;
@@ -202,9 +200,9 @@ static void dump(const struct sw_watch *w)
     char place[PLACE_TEXT], waits[96];
     for (int u = 0; u < w->units; u++) {
         const struct sw_slot_state *s = &w->slots[u];
-        sw_waits_place(w->job, w->slots, u, place, sizeof place);
+        sw_waits_place(&w->args.roles, w->slots, u, place, sizeof place);
         say_waiting(s, waits, sizeof waits);
-        sw_history_event(w->job->events.history, SW_LOG_INFO, s->name, "position: %s for %.1f s%s",
+        sw_history_event(w->args.events->history, SW_LOG_INFO, s->name, "position: %s for %.1f s%s",
                          place, seconds_since(s->since_ns), waits);
     }
 }
@@ -213,15 +211,15 @@ static void end_job(const struct sw_watch *w, const struct sw_stall *stall)
 {
     char text[STALL_TEXT];
     struct sw_err err;
-    int64_t saved = __atomic_load_n(&w->job->retention.saved_step, __ATOMIC_RELAXED);
+    int64_t saved = __atomic_load_n(w->args.saved_step, __ATOMIC_RELAXED);
     describe(w, stall, text, sizeof text);
     if (saved >= 0)
         sw_err_set(&err, SW_ERR_LIBRARY,
                    "%s; the last checkpoint stands: %s/checkpoint-%lld.safetensors", text,
-                   sw_history_out_dir(w->job->events.history), (long long)saved);
+                   sw_history_out_dir(w->args.events->history), (long long)saved);
     else
         sw_err_set(&err, SW_ERR_LIBRARY, "%s; there is no checkpoint of this run yet", text);
-    sw_fault_set(&w->job->fault, w->slots[stall->culprit].name, &err);
+    sw_fault_set(w->args.fault, w->slots[stall->culprit].name, &err);
 }
 
 static void look(struct sw_watch *w)
@@ -229,7 +227,7 @@ static void look(struct sw_watch *w)
     char text[STALL_TEXT];
     struct sw_stall stall;
     for (int u = 0; u < w->units; u++) {
-        bool read = sw_snapshot_read_slot(w->job->events.snapshot, u, &w->slots[u]);
+        bool read = sw_snapshot_read_slot(w->args.events->snapshot, u, &w->slots[u]);
         (void)read; /* one that is always being written is alive: the old state will do */
     }
     const int64_t now_ns = sw_os()->monotonic_ns();
@@ -242,12 +240,12 @@ static void look(struct sw_watch *w)
     int64_t step = w->slots[0].step;
     if (news == SW_STALL_BEGINS) {
         describe(w, &stall, text, sizeof text);
-        sw_events_say_at(&w->job->events, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
+        sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
                          advice(&threads[stall.culprit]));
         dump(w);
     }
     if (news == SW_STALL_ENDS)
-        sw_events_say_at(&w->job->events, step, SW_LOG_WARN, s->name,
+        sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name,
                          "stall: it goes on after %.1f s", (double)stall.quiet_ns * 1e-9);
     if (stall.stop)
         end_job(w, &stall);
@@ -257,10 +255,10 @@ static void look(struct sw_watch *w)
 static void look_at_file(struct sw_watch *w)
 {
     struct sw_err err;
-    if (w->told_file || sw_snapshot_check(w->job->events.snapshot, &err) == SW_OK)
+    if (w->told_file || sw_snapshot_check(w->args.events->snapshot, &err) == SW_OK)
         return;
     w->told_file = true;
-    sw_events_say_at(&w->job->events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
+    sw_events_say_at(w->args.events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
 }
 
 static void watch_main(void *arg)
@@ -270,10 +268,10 @@ static void watch_main(void *arg)
     while (!over) {
         over = __atomic_load_n(&w->over, __ATOMIC_ACQUIRE);
         if (!over)
-            sw_control_poll(w->control, LOOK_MS, sw_request_answer, &w->job->requests);
+            sw_control_poll(w->control, LOOK_MS, sw_request_answer, w->args.requests);
         /* The last look finds everybody idle: a stall that was told is over. */
-        if (!sw_fault_is_set(&w->job->fault)) {
-            sw_reduce_look(w->job);
+        if (!sw_fault_is_set(w->args.fault)) {
+            w->args.check_sums(w->args.user);
             look(w);
             look_at_file(w);
         }
@@ -284,10 +282,10 @@ static void watch_main(void *arg)
 
 static int make_dog(struct sw_watch *w, struct sw_err *err)
 {
-    const struct sw_cluster_conf *c = sw_recipe_find(w->job->recipe, "cluster", NULL)->common;
+    const struct sw_cluster_conf *c = w->args.cluster;
     const size_t units = (size_t)w->units;
     struct sw_watchdog_args args = {.units = w->units + 1,
-                                    .workers = w->job->topology->workers,
+                                    .workers = w->args.roles.topology->workers,
                                     .others = 1,
                                     .stall_ns = (int64_t)(c->stall_s * 1e9),
                                     .on_stall = (enum sw_on_stall)c->on_stall,
@@ -305,7 +303,7 @@ static int make_dog(struct sw_watch *w, struct sw_err *err)
 /* A socket that cannot be made is no reason not to train. */
 static int open_control(struct sw_watch *w, struct sw_err *err)
 {
-    const char *snapshot = sw_snapshot_file(w->job->events.snapshot);
+    const char *snapshot = sw_snapshot_file(w->args.events->snapshot);
     struct sw_err ignored;
     int rc = sw_control_new(&w->control, err);
     if (rc != SW_OK || !snapshot)
@@ -314,44 +312,47 @@ static int open_control(struct sw_watch *w, struct sw_err *err)
     if (!path)
         return sw_err_nomem(err, "the control socket", strlen(snapshot));
     if (sw_control_listen(w->control, path, &ignored) != SW_OK)
-        sw_log_write(w->job->events.log, SW_LOG_WARN, "control", "%s: the run takes no requests",
+        sw_log_write(w->args.events->log, SW_LOG_WARN, "control", "%s: the run takes no requests",
                      ignored.text);
     sw_free(path);
     return SW_OK;
 }
 
-int sw_watch_start(struct sw_job *job, struct sw_err *err)
+int sw_watch_start(const struct sw_watch_args *args, struct sw_watch **out, struct sw_err *err)
 {
-    struct sw_watch *w = sw_calloc(1, sizeof *w);
+    struct sw_watch *w = *out = sw_calloc(1, sizeof *w);
     if (!w)
         return sw_err_nomem(err, "the watchdog", sizeof *w);
-    job->monitor.watch = w;
-    w->job = job;
-    w->units = sw_job_slots(job);
-    int rc = sw_gate_init(&job->requests, &job->fault, err);
-    if (rc == SW_OK)
-        rc = make_dog(w, err);
-    if (rc == SW_OK)
-        rc = open_control(w, err);
-    return rc == SW_OK ? sw_thread_start(&w->thread, "watch", watch_main, w, err) : rc;
+    w->args = *args;
+    w->units = args->slots;
+
+    int rc = sw_gate_init(args->requests, args->fault, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = make_dog(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = open_control(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_thread_start(&w->thread, "watch", watch_main, w, err);
 }
 
-void sw_watch_end(struct sw_job *job)
+void sw_watch_end(struct sw_watch *w)
 {
-    struct sw_watch *w = job->monitor.watch;
     if (!w)
         return;
     __atomic_store_n(&w->over, 1, __ATOMIC_RELEASE);
     if (w->control)
         sw_control_wake(w->control);
     sw_thread_join(&w->thread);
+
     sw_control_free(w->control);
     sw_watchdog_free(w->dog);
     sw_threads_free(w->threads);
-    sw_gate_fini(&job->requests, &job->fault);
+    sw_gate_fini(w->args.requests, w->args.fault);
     sw_free(w->slots);
     sw_free(w->owners);
     sw_free(w->tasks);
     sw_free(w);
-    job->monitor.watch = NULL;
 }

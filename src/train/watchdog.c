@@ -1,3 +1,5 @@
+/* Judges from the roles' slots and threads whether training has stalled, who is to blame, and who
+ * waits for it. Each look is compared with the one before. */
 #include "train/watchdog.h"
 
 #include "base/os.h"

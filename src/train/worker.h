@@ -10,13 +10,25 @@
 
 #include "net/parts.h"
 #include "plan/row_split.h"
+#include "recipe/job.h"
+#include "thread/fault.h"
 #include "thread/thread.h"
+#include "train/choices.h"
+#include "train/events.h"
+#include "train/gate.h"
 #include "train/group.h"
 #include "train/ledger.h"
-#include "train/rebalance.h"
+#include "train/nonfinite.h"
+#include "train/outputs.h"
 #include "train/record.h"
+#include "train/server.h"
+#include "train/span.h"
 #include "train/states.h"
+#include "train/stop_at.h"
+#include "train/trace.h"
 #include "train/worker_data.h"
+#include "train/worker_hooks.h"
+#include "train/worker_place.h"
 
 struct sw_segments;
 struct sw_slot;
@@ -50,24 +62,33 @@ struct sw_worker_arena {
 
 /* What a worker shares with the others of its job. All borrowed. */
 struct sw_worker_shared {
+    struct sw_recipe *recipe; /* errors are added to it before the run */
     const struct sw_job_conf *conf;
     const struct sw_job_place *place;
-    const struct sw_job_data *data;
     const struct sw_job_span *span;
+    const struct sw_job_data *data;
+    const struct sw_display_policy *display;
+    struct sw_worker *workers; /* the first one leads */
+    struct sw_server *servers;
     struct sw_job_groups *groups;
+    const struct sw_job_params *params;
+    struct sw_exchange_plan *exchange_plan;
     struct sw_job_state *state;
     struct sw_outputs *outputs;
     struct sw_job_metrics *metrics;
+    const struct sw_stop_rules *stops;
     struct sw_nonfinite *nonfinite;
-    struct sw_retention *retention; /* the leader writes */
+    struct sw_requests *requests;
     struct sw_events *events;
+    struct sw_trace *trace; /* NULL: nobody asked for one */
     struct sw_fault *fault;
-    struct sw_worker *workers; /* the first one leads */
-    bool one_worker;           /* the job only evaluates: its training net has no memory */
+    const struct sw_worker_hooks *hooks;
+    void *run;       /* their first argument */
+    bool one_worker; /* the job only evaluates: its training net has no memory */
+    bool rebalances; /* rows of the batch go to the workers that are fast */
 };
 
 struct sw_worker {
-    struct sw_job *job; /* borrowed */
     struct sw_worker_shared shared;
     const struct sw_topology *topology; /* borrowed: the job's */
     const struct sw_rank *rank;         /* borrowed: its own */

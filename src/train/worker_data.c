@@ -4,9 +4,6 @@
 #include "machine/bind.h"
 #include "thread/tasks.h"
 #include "train/events.h"
-#include "train/job_data.h"
-#include "train/job_units.h"
-#include "train/stages.h"
 #include "train/worker.h"
 #include "train/worker_place.h"
 #include <stdio.h>
@@ -16,6 +13,7 @@ static void say_reading(void *reading, int thread, int64_t batch)
 {
     const struct sw_reading *r = reading;
     bool reads = batch >= 0;
+
     if (thread >= r->count)
         return; /* an evaluation alone has no slots for them */
     struct sw_slot *slot = sw_snapshot_slot(r->worker->shared.events->snapshot, r->first + thread);
@@ -40,10 +38,12 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
     int64_t rows = training ? w->shared.conf->batch : w->shared.conf->eval_batch;
     int64_t first = w->shared.span->first_step, lead = 0;
     bool dealt = !training || t->is_async; /* else all groups share every batch */
+
     if (training && first < t->warmup_steps) {
         lead = w->rank->group == 0 ? t->warmup_steps - first : 0;
         first = w->rank->group == 0 ? first : t->warmup_steps;
     }
+
     *args = (struct sw_prefetch_args){
         .source = source,
         .batch_rows = rows,
@@ -73,6 +73,7 @@ static void bind_reader(void *worker)
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     struct sw_core_set cores =
         sw_placement_helper_cores(place->placement, place->machine, sw_worker_placement(w));
+
     int rc = sw_bind_thread(place->machine, &cores, &ignored);
     (void)rc;
 }
@@ -80,6 +81,7 @@ static void bind_reader(void *worker)
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 {
     struct sw_prefetch_args args;
+
     sw_worker_prefetch_args(w, split, &args);
     args.begin = bind_reader;
     args.begin_user = w;
@@ -95,6 +97,7 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch, struct sw_err *err)
 {
     char what[SW_SNAPSHOT_TEXT];
+
     snprintf(what, sizeof what, "a batch of [data %s]", w->shared.data->section[split]->name);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_BATCH, .index = split}, what,
                     sw_os()->monotonic_ns());

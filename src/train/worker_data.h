@@ -5,7 +5,15 @@
 #include "plan/topology.h"
 
 struct sw_input;
+struct sw_section;
+struct sw_source;
 struct sw_worker;
+
+/* The sections of data, and what reads them. */
+struct sw_job_data {
+    const struct sw_section *section[SW_SPLITS]; /* NULL: no such section */
+    struct sw_source *source[SW_SPLITS];
+};
 
 /* The batches of a worker. */
 struct sw_worker_batches {

@@ -1,10 +1,6 @@
 /* A worker's end of the exchange: what it is made of, and what the worker lends it (exchange.h). */
 #include "train/worker_exchange.h"
 
-#include "train/choices.h"
-#include "train/job_private.h"
-#include "train/server.h"
-#include "train/states.h"
 #include "train/sums.h"
 #include "train/worker.h"
 #include <math.h>
@@ -84,23 +80,29 @@ static bool needs_votes(const struct sw_worker *w)
     return false;
 }
 
+/* Rows of a batch that the worker may come to have. */
+static int64_t most_rows(const struct sw_worker *w)
+{
+    return w->shared.rebalances ? w->shared.conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
+}
+
 static struct sw_exchange_args args_of(struct sw_worker *w)
 {
     return (struct sw_exchange_args){.table = w->table,
                                      .device = w->device,
                                      .stream = w->stream,
                                      .fault = w->shared.fault,
-                                     .copy = w->job->exchange.copy,
+                                     .copy = w->shared.exchange_plan->copy,
                                      .own_memory = !w->device->host_memory,
-                                     .overlap = w->job->exchange.overlap == SW_OVERLAP_YES,
+                                     .overlap = w->shared.exchange_plan->overlap == SW_OVERLAP_YES,
                                      .worker = w->rank->table_rank,
                                      .unit = w->unit,
                                      .params = w->param_of[SW_SPLIT_TRAIN],
                                      .count = sw_net_param_count(w->train),
-                                     .sums = &w->job->exchange.sums,
+                                     .sums = &w->shared.exchange_plan->sums,
                                      .rank = w->rank->global_rank,
-                                     .factors = w->job->exchange.comm.factors,
-                                     .most_rows = sw_comm_most_rows(w),
+                                     .factors = w->shared.exchange_plan->comm.factors,
+                                     .most_rows = most_rows(w),
                                      .votes = needs_votes(w),
                                      .hooks = {.user = w,
                                                .serve = serve,

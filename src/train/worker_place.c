@@ -3,7 +3,6 @@
 #include "base/os.h"
 #include "history/snapshot.h"
 #include "machine/bind.h"
-#include "train/job_units.h"
 #include "train/worker.h"
 
 const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w)
@@ -24,6 +23,7 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
 {
     const struct sw_worker *w = worker;
     const struct sw_job_place *place = w->shared.place;
+
     if (is_small(w, bytes))
         return sw_device_host_alloc(w->device, bytes, what, out, err);
     uint64_t nodes = sw_machine_os_nodes(place->machine, sw_worker_placement(w)->node_mask);
@@ -36,6 +36,7 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
 void sw_worker_give_memory(void *worker, void *p, size_t bytes)
 {
     const struct sw_worker *w = worker;
+
     if (is_small(w, bytes)) {
         sw_device_host_free(w->device, p, bytes);
         return;
@@ -47,6 +48,7 @@ void sw_worker_give_memory(void *worker, void *p, size_t bytes)
 int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_placement_row *row = sw_worker_placement(w);
+
     int rc = sw_bind_thread(w->shared.place->machine, &row->cores, err);
     if (rc == SW_OK)
         rc = sw_driver_host()->start_team(row->threads, err);

@@ -1,9 +1,18 @@
 /* Where a worker is: its cores, device, and memory. */
 #pragma once
 
+#include "device/driver.h"
 #include "plan/placement.h"
 
 struct sw_worker;
+
+/* On what a job runs. */
+struct sw_job_place {
+    struct sw_machine *machine;
+    struct sw_placement *placement;
+    struct sw_device *host;           /* parameter table, batches */
+    struct sw_device_request devices; /* of the workers, as job.device asks for */
+};
 
 /* Where it is: its row of the placement. */
 const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w);

@@ -1,4 +1,6 @@
-/* A worker before it runs: its stream, nets and memory; and its end. */
+/* A worker before it runs, and its end. Its stream and nets are made first, while nothing large is
+ * allocated; then its memory, once the whole job is planned. When it is given other rows between
+ * two steps, nets, memory and batches are made again, for those. */
 #include "train/worker_setup.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -6,9 +8,7 @@
 #include "train/carries.h"
 #include "train/choices.h"
 #include "train/input.h"
-#include "train/job_private.h"
 #include "train/layer_clock.h"
-#include "train/memory.h"
 #include "train/segments.h"
 #include "train/sums.h"
 #include "train/worker.h"
@@ -39,55 +39,59 @@ static void sign_of_life(void *worker)
 
 /* Of a net at most. With repeat_exact a worker's parts run beside each other already; a budget says
  * what lies where when layers run in turn. */
-static int streams_of(const struct sw_job *job)
+static int streams_of(const struct sw_job_conf *conf)
 {
-    return job->conf->repeat_exact || job->conf->memory_bytes > 0 ? 1 : (int)job->conf->streams;
+    return conf->repeat_exact || conf->memory_bytes > 0 ? 1 : (int)conf->streams;
 }
 
 /* sharing: a net with the layouts of all parameters; NULL: this one decides. */
 static int make_parts(struct sw_worker *w, int split, const struct sw_net *sharing,
                       struct sw_parts **out, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
+    const struct sw_job_conf *conf = w->shared.conf;
     struct sw_net_field fields[SW_MAX_FIELDS];
     bool training = split == SW_SPLIT_TRAIN;
     int64_t from, group_rows;
-    sw_topology_group_rows(job->topology, w->rank->group, split, &from, &group_rows);
-    struct sw_net_args net = {
-        .recipe = job->recipe,
-        .stream = w->stream,
-        .seed = (uint64_t)job->conf->seed,
-        .algorithm = (enum sw_algorithm)job->conf->algorithm,
-        .training = training,
-        .batch_rows = training ? job->conf->batch : job->conf->eval_batch,
-        .group_rows = group_rows,
-        .workers = job->conf->repeat_exact ? 1
-                   : w->shared.one_worker  ? 0 /* locations are of others */
-                                           : job->topology->group_size,
-        .worker = job->conf->repeat_exact ? 0 : w->rank->rank,
-        .partition = (enum sw_partition)job->conf->partition,
-        .freeze = &job->conf->freeze,
-        .fields = fields,
-        .field_count = sw_worker_fields(job->data.source[split], sw_worker_rows(w, split), fields),
-        .source = job->data.section[split]->name,
-        .streams = streams_of(job),
-        .threads = sw_worker_placement(w)->threads,
-        .sharing = sharing};
+
+    sw_topology_group_rows(w->topology, w->rank->group, split, &from, &group_rows);
+    struct sw_net_args net = {.recipe = w->shared.recipe,
+                              .stream = w->stream,
+                              .seed = (uint64_t)conf->seed,
+                              .algorithm = (enum sw_algorithm)conf->algorithm,
+                              .training = training,
+                              .batch_rows = training ? conf->batch : conf->eval_batch,
+                              .group_rows = group_rows,
+                              .workers = conf->repeat_exact     ? 1
+                                         : w->shared.one_worker ? 0 /* locations are of others */
+                                                                : w->topology->group_size,
+                              .worker = conf->repeat_exact ? 0 : w->rank->rank,
+                              .partition = (enum sw_partition)conf->partition,
+                              .freeze = &conf->freeze,
+                              .fields = fields,
+                              .field_count = sw_worker_fields(w->shared.data->source[split],
+                                                              sw_worker_rows(w, split), fields),
+                              .source = w->shared.data->section[split]->name,
+                              .streams = streams_of(conf),
+                              .threads = sw_worker_placement(w)->threads,
+                              .sharing = sharing};
     if (training)
-        sw_comm_args(job, &net.comm);
+        sw_comm_args(w->shared.exchange_plan, &net.comm);
+
     const struct sw_parts_args args = {.net = &net,
                                        .rows = sw_row_split_microbatches(w->rows, w->rank, split),
-                                       .leaves = job->topology->microbatches,
+                                       .leaves = w->topology->microbatches,
                                        .first = w->rank->first_microbatch,
                                        .count = w->rank->microbatches,
-                                       .alone = job->conf->repeat_exact,
+                                       .alone = conf->repeat_exact,
                                        .threads = sw_worker_placement(w)->threads};
+
     int rc = sw_parts_new(&args, out, err);
-    if (rc == SW_OK && (job->topology->microbatches > 1 || job->topology->splits_layers))
+    if (rc != SW_OK)
+        return rc;
+    if (w->topology->microbatches > 1 || w->topology->splits_layers)
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
-    if (rc == SW_OK)
-        sw_parts_set_beat(*out, sign_of_life, w);
-    return rc;
+    sw_parts_set_beat(*out, sign_of_life, w);
+    return SW_OK;
 }
 
 static void use_parts(struct sw_worker *w, int split, struct sw_parts *parts)
@@ -108,16 +112,16 @@ static size_t arena_need(const struct sw_worker *w)
 
 static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
 {
-    struct sw_job *job = w->job;
     struct sw_parts *parts = NULL;
-    const struct sw_net *first = w->rank->global_rank > 0 ? job->workers[0].train : NULL;
+    const struct sw_net *first = w->rank->global_rank > 0 ? w->shared.workers[0].train : NULL;
+
     int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
     if (rc != SW_OK)
         return rc;
     use_parts(w, split, parts);
     w->arena.bytes = arena_need(w);
     sw_series_fini(&w->record.series[split]); /* of another split's net */
-    return sw_series_init(&w->record.series[split], job->recipe, sw_parts_net(parts, 0),
+    return sw_series_init(&w->record.series[split], w->shared.recipe, sw_parts_net(parts, 0),
                           w->rank->microbatches, err);
 }
 
@@ -128,6 +132,7 @@ static void *bind_for_device(const struct sw_worker *w)
     struct sw_err ignored; /* where the system refuses, they run anywhere */
     void *kept = NULL;
     const struct sw_machine *m = w->shared.place->machine;
+
     int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
     if (rc == SW_OK)
         rc = sw_bind_thread(m, &sw_worker_placement(w)->cores, &ignored);
@@ -137,6 +142,7 @@ static void *bind_for_device(const struct sw_worker *w)
 int sw_worker_build(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_placement_row *row = sw_worker_placement(w);
+
     snprintf(w->unit, sizeof w->unit, "%s", row->unit);
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
@@ -145,6 +151,7 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
         sw_stream_name(w->stream, "compute");
         rc = build_nets(w, SW_SPLIT_TRAIN, err);
     }
+
     if (rc != SW_OK)
         return rc;
     size_t layers = (size_t)sw_net_layer_count(w->train);
@@ -189,6 +196,7 @@ static int take_arena(struct sw_worker *w, struct sw_err *err)
 static int take_swap(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
+
     sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     w->arena.offloaded = NULL;
     w->arena.offloaded_bytes = bytes;
@@ -200,7 +208,7 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
 /* What training steps need of nets that are bound. */
 static int make_steps(struct sw_worker *w, struct sw_err *err)
 {
-    int rc = sw_segments_new(w, w->job->exchange.overlap, &w->segments, err);
+    int rc = sw_segments_new(w, w->shared.exchange_plan->overlap, &w->segments, err);
     return rc == SW_OK && sw_input_bytes(w) > 0 ? sw_input_new(w, &w->batches.input, err) : rc;
 }
 
@@ -225,54 +233,73 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     return rc == SW_OK ? sw_carries_bind(w, err) : rc;
 }
 
-/* Nets with other rows, whose memory is that of the old ones or, where it is too small, new. */
-static int replace_nets(struct sw_worker *w, struct sw_err *err)
+/* Nets for the rows that the worker has now; all of them or none. */
+static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], struct sw_err *err)
 {
-    struct sw_parts *fresh[SW_SPLITS] = {NULL};
     int rc = SW_OK;
+
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
         if (w->parts[split])
             rc = make_parts(w, split, w->train, &fresh[split], err);
     if (rc == SW_OK)
-        rc = sw_job_refit(w, fresh[SW_SPLIT_TRAIN], err);
-    for (int split = SW_SPLITS - 1; split >= 0; split--) {
-        if (rc != SW_OK)
-            sw_parts_free(fresh[split]);
-        else if (fresh[split]) {
+        rc = w->shared.hooks->fit(w->shared.run, w, fresh[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK)
+        return SW_OK;
+
+    for (int split = SW_SPLITS - 1; split >= 0; split--)
+        sw_parts_free(fresh[split]);
+    return rc;
+}
+
+/* Their memory is that of the old ones or, where it is too small, new. */
+static int fit_arena(struct sw_worker *w, struct sw_err *err)
+{
+    size_t need = arena_need(w);
+
+    if (w->arena.memory && need <= w->arena.bytes)
+        return SW_OK;
+    sw_device_free(w->device, w->arena.memory, w->arena.bytes);
+    w->arena.memory = NULL;
+    w->arena.bytes = need;
+    return take_arena(w, err);
+}
+
+/* Nets with other rows. The training net goes last: the others have its layouts. */
+static int replace_nets(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_parts *fresh[SW_SPLITS] = {NULL};
+
+    int rc = make_fresh(w, fresh, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int split = SW_SPLITS - 1; split >= 0; split--)
+        if (fresh[split]) {
             sw_parts_free(w->parts[split]);
             use_parts(w, split, fresh[split]);
         }
-    }
-    size_t need = arena_need(w);
-    if (rc == SW_OK && (!w->arena.memory || need > w->arena.bytes)) {
-        sw_device_free(w->device, w->arena.memory, w->arena.bytes);
-        w->arena.memory = NULL;
-        w->arena.bytes = need;
-        rc = take_arena(w, err);
-    }
-    return rc == SW_OK ? take_swap(w, err) : rc;
+    rc = fit_arena(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return take_swap(w, err);
 }
 
-int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
+/* What is made of nets and batches that are to be others goes, while what it names is there. */
+static void drop_steps(struct sw_worker *w)
 {
-    const struct sw_job *job = w->job;
-    struct sw_prefetch_args args;
-    int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_topology_batches(job->topology, w->step)};
-    sw_segments_free(w->segments); /* while what they name is there */
+    sw_segments_free(w->segments);
     w->segments = NULL;
-    sw_input_free(w->batches.input); /* and before batches are others */
+    sw_input_free(w->batches.input);
     w->batches.input = NULL;
     w->batches.is_ahead = false;
-    int rc = replace_nets(w, err);
-    if (rc != SW_OK)
-        return rc;
-    bind_parts(w);
-    rc = make_steps(w, err);
-    if (rc != SW_OK)
-        return rc;
-    sw_states_rebind(w);
-    sw_carries_unbind(w);
-    rc = sw_carries_bind(w, err);
+}
+
+/* The prefetch threads read the rows that the worker has now, from the next step on. */
+static int reshape_batches(struct sw_worker *w, struct sw_err *err)
+{
+    const int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_topology_batches(w->topology, w->step)};
+    struct sw_prefetch_args args;
+    int rc = SW_OK;
+
     for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
         if (w->batches.prefetch[split]) {
             sw_worker_prefetch_args(w, split, &args);
@@ -281,9 +308,29 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
+int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
+{
+    drop_steps(w);
+    int rc = replace_nets(w, err);
+    if (rc != SW_OK)
+        return rc;
+    bind_parts(w);
+    rc = make_steps(w, err);
+    if (rc != SW_OK)
+        return rc;
+
+    sw_states_rebind(w);
+    sw_carries_unbind(w);
+    rc = sw_carries_bind(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return reshape_batches(w, err);
+}
+
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 {
     void *kept = bind_for_device(w); /* those that copy */
+
     int rc = sw_stop_check(err);
     if (rc == SW_OK)
         rc = allocate(w, err);
@@ -311,6 +358,7 @@ void sw_worker_fini(struct sw_worker *w)
         sw_free(w->param_of[s]);
         sw_series_fini(&w->record.series[s]);
     }
+
     sw_free(w->served.ranks);
     sw_free(w->completed_by);
     free_links(&w->record.links);

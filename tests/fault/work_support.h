@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fault_support.h"
+#include "train/evaluate_alone.h"
 #include "train/predict.h"
 
 enum work {

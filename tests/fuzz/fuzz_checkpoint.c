@@ -8,7 +8,8 @@
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/str.h"
-#include "train/checkpoint.h"
+#include "train/init_from.h"
+#include "train/job_checkpoint.h"
 #include "train/job_private.h"
 #include "train/run.h"
 #include "train/worker.h"
@@ -247,9 +248,10 @@ static int take(struct sw_job *job, bool by_rules, struct sw_err *err)
     if (by_rules)
         conf->init_from = (struct sw_strings){items, (int)(sizeof items / sizeof *items)};
     sw_take_fini(&job->initial.takes); /* what was looked at when the job was opened */
-    int rc = sw_take_look(job, by_rules ? NULL : "checkpoint", NULL, err);
+    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
+    int rc = sw_take_look(&c, by_rules ? NULL : "checkpoint", NULL, err);
     if (rc == SW_OK)
-        rc = sw_take_values(&job->workers[0], err);
+        rc = sw_take_values(&c, err);
     sw_take_fini(&job->initial.takes);
     conf->init_from = none;
     return rc;
@@ -257,20 +259,20 @@ static int take(struct sw_job *job, bool by_rules, struct sw_err *err)
 
 static int load(struct sw_job *job, int who, bool by_rules, struct sw_err *err)
 {
-    struct sw_worker *w = &job->workers[0];
+    struct sw_checkpoint_job c = sw_job_checkpoint(job);
     int64_t step = 0;
     int rc = SW_OK;
     if (who == EVAL)
-        return sw_checkpoint_take(job, sw_worker_host_stream(w), "checkpoint", &step, err);
+        return sw_checkpoint_take(&c, "checkpoint", &step, err);
     if (who == INIT_FROM)
         return take(job, by_rules, err);
-    rc = sw_checkpoint_check(job, "checkpoint", &job->span.first_step, err);
+    rc = sw_checkpoint_check(&c, "checkpoint", &job->span.first_step, err);
     if (rc == SW_OK && who == ROLL_BACK)
-        return sw_checkpoint_roll_back(w, "checkpoint", err);
-    job->stage.index = 1; /* what other stages trained is kept */
+        return sw_checkpoint_roll_back(&c, "checkpoint", err);
+    c = sw_job_checkpoint(job);
+    c.stage.index = 1; /* what other stages trained is kept */
     if (rc == SW_OK)
-        rc = sw_checkpoint_load(w, "checkpoint", err);
-    job->stage.index = -1;
+        rc = sw_checkpoint_load(&c, "checkpoint", err);
     sw_carried_over_fini(&job->initial.carried_over);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include "history/control.h"
 #include "train/job_private.h"
 #include "train/gate.h"
+#include "train/requests.h"
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -12,7 +12,8 @@ struct bucket {
 
 static bool takes(const struct sw_route_query *q)
 {
-    return q->copy == SW_COPY_NONE && sw_table_is_reduced(q->table, q->param);
+    return q->copy == SW_COPY_NONE &&
+           sw_table_reduction(q->table, q->param) == SW_REDUCTION_DEVICES;
 }
 
 static int attach(struct sw_exchange *x, void **state, struct sw_err *err)

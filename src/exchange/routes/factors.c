@@ -15,7 +15,7 @@ struct layer {
 
 static bool takes(const struct sw_route_query *q)
 {
-    return sw_table_exchanges_factors(q->table, q->param);
+    return sw_table_reduction(q->table, q->param) == SW_REDUCTION_FACTORS;
 }
 
 static int arrays(const struct sw_route_query *q)

@@ -5,8 +5,7 @@
 
 static bool takes(const struct sw_route_query *q)
 {
-    return q->copy == SW_COPY_NONE && !sw_table_is_served(q->table, q->param) &&
-           !sw_table_is_reduced(q->table, q->param);
+    return q->copy == SW_COPY_NONE && sw_table_reduction(q->table, q->param) == SW_REDUCTION_NONE;
 }
 
 static int queue_push(struct sw_port *p, struct sw_err *err)

@@ -5,7 +5,8 @@
 
 static bool takes(const struct sw_route_query *q)
 {
-    return q->copy == SW_COPY_NONE && sw_table_is_served(q->table, q->param);
+    return q->copy == SW_COPY_NONE &&
+           sw_table_reduction(q->table, q->param) == SW_REDUCTION_SERVERS;
 }
 
 static void fetch(const struct sw_port *p, struct sw_copy_event *e)

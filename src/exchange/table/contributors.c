@@ -39,17 +39,15 @@ int sw_table_contributors(const struct sw_table *t, int param)
     return sw_table_threshold(t, param) * t->update_groups;
 }
 
-bool sw_table_is_served(const struct sw_table *t, int param)
+enum sw_reduction sw_table_reduction(const struct sw_table *t, int param)
 {
+    const struct sw_table_factors *f = sw_table_factors_of(t, param);
     int contributors = sw_table_contributors(t, param);
-    return contributors > (t->args.updates_on_device ? 1 : 0) && !t->args.sums_on_device &&
-           !sw_table_exchanges_factors(t, param);
-}
-
-bool sw_table_is_reduced(const struct sw_table *t, int param)
-{
-    return t->args.sums_on_device && sw_table_contributors(t, param) > 1 &&
-           !sw_table_exchanges_factors(t, param);
+    if (f && f->home == SW_FACTORS_EXCHANGED)
+        return SW_REDUCTION_FACTORS;
+    if (contributors == 0 || (contributors == 1 && t->args.updates_on_device))
+        return SW_REDUCTION_NONE;
+    return t->args.sums_on_device ? SW_REDUCTION_DEVICES : SW_REDUCTION_SERVERS;
 }
 
 bool sw_table_contributes(const struct sw_table *t, int param, int worker)

@@ -63,12 +63,6 @@ const struct sw_table_factors *sw_table_factors_of(const struct sw_table *t, int
     return f < 0 ? NULL : &t->factors[f];
 }
 
-bool sw_table_exchanges_factors(const struct sw_table *t, int param)
-{
-    const struct sw_table_factors *f = sw_table_factors_of(t, param);
-    return f && f->home == SW_FACTORS_EXCHANGED;
-}
-
 /* ---- Slices ---- */
 
 int sw_factor_slices(const struct sw_table *t, const struct sw_param *p)

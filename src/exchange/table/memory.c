@@ -5,7 +5,7 @@
 /* Is there an array for the sum of its gradients? */
 static bool has_sum(const struct sw_table *t, int param)
 {
-    return t->args.updates_on_device && sw_table_is_served(t, param);
+    return t->args.updates_on_device && sw_table_reduction(t, param) == SW_REDUCTION_SERVERS;
 }
 
 /* Gradient arrays of a parameter. */

@@ -98,7 +98,8 @@ int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
     int64_t bytes = 0;
     for (int i = 0; i < t->servers[server].slice_count; i++) {
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
-        if (sw_table_contributes(t, s->param, worker) && sw_table_is_served(t, s->param))
+        if (sw_table_contributes(t, s->param, worker) &&
+            sw_table_reduction(t, s->param) == SW_REDUCTION_SERVERS)
             bytes += s->count * (int64_t)sizeof(float);
     }
     return bytes;
@@ -118,7 +119,7 @@ int64_t sw_table_given_bytes(const struct sw_table *t, int worker, int64_t rows,
     for (int i = 0; i < t->servers[server].slice_count; i++) {
         const struct sw_slice *s = &t->slices[t->servers[server].slices[i]];
         if (t->params[s->param].factors < 0 && sw_table_contributes(t, s->param, worker) &&
-            sw_table_is_served(t, s->param))
+            sw_table_reduction(t, s->param) == SW_REDUCTION_SERVERS)
             elements += s->count * sw_table_terms(t, worker);
     }
     for (int i = 0; i < t->factor_count; i++)

@@ -284,12 +284,14 @@ float *sw_table_factor_dy(const struct sw_table *t, const struct sw_table_factor
 /* The outputs that a server owns, one range; *count 0: it owns none. */
 void sw_table_factor_range(const struct sw_table *t, const struct sw_table_factors *f, int server,
                            int64_t *first, int64_t *count);
-/* Do workers make its gradient, and update it, by themselves out of factors? */
-bool sw_table_exchanges_factors(const struct sw_table *t, int param);
-/* Do servers have anything to do with it? */
-bool sw_table_is_served(const struct sw_table *t, int param);
-/* Is it, instead, a sum over all workers that others make (sums_on_device)? */
-bool sw_table_is_reduced(const struct sw_table *t, int param);
+/* Who adds up the gradients of a parameter. */
+enum sw_reduction {
+    SW_REDUCTION_NONE,    /* it is frozen, or updated by the only worker that has gradients of it */
+    SW_REDUCTION_SERVERS, /* and they update it, but for updates_on_device */
+    SW_REDUCTION_DEVICES, /* sums_on_device: not in the table */
+    SW_REDUCTION_FACTORS, /* every worker makes the sum out of exchanged factors, and updates */
+};
+enum sw_reduction sw_table_reduction(const struct sw_table *t, int param);
 int sw_table_servers(const struct sw_table *t);
 const struct sw_updater *sw_table_updater(const struct sw_table *t);
 int sw_table_slots(const struct sw_table *t);

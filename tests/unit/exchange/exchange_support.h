@@ -11,10 +11,28 @@
 #include "exchange/route.h"
 #include <math.h>
 
-enum { RANKS = 4, STEPS = 6, ROWS = 2, INPUTS = 5, OUTPUTS = 6, MOST = 64, BAD_STEP = 3 };
+enum {
+    RANKS = 4,
+    STEPS = 6,
+    ROWS = 2,
+    INPUTS = 5,
+    OUTPUTS = 6,
+    MOST = 64,
+    BAD_STEP = 3,
+    MEET_STEP = 3
+};
 
 /* Parameters: a fully-connected layer, a frozen one, one of all, one that rank 0 alone has. */
 enum { WEIGHT, BIAS, FROZEN, FREE, OWNED, PARAMS };
+
+/* What a case has beside, as bits. */
+enum extra {
+    LATE = 1,      /* pushes come behind the last backward: overlap = no */
+    SHARED = 2,    /* two layers read FREE */
+    MEETS = 4,     /* behind step MEET_STEP all ranks read the same values */
+    MOVES = 8,     /* and then a row of the first rank goes to the last one */
+    CAPTURED = 16, /* what a push queues on the device becomes a graph */
+};
 
 struct setup {
     const char *name;
@@ -28,6 +46,8 @@ struct setup {
     int leaves;         /* of the tree; 0: one a rank */
     bool hosted;        /* ranks run the servers; else threads of their own */
     double clip_norm;   /* so large that nothing is clipped: for the two phases */
+    int64_t from;       /* the version of the values at first: a run that is resumed */
+    int extras;         /* enum extra */
     bool drops, vetoes; /* step BAD_STEP is dropped: a gradient, or a loss, is NaN */
     int absent_from; /* the last rank pushes nothing from that step on, and the rest cannot go on;
                         0: it does */
@@ -40,14 +60,15 @@ struct rank {
     struct sw_device *dev;
     struct sw_stream *stream;
     struct sw_exchange *x;
-    int params[PARAMS], count, pushes[PARAMS], push_count;
+    struct sw_graph *graph;
+    int params[PARAMS + 1], count, pushes[PARAMS], push_count;
     int served[RANKS], served_count;
     struct sw_thread thread;
     int rc;
     struct sw_err err;
     int64_t step, most_lag;
     int charges, waits;
-    float host[STEPS + 1][PARAMS][RANKS * 4][MOST]; /* what is copied to the device */
+    float host[STEPS][PARAMS][RANKS * 4][MOST]; /* what is copied to the device */
 };
 
 struct crowd {
@@ -85,6 +106,14 @@ static inline float dy_of(int64_t t, int64_t row, int64_t o)
 {
     return (float)((t * 7 + row + o * 2) % 7 - 3);
 }
+static inline bool is_async(const struct setup *s)
+{
+    return s->rule && s->rule->is_async;
+}
+static inline bool has(const struct setup *s, enum extra extra)
+{
+    return s->extras & extra;
+}
 /* Where a batch has more leaves than ranks no net is split, so that nobody has a parameter alone.
  */
 static inline bool is_owned(const struct setup *s, int p)
@@ -94,11 +123,19 @@ static inline bool is_owned(const struct setup *s, int p)
 /* Rank 0 of its group has it; asynchronous groups have one rank each. */
 static inline bool lacks(const struct setup *s, int rank, int p)
 {
-    return is_owned(s, p) && rank > 0 && !(s->rule && s->rule->is_async);
+    return is_owned(s, p) && rank > 0 && !is_async(s);
 }
 static inline bool has_factors(const struct setup *s, int p)
 {
     return s->factors > 0 && p <= BIAS;
+}
+
+/* Rows of the batch of step t that the rank has, from *first on. */
+static inline int64_t rows_of(const struct setup *s, int rank, int64_t t, int64_t *first)
+{
+    const bool moved = has(s, MOVES) && t > s->from + MEET_STEP;
+    *first = (int64_t)rank * ROWS - (moved && rank > 0);
+    return ROWS + (moved && rank == s->ranks - 1) - (moved && rank == 0);
 }
 
 /* Element i of the gradient that the rank adds in step t. */
@@ -108,7 +145,8 @@ static inline double share_of(const struct crowd *c, int64_t t, int rank, int p,
     if (p == FROZEN || lacks(c->s, rank, p))
         return 0;
     if (has_factors(c->s, p)) {
-        for (int64_t r = rank * ROWS; r < (rank + 1) * ROWS; r++)
+        int64_t first, rows = rows_of(c->s, rank, t, &first);
+        for (int64_t r = first; r < first + rows; r++)
             sum += p == WEIGHT ? (double)dy_of(t, r, i / INPUTS) * (double)x_of(t, r, i % INPUTS)
                                : (double)dy_of(t, r, i);
         return sum;
@@ -120,14 +158,14 @@ static inline double share_of(const struct crowd *c, int64_t t, int rank, int p,
 
 static inline bool is_dropped(const struct setup *s, int64_t t)
 {
-    return (s->drops || s->vetoes) && t == BAD_STEP;
+    return (s->drops || s->vetoes) && t == s->from + BAD_STEP;
 }
 
-/* Element i of the parameter at that version: all values begin with 0. */
+/* Element i of the parameter at that version: all values begin with 0 at version `from`. */
 static inline float value_at(const struct crowd *c, int64_t version, int p, int64_t i)
 {
     double value = 0;
-    for (int64_t t = 1; t <= version; t++)
+    for (int64_t t = c->s->from + 1; t <= version; t++)
         for (int r = 0; r < c->s->ranks && !is_dropped(c->s, t); r++)
             value -= share_of(c, t, r, p, i);
     return (float)value;
@@ -181,7 +219,7 @@ static inline int finish_device(void *user, bool loss, struct sw_err *err)
 static inline int say_finite(void *user, bool *finite, struct sw_err *err)
 {
     const struct rank *r = user;
-    *finite = !(r->crowd->s->vetoes && r->rank == 0 && r->step == BAD_STEP);
+    *finite = !(r->crowd->s->vetoes && r->rank == 0 && is_dropped(r->crowd->s, r->step));
     return SW_OK;
 }
 

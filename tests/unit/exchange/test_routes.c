@@ -2,8 +2,8 @@
  * ctest-timeout: 120
  * Every route of the exchange through one matrix of cases, without nets and jobs: numbers of ranks,
  * of leaves and of servers, frozen parameters and such as one rank alone has, factors, updates that
- * are decided upon together or dropped, staleness, and waits that a fault ends. At every pull the
- * value is the one of that version, to the bit. */
+ * are decided upon together or dropped, staleness, rows that move, graphs, and waits that a fault
+ * ends. At every pull the value is the one of that version, to the bit. */
 #include "exchange_support.h"
 
 /* ---- A crowd ---- */
@@ -49,7 +49,7 @@ static void make_table(struct crowd *c)
                                        .slice_elements = 16,
                                        .workers = s->ranks,
                                        .servers = c->servers,
-                                       .groups = s->rule && s->rule->is_async ? s->ranks : 0,
+                                       .groups = is_async(s) ? s->ranks : 0,
                                        .leaves = s->leaves,
                                        .rule = s->rule,
                                        .staleness = s->staleness,
@@ -70,6 +70,10 @@ static void make_table(struct crowd *c)
     ASSERT_OK(sw_table_freeze(c->stand.table, &err));
     ASSERT_OK(sw_table_allocate(c->stand.table, &err));
     ASSERT_OK(sw_table_init_values(c->stand.table, &err));
+    const uint64_t from = (uint64_t)s->from;
+    if (from > 0)
+        sw_table_put_version(c->stand.table, from,
+                             from * (uint64_t)sw_table_update_groups(c->stand.table), 0);
     ASSERT_OK(sw_fault_attach(&c->fault, sw_table_close_v, c->stand.table, &err));
 }
 
@@ -83,7 +87,7 @@ static void plan_sums(struct crowd *c)
                                .at_of = c->at_of};
     for (int p = PARAMS - 1; p >= 0; p--) {
         c->bucket_of[p] = -1;
-        if (!sw_table_is_reduced(c->stand.table, p))
+        if (sw_table_reduction(c->stand.table, p) != SW_REDUCTION_DEVICES)
             continue;
         int b = p <= BIAS;
         c->bucket_of[p] = b;
@@ -135,6 +139,8 @@ static void make_rank(struct crowd *c, int i)
         if (p != FROZEN)
             r->pushes[r->push_count++] = p;
     }
+    if (has(s, SHARED))
+        r->params[r->count++] = FREE;
     for (int v = 0; v < c->servers && s->hosted; v++)
         if (v % s->ranks == i)
             r->served[r->served_count++] = v;
@@ -144,7 +150,7 @@ static void make_rank(struct crowd *c, int i)
                                           .fault = &c->fault,
                                           .copy = s->copy,
                                           .own_memory = s->sim,
-                                          .overlap = true,
+                                          .overlap = !has(s, LATE),
                                           .worker = i,
                                           .unit = "rank",
                                           .params = r->params,
@@ -152,7 +158,7 @@ static void make_rank(struct crowd *c, int i)
                                           .sums = &c->sums,
                                           .rank = i,
                                           .factors = c->factors,
-                                          .most_rows = ROWS,
+                                          .most_rows = 2 * ROWS,
                                           .votes = s->ranks > 1 || s->vetoes || s->drops,
                                           .hooks = {.user = r,
                                                     .serve = serve_inboxes,
@@ -185,47 +191,47 @@ static void serve_alone(void *user)
 /* ---- What a rank does ---- */
 
 /* The value at that version is where the net reads. */
-static void check_values(struct rank *r, uint64_t version)
+static int check_values(struct rank *r, int64_t version, struct sw_err *err)
 {
     for (int i = 0; i < r->count; i++) {
         int p = r->params[i];
         float value[MOST];
         struct sw_exchange_binding b;
         sw_exchange_bind(r->x, p, &b);
-        size_t bytes = (size_t)sizes[p] * sizeof(float);
-        if (r->crowd->s->sim)
-            to_host(r->stream, value, b.value, bytes);
-        else
-            memcpy(value, b.value, bytes);
-        for (int64_t k = 0; k < sizes[p]; k++)
-            if (value[k] != value_at(r->crowd, (int64_t)version, p, k))
-                fail_msg("%s: rank %d: element %lld of parameter %d is %g at version %llu, not %g",
-                         r->crowd->s->name, r->rank, (long long)k, p, (double)value[k],
-                         (unsigned long long)version,
-                         (double)value_at(r->crowd, (int64_t)version, p, k));
+        int rc = sw_copy(r->stream, value, b.value, (size_t)sizes[p] * sizeof *value, err);
+        if (rc == SW_OK)
+            rc = sw_stream_wait(r->stream, err);
+        for (int64_t k = 0; k < sizes[p] && rc == SW_OK; k++)
+            if (value[k] != value_at(r->crowd, version, p, k))
+                rc = sw_err_set(err, SW_ERR_INVALID,
+                                "element %lld of parameter %d is %g at version %lld, not %g",
+                                (long long)k, p, (double)value[k], (long long)version,
+                                (double)value_at(r->crowd, version, p, k));
+        if (rc != SW_OK)
+            return rc;
     }
+    return SW_OK;
 }
 
 static int put(struct rank *r, float *to, const float *from, int64_t count, struct sw_err *err)
 {
-    if (r->crowd->s->sim)
-        return sw_copy(r->stream, to, from, (size_t)count * sizeof *to, err);
-    memcpy(to, from, (size_t)count * sizeof *to);
-    return SW_OK;
+    return sw_copy(r->stream, to, from, (size_t)count * sizeof *to, err);
 }
 
 static int write_factors(struct rank *r, const struct sw_exchange_binding *b, int64_t t,
                          struct sw_err *err)
 {
-    float *x = r->host[t][WEIGHT][0], *dy = r->host[t][BIAS][0];
-    for (int64_t row = 0; row < ROWS; row++) {
+    float(*host)[RANKS * 4][MOST] = r->host[t - r->crowd->s->from - 1];
+    float *x = host[WEIGHT][0], *dy = host[BIAS][0];
+    int64_t first, rows = rows_of(r->crowd->s, r->rank, t, &first);
+    for (int64_t row = 0; row < rows; row++) {
         for (int64_t i = 0; i < INPUTS; i++)
-            x[row * INPUTS + i] = x_of(t, (int64_t)r->rank * ROWS + row, i);
+            x[row * INPUTS + i] = x_of(t, first + row, i);
         for (int64_t o = 0; o < OUTPUTS; o++)
-            dy[row * OUTPUTS + o] = dy_of(t, (int64_t)r->rank * ROWS + row, o);
+            dy[row * OUTPUTS + o] = dy_of(t, first + row, o);
     }
-    int rc = put(r, b->x, x, ROWS * INPUTS, err);
-    return rc == SW_OK ? put(r, b->dy, dy, ROWS * OUTPUTS, err) : rc;
+    int rc = put(r, b->x, x, rows * INPUTS, err);
+    return rc == SW_OK ? put(r, b->dy, dy, rows * OUTPUTS, err) : rc;
 }
 
 static int write_gradient(struct rank *r, int p, int64_t t, struct sw_err *err)
@@ -237,14 +243,51 @@ static int write_gradient(struct rank *r, int p, int64_t t, struct sw_err *err)
     if (has_factors(s, p))
         return p == WEIGHT ? write_factors(r, &b, t, err) : SW_OK;
     for (int k = 0; k < b.partials && rc == SW_OK; k++) {
-        float *g = r->host[t][p][k];
+        float *g = r->host[t - s->from - 1][p][k];
         for (int64_t i = 0; i < sizes[p]; i++)
             g[i] = gradient_at(t, r->rank, p, k, i);
-        if (s->drops && t == BAD_STEP && r->rank == s->ranks - 1 && p == FREE)
+        if (s->drops && is_dropped(s, t) && r->rank == s->ranks - 1 && p == FREE)
             g[1] = NAN;
         rc = put(r, b.partial[k], g, sizes[p], err);
     }
     return rc;
+}
+
+/* What needs no host. */
+static int queue_own(struct rank *r, struct sw_err *err)
+{
+    int rc = sw_exchange_queue_push(r->x, (struct sw_param_list){r->pushes, r->push_count}, err);
+    return rc == SW_OK && sw_exchange_queues_decision(r->x) ? sw_exchange_queue_decision(r->x, err)
+                                                            : rc;
+}
+
+/* Captured in the third step, and launched from then on. */
+static int launch_own(struct rank *r, struct sw_err *err)
+{
+    struct sw_err ignored;
+    if (!sw_device_has_graphs(r->dev))
+        return queue_own(r, err);
+    int rc = r->graph ? SW_OK : sw_capture_begin(r->stream, err);
+    if (rc == SW_OK && !r->graph) {
+        rc = queue_own(r, err);
+        int end = sw_capture_end(r->stream, &r->graph, rc == SW_OK ? err : &ignored);
+        rc = rc == SW_OK ? end : rc;
+    }
+    return rc == SW_OK ? sw_graph_launch(r->stream, r->graph, err) : rc;
+}
+
+static int finish_step(struct rank *r, int64_t t, struct sw_err *err)
+{
+    const struct setup *s = r->crowd->s;
+    int rc = sw_exchange_end(r->x, (uint64_t)t, err);
+    if (rc == SW_OK)
+        rc = finish_device(r, true, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_check_finite(r->x, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_learn(r->x, (uint64_t)t, err);
+    return rc == SW_OK && (s->drops || s->vetoes) ? sw_exchange_wait_own(r->x, (uint64_t)t, err)
+                                                  : rc;
 }
 
 static int one_step(struct rank *r, int64_t t, struct sw_err *err)
@@ -259,60 +302,86 @@ static int one_step(struct rank *r, int64_t t, struct sw_err *err)
         rc = sw_exchange_pull(r->x, all, (uint64_t)t - 1, err);
     if (rc != SW_OK || absent)
         return rc;
-    if (!s->rule || !s->rule->is_async)
-        check_values(r, (uint64_t)t - 1);
+
+    if (!is_async(s))
+        rc = check_values(r, t - 1, err);
     int64_t lag = sw_exchange_lag(r->x);
     r->most_lag = lag > r->most_lag ? lag : r->most_lag;
+
     for (int i = 0; i < r->push_count && rc == SW_OK; i++)
         rc = write_gradient(r, r->pushes[i], t, err);
     if (rc == SW_OK)
-        rc = sw_exchange_queue_push(r->x, pushes, err);
+        rc = has(s, CAPTURED) && t > s->from + 2 ? launch_own(r, err) : queue_own(r, err);
     if (rc == SW_OK)
         rc = sw_exchange_push(r->x, pushes, (uint64_t)t, err);
-    if (rc == SW_OK && sw_exchange_queues_decision(r->x))
-        rc = sw_exchange_queue_decision(r->x, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_end(r->x, (uint64_t)t, err);
-    if (rc == SW_OK)
-        rc = finish_device(r, true, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_check_finite(r->x, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_learn(r->x, (uint64_t)t, err);
-    return rc == SW_OK && (s->drops || s->vetoes) ? sw_exchange_wait_own(r->x, (uint64_t)t, err)
-                                                  : rc;
+    return rc == SW_OK ? finish_step(r, t, err) : rc;
 }
 
-/* All ranks have all updates; then the table has all values. */
-static int come_home(struct rank *r, struct sw_err *err)
+/* All ranks have all updates, and read the same values; then the table has these. */
+static int come_together(struct rank *r, int64_t t, struct sw_err *err)
 {
+    struct sw_table *table = r->crowd->stand.table;
     const struct sw_param_list all = {r->params, r->count};
     double nothing = 0;
     int rc = SW_OK;
     if (!sw_exchange_keeps_values(r->x))
-        rc = sw_exchange_wait_all(r->x, STEPS, err);
+        rc = sw_exchange_wait_all(r->x, (uint64_t)t, err);
     if (rc == SW_OK)
         rc = meet_all(r, &nothing, 0, err);
+    if (rc == SW_OK && is_async(r->crowd->s)) {
+        sw_table_refresh(table, sw_table_update_group(table, r->rank));
+        sw_exchange_refresh(r->x);
+        rc = meet_all(r, &nothing, 0, err);
+    }
+
     if (rc == SW_OK)
-        rc = sw_exchange_pull(r->x, all, STEPS, err);
+        rc = sw_exchange_pull(r->x, all, (uint64_t)t, err);
     if (rc == SW_OK)
         rc = finish_device(r, false, err);
     if (rc == SW_OK)
+        rc = check_values(r, t, err);
+
+    if (rc == SW_OK)
         rc = meet_all(r, &nothing, 0, err);
     if (rc == SW_OK && sw_exchange_keeps_values(r->x))
-        rc = sw_exchange_sync_to_host(r->x, STEPS, r->rank == 0, err);
+        rc = sw_exchange_sync_to_host(r->x, (uint64_t)t, r->rank == 0, err);
     return rc == SW_OK ? meet_all(r, &nothing, 0, err) : rc;
+}
+
+/* The rank's rows of step t; nobody is in a step. */
+static void set_rows(struct rank *r, int64_t t)
+{
+    int64_t first, rows = rows_of(r->crowd->s, r->rank, t, &first);
+    sw_exchange_set_rows(r->x, first, rows);
+    if (r->crowd->factors)
+        sw_factors_set_rows(r->crowd->factors, r->rank, first, rows);
+}
+
+static int run_steps(struct rank *r, struct sw_err *err)
+{
+    const struct setup *s = r->crowd->s;
+    double nothing = 0;
+    int rc = SW_OK;
+    for (int64_t t = s->from + 1; t <= s->from + STEPS && rc == SW_OK; t++) {
+        rc = one_step(r, t, err);
+        if (rc != SW_OK || !has(s, MEETS) || t != s->from + MEET_STEP)
+            continue;
+        rc = come_together(r, t, err);
+        set_rows(r, t + 1);
+        if (rc == SW_OK)
+            rc = meet_all(r, &nothing, 0, err);
+    }
+    return rc == SW_OK && s->absent_from == 0 ? come_together(r, s->from + STEPS, err) : rc;
 }
 
 static void rank_main(void *user)
 {
     struct rank *r = user;
-    for (int64_t t = 1; t <= STEPS && r->rc == SW_OK; t++)
-        r->rc = one_step(r, t, &r->err);
-    if (r->rc == SW_OK && r->crowd->s->absent_from == 0)
-        r->rc = come_home(r, &r->err);
-    if (r->rc != SW_OK && r->rc != SW_ERR_CANCELLED)
-        sw_fault_set(&r->crowd->fault, "rank", &r->err);
+    char name[32];
+    snprintf(name, sizeof name, "rank %d", r->rank);
+    r->rc = run_steps(r, &r->err);
+    if (r->rc != SW_OK)
+        sw_fault_set(&r->crowd->fault, name, &r->err);
 }
 
 /* ---- A whole case ---- */
@@ -383,6 +452,7 @@ static void crowd_close(struct crowd *c)
     sw_allreduce_free(c->sums.all_reduce);
     sw_factors_free(c->factors);
     for (int r = 0; r < c->s->ranks; r++) {
+        sw_graph_free(c->rank[r].dev, c->rank[r].graph);
         sw_stream_free(c->rank[r].stream);
         if (c->s->sim)
             sw_device_close(c->rank[r].dev);
@@ -394,36 +464,42 @@ static void crowd_close(struct crowd *c)
     sw_fault_fini(&c->fault);
 }
 
-static const char *route_name(const struct crowd *c, int param)
-{
-    const struct sw_route_query q = {
-        .table = c->stand.table, .param = param, .copy = c->s->copy, .own_memory = c->s->sim};
-    return sw_route_choose(&q)->name;
-}
+static bool taken[SW_ROUTES]; /* rows of the registry, by any case */
 
+/* Of rank 0. */
 static void check_routes(const struct crowd *c)
 {
-    for (int p = 0; p < PARAMS; p++)
-        if (c->s->route[p] && strcmp(route_name(c, p), c->s->route[p]) != 0)
-            fail_msg("%s: parameter %d takes route %s, not %s", c->s->name, p, route_name(c, p),
+    for (int p = 0; p < PARAMS; p++) {
+        const struct sw_route_query q = {
+            .table = c->stand.table, .param = p, .copy = c->s->copy, .own_memory = c->s->sim};
+        const struct sw_route *route = sw_route_choose(&q);
+        if (c->s->route[p] && strcmp(route->name, c->s->route[p]) != 0)
+            fail_msg("%s: parameter %d takes route %s, not %s", c->s->name, p, route->name,
                      c->s->route[p]);
+        for (int i = 0; sw_route_at(i); i++)
+            taken[i] |= sw_route_at(i) == route;
+    }
 }
 
 static void run_case(const struct setup *s)
 {
     struct crowd c;
+    struct sw_err err;
     crowd_open(&c, s);
     check_routes(&c);
     crowd_run(&c);
-    for (int r = 0; r < s->ranks; r++) {
-        if (c.rank[r].rc != SW_OK)
-            fail_msg("%s: rank %d: %s", s->name, r, c.rank[r].err.text);
-        if (s->rule && s->staleness >= 0)
-            assert_true(c.rank[r].most_lag <= s->staleness);
-    }
+
+    if (sw_fault_get(&c.fault, &err) != SW_OK)
+        fail_msg("%s, with %d ranks: %s", s->name, s->ranks, err.text);
+    for (int r = 0; r < s->ranks; r++)
+        if (c.rank[r].rc != SW_OK ||
+            (s->rule && s->staleness >= 0 && c.rank[r].most_lag > s->staleness))
+            fail_msg("%s: rank %d ended with %d, %lld steps behind", s->name, r, c.rank[r].rc,
+                     (long long)c.rank[r].most_lag);
     for (int p = 0; p < PARAMS; p++)
         for (int64_t i = 0; i < sizes[p]; i++)
-            assert_true(sw_table_param(c.stand.table, p)->value[i] == value_at(&c, STEPS, p, i));
+            assert_true(sw_table_param(c.stand.table, p)->value[i] ==
+                        value_at(&c, s->from + STEPS, p, i));
     crowd_close(&c);
 }
 
@@ -436,14 +512,14 @@ static void run_case(const struct setup *s)
 #define REDUCES UPDATES, .reduces = true
 #define BY_SERVER .factors = 1 + SW_FACTORS_BY_SERVER
 #define EXCHANGED .factors = 1 + SW_FACTORS_EXCHANGED
-#define SHARED .factors = 1 + SW_FACTORS_SHARED
+#define IN_TABLE .factors = 1 + SW_FACTORS_SHARED
 #define SSP .rule = &sw_table_async, .staleness = 1
 #define FREELY .rule = &sw_table_async, .staleness = -1
 #define ROUTES(...) .route = {__VA_ARGS__}
 
 static const struct setup ways[] = {
     {.name = "table", HOST, ROUTES([FREE] = "table", [FROZEN] = "table")},
-    {.name = "table, factors", HOST, SHARED, ROUTES([WEIGHT] = "table")},
+    {.name = "table, factors", HOST, IN_TABLE, ROUTES([WEIGHT] = "table")},
     {.name = "mirror", MIRROR, ROUTES([FREE] = "mirror", [FROZEN] = "constant")},
     {.name = "mirror, sync", SYNC, ROUTES([FREE] = "mirror")},
     {.name = "mirror, factors",
@@ -464,7 +540,32 @@ static const struct setup ways[] = {
      EXCHANGED,
      ROUTES([WEIGHT] = "factors", [FREE] = "all-reduce")},
 };
-enum { WAYS = sizeof ways / sizeof *ways };
+
+static const struct setup alone[] = {
+    {.name = "table", HOST, .ranks = 1, .hosted = true},
+    {.name = "mirror", MIRROR, .ranks = 1, .hosted = true},
+    {.name = "sync", SYNC, .ranks = 1},
+    {.name = "local", UPDATES, .ranks = 1, ROUTES([FREE] = "local", [WEIGHT] = "local")},
+    {.name = "local, together", UPDATES, .ranks = 1, .clip_norm = 1e9},
+};
+
+static const struct setup apart[] = {
+    {.name = "async", HOST, FREELY, .ranks = 3},
+    {.name = "async, factors", HOST, IN_TABLE, FREELY, .ranks = 3},
+    {.name = "ssp", HOST, SSP, .ranks = 3},
+    {.name = "ssp, mirror", MIRROR, SSP, .ranks = 3},
+    {.name = "ssp, mirror, factors", MIRROR, SSP, BY_SERVER, .ranks = 3},
+    {.name = "async, mirror", MIRROR, FREELY, .ranks = 3},
+    {.name = "async, sync", SYNC, FREELY, .ranks = 3},
+    {.name = "async, sync, factors", SYNC, FREELY, BY_SERVER, .ranks = 3},
+    {.name = "hogwild", HOST, .rule = &sw_table_hogwild, .staleness = -1, .ranks = 1},
+    {.name = "hogwild, mirror", MIRROR, .rule = &sw_table_hogwild, .staleness = 0, .ranks = 1},
+};
+enum {
+    WAYS = sizeof ways / sizeof *ways,
+    ALONE = sizeof alone / sizeof *alone,
+    APART = sizeof apart / sizeof *apart
+};
 
 static bool is_exchanged(const struct setup *s)
 {
@@ -485,14 +586,7 @@ static void every_version_is_the_sum_of_all_gradients(void **state)
 
 static void one_rank_needs_nobody(void **state)
 {
-    static const struct setup alone[] = {
-        {.name = "table", HOST, .ranks = 1, .hosted = true},
-        {.name = "mirror", MIRROR, .ranks = 1, .hosted = true},
-        {.name = "sync", SYNC, .ranks = 1},
-        {.name = "local", UPDATES, .ranks = 1, ROUTES([FREE] = "local", [WEIGHT] = "local")},
-        {.name = "local, together", UPDATES, .ranks = 1, .clip_norm = 1e9},
-    };
-    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+    for (int i = 0; i < ALONE; i++)
         run_case(&alone[i]);
 }
 
@@ -537,22 +631,56 @@ static void a_bad_update_is_dropped_by_all(void **state)
 /* Groups of one rank each that update on their own: nothing is lost, and nobody runs away. */
 static void asynchronous_groups_lose_nothing(void **state)
 {
-    static const struct setup apart[] = {
-        {.name = "async", HOST, FREELY},
-        {.name = "async, factors", HOST, SHARED, FREELY},
-        {.name = "ssp", HOST, SSP},
-        {.name = "ssp, mirror", MIRROR, SSP},
-        {.name = "ssp, mirror, factors", MIRROR, SSP, BY_SERVER},
-        {.name = "async, mirror", MIRROR, FREELY},
-        {.name = "async, sync", SYNC, FREELY},
-        {.name = "hogwild", HOST, .rule = &sw_table_hogwild, .staleness = -1, .ranks = 1},
-        {.name = "hogwild, mirror", MIRROR, .rule = &sw_table_hogwild, .staleness = 0, .ranks = 1},
-    };
-    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
-        struct setup s = apart[i];
+    for (int i = 0; i < APART; i++)
+        run_case(&apart[i]);
+}
+
+/* Every way and rule, with something beside that changes no value. */
+static void run_all(int extras, int64_t from)
+{
+    for (int i = 0; i < WAYS + ALONE + APART; i++) {
+        struct setup s = i < WAYS           ? ways[i]
+                         : i < WAYS + ALONE ? alone[i - WAYS]
+                                            : apart[i - WAYS - ALONE];
         s.ranks = s.ranks ? s.ranks : 3;
-        run_case(&s);
+        s.hosted = s.hosted || i % 2;
+        s.extras = extras;
+        s.from = from;
+        if (!(extras & MOVES) || !is_async(&s)) /* whose groups of one rank have all rows */
+            run_case(&s);
     }
+}
+
+static void pushes_may_come_behind_the_last_backward(void **state)
+{
+    run_all(LATE, 0);
+}
+
+static void layers_may_share_a_parameter(void **state)
+{
+    run_all(SHARED, 0);
+}
+
+static void a_resumed_run_goes_on_from_its_version(void **state)
+{
+    run_all(0, 40);
+    run_all(MEETS | CAPTURED, 41);
+}
+
+/* Asynchronous groups, too: what a device was sent before is no longer the value. */
+static void all_read_the_same_where_they_meet(void **state)
+{
+    run_all(MEETS, 0);
+}
+
+static void rows_may_move_between_steps(void **state)
+{
+    run_all(MEETS | MOVES, 0);
+}
+
+static void what_is_pushed_may_be_a_graph(void **state)
+{
+    run_all(CAPTURED, 0);
 }
 
 /* A rank that never pushes: the others wait, and end when the fault is set. */
@@ -590,6 +718,13 @@ static void every_route_is_complete(void **state)
     }
 }
 
+static void every_route_was_taken(void **state)
+{
+    for (int i = 0; sw_route_at(i); i++)
+        if (!taken[i])
+            fail_msg("no case takes route %s", sw_route_at(i)->name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -600,7 +735,14 @@ int main(void)
         cmocka_unit_test(what_is_decided_together_has_the_same_bits),
         cmocka_unit_test(a_bad_update_is_dropped_by_all),
         cmocka_unit_test(asynchronous_groups_lose_nothing),
+        cmocka_unit_test(pushes_may_come_behind_the_last_backward),
+        cmocka_unit_test(layers_may_share_a_parameter),
+        cmocka_unit_test(a_resumed_run_goes_on_from_its_version),
+        cmocka_unit_test(all_read_the_same_where_they_meet),
+        cmocka_unit_test(rows_may_move_between_steps),
+        cmocka_unit_test(what_is_pushed_may_be_a_graph),
         cmocka_unit_test(a_fault_ends_every_wait),
+        cmocka_unit_test(every_route_was_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "oracle_coverage.h"
 
 #include "device/sim/sim.h"
+#include "net/transfer.h"
 #include "train/choices.h"
 #include "train/segments.h"
 #include "train_support.h"
@@ -65,7 +66,7 @@ static inline void oracle_add_param(struct oracle_bytes *b, const struct sw_job 
     enum sw_comm_way way = sw_net_comm_way(w->train, param->layer);
     bool device = oracle_has_device(w);
     /* Devices that add up by themselves have each parameter at a place of so many bytes. */
-    int64_t place = sw_job_reduces(job) ? 64 : 1;
+    int64_t place = sw_reduces(&job->exchange) ? 64 : 1;
     int64_t bytes = (int64_t)sw_desc_bytes(&l->param[param->index].layout);
     bytes = (bytes + place - 1) / place * place;
     /* With `copy = none` what one worker has to itself stays where it is. */
@@ -90,7 +91,7 @@ static inline int oracle_servers(const struct sw_job *job, bool stays)
         bool owns = false;
         for (int p = 0; p < sw_table_count(job->params.table); p++)
             owns = owns || (sw_table_has_slices(job->params.table, s, p) &&
-                            !sw_table_exchanges_factors(job->params.table, p) &&
+                            sw_table_reduction(job->params.table, p) != SW_REDUCTION_FACTORS &&
                             sw_table_contributors(job->params.table, p) > stays);
         servers += owns;
     }
@@ -108,7 +109,7 @@ static inline struct oracle_bytes oracle_expect(const struct sw_job *job, bool s
         for (int k = 0; k < job->topology->group_size; k++)
             b.features += sw_net_moved_bytes(w->train, w->rank->rank, k);
     }
-    if (sw_job_reduces(job)) {
+    if (sw_reduces(&job->exchange)) {
         /* A share of each goes to and from each of the others. */
         b.sums = b.gradients[1] / workers * 2 * (workers - 1);
         b.gradients[1] = b.values = 0;

@@ -4,8 +4,9 @@
 #include "comm_support.h"
 
 #include "device/sim/stream.h"
-#include "train/comm_cost.h"
+#include "train/choices.h"
 #include "train/input.h"
+#include "train/kept_choices.h"
 #include "train/memory.h"
 
 static const char *const ways[] = {SFB, ADAM};
@@ -467,6 +468,57 @@ static void auto_follows_the_link_and_a_resume_keeps_its_choice(void **state)
     trial_ok(&on);
 }
 
+static const struct sw_rates *rates_of(void *rates)
+{
+    return rates;
+}
+
+/* Prices of fc7, above fc6, between four devices; kept: choices of a checkpoint, or NULL. */
+static void price_fc7(const char *kept, double ms[SW_COMM_WAYS])
+{
+    static const struct sw_topology four = {
+        .workers = 4, .devices = 4, .update_group_size = 4, .servers_per_group = 1};
+    static const struct sw_cluster_conf asked = {.comm = SW_COMM_AUTO};
+    static const struct sw_job_conf conf = {.batch = 64};
+    static const struct sw_device_request request = {.count = 4};
+    struct sw_rates rates = {.worker_flops_per_s = 1e13,
+                             .server_flops_per_s = 1e11,
+                             .memory_bytes_per_s = 1e10,
+                             .link_bytes_per_s = 1e9};
+    struct sw_exchange_plan p = {.cluster = &asked,
+                                 .copy = SW_COPY_ASYNC,
+                                 .args = {.conf = &conf,
+                                          .topology = &four,
+                                          .request = &request,
+                                          .rates = rates_of,
+                                          .user = &rates}};
+    struct sw_err err = {0};
+    struct sw_net_comm comm;
+
+    if (kept)
+        assert_int_equal(sw_kept_parse(kept, &p.comm.kept, &err), SW_OK);
+    sw_comm_args(&p, &comm);
+    /* Either layer alone is hidden behind the 6 ms that are computed below it. */
+    const struct sw_net_comm_layer fc6 = {"fc6", 1, 9216, 4096, 6e10, 0, 0},
+                                   fc7 = {"fc7", 1, 4096, 4096, 6e10, 0, 0};
+    assert_int_equal(comm.choose(comm.user, &fc6), SW_COMM_SFB);
+    assert_int_equal(comm.choose(comm.user, &fc7), SW_COMM_SFB);
+    memcpy(ms, p.comm.choices[1].ms, sizeof p.comm.choices[1].ms);
+    sw_exchange_plan_fini(&p);
+}
+
+static void a_kept_choice_takes_its_time_on_the_link(void **state)
+{
+    double chosen_ms[SW_COMM_WAYS], kept_ms[SW_COMM_WAYS];
+
+    price_fc7(NULL, chosen_ms);
+    price_fc7("{\"version\": 1, \"exchange\": [{\"layer\": \"fc6\", \"mode\": \"sfb\"}]}", kept_ms);
+
+    assert_true(chosen_ms[SW_COMM_SFB] > 2);
+    for (int way = 0; way < SW_COMM_WAYS; way++)
+        assert_true(fabs(chosen_ms[way] - kept_ms[way]) < 1e-9);
+}
+
 /* ---- A wait that is left out ---- */
 
 static int (*real_wait)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
@@ -527,6 +579,7 @@ int main(void)
         cmocka_unit_test(links_alone_decide_as_poseidon_does),
         cmocka_unit_test_setup_teardown(auto_follows_the_link_and_a_resume_keeps_its_choice,
                                         home_begin, home_end),
+        cmocka_unit_test(a_kept_choice_takes_its_time_on_the_link),
         cmocka_unit_test_setup_teardown(a_wait_that_is_missing_is_found, home_begin, home_end),
         cmocka_unit_test(rows_that_move_take_their_factors_with_them),
         cmocka_unit_test_setup_teardown(a_device_that_is_lost_ends_the_run_for_all, home_begin,

@@ -2,6 +2,7 @@
  * ctest-timeout: 120
  * Workers of a group: sums between the phases of a layer, and nets with batch normalisation,
  * dropout and augmentation that several workers train to what one trains. */
+#include "train/evaluate_alone.h"
 #include "train_support.h"
 
 #include <dlfcn.h>

@@ -4,6 +4,8 @@
  * channels, columns of several sources, and paths that are on different workers. */
 #include "partition_support.h"
 
+#include "net/transfer.h"
+
 enum { STEPS = 10, BATCH = 25 };
 
 /* ---- batch_norm among split layers ---- */

@@ -2,6 +2,7 @@
  * ctest-timeout: 240
  * Rows by speed: the arithmetic, workers of which one is three times slower than the other, and
  * that speed is measured. */
+#include "train/rebalance.h"
 #include "workers_support.h"
 
 /* ---- arithmetic ---- */

@@ -57,7 +57,7 @@ static void sums_of_devices_have_the_bits_of_servers(void **state)
         for (int i = 0; i < 4; i++) {
             struct trial t = devices(workers, "devices", sizes[i]);
             assert_int_equal(trial_open(&t), SW_OK);
-            assert_true(sw_job_reduces(t.job));
+            assert_true(sw_reduces(&t.job->exchange));
             assert_int_equal(t.job->exchange.sums.count == 1, i >= 2);
             if (trial_run(&t) != SW_OK)
                 fail_msg("%s", t.err.text);
@@ -114,12 +114,12 @@ static void a_library_that_cannot_be_used_says_why(void **state)
                         .name = "cpu",
                         .sets = {NONE, LIBRARY, workers_set[2]}};
     assert_int_equal(trial_open(&cpu), SW_OK); /* one memory: there is nothing to add up */
-    assert_false(sw_job_reduces(cpu.job));
+    assert_false(sw_reduces(&cpu.job->exchange));
     trial_close(&cpu);
     struct trial exact = devices(2, "exact", LIBRARY);
     exact.sets[2] = "job.repeat_exact=yes";
     assert_int_equal(trial_open(&exact), SW_OK);
-    assert_false(sw_job_reduces(exact.job));
+    assert_false(sw_reduces(&exact.job->exchange));
     assert_non_null(strstr(sw_job_plan(exact.job)->sums, "repeat_exact"));
     trial_close(&exact);
 }
@@ -178,7 +178,7 @@ static void without_any_sound_way_servers_add_up(void **state)
     int rc = trial_open(&t);
     unsetenv("SINGA_TRIAL");
     assert_int_equal(rc, SW_OK);
-    assert_false(sw_job_reduces(t.job));
+    assert_false(sw_reduces(&t.job->exchange));
     assert_non_null(
         strstr(sw_job_plan(t.job)->sums, "copies between devices are not sound: planted"));
     if (trial_run(&t) != SW_OK)
@@ -193,12 +193,12 @@ static void others_leave_sums_to_servers(void **state)
     for (int i = 0; i < 2; i++) {
         struct trial t = devices(2, "other", ways[i]);
         assert_int_equal(trial_open(&t), SW_OK);
-        assert_false(sw_job_reduces(t.job));
+        assert_false(sw_reduces(&t.job->exchange));
         trial_close(&t);
     }
     struct trial alone = devices(1, "alone", NULL);
     assert_int_equal(trial_open(&alone), SW_OK);
-    assert_false(sw_job_reduces(alone.job));
+    assert_false(sw_reduces(&alone.job->exchange));
     trial_close(&alone);
 }
 

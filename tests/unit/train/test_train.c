@@ -1,5 +1,6 @@
 /* Training through the library: the same bits whenever they are promised, what steps, epochs,
  * evaluation and requests mean, and what a run leaves in the history. */
+#include "train/evaluate_alone.h"
 #include "train_support.h"
 
 /* ---- the same bits ---- */

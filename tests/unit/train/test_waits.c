@@ -23,7 +23,8 @@ static void begin(struct play *p, const char *const *sets)
         p->t.sets[2 + i] = sets[i];
     if (trial_open(&p->t) != SW_OK)
         fail_msg("%s", sw_buf_text(&p->t.messages));
-    assert_int_equal(sw_job_settle_servers(p->t.job, &err), SW_OK);
+    assert_int_equal(sw_servers_settle(&p->t.job->workers[0].shared, p->t.job->topology, &err),
+                     SW_OK);
     for (int u = 0; u < MOST_UNITS; u++)
         p->slots[u] = (struct sw_slot_state){.phase = SW_PHASE_IDLE, .layer = -1, .step = -1};
 }
@@ -68,7 +69,9 @@ static void rests(struct play *p, int worker)
 
 static void assert_waits_on(struct play *p, int unit, int whom, const char *why)
 {
-    assert_int_equal(sw_waits_on(p->t.job, p->slots, unit, p->why, sizeof p->why), whom);
+    const struct sw_job *job = p->t.job;
+    const struct sw_roles roles = {job->topology, job->workers, job->servers};
+    assert_int_equal(sw_waits_on(&roles, p->slots, unit, p->why, sizeof p->why), whom);
     assert_non_null(strstr(p->why, why));
 }
 

@@ -1,0 +1,67 @@
+/* What a running job tells those who observe it, and what they may ask of it: data alone. The
+ * functions are in job.h, what becomes of it is in events.h and gate.h. */
+#pragma once
+
+#include "base/err.h"
+#include "base/log.h"
+#include "history/reader.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* When a display event is due: the first steps, then every `every_steps`, or where that is 0 after
+ * max(every_s seconds, every_share of the steps). */
+struct sw_display_policy {
+    int64_t first_steps, every_steps;
+    double every_s, every_share;
+};
+
+enum sw_job_event_type {
+    SW_JOB_START,
+    SW_JOB_DISPLAY,
+    SW_JOB_EVAL,
+    SW_JOB_CHECKPOINT,
+    SW_JOB_EVENT,
+    SW_JOB_SUMMARY,
+};
+
+enum { SW_JOB_METRICS = 32, SW_JOB_METRIC_NAME = 128 };
+struct sw_job_metric {
+    char name[SW_JOB_METRIC_NAME]; /* loss, accuracy, accuracy.top5, precision_recall.recall */
+    double value;
+};
+
+/* What the observer is told; texts are borrowed during the call. */
+struct sw_job_event {
+    enum sw_job_event_type type;
+    int64_t step, steps;
+    double elapsed_s;                /* of this run or segment */
+    double lr, samples_per_s, eta_s; /* display; NaN where unknown */
+    const char *split;               /* train, or the data section's name */
+    int metric_count;
+    struct sw_job_metric metric[SW_JOB_METRICS];
+    /* start */
+    int64_t run_id;
+    const char *out_dir, *db_path;
+    /* checkpoint */
+    const char *path;
+    int64_t bytes;
+    bool best; /* of all so far */
+    /* event */
+    enum sw_log_level level;
+    const char *source, *text;
+    /* summary */
+    enum sw_run_status status;
+    double step_ms; /* mean */
+    size_t peak_bytes, rss_bytes;
+    /* summary, and the answer of sw_job_evaluate */
+    int64_t skipped_records; /* bad ones that others stood in for */
+};
+typedef void sw_job_observer(void *user, const struct sw_job_event *e);
+
+enum sw_job_request_kind {
+    SW_JOB_STOP = 1, /* finish the step, checkpoint, end with SW_ERR_CANCELLED */
+    SW_JOB_CHECKPOINT_NOW = 2,
+    SW_JOB_ABORT = 4, /* end as soon as possible, without a checkpoint */
+    SW_JOB_PAUSE = 8, /* all workers wait after the same step, until CONTINUE or STOP */
+    SW_JOB_CONTINUE = 16,
+};
