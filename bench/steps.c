@@ -6,7 +6,7 @@
  * layers and the updater's formula took of it. Between the two lie the parameter table, its
  * messages, the queues of batches, the ledger, the snapshot and the history's rings, and waits for
  * data. */
-#include "train/job.h"
+#include "run/job.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "cli/checkpoint/weights.h"
 #include "cli/history/runs.h"
 #include "cli/training/trainer.h"
-#include "train/evaluate_alone.h"
+#include "infer/evaluate_alone.h"
 #include <string.h>
 
 struct options {

@@ -5,7 +5,7 @@
 #include "cli/terminal/columns.h"
 #include "cli/training/trainer.h"
 #include "recipe/reference.h"
-#include "train/job.h"
+#include "run/job.h"
 #include <stdio.h>
 #include <string.h>
 

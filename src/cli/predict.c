@@ -1,5 +1,5 @@
 /* singa-ws predict: what a layer of a trained net makes of a split or of arrays, as an array. */
-#include "train/predict.h"
+#include "infer/predict.h"
 #include "base/json.h"
 #include "base/os.h"
 #include "cli/checkpoint/weights.h"

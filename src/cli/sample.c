@@ -1,5 +1,5 @@
 /* singa-ws sample: text that a trained language model writes. */
-#include "train/sample.h"
+#include "infer/sample.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/checkpoint/weights.h"

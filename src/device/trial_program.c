@@ -1,5 +1,5 @@
 /* singa_trial DEVICES TRIAL...: tries what devices do for one another (device/trial.h), in a
- * process of its own that may hang and be killed. Nobody calls it but train/ways.c.
+ * process of its own that may hang and be killed. Nobody calls it but plan/ways.c.
  *
  * DEVICES are a driver's name, a colon, and what that driver's identify said (device/driver.h). A
  * TRIAL is staged:A:B or direct:A:B (copies from the A-th device to the B-th, by way of the host or

@@ -25,7 +25,7 @@
  * at another address in backward than in forward.
  *
  * Chains: with algorithm = cd the visible and the hidden layer of a Boltzmann machine run several
- * times in a step (train/cd.c). Forward on the data comes first; then, for turn 1 to chain_steps,
+ * times in a step (worker/cd.c). Forward on the data comes first; then, for turn 1 to chain_steps,
  * backward of the hidden and the visible layer, which leaves the chain's next states in the output
  * of the latter, and forward of the hidden layer (pass.chain is the turn); then backward once more,
  * for the gradients. Output, its gradient, saved and the source of the hidden layer last until

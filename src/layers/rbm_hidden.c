@@ -2,7 +2,7 @@
  * layer. The output is their means given the visible states, bernoulli sigma(W v + b) or gaussian
  * W v + b, and so the features that a next machine of a stack reads.
  *
- * In training by algorithm = cd (train/cd.c) a Gibbs chain of k turns begins with a sample of the
+ * In training by algorithm = cd (worker/cd.c) a Gibbs chain of k turns begins with a sample of the
  * hidden units given the data (contrastive divergence: Hinton, "Training Products of Experts by
  * Minimizing Contrastive Divergence", 2002) or, persistent, with the states in which the batch
  * before left it (Tieleman, "Training Restricted Boltzmann Machines using Approximations to the

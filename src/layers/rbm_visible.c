@@ -1,7 +1,7 @@
 /* rbm_visible: the visible units of a restricted Boltzmann machine (Hinton, "A Practical Guide to
  * Training Restricted Boltzmann Machines", 2010). An undirected connection is two directed ones
  * here (SINGA, TOMM 4.1.1): an rbm_hidden layer reads this one, and in the Gibbs chain of
- * algorithm = cd (train/cd.c) its backward pass gives back W' h, from which this layer makes the
+ * algorithm = cd (worker/cd.c) its backward pass gives back W' h, from which this layer makes the
  * chain's next visible states, in place of the data in its output.
  *
  * With one source it holds the data, rows x values, whatever the source's shape. With two, the

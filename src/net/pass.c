@@ -246,7 +246,7 @@ int sw_net_backward(struct sw_net *net, int i, struct sw_err *err)
     return run_phases(net, i, true, err);
 }
 
-/* ---- Turns of a Gibbs chain (algorithm = cd; train/cd.c runs them for several nets) ---- */
+/* ---- Turns of a Gibbs chain (algorithm = cd; worker/cd.c runs them for several nets) ---- */
 
 void sw_net_set_chain(struct sw_net *net, int turn)
 {

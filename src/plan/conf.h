@@ -46,7 +46,7 @@ struct sw_cluster_conf {
     int all_reduce;      /* enum sw_all_reduce */
     bool rebalance;      /* rows of a batch by the workers' measured speed */
     int on_stall;        /* enum sw_on_stall */
-    double stall_s;      /* 0: as train/watchdog.h says */
+    double stall_s;      /* 0: as monitor/watchdog.h says */
     int devices;         /* of their own for workers, as the caller counts them; 0: none */
 };
 enum sw_bind_choice { SW_BIND_AUTO, SW_BIND_YES, SW_BIND_NO };

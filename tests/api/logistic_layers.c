@@ -1,8 +1,8 @@
 /* Logistic regression by layers: the thesis' Algorithm 4.3, one sample at a time. It starts from
  * the values that the program by tensors draws, so that both print the same numbers. */
+#include <run/model.h>
 #include <string.h>
 #include <tensor/math.h>
-#include <train/model.h>
 
 #include "samples.h"
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/stop.h"
-#include "unit/train/thread_role.h"
-#include "unit/train/train_support.h"
+#include "unit/run/thread_role.h"
+#include "unit/run/train_support.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
  * SW_STOPS is the number of stops (default 20), SW_SEED what they are drawn from. The clock
  * runs eight times as fast meanwhile. */
 #include "fault_support.h"
+#include "run/run.h"
 #include "thread/tasks.h"
-#include "train/run.h"
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>

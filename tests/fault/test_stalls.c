@@ -4,7 +4,7 @@
  * waits for it, everybody's place goes to the history, and training goes on or ends as asked. The
  * devices' share is in test_sim_faults.c. */
 #include "fault_support.h"
-#include "train/run.h"
+#include "run/run.h"
 
 #define WARN "cluster.on_stall=warn", "cluster.stall_s=1"
 #define STOP "cluster.on_stall=stop", "cluster.stall_s=1"

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "fault_support.h"
-#include "train/evaluate_alone.h"
-#include "train/predict.h"
+#include "infer/evaluate_alone.h"
+#include "infer/predict.h"
 
 enum work {
     TRAIN,    /* opens, trains 4 steps with evaluations and checkpoints, closes */

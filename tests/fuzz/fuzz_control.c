@@ -5,9 +5,9 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "history/control.h"
-#include "train/job_private.h"
-#include "train/gate.h"
-#include "train/requests.h"
+#include "monitor/requests.h"
+#include "run/job_private.h"
+#include "worker/gate.h"
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "base/os.h"
 #include "net/net.h"
 #include "recipe/job.h"
-#include "train/job.h"
+#include "run/job.h"
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "history/reader.h"
-#include "train/job.h"
+#include "run/job.h"
 
 struct sw_json_writer;
 

@@ -3,8 +3,8 @@
 #include "base/os.h"
 #include "cli/training/trainer.h"
 #include "data/sniff.h"
-#include "train/job.h"
-#include "train/schema.h"
+#include "run/job.h"
+#include "run/schema.h"
 #include <string.h>
 
 /* The section of files that no recipe names. */

@@ -1,7 +1,7 @@
 /* Devices with memory of their own: do bytes arrive as they were sent, over every way and in both
  * directions, is a matrix product right, and how fast is all that? What a device does with the host
  * is tried by a thread that is given some seconds; one that hangs is cancelled and named. What
- * devices do for one another is tried as a run would do it (train/ways.h). */
+ * devices do for one another is tried as a run would do it (plan/ways.h). */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
 #include "cli/machine/ways.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "history/reader.h"
-#include "train/job.h"
+#include "run/job.h"
 
 /* Opens the history where options, environment and the recipe's job.db (may be NULL) say. Spools of
  * runs that could not reach the database are merged first. *path is owned by the caller (sw_free).

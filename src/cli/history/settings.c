@@ -2,7 +2,7 @@
 
 #include "base/os.h"
 #include "recipe/explain.h"
-#include "train/job.h"
+#include "run/job.h"
 #include <string.h>
 
 static void add(void *user, const struct sw_explained *e)

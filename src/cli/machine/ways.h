@@ -1,8 +1,8 @@
-/* How verbs show the ways between devices (train/ways.h). Main thread. */
+/* How verbs show the ways between devices (plan/ways.h). Main thread. */
 #pragma once
 
 #include "base/json.h"
-#include "train/ways.h"
+#include "plan/ways.h"
 
 /* The ways between the devices that an option text makes (simulated ones); else between all GPUs of
  * the machine. *out stays NULL where there are fewer than two, or where they cannot be used.

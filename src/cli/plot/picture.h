@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "plan/placement.h"
-#include "train/job.h"
+#include "run/job.h"
 #include "ui/plot_pictures.h"
 
 /* Whether the name of --plot=PATH ends in .png or .svg; says what is wrong with another one. */

@@ -3,7 +3,7 @@
  * the latter by the labels of the same rows. One owner. */
 #pragma once
 
-#include "train/predict.h"
+#include "infer/predict.h"
 
 /* Zero-initialise; free with sw_predict_plot_fini. */
 struct sw_predict_plot {

@@ -5,7 +5,7 @@
  * owner: the thread that runs the job. */
 #pragma once
 
-#include "train/job.h"
+#include "run/job.h"
 
 struct sw_json_writer;
 

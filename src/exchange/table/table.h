@@ -40,7 +40,7 @@
  *
  * Worker side: sw_table_update, sw_table_ready, sw_table_wait. Server side: sw_table_serve handles
  * one message and never waits; whoever runs it (a thread of its own, or a worker between two
- * layers) is the thin shell in train/server.c.
+ * layers) is the thin shell in worker/server.c.
  *
  * Thread rule: built by one thread, then frozen but for what is said at each field. */
 #pragma once

@@ -1,5 +1,5 @@
 /* What output layers share. Their forward computes nothing; the trainer calls their rows() during
- * an evaluation (train/outputs.c). */
+ * an evaluation (worker/outputs.c). */
 #include "layers/share/output.h"
 
 #include "base/str.h"

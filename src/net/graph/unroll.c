@@ -13,7 +13,7 @@
  *
  * The section's name (sw_layer.home) names parameters and state of all steps. Losses and metrics of
  * the steps are one result (sw_net_add_pairs), and the loss of each step has its part of the
- * weight. Reports show the steps of a layer as one row (train/plan.c). sw_net_args.steps overrides
+ * weight. Reports show the steps of a layer as one row (run/plan.c). sw_net_args.steps overrides
  * the number of steps. */
 #include "net/graph/stages.h"
 

@@ -15,7 +15,7 @@
  * Bridges work on plain layouts: a blocked source is reordered first, its gradient last. Terms of a
  * sum are added in worker order, so the result does not depend on who comes first. Training and
  * evaluation nets use the same arena, so all workers meet between a training step and an evaluation
- * (train/worker.c). */
+ * (worker/worker.c). */
 #include "net/layers/bridge.h"
 
 #include "base/os.h"

@@ -30,7 +30,7 @@ look() {
     }
     BEGIN {
         floors = "base thread kernels:device history recipe:tensor machine:data optim ui:" \
-                 "layers exchange:net:plan:train:cli:main.c"
+                 "layers exchange:net:plan:worker:checkpoint monitor:run:infer:cli:main.c"
         count = split(floors, floor, ":")
         for (i = 1; i <= count; i++) {
             rooms = split(floor[i], room, " ")
@@ -42,7 +42,8 @@ look() {
         # Arrows that would go down, but that a room has no use for.
         never["layers", "thread"] = never["layers", "machine"] = 1
         never["ui", "thread"] = never["ui", "kernels"] = never["ui", "device"] = 1
-        never["layers", "ui"] = never["net", "ui"] = never["train", "ui"] = 1
+        never["layers", "ui"] = never["net", "ui"] = never["plan", "ui"] = 1
+        never["worker", "ui"] = never["run", "ui"] = never["infer", "ui"] = 1
         home("pthread[.]h|semaphore[.]h|threads[.]h", "src/thread")
         home("sqlite3", "src/history")
         home("hwloc|nvml", "src/machine")
@@ -145,7 +146,7 @@ planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
 mkdir -p "$planted/src/layers" "$planted/src/base" "$planted/src/optim" "$planted/src/data" \
     "$planted/kernels/cpu" "$planted/ui"
-printf '#include "base/err.h"\n#include "train/job.h"\n' >"$planted/src/layers/up.c"
+printf '#include "base/err.h"\n#include "run/job.h"\n' >"$planted/src/layers/up.c"
 printf '#include <stdio.h>\n\n#  include <pthread.h>\n' >"$planted/src/base/thread.c"
 printf '#include "tensor/tensor.h"\n' >"$planted/src/optim/down.c"
 printf '#include "optim/updater.h"\n' >"$planted/src/data/sideways.c"
@@ -172,9 +173,9 @@ if out=$(owners "$planted") || [ "$out" != 'src/base/far.h:3: sw_far is defined 
 fi
 
 printf 'singa_drivers(cpu far)\n' >"$planted/CMakeLists.txt"
-mkdir -p "$planted/src/device/far" "$planted/src/train"
+mkdir -p "$planted/src/device/far" "$planted/src/run"
 printf 'const char *name = "far";\n' >"$planted/src/device/far/driver.c"
-cat >"$planted/src/train/asks.c" <<'TEXT'
+cat >"$planted/src/run/asks.c" <<'TEXT'
 /* Not "far", which is a name
  * in a comment: "far:0", sw_far_open(). */
 #include "device/far/far.h"
@@ -186,9 +187,9 @@ static const char *const help = "cpu, or farther";
 int opens = sw_far_open(on_far); /* and
                                   * more */
 TEXT
-expected='src/train/asks.c:3
-src/train/asks.c:6
-src/train/asks.c:9'
+expected='src/run/asks.c:3
+src/run/asks.c:6
+src/run/asks.c:9'
 if out=$(named "$planted") || [ "$(printf '%s\n' "$out" | cut -d: -f1,2)" != "$expected" ]; then
     printf 'the checker should find\n%s\nin the planted tree and finds\n%s\n' "$expected" "$out" >&2
     exit 1

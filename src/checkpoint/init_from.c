@@ -1,0 +1,535 @@
+/* First values out of files: `init_from` of [job], a list of files and of rules that belong to the
+ * file before them:
+ *     init_from = rbm1.safetensors, rbm1.weight -> enc1.weight, rbm1.weight^T -> dec1.weight
+ * A file without rules gives every parameter (and state) that has the same name there; one with
+ * rules gives what they name and nothing else. `*` stands for the same text on both sides. A rule
+ * must find its tensor and its parameter, one with a `*` any. ^T turns a matrix over. What is taken
+ * later replaces what was taken before. `--init-from FILE` stands in for the whole list.
+ *
+ * A stage that is not the first begins with all that has the same name in what those before have
+ * left; its own init_from comes after that, and `previous` there is no file but what they left.
+ *
+ * Everything is looked at when the job is opened, and read when the run begins. */
+#include "checkpoint/init_from.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "checkpoint/carried_over.h"
+#include "checkpoint/checkpoint.h"
+#include "exchange/table/table_file.h"
+#include "recipe/job.h"
+#include "worker/events.h"
+#include "worker/worker.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME = 256, SHOWN = 400 };
+
+static const char state_prefix[] = "state.", previous[] = "previous";
+
+/* ---- what stages leave ---- */
+
+void sw_stage_names_fini(struct sw_stage_names *n)
+{
+    for (int i = 0; i < n->count; i++)
+        sw_free((void *)(uintptr_t)n->items[i].name);
+    sw_free(n->items);
+    *n = (struct sw_stage_names){0};
+}
+
+const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, const char *name)
+{
+    for (int i = 0; i < n->count; i++)
+        if (sw_str_eq(n->items[i].name, name))
+            return &n->items[i];
+    return NULL;
+}
+
+/* ---- the list ---- */
+
+/* Splits "a.weight^T -> b.weight". False: no rule, the name of a file. */
+static bool read_rule(const char *text, struct sw_take_rule *r)
+{
+    const char *arrow = strstr(text, "->");
+    if (!arrow)
+        return false;
+    const char *end = arrow, *to = arrow + 2;
+    while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    to += strspn(to, " \t");
+    r->transposed = end - text > 2 && end[-2] == '^' && end[-1] == 'T';
+    if (r->transposed)
+        end -= 2;
+    snprintf(r->from, sizeof r->from, "%.*s", (int)(end - text), text);
+    snprintf(r->to, sizeof r->to, "%s", to);
+    return true;
+}
+
+static int stars(const char *pattern)
+{
+    int n = 0;
+    for (; *pattern; pattern++)
+        n += *pattern == '*';
+    return n;
+}
+
+static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
+                      struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    if (!*r->from || !*r->to)
+        sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                             "a rule is TENSOR -> PARAMETER, as in rbm1.weight -> enc1.weight");
+    else if (stars(r->from) != stars(r->to) || stars(r->from) > 1)
+        sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                             "a * stands on both sides, once on each");
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int add_file(const struct sw_checkpoint_job *job, const char *path, int item,
+                    struct sw_err *err)
+{
+    struct sw_take_list *init = job->takes;
+    struct sw_take_file *file = &init->files[init->file_count];
+    *file = (struct sw_take_file){.previous = sw_str_eq(path, previous),
+                                  .path = sw_strdup(path),
+                                  .item = item,
+                                  .first_rule = init->rule_count};
+    if (!file->path)
+        return sw_err_nomem(err, "init_from", strlen(path));
+    init->file_count++;
+    if (!file->previous || job->stage.index > 0)
+        return SW_OK;
+    sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from", item,
+                         "there is no stage before; a file of that name is ./previous");
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int add_item(const struct sw_checkpoint_job *job, const char *text, int item,
+                    struct sw_err *err)
+{
+    struct sw_take_list *init = job->takes;
+    struct sw_take_rule rule = {.item = item};
+    if (!read_rule(text, &rule))
+        return add_file(job, text, item, err);
+    if (init->file_count == 0) {
+        sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from",
+                             item, "a rule stands behind the file that it is about");
+        return sw_recipe_verdict(job->recipe, err);
+    }
+    init->rules[init->rule_count++] = rule;
+    init->files[init->file_count - 1].rule_count++;
+    return check_rule(job, &rule, err);
+}
+
+/* What the recipe at large says, and --init-from, is about the first stage. */
+static int read_list(const struct sw_checkpoint_job *job, const char *option, struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    const bool later = job->stage.index > 0;
+    const bool own = later ? sw_section_by_stage(s, "init_from") : !option;
+    const struct sw_strings list = job->conf->init_from;
+    const size_t count = (size_t)list.count + 2;
+    job->takes->files = sw_calloc(count, sizeof *job->takes->files);
+    job->takes->rules = sw_calloc(count, sizeof *job->takes->rules);
+    if (!job->takes->files || !job->takes->rules)
+        return sw_err_nomem(err, "init_from", count);
+    int rc = later ? add_file(job, previous, 0, err) : SW_OK;
+    if (!later && option)
+        rc = add_file(job, option, 0, err);
+    for (int i = 0; own && i < list.count && rc == SW_OK; i++)
+        rc = add_item(job, list.items[i], i, err);
+    return rc;
+}
+
+void sw_take_fini(struct sw_take_list *init)
+{
+    for (int i = 0; i < init->file_count; i++)
+        sw_free(init->files[i].path);
+    sw_free(init->files);
+    sw_free(init->rules);
+    *init = (struct sw_take_list){0};
+}
+
+/* ---- who gets what ---- */
+
+/* Those of the first server group. */
+static struct sw_table *table_of(const struct sw_checkpoint_job *job)
+{
+    return job->workers[0].table;
+}
+
+/* Parameters (parts of one are several), then states. */
+static int target_count(const struct sw_checkpoint_job *job)
+{
+    return sw_table_count(table_of(job)) + job->state->buffers.count;
+}
+
+static const char *target_name(const struct sw_checkpoint_job *job, int i)
+{
+    int params = sw_table_count(table_of(job));
+    return i < params ? sw_table_param(table_of(job), i)->name
+                      : job->state->buffers.items[i - params].name;
+}
+
+static bool is_state(const struct sw_checkpoint_job *job, int i)
+{
+    return i >= sw_table_count(table_of(job));
+}
+
+/* The tensor that a rule gives to a target: false when it gives none. A pattern that renames layers
+ * renames their states with them. */
+static bool apply(const struct sw_checkpoint_job *job, const struct sw_take_rule *r, int target,
+                  char tensor[NAME])
+{
+    const char *name = target_name(job, target), *star = strchr(r->to, '*'), *prefix = "";
+    if (!star) {
+        snprintf(tensor, NAME, "%s", r->from);
+        return sw_str_eq(r->to, name);
+    }
+    if (is_state(job, target) && !sw_str_starts(r->to, state_prefix)) {
+        prefix = state_prefix;
+        name += strlen(state_prefix);
+    }
+    size_t head = (size_t)(star - r->to), tail = strlen(star + 1), n = strlen(name);
+    if (n < head + tail || strncmp(name, r->to, head) != 0 || !sw_str_ends(name, star + 1))
+        return false;
+    const char *from = strchr(r->from, '*');
+    snprintf(tensor, NAME, "%s%.*s%.*s%s", prefix, (int)(from - r->from), r->from,
+             (int)(n - head - tail), name + head, from + 1);
+    return true;
+}
+
+/* What there is to take: the tensors of a file, or what is known of them before there is one. */
+struct tensors {
+    const struct sw_st_file *f;
+    const struct sw_stage_names *names;
+    const char *path; /* for messages */
+};
+
+static const struct sw_st_entry *find_tensor(const struct tensors *from, const char *name)
+{
+    return from->f ? sw_st_find(from->f, name) : sw_stage_names_find(from->names, name);
+}
+
+static const char *path_of(const struct sw_take_file *file)
+{
+    return file->previous ? "the stage before" : file->path;
+}
+
+/* One thing to take. */
+struct take {
+    const struct tensors *from;
+    const struct sw_take_rule *rule; /* NULL: by its own name */
+    const struct sw_st_entry *entry;
+    int target;
+    const char *tensor;
+};
+typedef int visit(const struct sw_checkpoint_job *job, const struct take *t, void *user,
+                  struct sw_err *err);
+
+static int each_take(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                     const struct tensors *from, visit *call, void *user, struct sw_err *err)
+{
+    const struct sw_take_rule *rules = job->takes->rules + file->first_rule;
+    int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
+    for (int r = 0; r < rounds && rc == SW_OK; r++)
+        for (int i = 0; i < target_count(job) && rc == SW_OK; i++) {
+            char tensor[NAME];
+            struct take t = {.from = from, .target = i, .tensor = tensor};
+            if (file->rule_count) {
+                t.rule = &rules[r];
+                if (!apply(job, t.rule, i, tensor))
+                    continue;
+            } else {
+                snprintf(tensor, sizeof tensor, "%s", target_name(job, i));
+            }
+            /* A rule without a pattern has been looked at by check_found. */
+            t.entry = find_tensor(from, tensor);
+            if (t.entry)
+                rc = call(job, &t, user, err);
+        }
+    return rc;
+}
+
+/* ---- looking ---- */
+
+static struct sw_table_source source_of(const struct sw_checkpoint_job *job, const struct take *t,
+                                        struct sw_stream *stream)
+{
+    return (struct sw_table_source){.table = table_of(job),
+                                    .stream = stream,
+                                    .param = t->target,
+                                    .slot = -1,
+                                    .transposed = t->rule && t->rule->transposed};
+}
+
+static int check_one(const struct sw_checkpoint_job *job, const struct take *t, void *user,
+                     struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    int *found = user, rc;
+    ++*found;
+    if (is_state(job, t->target)) {
+        rc = sw_state_check(&job->state->buffers.items[t->target - sw_table_count(table_of(job))],
+                            t->tensor, t->entry, t->from->path, err);
+    } else {
+        struct sw_table_source to = source_of(job, t, NULL);
+        rc = sw_table_check_entry(&to, t->tensor, t->entry, t->from->path, err);
+    }
+    if (rc == SW_OK || !t->rule)
+        return rc;
+    sw_recipe_error_item(job->recipe, s, "init_from", t->rule->item, "%s", err->text);
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int target_of(const struct sw_checkpoint_job *job, const char *name)
+{
+    for (int i = 0; i < target_count(job); i++)
+        if (sw_str_eq(target_name(job, i), name))
+            return i;
+    return -1;
+}
+
+/* Names of tensors, or in the net (NULL), as candidates for "did you mean". */
+static void hint(const struct sw_checkpoint_job *job, const struct tensors *from, const char *word)
+{
+    size_t count = !from     ? (size_t)target_count(job)
+                   : from->f ? sw_st_count(from->f)
+                             : (size_t)from->names->count;
+    const char **names = sw_calloc(count + 1, sizeof *names);
+    for (size_t i = 0; names && i < count; i++)
+        names[i] = !from     ? target_name(job, (int)i)
+                   : from->f ? sw_st_entry_at(from->f, i)->name
+                             : from->names->items[i].name;
+    if (names)
+        sw_recipe_hint_near(job->recipe, word, names, (int)count, NULL);
+    sw_free(names);
+}
+
+/* One with a `*` must find something. */
+static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
+                          const struct tensors *from)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    char tensor[NAME], first[NAME] = "";
+    for (int i = 0; i < target_count(job); i++) {
+        if (!apply(job, r, i, tensor))
+            continue;
+        if (find_tensor(from, tensor))
+            return;
+        if (!*first)
+            snprintf(first, sizeof first, "%s", tensor);
+    }
+    if (*first)
+        sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                             "%s has no tensor '%s', nor any other that the parameters of '%s' "
+                             "would be taken from",
+                             from->path, first, r->to);
+    else
+        sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                             "the net has no parameter that matches '%s'", r->to);
+}
+
+/* A rule that names one parameter or one tensor must find it. */
+static int check_found(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                       const struct tensors *from, struct sw_err *err)
+{
+    const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
+    for (int i = 0; i < file->rule_count; i++) {
+        const struct sw_take_rule *r = &job->takes->rules[file->first_rule + i];
+        if (strchr(r->to, '*'))
+            check_pattern(job, r, from);
+        else if (target_of(job, r->to) < 0) {
+            sw_recipe_error_item(job->recipe, s, "init_from", r->item,
+                                 "the net has no parameter '%s'", r->to);
+            hint(job, NULL, r->to);
+        } else if (!find_tensor(from, r->from)) {
+            sw_recipe_error_item(job->recipe, s, "init_from", r->item, "%s has no tensor '%s'",
+                                 from->path, r->from);
+            hint(job, from, r->from);
+        }
+    }
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+static int look_through(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                        const struct tensors *from, struct sw_err *err)
+{
+    int found = 0, rc = check_found(job, file, from, err);
+    if (rc == SW_OK)
+        rc = each_take(job, file, from, check_one, &found, err);
+    /* A stage may have a net of its own. */
+    if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(table_of(job)) > 0)
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
+                        file->path);
+    return rc;
+}
+
+static int open_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                     struct tensors *from, struct sw_st_file **f, struct sw_err *err)
+{
+    int rc = sw_checkpoint_open(file->previous ? job->resumed : file->path, f, err);
+    *from = (struct tensors){.f = *f, .path = path_of(file)};
+    return rc == SW_OK || file->previous ? rc : sw_err_prefix(err, rc, "init_from");
+}
+
+static int look_at(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                   const struct sw_stage_names *earlier, struct sw_err *err)
+{
+    struct tensors from = {.names = earlier, .path = path_of(file)};
+    struct sw_st_file *f = NULL;
+    if (file->previous && !job->stage.begins)
+        return earlier ? look_through(job, file, &from, err) : SW_OK;
+    int rc = open_file(job, file, &from, &f, err);
+    if (rc == SW_OK)
+        rc = look_through(job, file, &from, err);
+    sw_st_close(f);
+    return rc;
+}
+
+int sw_take_look(const struct sw_checkpoint_job *job, const char *option,
+                 const struct sw_stage_names *earlier, struct sw_err *err)
+{
+    int rc = read_list(job, option, err);
+    for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
+        rc = look_at(job, &job->takes->files[i], earlier, err);
+    return rc;
+}
+
+/* ---- taking ---- */
+
+struct taking {
+    struct sw_stream *stream;
+    bool *has;           /* owned [targets]: got a value from some file */
+    bool *used;          /* owned [tensors of the file at hand] */
+    int count;           /* parameters of the file at hand */
+    struct sw_buf names; /* "enc1.weight from rbm1.weight" */
+};
+
+/* Adds "A BETWEEN B TAIL" to a list that stops growing where it gets long. */
+static void list(struct sw_buf *out, const char *a, const char *between, const char *b,
+                 const char *tail)
+{
+    if (out->length > SHOWN) {
+        if (!sw_str_ends(out->text, "..."))
+            sw_buf_add(out, ", ...");
+        return;
+    }
+    sw_buf_add(out, out->length ? ", " : "");
+    sw_buf_add(out, a);
+    sw_buf_add(out, between);
+    sw_buf_add(out, b);
+    sw_buf_add(out, tail);
+}
+
+static int take_one(const struct sw_checkpoint_job *job, const struct take *t, void *user,
+                    struct sw_err *err)
+{
+    struct taking *taking = user;
+    const struct sw_st_file *f = t->from->f;
+    int params = sw_table_count(table_of(job)), rc;
+    for (size_t i = 0; i < sw_st_count(f); i++)
+        taking->used[i] |= sw_st_entry_at(f, i) == t->entry;
+    if (is_state(job, t->target)) {
+        rc = sw_state_read(&job->state->buffers.items[t->target - params], t->tensor, f,
+                           t->from->path, err);
+    } else {
+        struct sw_table_source to = source_of(job, t, taking->stream);
+        const struct sw_param *p = sw_table_param(table_of(job), t->target);
+        rc = sw_table_read_tensor(&to, t->tensor, f, err);
+        if (rc == SW_OK)
+            rc = sw_checkpoint_check_finite(taking->stream, p->value, &p->layout, p->name,
+                                            t->from->path, err);
+        /* Parts of one parameter are one. */
+        bool first = p->part_first == 0;
+        taking->count += first;
+        if (t->rule && first)
+            list(&taking->names, target_name(job, t->target), " from ", t->tensor,
+                 t->rule->transposed ? "^T" : "");
+    }
+    taking->has[t->target] = true;
+    return rc;
+}
+
+static int param_count(const struct sw_checkpoint_job *job)
+{
+    int n = 0;
+    for (int i = 0; i < sw_table_count(table_of(job)); i++)
+        n += sw_table_param(table_of(job), i)->part_first == 0;
+    return n;
+}
+
+/* Tensors that nobody wanted; the updater's state never is. */
+static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_buf *out)
+{
+    for (size_t i = 0; i < sw_st_count(f); i++) {
+        const char *name = sw_st_entry_at(f, i)->name;
+        if (!used[i] && !sw_str_starts(name, "updater."))
+            list(out, name, "", "", "");
+    }
+}
+
+static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                     struct taking *t, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    struct sw_buf unused = {0};
+    struct tensors from;
+    t->count = 0;
+    sw_buf_clear(&t->names);
+    int rc = open_file(job, file, &from, &f, err);
+    if (rc == SW_OK) {
+        t->used = sw_calloc(sw_st_count(f) + 1, sizeof *t->used);
+        rc = t->used ? each_take(job, file, &from, take_one, t, err)
+                     : sw_err_nomem(err, "init_from", sw_st_count(f));
+    }
+    if (rc == SW_OK && file->previous)
+        rc = sw_carried_over_read(job->carried_over, f, table_of(job), job->state, err);
+    /* That a stage has a net of its own needs no word. */
+    if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
+        if (!file->previous) /* of that nothing is lost */
+            list_unused(f, t->used, &unused);
+        sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
+                      "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
+                      from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
+                      unused.length ? "; not taken from it: " : "", sw_buf_text(&unused));
+    }
+    sw_free(t->used);
+    t->used = NULL;
+    sw_buf_fini(&unused);
+    sw_st_close(f);
+    return rc;
+}
+
+int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
+{
+    struct taking t = {.stream = sw_worker_host_stream(&job->workers[0])};
+    struct sw_buf own = {0}, stiff = {0};
+    int rc = SW_OK, params = sw_table_count(table_of(job));
+    if (job->takes->file_count == 0)
+        return SW_OK;
+    t.has = sw_calloc((size_t)target_count(job) + 1, sizeof *t.has);
+    if (!t.has)
+        return sw_err_nomem(err, "init_from", (size_t)target_count(job));
+    for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
+        rc = take_file(job, &job->takes->files[i], &t, err);
+    for (int i = 0; i < params && rc == SW_OK; i++) {
+        const struct sw_param *p = sw_table_param(table_of(job), i);
+        if (!t.has[i] && p->part_first == 0)
+            list(p->frozen ? &stiff : &own, p->name, "", "", "");
+    }
+    if (rc == SW_OK && own.length)
+        sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
+                      "with the initial values of the recipe: %s", sw_buf_text(&own));
+    if (rc == SW_OK && stiff.length)
+        sw_events_say(
+            job->events, SW_LOG_WARN, job->workers[0].unit,
+            "frozen with the initial values of the recipe, though no file has trained them: "
+            "%s; is init_from the right file?",
+            sw_buf_text(&stiff));
+    sw_buf_fini(&stiff);
+    sw_buf_fini(&own);
+    sw_buf_fini(&t.names);
+    sw_free(t.has);
+    return rc;
+}

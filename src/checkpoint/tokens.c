@@ -1,0 +1,91 @@
+/* The vocabulary of a model of text, in checkpoints: which token is which number. With another one
+ * the same numbers are other words, and nothing else would say so. Metadata "vocabulary" is its
+ * identity as 16 hex digits, behind it the number of tokens; models of other data have none. */
+#include "checkpoint/tokens.h"
+#include "data/source.h"
+#include "data/vocabulary.h"
+#include "layers/layer.h"
+#include "plan/topology.h"
+#include "recipe/recipe.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 64, IDENTITY = 16 };
+
+static void write_identity(const struct sw_source *s, char text[TEXT_BYTES])
+{
+    snprintf(text, TEXT_BYTES, "%016" PRIx64 " %lld", s->naming,
+             (long long)sw_vocabulary_count(s->vocabulary));
+}
+
+int sw_tokens_write(const struct sw_source *source, struct sw_st_writer *w, struct sw_err *err)
+{
+    char text[TEXT_BYTES];
+    if (!source || !source->vocabulary)
+        return SW_OK;
+    write_identity(source, text);
+    return sw_st_writer_metadata(w, "vocabulary", text, err);
+}
+
+int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f, const char *path,
+                    struct sw_err *err)
+{
+    const char *theirs = sw_st_metadata(f, "vocabulary");
+    for (int split = 0; split < SW_SPLITS && theirs; split++) {
+        const struct sw_source *s = source[split];
+        char ours[TEXT_BYTES];
+        if (!s || !s->vocabulary)
+            continue;
+        write_identity(s, ours);
+        if (strncmp(ours, theirs, IDENTITY) == 0)
+            continue;
+        const char *count = strchr(theirs, ' ');
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: its model was trained with another vocabulary, of%s tokens; that of "
+                          "data %s has %lld in their order: the texts that it is made from have "
+                          "changed (keys vocabulary, vocabulary_from, max_tokens, unknown)",
+                          path, count ? count : " other", s->name,
+                          (long long)sw_vocabulary_count(s->vocabulary));
+    }
+    return SW_OK;
+}
+
+/* ---- Tables ---- */
+
+/* Does the layer read the tokens of the data? */
+static bool reads_tokens(const struct sw_recipe *recipe, const struct sw_section *s)
+{
+    const struct sw_strings *src = &((const struct sw_layer_conf *)s->common)->src;
+    const struct sw_section *from =
+        src->count > 0 ? sw_recipe_find(recipe, "layer", src->items[0]) : NULL;
+    if (!s->type[0] || !from || !from->type[0] || !sw_str_eq(from->type[0]->name, "input"))
+        return false;
+    const struct sw_layer input = {.conf = from->conf[0]};
+    return sw_str_eq(sw_layer_input_field(&input), "tokens");
+}
+
+static void check_table(struct sw_recipe *recipe, const struct sw_section *s,
+                        const struct sw_source *source)
+{
+    const int64_t tokens = sw_vocabulary_count(source->vocabulary);
+    for (const struct sw_opt *o = s->type[0]->opts; o && o->key; o++) {
+        if (!sw_str_eq(o->key, "vocabulary") && !sw_str_eq(o->key, "classes"))
+            continue;
+        const int64_t has = *(const int64_t *)(const void *)((const char *)s->conf[0] + o->offset);
+        if (has < tokens)
+            sw_recipe_error(recipe, s, o->key,
+                            "data %s has %lld tokens: say at least as many, or max_tokens there",
+                            source->name, (long long)tokens);
+    }
+}
+
+int sw_tokens_fit(struct sw_recipe *recipe, const struct sw_source *source, struct sw_err *err)
+{
+    if (!source || !source->vocabulary)
+        return SW_OK;
+    for (const struct sw_section *s = sw_recipe_first(recipe, "layer"); s; s = sw_section_next(s))
+        if (reads_tokens(recipe, s))
+            check_table(recipe, s, source);
+    return sw_recipe_verdict(recipe, err);
+}

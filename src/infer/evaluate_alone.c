@@ -1,0 +1,101 @@
+/* Evaluation without training, as the verb eval does it: one worker, values of a checkpoint, one
+ * pass over a section of the recipe. */
+#include "infer/evaluate_alone.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "run/job_checkpoint.h"
+#include "run/job_private.h"
+#include "worker/evaluate.h"
+#include "worker/server.h"
+#include "worker/worker.h"
+#include "worker/worker_place.h"
+#include "worker/worker_setup.h"
+#include <math.h>
+#include <string.h>
+
+/* Another section than the one that training evaluates on. */
+static int choose_split(struct sw_job *job, const char *split, struct sw_err *err)
+{
+    struct sw_worker *w = &job->workers[0];
+    const struct sw_section *section = sw_recipe_find(job->recipe, "data", split);
+    if (!section)
+        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no [data %s] section", split);
+    sw_parts_free(w->parts[SW_SPLIT_EVAL]);
+    w->parts[SW_SPLIT_EVAL] = NULL;
+    w->eval = NULL;
+    sw_source_close(job->data.source[SW_SPLIT_EVAL]);
+    job->data.source[SW_SPLIT_EVAL] = NULL;
+    sw_free(w->param_of[SW_SPLIT_EVAL]);
+    w->param_of[SW_SPLIT_EVAL] = NULL;
+    int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
+    return rc == SW_OK ? sw_job_build_eval(job, err) : rc;
+}
+
+static int load_weights(struct sw_job *job, const char *weights, struct sw_err *err)
+{
+    if (!weights)
+        return sw_table_init_values(job->params.table, err);
+
+    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
+    return sw_checkpoint_take(&c, weights, &job->span.evaluated_step, err);
+}
+
+static int prepare(struct sw_job *job, const char *weights, struct sw_err *err)
+{
+    struct sw_worker *w = &job->workers[0];
+    int rc = sw_worker_attach(w, err);
+    if (rc == SW_OK)
+        rc = sw_table_allocate(job->params.table, err);
+    if (rc == SW_OK)
+        rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
+    if (rc == SW_OK)
+        rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
+    if (rc == SW_OK)
+        rc = sw_worker_allocate(w, err);
+    if (rc == SW_OK)
+        rc = load_weights(job, weights, err);
+    if (rc == SW_OK)
+        rc = sw_states_send(w, err);
+    if (rc == SW_OK)
+        rc = sw_snapshot_new(&job->events.snapshot, NULL, 0, "", job->name, 0, 1, err);
+    if (rc == SW_OK)
+        w->slot = sw_snapshot_slot(job->events.snapshot, 0);
+    return rc == SW_OK ? sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err) : rc;
+}
+
+int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
+                    struct sw_job_event *out, struct sw_err *err)
+{
+    struct sw_worker *w = &job->workers[0];
+    int64_t began_ns = sw_os()->monotonic_ns();
+    int rc = sw_servers_settle(&w->shared, job->topology, err);
+    if (rc == SW_OK && job->topology->workers != 1)
+        rc = sw_err_set(err, SW_ERR_INVALID, "evaluation alone takes a job opened with one_worker");
+    if (rc == SW_OK && split &&
+        !(w->eval && sw_str_eq(split, job->data.section[SW_SPLIT_EVAL]->name)))
+        rc = choose_split(job, split, err);
+    if (rc == SW_OK && !w->eval)
+        rc = sw_err_set(err, SW_ERR_NOTFOUND,
+                        "there is neither a [data val] nor a [data test] section to evaluate on");
+    if (rc == SW_OK)
+        rc = prepare(job, weights, err);
+    if (rc == SW_OK)
+        rc = sw_evaluate_pass(w, NULL, NULL, err);
+    if (rc == SW_ERR_CANCELLED && sw_fault_is_set(&job->fault))
+        rc = sw_fault_get(&job->fault, err);
+    sw_snapshot_free(job->events.snapshot);
+    job->events.snapshot = NULL;
+    if (rc != SW_OK)
+        return rc;
+    *out = (struct sw_job_event){.type = SW_JOB_EVAL,
+                                 .step = job->span.evaluated_step,
+                                 .split = job->data.section[SW_SPLIT_EVAL]->name,
+                                 .lr = NAN,
+                                 .eta_s = NAN,
+                                 .metric_count = job->metrics.count[SW_SPLIT_EVAL]};
+    out->elapsed_s = (double)(sw_os()->monotonic_ns() - began_ns) * 1e-9;
+    out->samples_per_s = (double)job->data.source[SW_SPLIT_EVAL]->records / out->elapsed_s;
+    out->skipped_records = sw_source_skipped(job->data.source[SW_SPLIT_EVAL]);
+    memcpy(out->metric, job->metrics.last[SW_SPLIT_EVAL], sizeof out->metric);
+    return SW_OK;
+}

@@ -1,0 +1,221 @@
+/* Samples text from a recurrent net: each token is drawn from the probabilities that follow from
+ * those before it. */
+#include "infer/sample.h"
+#include "run/job_private.h"
+
+#include "base/os.h"
+#include "data/source.h"
+#include "data/vocabulary.h"
+#include "infer/inference.h"
+#include <math.h>
+#include <string.h>
+
+struct sampler {
+    const struct sw_sample_args *args;
+    const struct sw_source *source;
+    struct sw_inference net;
+    const char *field; /* that takes the tokens */
+    int32_t token;     /* that is read next */
+    int64_t classes;   /* scores of a token */
+    double *weight;    /* owned [classes] */
+    bool began;        /* the net has read a token */
+    bool wrote;        /* a token: words stand apart */
+    const float *scores;
+    sw_sample_sink *sink;
+    void *user;
+};
+
+/* The text's vocabulary is the training section's. */
+static int open_text(struct sampler *s, struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *section = sw_recipe_find(job->recipe, "data", "train");
+    if (!section)
+        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no [data train] section");
+    int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, section, err);
+    if (rc != SW_OK)
+        return rc;
+    s->source = job->data.source[SW_SPLIT_TRAIN];
+    if (!s->source->vocabulary)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "data train: not a text: there are no tokens to write (format = text has "
+                          "them; data made by code have none)");
+    return SW_OK;
+}
+
+static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct sw_err *err)
+{
+    const char *names[SW_MAX_FIELDS], *layer = NULL;
+    const int64_t one[] = {1, 1};
+    int count = 0;
+    int rc = sw_inference_choose(job->recipe, NULL, &layer, err);
+    if (rc == SW_OK)
+        rc = sw_net_fields(job->recipe, false, layer, names, SW_MAX_FIELDS, &count, err);
+    if (rc == SW_OK && count != 1)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "layer %s is made from %d fields: only nets that read tokens alone write",
+                        layer, count);
+    if (rc != SW_OK)
+        return rc;
+    s->field = names[0];
+    const struct sw_net_field field = {s->field, sw_desc_plain(SW_I32, 2, one)};
+    const struct sw_inference_args args = {.layer = layer,
+                                           .weights = s->args->weights,
+                                           .rows = 1,
+                                           .fields = &field,
+                                           .field_count = 1,
+                                           .source = "tokens, one by one",
+                                           .carry = true,
+                                           .steps = 1};
+    rc = sw_inference_begin(&s->net, job->workers, job->recipe, &args, step, err);
+    if (rc != SW_OK)
+        return rc;
+    s->classes = sw_desc_count(&sw_inference_layer(&s->net)->dst.desc);
+    const int64_t tokens = sw_vocabulary_count(s->source->vocabulary);
+    if (s->classes < tokens)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "layer %s gives %lld scores, but the text has %lld different tokens",
+                          layer, (long long)s->classes, (long long)tokens);
+    s->weight = sw_calloc((size_t)s->classes, sizeof *s->weight);
+    return s->weight ? SW_OK : sw_err_nomem(err, "scores", (size_t)s->classes * sizeof *s->weight);
+}
+
+/* The net reads s->token. */
+static int read_token(struct sampler *s, struct sw_err *err)
+{
+    void *data[] = {&s->token};
+    int rc = sw_inference_pass(&s->net, &s->field, data, 1, 1, !s->began, &s->scores, err);
+    s->began = true;
+    return rc;
+}
+
+static int write_text(struct sampler *s, const char *text, size_t n, struct sw_err *err)
+{
+    return s->sink(s->user, text, n, err);
+}
+
+/* Words stand apart; of them a line end is one. */
+static int write_token(struct sampler *s, struct sw_err *err)
+{
+    const struct sw_vocabulary *v = s->source->vocabulary;
+    size_t n;
+    const char *text = sw_vocabulary_token(v, s->token, &n);
+    const bool ends_line = s->token == v->line_end;
+    int rc = SW_OK;
+    if (s->source->unit == SW_TEXT_WORDS && s->wrote && !ends_line)
+        rc = write_text(s, " ", 1, err);
+    s->wrote = !ends_line;
+    return rc == SW_OK ? write_text(s, ends_line ? "\n" : text, ends_line ? 1 : n, err) : rc;
+}
+
+/* Without a beginning of its own a text begins behind a line end. */
+static int begin_anywhere(struct sampler *s, struct sw_err *err)
+{
+    const struct sw_vocabulary *v = s->source->vocabulary;
+    const bool words = s->source->unit == SW_TEXT_WORDS;
+    int32_t line_end = words ? v->line_end : sw_vocabulary_find(v, "\n", 1);
+    s->token = line_end >= 0 ? line_end : 0;
+    return read_token(s, err);
+}
+
+/* What a beginning of words has at the end of its lines. */
+static int line_end_of(const struct sampler *s, char **out, struct sw_err *err)
+{
+    const struct sw_vocabulary *v = s->source->vocabulary;
+    size_t n = 0;
+    const char *text = v->line_end < 0 ? "" : sw_vocabulary_token(v, v->line_end, &n);
+    *out = sw_format("%.*s", (int)n, text);
+    return *out ? SW_OK : sw_err_nomem(err, "the token of line ends", n);
+}
+
+static int read_prime(struct sampler *s, struct sw_text *text, struct sw_err *err)
+{
+    const char *token;
+    size_t n;
+    int rc = sw_text_next(text, &token, &n, err);
+    while (rc == SW_OK && n > 0) {
+        s->token = sw_vocabulary_find(s->source->vocabulary, token, n);
+        if (s->token < 0)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "--prime: '%.*s' is not among the %lld tokens of the text", (int)n,
+                              token, (long long)sw_vocabulary_count(s->source->vocabulary));
+        rc = read_token(s, err);
+        if (rc == SW_OK)
+            rc = sw_text_next(text, &token, &n, err);
+    }
+    s->wrote = s->token != s->source->vocabulary->line_end;
+    return rc;
+}
+
+static int begin(struct sampler *s, struct sw_err *err)
+{
+    const char *prime = s->args->prime;
+    char *line_end = NULL;
+    if (!prime || !*prime)
+        return begin_anywhere(s, err);
+    int rc = line_end_of(s, &line_end, err);
+    struct sw_text text = {.what = "--prime",
+                           .begin = prime,
+                           .at = prime,
+                           .end = prime + strlen(prime),
+                           .unit = (enum sw_text_unit)s->source->unit,
+                           .line_end = line_end};
+    if (rc == SW_OK)
+        rc = read_prime(s, &text, err);
+    sw_free(line_end);
+    return rc == SW_OK && !s->began ? begin_anywhere(s, err) : rc;
+}
+
+/* Of the tokens that there are; a net may have scores for more. */
+static int32_t best_of(const struct sampler *s, int64_t tokens)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < tokens; i++)
+        if (s->scores[i] > s->scores[best])
+            best = i;
+    return best;
+}
+
+/* Draws with probability softmax(scores / temperature). */
+static int32_t draw(struct sampler *s, int64_t number)
+{
+    const int64_t tokens = sw_vocabulary_count(s->source->vocabulary);
+    const int32_t best = best_of(s, tokens);
+    if (s->args->temperature <= 0)
+        return best;
+    double sum = 0;
+    for (int64_t i = 0; i < tokens; i++) {
+        const double above = (double)s->scores[i] - (double)s->scores[best];
+        sum += s->weight[i] = exp(above / s->args->temperature);
+    }
+    const struct sw_philox key = sw_philox_stream(s->args->seed, SW_PURPOSE_TEXT, 0);
+    const uint32_t word = sw_philox_word(key, (uint64_t)number, 0, 0);
+    double left = sum * ((double)word + 0.5) / 4294967296.0;
+    for (int64_t i = 0; i < tokens; i++) {
+        left -= s->weight[i];
+        if (left < 0)
+            return (int32_t)i;
+    }
+    return best;
+}
+
+int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_sample_sink *sink,
+                  void *user, int64_t *step, struct sw_err *err)
+{
+    struct sampler s = {.args = args, .sink = sink, .user = user};
+    int rc = open_text(&s, job, err);
+    if (rc == SW_OK)
+        rc = open_net(&s, job, step, err);
+    if (rc == SW_OK)
+        rc = begin(&s, err);
+    if (rc == SW_OK && args->prime)
+        rc = write_text(&s, args->prime, strlen(args->prime), err);
+    for (int64_t i = 0; i < args->length && rc == SW_OK; i++) {
+        s.token = draw(&s, i);
+        rc = write_token(&s, err);
+        if (rc == SW_OK && i + 1 < args->length)
+            rc = read_token(&s, err);
+    }
+    sw_inference_end(&s.net);
+    sw_free(s.weight);
+    return rc;
+}

@@ -1,0 +1,61 @@
+/* The lines of the control socket: what others ask of a running job, but for signals. gate.h has
+ * what becomes of it. */
+#include "monitor/requests.h"
+#include "base/str.h"
+#include "worker/events.h"
+#include "worker/gate.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct request {
+    const char *word, *answer;
+    enum sw_job_request_kind what;
+} requests[] = {
+    {"pause", "ok: it will pause after the step under way", SW_JOB_PAUSE},
+    {"continue", "ok: it goes on", SW_JOB_CONTINUE},
+    {"checkpoint", "ok: a checkpoint will be written after the step under way",
+     SW_JOB_CHECKPOINT_NOW},
+    {"stop", "ok: it will stop after the step under way, with a checkpoint", SW_JOB_STOP},
+};
+
+static void take_note(struct sw_events *events, const char *text, char *answer, size_t bytes)
+{
+    struct sw_slot_state s = {0};
+    text += strspn(text, " ");
+    if (!*text) {
+        snprintf(answer, bytes, "error: note needs a text");
+        return;
+    }
+    if (!sw_snapshot_read_slot(events->snapshot, 0, &s))
+        s.step = 0;
+    sw_events_say_at(events, s.step, SW_LOG_INFO, "note", "%s", text);
+    snprintf(answer, bytes, "ok: noted");
+}
+
+/* How many bytes of a line are worth repeating: whole characters only. */
+static int shown(const char *line)
+{
+    enum { SHOWN = 60 };
+    size_t n = 0, next;
+    while (line[n] && (next = sw_utf8_length(line + n, strnlen(line + n, 4))) && n + next <= SHOWN)
+        n += next;
+    return (int)n;
+}
+
+void sw_request_answer(void *user, const char *line, char *answer, size_t bytes)
+{
+    struct sw_requests *r = user;
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
+        if (sw_str_eq(line, requests[i].word)) {
+            sw_requests_set(r, requests[i].what);
+            snprintf(answer, bytes, "%s", requests[i].answer);
+            return;
+        }
+    if (strncmp(line, "note", 4) == 0 && (line[4] == ' ' || !line[4]))
+        take_note(r->events, line + 4, answer, bytes);
+    else
+        snprintf(answer, bytes,
+                 "error: '%.*s' is no request; there are pause, continue, checkpoint, stop, note "
+                 "TEXT",
+                 shown(line), line);
+}

@@ -1,0 +1,253 @@
+/* Who waits for whom in a running job, told from the slots of its live snapshot alone: no unit is
+ * asked, none has to answer. What a unit waits for is in its slot; whether another has done its
+ * part follows from where that one is. By the watch thread, seldom. */
+#include "monitor/waits.h"
+#include "worker/server.h"
+#include "worker/worker.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+struct view {
+    const struct sw_roles *roles;
+    const struct sw_slot_state *slots;
+    char *why; /* or NULL */
+    size_t bytes;
+};
+
+static int workers(const struct view *v)
+{
+    return v->roles->topology->workers;
+}
+
+static int slot_of_server(const struct view *v, int server)
+{
+    return workers(v) + server;
+}
+
+/* Of two units the one that has been silent for longer; -1 stands for nobody. */
+static int longer_silent(const struct view *v, int a, int b)
+{
+    return a < 0 || v->slots[b].heartbeat_ns < v->slots[a].heartbeat_ns ? b : a;
+}
+
+/* Has the worker handed over its gradient of step `version`? Where updates are decided upon for all
+ * parameters at once, its gradients of all of them. */
+static bool has_given(const struct view *v, int worker, int param, int64_t version)
+{
+    const struct sw_slot_state *s = &v->slots[worker];
+    const struct sw_worker *w = &v->roles->workers[worker];
+    int owner = sw_table_param(w->table, param)->owner;
+    bool at_once = sw_table_has_phases(w->table) && !sw_table_is_decided_on_device(w->table);
+    if (s->done_step >= version || s->step > version ||
+        sw_topology_rests(v->roles->topology, w->rank->group, version) ||
+        (owner >= 0 && owner != w->rank->rank && !at_once))
+        return true;
+    if (s->step < version || at_once)
+        return false;
+    int layer = w->completed_by[param];
+    return layer < 0 || (s->phase == SW_PHASE_BACKWARD && s->layer < layer) ||
+           (s->phase == SW_PHASE_UPDATE && s->layer <= layer);
+}
+
+/* The servers of the worker's server group. */
+static const struct sw_server *servers_of(const struct view *v, int unit)
+{
+    const int server_group = v->roles->workers[unit].rank->server_group;
+    return &v->roles->servers[v->roles->topology->server_group[server_group].first_server];
+}
+
+/* A server of the worker's that owns slices of the parameter. */
+static const struct sw_server *owner_of_slices(const struct view *v, int unit, int param)
+{
+    const struct sw_table *t = v->roles->workers[unit].table;
+    const struct sw_server *own = servers_of(v, unit);
+
+    for (int i = 0; i < v->roles->topology->servers_per_group; i++)
+        if (sw_table_has_slices(t, i, param))
+            return &own[i];
+    return own;
+}
+
+/* Do the two make every update together? */
+static bool make_updates_together(const struct sw_worker *a, const struct sw_worker *b)
+{
+    return a->rank->update_group == b->rank->update_group;
+}
+
+/* The longest silent of the workers, other than the unit, whose gradient of that version is not
+ * there: of those who make updates with it, or of the others that share its table. */
+static int without_gradient(const struct view *v, int unit, bool own, int64_t version)
+{
+    const struct sw_worker *all = v->roles->workers;
+    int late = -1;
+    for (int i = 0; i < workers(v); i++)
+        if (i != unit && all[i].table == all[unit].table &&
+            make_updates_together(&all[i], &all[unit]) == own &&
+            !has_given(v, i, v->slots[unit].wait.index, version))
+            late = longer_silent(v, late, i);
+    return late;
+}
+
+/* Which version of other groups the unit waits for: all of it where they come together, in a step
+ * what the bound demands; 0: none. */
+static int64_t version_of_others(const struct view *v, int unit)
+{
+    const struct sw_slot_state *s = &v->slots[unit];
+    int64_t bound = v->roles->topology->staleness;
+    if (s->step <= s->wait.number)
+        return s->wait.number;
+    return bound < 0 ? 0 : s->wait.number - bound;
+}
+
+/* Who runs the server at other times, or at this one: -1 for a thread of its own. */
+static int runner_of(const struct view *v, const struct sw_server *s)
+{
+    int busy = __atomic_load_n(&s->runner, __ATOMIC_RELAXED);
+    if (busy > 0)
+        return busy - 1;
+    for (int i = 0; s->hosted && i < workers(v); i++)
+        for (int k = 0; k < v->roles->workers[i].served.count; k++)
+            if (v->roles->workers[i].table == s->table &&
+                v->roles->workers[i].served.ranks[k] == s->place->server_rank)
+                return i;
+    return -1;
+}
+
+/* The unit to blame, and why. */
+static int blames(const struct view *v, int unit, const char *fmt, ...) SW_PRINTF(3, 4);
+static int blames(const struct view *v, int unit, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (v->why)
+        vsnprintf(v->why, v->bytes, fmt, ap);
+    va_end(ap);
+    return unit;
+}
+
+/* Nobody, where the version is there: the unit has not noticed yet. Else the gradients of some
+ * workers are not there; or those that have left a worker, but not its device; then the server that
+ * applies them; then groups that are too far behind; then the worker that runs the server, or the
+ * server itself, though it says that it is idle. */
+static int version_blocker(const struct view *v, int unit)
+{
+    const struct sw_worker *all = v->roles->workers;
+    const struct sw_wait *wait = &v->slots[unit].wait;
+    const struct sw_server *s = owner_of_slices(v, unit, wait->index);
+    if (sw_table_ready(all[unit].table, SW_TABLE_ALL, wait->index, (uint64_t)wait->number))
+        return -1;
+    int late = without_gradient(v, unit, true, wait->number);
+    if (late >= 0)
+        return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
+    if (sw_exchange_under_way(all[unit].exchange) > 0)
+        return -1; /* its own device */
+    for (int i = 0; i < workers(v); i++)
+        if (sw_exchange_under_way(all[i].exchange) > 0)
+            late = longer_silent(v, late, i);
+    if (late >= 0)
+        return blames(v, late, "the gradient of %s has not left %s", all[late].unit,
+                      all[late].device->name);
+    if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE)
+        return blames(v, slot_of_server(v, s->place->global_rank), "%s has not applied it",
+                      s->unit);
+    int64_t others = version_of_others(v, unit);
+    late = others > 0 ? without_gradient(v, unit, false, others) : -1;
+    if (late >= 0)
+        return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
+    late = v->roles->topology->is_async ? -1 : runner_of(v, s);
+    if (late >= 0 && late != unit)
+        return blames(v, late, "%s is run by %s", s->unit, all[late].unit);
+    if (!s->hosted)
+        return blames(v, slot_of_server(v, s->place->global_rank), "%s has not applied it",
+                      s->unit);
+    return -1;
+}
+
+/* The worker that has not come to a meeting: one of the own group, if there is one. Where all wait,
+ * who came first is still in a meeting that is over for the others. */
+static int group_blocker(const struct view *v, int unit)
+{
+    const struct sw_worker *all = v->roles->workers;
+    int late = -1, first = unit;
+    for (int own = 1; own >= 0 && late < 0; own--)
+        for (int i = 0; i < workers(v); i++) {
+            bool peer = i != unit && (all[i].group == all[unit].group) == own;
+            if (peer && v->slots[i].wait.kind != SW_WAIT_GROUP &&
+                v->slots[i].wait.kind != SW_WAIT_TURN)
+                late = longer_silent(v, late, i);
+            if (peer && v->slots[i].wait.kind == SW_WAIT_GROUP)
+                first = longer_silent(v, first, i);
+        }
+    if (late >= 0)
+        return blames(v, late, "%s has not come", all[late].unit);
+    return first == unit ? -1
+                         : blames(v, first, "%s is still in the meeting before", all[first].unit);
+}
+
+/* The thread that is reading and has been for longest, or that should be. */
+static int batch_blocker(const struct view *v, int unit)
+{
+    const struct sw_worker *w = &v->roles->workers[unit];
+    int split = v->slots[unit].wait.index, late = -1, idle = -1;
+    const struct sw_reading *r = &w->batches.reading[split];
+    for (int i = r->first; i < r->first + r->count; i++)
+        if (v->slots[i].phase != SW_PHASE_IDLE)
+            late = longer_silent(v, late, i);
+        else
+            idle = longer_silent(v, idle, i);
+    if (late < 0 && w->batches.prefetch[split] && sw_prefetch_is_late(w->batches.prefetch[split]))
+        late = idle;
+    return late < 0 ? -1 : blames(v, late, "%s has not read it", v->slots[late].name);
+}
+
+/* A server that the worker is just running; -1: none. */
+static int served(const struct view *v, int unit)
+{
+    const struct sw_worker *w = &v->roles->workers[unit];
+    for (int i = 0; i < w->served.count; i++) {
+        const struct sw_server *s = servers_of(v, unit) + w->served.ranks[i];
+        if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE &&
+            runner_of(v, s) == unit)
+            return blames(v, slot_of_server(v, s->place->global_rank), "it runs %s", s->unit);
+    }
+    return -1;
+}
+
+int sw_waits_on(const struct sw_roles *roles, const struct sw_slot_state *slots, int unit,
+                char *why, size_t bytes)
+{
+    struct view v = {roles, slots, why, bytes};
+    if (why)
+        why[0] = '\0';
+    if (unit >= workers(&v))
+        return -1; /* servers and readers wait for work only, and are idle then */
+    int next = served(&v, unit);
+    if (next >= 0)
+        return next;
+    switch (slots[unit].wait.kind) {
+    case SW_WAIT_VERSION:
+        return version_blocker(&v, unit);
+    case SW_WAIT_GROUP:
+        return group_blocker(&v, unit);
+    case SW_WAIT_BATCH:
+        return batch_blocker(&v, unit);
+    case SW_WAIT_NONE:
+    case SW_WAIT_OTHER:
+    case SW_WAIT_DEVICE:
+    case SW_WAIT_TURN:
+        break;
+    }
+    return -1;
+}
+
+void sw_waits_place(const struct sw_roles *roles, const struct sw_slot_state *slots, int unit,
+                    char *out, size_t bytes)
+{
+    const struct sw_slot_state *s = &slots[unit];
+    bool own = unit < roles->topology->workers && !roles->workers[unit].device->host_memory;
+    char step[32] = "";
+    if (s->step >= 0)
+        snprintf(step, sizeof step, ", step %lld", (long long)s->step);
+    snprintf(out, bytes, "%s%s%s%s%s%s", sw_phase_name(s->phase), s->layer_name[0] ? " of " : "",
+             s->layer_name, step, own ? ", on " : "", own ? roles->workers[unit].device->name : "");
+}

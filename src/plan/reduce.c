@@ -1,0 +1,368 @@
+/* Who adds up the gradients of several devices: servers, or the devices themselves by their library
+ * or by copies, over the ways between them that are sound; and the buckets that they add up. */
+#include "base/os.h"
+#include "device/driver.h"
+#include "plan/choices.h"
+#include "plan/ways.h"
+#include "thread/fault.h"
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert(SW_ALLREDUCE_RANKS == 16, "sw_reduce_why_servers says so");
+enum {
+    ALIGN = 16, /* elements */
+    TOGETHER_MS = 60000,
+};
+
+/* What a device is taken to compute and a link to carry, for the order of buckets. */
+#define FLOPS_PER_S 1e11
+#define LINK_BYTES_PER_S 1e10
+
+/* ---- Who adds up ---- */
+
+const char *sw_reduce_why_servers(const struct sw_topology *t)
+{
+    return !t->binds_servers ? "servers that are not bound to workers add up gradients"
+           : t->is_async     ? "groups that update on their own change values on the host"
+           : t->splits_layers
+               ? "servers add up gradients of groups that split layers for themselves"
+           : t->workers > SW_ALLREDUCE_RANKS ? "servers add up gradients of more than 16 devices"
+                                             : NULL;
+}
+
+/* Are there sums that devices could make? One device has some with a library only, which then does
+ * what it does for several. */
+static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce asked)
+{
+    int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
+    return sw_devices_update(p) && p->args.topology->workers >= fewest &&
+           !sw_reduce_why_servers(p->args.topology);
+}
+
+/* Two workers on one device: a library has one member on each. */
+static const char *shared_device(const struct sw_exchange_plan *p)
+{
+    for (int i = 0; i < p->args.topology->workers; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(p->devices[i]->name, p->devices[k]->name) == 0)
+                return p->devices[i]->name;
+    return NULL;
+}
+
+/* ---- Ways between devices ---- */
+
+/* The devices of workers, each once: out gets their numbers, place which of them a worker has. */
+static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
+{
+    int count = 0;
+    for (int i = 0; i < p->args.topology->workers; i++) {
+        int k = 0;
+        while (k < count && out[k] != p->devices[i]->index)
+            k++;
+        out[k] = p->devices[i]->index;
+        count += k == count;
+        place[i] = k;
+    }
+    return count;
+}
+
+/* Who used to be damaged, hung or failed is told at every start. */
+static void warn(const struct sw_exchange_plan *p)
+{
+    const struct sw_ways *w = p->ways;
+    for (int i = 0; i < w->count * w->count; i++)
+        if (w->direct[i].state >= SW_WAY_DAMAGED)
+            sw_log_write(p->args.log, SW_LOG_WARN, "devices",
+                         "direct copies from %s to %s are not sound (%s): they go by way of the "
+                         "host; doctor tries again",
+                         w->name[i / w->count], w->name[i % w->count], w->direct[i].why);
+}
+
+static int reach_all(const struct sw_exchange_plan *p, const int *place, struct sw_err *err)
+{
+    int workers = p->args.topology->workers, rc = SW_OK;
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        for (int k = 0; k < workers && rc == SW_OK; k++)
+            if (place[i] != place[k] && sw_ways_reach(p->ways, place[i], place[k]))
+                rc = sw_device_reach(p->devices[i], p->devices[k], err);
+    return rc;
+}
+
+static int find_ways(struct sw_exchange_plan *p, bool sums, bool look, struct sw_err *err)
+{
+    int indices[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
+    struct sw_ways_args args = {.driver = p->args.request->driver,
+                                .options = p->args.request->options,
+                                .machine = p->args.machine,
+                                .indices = indices,
+                                .count = list_devices(p, indices, place),
+                                .sums = sums,
+                                .look = look};
+
+    if (args.count < 2 && !sums)
+        return SW_OK;
+
+    int rc = sw_ways_find(&args, &p->ways, err);
+    if (rc != SW_OK || look)
+        return rc;
+
+    warn(p);
+    return reach_all(p, place, err);
+}
+
+/* ---- Which way ---- */
+
+/* Errors say why there is no library that could be used. */
+static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
+{
+    const char *shared = shared_device(p);
+    if (shared)
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers are on %s", shared);
+    return sw_device_collectives(p->devices[0], &p->sums.library, err);
+}
+
+/* After the ways were tried. */
+static int trust_library(const struct sw_way *sum, bool look, struct sw_err *err)
+{
+    if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "its sums are not sound: %s", sum->why);
+}
+
+/* How copies go: directly, or by way of the host, all or some; or nobody has tried. */
+static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
+{
+    int direct = 0, staged = 0, unknown = 0;
+    for (int a = 0; w && a < w->count; a++)
+        for (int b = 0; b < a; b++) {
+            bool reach = sw_ways_reach(w, a, b);
+            direct += reach;
+            staged += !reach;
+            unknown += sw_ways_direct(w, a, b)->state == SW_WAY_UNKNOWN;
+        }
+
+    const struct sw_way *bad = w ? sw_ways_worst(w) : NULL;
+    const char *how = !w            ? "on one device"
+                      : unknown > 0 ? "which are not verified"
+                      : staged == 0 ? "direct, as verified"
+                      : direct == 0 ? "by way of the host"
+                                    : "some direct, some by way of the host";
+
+    snprintf(out, bytes, "%s%s%.100s", how, bad ? ": " : "", bad ? bad->why : "");
+}
+
+/* A way by the host that is not sound leaves none. */
+static const struct sw_way *no_way(const struct sw_ways *w)
+{
+    for (int i = 0; w && i < w->count * w->count; i++)
+        if (w->staged[i].state >= SW_WAY_DAMAGED)
+            return &w->staged[i];
+    return NULL;
+}
+
+static void use_library(struct sw_sums *d)
+{
+    char name[160];
+    d->reducer = SW_REDUCER_LIBRARY;
+    snprintf(d->why, sizeof d->why,
+             "%s, in an order of sums of its own, which depends on how many devices there are",
+             d->library->name(name, sizeof name));
+}
+
+/* Copies between devices, or servers where these are not sound. no_library: why there is none, ""
+ * where none was wanted. */
+static void use_copies(struct sw_exchange_plan *p, const char *no_library)
+{
+    struct sw_sums *d = &p->sums;
+    const struct sw_way *bad = no_way(p->ways);
+    char how[160];
+
+    if (bad) {
+        snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
+                 bad->why);
+        if (p->cluster->copy == SW_COPY_AUTO) { /* nothing is left that speaks for it */
+            p->copy = SW_COPY_ASYNC;
+            snprintf(p->copy_why, sizeof p->copy_why, "copies between devices are not sound");
+        }
+        return;
+    }
+
+    d->reducer = SW_REDUCER_COPIES;
+    say_copies(p->ways, how, sizeof how);
+    snprintf(d->why, sizeof d->why, "copies between devices (%s), in the order of servers%s%.90s",
+             how, *no_library ? "; no library: " : "", no_library);
+}
+
+/* The library where it is wanted and can be used. */
+static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool look,
+                  struct sw_err *err)
+{
+    struct sw_err why = {.code = SW_OK};
+    bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
+                  (asked == SW_ALL_REDUCE_AUTO && p->args.request->driver->caps.own_processor);
+    int library = wanted ? find_library(p, &why) : SW_ERR_UNSUPPORTED;
+    int rc = find_ways(p, library == SW_OK, look, err);
+    if (rc != SW_OK)
+        return rc;
+
+    if (library == SW_OK)
+        library = trust_library(&p->ways->sum, look, &why);
+    if (library != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
+        return sw_err_set(err, library, "all_reduce = library: %s; try all_reduce = copies",
+                          why.text);
+
+    if (library == SW_OK)
+        use_library(&p->sums);
+    else
+        use_copies(p, why.text);
+    return SW_OK;
+}
+
+int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err)
+{
+    enum sw_all_reduce asked = (enum sw_all_reduce)p->cluster->all_reduce;
+    if (!has_sums(p, asked))
+        return SW_OK;
+    if (!p->args.conf->repeat_exact)
+        return choose(p, asked, look, err);
+
+    snprintf(p->sums.why, sizeof p->sums.why,
+             "servers, in one order for every number of devices (repeat_exact)");
+    return SW_OK;
+}
+
+/* ---- Buckets ---- */
+
+static int64_t elements_of(const struct sw_param *p)
+{
+    return (sw_desc_storage(&p->layout) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static double seconds_of_backward(const struct sw_net *net, int layer)
+{
+    return sw_net_has_backward(net, layer) ? sw_net_layer(net, layer)->flops_backward / FLOPS_PER_S
+                                           : 0;
+}
+
+/* In the order in which the first worker hands gradients over; listed: which each is. Returns how
+ * many. A layer that shares a parameter with one below does not complete its gradient. */
+static int list_items(const struct sw_table *table, const struct sw_net *net, const int *params,
+                      struct sw_bucket_item *items, int *listed)
+{
+    double ready_s = 0;
+    int n = 0;
+    for (int i = sw_net_layer_count(net) - 1; i >= 0; i--) {
+        int first, count = sw_net_layer_params(net, i, &first);
+        ready_s += seconds_of_backward(net, i);
+
+        for (int q = first; q < first + count; q++) {
+            if (sw_net_param(net, q)->root >= 0 ||
+                sw_table_reduction(table, params[q]) != SW_REDUCTION_DEVICES)
+                continue;
+            listed[n] = params[q];
+            items[n++] =
+                (struct sw_bucket_item){elements_of(sw_table_param(table, params[q])), i, ready_s};
+        }
+    }
+    return n;
+}
+
+static int take_room(struct sw_sums *d, int params, struct sw_err *err)
+{
+    size_t n = (size_t)params + 1;
+    d->buckets = sw_calloc(n, sizeof *d->buckets);
+    d->elements = sw_calloc(n, sizeof *d->elements);
+    d->order = sw_calloc(n, sizeof *d->order);
+    d->bucket_of = sw_calloc(n, sizeof *d->bucket_of);
+    d->at_of = sw_calloc(n, sizeof *d->at_of);
+
+    for (int p = 0; d->bucket_of && p < params; p++)
+        d->bucket_of[p] = -1;
+    return d->buckets && d->elements && d->order && d->bucket_of && d->at_of
+               ? SW_OK
+               : sw_err_nomem(err, "buckets of gradients", n * sizeof *d->buckets);
+}
+
+static void settle(struct sw_sums *d, const struct sw_bucket_item *items, const int *params)
+{
+    for (int b = 0; b < d->count; b++) {
+        int64_t at = 0;
+        d->elements[b] = d->buckets[b].elements;
+        for (int i = d->buckets[b].first; i < d->buckets[b].first + d->buckets[b].count; i++) {
+            d->bucket_of[params[i]] = b;
+            d->at_of[params[i]] = at;
+            at += items[i].elements;
+        }
+    }
+
+    sw_buckets_order(d->buckets, d->count, LINK_BYTES_PER_S, d->order);
+}
+
+int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const int *params,
+                   struct sw_err *err)
+{
+    struct sw_sums *d = &p->sums;
+    int most = sw_table_count(p->table);
+    if (!sw_reduces(p))
+        return SW_OK;
+
+    d->first_ms = TOGETHER_MS;
+    struct sw_bucket_item *items = sw_calloc((size_t)most + 1, sizeof *items);
+    int *list = sw_calloc((size_t)most + 1, sizeof *list);
+
+    int rc = items && list ? take_room(d, most, err)
+                           : sw_err_nomem(err, "buckets of gradients", sizeof *items);
+    if (rc == SW_OK) {
+        int count = list_items(p->table, net, params, items, list);
+        d->count = sw_buckets_cut(items, count, p->cluster->bucket_size, d->buckets);
+        settle(d, items, list);
+    }
+
+    sw_free(items);
+    sw_free(list);
+    return rc;
+}
+
+size_t sw_reduce_bytes(const struct sw_exchange_plan *p)
+{
+    const struct sw_sums *d = &p->sums;
+    return d->count ? sw_allreduce_bytes(d->elements, d->count, p->args.topology->workers,
+                                         d->reducer == SW_REDUCER_LIBRARY)
+                    : 0;
+}
+
+int sw_reduce_make(struct sw_exchange_plan *p, struct sw_err *err)
+{
+    struct sw_sums *d = &p->sums;
+    int ranks = p->args.topology->workers, rc = SW_OK;
+    if (d->count == 0)
+        return SW_OK;
+
+    if (d->reducer == SW_REDUCER_LIBRARY)
+        rc = sw_collective_open(d->library, p->devices, ranks, d->first_ms, &d->members, err);
+    if (rc != SW_OK)
+        return rc;
+
+    const struct sw_allreduce_args args = {.devices = p->devices,
+                                           .ranks = ranks,
+                                           .library = d->members,
+                                           .elements = d->elements,
+                                           .order = d->order,
+                                           .buckets = d->count,
+                                           .first_ms = d->first_ms};
+    rc = sw_allreduce_new(&args, &d->all_reduce, err);
+    return rc == SW_OK ? sw_fault_attach(p->args.fault, sw_allreduce_close_v, d->all_reduce, err)
+                       : rc;
+}
+
+bool sw_reduce_hangs(const struct sw_sums *d)
+{
+    return d->members && d->members->hanging;
+}
+
+void sw_reduce_look(struct sw_exchange_plan *p)
+{
+    struct sw_err err;
+    if (p->sums.all_reduce && sw_allreduce_check(p->sums.all_reduce, &err) != SW_OK)
+        sw_fault_set(p->args.fault, "all-reduce", &err);
+}

@@ -1,0 +1,119 @@
+/* How much memory a job takes, by use: counted from what the nets and tables have now, before any
+ * of it is allocated. */
+#include "base/str.h"
+#include "exchange/table/sync.h"
+#include "net/transfer.h"
+#include "plan/choices.h"
+#include "run/job_private.h"
+#include "run/memory.h"
+#include "worker/carries.h"
+#include "worker/input.h"
+#include "worker/layer_clock.h"
+#include "worker/worker.h"
+#include "worker/worker_exchange.h"
+
+static size_t batch_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int w = 0; w < job->topology->workers; w++)
+        for (int s = 0; s < SW_SPLITS; s++)
+            if (job->data.source[s]) {
+                struct sw_prefetch_args args;
+                sw_worker_prefetch_args(&job->workers[w], s, &args);
+                bytes += sw_prefetch_bytes(&args);
+                bytes += s == SW_SPLIT_TRAIN ? sw_input_bytes(&job->workers[w]) : 0;
+            }
+    return bytes + job->outputs.bytes;
+}
+
+static size_t arena_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int w = 0; w < job->topology->workers; w++)
+        bytes += job->workers[w].arena.bytes;
+    return bytes;
+}
+
+size_t sw_worker_param_bytes(const struct sw_worker *w)
+{
+    if (w->device->host_memory)
+        return 0;
+    return sw_worker_exchange_bytes(w).device + sw_layer_clock_bytes(w) +
+           sw_reduce_bytes(w->shared.exchange_plan) + sw_comm_bytes(w->shared.exchange_plan);
+}
+
+/* What the host has for a device to read and write: what the exchange tells it, and the mail of
+ * nets. */
+static size_t mail_bytes(const struct sw_worker *w)
+{
+    size_t bytes = sw_worker_exchange_bytes(w).host + sw_layer_clock_bytes(w);
+
+    for (int s = 0; s < SW_SPLITS; s++)
+        for (int k = 0; w->parts[s] && k < sw_parts_count(w->parts[s]); k++)
+            bytes += sw_net_mail_bytes(sw_parts_net(w->parts[s], k));
+    return bytes;
+}
+
+/* Values and gradients that workers hold on devices of their own, beside the host's. */
+static size_t mirror_bytes(const struct sw_job *job)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < job->topology->workers; i++)
+        if (!job->workers[i].device->host_memory)
+            bytes += sw_worker_param_bytes(&job->workers[i]) + mail_bytes(&job->workers[i]);
+    return bytes;
+}
+
+/* Of all server groups; what they exchange counts as state. */
+static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *state_bytes)
+{
+    size_t values = 0, state;
+    *param_bytes = *state_bytes = 0;
+    for (int i = 0; i < job->topology->server_groups; i++) {
+        sw_table_bytes(job->params.copies[i].table, &values, &state);
+        *param_bytes += values;
+        *state_bytes += state;
+    }
+    *state_bytes += sw_sync_bytes(job->topology->server_groups, values);
+}
+
+size_t sw_worker_fixed_bytes(const struct sw_worker *w)
+{
+    return sw_worker_param_bytes(w) + sw_states_device_bytes(w) + sw_carries_worker_bytes(w) +
+           sw_input_bytes(w);
+}
+
+size_t sw_worker_device_bytes(const struct sw_worker *w)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < w->topology->workers && !w->device->host_memory; i++) {
+        const struct sw_worker *other = &w->shared.workers[i];
+        if (sw_str_eq(other->device->name, w->device->name))
+            bytes += sw_worker_fixed_bytes(other) + other->arena.bytes;
+    }
+    return bytes;
+}
+
+void sw_job_sum_memory(struct sw_job *job)
+{
+    struct sw_job_plan *p = &job->plan;
+    sum_tables(job, &p->bytes.params, &p->bytes.state);
+    p->bytes.state += sw_states_bytes(&job->state.buffers, job->workers);
+    p->bytes.state += sw_carries_bytes(&job->state.carries, job->workers);
+    p->bytes.state += mirror_bytes(job);
+    p->bytes.arena = arena_bytes(job);
+    p->bytes.batches = batch_bytes(job);
+    p->bytes.exchange = sw_transfer_plan(job->workers[0].train);
+    if (job->workers[0].eval)
+        p->bytes.exchange += sw_transfer_plan(job->workers[0].eval);
+    p->bytes.exchange *= (size_t)job->topology->worker_groups;
+    p->bytes.swapped = p->fit.swap_bytes;
+    p->bytes.device = 0;
+    for (int i = 0; i < job->topology->workers; i++) {
+        size_t bytes = sw_worker_device_bytes(&job->workers[i]);
+        p->bytes.device = bytes > p->bytes.device ? bytes : p->bytes.device;
+    }
+    p->bytes.peak = p->bytes.params + p->bytes.state + p->bytes.arena + p->bytes.batches +
+                    p->bytes.exchange + p->bytes.swapped;
+}

@@ -1,0 +1,261 @@
+/* memory = fit:SIZE: what of the budget is left for the arena of each worker's nets, and what that
+ * takes. On a device with memory of its own the budget is that device's: the replica of the
+ * parameters and the layers' state come off it. On the CPU it is the job's: parameters, updater
+ * state, batches and what is between workers come off it, and the workers share the rest, each up
+ * to what it can use. */
+#include "base/str.h"
+#include "run/job_private.h"
+#include "run/memory.h"
+#include "worker/worker.h"
+#include <stdio.h>
+
+/* How fast a device is, very roughly: recomputing is weighed against copying with it. Devices
+ * with processors of their own are measured (rates.c); elsewhere choices are the same on every
+ * machine. */
+#define THREAD_FLOPS_PER_S 4e10
+#define MEMORY_BYTES_PER_S 1e10
+
+static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *w)
+{
+    const struct sw_rates *m = job->place.devices.driver->caps.own_processor
+                                   ? sw_rates_of(&job->speed.rates, job->workers)
+                                   : NULL;
+    if (m && m->device_memory_bytes_per_s > 0)
+        return (struct sw_net_rates){m->worker_flops_per_s, m->device_memory_bytes_per_s,
+                                     m->link_bytes_per_s};
+    const struct sw_placement_row *row =
+        sw_placement_worker(job->place.placement, w->rank->global_rank);
+    struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
+    /* The CPU has no other memory than the host's: swapping would save nothing. */
+    if (!w->device->host_memory)
+        r.link_bytes_per_s = job->place.devices.link_bytes_per_s > 0
+                                 ? (double)job->place.devices.link_bytes_per_s
+                                 : MEMORY_BYTES_PER_S;
+    return r;
+}
+
+static size_t eval_bytes(const struct sw_worker *w)
+{
+    return w->eval ? sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]) : 0;
+}
+
+/* What a worker's arena takes with every feature kept. */
+static size_t kept_bytes(const struct sw_worker *w)
+{
+    size_t train = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).kept_bytes, eval = eval_bytes(w);
+    return train > eval ? train : eval;
+}
+
+/* The most that each worker may have when together they have `bytes`, and some need less. */
+static size_t share_of(const struct sw_job *job, size_t bytes)
+{
+    int workers = job->topology->workers;
+    size_t level = bytes / (size_t)workers;
+    for (int round = 0; round < workers; round++) {
+        size_t rest = bytes, open = 0;
+        for (int i = 0; i < workers; i++) {
+            size_t kept = kept_bytes(&job->workers[i]);
+            if (kept > level)
+                open++;
+            else
+                rest -= kept;
+        }
+        if (open == 0)
+            break;
+        level = rest / open;
+    }
+    return level;
+}
+
+/* Where a budget is broken. */
+struct broken {
+    size_t least; /* bytes of arena that would do */
+    const char *layer, *pass;
+    bool evaluation;
+};
+
+static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, struct broken *b,
+                      struct sw_err *err)
+{
+    struct sw_net_rates rates = rates_of(job, w);
+    struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
+    struct sw_net_fit fit = {.fits = true};
+    int rc = SW_OK;
+    w->arena.budget = budget;
+    if (sw_parts_arena_bytes(parts) > budget)
+        rc = sw_parts_fit(parts, budget, &rates, &fit, err);
+    if (rc != SW_OK)
+        return rc;
+    size_t eval = eval_bytes(w), train = sw_parts_arena_bytes(parts);
+    w->arena.bytes = train > eval ? train : eval;
+    if (!fit.fits && fit.least_bytes > b->least)
+        *b = (struct broken){fit.least_bytes, fit.layer, fit.pass, false};
+    if (eval > budget && eval > b->least)
+        *b = (struct broken){.least = eval, .evaluation = true};
+    return SW_OK;
+}
+
+static int refuse(const struct sw_job *job, const struct broken *b, size_t fixed, size_t least,
+                  struct sw_err *err)
+{
+    char beside[32], needs[32], where[256];
+    sw_human_bytes(beside, (double)fixed);
+    sw_human_bytes(needs, (double)b->least);
+    if (b->evaluation)
+        snprintf(where, sizeof where, "an evaluation needs %s", needs);
+    else
+        snprintf(where, sizeof where, "layer %s needs %s in its %s pass", b->layer, needs, b->pass);
+    return sw_err_set(
+        err, SW_ERR_NOMEM,
+        "memory = %s is too small: %s, beside %s for %s; the smallest that would do is "
+        "memory = fit:%zu; try that, or a smaller %s",
+        job->conf->memory, where, beside,
+        job->topology->devices > 0 ? "parameters on the device"
+                                   : "parameters, updater state and batches",
+        least, b->evaluation ? "eval_batch" : "batch");
+}
+
+static size_t left_of(size_t budget, size_t fixed)
+{
+    return budget > fixed ? budget - fixed : 0;
+}
+
+/* Workers that share this one's device. */
+static size_t workers_on(const struct sw_job *job, const struct sw_device *device)
+{
+    size_t count = 0;
+    for (int i = 0; i < job->topology->workers; i++)
+        count += sw_str_eq(job->workers[i].device->name, device->name);
+    return count;
+}
+
+/* On devices, one worker after the other. */
+static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
+{
+    struct broken worst = {0};
+    size_t worst_fixed = 0, least = 0;
+    for (int i = 0; i < job->topology->workers; i++) {
+        struct sw_worker *w = &job->workers[i];
+        struct broken b = {0};
+        size_t fixed = sw_worker_fixed_bytes(w), sharing = workers_on(job, w->device);
+        int rc = fit_worker(job, w, left_of(budget / sharing, fixed), &b, err);
+        if (rc != SW_OK)
+            return rc;
+        if (b.least > 0 && (b.least + fixed) * sharing > least) {
+            worst = b;
+            worst_fixed = fixed;
+            least = (b.least + fixed) * sharing;
+        }
+    }
+    return least == 0 ? SW_OK : refuse(job, &worst, worst_fixed, least, err);
+}
+
+/* With a level of `level` for each worker's arena. */
+static size_t bytes_at(const struct sw_job *job, size_t level)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < job->topology->workers; i++) {
+        size_t kept = kept_bytes(&job->workers[i]);
+        bytes += kept < level ? kept : level;
+    }
+    return bytes;
+}
+
+static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
+{
+    size_t fixed = job->plan.bytes.peak - job->plan.bytes.arena;
+    size_t share = share_of(job, left_of(budget, fixed));
+    struct broken b = {0};
+    int rc = SW_OK;
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        rc = fit_worker(job, &job->workers[i], share, &b, err);
+    if (rc != SW_OK || b.least == 0)
+        return rc;
+    return refuse(job, &b, fixed, fixed + bytes_at(job, b.least), err);
+}
+
+/* The largest of the worker's parameters and features, for people. */
+static void name_largest(const struct sw_worker *w, char *out, size_t room)
+{
+    size_t most = 0;
+    for (int p = 0; p < sw_net_param_count(w->train); p++) {
+        const struct sw_param *param = sw_table_param(w->table, w->param_of[SW_SPLIT_TRAIN][p]);
+        if (sw_desc_bytes(&param->layout) > most) {
+            most = sw_desc_bytes(&param->layout);
+            snprintf(out, room, "%s, %zu bytes", param->name, most);
+        }
+    }
+    for (int i = 0; i < sw_net_layer_count(w->train); i++) {
+        const struct sw_layer *l = sw_net_layer(w->train, i);
+        if (sw_net_holds(w->train, i) && sw_desc_bytes(&l->dst.desc) > most) {
+            most = sw_desc_bytes(&l->dst.desc);
+            snprintf(out, room, "%s (feature), %zu bytes", l->name, most);
+        }
+    }
+}
+
+/* Devices that could not hold what is planned for them would say so in mid-set-up, blob by blob. */
+static int check_room(const struct sw_worker *w, struct sw_err *err)
+{
+    char needs[32], has[32], arena[32], largest[160] = "";
+    size_t bytes = sw_worker_device_bytes(w), room = sw_device_bytes_of(w->device).capacity;
+    if (bytes <= room || room == 0)
+        return SW_OK;
+    name_largest(w, largest, sizeof largest);
+    return sw_err_set(
+        err, SW_ERR_NOMEM,
+        "out of memory: training needs %s on %s, which has %s: %s for features, their gradients "
+        "and scratch, the rest for parameters and batches; the largest blob is %s; try "
+        "job.memory = fit:%zu, or a smaller batch",
+        sw_human_bytes(needs, (double)bytes), w->device->name, sw_human_bytes(has, (double)room),
+        sw_human_bytes(arena, (double)w->arena.bytes), largest, room);
+}
+
+static void add_up(struct sw_job *job, struct sw_job_fit *f)
+{
+    for (int i = 0; i < job->topology->workers; i++) {
+        const struct sw_worker *w = &job->workers[i];
+        const struct sw_net_cost c = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
+        f->saved_bytes += kept_bytes(w) - w->arena.bytes;
+        f->repeated += c.repeated;
+        f->swapped += c.swapped;
+        f->repeat_flops += c.repeat_flops;
+        f->repeat_bytes += c.repeat_bytes;
+        f->swap_bytes += c.swap_bytes;
+        f->may_swap = f->may_swap || !w->device->host_memory;
+    }
+}
+
+int sw_job_fit(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_job_fit *f = &job->plan.fit;
+    int64_t budget = job->conf->memory_bytes;
+    int rc = SW_OK;
+    if (budget > 0) {
+        sw_job_sum_memory(job);
+        rc = job->place.host == job->workers[0].device ? fit_host(job, (size_t)budget, err)
+                                                       : fit_devices(job, (size_t)budget, err);
+        f->budget_bytes = budget;
+    }
+    if (rc == SW_OK && budget > 0)
+        add_up(job, f);
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        rc = check_room(&job->workers[i], err);
+    return rc;
+}
+
+int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,
+                 struct sw_err *err)
+{
+    struct sw_net_rates rates = rates_of(job, w);
+    struct sw_net_fit fit = {.fits = true};
+    if (w->arena.budget == 0 || sw_parts_arena_bytes(fresh) <= w->arena.budget)
+        return SW_OK;
+    int rc = sw_parts_fit(fresh, w->arena.budget, &rates, &fit, err);
+    if (rc != SW_OK || fit.fits)
+        return rc;
+    return sw_err_set(err, SW_ERR_NOMEM,
+                      "with more rows layer %s needs %zu bytes in its %s pass, but memory = %s "
+                      "leaves %zu",
+                      fit.layer, fit.least_bytes, fit.pass, job->conf->memory, w->arena.budget);
+}

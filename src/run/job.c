@@ -1,0 +1,355 @@
+/* Opening a job: recipe, machine, data, nets, parameter table, plan; nothing large is allocated and
+ * nothing is written. */
+#include "run/job.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "checkpoint/tokens.h"
+#include "exchange/table/sync.h"
+#include "net/transfer.h"
+#include "run/job_checkpoint.h"
+#include "run/job_private.h"
+#include "run/memory.h"
+#include "run/run.h"
+#include "run/tune.h"
+#include "worker/carries.h"
+#include "worker/worker.h"
+#include "worker/worker_setup.h"
+#include <string.h>
+
+static int copy_text(char **to, const char *from, struct sw_err *err)
+{
+    if (!from)
+        return SW_OK;
+    *to = sw_strdup(from);
+    return *to ? SW_OK : sw_err_nomem(err, "a job's options", strlen(from) + 1);
+}
+
+static int copy_options(struct sw_run_options *to, const struct sw_job_options *o,
+                        struct sw_err *err)
+{
+    const struct {
+        char **to;
+        const char *from;
+    } texts[] = {{&to->out_dir, o->out_dir},
+                 {&to->db, o->db},
+                 {&to->command, o->command},
+                 {&to->resume_checkpoint, o->resume ? o->resume_checkpoint : NULL}};
+    to->resume_run_id = o->resume ? o->resume->id : 0;
+    to->resume_segments = o->resume ? o->resume->segments : 0;
+    to->overwrite = o->overwrite;
+    to->trace_capacity = o->trace_capacity;
+    to->oversubscribe = o->oversubscribe;
+    to->display = o->display;
+
+    int rc = SW_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
+        rc = copy_text(texts[i].to, texts[i].from, err);
+    return rc;
+}
+
+static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = sw_stage_choose(job, o, err);
+    if (rc == SW_OK && job->conf->display_every > 0)
+        job->options.display.every_steps = job->conf->display_every;
+    return rc;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The longest sum over a group: of a layer of any worker, or of norms. */
+static int longest_sum(const struct sw_job *job)
+{
+    const struct sw_topology *t = job->topology;
+    int most = sw_exchange_vote_count(job->params.table);
+    for (int i = 0; i < t->group_size && (t->microbatches > 1 || t->splits_layers); i++) {
+        const struct sw_worker *w = &job->workers[i];
+        most = larger(most, sw_net_sum_count(w->train));
+        most = larger(most, w->eval ? sw_net_sum_count(w->eval) : 0);
+    }
+    return most;
+}
+
+/* Room in all groups for sums and for results. */
+static int reserve_sums(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_topology *t = job->topology;
+    struct sw_job_groups *groups = &job->groups;
+    const int most = longest_sum(job), split_groups = t->splits_layers ? t->group_size : 0;
+
+    int rc = sw_group_reserve_pairs(&groups->all, sw_net_pair_count(job->workers[0].train), err);
+    if (rc == SW_OK)
+        rc = sw_group_reserve_pairs(&groups->leaders, SW_DECISION_PAIRS, err);
+    for (int g = 0; g < t->worker_groups && rc == SW_OK; g++)
+        rc = sw_group_reserve_sums(&groups->each[g], most, err);
+    if (rc == SW_OK && t->splits_layers)
+        rc = sw_group_reserve_sums(&groups->all, most, err);
+    for (int i = 0; i < split_groups && rc == SW_OK; i++)
+        rc = sw_group_reserve_sums(&groups->peers[i], most, err);
+    return rc;
+}
+
+/* The training nets make the table, and the table's parameters are what the evaluation nets use. */
+static int build_workers(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK, workers = job->topology->workers;
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        rc = sw_worker_build(&job->workers[i], err);
+    if (rc == SW_OK)
+        rc = sw_comm_verdict(&job->exchange.comm, err);
+    if (rc == SW_OK)
+        rc = sw_job_make_table(job, err);
+    if (rc == SW_OK)
+        rc = sw_reduce_plan(&job->exchange, job->workers[0].train,
+                            job->workers[0].param_of[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK)
+        rc = sw_states_build(&job->state.buffers, job->workers, err);
+    if (rc == SW_OK)
+        rc = sw_carries_build(&job->state, job->workers, err);
+    if (rc == SW_OK && job->data.source[SW_SPLIT_EVAL])
+        rc = sw_job_build_eval(job, err);
+    return rc == SW_OK ? reserve_sums(job, err) : rc;
+}
+
+int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        rc = sw_worker_build_eval(&job->workers[i], err);
+    if (rc == SW_OK)
+        rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
+    if (rc == SW_OK)
+        rc = sw_states_match(&job->state.buffers, job->workers, err);
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        rc = sw_job_map_params(job, &job->workers[i], SW_SPLIT_EVAL, err);
+    if (rc == SW_OK)
+        rc = sw_outputs_plan(&job->outputs, job->workers, err);
+    return rc;
+}
+
+static int prepare_tune(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_json *kept = sw_json_get(job->exchange.comm.kept, "tune");
+    return sw_job_tune_prepare(&job->speed.tune, kept, job->workers, err);
+}
+
+static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = copy_options(&job->options, o, err);
+    if (rc == SW_OK)
+        rc = load_recipe(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    job->one_worker = o->one_worker;
+    if (job->stage.name)
+        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "stage %s is opened", job->stage.name);
+    sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
+    const char *name = o->name                        ? o->name
+                       : o->resume && o->resume->name ? o->resume->name
+                                                      : job->conf->name;
+    rc = copy_text(&job->name, name, err);
+    if (rc == SW_OK)
+        rc = sw_job_choose_device(job, err);
+    if (rc == SW_OK)
+        rc = sw_job_place_units(job, o, err);
+    if (rc == SW_OK && o->plan_units) {
+        sw_job_describe_units(job);
+        return SW_OK;
+    }
+    if (rc == SW_OK)
+        rc = sw_job_open_devices(job, err);
+    if (rc == SW_OK)
+        rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
+    if (rc != SW_OK || o->predict)
+        return rc;
+    if (rc == SW_OK)
+        rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
+    if (rc == SW_OK)
+        rc = prepare_tune(job, err);
+    if (rc == SW_OK)
+        rc = sw_job_open_data(job, err);
+    if (rc == SW_OK)
+        rc = sw_tokens_fit(job->recipe, job->data.source[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK)
+        rc = build_workers(job, err);
+    return rc == SW_OK && !o->one_worker ? sw_job_fit(job, err) : rc;
+}
+
+int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
+                 struct sw_err *err)
+{
+    struct sw_job *job = *out = sw_calloc(1, sizeof *job);
+    if (!job)
+        return sw_err_nomem(err, "a job", sizeof *job);
+    job->events.log = log;
+    job->events.steps = &job->span.run_steps;
+    sw_retention_init(&job->retention, &job->events);
+    job->requests.events = &job->events;
+    sw_fault_init(&job->fault);
+    return build(job, o, err);
+}
+
+/* Where the job begins: at the end of the stage before, at a checkpoint, or with other files. */
+static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
+    if (job->stage.begins)
+        job->span.first_step = job->span.stage_from;
+    else if (c.resumed)
+        return sw_checkpoint_check(&c, c.resumed, &job->span.first_step, err);
+    /* Weights of another file will be evaluated: what a run would start from is not asked for. */
+    return o->one_worker ? SW_OK : sw_take_look(&c, o->init_from, o->earlier, err);
+}
+
+/* Names that best_by may say, for a message. */
+static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct sw_err *err)
+{
+    const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
+    const char *names[SW_JOB_METRICS];
+    for (int i = 0; i < s->count; i++)
+        names[i] = s->name[i];
+    sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such value");
+    sw_recipe_hint_near(job->recipe, job->conf->best_by, names, s->count, "it has");
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+/* The value of evaluations by which checkpoints are compared. */
+static int choose_metric(struct sw_job *job, struct sw_err *err)
+{
+    struct sw_retention *r = &job->retention;
+    const struct sw_worker *leader = &job->workers[0];
+    const struct sw_series *s = &leader->record.series[SW_SPLIT_EVAL];
+    const char *name = job->conf->best_by;
+    int metric = leader->eval ? sw_series_find(s, name ? name : "accuracy") : -1;
+
+    if (metric < 0 && name)
+        return unknown_metric(job, s, err);
+    if (!leader->eval)
+        return SW_OK;
+    if (metric < 0)
+        metric = 0; /* the loss */
+    r->metric = &job->metrics.last[SW_SPLIT_EVAL][metric];
+    r->metric_name = s->name[metric];
+    r->less_is_better = sw_series_less_is_better(leader->eval, s, metric);
+    return SW_OK;
+}
+
+static int prepare_retention(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    struct sw_retention *r = &job->retention;
+
+    r->most = job->conf->keep_checkpoints;
+    r->resumed = job->options.resume_checkpoint;
+    int rc = choose_metric(job, err);
+    if (o->resume && !job->stage.begins) /* a stage writes its own in the place of that file */
+        r->from = job->span.first_step;
+    for (int i = 0; o->resume && i < o->kept_count && rc == SW_OK; i++)
+        /* A later one is damaged, or it would have been the one to go on from. */
+        if (o->kept[i].step <= job->span.first_step)
+            rc = sw_retention_add(r, o->kept[i].step, o->kept[i].path, o->kept[i].checksum, err);
+    return rc;
+}
+
+int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    if (o->plan_units || o->predict)
+        return SW_OK;
+
+    int rc = sw_stage_find_end(job, o, err);
+    if (rc == SW_OK)
+        rc = find_begin(job, o, err);
+    if (rc == SW_OK)
+        rc = prepare_retention(job, o, err);
+    if (rc == SW_OK)
+        rc = sw_stop_init(&job->stops, job->recipe, job->workers, err);
+    return rc == SW_OK ? sw_job_describe(job, err) : rc;
+}
+
+/* Nothing that is queued may use memory of sums or factors any more. */
+static void drain_streams(struct sw_job *job)
+{
+    bool used = job->exchange.sums.all_reduce || job->exchange.comm.factors;
+    struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
+    for (int i = 0; used && i < job->topology->workers; i++) {
+        sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
+        int rc = sw_stream_wait(job->workers[i].stream, &ignored);
+        (void)rc;
+    }
+}
+
+static void free_features(struct sw_job *job)
+{
+    for (int s = 0; s < SW_SPLITS; s++) {
+        for (int g = 0; job->groups.features[s] && g < job->topology->worker_groups; g++)
+            sw_transfer_free(job->groups.features[s][g]);
+        sw_free(job->groups.features[s]);
+    }
+}
+
+void sw_job_close(struct sw_job *job)
+{
+    if (!job)
+        return;
+    sw_job_leave(job);
+    drain_streams(job);
+    sw_exchange_plan_fini(&job->exchange);
+    free_features(job);
+    for (int i = 0; job->workers && i < job->topology->workers; i++)
+        sw_worker_fini(&job->workers[i]);
+    sw_free(job->workers);
+    sw_free(job->servers);
+    for (int g = 0; job->groups.each && g < job->topology->worker_groups; g++)
+        sw_group_fini(&job->groups.each[g]);
+    sw_free(job->groups.each);
+    for (int i = 0; job->groups.peers && i < job->topology->group_size; i++)
+        sw_group_fini(&job->groups.peers[i]);
+    sw_free(job->groups.peers);
+    sw_group_fini(&job->groups.all);
+    sw_group_fini(&job->groups.leaders);
+    sw_states_fini(&job->state.buffers);
+    sw_states_fini(&job->state.carries);
+    sw_outputs_fini(&job->outputs);
+    sw_retention_fini(&job->retention);
+    sw_take_fini(&job->initial.takes);
+    sw_carried_over_fini(&job->initial.carried_over);
+    sw_job_close(job->stage.failed);
+    sw_buf_fini(&job->stage.text);
+    sw_free(job->stage.steps);
+    sw_sync_free(job->params.sync);
+    for (int i = 0; job->params.copies && i < job->topology->server_groups; i++)
+        sw_table_free(job->params.copies[i].table);
+    sw_free(job->params.copies);
+    for (int s = 0; s < SW_SPLITS; s++)
+        sw_source_close(job->data.source[s]);
+    sw_device_close(job->place.host);
+    sw_job_tune_close(job->speed.tune);
+    sw_placement_free(job->place.placement);
+    sw_machine_free(job->place.machine);
+    sw_recipe_free(job->recipe);
+    sw_trace_free(job->monitor.trace);
+    sw_fault_fini(&job->fault);
+    sw_buf_fini(&job->report.fallback);
+    char *const owned[] = {job->name,
+                           job->options.out_dir,
+                           job->options.db,
+                           job->options.command,
+                           job->options.resume_checkpoint,
+                           job->report.choices,
+                           job->report.partition_notes};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        sw_free(owned[i]);
+    sw_free(job->report.layers);
+    sw_free(job->report.shares);
+    sw_row_split_fini(&job->rows);
+    sw_topology_free(job->topology);
+    sw_free(job);
+}
+
+bool sw_job_resumable(const struct sw_job *job)
+{
+    return job->options.resume_checkpoint ||
+           __atomic_load_n(&job->retention.saved_step, __ATOMIC_RELAXED) >= 0;
+}

@@ -1,0 +1,36 @@
+/* What checkpoints see of a job. */
+#include "run/job_checkpoint.h"
+#include "checkpoint/init_from.h"
+#include "run/job_private.h"
+
+static void put_step(void *job, int server_group, int64_t step, uint64_t updates, uint64_t dropped)
+{
+    sw_job_put_step(job, server_group, step, updates, dropped);
+}
+
+struct sw_checkpoint_job sw_job_checkpoint(struct sw_job *job)
+{
+    const struct sw_job_stage *stage = &job->stage;
+    return (struct sw_checkpoint_job){
+        .name = job->name,
+        .recipe = job->recipe,
+        .conf = job->conf,
+        .topology = job->topology,
+        .workers = job->workers,
+        .state = &job->state,
+        .source = job->data.source,
+        .sync = job->params.sync,
+        .carried_over = &job->initial.carried_over,
+        .takes = &job->initial.takes,
+        .retention = &job->retention,
+        .events = &job->events,
+        .choices = job->report.choices,
+        .resumed = job->options.resume_checkpoint,
+        .stage = {stage->index, stage->name, job->span.stage_from, stage->begins, stage->over},
+        .first_step = job->span.first_step,
+        .steps = job->span.steps,
+        .run_steps = job->span.run_steps,
+        .put_step = put_step,
+        .user = job,
+    };
+}

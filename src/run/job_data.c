@@ -1,0 +1,130 @@
+/* The sections of data that a job trains and evaluates on, and what its batches ask of them; and
+ * what others may read of a job. */
+#include "run/job_data.h"
+#include "data/source.h"
+#include "run/job_private.h"
+#include <string.h>
+
+const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
+{
+    if (split == SW_SPLIT_TRAIN)
+        return sw_recipe_find(job->recipe, "data", "train");
+    const struct sw_section *val = sw_recipe_find(job->recipe, "data", "val");
+    return val ? val : sw_recipe_find(job->recipe, "data", "test");
+}
+
+/* A stream is a row of the batch, so there are as many. */
+static int check_streams(const struct sw_job *job, int split, struct sw_err *err)
+{
+    const struct sw_source *s = job->data.source[split];
+    const bool training = split == SW_SPLIT_TRAIN;
+    const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
+    if (!s->streams || s->streams == rows)
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "streams = %lld, but job.%s = %lld: each row of a batch reads one "
+                      "stream",
+                      (long long)s->streams, training ? "batch" : "eval_batch", (long long)rows);
+}
+
+/* Class 3 must mean the same in training and in evaluation. */
+static int check_naming(const struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_source *a = job->data.source[SW_SPLIT_TRAIN],
+                           *b = job->data.source[SW_SPLIT_EVAL];
+    if (!a || !b || !a->naming || !b->naming || a->naming == b->naming)
+        return SW_OK;
+    return sw_err_set(
+        err, SW_ERR_INVALID,
+        "its %lld classes or tokens are not the %lld of data %s in the same order; name them in "
+        "both (keys classes, class_names, vocabulary, vocabulary_from of the formats)",
+        (long long)b->classes, (long long)a->classes, a->name);
+}
+
+/* A source's errors begin with its section's title, and so will the recipe's. */
+static const char *without_title(const struct sw_section *section, const char *text)
+{
+    size_t n = strlen(section->title);
+    bool titled = strncmp(text, section->title, n) == 0 && strncmp(text + n, ": ", 2) == 0;
+    return titled ? text + n + 2 : text;
+}
+
+int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
+                      struct sw_err *err)
+{
+    job->data.section[split] = section;
+    if (!section)
+        return SW_OK;
+    const char *fell_from = sw_section_fell_from(section);
+    struct sw_source_args args = {
+        .name = section->name,
+        .conf = section->common,
+        .format = (const struct sw_format *)(const void *)section->type[0],
+        .format_conf = section->conf[0],
+        .replaced = fell_from ? sw_format_find(fell_from) : NULL,
+        .seed = (uint64_t)job->conf->seed,
+        .training = split == SW_SPLIT_TRAIN,
+        .skip_bad = job->conf->on_bad_record == SW_BAD_RECORD_SKIP,
+        .report_bad = sw_events_say_bad_record,
+        .report_user = &job->events,
+    };
+    int rc = sw_source_open(&args, &job->data.source[split], err);
+    if (rc == SW_OK)
+        rc = check_streams(job, split, err);
+    if (rc == SW_OK)
+        rc = check_naming(job, err);
+    if (rc != SW_ERR_INVALID)
+        return rc;
+    sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
+    return sw_recipe_verdict(job->recipe, err);
+}
+
+int sw_job_open_data(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_section *train = sw_job_find_split(job, SW_SPLIT_TRAIN);
+    if (!train) {
+        sw_recipe_error(job->recipe, NULL, NULL, "there is no [data train] section");
+        return sw_recipe_verdict(job->recipe, err);
+    }
+    int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
+    if (rc == SW_OK)
+        rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
+    if (rc != SW_OK)
+        return rc;
+    job->span.horizon = job->conf->steps;
+    if (job->span.horizon == 0)
+        job->span.horizon =
+            sw_topology_steps(job->topology, sw_source_steps(job->data.source[SW_SPLIT_TRAIN],
+                                                             job->conf->epochs, job->conf->batch));
+    return SW_OK;
+}
+
+int64_t sw_job_skipped(const struct sw_job *job)
+{
+    int64_t n = 0;
+    for (int split = 0; split < SW_SPLITS; split++)
+        n += job->data.source[split] ? sw_source_skipped(job->data.source[split]) : 0;
+    return n;
+}
+
+/* ---- what others ask of a job ---- */
+
+const struct sw_job_plan *sw_job_plan(const struct sw_job *job)
+{
+    return &job->plan;
+}
+
+const struct sw_recipe *sw_job_recipe(const struct sw_job *job)
+{
+    return job->recipe;
+}
+
+const struct sw_trace *sw_job_trace(const struct sw_job *job)
+{
+    return job->monitor.trace;
+}
+
+void sw_job_request(struct sw_job *job, enum sw_job_request_kind what)
+{
+    sw_requests_set(&job->requests, what);
+}

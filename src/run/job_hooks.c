@@ -1,0 +1,114 @@
+/* What a job does for its workers: the table of functions behind worker_hooks.h, which answers from
+ * the checkpoints, the stage and the memory plan of the job, of which workers know nothing. */
+#include "run/job_hooks.h"
+#include "run/job_checkpoint.h"
+#include "run/job_private.h"
+#include "run/memory.h"
+#include "run/rebalance.h"
+
+/* ---- checkpoints ---- */
+
+static int write_checkpoint(void *run, struct sw_err *err)
+{
+    const struct sw_checkpoint_job c = sw_job_checkpoint(run);
+    return sw_checkpoint_write(&c, err);
+}
+
+/* Values from the initializers, from another run's file or the stage before, or from the checkpoint
+ * to go on from. A new run writes checkpoint 0, so that there always is one, and a new stage its
+ * own in the place of that which it begins from. */
+static int load_first_values(void *run, struct sw_err *err)
+{
+    struct sw_job *job = run;
+    const bool begins = job->stage.begins;
+    const struct sw_checkpoint_job c = sw_job_checkpoint(job);
+
+    for (int i = 0; i < job->topology->server_groups; i++)
+        sw_job_put_step(job, i, begins ? job->span.first_step : 0, 0, 0);
+    if (c.resumed && !begins)
+        return sw_checkpoint_load(&c, c.resumed, err);
+
+    if (begins)
+        job->state.reset_after = job->span.first_step;
+    int rc = sw_table_init_values(job->params.table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_take_values(&c, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_checkpoint_write(&c, err);
+}
+
+static bool has_checkpoint(void *run, int64_t step)
+{
+    const struct sw_job *job = run;
+    return __atomic_load_n(&job->retention.saved_step, __ATOMIC_RELAXED) == step;
+}
+
+static const char *newest(const struct sw_job *job, int64_t *step)
+{
+    *step = job->span.first_step;
+    return sw_retention_newest(&job->retention, step);
+}
+
+static int64_t newest_checkpoint(void *run)
+{
+    int64_t step;
+    (void)newest(run, &step);
+    return step;
+}
+
+static int roll_back(void *run, struct sw_err *err)
+{
+    const struct sw_checkpoint_job c = sw_job_checkpoint(run);
+    int64_t step;
+    return sw_checkpoint_roll_back(&c, newest(run, &step), err);
+}
+
+static void note_evaluation(void *run, int64_t step)
+{
+    struct sw_job *job = run;
+    job->retention.evaluated = step;
+}
+
+static bool is_best(void *run, int64_t step)
+{
+    const struct sw_job *job = run;
+    return sw_retention_beats(&job->retention, step);
+}
+
+/* ---- what concerns all workers ---- */
+
+static void end_warmup(void *run)
+{
+    sw_job_join(run);
+}
+
+static void end_job(void *run, int64_t step)
+{
+    sw_stage_note_end(run, step);
+}
+
+static int rebalance(void *run, struct sw_worker *w, struct sw_err *err)
+{
+    return sw_rebalance(run, w, err);
+}
+
+static int fit(void *run, const struct sw_worker *w, struct sw_parts *fresh, struct sw_err *err)
+{
+    return sw_job_refit(run, w, fresh, err);
+}
+
+const struct sw_worker_hooks sw_job_hooks = {
+    .load_first_values = load_first_values,
+    .write_checkpoint = write_checkpoint,
+    .has_checkpoint = has_checkpoint,
+    .newest_checkpoint = newest_checkpoint,
+    .roll_back = roll_back,
+    .note_evaluation = note_evaluation,
+    .is_best = is_best,
+    .end_warmup = end_warmup,
+    .end_job = end_job,
+    .rebalance = rebalance,
+    .fit = fit,
+};

@@ -1,0 +1,310 @@
+/* A job in motion, from the main thread: opens the run, starts watch, servers, prefetch and
+ * workers; then hands their notes to the observer until the workers have ended or the fault is set;
+ * then ends every role in fixed order: prefetch, workers, servers, history (drains last), snapshot.
+ */
+#include "run/run.h"
+#include "base/os.h"
+#include "base/stop.h"
+#include "machine/bind.h"
+#include "monitor/sense.h"
+#include "monitor/watch.h"
+#include "plan/choices.h"
+#include "run/job_private.h"
+#include "run/tune.h"
+#include "worker/server.h"
+#include "worker/worker.h"
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { POLL_MS = 100 };
+
+struct running {
+    struct sw_job *job;
+    sw_job_observer *observer;
+    void *user;
+    int64_t displayed_ns;
+    int64_t displayed_step;
+    struct sw_job_event last_eval, last_display;
+    bool has_eval, has_display;
+};
+
+static int start_worker(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_worker_start_prefetch(w, SW_SPLIT_TRAIN, err);
+    if (rc == SW_OK && w->eval)
+        rc = sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
+    return rc == SW_OK ? sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err) : rc;
+}
+
+static void check_sums(void *exchange)
+{
+    sw_reduce_look(exchange);
+}
+
+static int start_watch(struct sw_job *job, struct sw_err *err)
+{
+    const struct sw_watch_args args = {
+        .roles = {job->topology, job->workers, job->servers},
+        .slots = sw_job_slots(job),
+        .cluster = sw_recipe_find(job->recipe, "cluster", NULL)->common,
+        .saved_step = &job->retention.saved_step,
+        .events = &job->events,
+        .requests = &job->requests,
+        .fault = &job->fault,
+        .check_sums = check_sums,
+        .user = &job->exchange,
+    };
+    return sw_watch_start(&args, &job->monitor.watch, err);
+}
+
+static int start_roles(struct sw_job *job, struct sw_err *err)
+{
+    int rc = start_watch(job, err);
+    if (rc == SW_OK)
+        rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
+                            &job->monitor.sense, err);
+    for (int i = 0; i < job->topology->servers && rc == SW_OK; i++) {
+        struct sw_server *s = &job->servers[i];
+        if (!s->hosted)
+            rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
+    }
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        rc = start_worker(&job->workers[i], err);
+    return rc;
+}
+
+/* ---- in motion ---- */
+
+static void tell(struct running *r, const struct sw_job_event *e)
+{
+    if (e->type == SW_JOB_DISPLAY) {
+        r->last_display = *e;
+        r->has_display = true;
+        r->displayed_ns = sw_os()->monotonic_ns();
+        r->displayed_step = e->step;
+    } else if (e->type == SW_JOB_EVAL) {
+        r->last_eval = *e;
+        r->has_eval = true;
+    }
+    if (r->observer)
+        r->observer(r->user, e);
+}
+
+static void tell_start(struct running *r)
+{
+    struct sw_job *job = r->job;
+    struct sw_job_event e = {.type = SW_JOB_START,
+                             .step = job->span.first_step,
+                             .steps = job->span.run_steps,
+                             .run_id = sw_history_run_id(job->events.history),
+                             .out_dir = sw_history_out_dir(job->events.history),
+                             .db_path = sw_history_path(job->events.history)};
+    tell(r, &e);
+}
+
+/* By time: after max(every_s, the time that every_share of the steps takes). */
+static void ask_for_display(struct running *r)
+{
+    struct sw_job *job = r->job;
+    const struct sw_display_policy *d = &job->options.display;
+    int64_t now_ns = sw_os()->monotonic_ns();
+    if (d->every_steps > 0 || d->every_s <= 0 ||
+        (double)(now_ns - r->displayed_ns) * 1e-9 < d->every_s)
+        return;
+    struct sw_slot_state s;
+    if (d->every_share > 0 && sw_snapshot_read_slot(job->events.snapshot, 0, &s) &&
+        (double)(s.done_step - r->displayed_step) < d->every_share * (double)job->span.run_steps)
+        return;
+    __atomic_store_n(&job->requests.wants_display, 1, __ATOMIC_RELAXED);
+}
+
+static void deliver(struct running *r, struct sw_note *note)
+{
+    if (note->wake)
+        return;
+    if (note->event.type == SW_JOB_CHECKPOINT)
+        note->event.path = note->text;
+    else
+        note->event.text = note->text;
+    note->event.source = note->source;
+    tell(r, &note->event);
+}
+
+static void abort_when_asked(struct sw_job *job)
+{
+    if (!(sw_requests_get(&job->requests) & SW_JOB_ABORT))
+        return;
+    struct sw_err err;
+    sw_err_set(&err, SW_ERR_LIBRARY,
+               "aborted by request in the middle of a step; the last checkpoint stands");
+    sw_fault_set(&job->fault, "job", &err);
+}
+
+static void follow(struct running *r)
+{
+    struct sw_job *job = r->job;
+    struct sw_note note;
+    bool over = false;
+    while (!over) {
+        over = __atomic_load_n(&job->events.ended, __ATOMIC_ACQUIRE) == job->topology->workers ||
+               sw_fault_is_set(&job->fault);
+        while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
+            deliver(r, &note);
+        if (over)
+            break;
+        if (sw_queue_pop_ms(&job->events.notes, &note, POLL_MS) == SW_OK)
+            deliver(r, &note);
+        ask_for_display(r);
+        abort_when_asked(job);
+    }
+    /* What a worker reads is abandoned, too, and it may have ended by that alone. Without a fault
+     * all of them have ended, so that nobody writes what is read here. */
+    if (!sw_fault_is_set(&job->fault) && !job->workers[0].end.over && !job->workers[0].end.stopped)
+        abort_when_asked(job);
+}
+
+/* ---- the end ---- */
+
+static size_t resident_bytes(void)
+{
+    struct rusage u;
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (size_t)u.ru_maxrss * 1024 : 0;
+}
+
+/* Of the host and of all devices of their own. */
+static size_t peak_bytes(const struct sw_job *job)
+{
+    size_t bytes = sw_device_bytes_of(job->place.host).peak;
+    for (int i = 0; i < job->topology->workers; i++)
+        if (!job->workers[i].device->host_memory)
+            bytes += sw_device_bytes_of(job->workers[i].device).peak;
+    return bytes;
+}
+
+/* Right, but each waits for the device and for two copies. */
+static void tell_bridged(struct sw_job *job)
+{
+    for (int i = 0; i < job->topology->workers; i++) {
+        struct sw_device *dev = job->workers[i].device;
+        uint64_t bridged = sw_device_bytes_of(dev).bridged;
+        if (bridged > 0)
+            sw_events_say(&job->events, SW_LOG_WARN, dev->name,
+                          "%llu operations had no kernel on %s: the CPU computed them, on copies",
+                          (unsigned long long)bridged, dev->name);
+    }
+}
+
+static void tell_summary(struct running *r, enum sw_run_status status)
+{
+    struct sw_job *job = r->job;
+    struct sw_worker *w = &job->workers[0];
+    struct sw_job_event e = {.type = SW_JOB_SUMMARY,
+                             .step = w->step,
+                             .steps = job->span.run_steps,
+                             .status = status,
+                             .run_id = sw_history_run_id(job->events.history),
+                             .out_dir = sw_history_out_dir(job->events.history),
+                             .db_path = sw_history_path(job->events.history),
+                             .elapsed_s =
+                                 (double)(sw_os()->monotonic_ns() - job->span.run_began_ns) * 1e-9,
+                             .samples_per_s = NAN,
+                             .step_ms = NAN,
+                             .lr = NAN,
+                             .eta_s = NAN,
+                             .peak_bytes = peak_bytes(job),
+                             .rss_bytes = resident_bytes(),
+                             .skipped_records = sw_job_skipped(job)};
+    int64_t steps = w->step - w->first_step;
+    if (steps > 0 && w->timer.trained_ns > 0) {
+        e.step_ms = (double)w->timer.trained_ns * 1e-6 / (double)steps;
+        e.samples_per_s = (double)(sw_topology_samples(job->topology, w->step) -
+                                   sw_topology_samples(job->topology, w->first_step)) *
+                          1e9 / (double)w->timer.trained_ns;
+    }
+    int split = r->has_eval ? SW_SPLIT_EVAL : SW_SPLIT_TRAIN;
+    e.split = split == SW_SPLIT_EVAL ? job->data.section[SW_SPLIT_EVAL]->name : "train";
+    e.metric_count = job->metrics.count[split];
+    memcpy(e.metric, job->metrics.last[split], sizeof e.metric);
+    tell(r, &e);
+}
+
+static int leave_stuck(struct sw_job *job, const char *role, bool *stuck, struct sw_err *err)
+{
+    if (stuck)
+        *stuck = true;
+    return sw_run_say_stuck(job, role, err);
+}
+
+static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
+               struct sw_err *err)
+{
+    struct running r = {.job = job, .observer = observer, .user = user};
+    const bool first = !job->span.run_began_ns;
+    r.displayed_ns = sw_os()->monotonic_ns();
+    if (first)
+        job->span.run_began_ns = r.displayed_ns;
+    if (stuck)
+        *stuck = false;
+    for (int i = 0; i < job->topology->workers; i++)
+        job->workers[i].step = job->span.first_step;
+    int rc = sw_run_open(job, err);
+    if (sw_reduce_hangs(&job->exchange.sums)) {
+        sw_fault_stop(&job->fault, "job", err);
+        return leave_stuck(job, "the library that adds up gradients", stuck, err);
+    }
+    if (rc == SW_OK && job->span.first_step < job->span.steps) {
+        sw_run_record_placement(job);
+        if (first)
+            tell_start(&r);
+        sw_stage_tell(job);
+        sw_run_record_stage(job);
+        sw_run_tell_misplaced(job);
+        sw_rates_keep(&job->speed.rates, job->workers);
+        sw_job_tune_keep(job->speed.tune, job->workers);
+        sw_job_tune_tell(job->speed.tune, job->workers);
+        rc = start_roles(job, err);
+        if (rc != SW_OK)
+            sw_fault_stop(&job->fault, "job", err);
+        else
+            follow(&r);
+        const char *hanging = sw_run_end_roles(job);
+        if (hanging)
+            return leave_stuck(job, hanging, stuck, err);
+        sw_job_tune_keep(job->speed.tune,
+                         job->workers); /* of rows that workers were given on the way */
+        struct sw_note note;
+        sw_sense_end(job->monitor.sense);
+        job->monitor.sense = NULL;
+        sw_watch_end(job->monitor.watch);
+        job->monitor.watch = NULL;
+        tell_bridged(job);
+        while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
+            deliver(&r, &note);
+        rc = sw_run_outcome(job, err);
+        if (rc != SW_OK || !sw_job_has_next(job))
+            tell_summary(&r, sw_run_status_of(rc));
+    }
+    sw_run_close(job, rc, err);
+    return rc;
+}
+
+/* The calling thread is the job's main thread for a while, and runs where that is placed. So do
+ * threads that it starts and that do not bind themselves: the history's writer, the watch. */
+int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
+               struct sw_err *err)
+{
+    struct sw_err ignored; /* where the system refuses, it runs where it did */
+    void *kept = NULL;
+    int bound = sw_bind_keep(job->place.machine, &kept, &ignored);
+    if (bound == SW_OK)
+        bound = sw_bind_thread(job->place.machine,
+                               &sw_placement_helper(job->place.placement, SW_PLACE_MAIN)->cores,
+                               &ignored);
+    int rc = run(job, observer, user, stuck, err);
+    /* A worker that hangs, and is left behind, may come to its own end of this yet. */
+    if (__atomic_exchange_n(&job->requests.holds_stop, false, __ATOMIC_RELAXED))
+        sw_stop_release();
+    sw_bind_restore(job->place.machine, kept);
+    return rc;
+}

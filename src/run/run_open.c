@@ -1,0 +1,256 @@
+/* A run before its threads: history, snapshot and trace, and all memory. */
+#include "base/os.h"
+#include "base/str.h"
+#include "checkpoint/checkpoint.h"
+#include "plan/choices.h"
+#include "run/job_private.h"
+#include "run/run.h"
+#include "worker/carries.h"
+#include "worker/server.h"
+#include "worker/worker.h"
+#include "worker/worker_setup.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { NOTES = 1024 };
+
+static int open_history(struct sw_job *job, struct sw_err *err)
+{
+    char *path = NULL;
+    if (job->events.history) /* of the stages before */
+        return SW_OK;
+    int rc = sw_history_default_path(job->options.db, job->conf->db, &path, err);
+    if (rc == SW_OK)
+        rc = sw_history_open(&job->events.history, path, job->events.log, err);
+    sw_free(path);
+    if (rc != SW_OK)
+        return rc;
+    const struct sw_job_plan *p = &job->plan;
+    struct sw_run_info info = {
+        .name = job->name,
+        .recipe = p->recipe,
+        .recipe_text = sw_recipe_text(job->recipe),
+        .recipe_hash = sw_recipe_hash(job->recipe),
+        .overrides = sw_recipe_overrides(job->recipe),
+        .fallback = sw_recipe_fallback(job->recipe),
+        .command = job->options.command,
+        .framework = p->framework,
+        .device = p->device,
+        .version = SW_VERSION,
+        .out_dir = job->options.out_dir,
+        .overwrite = job->options.overwrite,
+        .segments = job->options.resume_segments,
+        .workers = job->topology->workers,
+        .seed = job->conf->seed,
+        .batch = p->batch * (job->topology->update_groups), /* samples of a step */
+        .steps = job->span.run_steps,
+        .epoch_records = job->data.source[SW_SPLIT_TRAIN]->records,
+        .params = p->params,
+        .flops_per_sample = p->flops_per_sample,
+    };
+    return job->options.resume_run_id
+               ? sw_history_resume_run(job->events.history, job->options.resume_run_id,
+                                       job->span.first_step, &info, err)
+               : sw_history_begin_run(job->events.history, &info, err);
+}
+
+void sw_run_record_placement(struct sw_job *job)
+{
+    const struct sw_placement *p = job->place.placement;
+    sw_history_placement_removed(job->events.history);
+    for (int i = 0; i < p->row_count; i++) {
+        const struct sw_placement_row *row = &p->rows[i];
+        char cores[256];
+        sw_history_placement(job->events.history, row->unit, row->device, row->numa,
+                             sw_core_set_text(&row->cores, cores, sizeof cores), row->reason);
+    }
+    if (*job->plan.copy)
+        sw_history_tag(job->events.history, "copy", job->plan.copy);
+}
+
+/* Those that the first group makes alone have one batch. */
+void sw_run_record_stage(struct sw_job *job)
+{
+    struct sw_history_stage s = {.name = job->stage.index < 0 ? NULL : job->stage.name,
+                                 .from_step = job->span.first_step,
+                                 .batch = job->conf->batch,
+                                 .epoch_records = job->data.source[SW_SPLIT_TRAIN]->records,
+                                 .params = job->plan.params,
+                                 .flops_per_sample = job->plan.flops_per_sample};
+    if (job->span.first_step < job->topology->warmup_steps) {
+        sw_history_stage(job->events.history, &s);
+        s.from_step = job->topology->warmup_steps;
+    }
+    s.batch *= job->topology->update_groups;
+    sw_history_stage(job->events.history, &s);
+}
+
+int sw_job_slots(const struct sw_job *job)
+{
+    const struct sw_worker *last = &job->workers[job->topology->workers - 1];
+    return last->batches.reading[SW_SPLITS - 1].first + last->batches.reading[SW_SPLITS - 1].count;
+}
+
+/* Slots of workers, then of servers, then of the threads that read for the workers, as far as there
+ * is room. */
+static int number_slots(struct sw_job *job)
+{
+    int next = job->topology->workers + job->topology->servers;
+    for (int i = 0; i < job->topology->workers; i++)
+        for (int s = 0; s < SW_SPLITS; s++) {
+            int left = SW_SNAPSHOT_MAX_SLOTS - next;
+            int threads = job->data.source[s] ? (int)job->data.source[s]->workers : 0;
+            job->workers[i].batches.reading[s] = (struct sw_reading){&job->workers[i], next,
+                                                                     threads < left ? threads
+                                                                     : left < 0     ? 0
+                                                                                    : left};
+            next += job->workers[i].batches.reading[s].count;
+        }
+    return next;
+}
+
+/* "prefetch0.1 train 0": whose, of which data, which thread. */
+static void name_readers(const struct sw_job *job, const struct sw_worker *w)
+{
+    char name[SW_SNAPSHOT_NAME];
+    for (int s = 0; s < SW_SPLITS; s++)
+        for (int i = 0; i < w->batches.reading[s].count; i++) {
+            snprintf(name, sizeof name, "prefetch%s %s %d", w->unit + strlen("worker"),
+                     job->data.section[s]->name, i);
+            sw_slot_set_name(
+                sw_snapshot_slot(job->events.snapshot, w->batches.reading[s].first + i), name);
+        }
+}
+
+static int open_snapshot(struct sw_job *job, struct sw_err *err)
+{
+    char *path = NULL;
+    struct sw_err ignored;
+    int units = number_slots(job);
+    const char *uid = sw_history_run_uid(job->events.history);
+    int rc = sw_snapshot_path(uid, job->events.log, &path, &ignored);
+    if (rc == SW_OK)
+        rc = sw_snapshot_new(&job->events.snapshot, path, sw_history_run_id(job->events.history),
+                             uid, job->name, job->span.run_steps, units, &ignored);
+    /* A snapshot that nobody can read is no reason not to train. */
+    if (rc != SW_OK) {
+        sw_log_write(job->events.log, SW_LOG_WARN, "snapshot", "%s: the run cannot be watched live",
+                     ignored.text);
+        rc = sw_snapshot_new(&job->events.snapshot, NULL, sw_history_run_id(job->events.history),
+                             uid, job->name, job->span.run_steps, units, err);
+    }
+    sw_free(path);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < job->topology->workers; i++) {
+        job->workers[i].slot = sw_snapshot_slot(job->events.snapshot, i);
+        sw_slot_set_name(job->workers[i].slot, job->workers[i].unit);
+        name_readers(job, &job->workers[i]);
+    }
+    for (int i = 0; i < job->topology->servers; i++) {
+        job->servers[i].slot = sw_snapshot_slot(job->events.snapshot, job->topology->workers + i);
+        sw_slot_set_name(job->servers[i].slot, job->servers[i].unit);
+    }
+    return SW_OK;
+}
+
+static void watch_update(void *user, int server, int param, uint64_t version, int64_t begin_ns,
+                         int64_t end_ns)
+{
+    struct sw_job *job = user;
+    struct sw_trace_event e = {.begin_ns = begin_ns,
+                               .end_ns = end_ns,
+                               .step = (int64_t)version,
+                               .what = SW_TRACE_UPDATE,
+                               .unit = 1000 + server,
+                               .index = param};
+    sw_trace_add(job->monitor.trace, &e);
+}
+
+static int make_trace(struct sw_job *job, struct sw_err *err)
+{
+    if (job->options.trace_capacity <= 0)
+        return SW_OK;
+    job->monitor.trace = sw_trace_new((size_t)job->options.trace_capacity);
+    if (!job->monitor.trace)
+        return sw_err_nomem(err, "a trace", (size_t)job->options.trace_capacity);
+    for (int i = 0; i < job->topology->workers; i++)
+        job->workers[i].shared.trace = job->monitor.trace;
+    for (int i = 0; i < job->topology->server_groups; i++)
+        sw_table_set_watch(job->params.copies[i].table, watch_update, job);
+    return SW_OK;
+}
+
+static int allocate(struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
+        rc = sw_table_allocate(job->params.copies[i].table, err);
+    if (rc == SW_OK)
+        rc = sw_job_make_sync(job, err);
+    if (rc == SW_OK)
+        rc = sw_job_connect(job, SW_SPLIT_TRAIN, err);
+    if (rc == SW_OK && job->workers[0].eval)
+        rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
+    if (rc == SW_OK)
+        rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
+    if (rc == SW_OK)
+        rc = sw_carries_allocate(&job->state.carries, job->place.host, err);
+    if (rc == SW_OK)
+        rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
+    if (rc == SW_OK && job->topology->is_async)
+        rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
+    if (rc == SW_OK)
+        rc = sw_reduce_make(&job->exchange, err);
+    if (rc == SW_OK)
+        rc = sw_comm_make(&job->exchange, &job->rows, err);
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
+        rc = sw_worker_allocate(&job->workers[i], err);
+        if (rc == SW_OK)
+            rc = sw_worker_open_history(&job->workers[i], err);
+    }
+    if (rc == SW_OK)
+        rc = sw_queue_init(&job->events.notes, sizeof(struct sw_note), NOTES, err);
+    job->events.ready = rc == SW_OK;
+    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
+        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->params.copies[i].table, err);
+    if (rc == SW_OK)
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.all, err);
+    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.each[g], err);
+    for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
+         i++)
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.peers[i], err);
+    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        if (!job->workers[i].device->host_memory)
+            rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
+    return rc;
+}
+
+/* Where binding was refused, the run is right and may be slow. */
+void sw_run_tell_misplaced(struct sw_job *job)
+{
+    size_t bytes = sw_device_bytes_of(job->place.host).misplaced;
+    char text[32];
+    if (bytes > 0)
+        sw_events_say(
+            &job->events, SW_LOG_WARN, "memory",
+            "the system refuses to place memory on NUMA nodes (mbind, %s): pages lie where "
+            "they are first touched; a container needs the right to (docker: --cap-add "
+            "SYS_NICE)",
+            sw_human_bytes(text, (double)bytes));
+}
+
+int sw_run_open(struct sw_job *job, struct sw_err *err)
+{
+    int rc = sw_servers_settle(&job->workers[0].shared, job->topology, err);
+    if (rc == SW_OK)
+        rc = open_history(job, err);
+    if (rc == SW_OK)
+        sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
+    if (rc == SW_OK)
+        rc = make_trace(job, err);
+    if (rc == SW_OK)
+        rc = open_snapshot(job, err);
+    return rc == SW_OK ? allocate(job, err) : rc;
+}

@@ -1,0 +1,214 @@
+/* Opening a job with all its stages: each is opened once to see whether it can be, and what it
+ * takes from those before is looked for among the names and shapes that those have. A stage that
+ * begins takes over the machine map and the lengths of the later ones from the job before it. */
+#include "base/os.h"
+#include "base/str.h"
+#include "checkpoint/checkpoint.h"
+#include "exchange/table/table.h"
+#include "run/job_private.h"
+#include <string.h>
+
+/* One that is there already has the later shape. */
+static int add(struct sw_stage_names *n, const struct sw_st_entry *e, struct sw_err *err)
+{
+    for (int i = 0; i < n->count; i++)
+        if (sw_str_eq(n->items[i].name, e->name)) {
+            const char *name = n->items[i].name;
+            n->items[i] = *e;
+            n->items[i].name = name;
+            return SW_OK;
+        }
+    struct sw_st_entry *items = sw_realloc_array(n->items, (size_t)n->count + 1, sizeof *items);
+    if (!items)
+        return sw_err_nomem(err, "the names of a stage", sizeof *items);
+    n->items = items;
+    items[n->count] = *e;
+    items[n->count].name = sw_strdup(e->name);
+    return items[n->count++].name ? SW_OK : sw_err_nomem(err, "the names of a stage", 0);
+}
+
+static int add_file(struct sw_stage_names *n, const char *path, struct sw_err *err)
+{
+    struct sw_st_file *f = NULL;
+    int rc = sw_checkpoint_open(path, &f, err);
+    for (size_t i = 0; rc == SW_OK && i < sw_st_count(f); i++)
+        if (!sw_str_starts(sw_st_entry_at(f, i)->name, "updater."))
+            rc = add(n, sw_st_entry_at(f, i), err);
+    sw_st_close(f);
+    return rc;
+}
+
+static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw_err *err)
+{
+    int rc = SW_OK;
+    for (int i = 0; i < sw_table_count(job->params.table) && rc == SW_OK; i++) {
+        const struct sw_param *p = sw_table_param(job->params.table, i);
+        struct sw_st_entry e = {.name = p->name, .dtype = SW_ST_F32};
+        e.ndim = sw_param_whole(p, e.shape);
+        rc = add(n, &e, err);
+    }
+    for (int i = 0; i < job->state.buffers.count && rc == SW_OK; i++) {
+        const struct sw_state *s = &job->state.buffers.items[i];
+        struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
+        memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
+        rc = add(n, &e, err);
+    }
+    return rc;
+}
+
+/* Opens a stage that begins behind step *end to see whether it can be, and what it is like. */
+static int look_at(struct sw_job *job, const struct sw_job_options *o, int index,
+                   struct sw_stage_names *names, int64_t *end, struct sw_err *err)
+{
+    struct sw_job *part = NULL;
+    struct sw_job_options of_part = *o;
+    of_part.stage = sw_recipe_stage_name(job->recipe, index);
+    of_part.resume_checkpoint = NULL;
+    of_part.earlier = names;
+    of_part.before = job;
+    of_part.fallback = sw_recipe_fallback(job->recipe);
+    int rc = sw_job_build(&of_part, job->events.log, &part, err);
+    if (rc == SW_OK)
+        rc = sw_job_complete(part, &of_part, err);
+    if (rc == SW_OK)
+        rc = sw_stage_steps_end(part, *end, end, err);
+    if (rc == SW_OK)
+        rc = add_job(names, part, err);
+    if (rc != SW_OK) {
+        job->stage.failed = part;
+        return rc;
+    }
+    job->stage.steps[index] = part->span.horizon;
+    sw_job_close(part);
+    return SW_OK;
+}
+
+static int look_at_later(struct sw_job *job, const struct sw_job_options *o, int64_t end,
+                         struct sw_err *err)
+{
+    struct sw_stage_names names = {0};
+    int rc = job->options.resume_checkpoint ? add_file(&names, job->options.resume_checkpoint, err)
+                                            : SW_OK;
+    if (rc == SW_OK)
+        rc = add_job(&names, job, err);
+    for (int i = job->stage.index + 1; i < job->stage.count && rc == SW_OK; i++)
+        rc = look_at(job, o, i, &names, &end, err);
+    sw_stage_names_fini(&names);
+    return rc;
+}
+
+/* "pre (30 steps), fine (50 steps)": this one and those behind it. */
+static void list(struct sw_job *job)
+{
+    struct sw_job_stage *s = &job->stage;
+    for (int i = s->index; i < s->count; i++)
+        sw_buf_printf(&s->text, "%s%s (%lld steps)", i > s->index ? ", " : "",
+                      sw_recipe_stage_name(job->recipe, i), (long long)s->steps[i]);
+}
+
+static int look_at_stages(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    struct sw_job_stage *s = &job->stage;
+    const int64_t *known = o->before ? o->before->stage.steps : NULL;
+    int64_t end;
+    if (s->index < 0 || o->stage || o->one_worker || o->plan_units || o->predict)
+        return SW_OK;
+    s->steps = sw_calloc((size_t)s->count, sizeof *s->steps);
+    if (!s->steps)
+        return sw_err_nomem(err, "the lengths of stages", (size_t)s->count * sizeof *s->steps);
+    int rc = sw_stage_steps_end(job, job->span.stage_from, &end, err);
+    if (rc == SW_OK && known)
+        memcpy(s->steps, known, (size_t)s->count * sizeof *s->steps);
+    else if (rc == SW_OK)
+        rc = look_at_later(job, o, end, err);
+    if (rc != SW_OK)
+        return rc;
+    s->steps[s->index] = job->span.horizon;
+    for (int i = s->index + 1; i < s->count; i++)
+        s->later += s->steps[i];
+    list(job);
+    return SW_OK;
+}
+
+int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct sw_job **out,
+                struct sw_buf *messages, struct sw_err *err)
+{
+    struct sw_job *job;
+    int rc = sw_job_build(options, log, &job, err);
+    if (rc == SW_OK)
+        rc = look_at_stages(job, options, err);
+    if (rc == SW_OK)
+        rc = sw_job_complete(job, options, err);
+    if (rc == SW_OK) {
+        *out = job;
+        return SW_OK;
+    }
+    for (const struct sw_job *j = job; j; j = j->stage.failed)
+        if (j->recipe && sw_recipe_diags(j->recipe)->count > 0)
+            sw_diags_print(sw_recipe_diags(j->recipe), messages);
+    sw_job_close(job);
+    return rc;
+}
+
+/* ---- from one to the next ---- */
+
+/* The run as resume would find it in the history, which may be out of reach. */
+static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err *err)
+{
+    *run = (struct sw_run){.id = sw_history_run_id(job->events.history),
+                           .name = sw_strdup(job->name),
+                           .recipe = sw_strdup(sw_recipe_path(job->recipe)),
+                           .recipe_text = sw_strdup(sw_recipe_text(job->recipe)),
+                           .overrides = sw_strdup(sw_recipe_overrides(job->recipe)),
+                           .fallback = sw_strdup(sw_recipe_fallback(job->recipe))};
+    if (run->name && run->recipe && run->recipe_text && run->overrides && run->fallback)
+        return SW_OK;
+    return sw_err_nomem(err, "the next stage", 0);
+}
+
+/* What is the run's and not the stage's. */
+static void hand_over(struct sw_job *from, struct sw_job *to)
+{
+    to->events.history = from->events.history;
+    from->events.history = NULL;
+    to->span.run_began_ns = from->span.run_began_ns;
+    to->requests.bits = __atomic_load_n(&from->requests.bits, __ATOMIC_RELAXED);
+}
+
+int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err)
+{
+    struct sw_job *old = *job, *next = NULL;
+    struct sw_run run = {0};
+    int64_t step = old->span.first_step;
+    struct sw_job_options o = {
+        .out_dir = old->options.out_dir,
+        .db = old->options.db,
+        .command = old->options.command,
+        .steps = old->options.steps,
+        .steps_at_most = old->options.steps_at_most,
+        .display = old->options.display,
+        .oversubscribe = old->options.oversubscribe,
+        .trace_capacity = old->options.trace_capacity,
+        .resume = &run,
+        .resume_checkpoint = sw_retention_newest(&old->retention, &step),
+        .before = old,
+    };
+    struct sw_job_kept *kept = sw_calloc((size_t)old->retention.count + 1, sizeof *kept);
+    int rc = kept ? describe(old, &run, err) : sw_err_nomem(err, "the list of checkpoints", 0);
+    for (int i = 0; kept && i < old->retention.count; i++) {
+        const struct sw_kept *k = &old->retention.items[i];
+        kept[i] = (struct sw_job_kept){k->step, k->path, *k->checksum ? k->checksum : NULL};
+    }
+    o.kept = kept;
+    o.kept_count = old->retention.count;
+    if (rc == SW_OK)
+        rc = sw_job_open(&o, old->events.log, &next, messages, err);
+    if (rc == SW_OK) {
+        hand_over(old, next);
+        sw_job_close(old);
+        *job = next;
+    }
+    sw_free(kept);
+    sw_run_fini(&run);
+    return rc;
+}

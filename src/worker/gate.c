@@ -1,0 +1,107 @@
+/* Requests are bits that the workers' common decision after a step looks at, so all of them do the
+ * same at the same step; the gate is where they wait through a pause, and where they leave an
+ * evaluation together. */
+#include "worker/gate.h"
+
+#include "base/stop.h"
+
+int sw_requests_get(const struct sw_requests *r)
+{
+    const int stops = sw_stop_requests();
+    const int of_process = stops == 0 ? 0 : stops == 1 ? SW_JOB_STOP : SW_JOB_STOP | SW_JOB_ABORT;
+    return __atomic_load_n(&r->bits, __ATOMIC_RELAXED) | of_process;
+}
+
+void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what)
+{
+    if (what == SW_JOB_CONTINUE)
+        __atomic_fetch_and(&r->bits, ~SW_JOB_PAUSE, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_or(&r->bits, (int)what, __ATOMIC_RELAXED);
+}
+
+/* Requests come from signal handlers, too, which cannot wake anybody. */
+enum { LOOK_MS = 50 };
+
+static void close_gate(void *gate)
+{
+    struct sw_gate *g = gate;
+    sw_mutex_lock(&g->lock);
+    g->closed = true;
+    sw_cond_broadcast(&g->changed);
+    sw_mutex_unlock(&g->lock);
+}
+
+int sw_gate_init(struct sw_requests *r, struct sw_fault *fault, struct sw_err *err)
+{
+    r->gate = (struct sw_gate){.through = -1, .eval_step = -1};
+    sw_mutex_init(&r->gate.lock);
+    sw_cond_init(&r->gate.changed);
+    return sw_fault_attach(fault, close_gate, &r->gate, err);
+}
+
+void sw_gate_fini(struct sw_requests *r, struct sw_fault *fault)
+{
+    sw_fault_detach(fault, &r->gate);
+    sw_cond_fini(&r->gate.changed);
+    sw_mutex_fini(&r->gate.lock);
+}
+
+/* The lock is held. Who finds the reason gone ends the pause for all, so that all leave it with the
+ * same answer, also one that comes when the others have left. */
+static void look(struct sw_requests *r, int64_t t)
+{
+    struct sw_gate *g = &r->gate;
+    int asked = sw_requests_get(r);
+
+    if (g->through >= t || ((asked & SW_JOB_PAUSE) && !(asked & SW_JOB_STOP)))
+        return;
+    g->through = t;
+    g->stop = asked & SW_JOB_STOP;
+    sw_cond_broadcast(&g->changed);
+}
+
+/* In a round workers may wait for each other, so all of them make the last one that any has begun.
+ */
+bool sw_gate_begin_round(struct sw_requests *r, int64_t step, int64_t n)
+{
+    struct sw_gate *g = &r->gate;
+    const bool stop = sw_requests_get(r) & SW_JOB_STOP;
+
+    sw_mutex_lock(&g->lock);
+    if (g->eval_step != step) {
+        g->eval_step = step;
+        g->eval_begun = 0;
+        g->eval_rounds = INT64_MAX;
+    }
+
+    if (stop && g->eval_rounds > g->eval_begun)
+        g->eval_rounds = g->eval_begun;
+    const bool begins = n < g->eval_rounds;
+    if (begins && n >= g->eval_begun)
+        g->eval_begun = n + 1;
+    sw_mutex_unlock(&g->lock);
+    return begins;
+}
+
+int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bool *checkpoint,
+                 bool *stop, struct sw_err *err)
+{
+    struct sw_gate *g = &r->gate;
+
+    *checkpoint = false;
+    sw_mutex_lock(&g->lock);
+    for (look(r, step); g->through < step && !g->closed && !*checkpoint; look(r, step)) {
+        *checkpoint =
+            leads && (__atomic_fetch_and(&r->bits, ~SW_JOB_CHECKPOINT_NOW, __ATOMIC_RELAXED) &
+                      SW_JOB_CHECKPOINT_NOW);
+        if (!*checkpoint)
+            sw_cond_wait_ms(&g->changed, &g->lock, LOOK_MS);
+    }
+
+    *over = g->through >= step;
+    *stop = *over && g->stop;
+    bool closed = g->closed;
+    sw_mutex_unlock(&g->lock);
+    return closed ? sw_err_set(err, SW_ERR_CANCELLED, "the job is ending") : SW_OK;
+}

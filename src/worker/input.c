@@ -1,0 +1,100 @@
+/* The copy of the next batch to a device with memory of its own: a place there, a stream that
+ * copies, and two events, so that neither the host nor the compute stream waits for the other's
+ * work. What the header promises is kept by their order: a batch is copied when the net has taken
+ * the one before, and taken when it has come. */
+#include "worker/input.h"
+#include "worker/worker.h"
+
+#include "base/os.h"
+
+struct sw_input {
+    const struct sw_worker *w; /* borrowed */
+    struct sw_stream *stream;  /* owned */
+    struct sw_event *there;    /* owned: the batch has come */
+    struct sw_event *taken;    /* owned: the net has it, and another one may come */
+    void *memory;              /* owned device memory */
+    size_t bytes;
+};
+
+size_t sw_input_bytes(const struct sw_worker *w)
+{
+    struct sw_prefetch_args args;
+    if (w->device->host_memory || !w->shared.data->source[SW_SPLIT_TRAIN])
+        return 0;
+    sw_worker_prefetch_args(w, SW_SPLIT_TRAIN, &args);
+    return sw_prefetch_batch_bytes(&args);
+}
+
+int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err *err)
+{
+    struct sw_device *dev = w->device;
+    struct sw_input *in = sw_calloc(1, sizeof *in);
+
+    if (!in)
+        return sw_err_nomem(err, "the next batch", sizeof *in);
+    in->w = w;
+    in->bytes = sw_input_bytes(w);
+    int rc = sw_device_alloc(dev, in->bytes, "the next batch", &in->memory, err);
+    if (rc == SW_OK)
+        rc = sw_event_new(dev, &in->there, err);
+    if (rc == SW_OK)
+        rc = sw_event_new(dev, &in->taken, err);
+    if (rc == SW_OK)
+        rc = sw_stream_new(dev, 1, &in->stream, err);
+    if (rc != SW_OK) {
+        sw_input_free(in);
+        return rc;
+    }
+
+    sw_stream_name(in->stream, "input");
+    sw_device_name(dev, in->memory, in->bytes, "the next batch");
+    *out = in;
+    return SW_OK;
+}
+
+void sw_input_free(struct sw_input *in)
+{
+    if (!in)
+        return;
+    sw_stream_free(in->stream);
+    sw_event_free(in->w->device, in->there);
+    sw_event_free(in->w->device, in->taken);
+    sw_device_free(in->w->device, in->memory, in->bytes);
+    sw_free(in);
+}
+
+int sw_input_start(struct sw_input *in, const struct sw_batch *batch, struct sw_err *err)
+{
+    int rc = sw_event_wait(in->stream, in->taken, err);
+    if (rc == SW_OK)
+        rc = sw_copy(in->stream, in->memory, batch->memory, in->bytes, err);
+    return rc == SW_OK ? sw_event_record(in->stream, in->there, err) : rc;
+}
+
+int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_err *err)
+{
+    const struct sw_worker *w = in->w;
+    const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
+
+    int rc = sw_event_wait(w->stream, in->there, err);
+    for (int f = 0; f < source->field_count && rc == SW_OK; f++) {
+        ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
+        rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
+                                (char *)in->memory + at, err);
+    }
+    return rc == SW_OK ? sw_event_record(w->stream, in->taken, err) : rc;
+}
+
+/* Without waiting for readers: what is not ready by now comes at its time. */
+int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    bool next = w->batches.input && t < w->shared.span->steps;
+
+    if (!next || !sw_prefetch_is_ready(w->batches.prefetch[SW_SPLIT_TRAIN]))
+        return SW_OK;
+    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, &w->batches.ahead, err);
+    if (rc == SW_OK)
+        rc = sw_input_start(w->batches.input, &w->batches.ahead, err);
+    w->batches.is_ahead = rc == SW_OK;
+    return rc;
+}

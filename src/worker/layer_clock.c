@@ -1,0 +1,149 @@
+/* How long each layer takes. Where operations run at once, that is what the worker's thread takes
+ * for a pass of the layer, in every step. A device of its own is given operations that it does
+ * later, so readings of its clock stand before and behind every pass, in some steps only: in the
+ * second one, when libraries have made what they need, and in each 32nd from there, as long as
+ * these are queued operation by operation. A graph has no such readings, which would cost something
+ * in every step. Where layers run at the same time, on streams of their own, a layer has no time of
+ * its own, and none is told. */
+#include "worker/layer_clock.h"
+#include "base/os.h"
+#include "device/op.h"
+#include "kernels/ops/clock.h"
+#include "worker/events.h"
+#include "worker/segments.h"
+#include "worker/worker.h"
+
+enum { EVERY = 32 };
+
+struct sw_layer_clock {
+    int64_t
+        *marks; /* owned device memory [room][2]: when the device came to a pass, and behind it */
+    int64_t *told; /* owned host memory: a copy of them */
+    struct sw_layer_pass {
+        int layer;
+        bool backward;
+    } * passes;   /* owned [room]: of the step under way */
+    size_t bytes; /* of marks, and of told */
+    int room, count;
+    bool runs; /* in this step */
+};
+
+/* A step has two passes of each layer, and two in each turn of a chain. */
+static int room_of(const struct sw_worker *w)
+{
+    bool told =
+        !w->device->host_memory && !w->shared.one_worker && sw_net_stream_count(w->train) == 1;
+    return told ? 2 * sw_net_layer_count(w->train) * (1 + sw_net_chain_steps(w->train)) : 0;
+}
+
+size_t sw_layer_clock_bytes(const struct sw_worker *w)
+{
+    return (size_t)room_of(w) * 2 * sizeof(int64_t);
+}
+
+int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
+{
+    size_t bytes = sw_layer_clock_bytes(w);
+    void *marks = NULL, *told = NULL;
+
+    if (bytes == 0)
+        return SW_OK;
+    struct sw_layer_clock *c = w->timer.layers = sw_calloc(1, sizeof *c);
+    if (!c)
+        return sw_err_nomem(err, "times of layers", sizeof *c);
+    c->bytes = bytes;
+    c->room = room_of(w);
+    c->passes = sw_calloc((size_t)c->room, sizeof *c->passes);
+    if (!c->passes)
+        return sw_err_nomem(err, "times of layers", (size_t)c->room * sizeof *c->passes);
+    int rc = sw_device_alloc(w->device, bytes, "times of layers", &marks, err);
+    if (rc == SW_OK)
+        rc = sw_device_host_alloc(w->device, bytes, "times of layers", &told, err);
+    c->marks = marks;
+    c->told = told;
+    return rc;
+}
+
+void sw_layer_clock_say(const struct sw_worker *w)
+{
+    if (!w->device->host_memory && sw_net_stream_count(w->train) > 1)
+        sw_history_event(w->shared.events->history, SW_LOG_INFO, w->unit,
+                         "layers have no times of their own, since up to %d run at the same time; "
+                         "--set job.streams=1 runs them one by one, and measures them",
+                         sw_net_stream_count(w->train));
+}
+
+void sw_layer_clock_free(struct sw_worker *w)
+{
+    struct sw_layer_clock *c = w->timer.layers;
+
+    if (!c)
+        return;
+    sw_device_free(w->device, c->marks, c->bytes);
+    if (c->told)
+        sw_device_host_free(w->device, c->told, c->bytes);
+    sw_free(c->passes);
+    sw_free(c);
+    w->timer.layers = NULL;
+}
+
+void sw_layer_clock_step(struct sw_worker *w)
+{
+    struct sw_layer_clock *c = w->timer.layers;
+    if (!c)
+        return;
+    c->count = 0;
+    c->runs = (w->step - w->first_step) % EVERY == 1 && sw_segments_are_queued(w->segments);
+}
+
+int sw_layer_clock_begin(struct sw_worker *w, int layer, bool backward, struct sw_err *err)
+{
+    struct sw_layer_clock *c = w->timer.layers;
+    double *total_ms = backward ? &w->timer.backward_ms[layer] : &w->timer.forward_ms[layer];
+
+    w->timer.pass_ms = backward ? &w->timer.ledger.backward_ms : &w->timer.ledger.forward_ms;
+    w->timer.pass_total_ms = w->device->host_memory ? total_ms : NULL;
+    if (!c || !c->runs || c->count == c->room)
+        return SW_OK;
+    c->passes[c->count] = (struct sw_layer_pass){layer, backward};
+    return sw_op_run(w->stream, &sw_op_clock,
+                     &(const struct sw_clock_args){.ns = &c->marks[2 * c->count]}, err);
+}
+
+int sw_layer_clock_end(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_layer_clock *c = w->timer.layers;
+    int rc = SW_OK;
+
+    if (c && c->runs && c->count < c->room) {
+        rc = sw_op_run(w->stream, &sw_op_clock,
+                       &(const struct sw_clock_args){.ns = &c->marks[2 * c->count + 1]}, err);
+        c->count++;
+    }
+    sw_worker_lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
+    return rc;
+}
+
+int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_layer_clock *c = w->timer.layers;
+    if (!c || !c->runs)
+        return SW_OK;
+    return sw_copy(w->stream, c->told, c->marks, (size_t)c->count * 2 * sizeof *c->told, err);
+}
+
+void sw_layer_clock_take(struct sw_worker *w)
+{
+    struct sw_layer_clock *c = w->timer.layers;
+
+    w->timer.steps += w->device->host_memory || (c && c->runs);
+    if (!c || !c->runs)
+        return;
+    for (int i = 0; i < c->count; i++) {
+        const struct sw_layer_pass *p = &c->passes[i];
+        double *total_ms =
+            p->backward ? &w->timer.backward_ms[p->layer] : &w->timer.forward_ms[p->layer];
+        *total_ms += (double)(c->told[2 * i + 1] - c->told[2 * i]) * 1e-6;
+    }
+    c->runs = false;
+}

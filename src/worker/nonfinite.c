@@ -1,0 +1,182 @@
+/* What becomes of an update that is not finite (job.on_nan). `stop` is no matter of this file: the
+ * run ends where it is found. With `skip` and `rollback` updates are decided upon in two phases
+ * (exchange/table/decide.c): a loss or gradient that is not finite drops the update of all
+ * parameters. After every step each worker waits for what was decided, so all know the same before
+ * the next.
+ *
+ * skip: running statistics, which the forward pass has changed already, are put back as well, and
+ * training goes on with the next batch as if this one had not been. New values that overflow are an
+ * error: there is nothing to go on from.
+ *
+ * rollback: values, updater state and running statistics become those of the newest checkpoint,
+ * also when new values have overflowed. Steps, rate and data go on: the bad batch is not met again,
+ * and what is written later has a step of its own.
+ *
+ * Both end the run as `stop` does when it does not help: after SKIPS in a row, or ROLLBACKS to one
+ * checkpoint. The leader counts, tells and loads; the others meet it.
+ *
+ * An update that is dropped because the loss scale was too large (optim/loss_scale.h) is none of
+ * these.
+ *
+ * Asynchronous groups make updates of their own: each drops and counts its own. For a rollback it
+ * asks, like a user for a checkpoint: after the next step that no group has passed all come
+ * together for it. Until then values may be torn, and updates that show it are dropped. */
+#include "worker/nonfinite.h"
+#include "recipe/job.h"
+#include "worker/sums.h"
+#include "worker/worker.h"
+#include <stdio.h>
+
+enum { SKIPS = 100, ROLLBACKS = 3 };
+
+/* "the gradient of conv1.weight", "the loss". */
+static void name_cause(const struct sw_table *t, const struct sw_table_decision *d, int torn,
+                       char *out, size_t bytes)
+{
+    if (!d->dropped)
+        snprintf(out, bytes, "the new value of %s", sw_table_param(t, torn)->name);
+    else if (d->bad_param >= 0)
+        snprintf(out, bytes, "the gradient of %s", sw_table_param(t, d->bad_param)->name);
+    else
+        snprintf(out, bytes, "the loss or a running statistic");
+}
+
+static int give_up(struct sw_worker *w, const char *cause, int times, const char *what,
+                   struct sw_err *err)
+{
+    return sw_err_set(err, SW_ERR_DIVERGED,
+                      "step %lld: %s is not finite (NaN or Inf), and %d %s did not help: training "
+                      "has diverged (try a smaller lr, or grad_clip)",
+                      (long long)w->step, cause, times, what);
+}
+
+static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
+{
+    if (++w->failures.skips > SKIPS)
+        return give_up(w, cause, SKIPS, "skipped updates in a row", err);
+    sw_events_say_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
+                     "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
+                     (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
+    return SW_OK;
+}
+
+static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *err)
+{
+    const struct sw_worker_hooks *hooks = w->shared.hooks;
+    struct sw_nonfinite *m = w->shared.nonfinite;
+    int64_t step = hooks->newest_checkpoint(w->shared.run);
+
+    if (step != m->rolled_to)
+        m->rollbacks = 0;
+    m->rolled_to = step;
+    if (++m->rollbacks > ROLLBACKS)
+        return give_up(w, cause, ROLLBACKS, "rollbacks to the same checkpoint", err);
+
+    int rc = hooks->roll_back(w->shared.run, err);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "rollback after step %lld", (long long)w->step);
+    __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
+    sw_events_say(
+        w->shared.events, SW_LOG_WARN, w->unit,
+        "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
+        "and rate go on",
+        (long long)w->step, cause, (long long)step);
+    return SW_OK;
+}
+
+/* Between two meetings nobody reads or writes a parameter but the leader. */
+static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
+{
+    static const char what[] = "the values of the last checkpoint";
+
+    int rc = sw_worker_meet(w, what, err);
+    if (rc == SW_OK && w->rank->global_rank == 0)
+        rc = load_newest(w, cause, err);
+    if (rc == SW_OK)
+        rc = sw_worker_meet(w, what, err);
+    w->state.reset_after = w->step;
+    return rc == SW_OK ? sw_states_deal(w, err) : rc;
+}
+
+/* Others are at other steps: they will hear of it when they come to decide about one. */
+static void ask_for_rollback(struct sw_worker *w, const char *cause)
+{
+    struct sw_nonfinite *m = w->shared.nonfinite;
+    int64_t asked = __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED);
+
+    if (!sw_worker_leads(w))
+        return;
+    if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
+        sw_events_say_at(
+            w->shared.events, w->step, SW_LOG_WARN, w->unit,
+            "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
+            (long long)w->step, cause);
+    while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
+                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+bool sw_nonfinite_wants_rollback(const struct sw_nonfinite *m)
+{
+    return __atomic_load_n(&m->asked_at, __ATOMIC_RELAXED) >
+           __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED);
+}
+
+int sw_nonfinite_roll_back(struct sw_worker *w, struct sw_err *err)
+{
+    return sw_nonfinite_wants_rollback(w->shared.nonfinite)
+               ? roll_back(w, "an update of a worker group", err)
+               : SW_OK;
+}
+
+int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
+{
+    return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
+}
+
+/* After a good update, or one that the loss scale dropped, nothing is to be done. */
+static bool was_good(const struct sw_table_decision *d, int torn)
+{
+    return (!d->dropped || d->overflow) && torn < 0;
+}
+
+/* Puts back what the forward pass has changed, and counts. */
+static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *err)
+{
+    w->state.reset_after = w->step; /* what is carried on need not be finite either */
+    int rc = sw_states_put_back(w, err);
+    if (rc != SW_OK || !sw_worker_leads(w))
+        return rc;
+    return skip(w, cause, err);
+}
+
+int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
+{
+    const enum sw_on_nan on_nan = (enum sw_on_nan)w->shared.conf->on_nan;
+    struct sw_table_decision d;
+    char cause[128];
+
+    if (on_nan == SW_ON_NAN_STOP || sw_table_count(w->table) == 0)
+        return SW_OK;
+    int rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!sw_table_decision(w->table, sw_table_update_group(w->table, w->rank->table_rank),
+                           (uint64_t)w->step, &d))
+        return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
+                          (long long)w->step);
+
+    int torn = sw_table_torn(w->table);
+    if (was_good(&d, torn)) {
+        w->failures.skips = 0;
+        return SW_OK;
+    }
+
+    name_cause(w->table, &d, torn, cause, sizeof cause);
+    if (on_nan == SW_ON_NAN_SKIP)
+        return go_on_without(w, cause, err);
+    if (!w->topology->is_async)
+        return roll_back(w, cause, err);
+    ask_for_rollback(w, cause);
+    return SW_OK;
+}

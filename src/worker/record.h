@@ -1,0 +1,53 @@
+/* What a step or an evaluation has to say goes to the history from here. Called by the workers'
+ * threads. */
+#pragma once
+
+#include "history/history.h"
+#include "plan/topology.h"
+#include "worker/series.h"
+#include "worker/worker_links.h"
+
+struct sw_worker;
+
+enum { SW_DECISION_PAIRS = 3 }; /* numbers of a decision of which the group makes means */
+
+/* The norm of the gradients of a step, the mean over asynchronous groups. */
+struct sw_norm {
+    int64_t step;
+    double value, of_made; /* the latter of updates that were made: NaN when none was */
+};
+
+/* The newest values; written by one worker at a time, between steps. */
+struct sw_job_metrics {
+    struct sw_norm norm;
+    struct sw_job_metric last[SW_SPLITS][SW_JOB_METRICS];
+    int count[SW_SPLITS];
+};
+
+/* The curves of a worker in the history. */
+struct sw_worker_curves {
+    struct sw_history_producer *producer;
+    int rate, speed;
+    int norm;           /* -1: norms are not known */
+    int scale;          /* -1: there is no loss scale */
+    int64_t norms_step; /* the last one whose norm is recorded */
+};
+
+/* What a worker tells the history. */
+struct sw_worker_record {
+    struct sw_series series[SW_SPLITS];
+    struct sw_worker_curves curves;
+    struct sw_worker_links links;
+};
+
+/* After step w->step, which began at began_ns and ended at w->timer.lap_ns. */
+void sw_record_step(struct sw_worker *w, int64_t began_ns);
+/* What its server group sent to others since the last time; by its first worker. */
+void sw_record_sync(struct sw_worker *w);
+/* Norms of gradients that are known by now; by the first worker of those who make updates together.
+ */
+void sw_record_norms(struct sw_worker *w);
+void sw_record_layers(struct sw_worker *w);     /* mean times since the last call */
+void sw_record_evaluation(struct sw_worker *w); /* by the leader */
+/* Fills what all events share. */
+void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e);

@@ -1,0 +1,263 @@
+/* One training step of one worker (SINGA, TOMM 3.3 and Algorithm 1), wait-free (Poseidon, section
+ * 3.2): the gradients of a layer are pushed the moment they exist, while the layers below still
+ * compute, and a layer's values are pulled just before its forward pass. Which way they take is the
+ * exchange's affair, and how the step is cut into segments was settled before (segments.h). */
+#include "worker/step.h"
+
+#include "worker/carries.h"
+#include "worker/cd.h"
+#include "worker/input.h"
+#include "worker/layer_clock.h"
+#include "worker/segments.h"
+#include "worker/worker.h"
+#include <math.h>
+
+static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t, int layer,
+                  int64_t begin_ns)
+{
+    if (!w->shared.trace)
+        return;
+    struct sw_trace_event e = {.begin_ns = begin_ns,
+                               .end_ns = w->timer.lap_ns,
+                               .step = t,
+                               .what = what,
+                               .unit = w->rank->global_rank,
+                               .index = layer};
+    sw_trace_add(w->shared.trace, &e);
+}
+
+/* ---- Passes ---- */
+
+static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
+{
+    int64_t begin_ns = w->timer.lap_ns;
+
+    sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
+    int rc = sw_layer_clock_begin(w, i, false, err);
+    if (rc == SW_OK)
+        rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
+    if (rc == SW_OK)
+        rc = sw_layer_clock_end(w, err);
+    trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
+    return rc;
+}
+
+static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
+{
+    int64_t begin_ns = w->timer.lap_ns;
+
+    sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
+    int rc = sw_layer_clock_begin(w, i, true, err);
+    if (rc == SW_OK)
+        rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
+    if (rc == SW_OK)
+        rc = sw_layer_clock_end(w, err);
+    trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
+    return rc;
+}
+
+/* Hands over the gradients of a layer, and runs the servers that this worker hosts. */
+static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
+{
+    int rc = sw_exchange_push(w->exchange, sw_segments_pushes(w->segments, i), (uint64_t)t, err);
+    if (rc != SW_OK || w->served.count == 0 || sw_segments_pulls(w->segments, i).count == 0)
+        return rc;
+
+    sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->timer.lap_ns);
+    rc = sw_server_poll(w, err);
+    sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
+    return rc;
+}
+
+/* ---- The loss ---- */
+
+/* The loss of the step is there: before anything on the host learns from it. */
+static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK)
+        rc = sw_input_look_ahead(w, t, err);
+    if (rc == SW_OK)
+        rc = sw_layer_clock_ask(w, err);
+    if (rc == SW_OK)
+        rc = sw_ledger_wait(w, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_check_finite(w->exchange, err);
+    if (rc != SW_OK)
+        return rc;
+
+    double loss = sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], &w->record.series[SW_SPLIT_TRAIN]);
+    if (w->shared.conf->on_nan == SW_ON_NAN_STOP && !isfinite(loss))
+        return sw_err_set(
+            err, SW_ERR_DIVERGED,
+            "step %lld: the loss is %s: training has diverged (try a smaller lr%s)", (long long)t,
+            isnan(loss) ? "not a number" : "infinite",
+            w->shared.conf->loss_scale > 0
+                ? ", or precision = bf16: products of fp16 cannot read more than 65504"
+                : "");
+    return sw_exchange_learn(w->exchange, (uint64_t)t, err);
+}
+
+/* What comes behind the last forward and is part of it: chains, and on the host the look at the
+ * loss. A device of its own is not waited for in mid-step: its loss is read late. */
+static int between_passes(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    int rc = sw_cd_chains(w, t, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
+    return rc == SW_OK && w->device->host_memory ? check_loss(w, t, err) : rc;
+}
+
+/* ---- Segments ---- */
+
+struct submission {
+    struct sw_worker *w;
+    int64_t t;
+    const struct sw_segment *segment;
+};
+
+static int backward_of(const struct sw_worker *w, int pass)
+{
+    int i = 2 * sw_net_layer_count(w->train) - 1 - pass;
+
+    return i >= 0 && sw_net_has_backward(w->train, i) ? i : -1;
+}
+
+/* All that the segment's passes do on the device; no state of the host but what was pulled. */
+static int queue_passes(void *submission, struct sw_err *err)
+{
+    const struct submission *s = submission;
+    struct sw_worker *w = s->w;
+    int layers = sw_net_layer_count(w->train), rc = SW_OK;
+
+    for (int pass = s->segment->from; pass < s->segment->to && rc == SW_OK; pass++) {
+        int back = pass < layers ? -1 : backward_of(w, pass);
+        if (pass < layers)
+            rc = forward_layer(w, s->t, pass, err);
+        else if (back >= 0)
+            rc = backward_layer(w, s->t, back, err);
+        if (rc == SW_OK && back >= 0 && !sw_segments_push_late(w->segments))
+            rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, back), err);
+        if (rc == SW_OK && pass == layers - 1 && s->segment->to > layers)
+            rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
+    }
+
+    bool last = s->segment->to == 2 * layers;
+    if (rc != SW_OK || !last || !sw_exchange_queues_decision(w->exchange))
+        return rc;
+    return sw_exchange_queue_decision(w->exchange, err);
+}
+
+/* What is left to note of passes that were queued at once. */
+static void note_launch(const struct submission *s)
+{
+    struct sw_worker *w = s->w;
+    int layers = sw_net_layer_count(w->train);
+    int64_t begin_ns = w->timer.lap_ns;
+    bool forward = s->segment->from < layers;
+
+    sw_worker_lap(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms, NULL);
+    for (int pass = s->segment->from; pass < s->segment->to; pass++) {
+        int i = pass < layers ? pass : backward_of(w, pass);
+        if (i >= 0)
+            trace(w, pass < layers ? SW_TRACE_FORWARD : SW_TRACE_BACKWARD, s->t, i, begin_ns);
+    }
+}
+
+static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err)
+{
+    struct submission s = {w, t, sw_segments_at(w->segments, k)};
+    int layers = sw_net_layer_count(w->train), first = s.segment->from;
+    bool launched;
+    int rc = SW_OK;
+
+    for (int pass = first; pass < s.segment->to && pass < layers && rc == SW_OK; pass++)
+        rc = sw_exchange_pull(w->exchange, sw_segments_pulls(w->segments, pass), (uint64_t)t - 1,
+                              err);
+    if (rc != SW_OK)
+        return rc;
+
+    int i = first < layers ? first : 2 * layers - 1 - first;
+    if (s.segment->graph)
+        sw_slot_phase(w->slot, first < layers ? SW_PHASE_FORWARD : SW_PHASE_BACKWARD, t, i,
+                      sw_net_layer(w->train, i)->name, w->timer.lap_ns);
+    rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
+    if (rc == SW_OK && launched)
+        note_launch(&s);
+
+    for (int pass = first; pass < s.segment->to && rc == SW_OK; pass++)
+        if (pass >= layers && backward_of(w, pass) >= 0 && !sw_segments_push_late(w->segments))
+            rc = push_layer(w, t, backward_of(w, pass), err);
+    return rc;
+}
+
+/* Gradients that were held back until the last backward (overlap = no), from the top down. */
+static int push_late(struct sw_worker *w, int64_t t, struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    for (int i = sw_net_layer_count(w->train) - 1; i >= 0 && rc == SW_OK; i--) {
+        if (!sw_net_has_backward(w->train, i))
+            continue;
+        rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, i), err);
+        if (rc == SW_OK)
+            rc = push_layer(w, t, i, err);
+    }
+    return rc;
+}
+
+/* ---- The step ---- */
+
+static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)
+{
+    int64_t group_row, group_rows;
+    double scale;
+
+    int rc = sw_exchange_begin(w->exchange, (uint64_t)t, &scale, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
+    /* Chance is a function of the batch: groups at one step must not have the same. */
+    struct sw_step step = {.step = (uint64_t)batch->index,
+                           .first_row = sw_worker_first_row(w, SW_SPLIT_TRAIN),
+                           .group_row = group_row,
+                           .valid_rows = batch->valid_rows,
+                           .batch_valid_rows = batch->batch_valid_rows,
+                           .sequences_begin = sw_carries_begin(w, SW_SPLIT_TRAIN, batch->index, t),
+                           .chains_begin = sw_chains_begin(w, t),
+                           .backward_scale = (float)scale / (float)w->shared.conf->batch};
+    return sw_parts_set_step(w->parts[SW_SPLIT_TRAIN], &step, err);
+}
+
+static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *batch,
+                      struct sw_err *err)
+{
+    int layers = sw_net_layer_count(w->train);
+
+    int rc = begin(w, t, batch, err);
+    for (int k = 0; k < sw_segments_count(w->segments) && rc == SW_OK; k++) {
+        if (sw_segments_at(w->segments, k)->from == layers)
+            rc = between_passes(w, t, err);
+        if (rc == SW_OK)
+            rc = run_segment(w, t, k, err);
+    }
+
+    if (rc == SW_OK && sw_segments_push_late(w->segments))
+        rc = push_late(w, t, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_end(w->exchange, (uint64_t)t, err);
+    if (rc == SW_OK)
+        rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
+    return rc == SW_OK && !w->device->host_memory ? check_loss(w, t, err) : rc;
+}
+
+int sw_train_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)
+{
+    sw_layer_clock_step(w);
+    int rc = run_passes(w, t, batch, err);
+    if (rc == SW_OK)
+        sw_layer_clock_take(w);
+    w->timer.ledger.staleness = (int32_t)sw_exchange_lag(w->exchange);
+    w->timer.pass_ms = NULL;
+    return rc;
+}

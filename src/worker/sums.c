@@ -1,0 +1,118 @@
+/* Waiting for the group, from the worker's side: the sums that a layer adds over all workers, and
+ * meetings. The time goes into the ledger, and the live snapshot says what is waited for. Servers
+ * that a worker runs itself are served meanwhile (group.c). */
+#include "worker/sums.h"
+#include "base/os.h"
+#include "history/snapshot.h"
+#include "worker/worker.h"
+
+/* The ledger is of passes: outside of them, in an evaluation, only the wait is told. */
+static void lap(struct sw_worker *w, float *part_ms, double *total_ms)
+{
+    if (w->timer.pass_ms)
+        sw_worker_lap(w, part_ms, total_ms);
+    else
+        w->timer.lap_ns = sw_os()->monotonic_ns();
+}
+
+static void begin_wait(struct sw_worker *w, const char *what)
+{
+    lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->timer.lap_ns);
+}
+
+static void end_wait(struct sw_worker *w)
+{
+    lap(w, &w->timer.ledger.wait_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+}
+
+/* Whatever ends a wait early has ended the job. */
+static int end_of(int rc, struct sw_err *err)
+{
+    return rc == SW_OK ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+}
+
+static int sum(struct sw_worker *w, struct sw_group *g, int place, double *values, int count,
+               struct sw_err *err)
+{
+    begin_wait(w, "the sums of the other workers");
+    int rc = sw_group_sum(g, place, values, count);
+    end_wait(w);
+    return end_of(rc, err);
+}
+
+int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows,
+                           struct sw_err *err)
+{
+    struct sw_worker *w = worker;
+    (void)in_rows; /* who has all rows of the group has nothing to add */
+    return sum(w, w->group, w->rank->rank, values, count, err);
+}
+
+int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct sw_err *err)
+{
+    struct sw_worker *w = worker;
+
+    if (!w->topology->splits_layers)
+        return sw_worker_sum_in_group(w, values, count, in_rows, err);
+    return in_rows ? sum(w, &w->shared.groups->all, w->rank->global_rank, values, count, err)
+                   : sum(w, &w->shared.groups->peers[w->rank->rank], w->rank->group, values, count,
+                         err);
+}
+
+static int meet(struct sw_worker *w, struct sw_group *g, int place, const char *what,
+                struct sw_err *err)
+{
+    begin_wait(w, what);
+    int rc = sw_group_meet(g, place);
+    end_wait(w);
+    return end_of(rc, err);
+}
+
+int sw_worker_meet(struct sw_worker *w, const char *what, struct sw_err *err)
+{
+    return meet(w, &w->shared.groups->all, w->rank->global_rank, what, err);
+}
+
+int sw_worker_meet_active(struct sw_worker *w, const char *what, struct sw_err *err)
+{
+    /* While others rest, those who do not are one group. */
+    return w->step <= w->topology->warmup_steps ? meet(w, w->group, w->rank->rank, what, err)
+                                                : sw_worker_meet(w, what, err);
+}
+
+int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(const void *state),
+                            const void *state)
+{
+    begin_wait(w, what);
+    int rc = sw_group_wait(w->group, w->rank->rank, over, state);
+    end_wait(w);
+    return rc;
+}
+
+int sw_worker_rest(struct sw_worker *w, struct sw_err *err)
+{
+    w->timer.lap_ns = sw_os()->monotonic_ns();
+    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.lap_ns);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
+                    w->timer.lap_ns);
+    int rc = sw_group_rest(&w->shared.groups->all, &w->step);
+    w->first_step = w->record.curves.norms_step = w->step;
+    w->timer.lap_ns = sw_os()->monotonic_ns();
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+    return end_of(rc, err);
+}
+
+int sw_worker_keep_pace(struct sw_worker *w, int64_t most, struct sw_err *err)
+{
+    if (sw_group_keeps_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most))
+        return SW_OK;
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
+                    w->timer.lap_ns);
+    int rc = sw_group_keep_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most);
+    sw_worker_lap(w, &w->timer.ledger.wait_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+    return end_of(rc, err);
+}

@@ -1,0 +1,223 @@
+/* The worker role: owns a stream and its nets, and runs the steps.
+ *
+ * Messages in: batches from the prefetch threads; versions of parameters. Messages out: updates to
+ * the servers, rows to the history, notes to the main thread, its slot of the live snapshot. At
+ * each step's end all workers of a job come to the same decision (between.c). It ends after the
+ * last step, on a stop request at a step's end, when the fault is set, or by its own error, which
+ * becomes the fault under its name. */
+#include "worker/worker.h"
+#include "base/os.h"
+#include "base/stop.h"
+#include "exchange/table/sync.h"
+#include "thread/tasks.h"
+#include "worker/between.h"
+#include "worker/carries.h"
+#include "worker/input.h"
+#include "worker/layer_clock.h"
+#include "worker/segments.h"
+#include "worker/step.h"
+#include "worker/sums.h"
+#include <string.h>
+
+/* ---- A step ---- */
+
+/* Takes the next batch from the prefetch threads (host memory) and charges the wait to the time
+ * breakdown, in the proportion in which those threads spent their time. */
+static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
+{
+    float waited_ms = 0;
+
+    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.lap_ns);
+    int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_worker_lap(w, &waited_ms, NULL);
+
+    double all = batch->read_ms + batch->decode_ms;
+    double read_share = all > 0 ? batch->read_ms / all : 0;
+    w->timer.ledger.read_ms += (float)(waited_ms * read_share);
+    w->timer.ledger.decode_ms += (float)(waited_ms * (1 - read_share));
+    return SW_OK;
+}
+
+/* On a device with memory of its own the batch may already have been sent there during the previous
+ * step. */
+static int take_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
+{
+    if (w->batches.is_ahead) {
+        *batch = w->batches.ahead;
+        w->batches.is_ahead = false;
+        return SW_OK;
+    }
+    int rc = read_batch(w, batch, err);
+    if (rc != SW_OK || !w->batches.input)
+        return rc;
+    return sw_input_start(w->batches.input, batch, err);
+}
+
+/* Lets the training nets read the batch: a copy of it on the device, or the batch where it is. */
+static int bind_batch(struct sw_worker *w, const struct sw_batch *batch, struct sw_err *err)
+{
+    const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
+
+    if (w->batches.input)
+        return sw_input_take(w->batches.input, batch, err);
+    for (int f = 0; f < source->field_count; f++) {
+        int rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
+                                    batch->field[f], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
+{
+    int rc = take_batch(w, batch, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_mark(w->exchange, SW_MARK_BEGIN, err);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = bind_batch(w, batch, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_exchange_mark(w->exchange, SW_MARK_INPUT, err);
+}
+
+/* Asynchronous groups wait for those that are too many steps behind. */
+static int keep_pace(struct sw_worker *w, struct sw_err *err)
+{
+    const struct sw_topology *t = w->topology;
+
+    if (!t->is_async)
+        return SW_OK;
+    return sw_worker_keep_pace(w, t->staleness >= 0 ? t->staleness : SW_GROUP_APART, err);
+}
+
+/* Everything of update w->step + 1, up to the point where all its updates are handed over. */
+static int next_step(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_batch batch;
+    int64_t began_ns = w->timer.lap_ns;
+
+    memset(&w->timer.ledger, 0, sizeof w->timer.ledger);
+    int rc = keep_pace(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = next_batch(w, &batch, err);
+    if (rc != SW_OK)
+        return rc;
+
+    rc = sw_nonfinite_before_step(w, err);
+    if (rc == SW_OK)
+        rc = sw_train_step(w, w->step + 1, &batch, err);
+    sw_prefetch_release(w->batches.prefetch[SW_SPLIT_TRAIN], &batch);
+    if (rc != SW_OK)
+        return rc;
+
+    w->step++;
+    sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
+    sw_record_step(w, began_ns);
+    return SW_OK;
+}
+
+static int train(struct sw_worker *w, struct sw_err *err)
+{
+    w->timer.lap_ns = sw_os()->monotonic_ns();
+    while (!w->end.over && !w->end.stopped) {
+        if (sw_fault_is_set(w->shared.fault))
+            return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
+
+        bool rests = sw_topology_rests(w->topology, w->rank->group, w->step + 1);
+        int rc = rests ? sw_worker_rest(w, err) : next_step(w, err);
+        if (rc == SW_OK && !rests)
+            rc = sw_nonfinite_after_step(w, err);
+        if (rc == SW_OK)
+            rc = sw_worker_between_steps(w, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+/* ---- Before the first step ---- */
+
+/* Now there is something to resume: from here on the job itself answers the first request to stop.
+ */
+static int hold_stop(struct sw_requests *requests, struct sw_err *err)
+{
+    int rc = sw_stop_hold(err);
+    __atomic_store_n(&requests->holds_stop, rc == SW_OK, __ATOMIC_RELAXED);
+    return rc;
+}
+
+/* By the leader. */
+static int load_first_values(struct sw_worker *w, struct sw_err *err)
+{
+    sw_layer_clock_say(w);
+    sw_slot_phase(w->slot, SW_PHASE_START, w->step, -1, NULL, sw_os()->monotonic_ns());
+    int rc = w->shared.hooks->load_first_values(w->shared.run, err);
+    if (rc == SW_OK)
+        rc = hold_stop(w->shared.requests, err);
+    if (w->shared.params->sync)
+        sw_sync_spread(w->shared.params->sync, (uint64_t)w->step, false);
+    return rc;
+}
+
+static int prepare(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_worker_attach(w, err);
+    if (rc != SW_OK)
+        return rc;
+
+    w->step = w->first_step = w->record.curves.norms_step = w->shared.span->first_step;
+    if (w->rank->global_rank == 0)
+        rc = load_first_values(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_meet(w, "the first values", err);
+    if (rc != SW_OK)
+        return rc;
+
+    w->state.reset_after = w->shared.state->reset_after;
+    rc = sw_states_deal(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_carries_deal(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_worker_refresh_values(w, err);
+}
+
+/* ---- The role ---- */
+
+/* What the host pays for a step, for benchmarks. */
+static void record_launches(const struct sw_worker *w)
+{
+    const struct sw_segment_stats s = sw_segments_stats(w->segments);
+    if (s.launches > 0)
+        sw_history_event(w->shared.events->history, SW_LOG_DEBUG, w->unit,
+                         "graphs of a step: %d of %d segments, %.2f us a launch", s.graphs,
+                         sw_segments_count(w->segments), s.launch_us);
+}
+
+void sw_worker_main(void *worker)
+{
+    struct sw_worker *w = worker;
+    struct sw_err err = {0};
+
+    sw_slot_set_thread(w->slot, sw_task_self());
+    int rc = prepare(w, &err);
+    if (rc == SW_ERR_CANCELLED)
+        sw_fault_stop(w->shared.fault, w->unit, &err);
+    if (rc == SW_OK)
+        rc = train(w, &err);
+    sw_record_layers(w);
+    record_launches(w);
+    if (rc != SW_OK)
+        sw_fault_set(w->shared.fault, w->unit, &err);
+    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, sw_os()->monotonic_ns());
+    sw_events_tell_ended(w->shared.events);
+}

@@ -1,0 +1,177 @@
+/* A worker's end of the exchange: what it is made of, and what the worker lends it (exchange.h). */
+#include "worker/worker_exchange.h"
+
+#include "worker/sums.h"
+#include "worker/worker.h"
+#include <math.h>
+
+/* ---- What the worker lends ---- */
+
+static int serve(void *worker, struct sw_err *err)
+{
+    return sw_server_poll(worker, err);
+}
+
+static void charge(void *worker, enum sw_exchange_time part)
+{
+    struct sw_worker *w = worker;
+    float *const parts[] = {[SW_EXCHANGE_IDLE] = &w->timer.ledger.idle_ms,
+                            [SW_EXCHANGE_UPDATE] = &w->timer.ledger.update_ms,
+                            [SW_EXCHANGE_EXPOSED] = &w->timer.ledger.comm_exposed_ms};
+
+    sw_worker_lap(w, parts[part], NULL);
+}
+
+/* Says in the live snapshot what is waited for. */
+static void waiting(void *worker, int param, uint64_t version, const char *text)
+{
+    struct sw_worker *w = worker;
+    struct sw_wait wait = {.kind = SW_WAIT_GROUP};
+
+    if (param >= 0)
+        wait = (struct sw_wait){SW_WAIT_VERSION, param, (int64_t)version};
+    if (text)
+        sw_slot_wait_on(w->slot, wait, text, w->timer.lap_ns);
+    else
+        sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+}
+
+static int finish(void *worker, bool loss, struct sw_err *err)
+{
+    struct sw_worker *w = worker;
+
+    int rc = loss ? sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err) : SW_OK;
+    if (rc == SW_OK)
+        rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
+    return rc == SW_OK ? sw_ledger_wait(w, err) : rc;
+}
+
+/* A value may overflow in running statistics alone: what is divided by infinity looks fine. */
+static int is_finite(void *worker, bool *finite, struct sw_err *err)
+{
+    struct sw_worker *w = worker;
+    struct sw_series *series = &w->record.series[SW_SPLIT_TRAIN];
+
+    *finite = true;
+    if (w->shared.conf->on_nan == SW_ON_NAN_STOP)
+        return SW_OK; /* it ends the run */
+    int rc = sw_states_finite(w, finite, err);
+    *finite = *finite && isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], series));
+    return rc;
+}
+
+static int sum(void *worker, double *values, int count, struct sw_err *err)
+{
+    struct sw_worker *w = worker;
+
+    return w->topology->workers > 1 ? sw_worker_sum(w, values, count, true, err) : SW_OK;
+}
+
+/* ---- Its end ---- */
+
+/* Do decisions about updates need what other workers know? */
+static bool needs_votes(const struct sw_worker *w)
+{
+    if (w->shared.conf->on_nan != SW_ON_NAN_STOP)
+        return true;
+    for (int p = 0; p < sw_table_count(w->table) && w->topology->workers > 1; p++)
+        if (sw_table_param(w->table, p)->owner >= 0)
+            return true;
+    return false;
+}
+
+/* Rows of a batch that the worker may come to have. */
+static int64_t most_rows(const struct sw_worker *w)
+{
+    return w->shared.rebalances ? w->shared.conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
+}
+
+static struct sw_exchange_args args_of(struct sw_worker *w)
+{
+    return (struct sw_exchange_args){.table = w->table,
+                                     .device = w->device,
+                                     .stream = w->stream,
+                                     .fault = w->shared.fault,
+                                     .copy = w->shared.exchange_plan->copy,
+                                     .own_memory = !w->device->host_memory,
+                                     .overlap = w->shared.exchange_plan->overlap == SW_OVERLAP_YES,
+                                     .worker = w->rank->table_rank,
+                                     .unit = w->unit,
+                                     .params = w->param_of[SW_SPLIT_TRAIN],
+                                     .count = sw_net_param_count(w->train),
+                                     .sums = &w->shared.exchange_plan->sums,
+                                     .rank = w->rank->global_rank,
+                                     .factors = w->shared.exchange_plan->comm.factors,
+                                     .most_rows = most_rows(w),
+                                     .votes = needs_votes(w),
+                                     .hooks = {.user = w,
+                                               .serve = serve,
+                                               .charge = charge,
+                                               .waiting = waiting,
+                                               .finish = finish,
+                                               .finite = is_finite,
+                                               .sum = sum,
+                                               .served = w->served.ranks,
+                                               .served_count = w->served.count}};
+}
+
+int sw_worker_make_exchange(struct sw_worker *w, struct sw_err *err)
+{
+    const struct sw_exchange_args args = args_of(w);
+
+    return sw_exchange_new(&args, &w->exchange, err);
+}
+
+struct sw_exchange_bytes sw_worker_exchange_bytes(const struct sw_worker *w)
+{
+    const struct sw_exchange_args args = args_of((struct sw_worker *)(uintptr_t)w);
+
+    return sw_exchange_bytes(&args);
+}
+
+struct sw_param_list sw_worker_params(const struct sw_worker *w, int split)
+{
+    const struct sw_net *net = split == SW_SPLIT_TRAIN ? w->train : w->eval;
+
+    return (struct sw_param_list){w->param_of[split], sw_net_param_count(net)};
+}
+
+/* ---- Where its nets read and write ---- */
+
+static void bind_params(struct sw_worker *w, int split)
+{
+    const struct sw_param_list list = sw_worker_params(w, split);
+
+    for (int p = 0; p < list.count; p++) {
+        struct sw_exchange_binding b;
+        sw_exchange_bind(w->exchange, list.param[p], &b);
+        bool contributes = split == SW_SPLIT_TRAIN && b.partial[0];
+        sw_parts_bind_param(w->parts[split], p, b.value, contributes ? b.partial : NULL);
+    }
+}
+
+static void bind_factors(struct sw_worker *w)
+{
+    for (int i = 0; i < sw_net_layer_count(w->train); i++) {
+        int first;
+        if (sw_net_comm_way(w->train, i) == SW_COMM_PS ||
+            sw_net_layer_params(w->train, i, &first) == 0)
+            continue;
+        struct sw_exchange_binding b;
+        sw_exchange_bind(w->exchange, w->param_of[SW_SPLIT_TRAIN][first], &b);
+        sw_net_bind_factors(sw_parts_net(w->parts[SW_SPLIT_TRAIN], 0), i, b.x, b.dy);
+    }
+}
+
+void sw_worker_bind_params(struct sw_worker *w)
+{
+    bool trains = !w->shared.one_worker;
+
+    sw_exchange_set_rows(w->exchange, sw_worker_first_row(w, SW_SPLIT_TRAIN),
+                         sw_worker_rows(w, SW_SPLIT_TRAIN));
+    for (int split = 0; split < SW_SPLITS; split++)
+        if (w->parts[split] && (trains || split != SW_SPLIT_TRAIN))
+            bind_params(w, split);
+    if (trains)
+        bind_factors(w);
+}

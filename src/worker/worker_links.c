@@ -1,0 +1,160 @@
+/* What a worker tells the history: the handles of its curves, and of the links over which it and
+ * others hand each other gradients, values, deltas and features. All of them are made before it
+ * runs, so that a step looks up no name. */
+#include "worker/worker_links.h"
+#include "base/os.h"
+#include "net/transfer.h"
+#include "worker/worker.h"
+
+static struct sw_history *history(const struct sw_worker *w)
+{
+    return w->shared.events->history;
+}
+
+static int name_series(struct sw_history *h, const char *split, struct sw_series *s,
+                       struct sw_err *err)
+{
+    for (int i = 0; i < s->count; i++) {
+        int rc = sw_history_series(h, split, s->name[i], &s->handle[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+/* Gradients and values: handed over in place, or copied between the device and the host. */
+static int open_param_link(struct sw_worker *w, int server, struct sw_err *err)
+{
+    struct sw_worker_links *l = &w->record.links;
+    const char *unit = sw_worker_servers(w)[server].unit;
+    bool moves = !w->device->host_memory;
+
+    if (sw_table_link_bytes(w->table, w->rank->table_rank, server) == 0)
+        return SW_OK;
+    int rc = sw_history_link(history(w), w->unit, unit, moves ? "d2h" : "shared",
+                             &l->to_server[server], err);
+    if (rc != SW_OK || !moves)
+        return rc;
+    return sw_history_link(history(w), unit, w->unit, "h2d", &l->from_server[server], err);
+}
+
+static int open_param_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_worker_links *l = &w->record.links;
+    int servers = w->topology->servers_per_group, rc = SW_OK;
+
+    l->to_server = sw_calloc((size_t)servers, sizeof *l->to_server);
+    l->from_server = sw_calloc((size_t)servers, sizeof *l->from_server);
+    if (!l->to_server || !l->from_server)
+        return sw_err_nomem(err, "a worker", (size_t)servers * sizeof *l->to_server);
+    for (int s = 0; s < servers && rc == SW_OK; s++)
+        rc = open_param_link(w, s, err);
+    return rc;
+}
+
+/* From this worker to every other one; *out stays NULL where nothing goes. */
+static int open_worker_links(struct sw_worker *w, bool any, const char *kind, int **out,
+                             struct sw_err *err)
+{
+    int workers = w->topology->workers, rc = SW_OK;
+
+    if (!any)
+        return SW_OK;
+    *out = sw_calloc((size_t)workers, sizeof **out);
+    if (!*out)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof **out);
+    for (int i = 0; i < workers && rc == SW_OK; i++)
+        if (i != w->rank->global_rank)
+            rc = sw_history_link(history(w), w->unit, w->shared.workers[i].unit, kind, &(*out)[i],
+                                 err);
+    return rc;
+}
+
+/* Deltas, from every server to the one that owns the same slices in another group. */
+static int open_sync_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_worker_links *l = &w->record.links;
+    const struct sw_server *servers = w->shared.servers, *own = sw_worker_servers(w);
+    int count = w->topology->servers, rc = SW_OK;
+
+    if (!w->shared.params->sync || w->rank->table_rank != 0)
+        return SW_OK;
+    l->sync = sw_calloc((size_t)count, sizeof *l->sync);
+    l->sync_told = sw_calloc((size_t)count, sizeof *l->sync_told);
+    if (!l->sync || !l->sync_told)
+        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *l->sync_told);
+    for (int i = 0; i < count && rc == SW_OK; i++)
+        if (servers[i].table != w->table)
+            rc = sw_history_link(history(w), own[servers[i].place->server_rank].unit,
+                                 servers[i].unit, "sync", &l->sync[i], err);
+    return rc;
+}
+
+static int open_feature_links(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_worker_links *l = &w->record.links;
+    int workers = w->topology->group_size, rc = SW_OK;
+    const struct sw_worker *group = &w->shared.workers[w->rank->group * workers];
+
+    l->activations = sw_calloc((size_t)workers, sizeof *l->activations);
+    l->activations_told = sw_calloc((size_t)workers, sizeof *l->activations_told);
+    if (!l->activations || !l->activations_told)
+        return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *l->activations);
+    for (int i = 0; i < workers && rc == SW_OK; i++) {
+        l->activations[i] = -1;
+        if (sw_net_moved_bytes(w->train, w->rank->rank, i) > 0)
+            rc = sw_history_link(history(w), w->unit, group[i].unit, "feature", &l->activations[i],
+                                 err);
+    }
+    return rc;
+}
+
+/* In the order in which the history numbers them. */
+static int open_curves(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_worker_curves *c = &w->record.curves;
+    struct sw_history *h = history(w);
+
+    c->norm = c->scale = -1;
+    int rc = name_series(h, "train", &w->record.series[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK && w->eval)
+        rc = name_series(h, w->shared.data->section[SW_SPLIT_EVAL]->name,
+                         &w->record.series[SW_SPLIT_EVAL], err);
+    if (rc == SW_OK)
+        rc = sw_history_series(h, "train", "lr", &c->rate, err);
+    if (rc == SW_OK)
+        rc = sw_history_series(h, "train", "samples_per_s", &c->speed, err);
+    if (rc == SW_OK && sw_table_has_phases(w->shared.params->table))
+        rc = sw_history_series(h, "train", "grad_norm", &c->norm, err);
+    if (rc == SW_OK && w->shared.conf->loss_scale > 0)
+        rc = sw_history_series(h, "train", "loss_scale", &c->scale, err);
+    return rc;
+}
+
+static int open_links(struct sw_worker *w, struct sw_err *err)
+{
+    const struct sw_exchange_plan *p = w->shared.exchange_plan;
+    struct sw_worker_links *l = &w->record.links;
+
+    int rc = open_param_links(w, err);
+    if (rc == SW_OK)
+        rc = open_worker_links(w, p->sums.all_reduce, "allreduce", &l->sums, err);
+    if (rc == SW_OK)
+        rc = open_worker_links(w, p->comm.factors, "factor", &l->factors, err);
+    if (rc == SW_OK)
+        rc = open_sync_links(w, err);
+    if (rc == SW_OK)
+        rc = open_feature_links(w, err);
+    return rc;
+}
+
+int sw_worker_open_history(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_history_producer_new(history(w), &w->record.curves.producer, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = open_curves(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return open_links(w, err);
+}

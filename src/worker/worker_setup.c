@@ -1,0 +1,384 @@
+/* A worker before it runs, and its end. Its stream and nets are made first, while nothing large is
+ * allocated; then its memory, once the whole job is planned. When it is given other rows between
+ * two steps, nets, memory and batches are made again, for those. */
+#include "worker/worker_setup.h"
+#include "base/os.h"
+#include "base/stop.h"
+#include "machine/bind.h"
+#include "plan/choices.h"
+#include "worker/carries.h"
+#include "worker/input.h"
+#include "worker/layer_clock.h"
+#include "worker/segments.h"
+#include "worker/sums.h"
+#include "worker/worker.h"
+#include "worker/worker_exchange.h"
+#include "worker/worker_place.h"
+#include <stdio.h>
+
+int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net_field *out)
+{
+    for (int f = 0; f < source->field_count; f++) {
+        const struct sw_field *field = &source->field[f];
+        int64_t dim[SW_MAX_DIMS] = {rows};
+        for (int i = 0; i < field->ndim; i++)
+            dim[i + 1] = field->dim[i];
+        out[f] = (struct sw_net_field){.name = field->name,
+                                       .desc = sw_desc_plain(field->dtype, field->ndim + 1, dim)};
+    }
+    return source->field_count;
+}
+
+/* A phase of a layer is over, and the next begins. */
+static void sign_of_life(void *worker)
+{
+    struct sw_worker *w = worker;
+    if (w->slot)
+        sw_slot_heartbeat(w->slot, sw_os()->monotonic_ns());
+}
+
+/* Of a net at most. With repeat_exact a worker's parts run beside each other already; a budget says
+ * what lies where when layers run in turn. */
+static int streams_of(const struct sw_job_conf *conf)
+{
+    return conf->repeat_exact || conf->memory_bytes > 0 ? 1 : (int)conf->streams;
+}
+
+/* sharing: a net with the layouts of all parameters; NULL: this one decides. */
+static int make_parts(struct sw_worker *w, int split, const struct sw_net *sharing,
+                      struct sw_parts **out, struct sw_err *err)
+{
+    const struct sw_job_conf *conf = w->shared.conf;
+    struct sw_net_field fields[SW_MAX_FIELDS];
+    bool training = split == SW_SPLIT_TRAIN;
+    int64_t from, group_rows;
+
+    sw_topology_group_rows(w->topology, w->rank->group, split, &from, &group_rows);
+    struct sw_net_args net = {.recipe = w->shared.recipe,
+                              .stream = w->stream,
+                              .seed = (uint64_t)conf->seed,
+                              .algorithm = (enum sw_algorithm)conf->algorithm,
+                              .training = training,
+                              .batch_rows = training ? conf->batch : conf->eval_batch,
+                              .group_rows = group_rows,
+                              .workers = conf->repeat_exact     ? 1
+                                         : w->shared.one_worker ? 0 /* locations are of others */
+                                                                : w->topology->group_size,
+                              .worker = conf->repeat_exact ? 0 : w->rank->rank,
+                              .partition = (enum sw_partition)conf->partition,
+                              .freeze = &conf->freeze,
+                              .fields = fields,
+                              .field_count = sw_worker_fields(w->shared.data->source[split],
+                                                              sw_worker_rows(w, split), fields),
+                              .source = w->shared.data->section[split]->name,
+                              .streams = streams_of(conf),
+                              .threads = sw_worker_placement(w)->threads,
+                              .sharing = sharing};
+    if (training)
+        sw_comm_args(w->shared.exchange_plan, &net.comm);
+
+    const struct sw_parts_args args = {.net = &net,
+                                       .rows = sw_row_split_microbatches(w->rows, w->rank, split),
+                                       .leaves = w->topology->microbatches,
+                                       .first = w->rank->first_microbatch,
+                                       .count = w->rank->microbatches,
+                                       .alone = conf->repeat_exact,
+                                       .threads = sw_worker_placement(w)->threads};
+
+    int rc = sw_parts_new(&args, out, err);
+    if (rc != SW_OK)
+        return rc;
+    if (w->topology->microbatches > 1 || w->topology->splits_layers)
+        sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
+    sw_parts_set_beat(*out, sign_of_life, w);
+    return SW_OK;
+}
+
+static void use_parts(struct sw_worker *w, int split, struct sw_parts *parts)
+{
+    w->parts[split] = parts;
+    *(split == SW_SPLIT_TRAIN ? &w->train : &w->eval) = sw_parts_net(parts, 0);
+}
+
+/* What both nets of a worker need: nothing of one is alive when the other runs. */
+static size_t arena_need(const struct sw_worker *w)
+{
+    size_t most = 0;
+    for (int split = 0; split < SW_SPLITS; split++)
+        if (w->parts[split] && sw_parts_arena_bytes(w->parts[split]) > most)
+            most = sw_parts_arena_bytes(w->parts[split]);
+    return most;
+}
+
+static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
+{
+    struct sw_parts *parts = NULL;
+    const struct sw_net *first = w->rank->global_rank > 0 ? w->shared.workers[0].train : NULL;
+
+    int rc = make_parts(w, split, split == SW_SPLIT_TRAIN ? first : w->train, &parts, err);
+    if (rc != SW_OK)
+        return rc;
+    use_parts(w, split, parts);
+    w->arena.bytes = arena_need(w);
+    sw_series_fini(&w->record.series[split]); /* of another split's net */
+    return sw_series_init(&w->record.series[split], w->shared.recipe, sw_parts_net(parts, 0),
+                          w->rank->microbatches, err);
+}
+
+/* Threads of a device of its own are made by this one, and run where the worker does. What is
+ * returned goes to sw_bind_restore. */
+static void *bind_for_device(const struct sw_worker *w)
+{
+    struct sw_err ignored; /* where the system refuses, they run anywhere */
+    void *kept = NULL;
+    const struct sw_machine *m = w->shared.place->machine;
+
+    int rc = w->device->host_memory ? SW_ERR_UNSUPPORTED : sw_bind_keep(m, &kept, &ignored);
+    if (rc == SW_OK)
+        rc = sw_bind_thread(m, &sw_worker_placement(w)->cores, &ignored);
+    return kept;
+}
+
+int sw_worker_build(struct sw_worker *w, struct sw_err *err)
+{
+    const struct sw_placement_row *row = sw_worker_placement(w);
+
+    snprintf(w->unit, sizeof w->unit, "%s", row->unit);
+    void *kept = bind_for_device(w);
+    int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
+    sw_bind_restore(w->shared.place->machine, kept);
+    if (rc == SW_OK) {
+        sw_stream_name(w->stream, "compute");
+        rc = build_nets(w, SW_SPLIT_TRAIN, err);
+    }
+
+    if (rc != SW_OK)
+        return rc;
+    size_t layers = (size_t)sw_net_layer_count(w->train);
+    w->timer.forward_ms = sw_calloc(layers, sizeof *w->timer.forward_ms);
+    w->timer.backward_ms = sw_calloc(layers, sizeof *w->timer.backward_ms);
+    return w->timer.forward_ms && w->timer.backward_ms
+               ? SW_OK
+               : sw_err_nomem(err, "a worker", layers * sizeof *w->timer.forward_ms);
+}
+
+int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
+{
+    return build_nets(w, SW_SPLIT_EVAL, err);
+}
+
+/* Within one node the arena is bound to it. Over several its pages are best where the threads are
+ * that touch them first: each comes back to its rows. */
+static uint64_t arena_nodes(const struct sw_worker *w)
+{
+    uint64_t nodes =
+        sw_machine_os_nodes(w->shared.place->machine, sw_worker_placement(w)->node_mask);
+    return __builtin_popcountll(nodes) == 1 ? nodes : 0;
+}
+
+static void bind_parts(struct sw_worker *w)
+{
+    for (int split = 0; split < SW_SPLITS; split++)
+        if (w->parts[split] && !(w->shared.one_worker && split == SW_SPLIT_TRAIN)) {
+            sw_parts_bind(w->parts[split], w->arena.memory);
+            sw_parts_bind_swap(w->parts[split], w->arena.offloaded);
+        }
+    sw_worker_bind_params(w);
+}
+
+static int take_arena(struct sw_worker *w, struct sw_err *err)
+{
+    return sw_device_alloc_on(w->device, w->arena.bytes, arena_nodes(w), "features and gradients",
+                              &w->arena.memory, err);
+}
+
+/* For features that are swapped, as many as there are now. */
+static int take_swap(struct sw_worker *w, struct sw_err *err)
+{
+    size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
+
+    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
+    w->arena.offloaded = NULL;
+    w->arena.offloaded_bytes = bytes;
+    return bytes ? sw_worker_take_memory(w, bytes, "features in host memory", &w->arena.offloaded,
+                                         err)
+                 : SW_OK;
+}
+
+/* What training steps need of nets that are bound. */
+static int make_steps(struct sw_worker *w, struct sw_err *err)
+{
+    int rc = sw_segments_new(w, w->shared.exchange_plan->overlap, &w->segments, err);
+    return rc == SW_OK && sw_input_bytes(w) > 0 ? sw_input_new(w, &w->batches.input, err) : rc;
+}
+
+static int allocate(struct sw_worker *w, struct sw_err *err)
+{
+    if (w->shared.one_worker) /* what training would need beside may not be there */
+        w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
+    int rc = take_arena(w, err);
+    if (rc == SW_OK)
+        rc = sw_worker_make_exchange(w, err);
+    if (rc == SW_OK)
+        rc = sw_layer_clock_new(w, err);
+    if (rc == SW_OK)
+        rc = take_swap(w, err);
+    if (rc != SW_OK)
+        return rc;
+    bind_parts(w);
+    if (!w->shared.one_worker)
+        rc = make_steps(w, err);
+    if (rc == SW_OK)
+        rc = sw_states_bind(w, err);
+    return rc == SW_OK ? sw_carries_bind(w, err) : rc;
+}
+
+/* Nets for the rows that the worker has now; all of them or none. */
+static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], struct sw_err *err)
+{
+    int rc = SW_OK;
+
+    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+        if (w->parts[split])
+            rc = make_parts(w, split, w->train, &fresh[split], err);
+    if (rc == SW_OK)
+        rc = w->shared.hooks->fit(w->shared.run, w, fresh[SW_SPLIT_TRAIN], err);
+    if (rc == SW_OK)
+        return SW_OK;
+
+    for (int split = SW_SPLITS - 1; split >= 0; split--)
+        sw_parts_free(fresh[split]);
+    return rc;
+}
+
+/* Their memory is that of the old ones or, where it is too small, new. */
+static int fit_arena(struct sw_worker *w, struct sw_err *err)
+{
+    size_t need = arena_need(w);
+
+    if (w->arena.memory && need <= w->arena.bytes)
+        return SW_OK;
+    sw_device_free(w->device, w->arena.memory, w->arena.bytes);
+    w->arena.memory = NULL;
+    w->arena.bytes = need;
+    return take_arena(w, err);
+}
+
+/* Nets with other rows. The training net goes last: the others have its layouts. */
+static int replace_nets(struct sw_worker *w, struct sw_err *err)
+{
+    struct sw_parts *fresh[SW_SPLITS] = {NULL};
+
+    int rc = make_fresh(w, fresh, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int split = SW_SPLITS - 1; split >= 0; split--)
+        if (fresh[split]) {
+            sw_parts_free(w->parts[split]);
+            use_parts(w, split, fresh[split]);
+        }
+    rc = fit_arena(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return take_swap(w, err);
+}
+
+/* What is made of nets and batches that are to be others goes, while what it names is there. */
+static void drop_steps(struct sw_worker *w)
+{
+    sw_segments_free(w->segments);
+    w->segments = NULL;
+    sw_input_free(w->batches.input);
+    w->batches.input = NULL;
+    w->batches.is_ahead = false;
+}
+
+/* The prefetch threads read the rows that the worker has now, from the next step on. */
+static int reshape_batches(struct sw_worker *w, struct sw_err *err)
+{
+    const int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_topology_batches(w->topology, w->step)};
+    struct sw_prefetch_args args;
+    int rc = SW_OK;
+
+    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+        if (w->batches.prefetch[split]) {
+            sw_worker_prefetch_args(w, split, &args);
+            rc = sw_prefetch_reshape(w->batches.prefetch[split], &args, first[split], err);
+        }
+    return rc;
+}
+
+int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
+{
+    drop_steps(w);
+    int rc = replace_nets(w, err);
+    if (rc != SW_OK)
+        return rc;
+    bind_parts(w);
+    rc = make_steps(w, err);
+    if (rc != SW_OK)
+        return rc;
+
+    sw_states_rebind(w);
+    sw_carries_unbind(w);
+    rc = sw_carries_bind(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return reshape_batches(w, err);
+}
+
+int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
+{
+    void *kept = bind_for_device(w); /* those that copy */
+
+    int rc = sw_stop_check(err);
+    if (rc == SW_OK)
+        rc = allocate(w, err);
+    sw_bind_restore(w->shared.place->machine, kept);
+    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "%s on %s", w->unit, w->device->name);
+}
+
+static void free_links(struct sw_worker_links *l)
+{
+    sw_free(l->to_server);
+    sw_free(l->from_server);
+    sw_free(l->sums);
+    sw_free(l->factors);
+    sw_free(l->sync);
+    sw_free(l->sync_told);
+    sw_free(l->activations);
+    sw_free(l->activations_told);
+}
+
+void sw_worker_fini(struct sw_worker *w)
+{
+    sw_input_free(w->batches.input); /* it copies from prefetched batches */
+    for (int s = 0; s < SW_SPLITS; s++) {
+        sw_prefetch_free(w->batches.prefetch[s]);
+        sw_free(w->param_of[s]);
+        sw_series_fini(&w->record.series[s]);
+    }
+
+    sw_free(w->served.ranks);
+    sw_free(w->completed_by);
+    free_links(&w->record.links);
+    sw_free(w->timer.forward_ms);
+    sw_free(w->timer.backward_ms);
+    if (!w->device)
+        return;
+    for (int s = 0; s < SW_SPLITS; s++)
+        sw_parts_settle(w->parts[s]);
+    sw_segments_free(w->segments);
+    sw_exchange_free(w->exchange);
+    sw_layer_clock_free(w);
+    sw_carries_unbind(w);
+    sw_parts_free(w->parts[SW_SPLIT_EVAL]);
+    sw_parts_free(w->parts[SW_SPLIT_TRAIN]);
+    sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
+    sw_states_unbind(w);
+    sw_device_free(w->device, w->arena.memory, w->arena.bytes);
+    sw_stream_free(w->host_stream);
+    sw_stream_free(w->stream);
+    if (w->device != w->shared.place->host)
+        sw_device_close(w->device);
+}
