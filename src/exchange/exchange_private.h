@@ -49,7 +49,7 @@ struct sw_exchange {
     struct sw_port *ports;  /* owned [count], lowest layer first */
     int count;              /* args.params may name one more than once */
     int *port_of;           /* owned [parameters of the table]: -1: the worker has not got it */
-    void *state[SW_ROUTES]; /* owned by the routes: NULL */
+    void *state[SW_MOST_ROUTES]; /* owned by the routes: NULL */
     const struct sw_control *control;
     struct sw_decider *decider;  /* owned by control_device.c */
     struct sw_copy_queue *queue; /* owned; NULL: the table's memory is the worker's */

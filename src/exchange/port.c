@@ -54,7 +54,7 @@ static bool is_repeated(const struct sw_exchange_args *a, int i)
 struct sw_exchange_bytes sw_exchange_bytes(const struct sw_exchange_args *a)
 {
     struct sw_exchange_bytes sum = {0};
-    bool attached[SW_ROUTES] = {false};
+    bool attached[SW_MOST_ROUTES] = {false};
     int ports = 0;
 
     if (!a->own_memory)

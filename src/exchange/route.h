@@ -1,7 +1,7 @@
 /* A route: one way from a complete gradient to the next value, for one parameter of one worker. It
  * is chosen once, from the registry in route.c, and from then on the exchange calls its functions
- * and asks nothing else. A new route is a file in routes/, its declaration in routes/routes.h, a
- * row in route.c, and a case in tests/unit/exchange/test_routes.c.
+ * and asks nothing else. A new route is a file in routes/ and a row in routes/routes.h;
+ * rows of tests/unit/exchange/test_routes.c take it through every case.
  *
  * What a route keeps for a worker is its state; what it keeps for one parameter is in the port. The
  * routes, in the order of the registry:
@@ -25,7 +25,7 @@
 #include "exchange/exchange.h"
 #include "exchange/update_op.h"
 
-enum { SW_ROUTES = 16, SW_NEVER = -1 };
+enum { SW_MOST_ROUTES = 16, SW_NEVER = -1 };
 
 /* What a choice looks at: a parameter of a worker, before anything is allocated. */
 struct sw_route_query {

@@ -464,7 +464,7 @@ static void crowd_close(struct crowd *c)
     sw_fault_fini(&c->fault);
 }
 
-static bool taken[SW_ROUTES]; /* rows of the registry, by any case */
+static bool taken[SW_MOST_ROUTES]; /* rows of the registry, by any case */
 
 /* Of rank 0. */
 static void check_routes(const struct crowd *c)
