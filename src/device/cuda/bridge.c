@@ -1,5 +1,6 @@
 #include "device/cuda/bridge.h"
 #include "base/os.h"
+#include "device/cuda/cuda_calls.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Copies. Where memory lies the runtime finds out itself: host, this GPU or another one share one
  * address space. */
+#include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
 #include <cuda_runtime_api.h>
 

@@ -5,6 +5,7 @@
  * module.c    the exported table: GPUs, opening
  * open.c      opening a device, its memory, the device table
  * device.c    what calls answer, waiting
+ * cuda_calls.h  what open.c puts into the table of the device: the functions of the next four
  * stream.c    streams, waiting, host functions
  * event.c     events
  * copy.c      copies
@@ -127,40 +128,9 @@ static inline struct sw_cuda_stream *sw_cuda_stream_of(struct sw_stream *s)
 /* How a kernel is started on a stream. */
 struct sw_cuda_launch sw_cuda_launch_of(struct sw_stream *s);
 
-/* stream.c */
-int sw_cuda_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
-                       struct sw_err *err);
-void sw_cuda_stream_attach(struct sw_stream *s);
-void sw_cuda_stream_name(struct sw_stream *s, const char *name);
-void sw_cuda_stream_free(struct sw_stream *s);
-int sw_cuda_stream_wait(struct sw_stream *s, struct sw_err *err);
-int sw_cuda_call(struct sw_stream *s, void (*fn)(void *user), void *user, struct sw_err *err);
-
-/* event.c */
-int sw_cuda_event_new(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
-void sw_cuda_event_free(struct sw_event *e);
-int sw_cuda_event_record(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
-int sw_cuda_event_wait(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
-int sw_cuda_event_host_wait(struct sw_event *e, struct sw_err *err);
-
-/* graph.c */
-int sw_cuda_capture_begin(struct sw_stream *s, struct sw_err *err);
-int sw_cuda_capture_end(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
-int sw_cuda_graph_launch(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
-void sw_cuda_graph_free(struct sw_graph *g);
-/* Refuses what a stream that is captured cannot do, before CUDA does; SW_OK for others. */
+/* graph.c. Refuses what a stream that is captured cannot do, before CUDA does; SW_OK for others. */
 int sw_cuda_capture_refuse(struct sw_cuda_stream *s, const char *what,
                            struct sw_err *err) SW_MUST_CHECK;
-
-/* copy.c */
-int sw_cuda_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err);
-int sw_cuda_copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
-                      struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err);
-bool sw_cuda_reaches(struct sw_device *dev, struct sw_device *peer);
-int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
-int sw_cuda_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
-                    size_t src_pitch, size_t width, int64_t rows, struct sw_err *err);
-int sw_cuda_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err *err);
 
 /* ops.c, bridge.c */
 int sw_cuda_run(struct sw_stream *s, const struct sw_op *op, const void *args, struct sw_err *err);

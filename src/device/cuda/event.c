@@ -1,6 +1,7 @@
 /* Events: CUDA's own, which mean what device.h says: a wait is for the latest record before it, and
  * one that nobody recorded is passed. */
 #include "base/os.h"
+#include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
 #include <cuda_runtime_api.h>
 

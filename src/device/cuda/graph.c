@@ -1,6 +1,7 @@
 /* Graphs: CUDA's own. Streams are captured for the calling thread only: what other threads do
  * meanwhile, with other GPUs or this one, is theirs. */
 #include "base/os.h"
+#include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
 #include <cuda_runtime_api.h>
 

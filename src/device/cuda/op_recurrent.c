@@ -1,6 +1,7 @@
 /* A recurrent cell over a sequence, as device/ops/recurrent.c has it: the input's part of all steps
  * is one product ahead of the run, weight gradients are one product behind it, and a step is one or
  * two products with a kernel after them. */
+#include "device/cuda/cuda_calls.h"
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
 #include "kernels/ops/recurrent.h"

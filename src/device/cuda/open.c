@@ -1,5 +1,6 @@
 /* Opening a device, its memory, and its table. */
 #include "base/os.h"
+#include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/nccl_module.h"
 #include <cuda_runtime_api.h>

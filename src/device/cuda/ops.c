@@ -1,6 +1,7 @@
 /* Operations: by the kernels of kernels/cuda, by those of this folder that multiply, and where
  * there is none (an odd layout, or an operation of a user's own) on the host (bridge.c). */
 #include "device/cuda/ops.h"
+#include "device/cuda/cuda_calls.h"
 #include "device/cuda/libraries.h"
 #include "kernels/ops/ais.h"
 #include "kernels/ops/gemm.h"

@@ -1,6 +1,7 @@
 /* Streams: CUDA streams that wait for no other, each with the libraries' handles and rooms of its
  * own, so that nothing is shared between threads. */
 #include "base/os.h"
+#include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/libraries.h"
 #include <cuda_runtime_api.h>

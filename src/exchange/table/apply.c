@@ -1,5 +1,6 @@
 /* Applying an update to a slice: what an update group's gradients sum up to, the updater's
  * arguments, and a value that is not finite afterwards. */
+#include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 /* The partial sums of every contributor; where that is one of each worker group, each has one. */

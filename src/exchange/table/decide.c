@@ -8,6 +8,7 @@
  * scale (optim/loss_scale.h) are divided by it here: d.scale is what is left to do with them. No
  * phase waits: what is missing is counted. Sums of squares are added in the order of parameters and
  * blocks, so all that follows from a norm has the same bits however many servers there are. */
+#include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"

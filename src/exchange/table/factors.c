@@ -3,6 +3,7 @@
  * bias are the weight's. Every server has a run of them, so that it needs one part of dy and none
  * that another has. A gradient is made where a sum would be made otherwise, slice by slice, and
  * exists once an update group. */
+#include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"

@@ -1,5 +1,6 @@
 /* The memory of a table: how much it takes, which array of which parameter lies where in it, and on
  * which NUMA node. */
+#include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 /* Is there an array for the sum of its gradients? */

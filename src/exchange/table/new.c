@@ -1,4 +1,5 @@
 /* A table's life: its terms of a sum, the parameters that are added, and what it frees. */
+#include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"

@@ -2,6 +2,7 @@
  * tech report. The update of a slice needs the contributions of its update group: of all workers
  * under BSP, of one worker group otherwise. An update that comes early is kept until its turn and
  * never lost. An answer that would be staler than allowed is withheld. */
+#include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"

@@ -1,5 +1,6 @@
 /* Cuts parameters into slices, deals those out to the servers by size, and makes what a server
  * keeps about its own. */
+#include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"
