@@ -100,6 +100,20 @@ static void one_group_alone_has_the_bits_of_a_synchronous_job(void **state)
     }
 }
 
+/* Is the loss less at the end than at the beginning? Means over several steps: what groups that race
+ * have done by a given step differs from run to run. */
+static bool has_learned(const char *run)
+{
+    double first = 0, last = 0;
+
+    for (int i = 0; i < 4; i++) {
+        first += metric(run, "loss", 1 + i);
+        last += metric(run, "loss", STEPS - i);
+    }
+    print_message("%s: %g to %g\n", run, first / 4, last / 4);
+    return last < first;
+}
+
 static void groups_learn_with_clipping_and_lars(void **state)
 {
     static const char lars[] = WORKERS_JOB DATA_SECTIONS
@@ -108,10 +122,10 @@ static void groups_learn_with_clipping_and_lars(void **state)
         struct trial t = apart(i, workers_recipe, "clipped");
         add_set(&t, "job.grad_clip=norm:1");
         trial_ok(&t);
-        assert_true(metric("clipped", "loss", STEPS) < metric("clipped", "loss", 1));
+        assert_true(has_learned("clipped"));
         t = apart(i, lars, "lars");
         trial_ok(&t);
-        assert_true(metric("lars", "loss", STEPS) < metric("lars", "loss", 1));
+        assert_true(has_learned("lars"));
     }
 }
 
