@@ -1,3 +1,7 @@
+/* Collects and prints diagnostics about a recipe. Each one is formatted when it is added, with
+ * control characters replaced so that a hostile recipe cannot act on the terminal, and is inserted
+ * in the order of position. When the list is full the last one is dropped and counted. The contract
+ * is in recipe/diag.h. */
 #include "recipe/diag.h"
 #include "base/os.h"
 #include <limits.h>

@@ -1,3 +1,6 @@
+/* Walks the sections of a bound recipe in the order of their option rows and reports each value
+ * with its origin. A value that was not given is written back from the bound struct, since the
+ * program may have replaced the default of the table. The contract is in recipe/explain.h. */
 #include "recipe/explain.h"
 #include "base/os.h"
 #include "recipe/build.h"

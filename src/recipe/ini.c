@@ -1,3 +1,6 @@
+/* The INI parser: one pass over the lines of a file. Each line becomes a section header, an entry
+ * or an include; a mistake becomes a diagnostic with line and column, and parsing goes on. Start at
+ * sw_ini_parse at the end of the file; the syntax is in recipe/ini.h. */
 #include "recipe/ini.h"
 #include "base/os.h"
 #include "recipe/seen.h"

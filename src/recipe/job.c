@@ -1,3 +1,7 @@
+/* The keys of [job] and the checks that one option row cannot express: steps against epochs,
+ * grad_clip, memory and the loss scale. The table sw_job_opts drives parsing, range errors and the
+ * reference pages. Start at sw_job_settle, which runs after binding and fills in defaults that
+ * depend on other keys; recipe/job.h describes the struct. */
 #include "recipe/job.h"
 #include "base/os.h"
 #include "base/str.h"

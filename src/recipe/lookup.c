@@ -1,3 +1,6 @@
+/* Searches in a schema: kinds, types and option rows by name, the keys of parameters
+ * ("weight.init"), and the hints "did you mean" that are made from the same tables. Nothing here
+ * has state; any thread may call. The contract is in recipe/lookup.h. */
 #include "recipe/lookup.h"
 #include "base/os.h"
 #include <string.h>

@@ -1,3 +1,6 @@
+/* Positions of sections, keys and values for error messages, in a file or in the text of a --set
+ * option, and the functions that report an error about them. Every error is also counted in its
+ * section. Part of building a recipe: recipe/build.h declares these functions. */
 #include "recipe/build.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,7 @@
+/* Loads a recipe and answers questions about it. build() runs the phases in the order that
+ * recipe/build.h lists; all problems are collected as diagnostics, and a recipe with errors is
+ * still returned so that they can be printed. The rest are the accessors of recipe/recipe.h:
+ * sections, where a value comes from, and errors that later checks add. */
 #include "recipe/recipe.h"
 #include "base/os.h"
 #include "recipe/build.h"

@@ -1,3 +1,5 @@
+/* Prints option tables as reference text, in columns that are measured first, and as JSON. The rows
+ * are the ones that parse recipes. The contract is in recipe/reference.h. */
 #include "recipe/reference.h"
 #include "recipe/value.h"
 #include <stdio.h>

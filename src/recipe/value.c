@@ -1,3 +1,7 @@
+/* Converts between text and typed option fields: reading with range checks, lists, and writing.
+ * Every option type needs a case in read_field and one in sw_opt_write. A problem names the bytes
+ * of the text that are wrong, so that the message can point at them. The contract is in
+ * recipe/value.h. */
 #include "recipe/value.h"
 #include "base/str.h"
 #include "recipe/ini.h"
