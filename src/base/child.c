@@ -1,3 +1,6 @@
+/* Starts a child process with posix_spawn, reads its standard output line by line with a timeout,
+ * and ends it with SIGKILL. Standard input and standard error are /dev/null. One owner per struct
+ * sw_child; the contract is in base/child.h. */
 #include "base/child.h"
 
 #include "base/os.h"

@@ -1,3 +1,5 @@
+/* Formats error messages into struct sw_err. A NULL err is allowed everywhere: the functions then
+ * only return the code. The contract is in base/err.h. */
 #include "base/err.h"
 #include <errno.h>
 #include <stdarg.h>

@@ -1,3 +1,6 @@
+/* The POSIX implementation of the table of system calls, the pointer to the table in use, and the
+ * allocation helpers on top of it. sw_os_set may be called only before any thread is started;
+ * everything else is safe in any thread. The contract is in base/os.h. */
 #include "base/os.h"
 #include "base/str.h"
 #include <errno.h>

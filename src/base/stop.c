@@ -1,3 +1,6 @@
+/* The process-wide request to stop: one atomic word and the first signal. Every function may be
+ * called by any thread; sw_stop_request is also safe in a signal handler. base/stop.h says who
+ * makes, holds and checks the request. */
 #include "base/stop.h"
 
 /* Requests in the low bits, holders in the high ones: one word, so that no request can come between

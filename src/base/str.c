@@ -1,3 +1,6 @@
+/* The growing string buffer, and helpers for strings: UTF-8, patterns with * and ?, and the nearest
+ * word for "did you mean". A failed allocation sets buf.failed and makes later calls do nothing, so
+ * that a caller checks once at the end. The contract is in base/str.h. */
 #include "base/str.h"
 #include "base/os.h"
 #include <stdio.h>
