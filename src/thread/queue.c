@@ -1,3 +1,6 @@
+/* A bounded queue as a ring buffer under one mutex, with a condition variable for each direction.
+ * Everything is guarded by q->lock; `count` is also read without it by sw_queue_pending. Closing
+ * wakes all waiting threads. The contract is in thread/queue.h. */
 #include "thread/queue.h"
 #include "base/os.h"
 #include <string.h>

@@ -1,3 +1,6 @@
+/* Reads the state of the threads of this process from /proc/self/task. It must work while another
+ * thread is stopped anywhere, also inside malloc, so it takes no lock and uses only buffers on the
+ * stack. The contract is in thread/tasks.h. */
 #include "thread/tasks.h"
 #include "base/os.h"
 #include <dirent.h>

@@ -1,3 +1,6 @@
+/* Threads, mutexes and condition variables as thin wrappers of pthreads. New threads block all
+ * signals except SIGBUS, and timed waits use the monotonic clock. The contract is in
+ * thread/thread.h. */
 #include "thread/thread.h"
 #include "base/os.h"
 #include <errno.h>
