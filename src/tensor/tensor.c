@@ -1,3 +1,6 @@
+/* Tensors, and copies between their storage and plain arrays of the host. Memory that the host
+ * cannot address is copied through a staging buffer on the stream; other memory is converted in
+ * place after a wait for the stream. The contract is in tensor/tensor.h. */
 #include "tensor/tensor.h"
 #include "base/os.h"
 #include <string.h>
