@@ -1,3 +1,6 @@
+/* Finds and loads modules, the shared objects that hold the parts of the device layer with optional
+ * libraries (CUDA, NCCL). A module is refused unless its interface number and the size of its table
+ * are those of this build. The contract is in device/module.h. */
 #include "device/module.h"
 
 #include <dlfcn.h>

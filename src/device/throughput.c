@@ -1,3 +1,6 @@
+/* Measures the throughput of operations on a device: the median of several timed passes, after a
+ * first one that is not counted. The owner of the stream calls. The contract is in
+ * device/throughput.h. */
 #include "device/throughput.h"
 #include "device/op.h"
 #include "kernels/ops/elementwise.h"

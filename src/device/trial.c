@@ -1,3 +1,7 @@
+/* Tests whether devices copy and sum correctly, and how fast. A copy is surrounded by guard bytes
+ * and compared byte by byte, from the streams of both ends; a sum uses small integers, whose result
+ * is exact. A call can hang where hardware or driver are broken: device/trial.h says which threads
+ * may risk that. */
 #include "device/trial.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* The Gram matrix and the inverse square root of a matrix, with which data is whitened before
+ * training. Work is cut into tiles of a fixed size, so that the result does not depend on the
+ * number of threads. The contract is in device/cpu/algebra.h. */
 #include "device/cpu/algebra.h"
 #include "base/os.h"
 #include "device/cpu/blas.h"

@@ -1,3 +1,6 @@
+/* Matrix products by oneDNN, which builds with oneDNN use for training (sw_cpu_multiply). A product
+ * cannot fail, so a plain loop computes what oneDNN refuses. device/cpu/cpu.h declares the
+ * functions. */
 #include "device/cpu/dnnl.h"
 
 /* A line of c [m, n] at a time, in the order of k: what oneDNN leaves when it has no memory for its

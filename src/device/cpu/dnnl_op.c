@@ -1,3 +1,7 @@
+/* Creates and runs oneDNN primitives together with the reorders around them. device/cpu/dnnl.h
+ * explains ports; the order of calls is sw_dnnl_op_init, sw_dnnl_op_run once per pass,
+ * sw_dnnl_op_fini. The engine and the stream of oneDNN belong to our stream, so only its owner
+ * calls. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"

@@ -1,3 +1,7 @@
+/* Reduced precision on the CPU: the factors of a product are rounded to tf32, bf16 or fp16 and
+ * multiplied in fp32. sw_cpu_gemm rounds block by block on the stack; convolution and inner product
+ * wrap an fp32 plan, whose rounded inputs lie in its scratch memory, unless oneDNN rounds by
+ * itself. The contract is in device/cpu/rounded.h. */
 #include "device/cpu/rounded.h"
 #include "base/os.h"
 #include "device/cpu/cpu.h"

@@ -1,3 +1,7 @@
+/* Runs an operation that has no CUDA kernel on the CPU: copies its arrays to host memory, computes
+ * there, copies the results back, and waits for the stream each time. Arrays that lie inside one
+ * another are copied once and stay aliased. Every use is counted in device->bridged. The contract
+ * is in device/cuda/bridge.h. */
 #include "device/cuda/bridge.h"
 #include "base/os.h"
 #include <stdio.h>

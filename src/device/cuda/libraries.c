@@ -1,3 +1,6 @@
+/* The cuBLAS and cuDNN handles of a stream, their error messages, and matrix products with cuBLAS.
+ * Handles are created at first use, never during the capture of a CUDA graph. Only the owner of the
+ * stream calls. The contract is in device/cuda/libraries.h. */
 #include "device/cuda/libraries.h"
 #include <cublasLt.h>
 #include <cublas_v2.h>

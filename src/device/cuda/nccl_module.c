@@ -1,3 +1,6 @@
+/* Describes the NCCL module to the module loader and loads it. A module that cannot be loaded
+ * counts as unsupported, since libnccl is often not installed. The contract is in
+ * device/cuda/nccl_module.h. */
 #include "device/cuda/nccl_module.h"
 
 static const struct sw_module_kind kind = {
