@@ -1,3 +1,6 @@
+/* Lists the checkpoints of a run from the history and from its folder, the newest first. A file
+ * that no row of the history names counts only if its metadata match the run. Errors about missing
+ * files are worded here. The contract is in cli/checkpoint/checkpoints.h. */
 #include "cli/checkpoint/checkpoints.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* Reads the elements of a stored tensor piece by piece as doubles, and computes statistics of one
+ * tensor or the differences of two. Memory use does not depend on the size of the tensor. The
+ * contract is in cli/checkpoint/values.h. */
 #include "cli/checkpoint/values.h"
 
 #include "base/os.h"

@@ -1,3 +1,5 @@
+/* Resolves what the user means by FILE|RUN to the path of a checkpoint: a file, a run's newest or
+ * best checkpoint, or that of a step. The contract is in cli/checkpoint/weights.h. */
 #include "cli/checkpoint/weights.h"
 #include "base/json.h"
 

@@ -1,3 +1,6 @@
+/* Opens the data that a sub-verb of `singa-ws data` names. Files without a recipe become a recipe
+ * with one [data] section, built from text, so that both cases are read and checked by the same
+ * code. Main thread; the contract is in cli/data/input.h. */
 #include "cli/data/input.h"
 
 #include "base/os.h"

@@ -1,3 +1,5 @@
+/* Writes the rows of a query as tab-separated text, CSV or JSON, and texts as SQL literals. Escapes
+ * follow the format that is written, not the terminal. The contract is in cli/history/cells.h. */
 #include "cli/history/cells.h"
 
 #include "base/os.h"

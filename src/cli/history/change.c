@@ -1,3 +1,6 @@
+/* What the sub-verbs of `singa-ws history` that write share: they merge pending rows, open the
+ * database for writing, and ask before something is lost. The contract is in
+ * cli/history/change.h. */
 #include "cli/history/change.h"
 
 #include "base/os.h"

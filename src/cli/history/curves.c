@@ -1,3 +1,6 @@
+/* Loads metric curves of runs from the history, smooths them, and draws them as a chart in the
+ * terminal or into a file. A curve of any length is folded into a fixed number of points while it
+ * is read (ui/trail.h). The contract is in cli/history/curves.h. */
 #include "cli/history/curves.h"
 
 #include "base/os.h"

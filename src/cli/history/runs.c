@@ -1,3 +1,6 @@
+/* Opens the history for verbs that need an earlier run, names runs in messages, and checks --split.
+ * Rows of crashed runs are merged first where that is possible. The contract is in
+ * cli/history/runs.h. */
 #include "cli/history/runs.h"
 
 #include "base/os.h"

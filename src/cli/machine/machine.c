@@ -1,3 +1,6 @@
+/* Prints the machine map as text: packages, NUMA nodes, cores, caches, the PCIe tree, and a matrix
+ * of the paths between GPUs with the abbreviations of nvidia-smi. The contract is in
+ * cli/machine/machine.h. */
 #include "cli/machine/machine.h"
 #include "machine/machine.h"
 #include <stdio.h>

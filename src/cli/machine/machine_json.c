@@ -1,3 +1,5 @@
+/* Writes the machine map as JSON. Keys are part of the interface of `singa-ws topo --json`; values
+ * that are not known are null. cli/machine/machine.h declares the function. */
 #include "base/json.h"
 #include "cli/machine/machine.h"
 #include "machine/machine.h"

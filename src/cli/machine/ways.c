@@ -1,3 +1,5 @@
+/* Finds and prints the paths between devices: direct (peer to peer) or through host memory, with
+ * bandwidth and latency, and whether they were verified. The contract is in cli/machine/ways.h. */
 #include "cli/machine/ways.h"
 
 #include "base/str.h"

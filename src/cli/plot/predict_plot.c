@@ -1,3 +1,6 @@
+/* Collects the rows that `predict` computes and draws them at the end: as images, a confusion
+ * matrix or a scatter plot. sw_predict_plot_begin decides which, from the shape of a row. The
+ * contract is in cli/plot/predict_plot.h. */
 #include "cli/plot/predict_plot.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* Writes the completion scripts for bash and zsh from the tables of verbs and options. An option is
+ * completed by the kind of its argument, which kind_of_option reads off the argument's name in the
+ * help. cli/reference/pages.h declares the functions. */
 #include "cli/reference/pages.h"
 
 #include "cli/cli.h"

@@ -1,3 +1,5 @@
+/* Writes the elements of a reference page (headings, paragraphs, items) as roff or as Markdown,
+ * with every text escaped for that format. The contract is in cli/reference/page.h. */
 #include "cli/reference/page.h"
 
 #include <string.h>

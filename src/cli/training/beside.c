@@ -1,3 +1,7 @@
+/* Trains in a forked child process while this process shows the dashboard or returns to the shell.
+ * The child sends one message through a pipe when its run begins; its output goes to a memory file
+ * until then. Read begin() at the end first, then the two sides; the contract is in
+ * cli/training/beside.h. */
 #include "cli/training/beside.h"
 
 #include "base/os.h"

@@ -1,3 +1,7 @@
+/* Opens a job, trains it stage by stage, and turns the result into messages and an exit code.
+ * Signal handlers reach the job through one variable of this file, so only one trainer may run at a
+ * time; on_log is the only function here that other threads call. The contract is in
+ * cli/training/trainer.h. */
 #include "cli/training/trainer.h"
 
 #include "base/text.h"
