@@ -1,3 +1,6 @@
+/* Copies from and additions to arrays that several threads update without locks. Additions skip
+ * blocks that did not change, because sparse gradients leave most of an array as it was. The
+ * contract is in kernels/cpu/hogwild.h. */
 #include "kernels/cpu/hogwild.h"
 
 #include "kernels/cpu/kernel.h"
