@@ -1,3 +1,6 @@
+/* The grid of cells that panels draw on: characters, text, boxes, bars, and output as text or with
+ * ANSI escapes. Every character goes through sw_canvas_rune, which clips and replaces unsafe ones.
+ * The contract is in ui/canvas.h. */
 #include "ui/canvas.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* Draws a line chart into cells, with braille dots where UTF-8 is available. It also has the
+ * smoothing and the ranges that charts in files use. Start at sw_chart_draw at the end; pure
+ * functions; the contract is in ui/chart.h. */
 #include "ui/chart.h"
 
 #include <math.h>

@@ -1,3 +1,6 @@
+/* The main loop of the dashboard: refresh the model, draw, wait for a key or a signal, act. It only
+ * reads what the trainer publishes and sends commands through its control socket. Main thread; the
+ * contract is in ui/dash.h. */
 #include "ui/dash.h"
 
 #include "base/os.h"

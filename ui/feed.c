@@ -1,3 +1,6 @@
+/* Fills the model of the dashboard: chooses the run, attaches to the live snapshot of its trainer,
+ * follows its output file, and decides how often each source is read. feed_rows.c reads the
+ * database; ui/feed.h has the contract. */
 #include "ui/feed_private.h"
 
 #include "base/os.h"

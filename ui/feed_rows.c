@@ -1,3 +1,6 @@
+/* Reads rows of the history into the model: curves, step times, layers, devices, events, segments,
+ * the list of runs. What cannot be read now is skipped and read at the next refresh. feed.c decides
+ * when; ui/feed_private.h declares the functions. */
 #include "ui/feed_private.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* A forked process that restores the terminal when the dashboard is killed. It waits for the end of
+ * a pipe: a second byte before the end means that the dashboard has restored the terminal itself.
+ * The contract is in ui/guard.h. */
 #include "ui/guard.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* Turns keys and mouse events into changes of the view or into an action for the dashboard. Start
+ * at sw_ui_press at the end; press_key decides by mode first, then by key. Pure functions; the
+ * contract is in ui/keys.h. */
 #include "ui/keys.h"
 
 #include "ui/screen.h"

@@ -1,3 +1,6 @@
+/* Divides the screen among panels. Panels of a column get their minimum height by rank, then the
+ * lines that they want, then what is left; a panel without room is not shown. Pure functions; the
+ * contract is in ui/layout.h. */
 #include "ui/layout.h"
 
 enum { COLUMNS = 3, IN_COLUMN = 8, FRAME = 2, RANKS = 8, ESSENTIAL = 4 };

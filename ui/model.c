@@ -1,3 +1,6 @@
+/* The dashboard's data: curves, the ring of events, and values that are derived from them, such as
+ * status, step, ETA and verdict. The model does no I/O; feed.c and feed_rows.c fill it. The
+ * contract is in ui/model.h. */
 #include "ui/model.h"
 
 #include "base/os.h"

@@ -1,3 +1,5 @@
+/* Prints the state of a run once, as the text of the overview screen or as JSON, for `singa-ws top
+ * --once`. Pure functions of the model; the contract is in ui/once.h. */
 #include "ui/once.h"
 
 #include "base/json.h"

@@ -1,3 +1,5 @@
+/* Helpers that panels share: finding panels, formatting times and shares, filtering rows, and
+ * wrapping text. Pure functions; the contract is in ui/panel.h. */
 #include "ui/panel.h"
 
 #include "base/text.h"

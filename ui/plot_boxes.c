@@ -1,3 +1,6 @@
+/* Layout and drawing of nested boxes (a machine) and of layered graphs (a net). A graph is placed
+ * row by row, each box near the mean position of its sources. Call the layout function first, then
+ * the draw function; the contract is in ui/plot_boxes.h. */
 #include "ui/plot_boxes.h"
 #include <math.h>
 

@@ -1,3 +1,6 @@
+/* Draws a line chart into a file: axes, grid, bands, curves and a legend, with the primitives of
+ * ui/plot.h. Ranges and ticks are those of the terminal chart. The contract is in
+ * ui/plot_chart.h. */
 #include "ui/plot_chart.h"
 #include <math.h>
 

@@ -1,3 +1,5 @@
+/* Draws image tiles, confusion matrices and scatter plots with the primitives of ui/plot.h. The
+ * contract is in ui/plot_pictures.h. */
 #include "ui/plot_pictures.h"
 
 #include "base/os.h"

@@ -1,3 +1,6 @@
+/* Samples CPU, memory and I/O of this machine and of the trainer's process from /proc and /sys.
+ * Rates are differences to the previous sample, and NaN in the first one. The contract is in
+ * ui/sampler.h. */
 #include "ui/sampler.h"
 
 #include "base/os.h"

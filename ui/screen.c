@@ -1,3 +1,6 @@
+/* Composes the screen of the dashboard: header, panels in their frames, footer, help, and the small
+ * forms for tiny terminals. Pure functions of model, view and size; the contract is in
+ * ui/screen.h. */
 #include "ui/screen.h"
 
 #include <math.h>

@@ -1,3 +1,6 @@
+/* The terminal through ncurses: opening and restoring it, drawing only the cells that changed, and
+ * translating keys and mouse events. ncurses keeps global state, so there is one terminal at a
+ * time, on the main thread. The contract is in ui/term.h. */
 #define _XOPEN_SOURCE_EXTENDED 1
 #include "ui/term.h"
 

@@ -1,3 +1,6 @@
+/* The tables of colors and attributes for each theme, and their ANSI escapes. A terminal without
+ * color shows only the attributes, so a role that must be noticed (focus, selection, errors) needs
+ * one of its own. The contract is in ui/theme.h. */
 #include "ui/theme.h"
 
 enum { B = SW_ATTR_BOLD, D = SW_ATTR_DIM, R = SW_ATTR_REVERSE, U = SW_ATTR_UNDERLINE };

@@ -1,3 +1,6 @@
+/* Computes the range of an axis, its tick positions and their labels. All arithmetic stays within
+ * fixed bounds, so that NaN, infinities and flat curves give an axis, too. Pure functions; the
+ * contract is in ui/ticks.h. */
 #include "ui/ticks.h"
 
 #include <math.h>

@@ -1,3 +1,6 @@
+/* A curve in a fixed number of points: when the array is full, neighboring points are merged in
+ * pairs. Each point keeps the minimum and maximum of the values behind it. The contract is in
+ * ui/trail.h. */
 #include "ui/trail.h"
 
 #include "base/os.h"

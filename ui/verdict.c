@@ -1,3 +1,6 @@
+/* Summarizes the time breakdown of the newest steps and names the bottleneck in one line. The rules
+ * are tried in the order of sw_verdict_find; thresholds are constants at the top. Pure functions;
+ * the contract is in ui/verdict.h. */
 #include "ui/verdict.h"
 
 #include <math.h>
