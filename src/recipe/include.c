@@ -16,7 +16,7 @@
 
 enum { MAX_DEPTH = 8 };
 
-/* A file under way, and who included it. */
+/* A file that is being read, and the file that includes it. */
 struct chain {
     const struct chain *up;
     const char *path;
@@ -138,7 +138,7 @@ static bool put_entry(struct includes *c, struct sw_ini_section *s, struct sw_in
     return sw_seen_add(&c->keys, s, e->key, e);
 }
 
-/* How many keys the section would have is limited for one file; several may bring more. */
+/* The number of keys is limited per section of a file; several files together may exceed it. */
 static bool check_count(struct includes *c, const struct sw_ini_section *s)
 {
     int count = 0;
@@ -151,7 +151,7 @@ static bool check_count(struct includes *c, const struct sw_ini_section *s)
     return false;
 }
 
-/* The section of that title that the list has; else this one is added to it, empty. */
+/* Returns the section with that title in the list, adding an empty one if there is none. */
 static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_section *from)
 {
     struct sw_ini *all = &c->r->ini;
@@ -163,7 +163,7 @@ static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_se
     struct sw_ini_section *s = sw_seen_find(&c->sections, NULL, title, strlen(title));
     if (s) {
         struct sw_ini_section had = *s;
-        *s = *from; /* messages about the section point where it was written last */
+        *s = *from; /* messages about the section point to the last place where it was written */
         s->next = had.next;
         s->first = had.first;
         s->last = had.last;

@@ -31,7 +31,8 @@ void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types)
         sw_words_add(w, (*types)->name);
 }
 
-/* The nearest candidate; of those that merely begin with the word, only a single one counts. */
+/* The nearest candidate. A candidate that merely begins with the word counts only if it is the only
+ * one. */
 static const char *near_word(const char *word, const char *const *candidates, int count)
 {
     const char *near = sw_str_nearest(word, candidates, (size_t)count);

@@ -16,7 +16,7 @@ static const char *process_env(void *user, const char *name)
 
 /* ---- Loading ---- */
 
-/* Runs the phases; pool.failed or a code say when memory ran out. */
+/* Runs the phases. Memory that ran out shows in pool.failed or in the returned code. */
 static int build(struct sw_recipe *r, const struct sw_recipe_source *source, const char *text,
                  size_t bytes, struct sw_err *err)
 {

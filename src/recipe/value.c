@@ -24,7 +24,7 @@ bool sw_opt_has_max(const struct sw_opt *row)
     return limited(row) && isfinite(row->max) && row->max >= row->min;
 }
 
-/* 15 digits show every limit as it was written: 1000000, 0.1. */
+/* The format %.15g prints every limit as it was written: 1000000, 0.1. */
 static bool check_range(const struct sw_opt *row, double v, struct sw_opt_problem *p)
 {
     bool has_min = sw_opt_has_min(row), has_max = sw_opt_has_max(row);
