@@ -18,7 +18,7 @@ enum { END_MS = 1000, NAP_MS = 5 };
 
 extern char **environ;
 
-/* Signals that the caller's thread blocks or ignores are the child's own affair. */
+/* The child starts with no blocked signals and default actions, whatever the calling thread has. */
 static int set_signals(posix_spawnattr_t *attributes)
 {
     sigset_t none, all;

@@ -7,13 +7,13 @@
 #pragma once
 
 enum sw_comm_way {
-    SW_COMM_PS,   /* whole gradients, added up by servers or by devices */
-    SW_COMM_SFB,  /* factors to all workers, each of which makes the gradient */
-    SW_COMM_ADAM, /* factors to the servers, which make the gradient, and matrices back (Project
+    SW_COMM_PS,   /* whole gradients, reduced by servers or devices */
+    SW_COMM_SFB,  /* factors to all workers, each of which computes the gradient */
+    SW_COMM_ADAM, /* factors to the servers, which compute the gradient; matrices back (Project
                      Adam, Chilimbi et al. 2014) */
     SW_COMM_AUTO, /* whichever of these is predicted to take the least time */
 };
 enum { SW_COMM_WAYS = SW_COMM_AUTO };
 
-/* In that order, NULL-terminated. */
+/* The names in the order of the enum, NULL-terminated. */
 extern const char *const sw_comm_way_names[];

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Texts are built beside the message first: arguments may point into err->text. */
+/* The text is built in a local buffer first, since arguments may point into err->text. */
 static void build(char *text, const char *fmt, va_list ap)
 {
     if (vsnprintf(text, SW_ERR_TEXT, fmt, ap) < 0)

@@ -17,11 +17,11 @@
 
 struct sw_mapped; /* one watched mapping */
 
-/* Watches `bytes` of memory from `begin`, which is page aligned, until sw_mapped_forget.
- * Errors: SW_ERR_NOMEM when 16384 mappings are watched already. */
+/* Watches `bytes` of memory from the page-aligned `begin` until sw_mapped_forget. Errors:
+ * SW_ERR_NOMEM when 16384 mappings are already watched. */
 int sw_mapped_watch(struct sw_mapped **out, const void *begin, size_t bytes,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same for the whole mapping around an address, for libraries that keep theirs to themselves.
+/* The same for the whole mapping that contains an address, for libraries that hide their mappings.
  * Errors: also SW_ERR_IO (/proc/self/maps), SW_ERR_NOTFOUND. */
 int sw_mapped_watch_around(struct sw_mapped **out, const void *address,
                            struct sw_err *err) SW_MUST_CHECK;
