@@ -63,7 +63,7 @@ static void count_piece(const struct sw_values *v, struct sw_value_stats *s, dou
             s->not_finite++;
             continue;
         }
-        s->min = s->min <= x ? s->min : x; /* a NaN gives way */
+        s->min = s->min <= x ? s->min : x; /* replaces NaN, too */
         s->max = s->max >= x ? s->max : x;
         *sum += x;
         *squares += x * x;

@@ -29,7 +29,7 @@ static int keep_path(struct sw_weights *w, const char *path, struct sw_err *err)
     return w->path ? SW_OK : sw_err_nomem(err, "the name of a file", strlen(path) + 1);
 }
 
-/* Takes "RUN:best" and "RUN:STEP" apart; anything else is the name of a run. */
+/* Parses "RUN:best" and "RUN:STEP"; anything else is the name of a run. */
 static int read_choice(const char *what, struct choice *c, struct sw_err *err)
 {
     const char *colon = what ? strrchr(what, ':') : NULL;

@@ -46,7 +46,7 @@ void sw_cells_tabs(struct sw_buf *out, int columns, const struct sw_history_cell
     sw_buf_add(out, "\n");
 }
 
-/* Quoted where it has to be; a quote within is doubled. */
+/* Writes a cell, quoted only if necessary; quotes within are doubled. */
 static void add_csv_cell(struct sw_buf *out, const char *cell)
 {
     if (!cell)

@@ -65,7 +65,7 @@ static void print_threads(struct sw_buf *out, const struct sw_machine *m,
 static void print_caches(struct sw_buf *out, const struct sw_machine *m,
                          const struct sw_core_set *near)
 {
-    bool said = false; /* of level 2: they are alike */
+    bool said = false; /* level 2 was printed; all are alike */
     for (int i = 0; i < m->cache_count; i++) {
         const struct sw_cache *c = &m->caches[i];
         char size[32], cores[128];

@@ -63,7 +63,7 @@ static void caches(struct sw_json_writer *w, const struct sw_machine *m)
     sw_json_close_array(w);
 }
 
-/* The tree flat: parent is an index in this array, null at the processors. */
+/* The PCIe tree as a flat array: `parent` is an index into it, null at the root. */
 static void devices(struct sw_json_writer *w, const struct sw_machine *m)
 {
     static const char *const kinds[] = {"host_bridge", "bridge", "gpu", "network"};

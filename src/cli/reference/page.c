@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Text in which nothing is a request of roff, or markup. */
+/* Appends text with everything escaped that roff or Markdown would interpret. */
 static void add(struct sw_page *p, const char *text)
 {
     bool man = p->form == SW_PAGE_MAN, line_begins = true;

@@ -13,7 +13,7 @@ static void on_signal(int number)
     if (sw_stop_request(number) <= answered)
         return;
     signal(number, SIG_DFL);
-    raise(number); /* comes when this handler has returned */
+    raise(number); /* delivered after this handler returns */
 }
 
 void sw_stop_signals_install(void)
