@@ -108,7 +108,8 @@ const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const st
     return NULL;
 }
 
-/* Bytes at the beginning of a text that take at most so many columns, but at least a character. */
+/* The number of bytes at the beginning of a text that fit into so many columns, at least one
+ * character. */
 static size_t bytes_within(const char *text, size_t left, int columns)
 {
     const char *at = text;

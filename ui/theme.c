@@ -34,7 +34,8 @@ const struct sw_theme sw_themes[] = {
              [SW_ROLE_DATA] = {130, 5, 0, 0},    [SW_ROLE_COPY] = {97, 5, 0, 0},
              [SW_ROLE_COMM] = {25, 4, 0, 0},     [SW_ROLE_WAIT] = {160, 1, 0, D},
          }},
-    /* Blue and orange only (Okabe and Ito 2008), told apart by every kind of sight. */
+    /* Blue and orange only (Okabe and Ito 2008), which all kinds of color vision can
+     * distinguish. */
     {.name = "colour-blind",
      .look =
          {

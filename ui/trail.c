@@ -27,7 +27,7 @@ void sw_trail_clear(struct sw_trail *f)
     f->last_x = f->last_y = NAN;
 }
 
-/* b behind a; their weights are how many values each stands for. */
+/* Merges b, which follows a; the weights are the numbers of values behind each. */
 static struct sw_point merge(const struct sw_point *a, double wa, const struct sw_point *b,
                              double wb)
 {
@@ -36,7 +36,7 @@ static struct sw_point merge(const struct sw_point *a, double wa, const struct s
         one.x = a->x;
         return one;
     }
-    /* In this form the mean of equal values is that value, without rounding. */
+    /* This form gives the mean of equal values without rounding. */
     return (struct sw_point){a->x, a->y + wb / (wa + wb) * (b->y - a->y), fmin(a->lo, b->lo),
                              fmax(a->hi, b->hi)};
 }
