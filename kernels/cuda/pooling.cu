@@ -42,7 +42,7 @@ static __device__ __forceinline__ float divisor_of(const struct sw_cuda_pool &p,
     return (float)(length_of(h, p.w.kernel_h, p.by) * length_of(w, p.w.kernel_w, p.by));
 }
 
-/* A NaN is larger than all; of equals the first stays. */
+/* A NaN is larger than all values; of equal values the first wins. */
 static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t c,
                                 const struct window &h, const struct window &w, int32_t *pixel)
 {
