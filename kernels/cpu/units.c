@@ -212,7 +212,7 @@ SW_KERNEL_INLINE double sum_row(enum sw_units units, bool free, const float *x, 
     return sum;
 }
 
-/* Inlined for each kind, so that the compiler specializes the loop. */
+/* The compiler specializes the loop for each kind. */
 SW_KERNEL static double energy_of_row(enum sw_units units, bool free, const float *x,
                                       const float *bias, float total, int64_t n)
 {
