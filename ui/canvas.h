@@ -1,9 +1,10 @@
 /* A grid of character cells, on which the dashboard, the terminal charts of `history plot` and the
  * tests draw. A cell has one character and a role, which is its meaning and never a color; a theme
  * (theme.h) maps roles to colors, and only term.c writes to a terminal. Characters that a terminal
- * without UTF-8 cannot show are replaced while drawing, so a canvas is what will be seen. Drawing
- * is clipped to the canvas. A character of double width takes two cells (the second has rune 0);
- * characters without width are left out, and texts show control characters as escapes
+ * without UTF-8 cannot show are replaced while drawing, so a canvas is what will be seen.
+ *
+ * Drawing is clipped to the canvas. A character of double width takes two cells (the second has
+ * rune 0); characters without width are left out, and texts show control characters as escapes
  * (base/text.h). One owner. */
 #pragma once
 

@@ -2,10 +2,12 @@
  * library) make it, and every long operation checks it: setup, decoding, decompression,
  * initialization, evaluation, prediction, import. It is a process-wide counter and not an object
  * with an owner, since a signal handler has no argument, and the signal may come before a job is
- * open, between two jobs, or inside a decoder that knows of no job. A job in training handles the
- * first request itself: it finishes the step and writes a checkpoint. For that it holds the request
- * (sw_stop_hold), so that its threads complete the step; the second request ends it at once. Any
- * thread may call all functions; signal handlers may call those marked async-signal-safe. */
+ * open, between two jobs, or inside a decoder that knows of no job.
+ *
+ * A job in training handles the first request itself: it finishes the step and writes a checkpoint.
+ * For that it holds the request (sw_stop_hold), so that its threads complete the step; the second
+ * request ends it at once. Any thread may call all functions; signal handlers may call those marked
+ * async-signal-safe. */
 #pragma once
 
 #include "base/err.h"

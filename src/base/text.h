@@ -3,7 +3,9 @@
  * bidirectional or zero-width characters make one text look like another. This file has the only
  * list of such characters and the only function that shows them: as escapes, \x1b for a byte (a
  * control character, or a byte that is not UTF-8) and \u202e or \U000e0041 for a character beyond
- * ASCII. Lines, tables, messages, screens and images all use it; JSON has its own escapes (json.h).
+ * ASCII. Lines, tables, messages, screens and images all use it; JSON has its own escapes
+ * (json.h).
+ *
  * Unsafe are the control characters of ASCII, DEL, U+0080 to U+009F, bidirectional controls, line
  * and paragraph separators, invisible characters and tags, and what XML forbids. The joiners U+200C
  * and U+200D and combining marks belong to ordinary words and are kept. No state. */

@@ -3,8 +3,10 @@
  * without a neighbor waits and is added from the right at the end. (((0+1)+(2+3))+4) is the tree
  * over five leaves. A worker that has some consecutive leaves can add up the nodes of the tree that
  * lie within them, and the sum of all nodes has the same bits however the leaves are distributed.
- * For two and three leaves the order is that of the leaves. A sum runs on a stack: push a term, add
- * the two topmost as often as sw_tree_adds says, push the next. Pure arithmetic, any thread. */
+ * For two and three leaves the order is that of the leaves.
+ *
+ * A sum runs on a stack: push a term, add the two topmost as often as sw_tree_adds says, push the
+ * next. Pure arithmetic, any thread. */
 #pragma once
 
 #include <stdint.h>

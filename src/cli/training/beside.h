@@ -1,11 +1,12 @@
 /* Training in a process of its own, so that nothing that happens to the terminal can affect it:
- * with a dashboard (`run --ui`) or without (`run --detach`). The trainer is a child process in a
- * session of its own. Its output goes to memory until the run has a folder, and from then on to
- * output.log there, which dashboards show; a file never blocks a writer. This process draws the
- * dashboard, as any other client would. If the trainer ends before its run begins, its output is
- * printed here. SIGTERM and SIGINT to this process are passed on to the trainer, and this process
- * then waits for its end; when the user leaves the dashboard or the terminal closes, the training
- * goes on. Call before the process has threads. */
+ * with a dashboard (`run --ui`) or without (`run --detach`).
+ *
+ * The trainer is a child process in a session of its own. Its output goes to memory until the run
+ * has a folder, and from then on to output.log there, which dashboards show; a file never blocks a
+ * writer. This process draws the dashboard, as any other client would. If the trainer ends before
+ * its run begins, its output is printed here. SIGTERM and SIGINT to this process are passed on to
+ * the trainer, and this process then waits for its end; when the user leaves the dashboard or the
+ * terminal closes, the training goes on. Call before the process has threads. */
 #pragma once
 
 #include "cli/training/trainer.h"
