@@ -38,8 +38,8 @@ struct sw_collective_ops {
 struct sw_collective {
     const struct sw_collective_ops *ops;
     int ranks;
-    /* What a thread uses that hangs in the library and does not return: borrowed, never to be
-     * freed, like the devices. NULL: there is none. */
+    /* Objects that a hanging library call may still use: borrowed, never to be freed, like the
+     * devices. NULL: none. */
     void *hanging;
 };
 
@@ -62,7 +62,7 @@ SW_MUST_CHECK static inline int sw_collective_open(const struct sw_collective_op
 {
     return ops->open(devices, ranks, timeout_ms, out, err);
 }
-/* When nothing of it runs any more; what does nevertheless is aborted. NULL is accepted. A
+/* Closes it once nothing of it runs; operations that still run are aborted. NULL is accepted. A
  * collective in which a thread hangs is leaked. */
 static inline void sw_collective_close(struct sw_collective *c)
 {
@@ -85,14 +85,14 @@ SW_MUST_CHECK static inline int sw_collective_sum(struct sw_collective *c, int r
 {
     return c->ops->all_reduce(c, rank, s, x, n, err);
 }
-/* What went wrong after operations were queued; it need not show in any stream, which only stands.
- */
+/* Reports errors after operations were queued; the streams themselves may show no error and only
+ * stall. */
 SW_MUST_CHECK static inline int sw_collective_check(struct sw_collective *c, struct sw_err *err)
 {
     return c->ops->check(c, err);
 }
-/* Ends what is queued without its result, and everything after it. Never waits; once is for ever.
- */
+/* Aborts the queued operations without a result, and everything after them. Never waits; cannot be
+ * undone. */
 static inline void sw_collective_abort(struct sw_collective *c)
 {
     c->ops->abort(c);

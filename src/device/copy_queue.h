@@ -24,7 +24,8 @@ struct sw_copy_event {
     void *dst;
     const void *src; /* both valid until done */
     size_t bytes;
-    /* With rows above 1: so many pieces of `bytes`, which lie a pitch apart on either side. */
+    /* With rows above 1: the number of pieces of `bytes`, which begin a pitch from one another on
+     * either side. */
     int64_t rows;
     size_t dst_pitch, src_pitch;
     int priority; /* lower is more urgent: the layer's index. Equal ones in push order */
@@ -37,23 +38,24 @@ struct sw_copy_event {
  * those of sw_stream_new. */
 int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue **out,
                       struct sw_err *err) SW_MUST_CHECK;
-/* Closes, waits for what was issued as sw_stream_free does, and answers what never ran. */
+/* Closes the queue, waits for issued copies as sw_stream_free does, and answers those that never
+ * ran. */
 void sw_copy_queue_free(struct sw_copy_queue *q); /* NULL is accepted */
 
 /* Never waits. Errors: SW_ERR_CANCELLED (closed), SW_ERR_BUSY (capacity events are under way). */
 int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e,
                        struct sw_err *err) SW_MUST_CHECK;
-/* Issues everything that was pushed, the most urgent first; waits for no copy. An error is that of
+/* Issues everything that was pushed, the most urgent first; waits for no copy. Returns the error of
  * the device; the copy that met it is answered with it. */
 int sw_copy_queue_drain(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHECK;
 /* Drains and waits until all copies are done and answered. */
 int sw_copy_queue_wait(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHECK;
 
-/* The error that a copy has met, if any did: who waits for `done` looks here now and then. Waits
- * for nothing. By the worker. */
+/* The error of a copy, if there was one: a thread that waits for `done` checks here from time to
+ * time. Does not wait. Called by the worker. */
 int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err) SW_MUST_CHECK;
 
-/* No more pushes; what was pushed and not drained is answered by free. */
+/* Closes the queue for pushes; copies that were pushed and not drained are answered by free. */
 void sw_copy_queue_close(struct sw_copy_queue *q);
 
 /* Copies that were pushed and are not answered yet. Never waits. */

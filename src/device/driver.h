@@ -10,7 +10,7 @@
 
 enum { SW_DEVICE_REQUEST_MOST = 64 };
 
-/* What an option text asks for: "cpu", "cuda:0,2", "sim:gpus=4+cpu". */
+/* The parsed option text: "cpu", "cuda:0,2", "sim:gpus=4+cpu". */
 struct sw_device_request {
     const struct sw_driver *driver;
     char text[256];    /* as it was given; "auto" is replaced by the host's name */
@@ -36,7 +36,8 @@ struct sw_device_args {
     struct sw_device *beside;    /* an open device of the same request, or NULL */
 };
 
-/* To whom the results of a probe (device/trial.h) apply. The caller frees the strings. */
+/* The identity of the devices for which the results of a probe (device/trial.h) are valid. The
+ * caller frees the strings. */
 struct sw_probe_identity {
     char *options; /* what open_probe is to open */
     char *common;  /* versions of all that copies and sums depend on; may be empty */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How every table begins. */
+/* The beginning of every table. */
 struct sw_module_head {
     uint32_t abi, table_bytes;
 };
@@ -18,7 +18,7 @@ struct sw_module_head {
 struct sw_module_kind {
     const char *file, *variable; /* "singa_cuda.so", "SINGA_CUDA_MODULE" */
     const char *table;           /* "sw_cuda_module" */
-    uint32_t abi, table_bytes;   /* that the caller needs */
+    uint32_t abi, table_bytes;   /* that the caller requires */
     const char *what;            /* "CUDA device" */
     const char *without;         /* what a build without it lacks, and what to do then */
 };

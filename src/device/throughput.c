@@ -28,7 +28,7 @@ int sw_throughput_fill(struct sw_stream *s, float *x, int64_t n, struct sw_err *
         rc = sw_copy(s, x + at, stage, (size_t)count * sizeof(float), err);
     }
     struct sw_err late;
-    int waited = sw_stream_wait(s, rc == SW_OK ? err : &late); /* copies read the stage */
+    int waited = sw_stream_wait(s, rc == SW_OK ? err : &late); /* copies still read the buffer */
     sw_free(stage);
     return rc == SW_OK ? waited : rc;
 }
@@ -51,7 +51,8 @@ int sw_throughput_of(struct sw_stream *s, double units,
                      int budget_ms, struct sw_throughput *out, struct sw_err *err)
 {
     int64_t sorted[MOST_PASSES], ns, spent_ns = 0;
-    int passes = 0, rc = time_pass(s, run, args, &ns, err); /* libraries get ready */
+    int passes = 0,
+        rc = time_pass(s, run, args, &ns, err); /* the first pass initializes libraries */
     while (rc == SW_OK && passes < MOST_PASSES &&
            (passes < LEAST_PASSES || spent_ns < budget_ms * INT64_C(1000000))) {
         rc = time_pass(s, run, args, &ns, err);

@@ -35,7 +35,7 @@ void sw_tune_fini(struct sw_tune *t)
     sw_mutex_fini(&t->lock);
 }
 
-/* Where the key is, or where it belongs: keys ascend. */
+/* The position of the key, or where to insert it: keys ascend. */
 static int place_of(const struct sw_tune *t, const char *key, bool *there)
 {
     int low = 0, high = t->count;
@@ -246,7 +246,7 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
         memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
         if (m->make(m->user, &tried, only(pass, passes), &p, &ignored) != SW_OK) {
             if (i == 0)
-                return 0; /* what others are compared with */
+                return 0; /* the baseline of the others */
             continue;
         }
         if (i == 0)

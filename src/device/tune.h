@@ -76,7 +76,7 @@ struct sw_tune_maker {
 int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct sw_tune_maker *m,
                  struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
-/* What keys say of a convolution. */
+/* Adds the part of a key that describes a convolution. */
 void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *shape);
 
 /* Memory of a device to measure with. Of the host it is not the devices' memory, whose peak users

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of a buffer on 64-bit systems, and more than all its libraries take. */
+/* Sizes of a buffer on 64-bit systems, and an upper bound for the libraries. */
 enum { BUFFER_BYTES = 128 << 20, LIBRARY_BYTES = 64 << 20 };
 
 /* ---- Loading ---- */
@@ -34,7 +34,7 @@ static const struct sw_module_kind kind = {
 static const struct sw_blas_module *table;
 static int held, made;
 
-/* What OpenBLAS takes as it is loaded: a buffer for every core, and one more. */
+/* Memory that OpenBLAS takes when it is loaded: a buffer for every core, and one more. */
 static size_t load_bytes(void)
 {
     const char *set = getenv("OPENBLAS_NUM_THREADS");
@@ -64,7 +64,8 @@ static int load(struct sw_err *err)
     const int before = omp_get_max_threads();
     m->one_thread();
     omp_set_num_threads(before);
-    __atomic_store_n(&table, m, __ATOMIC_RELEASE); /* after that call: its readers compute */
+    __atomic_store_n(&table, m,
+                     __ATOMIC_RELEASE); /* after that call: readers may compute at once */
     return SW_OK;
 }
 

@@ -3,8 +3,8 @@
  * functions. */
 #include "device/cpu/dnnl.h"
 
-/* A line of c [m, n] at a time, in the order of k: what oneDNN leaves when it has no memory for its
- * copies of a and b, or nothing to add up. */
+/* Computes c [m, n] row by row, in the order of k. This is for products that oneDNN refuses: when
+ * it lacks memory for copies of a and b, or when k is 0. */
 static void multiply_lines(const struct sw_cpu_product *p)
 {
     for (int64_t i = 0; i < p->m; i++) {

@@ -34,7 +34,7 @@ static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
                                            : SW_TUNE_FORWARD;
 }
 
-/* What the pass is, by that algorithm. */
+/* Describes the pass with that algorithm. */
 static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
                               const dnnl_memory_desc_t *weight, dnnl_alg_kind_t algorithm,
                               union sw_dnnl_op_desc *d)
@@ -85,7 +85,7 @@ struct wanted {
 static bool is_wanted(void *user, dnnl_primitive_desc_t pd)
 {
     struct wanted *w = user;
-    /* Long names are known by their beginnings. */
+    /* Long names are compared only up to the stored length. */
     bool same = strncmp(sw_dnnl_impl(pd), w->name, SW_TUNE_NAME - 1) == 0;
     w->found = same ? pd : NULL;
     return same;
@@ -124,7 +124,7 @@ static int choose_forward(struct build *b, struct sw_err *err)
         const dnnl_memory_desc_t *chosen = sw_dnnl_md(b->forward, dnnl_query_weights_md);
         if (!sw_dnnl_weights_to_desc(chosen, w->groups, &p->weight))
             p->weight = w->weight_plain;
-        p->weight.dtype = SW_F32; /* the parameter is, whatever products read */
+        p->weight.dtype = SW_F32; /* the parameter is f32, whatever products read */
         return SW_OK;
     }
     p->weight = *w->weight_layout;
@@ -289,7 +289,7 @@ static void end_build(struct build *b)
         dnnl_primitive_attr_destroy(b->plain_attr);
 }
 
-/* What is asked of the maker below. */
+/* The arguments of the maker below. */
 struct question {
     struct sw_stream *stream;
     const struct sw_desc *src;

@@ -6,7 +6,7 @@
 #include "thread/thread.h"
 #include <omp.h>
 
-/* All of them have to exist at once. */
+/* Waits for the gate, so that all threads exist at the same time. */
 static void wait_for_gate(void *gate)
 {
     sw_mutex_lock(gate);

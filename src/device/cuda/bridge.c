@@ -12,7 +12,7 @@ static size_t aligned(size_t bytes)
     return (bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
 }
 
-/* The array that array i lies in: itself, or a larger one (of equal ones the first). */
+/* The array that contains array i: itself, or a larger one (of equal ones the first). */
 static int home_of(const struct sw_cuda_ferry *f, int i)
 {
     uintptr_t from = (uintptr_t)f->there[i], to = from + f->bytes[i];
@@ -70,7 +70,7 @@ int sw_cuda_ferry_back(struct sw_stream *stream, const struct sw_cuda_ferry *f, 
     for (int i = 0; i < f->count && rc == SW_OK; i++)
         if (f->written[i] && f->bytes[i])
             rc = sw_cuda_copy(stream, f->there[i], f->here[i], f->bytes[i], err);
-    /* The room may be another operation's next. */
+    /* The next operation may use the buffer. */
     return rc == SW_OK ? sw_cuda_stream_wait(stream, err) : rc;
 }
 

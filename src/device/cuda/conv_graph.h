@@ -23,10 +23,11 @@ struct sw_cuda_conv_question {
     const struct sw_desc *src, *weight, *dst;
     bool halves;        /* what is read has 16 bits, of the device's precision */
     bool tf32;          /* floats may be rounded to tf32 */
-    const char *wanted; /* the name of an engine; "": the first that will do */
+    const char *wanted; /* the name of an engine; "": the first suitable one */
 };
 
-/* False: cuDNN has nothing for it, or no engine of that name. The stream's handle is there. */
+/* Makes the graph; false if cuDNN has no engine for it, or none of that name. The handle of the
+ * stream must exist. */
 bool sw_cuda_conv_graph_make(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
                              bool writes_halves, struct sw_cuda_conv_graph *g);
 /* Adds the names of all engines that will do. */

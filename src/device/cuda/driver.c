@@ -1,5 +1,5 @@
-/* NVIDIA GPUs as a driver. This file is part of libsinga: it loads the device itself, which is a
- * module, when somebody asks for a GPU. */
+/* The driver of NVIDIA GPUs. This file is part of libsinga: it loads the device, which is a module,
+ * when a GPU is requested. */
 #include "device/cuda/cuda_module.h"
 #include "device/cuda/nccl_module.h"
 
@@ -22,7 +22,7 @@ static const struct sw_module_kind kind = {
     .without = "configure with -DSINGA_CUDA=ON where nvcc and cuDNN are; use --device cpu",
 };
 
-/* Without the driver nothing else matters, and libraries only say that they failed. */
+/* Reports a missing NVIDIA driver first: without it libraries only report that they failed. */
 static int need_driver(int rc, struct sw_err *err)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -23,7 +23,7 @@ void sw_sim_graph_free(struct sw_graph *graph)
 
 /* ---- Capturing ---- */
 
-/* The first error of a capture is why it fails. */
+/* Stores the first error of a capture, which is why it fails. */
 static int spoil(struct sw_sim_graph *g, int rc, const struct sw_err *why, struct sw_err *err)
 {
     if (g->wrong.code == SW_OK)
@@ -174,7 +174,7 @@ int sw_sim_capture_begin(struct sw_stream *stream, struct sw_err *err)
     return rc;
 }
 
-/* Every stream that came in is behind the captured one again. */
+/* Checks that every stream that joined is ordered before the end of the captured one. */
 static int check_joined(struct sw_sim_graph *g)
 {
     for (int i = 1; i < g->members; i++)

@@ -46,7 +46,7 @@ static struct sw_sim_collective *collective_of(struct sw_collective *c)
 
 /* ---- On the members' threads ---- */
 
-/* Returns when all have come; the last one opens the gate. */
+/* Waits until all members have arrived; the last one opens the gate. */
 static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
 {
     sw_mutex_lock(&c->lock);
@@ -62,7 +62,7 @@ static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_
     return sw_sim_event_stand(s, c->gate, number, err);
 }
 
-/* Bytes come from every other member; returns when they are through. */
+/* Simulates the transfer from every other member; returns when it is complete. */
 static void take_links(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank, bool own,
                        int64_t n)
 {
@@ -174,7 +174,7 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
     return SW_OK;
 }
 
-/* Members that differ would wait for one another for ever. */
+/* Compares the calls of the members: members that differ would wait for one another forever. */
 static int compare(const struct sw_sim_collective *c, struct sw_err *err)
 {
     const struct member *a = &c->members[0];

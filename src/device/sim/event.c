@@ -68,7 +68,7 @@ static void set_waiting(struct sw_sim_stream *s, struct sw_sim_event *e)
     sw_mutex_unlock(&s->lock);
 }
 
-/* Cancelling first sets the flag and then wakes, under the event's lock: no wake-up is missed. */
+/* Cancelling sets the flag and then wakes under the lock of the event, so no wake-up is missed. */
 int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
                        struct sw_err *err)
 {

@@ -10,7 +10,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* One leg. NULL: that end is the host. */
+/* Occupies the links for one hop and returns when the copy ends. NULL: that end is the host. */
 static int64_t pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns, size_t bytes,
                     const struct sw_sim_conf *conf)
 {

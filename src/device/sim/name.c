@@ -30,7 +30,8 @@ static bool is_there(const struct sw_sim_names *n, const struct sw_sim_name *nam
     return false;
 }
 
-/* n->lock is held. Where memory is short, the place keeps its allocation's name or has none. */
+/* n->lock is held. Without memory for the name, the part keeps the name of its allocation or has
+ * none. */
 static void add(struct sw_sim_names *n, const struct sw_sim_name *name)
 {
     if (n->count == n->room) {

@@ -78,7 +78,7 @@ struct sw_sim_use {
     const char *name, *of;    /* "copy", NULL; "forward", "convolution": static */
 };
 
-/* Copies it, with its share of the lane; what was there is let go. */
+/* Copies the use with a reference to its lane; the old value is released. */
 void sw_sim_use_set(struct sw_sim_use *u, const struct sw_sim_use *from);
 
 struct sw_sim_range {
@@ -88,16 +88,16 @@ struct sw_sim_range {
 
 struct sw_sim_uses {
     struct sw_mutex lock;
-    struct sw_sim_range *range; /* owned, ascending, apart */
+    struct sw_sim_range *range; /* owned, ascending, disjoint */
     int count, room;
 };
 
 void sw_sim_uses_init(struct sw_sim_uses *u);
 void sw_sim_uses_fini(struct sw_sim_uses *u);
 
-/* Is the operation, which is to be the stream's next one, ordered behind all that it collides
- * with? Then what it touches is remembered. Errors: SW_ERR_INVALID naming both, the memory and the
- * streams; SW_ERR_NOMEM. */
+/* Checks that the next operation of the stream is ordered after all that it conflicts with, and
+ * records its accesses. Errors: SW_ERR_INVALID naming both operations, the memory and the streams;
+ * SW_ERR_NOMEM. */
 int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op,
                       struct sw_err *err) SW_MUST_CHECK;
 

@@ -49,7 +49,7 @@ static int meet_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct s
     return SW_OK;
 }
 
-/* Turns a bit of the exponent in the first number that is not 0 of what was written. */
+/* Corrupts the first value that is not 0 of the output: flips a bit of its exponent. */
 static void make_wrong(const struct sw_sim_op *op, const size_t *bytes)
 {
     const uint32_t bit = 1u << 23;
@@ -88,7 +88,7 @@ static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, in
                          subject ? " " : "", name);
 }
 
-/* A slow GPU takes so much longer. */
+/* Sleeps to simulate a slow GPU. */
 static void lag(struct sw_sim_stream *s, int64_t began_ns)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
@@ -340,7 +340,7 @@ int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw
     return SW_OK;
 }
 
-/* Lets the queue run dry, while there is hope; returns whether it is. */
+/* Drains the queue within a time limit; returns whether it is empty. */
 static bool drain(struct sw_sim_stream *s)
 {
     int64_t end_ns = sw_os()->monotonic_ns() + (int64_t)DRAIN_MS * 1000000;
@@ -359,8 +359,7 @@ void sw_sim_stream_free(struct sw_stream *stream)
     struct sw_sim_stream *s = sw_sim_stream_of(stream);
     if (!drain(s))
         sw_sim_stream_cancel(s);
-    /* A host function that does not return still needs the stream and its device: they are leaked
-     * rather than pulled from under it. */
+    /* A host function that hangs still uses the stream and its device, which are then leaked. */
     if (!sw_thread_join_timed(&s->thread, JOIN_MS))
         return;
     /* Nothing of it runs any more, nor of what it has waited for. */

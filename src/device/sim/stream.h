@@ -113,7 +113,7 @@ void sw_sim_stream_name(struct sw_stream *s, const char *name);
 void sw_sim_stream_free(struct sw_stream *s);
 int sw_sim_stream_wait(struct sw_stream *s, struct sw_err *err);
 void sw_sim_stream_cancel(struct sw_sim_stream *s);
-/* On the thread: stands still until the stream is cancelled. */
+/* Runs on the thread of the stream: blocks until the stream is cancelled. */
 int sw_sim_stream_hang(struct sw_sim_stream *s, struct sw_err *err) SW_MUST_CHECK;
 /* Waits on the thread until then, or until the stream is cancelled. */
 void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns);
