@@ -1,16 +1,14 @@
-/* The copy queue of a device worker: who has something to move between the device and the host
- * pushes a copy event; the worker drains the queue before it visits each
- * layer, and the most urgent copies are issued first. Copies towards the device and away from it
- * run on a stream each, so that neither waits for the other.
+/* The copy queue of a device worker. Any thread that has to move data between the device and the
+ * host pushes a copy event; the worker drains the queue before it visits each layer, and the most
+ * urgent copies are issued first. Each direction has a stream of its own, so that neither waits for
+ * the other. Events order copies with computation, not the queue: a copy runs after `after` has
+ * happened (the kernel that writes its source), and `then` happens when it is done (the forward
+ * pass of a layer waits for that). Both are read when the queue is drained.
  *
- * Ordering with computation is by events, not by the queue: a copy runs after `after` has happened
- * (the kernel that writes its source), and `then` happens when it is done (a layer's forward waits
- * for that). Both are looked at when the queue is drained.
- *
- * Thread rule: push, close, under_way and busy_ns by any thread; the rest by the worker.
- * `done` runs on a thread of the device (on `cpu` on the worker's) and must be quick; it may push.
- * It is called exactly once for every event that push accepted: with SW_OK when the bytes are
- * there, else with the error, or with SW_ERR_CANCELLED by sw_copy_queue_free at the latest. */
+ * Thread rule: push, close, under_way and busy_ns by any thread; the rest by the worker. `done`
+ * runs on a thread of the device (on `cpu` on that of the worker) and must be quick; it may push.
+ * It is called exactly once for every event that push accepted: with SW_OK when the data has
+ * arrived, else with the error, or with SW_ERR_CANCELLED by sw_copy_queue_free at the latest. */
 #pragma once
 
 #include "device/device.h"

@@ -42,7 +42,7 @@ struct sw_device_bytes {
 /* A lane: one of several parallel parts of work, each with streams of its own. */
 typedef int sw_stream_lane(void *user, int lane, struct sw_err *err);
 
-/* What every kind of device has; the inline functions below say what each does. `run` computes an
+/* The functions of a kind of device; the inline functions below describe each. `run` computes an
  * operation of kernels/op.h. */
 struct sw_device_ops {
     void (*close)(struct sw_device *dev);
@@ -139,9 +139,9 @@ int sw_cpu_start_team(int threads, struct sw_err *err) SW_MUST_CHECK;
  * it and left out when that fails. Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED. */
 int sw_cpu_libraries(char *out, size_t bytes, struct sw_err *err) SW_MUST_CHECK;
 
-/* Gives up what is queued on the device's streams: it is dropped, and every wait and call returns
- * SW_ERR_CANCELLED. An operation that runs just now still ends. Any thread; once is for ever. On
- * `cpu` nothing is ever queued. */
+/* Drops everything that is queued on streams of the device; every wait and call then returns
+ * SW_ERR_CANCELLED. A running operation still completes. Any thread; cannot be undone. On `cpu`
+ * nothing is ever queued. */
 static inline void sw_device_cancel(struct sw_device *dev)
 {
     dev->ops->cancel(dev);
@@ -229,8 +229,8 @@ SW_MUST_CHECK static inline int sw_stream_new(struct sw_device *dev, int threads
 {
     return dev->ops->stream_new(dev, threads, false, out, err);
 }
-/* The same for what others wait for, gradients on their way: a device that has more to do than it
- * can do at once begins with what such streams have (GPUs; only the order of work is another). */
+/* The same for work that others wait for, such as gradients to send: a busy device runs operations
+ * of such streams first (GPUs; only the order of work changes). */
 SW_MUST_CHECK static inline int sw_stream_new_urgent(struct sw_device *dev, int threads,
                                                      struct sw_stream **out, struct sw_err *err)
 {

@@ -1,9 +1,8 @@
-/* Device drivers: what is known of a kind of device before one of it is open. A folder
+/* Device drivers: the properties of a kind of device that are known before one is opened. A folder
  * src/device/NAME exports one const struct sw_driver, sw_driver_NAME, and a row in CMakeLists.txt
- * puts it into the registry. Nobody outside that folder knows the device by its name: callers read
- * the driver's capabilities and call its functions.
- *
- * Everything is const or pure; any thread. */
+ * adds it to the registry. No code outside that folder uses the name of the device: callers check
+ * the capabilities of the driver and call its functions. Everything is const or pure; any
+ * thread. */
 #pragma once
 
 #include "device/device.h"

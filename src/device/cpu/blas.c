@@ -1,10 +1,10 @@
-/* OpenBLAS, always on one thread: parallel work is divided by us, so that its pieces depend on
+/* OpenBLAS, always on one thread: we divide parallel work ourselves, so that its pieces depend on
  * shapes only. Its OpenMP build starts a team of omp_get_max_threads() when it is called outside a
- * parallel region, and keeps its own count in one global that every change of size rewrites.
+ * parallel region, and keeps its own count in a global that every change of size rewrites.
  *
- * A call of OpenBLAS takes a buffer from a pool that grows and never shrinks. Where the system
- * refuses memory for another one, OpenBLAS tries again, for ever. So the buffers of all threads
- * that may call at once are made beforehand, each after a look whether there is room. */
+ * A call of OpenBLAS takes a buffer from a pool that grows and never shrinks. If the system refuses
+ * memory for another buffer, OpenBLAS retries forever. So the buffers of all threads that may call
+ * at once are allocated beforehand, each after a check for memory. */
 #include "device/cpu/blas.h"
 #include "base/os.h"
 #include <omp.h>
@@ -53,7 +53,7 @@ static int load(struct sw_err *err)
         err);
     if (rc == SW_OK)
         rc = sw_module_load(&kind, &found, err);
-    if (rc == SW_ERR_LIBRARY) { /* most often libopenblas is missing, and the text says so */
+    if (rc == SW_ERR_LIBRARY) { /* usually libopenblas is missing, as the text says */
         rc = SW_ERR_UNSUPPORTED;
         if (err)
             err->code = rc;

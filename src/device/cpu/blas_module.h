@@ -1,7 +1,7 @@
-/* OpenBLAS and the LAPACK in it, as a module of its own (device/module.h), singa_blas.so, which is
- * loaded when somebody multiplies by it (blas.c): OpenBLAS takes memory for every core as it is
- * loaded, and tries for ever where the system refuses it. SINGA_BLAS_MODULE names another file. The
- * functions of the table compute on the calling thread alone once one_thread() was called. */
+/* OpenBLAS and its LAPACK as a module (device/module.h), singa_blas.so, which blas.c loads at the
+ * first product: OpenBLAS allocates memory for every core when it is loaded, and retries forever if
+ * the system refuses it. SINGA_BLAS_MODULE names another file. The functions of the table compute
+ * on the calling thread only, once one_thread() was called. */
 #pragma once
 
 #include "device/cpu/cpu.h"

@@ -63,11 +63,11 @@ int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err) SW
 
 /* Our descriptor as oneDNN's. Always possible. */
 void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md);
-/* oneDNN's as ours; false when the format is not a blocked one that we can say (Winograd weights).
- */
+/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way that ours
+ * can express (Winograd weights). */
 bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d);
-/* Grouped weights: oneDNN says [g, M/g, C/g, Kh, Kw], we [M, C/g, Kh, Kw]. False when the layout
- * pads inside a group, which ours cannot say. */
+/* Grouped weights: oneDNN has the shape [g, M/g, C/g, Kh, Kw], we have [M, C/g, Kh, Kw]. False if
+ * the layout pads inside a group, which ours cannot express. */
 bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, dnnl_memory_desc_t *md);
 bool sw_dnnl_weights_to_desc(const dnnl_memory_desc_t *md, int64_t groups, struct sw_desc *d);
 /* md of any format with these dims. */

@@ -1,7 +1,7 @@
-/* What convolution and inner product have in common: a source, weights, a bias, an output; three
- * primitives; and the question in which layout the parameter is stored. For each pass the library
- * has several implementations, of which it names the one that it takes to be the best first: our
- * rule. With choices by measuring (device/tune.h) it may be another, said by its name. */
+/* The common part of convolution and inner product: a source, weights, a bias, an output; three
+ * primitives; and the choice of the layout in which the parameter is stored. For each pass oneDNN
+ * has several implementations and lists the one first that it expects to be the fastest; that one
+ * is the default. With measured choices (device/tune.h) it may be another one, given by name. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -236,7 +236,8 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
     return rc;
 }
 
-/* What all passes need: the forward primitive, which the others are told, and the layouts. */
+/* Creates what all passes need: the forward primitive, which the others get as a hint, and the
+ * layouts. */
 static int begin_plan(struct build *b, struct sw_err *err)
 {
     dnnl_stream_t stream;

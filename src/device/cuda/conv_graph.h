@@ -1,9 +1,9 @@
-/* One convolution as cuDNN's graph API has it: a graph of one operation, for which the library's
- * heuristics name engines in their order of preference. The first one is taken that is
- * deterministic, computes in the precision that is asked for, and whose workspace is within the
- * limit: the same choice every time; or another one of those that is said by name, "a3/12": the
- * heuristics' list, the place in it and the engine's number. Internal to device/cuda; one owner,
- * the worker of the stream. */
+/* One convolution in the graph API of cuDNN: a graph of one operation, for which the heuristics of
+ * the library list engines in order of preference. The first engine is used that is deterministic,
+ * computes in the requested precision, and whose workspace is within the limit, so the choice is
+ * the same every time. Another suitable engine can be requested by name, "a3/12": the list of the
+ * heuristics, the index in it and the number of the engine. Internal to device/cuda; one owner, the
+ * worker of the stream. */
 #pragma once
 
 #include "device/cuda/cuda_private.h"

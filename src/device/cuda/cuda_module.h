@@ -1,6 +1,6 @@
-/* The way to GPUs: the device `cuda` is a module of its own (device/module.h), so that one package
- * runs on machines with and without NVIDIA's driver. It exports one table, sw_cuda_module, and
- * nothing else; this header is all that both sides know of each other. The module is singa_cuda.so;
+/* The interface to the module with the device `cuda` (device/module.h), which makes one package run
+ * on machines with and without the NVIDIA driver. The module exports one table, sw_cuda_module, and
+ * nothing else; this header is all that both sides share. The module is singa_cuda.so;
  * SINGA_CUDA_MODULE names another file. Any thread. */
 #pragma once
 

@@ -65,7 +65,7 @@ bool sw_cuda_same_bus(const char *a, const char *b)
            function[0] == function[1];
 }
 
-/* The number by which NVIDIA's driver knows the GPU at an address, and what it says of it. */
+/* Finds the device number and properties of the GPU at a PCI address. */
 static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu,
                     struct sw_cuda_gpu *out, struct sw_err *err)
 {
@@ -158,7 +158,7 @@ static int parse(const char *options, struct sw_device_request *out, struct sw_e
 
 /* ---- Links ---- */
 
-/* The version of the driver's part in the kernel, which runtimes do not tell. */
+/* Reads the version of the kernel driver, which the runtime does not report. */
 static void read_driver(char *out, size_t bytes)
 {
     struct sw_err ignored;

@@ -1,11 +1,11 @@
-/* Collectives of GPUs, by NCCL: the module singa_nccl.so. One communicator per GPU, all of this
- * process, in NCCL's way of calling that never blocks: what a call begins may still be under way
- * when it returns, and is asked for until it is done, aborted, or the time is over.
+/* Collectives of GPUs with NCCL: the module singa_nccl.so. There is one communicator per GPU, all
+ * in this process, in non-blocking mode: an operation may still be in progress when its call
+ * returns, and is polled until it is done, aborted or timed out.
  *
  * Threads. A group belongs to one thread, and so do opening and closing; check and abort may come
- * from others meanwhile. NCCL answers questions about errors at any time while a communicator
- * lives, so `lock` guards its life only; abort is carried out by a thread of its own, when the
- * group that is under way has noticed and is left, because it may take long. */
+ * from other threads meanwhile. NCCL reports errors at any time while a communicator exists, so
+ * `lock` guards only its lifetime. A thread of its own carries out an abort, once the current group
+ * has noticed it and returned, since an abort may take long. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/nccl_module.h"

@@ -59,7 +59,7 @@ static void place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
 }
 
-/* cudaFree waits for whoever uses the memory. */
+/* cudaFree waits until nothing uses the memory. */
 static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
@@ -95,7 +95,7 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
     return SW_OK;
 }
 
-/* Like cudaFree it waits for whoever uses the memory. */
+/* Like cudaFree it waits until nothing uses the memory. */
 static void host_free(struct sw_device *dev, void *p, size_t bytes)
 {
     sw_cuda_use(sw_cuda_device_of(dev));

@@ -293,7 +293,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     return SW_OK;
 }
 
-/* In the form that the rule takes; ways in another form are none of the same results. */
+/* Lists the choices in the default form; other forms would give other results. */
 static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
                       struct sw_tune_ways *out)
 {

@@ -9,10 +9,10 @@
  * (of the precision of the device). */
 enum sw_cuda_form { SW_CUDA_FLOATS, SW_CUDA_ROUNDED, SW_CUDA_HALVES };
 
-/* A source, weight or gradient: the layout that it has, and the one that is computed with, in which
- * form. Where they differ a copy lies in scratch, or in what forward saves for backward. */
+/* A source, weight or gradient: its own layout, and the layout and form of the computation. If they
+ * differ, there is a copy in scratch or in what forward saves for backward. */
 struct sw_cuda_side {
-    struct sw_desc given, used; /* dtype says nothing of `used` */
+    struct sw_desc given, used; /* `used` ignores its dtype */
     enum sw_cuda_form form;
     bool copied, saved;
     size_t offset; /* in scratch, or in what is saved */

@@ -1,10 +1,9 @@
-/* Collective operations of simulated GPUs. A sum is an operation of every member's stream, which
- * stands there until all members have come, as a library's kernels do; then each adds up its share
- * in the order of a ring, beginning behind itself, and fetches the shares of the others. What it
- * fetches takes the links' time.
- *
- * A member whose stream fails does not come, and says so only to who asks (check): the others stand
- * until they are aborted or cancelled. */
+/* Collective operations of simulated GPUs. A sum is an operation on the stream of every member,
+ * which blocks there until all members have arrived, as the kernels of a library do; then each
+ * member adds up its shard in the order of a ring that begins behind itself, and fetches the shards
+ * of the others. The transfers take the time of the links. A member whose stream fails does not
+ * arrive, and reports that only to sw_collective_check: the others block until they are aborted or
+ * cancelled. */
 #include "device/collective.h"
 #include "base/os.h"
 #include "base/tree.h"
@@ -23,7 +22,7 @@ struct call {
 
 struct member {
     struct sw_sim_device *device;
-    float *x;           /* of the sum under way, where it really is; between two meetings frozen */
+    float *x; /* the real address of the array of the current sum; constant between two meetings */
     struct call *calls; /* owned [GROUP]: of the group that is open */
     int count;
 };

@@ -1,5 +1,5 @@
-/* Copies, and host functions. When a copy's turn has come, its destination is filled with
- * signalling NaN first and the bytes follow, so that who reads too early reads old data or NaN. */
+/* Copies, and host functions. When a copy runs, its destination is first filled with signalling NaN
+ * and then written, so that a premature reader gets old data or NaN. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include "device/sim/stream.h"

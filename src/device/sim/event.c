@@ -1,6 +1,6 @@
-/* Events of sim: a count of records that were asked for, and the latest that happened. A wait is
- * for the count at the time of the call, so that recording an event again disturbs nobody who
- * waits. */
+/* Events of sim: a count of requested records, and the latest record that happened. A wait is for
+ * the count at the time of the call, so that recording an event again does not affect threads that
+ * already wait. */
 #include "base/os.h"
 #include "device/sim/stream.h"
 

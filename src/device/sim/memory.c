@@ -1,5 +1,5 @@
 /* Memory of a simulated GPU: one reservation of address space in two halves. Addresses of the lower
- * half are handed out and inaccessible; what they mean lies `capacity` bytes higher, in pages that
+ * half are returned to users and inaccessible; the data is `capacity` bytes higher, in pages that
  * the kernel provides when they are touched. Allocations are first fit in granules of 4 KiB. */
 #include "device/sim/memory.h"
 #include "base/os.h"

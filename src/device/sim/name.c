@@ -1,5 +1,5 @@
-/* What memory is called: allocations by the name they were asked for with, and the parts that
- * somebody named. Looked at only for a message, so that a list will do. */
+/* Names of memory: allocations by the name of the request, and parts that were named later. They
+ * are searched only for messages, so a list is fast enough. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* The uses of a device's memory: see race.h. A writer takes the place of all that it is ordered
- * behind: who is ordered behind the writer is behind those, too. Readers stand beside each other.
- * Of more readers than there is room for the oldest is forgotten, as is a writer of other columns
- * of a strided copy: a fault may be missed there, but none is made up. */
+/* The uses of the memory of a device; race.h has the rules. A writer replaces all uses that it is
+ * ordered after, since a use that is ordered after the writer is ordered after those, too. Readers
+ * are kept side by side. If there are too many readers, the oldest is forgotten, as is a writer of
+ * other columns of a strided copy: an error may then be missed, but none is reported wrongly. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include "device/sim/stream.h"

@@ -1,12 +1,12 @@
-/* A stream: a ring of operations and the thread that runs them. The host's side copies an operation
- * into the ring and goes on; the thread runs it where it lies, with pointers shifted to where the
- * memory really is, on a cpu stream that only this thread uses.
+/* A stream: a ring of operations and the thread that runs them. The host copies an operation into
+ * the ring and goes on; the thread runs it in place, with pointers translated to the real memory,
+ * on a cpu stream that only this thread uses.
  *
- * Who stops it: sw_sim_stream_free, which lets the queue run dry, but not for long: then, or when
- * an operation hangs, it cancels. Cancelling makes an error of the stream: every wait of the thread
- * ends, and what is queued is skipped one by one, so that everybody who waits for an operation is
- * told. Host waits are therefore always for operations to be done or skipped, never cut short:
- * afterwards nothing touches the caller's memory. */
+ * sw_sim_stream_free stops the thread: it drains the queue for a limited time, and cancels after
+ * that or when an operation hangs. Cancelling sets the error of the stream: every wait of the
+ * thread ends, and queued operations are skipped one by one, so that every thread that waits for an
+ * operation is woken. Host waits therefore last until operations are done or skipped and are never
+ * cut short: afterwards nothing touches the memory of the caller. */
 #include "base/os.h"
 #include "base/str.h"
 #include "device/sim/capture.h"

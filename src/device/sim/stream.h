@@ -86,7 +86,7 @@ struct sw_sim_stream {
     struct sw_thread thread;
     char name[32];
     struct sw_stream *cpu;        /* owned and used by the thread */
-    bool finite;                  /* answer of the last all_finite; read by who waited */
+    bool finite;                  /* result of the last all_finite; read after a wait */
     struct sw_sim_lane *lane;     /* shared */
     struct sw_sim_clock clock;    /* what all that is queued stands behind; its owner's */
     atomic_int cancelled;         /* as err below, to be read under an event's lock */
