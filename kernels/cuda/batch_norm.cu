@@ -1,10 +1,9 @@
-/* Operations that know channels: sums by channel, batch normalisation, sparsity, bias. Formulas in
- * kernels/cpu/channels.c and kernels/ops/sparsity.h.
- *
- * Sums are cut into SW_CHANNEL_PARTS parts of (row, pixel) pairs, whatever the GPU is: a
- * block has a part of a group of channels, whose lanes lie beside each other, and a thread per
- * channel adds the parts in their order. What y = factor (x - mean) + bias was is found again on
- * the way back by the same fused operation, so that a relu lets the same elements through. */
+/* Operations by channel: sums, batch normalisation, sparsity, bias. Formulas in
+ * kernels/cpu/channels.c and kernels/ops/sparsity.h. Sums are divided into SW_CHANNEL_PARTS parts
+ * of (row, pixel) pairs on every GPU: a block computes a part of a group of channels, whose lanes
+ * are neighbors, and one thread per channel adds the parts in order. The backward pass recomputes y
+ * = factor (x - mean) + bias with the same fused operation, so that a relu passes the same
+ * elements. */
 #include "kernels/cuda/places.cuh"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/sparsity.h"

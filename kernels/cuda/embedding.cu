@@ -1,6 +1,6 @@
-/* Rows of a table picked by whole numbers; formulas in kernels/cpu/embedding.c. The gradient of a
- * table's row is summed by the block of its first token, which goes on from each to the next one
- * like it: in their order, and nothing has to be added atomically. */
+/* Looks up rows of a table by integers; formulas in kernels/cpu/embedding.c. The gradient of a row
+ * of the table is summed by the block of its first token, which follows the links to the next equal
+ * tokens: they are added in order and without atomic operations. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/embedding.h"
 

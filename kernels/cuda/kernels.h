@@ -1,11 +1,9 @@
-/* The kernels of the cuda device for C: rows of those that compute operations (kernels/op.h), whose
- * arguments are the operations' own structs, and launchers of those that plans and the device
- * itself start. All pointers are device memory; nothing is waited for. A launcher answers an enum
- * cudaError of the launch, 0 for none. Formulas stand with the CPU's kernels and are repeated where
- * the arithmetic differs.
- *
- * No kernel adds floats atomically but for whole numbers that are exact, and what a sum is cut into
- * depends on its shape alone: the same input gives the same bits. */
+/* The C interface of the CUDA kernels: rows of those that compute operations (kernels/op.h), whose
+ * arguments are the structs of the operations, and launchers of those that plans and the device
+ * start. All pointers are device memory; nothing is waited for. A launcher returns the enum
+ * cudaError of the launch, 0 for none. Formulas are with the CPU kernels and repeated where the
+ * arithmetic differs. No kernel adds floats atomically, except integers that are exact, and the
+ * parts of a sum depend on its shape only: the same input gives the same bits. */
 #pragma once
 
 #include "kernels/axis.h"

@@ -1,4 +1,4 @@
-/* Where an element of a feature lies, and which element lies at a place, for the layouts that
+/* The offset of an element of an activation, and the element at an offset, for the layouts that
  * struct sw_channels describes: plain, blocked channels, channels last. */
 #pragma once
 

@@ -1,5 +1,6 @@
-/* Pooling; conventions in kernels/cpu/pooling.c. A thread has a pixel of the output, on the way
- * back one of the input, which adds what its windows give it in row-major order. */
+/* Pooling; conventions in kernels/cpu/pooling.c. Each thread computes a pixel of the output, or in
+ * the backward pass one of the input, to which it adds the gradients of its windows in row-major
+ * order. */
 #include "kernels/cuda/places.cuh"
 #include <math_constants.h>
 
