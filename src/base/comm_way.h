@@ -1,9 +1,9 @@
 /* Exchange modes of a layer that is split by rows: how its gradients are reduced (parallel
- * training, section 5; Poseidon 4.3); names of a recipe's `comm`. The gradient of a fully-connected
- * layer is a sum of products over the rows of a batch, so for a small batch its factors, the
- * layer's input and the gradient of its output, have fewer elements than it has itself. A layer
- * type says with factors_of (layers/layer.h) that it can give factors; net/shape/comm.c decides
- * which layers do. */
+ * training, section 5; Poseidon 4.3). The names are the values of the recipe key `comm`. The
+ * gradient of a fully-connected layer is a sum of products over the rows of a batch, so for a small
+ * batch its factors, the input of the layer and the gradient of its output, have fewer elements
+ * than the gradient. A layer type declares with factors_of (layers/layer.h) that it provides
+ * factors; net/shape/comm.c decides which layers use them. */
 #pragma once
 
 enum sw_comm_way {

@@ -1,13 +1,11 @@
-/* Mapped files that survive being cut short. When another program truncates a file, the kernel
- * answers the next touch of a page behind the new end with SIGBUS, which ends the process. A
- * watched mapping gets a page of zeros there instead and remembers the loss; whoever used the bytes
- * calls sw_mapped_check afterwards and reports an error. Bytes that were read between must not be
- * trusted, not even where they were checked before.
+/* Mapped files that survive truncation. When another program truncates a file, an access to a page
+ * behind the new end raises SIGBUS, which ends the process. A watched mapping gets a page of zeros
+ * there instead and remembers the loss; the reader calls sw_mapped_check afterwards and reports an
+ * error. Data that was read before that check must not be trusted, even if it was validated.
  *
- * A watch installs a handler for SIGBUS. A fault outside all watched mappings goes to the
- * handler that was there before, by default the end of the process.
- *
- * Thread rule: any thread. A mapping must not be unmapped before it is forgotten. */
+ * A watch installs a handler for SIGBUS. A fault outside all watched mappings goes to the previous
+ * handler, by default the end of the process. Thread rule: any thread. A mapping must be forgotten
+ * before it is unmapped. */
 #pragma once
 
 #include "base/err.h"

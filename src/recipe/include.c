@@ -1,13 +1,15 @@
-/* `include = FILE`: a recipe of several files becomes one list of sections, and one text.
+/* `include = FILE`: merges a recipe of several files into one list of sections, and into one
+ * text.
  *
- * The list holds the sections of an included file before those of the file that includes it, so a
- * later key replaces an earlier one where that stood (and keeps it as `below`), as `--set` does.
- * The text is the recipe's own with each file's text held behind its include line (ini.h): a run
- * keeps it, and needs the files no more. Read again, such a text gives the same list, the same
- * places for messages, and itself.
+ * The list has the sections of an included file before those of the including file, so that a later
+ * key replaces an earlier one in place (and keeps it as `below`), as `--set` does. The text is that
+ * of the recipe with the text of each file stored behind its include line (ini.h): a run stores it
+ * and does not need the files any more. Reading such a text again gives the same list, the same
+ * positions for messages, and the same text.
  *
- * Files are read depth first. One that is being read already is a cycle, told by device and inode;
- * the number of files and their depth are limited, all texts together to SW_INI_MAX_BYTES. */
+ * Files are read depth first. A file that is already being read, identified by device and inode, is
+ * a cycle; the number of files and their depth are limited, and all texts together to
+ * SW_INI_MAX_BYTES. */
 #include "base/os.h"
 #include "recipe/build.h"
 #include <errno.h>
