@@ -13,9 +13,7 @@ struct runs {
     float *dst;
 };
 
-enum {
-    PIECE = 4096
-}; /* floats that one thread copies at a time, so that long runs are divided, too */
+enum { PIECE = 4096 }; /* floats that one thread copies at a time: long runs are divided */
 
 SW_KERNEL static void add(float *restrict y, const float *restrict x, int64_t n)
 {

@@ -12,10 +12,8 @@ struct sw_units_args {
     int64_t first_column; /* in the whole row, of which a sample is a function; not of softmax */
     const float *x;       /* input from the other side */
     const float *bias;    /* [columns]; NULL: x are the means themselves */
-    const float
-        *total; /* [rows]: multiplicity of biases and number of draws of softmax units; NULL: 1 */
-    const float
-        *carried; /* [rows, columns] or NULL: the sample to continue from, unless chains begin */
+    const float *total;   /* [rows]: times that biases count, draws of softmax units; NULL: 1 */
+    const float *carried; /* [rows, columns]: the sample to continue, if no chains begin; or NULL */
     float *mean, *sample; /* NULL: not wanted; mean may be x */
     float *share;         /* softmax: for work, [rows, columns]; may be x or mean */
     struct sw_philox key;

@@ -123,8 +123,7 @@ int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, in
 
     int64_t more = *capacity ? 2 * *capacity : first;
     void *items;
-    memcpy(&items, array,
-           sizeof items); /* copied as bytes, since the type of the items is unknown */
+    memcpy(&items, array, sizeof items); /* copied as bytes: the item type is unknown */
     items = sw_realloc_array(items, (size_t)more, item_bytes);
     if (!items)
         return sw_err_nomem(err, what, (size_t)more * item_bytes);

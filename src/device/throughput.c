@@ -51,8 +51,7 @@ int sw_throughput_of(struct sw_stream *s, double units,
                      int budget_ms, struct sw_throughput *out, struct sw_err *err)
 {
     int64_t sorted[MOST_PASSES], ns, spent_ns = 0;
-    int passes = 0,
-        rc = time_pass(s, run, args, &ns, err); /* the first pass initializes libraries */
+    int passes = 0, rc = time_pass(s, run, args, &ns, err); /* warms libraries up */
     while (rc == SW_OK && passes < MOST_PASSES &&
            (passes < LEAST_PASSES || spent_ns < budget_ms * INT64_C(1000000))) {
         rc = time_pass(s, run, args, &ns, err);

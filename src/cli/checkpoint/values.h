@@ -34,9 +34,8 @@ int sw_value_stats(const struct sw_st_file *f, const struct sw_st_entry *e,
 
 /* The differences of two tensors of the same shape, element by element. */
 struct sw_value_diff {
-    double max_abs,
-        max_rel;  /* |a - b|, and that relative to the larger of |a|, |b|; infinite beside NaN */
-    double scale; /* the largest finite |value| of both */
+    double max_abs, max_rel; /* |a - b|; relative to the larger of |a|, |b|; infinite beside NaN */
+    double scale;            /* the largest finite |value| of both */
     uint64_t count, differing;
 };
 int sw_value_diff(const struct sw_st_file *fa, const struct sw_st_entry *a,

@@ -64,8 +64,7 @@ static int load(struct sw_err *err)
     const int before = omp_get_max_threads();
     m->one_thread();
     omp_set_num_threads(before);
-    __atomic_store_n(&table, m,
-                     __ATOMIC_RELEASE); /* after that call: readers may compute at once */
+    __atomic_store_n(&table, m, __ATOMIC_RELEASE); /* last: readers compute at once */
     return SW_OK;
 }
 

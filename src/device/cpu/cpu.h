@@ -31,10 +31,9 @@ extern const struct sw_driver sw_driver_cpu;
 struct sw_cpu_device {
     struct sw_device base;    /* first member */
     struct sw_device_ops ops; /* the common table with this device's plans; base.ops points here */
-    const struct sw_plan_makers *exact; /* makers that compute in fp32 */
-    const struct sw_plan_makers
-        *halves;                   /* makers that read 16 bits and accumulate in fp32; or NULL */
-    struct sw_plan_makers rounded; /* makers that round the factors of products first */
+    const struct sw_plan_makers *exact;  /* makers that compute in fp32 */
+    const struct sw_plan_makers *halves; /* makers that read 16 bits, sum in fp32; or NULL */
+    struct sw_plan_makers rounded;       /* makers that round the factors of products first */
     enum sw_precision precision;
 };
 

@@ -27,13 +27,12 @@ struct sw_dnnl_port {
     int arg; /* DNNL_ARG_* */
     enum sw_dnnl_slot slot;
     bool output;
-    dnnl_memory_t inner;      /* owned: what the primitive gets */
-    dnnl_memory_t outer;      /* owned; NULL without a reorder */
-    dnnl_memory_t view;       /* owned; inner's bytes in another shape, or NULL */
-    dnnl_primitive_t reorder; /* owned; NULL without a reorder */
-    size_t scratch_offset;    /* of inner, with a reorder */
-    void *handle, *handle_outer,
-        *handle_view; /* last pointers set: setting one again may be slow */
+    dnnl_memory_t inner;                       /* owned: what the primitive gets */
+    dnnl_memory_t outer;                       /* owned; NULL without a reorder */
+    dnnl_memory_t view;                        /* owned; inner's bytes in another shape, or NULL */
+    dnnl_primitive_t reorder;                  /* owned; NULL without a reorder */
+    size_t scratch_offset;                     /* of inner, with a reorder */
+    void *handle, *handle_outer, *handle_view; /* last pointers set: setting may be slow */
 };
 
 enum { SW_DNNL_PORTS = 8 };
