@@ -18,14 +18,15 @@ struct sw_axis {
     struct sw_factor factor[SW_MAX_BLOCKS + 1];
 };
 
-/* Dimension `dim` of a layout, which is not changed. */
+/* The axis of dimension `dim` of a layout. */
 #ifdef __cplusplus
 extern "C"
 #endif
     struct sw_axis
     sw_axis_of(const struct sw_desc *d, int dim);
 
-/* The term of an index. The outermost factor takes what remains, so its extent is not looked at. */
+/* The term of an index in the offset. The outermost factor takes what remains, so its extent is not
+ * used. */
 SW_BOTH int64_t sw_axis_offset(const struct sw_axis *a, int64_t index)
 {
     int64_t offset = 0;

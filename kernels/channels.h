@@ -1,10 +1,10 @@
-/* Where the elements of a feature's channels lie, for kernels that work channel by channel. Plain
- * arithmetic on descriptors; any thread. */
+/* Where the elements of the channels of an activation are stored, for kernels that work channel by
+ * channel. Plain arithmetic on descriptors; any thread. */
 #pragma once
 
 #include "kernels/desc.h"
 
-/* Sums by channel are made of at most so many parts of the rows. */
+/* The largest number of parts of the rows in which sums by channel are computed. */
 enum { SW_CHANNEL_PARTS = 16, SW_CHANNEL_LANES = 16 };
 
 /* Channels are in groups of `lanes` neighbours: 16 or less, or 1 when the neighbours are pixels
@@ -13,7 +13,7 @@ struct sw_channels {
     int64_t channels, rows, pixels;
     int64_t row_stride, pixel_stride, group_stride; /* elements */
     int lanes;
-    bool padded; /* the last group has all its lanes in storage, zeros where there is no channel */
+    bool padded; /* all lanes of the last group are stored, zeros where there is no channel */
 };
 
 /* False for a layout that these kernels do not know: all but plain, blocked channels and channels
@@ -24,8 +24,8 @@ extern "C"
     bool
     sw_channels_of(const struct sw_desc *d, struct sw_channels *out);
 
-/* Bytes of the parts of two sums; and of all scratch that normalisation needs, in which a factor
- * per channel lies behind them. */
+/* Bytes of the partial results of two sums, and of all scratch memory of a normalisation, which
+ * adds a factor per channel. */
 static inline size_t sw_channel_parts_bytes(const struct sw_desc *d)
 {
     return (size_t)(2 * SW_CHANNEL_PARTS * d->dim[1]) * sizeof(double);

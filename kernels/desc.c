@@ -1,10 +1,11 @@
-/* Layout descriptors: what is counted and compared without looking at memory. */
+/* Layout descriptors: sizes and comparisons, without access to memory. */
 #include "kernels/axis.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Shapes may come from a recipe: products stick at the maximum, which no allocation grants. */
+/* Shapes may come from a recipe, so products saturate at the maximum, which no allocation
+ * grants. */
 static int64_t times(int64_t a, int64_t b)
 {
     int64_t product;
@@ -104,7 +105,7 @@ size_t sw_desc_bytes(const struct sw_desc *d)
     return bytes;
 }
 
-/* Appends a factor outside those there are, merged with the last one where it continues it. */
+/* Appends an outer factor, merged with the last one if it continues it. */
 static void add_factor(struct sw_axis *a, int64_t extent, int64_t stride)
 {
     struct sw_factor *last = a->count ? &a->factor[a->count - 1] : NULL;

@@ -56,7 +56,7 @@ int64_t sw_desc_features(const struct sw_desc *d);
 
 /* 16, 8 or 4 where channels are blocked by that and nothing else is blocked; else 0. */
 int sw_desc_channel_block(const struct sw_desc *d);
-/* Is storage order also the numbering (rows, pixels, channels): [N, F], one pixel, NHWC? */
+/* Whether storage order is (rows, pixels, channels): [N, F], one pixel, or NHWC. */
 bool sw_desc_is_channels_last(const struct sw_desc *d);
 /* Product of the logical dimensions after the channels. */
 int64_t sw_desc_pixels(const struct sw_desc *d);

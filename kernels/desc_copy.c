@@ -15,7 +15,7 @@ struct walk {
     size_t item_bytes;
 };
 
-/* Merges the new axis into the last one where the last one's steps just continue it. */
+/* Merges the new axis into the last one if it continues that one. */
 static void add_axis(struct walk *w, const struct sw_axis *a)
 {
     struct sw_axis *last = w->count ? &w->axis[w->count - 1] : NULL;
@@ -124,7 +124,7 @@ static void copy_all(const struct sw_desc *d, void *stored, void *plain, bool to
 
 void sw_desc_to_plain(const struct sw_desc *d, const void *stored, void *plain)
 {
-    /* The walk is shared by both directions; in this one it only reads what is stored. */
+    /* Both directions share the walk; this one only reads the storage. */
     copy_all(d, (void *)(uintptr_t)stored, plain, true);
 }
 

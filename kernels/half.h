@@ -34,7 +34,7 @@ SW_FORMULA uint32_t sw_round_bits(uint32_t bits, int drop)
 {
     uint32_t even = (bits >> drop) & 1u, low = (1u << drop) - 1u;
     uint32_t rounded = (bits + (low >> 1) + even) & ~low;
-    /* The carry would make an infinity of some that are not numbers. */
+    /* A carry could turn a NaN into infinity. */
     return (bits & 0x7fffffffu) > 0x7f800000u ? (bits | 0x00400000u) & ~low : rounded;
 }
 
@@ -53,7 +53,7 @@ SW_FORMULA uint16_t sw_fp16_of(float x)
     uint32_t bits = sw_float_bits(x), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
     /* The exponent's bias goes from 127 to 15. */
     uint32_t normal = (sw_round_bits(size, 13) - (112u << 23)) >> 13;
-    /* Beside 0.5 a float's last bit stands for 2^-24, the smallest subnormal number. */
+    /* Next to 0.5 the last bit of a float is 2^-24, the smallest subnormal number. */
     uint32_t tiny = sw_float_bits(sw_bits_float(size) + 0.5f) - 0x3f000000u;
     uint32_t h = size < 0x38800000u ? tiny : normal; /* 2^-14 */
     h = size >= 0x477ff000u ? 0x7c00u : h;           /* from 65520 on, half way to 65536 */

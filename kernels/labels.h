@@ -30,8 +30,8 @@ SW_BOTH int64_t sw_labels_ignored(const struct sw_labels *l)
  * and value. */
 int sw_labels_check(const char *who, const struct sw_labels *l, int64_t rows, int64_t classes,
                     struct sw_err *err) SW_MUST_CHECK;
-/* What such an error says. */
+/* The message of that error. */
 int sw_labels_say_bad(const char *who, int64_t row, int64_t label, int64_t classes,
                       struct sw_err *err) SW_MUST_CHECK;
-/* How many of them count. */
+/* The number of labels that count. */
 int64_t sw_labels_count(const struct sw_labels *l, int64_t rows);

@@ -32,7 +32,7 @@ struct sw_op_array {
     size_t offset;    /* of the pointer, in the arguments */
     size_t bytes;     /* 0: this call does not use it; the pointer is NULL then, or nothing is
                          computed at all */
-    bool written;     /* it may be; else it is read only */
+    bool written;     /* it may be written; else it is read only */
 };
 struct sw_op_arrays {
     const void *args;
@@ -40,9 +40,9 @@ struct sw_op_arrays {
     struct sw_op_array array[SW_OP_ARRAYS];
 };
 
-/* What a kernel of the CPU gets beside its arguments: how it is to run. */
+/* How a CPU kernel is to run, besides its arguments. */
 struct sw_host_launch {
-    int threads;                 /* of the team that the calling thread may use, at most */
+    int threads;                 /* threads of the team that the call may use */
     enum sw_precision precision; /* of the factors of products */
     struct sw_err *err;
 };
@@ -76,8 +76,8 @@ static inline void sw_op_array(struct sw_op_arrays *out, const char *name, const
     a->written = written;
 }
 
-/* May one write through the pointer? A conditional with a pointer to void has the qualifiers of
- * both. */
+/* Whether the pointer may be written through. A conditional with a pointer to void has the
+ * qualifiers of both. */
 #define SW_OP_WRITTEN(pointer)                                                                     \
     _Generic(1 ? (pointer) : (void *)1, const void * : false, void * : true)
 /* The array behind the pointer `member` of *s, which is the arguments or a struct in them. */
@@ -103,7 +103,7 @@ static inline size_t sw_op_matrix(int64_t rows, int64_t columns)
     return rows > 0 && columns > 0 ? sw_op_floats(rows * columns) : 0;
 }
 
-/* Rows of a worker that count: all, but for the padding of the last evaluation batch. */
+/* The rows of a worker that count: all, except the padding of the last evaluation batch. */
 SW_BOTH int64_t sw_op_valid_rows(const struct sw_step *step, int64_t rows)
 {
     return step->valid_rows < rows ? step->valid_rows : rows;

@@ -1,3 +1,6 @@
+/* The grid of cells that panels draw on: characters, text, boxes, bars, and output as text or with
+ * ANSI escapes. Every character goes through sw_canvas_rune, which clips and replaces unsafe ones.
+ * The contract is in ui/canvas.h. */
 #include "ui/canvas.h"
 
 #include "base/os.h"
@@ -45,7 +48,7 @@ int sw_utf8_put(uint32_t rune, char out[4])
     return more + 1;
 }
 
-/* What stands for a character of ours where there is ASCII only. */
+/* The ASCII replacement of a character that we draw with. */
 static uint32_t in_ascii(uint32_t rune)
 {
     static const struct {
@@ -63,7 +66,7 @@ static uint32_t in_ascii(uint32_t rune)
     return '?';
 }
 
-/* What is really shown: never a control character, which would move the cursor. */
+/* The character that is shown: never a control character, which would move the cursor. */
 static uint32_t shown(const struct sw_canvas *c, uint32_t rune)
 {
     if (sw_rune_is_unsafe(rune))
@@ -91,7 +94,7 @@ void sw_canvas_rune(struct sw_canvas *c, int x, int y, uint32_t rune, enum sw_ro
     if (x < 0 || y < 0 || x >= c->w || y >= c->h)
         return;
     struct sw_ui_cell *cell = &c->cells[(size_t)y * (size_t)c->w + (size_t)x];
-    /* Half a character of double width cannot stay. */
+    /* Overwriting half a character of double width erases the other half. */
     if (cell->rune == 0 && x > 0)
         cell[-1].rune = ' ';
     if (x + 1 < c->w && cell[1].rune == 0)
@@ -223,7 +226,7 @@ void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share,
 /* ---- Out --------------------------------------------------------------------------------------
  */
 
-/* The columns of a row up to its last cell that is no blank. */
+/* The columns of a row up to its last cell that is not blank. */
 static int used_columns(const struct sw_canvas *c, int y)
 {
     int n = c->w;

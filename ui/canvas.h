@@ -1,11 +1,11 @@
-/* A screen made of cells: what the dashboard, the terminal charts of `history plot` and the tests
- * draw on. A cell is one character and a role: what it means, never a colour; a theme (theme.h)
- * turns roles into colours, and only term.c speaks to a terminal. Characters that a terminal
+/* A grid of character cells, on which the dashboard, the terminal charts of `history plot` and the
+ * tests draw. A cell has one character and a role, which is its meaning and never a color; a theme
+ * (theme.h) maps roles to colors, and only term.c writes to a terminal. Characters that a terminal
  * without UTF-8 cannot show are replaced while drawing, so a canvas is what will be seen.
  *
- * Everything clips: drawing outside of the canvas does nothing. A character of double width takes
- * two cells (the second has rune 0); what has no width is left out, and texts show characters that
- * a terminal would obey as escapes (base/text.h). One owner. */
+ * Drawing is clipped to the canvas. A character of double width takes two cells (the second has
+ * rune 0); characters without width are left out, and texts show control characters as escapes
+ * (base/text.h). One owner. */
 #pragma once
 
 #include "base/err.h"
@@ -21,12 +21,12 @@ enum sw_role {
     SW_ROLE_TITLE,  /* names of panels */
     SW_ROLE_STRONG, /* the numbers that matter */
     SW_ROLE_BORDER,
-    SW_ROLE_FOCUS, /* border and title of the panel that has the keys */
-    SW_ROLE_KEY,   /* letters to press */
+    SW_ROLE_FOCUS, /* border and title of the panel that receives keys */
+    SW_ROLE_KEY,   /* keys that can be pressed */
     SW_ROLE_GOOD,
     SW_ROLE_WARN,
     SW_ROLE_BAD,
-    SW_ROLE_SELECT, /* the row that is pointed at */
+    SW_ROLE_SELECT, /* the selected row */
     SW_ROLE_LINE1,  /* curves: training, evaluation, the overlay of another run */
     SW_ROLE_LINE2,
     SW_ROLE_LINE3,
@@ -70,8 +70,8 @@ void sw_canvas_fini(struct sw_canvas *c);
 int sw_canvas_columns(const struct sw_canvas *c, const char *text);
 
 void sw_canvas_rune(struct sw_canvas *c, int x, int y, uint32_t rune, enum sw_role role);
-/* Draws at most `columns` of them and returns how many were drawn. A text that does not fit ends in
- * a '~', so that nobody takes a part of a number for the number. */
+/* Draws at most `columns` columns and returns how many were drawn. A text that does not fit ends in
+ * '~', so that a truncated number is not mistaken for a complete one. */
 int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
                    const char *text);
 int sw_canvas_printf(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
@@ -80,7 +80,7 @@ int sw_canvas_printf(struct sw_canvas *c, int x, int y, int columns, enum sw_rol
 void sw_canvas_right(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
                      const char *text);
 void sw_canvas_fill(struct sw_canvas *c, struct sw_area r, uint32_t rune, enum sw_role role);
-/* Changes the role of what is there. */
+/* Changes the role of the cells in r. */
 void sw_canvas_recolour(struct sw_canvas *c, struct sw_area r, enum sw_role role);
 
 /* A frame with a title in its upper edge and a note (may be NULL) at that edge's right. */
@@ -90,10 +90,10 @@ void sw_canvas_box(struct sw_canvas *c, struct sw_area r, enum sw_role role, con
 struct sw_area sw_area_inside(struct sw_area r);
 bool sw_area_holds(struct sw_area r, int x, int y);
 
-/* What bars are made of: a block that leaves a gap to the line above, so that bars in neighbouring
- * lines are several. */
+/* The character of bars: a block that leaves a gap to the line above, so that bars in neighboring
+ * lines stay separate. */
 #define SW_BAR_RUNE 0x2586u
-/* How many of `columns` a share fills: none for 0 and below and NaN, all for 1 and above. */
+/* How many of `columns` a share fills: none for 0, negative values and NaN, all for 1 and above. */
 int sw_canvas_part(int columns, double share);
 /* A bar over `columns`, full at share 1. */
 void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role);

@@ -1,3 +1,6 @@
+/* Reads from the environment what the terminal can show: UTF-8 and the number of colors. It sets
+ * LC_CTYPE, so the main thread calls it before other threads exist. The contract is in
+ * ui/caps.h. */
 #include "ui/caps.h"
 
 #include <langinfo.h>

@@ -1,3 +1,6 @@
+/* Draws a line chart into cells, with braille dots where UTF-8 is available. It also has the
+ * smoothing and the ranges that charts in files use. Start at sw_chart_draw at the end; pure
+ * functions; the contract is in ui/chart.h. */
 #include "ui/chart.h"
 
 #include <math.h>
@@ -87,7 +90,7 @@ double sw_chart_share_x(const struct sw_chart *chart, double x)
 /* ---- Axes -------------------------------------------------------------------------------------
  */
 
-/* Where in r the dots are, without the axes. */
+/* The part of r for the dots, without the axes. */
 static struct sw_area chart_inside(struct sw_area r)
 {
     if (r.w < MIN_W || r.h < MIN_H)
@@ -149,7 +152,7 @@ struct pen {
     const struct sw_chart *chart;
     const struct sw_chart_line *line;
     int across, down; /* dots in a cell */
-    double y_far;     /* what is further out than this is no further */
+    double y_far;     /* positions are clamped to this */
 };
 
 static struct pen pen_of(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart,
@@ -178,7 +181,7 @@ static double dot_x(const struct pen *p, double x)
     return sw_chart_share_x(p->chart, x) * (dots_w(p) - 1);
 }
 
-/* Far outside is as good as outside, and keeps the loops short. */
+/* Positions far outside are clamped, which keeps the loops short. */
 static double dot_y(const struct pen *p, double y)
 {
     double at = (1 - sw_chart_share_y(p->chart, y)) * (dots_h(p) - 1);
@@ -191,8 +194,8 @@ static uint32_t ascii_of(const struct sw_chart_line *line)
     return (uint32_t)(line->ascii ? line->ascii : by_stroke[line->stroke]);
 }
 
-/* A dot of the braille block: U+2800 and a bit for each of 2 x 4 places. A cell has one colour, so
- * a line takes the cells it goes through from a band, and shares those of other lines. */
+/* Sets a dot of the braille block: U+2800 and a bit for each of 2 x 4 positions. A cell has one
+ * color, so a line overwrites the cells of a band and shares those of other lines. */
 static void dot(struct pen *p, int x, int y)
 {
     static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
@@ -218,7 +221,7 @@ static void draw_segment(struct pen *p, double x0, double y0, double x1, double 
     if (!isfinite(x0) || !isfinite(x1) || !isfinite(y0) || !isfinite(y1) || x1 < 0 || x0 > last)
         return;
     if (x0 < 0 && x1 > x0) {
-        y0 += (y1 - y0) * ((0 - x0) / (x1 - x0)); /* a share first: products may overflow */
+        y0 += (y1 - y0) * ((0 - x0) / (x1 - x0)); /* the quotient first: the product may overflow */
         x0 = 0;
     }
     if (x1 > last && x1 > x0) {
@@ -230,13 +233,14 @@ static void draw_segment(struct pen *p, double x0, double y0, double x1, double 
     for (int i = 0; i <= steps; i++) {
         double share = steps ? (double)i / steps : 0;
         int x = (int)lround(x0 + share * (x1 - x0));
-        /* Dashes are places on the axis, so that points close together do not fill them. */
+        /* Dashes are fixed positions on the axis, so that points close together do not fill the
+         * gaps. */
         if (p->line->stroke != SW_STROKE_DASHED || x / DASH_DOTS % 2 == 0)
             dot(p, x, (int)lround(y0 + share * (y1 - y0)));
     }
 }
 
-/* Points of one column of dots are one stroke. */
+/* Draws points in the same column of dots as one stroke. */
 static void draw_band(struct pen *p)
 {
     double column = -1, top = NAN, bottom = NAN;
@@ -267,7 +271,7 @@ static void draw_dots(struct pen *p)
     }
 }
 
-/* From each point to the next. Points that fall on the same dot are one. */
+/* Connects each point to the next. Points that fall on the same dot are drawn once. */
 static void draw_curve(struct pen *p)
 {
     double x0 = NAN, y0 = NAN;

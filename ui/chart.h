@@ -10,7 +10,7 @@
 /* One or several neighbouring values of a curve; NaN in y breaks the line. */
 struct sw_point {
     double x, y;   /* y: their mean */
-    double lo, hi; /* the range that they cover; both y where there is one value */
+    double lo, hi; /* the range of the values; equal to y for one value */
 };
 
 enum sw_stroke {
@@ -26,7 +26,7 @@ struct sw_chart_line {
     size_t count;
     enum sw_role role;
     enum sw_stroke stroke;
-    char ascii; /* what draws it where there are no dots; 0: by its stroke */
+    char ascii; /* the character without UTF-8; 0: that of the stroke */
 };
 
 /* A place on the x axis with a meaning: a resume, the best value, a value that is not finite. */
@@ -47,9 +47,8 @@ struct sw_chart {
     double cursor; /* x of a vertical line; NaN: none */
 };
 
-/* Sets y_from and y_to so that all of the lines within the window of x can be seen, with room above
- * and below. With log_y only positive values count. Where there is nothing to show: 0 to 1 (0.1 to
- * 1 with log_y). */
+/* Sets y_from and y_to so that all lines within the window of x are visible, with room above and
+ * below. With log_y only positive values count. Without values: 0 to 1 (0.1 to 1 with log_y). */
 void sw_chart_fit(struct sw_chart *chart);
 
 /* Draws axes and lines into r; below 4 rows or 16 columns without axes. */
@@ -57,7 +56,7 @@ void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart 
 /* The same chart with ranges that can be drawn (sw_ticks_range). */
 struct sw_chart sw_chart_settled(const struct sw_chart *chart);
 
-/* Where a value is on the axes of a settled chart, as sw_ticks_share says. */
+/* The position of a value on the axes of a settled chart, as a share (sw_ticks_share). */
 double sw_chart_share_x(const struct sw_chart *chart, double x);
 double sw_chart_share_y(const struct sw_chart *chart, double y);
 /* sw_ticks_number with three digits, into out (at least 16 bytes). */

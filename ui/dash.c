@@ -1,3 +1,6 @@
+/* The main loop of the dashboard: refresh the model, draw, wait for a key or a signal, act. It only
+ * reads what the trainer publishes and sends commands through its control socket. Main thread; the
+ * contract is in ui/dash.h. */
 #include "ui/dash.h"
 
 #include "base/os.h"
@@ -107,7 +110,7 @@ static void overlay(struct dash *d)
                 : "the other run's curves are gone");
 }
 
-/* False when the user leaves. */
+/* Performs an action; false when the user quits. */
 static bool act(struct dash *d, enum sw_ui_action what)
 {
     switch (what) {
@@ -157,7 +160,7 @@ static int draw(struct dash *d, struct sw_err *err)
     return SW_OK;
 }
 
-/* How a run ended is said once, and what can be done then. */
+/* Shows a message when the run ends, with what the user can do. */
 static void tell_end(struct dash *d, enum sw_run_status before, int64_t run)
 {
     const struct sw_ui_run *r = &d->model->run;
@@ -178,7 +181,7 @@ static void refresh_all(struct dash *d)
     bool old = now_ns - d->message_ns > (int64_t)MESSAGE_MS * 1000000;
     if (old && d->view.mode != SW_UI_ASKING)
         d->view.message[0] = 0;
-    /* The list of all runs is only read where it can be seen. */
+    /* The list of all runs is read only while it is visible. */
     bool list = d->view.focus == RUNS || d->canvas.w >= 200;
     sw_feed_refresh(d->feed, d->model, SW_FEED_MACHINE | (list ? SW_FEED_ROWS : 0));
     tell_end(d, before, run);
@@ -199,14 +202,14 @@ static int loop(struct dash *d, struct sw_err *err)
         struct sw_ui_input in = {0};
         int64_t left_ms = (next_ns - sw_os()->monotonic_ns()) / 1000000 + 1;
         while (sw_term_read(d->term, left_ms > 0 ? (int)left_ms : 0, &in)) {
-            left_ms = 0; /* all that were pressed, before the screen is drawn */
+            left_ms = 0; /* handle all pending keys before drawing */
             if (in.key == SW_KEY_RESIZE || in.key == SW_KEY_NONE)
                 continue;
             bool list = d->view.focus == RUNS;
             if (!act(d, sw_ui_press(&d->view, d->model, &in, d->canvas.w, d->canvas.h)))
                 return SW_OK;
             if (!list && d->view.focus == RUNS)
-                next_ns = 0; /* the list is wanted now */
+                next_ns = 0; /* read the list at once */
         }
         if (signal_came)
             return SW_OK;

@@ -1,6 +1,6 @@
-/* The dashboard in motion: a terminal, a feed, a view, and a loop that refreshes four times a
- * second and answers keys at once. It is a client like any other: however it ends, the training
- * goes on. Main thread. */
+/* The dashboard: a terminal, a feed, a view, and a loop that refreshes four times a second and
+ * handles keys at once. It is a client like any other: however it ends, the training goes on. Main
+ * thread. */
 #pragma once
 
 #include "base/err.h"
@@ -11,7 +11,7 @@ struct sw_dash_args {
     const char
         *run; /* what sw_history_find takes; NULL: the newest that is running, or the newest */
     const char *theme; /* name, or NULL */
-    bool of_run;       /* beside a training that this terminal began */
+    bool of_run;       /* started together with the training by `run --ui` */
 };
 
 /* Runs until the user leaves, or SIGTERM, SIGINT, SIGHUP or SIGQUIT comes; *ended_by is that

@@ -1,4 +1,4 @@
-/* In place of dash.c where there is no ncurses. Text snapshots (`top --once`) do without. */
+/* Replaces dash.c in builds without ncurses. Text snapshots (`top --once`) work without it. */
 #include "ui/dash.h"
 
 int sw_dash_run(const struct sw_dash_args *args, int *ended_by, struct sw_err *err)

@@ -1,3 +1,6 @@
+/* Fills the model of the dashboard: chooses the run, attaches to the live snapshot of its trainer,
+ * follows its output file, and decides how often each source is read. feed_rows.c reads the
+ * database; ui/feed.h has the contract. */
 #include "ui/feed_private.h"
 
 #include "base/os.h"
@@ -10,8 +13,8 @@
 #include <unistd.h>
 
 enum {
-    SLOW_MS = 1000, /* between looks at what changes slowly */
-    LIST_MS = 3000, /* between looks at all runs */
+    SLOW_MS = 1000, /* interval of data that changes slowly */
+    LIST_MS = 3000, /* interval of the list of runs */
     TAIL_BYTES = 65536,
 };
 
@@ -77,7 +80,8 @@ static void take_run(struct sw_ui_run *r, const struct sw_run *from)
     r->pid = from->pid;
 }
 
-/* The newest run that is running, else the newest: the first of a list that begins with it. */
+/* State of a search for the newest running run, else the newest one: the list begins with the
+ * newest. */
 struct newest {
     int64_t id, running;
 };
@@ -135,7 +139,7 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, st
 /* ---- The snapshot -----------------------------------------------------------------------------
  */
 
-/* Once for a run: without the snapshot the history still tells most. */
+/* Reports an unusable snapshot once per run: the history has most of the data, too. */
 static void tell_trouble(struct sw_feed *f, struct sw_ui_model *m, const struct sw_err *err)
 {
     if (!f->told_trouble)
@@ -177,7 +181,7 @@ static void take_units(struct sw_feed *f, struct sw_ui_model *m, int count)
     for (int i = 0; i < count; i++) {
         struct sw_ui_unit *u = &m->units[i];
         if (!sw_snapshot_reader_slot(f->snapshot, i, &u->slot))
-            continue; /* it is written all the time: the one before will do */
+            continue; /* it is being written: keep the previous state */
         double now = at_work(&u->slot) ? 1 : 0;
         u->busy = isnan(u->busy) ? now : 0.95 * u->busy + 0.05 * now;
     }
@@ -202,7 +206,7 @@ static void look_at_snapshot(struct sw_feed *f, struct sw_ui_model *m)
     if (s.status != SW_RUN_RUNNING) {
         m->run.status = s.status;
         leave_snapshot(f);
-        f->slow_ns = 0; /* how it ended stands in the history */
+        f->slow_ns = 0; /* read how it ended from the history */
         return;
     }
     if (s.gone) {
@@ -218,7 +222,7 @@ static void look_at_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 /* ---- Output ------------------------------------------------------------------------
  */
 
-/* Whole lines of what was read become events; the rest waits for its end. */
+/* Turns complete lines into events; an incomplete last line is kept for the next call. */
 static void keep_output(struct sw_feed *f, struct sw_ui_model *m, const char *text, size_t bytes)
 {
     size_t n = strlen(f->part);
@@ -236,7 +240,7 @@ static void keep_output(struct sw_feed *f, struct sw_ui_model *m, const char *te
     f->part[n] = 0;
 }
 
-/* What the trainer and its libraries printed, where its output goes to a file of the run. */
+/* Reads new output of the trainer and its libraries, if it goes to a file of the run. */
 static void look_at_output(struct sw_feed *f, struct sw_ui_model *m)
 {
     char text[4096];
@@ -283,7 +287,7 @@ static bool is_due(int64_t *last_ns, int64_t now_ns, int ms)
     return true;
 }
 
-/* Only what runs here can be looked at. */
+/* Samples the machine, if the run is on this host. */
 static void look_at_machine(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_process self;

@@ -1,7 +1,7 @@
-/* Fills the dashboard's model: from the live snapshot (a mapped file that the trainer writes
- * anyway), from the history (a read-only connection) and from the machine. Only what is new is
- * read, so a refresh of a run of any length costs the same. Nothing here can make the trainer wait;
- * its life and death are seen from outside. One owner. */
+/* Fills the dashboard's model from the live snapshot (a mapped file that the trainer writes
+ * anyway), from the history (a read-only connection) and from the machine. Only new data is read,
+ * so a refresh costs the same for a run of any length. Nothing here can block the trainer; whether
+ * it is alive is seen from outside. One owner. */
 #pragma once
 
 #include "history/reader.h"
@@ -13,8 +13,8 @@ struct sw_feed;
 int sw_feed_new(struct sw_feed **out, const char *db_path, struct sw_err *err) SW_MUST_CHECK;
 void sw_feed_free(struct sw_feed *f); /* NULL is accepted */
 
-/* Turns to a run: what sw_history_find takes, or NULL for the newest that is running, else the
- * newest. The model is emptied. Errors: those of sw_history_reader_open and sw_history_find. */
+/* Selects a run: an argument of sw_history_find, or NULL for the newest running run, else the
+ * newest. The model is cleared. Errors: those of sw_history_reader_open and sw_history_find. */
 int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m,
                    struct sw_err *err) SW_MUST_CHECK;
 
@@ -23,11 +23,11 @@ enum sw_feed_what {
     SW_FEED_MACHINE = 2, /* the machine, too */
     SW_FEED_ALL = 3,
 };
-/* Brings the model up to date; call it a few times a second. Errors leave it as it is: what cannot
- * be read now is old then, and says so. */
+/* Updates the model; call it a few times a second. On an error the old data stays, and its age is
+ * shown. */
 void sw_feed_refresh(struct sw_feed *f, struct sw_ui_model *m, unsigned what);
 
-/* Lays the curves of another run over those of the model; run 0 removes them. */
+/* Adds the curves of another run to the model for comparison; run 0 removes them. */
 int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m,
                     struct sw_err *err) SW_MUST_CHECK;
 
@@ -36,5 +36,5 @@ int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m,
 int sw_feed_ask(struct sw_feed *f, const char *line, char *answer, size_t bytes,
                 struct sw_err *err) SW_MUST_CHECK;
 
-/* Where a trainer with a dashboard of its own leaves what it and its libraries print. */
+/* The file in the folder of a run that gets the output of a detached trainer and its libraries. */
 #define SW_UI_OUTPUT "output.log"

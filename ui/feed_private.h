@@ -16,17 +16,17 @@ struct sw_feed {
     char *live_path;                     /* owned; of the snapshot */
     bool told_trouble;                   /* of the snapshot */
     int64_t run_id;
-    int64_t slow_ns, list_ns, new_ns; /* when: slow things, list, last news */
+    int64_t slow_ns, list_ns, new_ns; /* times of the last slow refresh, list refresh and news */
     int64_t last_checkpoint;          /* step */
     int64_t last_event;               /* row */
     int64_t segments;
     int64_t tail_at; /* bytes of the output that were read */
-    char part[256];  /* of its last line, without an end yet */
+    char part[256];  /* its incomplete last line */
     struct sw_step_time rows[SW_FEED_STEP_ROWS];
     int row_count;
 };
 
-/* Text into its room, cut; NULL is empty. */
+/* Copies a text, truncated to its buffer; NULL gives "". */
 void sw_feed_copy(char *to, size_t bytes, const char *from);
 
 /* Errors of all of these leave the model as it is. Curves and events behind what was read last. */

@@ -1,3 +1,6 @@
+/* Reads rows of the history into the model: curves, step times, layers, devices, events, segments,
+ * the list of runs. What cannot be read now is skipped and read at the next refresh. feed.c decides
+ * when; ui/feed_private.h declares the functions. */
 #include "ui/feed_private.h"
 
 #include "base/os.h"
@@ -5,7 +8,7 @@
 #include <math.h>
 
 enum {
-    STEPS = 200,     /* of the ledger, where there are few workers */
+    STEPS = 200,     /* steps of the time breakdown, with few workers */
     LINK_STEPS = 20, /* of the links */
 };
 
@@ -25,8 +28,8 @@ static struct sw_ui_series *series_of(struct sw_ui_series *list, int count, int6
     return NULL;
 }
 
-/* New points of all curves in the list; true when there was one. m gets an event for each value of
- * an evaluation; NULL: none. */
+/* Reads new points of all curves in the list; returns whether there was one. If m is not NULL, it
+ * gets an event for each value of an evaluation. */
 static bool read_points(struct sw_feed *f, struct sw_ui_series *list, int count,
                         struct sw_ui_model *m)
 {
@@ -62,7 +65,7 @@ static void look_at_curves(struct sw_feed *f, struct sw_ui_model *m)
         f->new_ns = m->now_ns;
 }
 
-/* Of another run what is compared: losses and accuracies. */
+/* Loads the curves of another run that are compared: losses and accuracies. */
 int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m, struct sw_err *err)
 {
     const int most = (int)(sizeof m->overlay / sizeof *m->overlay);
@@ -203,7 +206,7 @@ static int keep_checkpoint(void *user, const struct sw_run_checkpoint *c)
         m->checkpoint_time = c->time;
     }
     if (c->step <= h->feed->last_checkpoint)
-        return 1; /* the highest step comes first: the others are known */
+        return 1; /* steps are in descending order: the rest is known */
     sw_ui_event_checkpoint(m, c->time, c->step, c->path, (double)c->bytes);
     return 0;
 }
@@ -224,7 +227,7 @@ static void look_at_events(struct sw_feed *f, struct sw_ui_model *m)
     (void)rc; /* what cannot be read now is read the next time */
 }
 
-/* A resume takes back what came after its first step: all curves are read anew then. */
+/* A resume discards the steps after its first one, so all curves are read again. */
 static void look_at_segments(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;

@@ -1,3 +1,6 @@
+/* A forked process that restores the terminal when the dashboard is killed. It waits for the end of
+ * a pipe: a second byte before the end means that the dashboard has restored the terminal itself.
+ * The contract is in ui/guard.h. */
 #include "ui/guard.h"
 
 #include "base/os.h"
@@ -19,19 +22,19 @@ static bool same_modes(const struct termios *a, const struct termios *b)
     return a->c_lflag == b->c_lflag && a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag;
 }
 
-/* Where the shell was faster and has set modes of its own, these stay. */
+/* Restores the modes, unless the shell has already set modes of its own. */
 static void restore(int fd, const struct termios *before, const struct termios *during,
                     const char *bytes)
 {
     struct termios now;
     ssize_t written = write(fd, bytes, strlen(bytes));
-    (void)written; /* there is nobody left to tell */
+    (void)written; /* nobody is left to report to */
     if (tcgetattr(fd, &now) == 0 && same_modes(&now, during))
         tcsetattr(fd, TCSANOW, before);
 }
 
-/* The guard's life. It is in no foreground group, so writing must not stop it, and it outlives the
- * signals that end the one it watches. */
+/* The main function of the guard. It is in no foreground process group, so writing must not stop
+ * it, and it ignores the signals that end the dashboard. */
 static void watch(int pipe_fd, int fd, const struct termios *before, const char *bytes)
 {
     static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
@@ -40,13 +43,13 @@ static void watch(int pipe_fd, int fd, const struct termios *before, const char 
     struct termios during;
     char word = 0;
     ssize_t got;
-    /* The terminal is 0; files of the one it watches are no business of the guard. */
+    /* The terminal is descriptor 0; all other files of the dashboard are closed. */
     dup2(pipe_fd, PIPE);
     close_range(PIPE + 1, ~0u, 0);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     setpgid(0, 0);
-    /* A byte when the terminal's modes have been changed, another as a farewell. */
+    /* The first byte: the modes of the terminal were changed. The second: a normal end. */
     while ((got = read(PIPE, &word, 1)) < 0 && errno == EINTR)
         ;
     bool changed = got == 1 && tcgetattr(fd, &during) == 0;
@@ -91,7 +94,7 @@ void sw_guard_end(struct sw_guard *g)
     if (!g)
         return;
     ssize_t written = write(g->pipe_fd, "q", 1);
-    (void)written; /* a guard that is gone needs no farewell */
+    (void)written; /* the guard may have ended */
     close(g->pipe_fd);
     while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
         ;

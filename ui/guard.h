@@ -1,6 +1,7 @@
-/* Puts a terminal back into order when the process that draws on it dies without a word, killed or
- * crashed: a small process of its own waits on a pipe; when that ends without a farewell it sets
- * the modes that the terminal had and writes what leaves the alternate screen. One owner. */
+/* Restores a terminal when the process that draws on it is killed or crashes: a small child process
+ * waits on a pipe. If the pipe closes without a byte that announces a normal end, the child
+ * restores the modes of the terminal and writes the escapes that leave the alternate screen. One
+ * owner. */
 #pragma once
 
 #include "base/err.h"
@@ -12,5 +13,5 @@ struct sw_guard;
  * Errors: SW_ERR_NOMEM, SW_ERR_IO. Call before the process has threads. */
 int sw_guard_start(struct sw_guard **out, int fd, const struct termios *before, const char *bytes,
                    struct sw_err *err) SW_MUST_CHECK;
-/* The terminal is in order: the guard goes without doing anything. NULL is accepted. */
+/* Ends the guard, after the terminal was restored. NULL is accepted. */
 void sw_guard_end(struct sw_guard *g);

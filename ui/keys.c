@@ -1,3 +1,6 @@
+/* Turns keys and mouse events into changes of the view or into an action for the dashboard. Start
+ * at sw_ui_press at the end; press_key decides by mode first, then by key. Pure functions; the
+ * contract is in ui/keys.h. */
 #include "ui/keys.h"
 
 #include "ui/screen.h"
@@ -23,7 +26,7 @@ static bool is_visible(const struct sw_layout *l, int number)
     return false;
 }
 
-/* A panel for which the overview has no room gets the screen. */
+/* Focuses a panel; one that has no room in the overview gets the whole screen. */
 static void focus_on(struct sw_ui_view *v, const struct sw_layout *l, int number)
 {
     if (!sw_panel_numbered(number))
@@ -60,8 +63,8 @@ static int page_of(const struct sw_layout *l, int number)
     return 1;
 }
 
-/* Down is towards later lines; the events' offset counts from the newest, so it is the other way.
- */
+/* Scrolls down for positive values; the offset of events counts from the newest, so its sign is
+ * reversed. */
 static void scroll(struct sw_ui_view *v, const struct sw_ui_model *m, int number, int by)
 {
     const struct sw_panel *p = sw_panel_numbered(number);
@@ -84,7 +87,7 @@ static void zoom(struct sw_ui_view *v, int by)
     v->end = v->end < width ? width : v->end;
 }
 
-/* The cursor goes a hundredth of the window; at its edge the window goes along. */
+/* Moves the cursor by a hundredth of the window; at the edge the window scrolls. */
 static void move_cursor(struct sw_ui_view *v, int by)
 {
     double width = 1.0 / (1 << v->zoom);
@@ -144,7 +147,7 @@ static void go_back(struct sw_ui_view *v)
 /* ---- Keys -------------------------------------------------------------------------------------
  */
 
-/* What goes beyond the view. */
+/* Keys that request an action beyond the view. */
 static enum sw_ui_action request_of(int key)
 {
     static const struct {
@@ -160,7 +163,7 @@ static enum sw_ui_action request_of(int key)
     return SW_ACT_NONE;
 }
 
-/* How curves and colours look; false when the key is none of it. */
+/* Handles keys that change curves and colors; false for any other key. */
 static bool press_looks(struct sw_ui_view *v, int key)
 {
     switch (key) {
@@ -186,7 +189,7 @@ static bool press_looks(struct sw_ui_view *v, int key)
     }
 }
 
-/* The rest: modes, and which panel has the keys. */
+/* Handles the remaining keys: modes and the focus. */
 static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layout *l, int key)
 {
     switch (key) {
@@ -229,7 +232,7 @@ static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layo
     return SW_ACT_NONE;
 }
 
-/* Movement; false when the key is none of it. */
+/* Handles movement keys; false for any other key. */
 static bool press_arrow(struct sw_ui_view *v, const struct sw_ui_model *m,
                         const struct sw_layout *l, int key)
 {

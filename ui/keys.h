@@ -1,6 +1,6 @@
-/* Keys and the mouse: what they change in the view, and what they ask the dashboard to do. Every
- * key has a plain letter, Esc only ever goes back, and nothing that ends a training happens without
- * a question. Pure: tests press keys without a terminal. */
+/* Keys and the mouse: how they change the view, and which actions they request. Every function has
+ * a plain letter, Esc only goes back, and ending a training needs a confirmation. Pure functions:
+ * tests press keys without a terminal. */
 #pragma once
 
 #include "ui/layout.h"
@@ -27,7 +27,7 @@ enum sw_ui_key {
     SW_KEY_WHEEL_UP,
     SW_KEY_WHEEL_DOWN,
     SW_KEY_RESIZE,
-    SW_KEY_GONE, /* there is no terminal any more */
+    SW_KEY_GONE, /* the terminal is gone */
 };
 
 struct sw_ui_input {
@@ -40,9 +40,9 @@ enum sw_ui_action {
     SW_ACT_QUIT,
     SW_ACT_PAUSE, /* or continue */
     SW_ACT_CHECKPOINT,
-    SW_ACT_STOP,    /* the answer was yes */
+    SW_ACT_STOP,    /* confirmed with yes */
     SW_ACT_RUN,     /* show the selected run */
-    SW_ACT_OVERLAY, /* lay the selected run's curves over these, or take them away */
+    SW_ACT_OVERLAY, /* add or remove the curves of the selected run */
     SW_ACT_MOUSE,   /* off or on */
     SW_ACT_REDRAW,
 };
@@ -51,5 +51,5 @@ enum sw_ui_action {
 enum sw_ui_action sw_ui_press(struct sw_ui_view *v, const struct sw_ui_model *m,
                               const struct sw_ui_input *in, int w, int h);
 
-/* How everything looks at first. */
+/* The initial view. */
 struct sw_ui_view sw_ui_first_view(void);

@@ -1,3 +1,6 @@
+/* Divides the screen among panels. Panels of a column get their minimum height by rank, then the
+ * lines that they want, then what is left; a panel without room is not shown. Pure functions; the
+ * contract is in ui/layout.h. */
 #include "ui/layout.h"
 
 enum { COLUMNS = 3, IN_COLUMN = 8, FRAME = 2, RANKS = 8, ESSENTIAL = 4 };
@@ -50,8 +53,8 @@ static int used(const struct column *k)
     return all;
 }
 
-/* Lets panels in by rank. The first four share what there is; the others come in only when those
- * have all that they want. */
+/* Gives panels their minimum height by rank. The first four ranks share the room; the others get
+ * some only if those have all the lines that they want. */
 static void let_in(struct column *k, int room)
 {
     int wanted = 0;
@@ -66,7 +69,7 @@ static void let_in(struct column *k, int room)
         }
 }
 
-/* Gives lines in turn, by rank, until all have what they want or nothing is left. */
+/* Gives lines one by one, by rank, until all panels have what they want or nothing is left. */
 static int give(struct column *k, int rest)
 {
     for (bool gave = true; gave;) {
@@ -82,7 +85,7 @@ static int give(struct column *k, int rest)
     return rest;
 }
 
-/* Lines that nobody needs go to those that can grow; where none can, to the last. */
+/* Distributes remaining lines among panels that can grow; if there are none, to the last panel. */
 static void grow(struct column *k, int rest)
 {
     int total = 0, last = -1, given = 0;

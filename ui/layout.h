@@ -1,6 +1,6 @@
-/* Where panels go: a pure function of the size, the model and the view. Narrow screens have one
- * column, wide ones two or three; panels that find no room give way by rank. Very small screens
- * (below 50 x 12) have no frames, and the smallest is one line. */
+/* The layout of panels: a pure function of size, model and view. Narrow screens have one column,
+ * wide ones two or three; panels without room are left out by rank. Very small screens (below 50 x
+ * 12) have no frames, and the smallest is one line. */
 #pragma once
 
 #include "ui/panel.h"

@@ -1,3 +1,6 @@
+/* The dashboard's data: curves, the ring of events, and values that are derived from them, such as
+ * status, step, ETA and verdict. The model does no I/O; feed.c and feed_rows.c fill it. The
+ * contract is in ui/model.h. */
 #include "ui/model.h"
 
 #include "base/os.h"
@@ -26,7 +29,7 @@ struct sw_ui_series *sw_ui_series_add(struct sw_ui_series *list, int *count, int
     return s;
 }
 
-/* Losses and errors get better downwards. */
+/* Whether the value is an improvement: lower for losses and errors, else higher. */
 static bool is_better(const struct sw_ui_series *s, double value)
 {
     bool down = sw_str_starts(s->name, "loss") || strstr(s->name, "loss") ||
@@ -95,7 +98,7 @@ static struct sw_ui_event *event_at(struct sw_ui_model *m, int64_t number)
     return &m->events[number % SW_UI_EVENTS];
 }
 
-/* What comes from different tables comes out of order, though not by much. */
+/* Inserts an event by time: different tables deliver events slightly out of order. */
 static struct sw_ui_event *insert(struct sw_ui_model *m, const struct sw_ui_event *e)
 {
     int64_t at = m->event_total++;
@@ -132,7 +135,7 @@ void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int
     }
     size_t n = strlen(e->text);
     snprintf(value_text, sizeof value_text, "  %s %s", name, sw_chart_number(number, value));
-    if (!strstr(e->text, value_text)) /* after a resume curves are read again */
+    if (!strstr(e->text, value_text)) /* curves are read again after a resume */
         snprintf(e->text + n, sizeof e->text - n, "%s", value_text);
 }
 
@@ -231,7 +234,7 @@ double sw_ui_eta(const struct sw_ui_model *m)
     return (double)(left * m->run.batch) / speed;
 }
 
-/* How many workers are in a phase; *all gets how many there are. */
+/* The number of workers in a phase; *all gets the number of workers. */
 static int workers_in(const struct sw_ui_model *m, enum sw_phase phase, int *all)
 {
     int count = 0;

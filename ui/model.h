@@ -1,7 +1,7 @@
-/* What the dashboard knows of a run, whoever told it: the live snapshot, the history, the machine.
- * Panels draw from this and from nothing else, so a screen is a pure function of it. feed.c fills
- * it; tests fill it by hand. Unknown numbers are NaN or -1 and are shown as `--`. Texts are cut to
- * their room. One owner. */
+/* All data that the dashboard shows of a run, from the live snapshot, the history and the machine.
+ * Panels draw only from this, so a screen is a pure function of it. feed.c fills it; tests fill it
+ * by hand. Unknown numbers are NaN or -1 and are shown as `--`. Texts are truncated to their
+ * buffers. One owner. */
 #pragma once
 
 #include "history/history.h"
@@ -50,7 +50,7 @@ struct sw_ui_run {
 /* A worker, a server or a thread that reads, as its slot of the snapshot says. */
 struct sw_ui_unit {
     struct sw_slot_state slot;
-    double busy; /* share of the last looks at which it was at work; NaN: never looked */
+    double busy; /* moving average of being busy; NaN: unknown */
 };
 
 /* Where a unit was placed, as the history says. */
@@ -133,9 +133,9 @@ struct sw_ui_model {
     int overlay_count;
     int64_t overlay_run;
     char overlay_name[SW_UI_NAME];
-    double ended_s;                /* how long the segments took that ended */
-    double segment_start;          /* Unix seconds, of one that goes on; NaN: none */
-    int64_t joins[SW_UI_SEGMENTS]; /* steps at which a resume went on */
+    double ended_s;                /* duration of the completed segments */
+    double segment_start;          /* Unix seconds, start of the current segment; NaN: none */
+    int64_t joins[SW_UI_SEGMENTS]; /* steps from which a resume continued */
     int join_count;
 
     struct sw_ledger ledger;
@@ -170,13 +170,13 @@ const struct sw_ui_series *sw_ui_series_find(const struct sw_ui_model *m, const 
                                              const char *name);
 /* The newest value, NaN where there is none. */
 double sw_ui_newest(const struct sw_ui_series *s);
-/* The middle one of the newest values, so that an evaluation between two steps does not count. */
+/* The median of the newest values, so that a step with an evaluation does not count. */
 double sw_ui_typical(const struct sw_ui_series *s);
 
-/* Takes its place by time. */
+/* Inserts an event by time. */
 void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level,
                      const char *source, const char *text);
-/* An evaluation of a split, one value after the other: they share a line. */
+/* Adds a value of an evaluation; values of the same evaluation share a line. */
 void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int64_t step,
                       const char *name, double value);
 void sw_ui_event_checkpoint(struct sw_ui_model *m, double time, int64_t step, const char *path,
@@ -190,7 +190,7 @@ int64_t sw_ui_step(const struct sw_ui_model *m);
 /* Seconds that it ran, without the time between segments, and those left (NaN: unknown). */
 double sw_ui_elapsed(const struct sw_ui_model *m);
 double sw_ui_eta(const struct sw_ui_model *m);
-/* All workers wait by request. */
+/* Whether all workers are paused by request. */
 bool sw_ui_paused(const struct sw_ui_model *m);
 /* "running", "paused", "starting", "evaluating", ... of the whole run. */
 const char *sw_ui_status(const struct sw_ui_model *m);
@@ -198,8 +198,8 @@ const char *sw_ui_status(const struct sw_ui_model *m);
 enum sw_ui_kind { SW_UI_WORKER, SW_UI_SERVER, SW_UI_READER };
 enum sw_ui_kind sw_ui_kind_of(const char *unit);
 
-/* The next range of "0-3,8": what is behind it, or NULL where there is none. */
+/* Parses the next range of "0-3,8"; returns the text behind it, or NULL at the end. */
 const char *sw_ui_next_range(const char *list, long *from, long *to);
 
-/* Everything that the verdict is made from. */
+/* Computes the verdict from the model. */
 struct sw_verdict sw_ui_verdict(const struct sw_ui_model *m);

@@ -1,3 +1,5 @@
+/* Prints the state of a run once, as the text of the overview screen or as JSON, for `singa-ws top
+ * --once`. Pure functions of the model; the contract is in ui/once.h. */
 #include "ui/once.h"
 
 #include "base/json.h"
@@ -16,7 +18,7 @@ int sw_once_text(const struct sw_ui_model *m, int w, struct sw_ui_caps caps, str
     if (rc != SW_OK)
         return rc;
     sw_screen_draw(&c, m, &v);
-    c.h--; /* keys mean nothing on paper */
+    c.h--; /* without the line of keys */
     if (caps.colours > 0)
         sw_canvas_to_ansi(&c, out);
     else

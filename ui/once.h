@@ -1,4 +1,5 @@
-/* A run as it stands now, once: as text for people and as one JSON object for programs. Pure. */
+/* The current state of a run, once: as text for people or as a JSON object for programs. Pure
+ * functions. */
 #pragma once
 
 #include "ui/model.h"

@@ -1,3 +1,5 @@
+/* Helpers that panels share: finding panels, formatting times and shares, filtering rows, and
+ * wrapping text. Pure functions; the contract is in ui/panel.h. */
 #include "ui/panel.h"
 
 #include "base/text.h"
@@ -106,7 +108,8 @@ const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const st
     return NULL;
 }
 
-/* Bytes at the beginning of a text that take at most so many columns, but at least a character. */
+/* The number of bytes at the beginning of a text that fit into so many columns, at least one
+ * character. */
 static size_t bytes_within(const char *text, size_t left, int columns)
 {
     const char *at = text;

@@ -12,10 +12,10 @@ struct sw_panel {
     const char *title; /* on its frame */
     const char *help;  /* one line, for the help screen */
     int number;        /* the digit that leads to it; 0: it has no frame (header, help) */
-    int rank;          /* who gives way first when there is no room: the highest */
-    int min_h;         /* lines inside of the frame without which it is left out */
-    int grow;          /* its part of lines that nobody needs */
-    /* Lines inside of the frame that it would like in that width. */
+    int rank;          /* panels of the highest rank are left out first */
+    int min_h;         /* minimum lines inside the frame; with less it is left out */
+    int grow;          /* weight for remaining lines */
+    /* Lines inside the frame that the panel wants at that width. */
     int (*want_h)(const struct sw_ui_model *m, int w);
     void (*draw)(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
                  const struct sw_ui_view *v);
@@ -37,7 +37,8 @@ const struct sw_panel *sw_panel_named(const char *name);
 void sw_ui_clock(char out[16], double unix_time);
 /* "00:06:00", "2d 03:04", "--". */
 void sw_ui_duration(char out[16], double seconds);
-/* A bar of parts in proportion of ms, `columns` wide: colours, and letters where there are none. */
+/* Draws a bar with parts in proportion to ms, `columns` wide, in colors or, without colors,
+ * letters. */
 void sw_ui_parts_bar(struct sw_canvas *c, int x, int y, int columns, const double ms[SW_PARTS]);
 /* "97 %" or "--" for NaN. */
 void sw_ui_percent(char out[16], double share);

@@ -1,5 +1,5 @@
-/* Pictures as files: appends marks to a list, lays out texts, and writes the file at the end. What
- * the list means is in plot_marks.h; reading order: sw_plot_begin, the marks, sw_plot_end. */
+/* Images as files: appends marks to a list, lays out texts, and writes the file at the end.
+ * plot_marks.h describes the list; reading order: sw_plot_begin, the marks, sw_plot_end. */
 #include "ui/plot.h"
 
 #include "base/os.h"
@@ -173,7 +173,7 @@ void sw_plot_clip_end(struct sw_plot *p)
 
 /* ---- Text ---- */
 
-/* On average; the font that a viewer takes for "sans-serif" is not known. */
+/* The average width of a letter; the font of the viewer is unknown. */
 static double letter_width(double size, bool bold)
 {
     return size * (bold ? 0.63 : 0.56);
@@ -193,7 +193,7 @@ static size_t bytes_of(const struct sw_buf *text, int most)
     return (size_t)(at - sw_buf_text(text));
 }
 
-/* A text that is too wide gets smaller letters first, then fewer of them. */
+/* Adds a text; one that is too wide gets smaller letters first and is then truncated. */
 static void add_text(struct sw_plot *p, struct sw_plot_mark mark, double most, const char *text)
 {
     struct sw_buf clean = {0};

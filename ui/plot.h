@@ -1,8 +1,8 @@
-/* Pictures as files: PNG (painted by cairo) or SVG. This is paper and pen; what is drawn on it is
- * plot_chart.h, plot_pictures.h and plot_boxes.h. Lengths are pixels (of SVG: its units), y goes
- * down, colours are 0xRRGGBB. The picture is a list of marks in memory until sw_plot_end, which
- * replaces the file in one step, so a crash leaves the old file or the new one. A build without
- * cairo draws SVG only. One owner. */
+/* Images as files: PNG (rendered by cairo) or SVG. This header has the drawing primitives;
+ * plot_chart.h, plot_pictures.h and plot_boxes.h draw with them. Lengths are pixels (in SVG: user
+ * units), y points down, colors are 0xRRGGBB. The image is a list of marks in memory until
+ * sw_plot_end, which replaces the file in one step, so a crash leaves the old file or the new one.
+ * A build without cairo writes SVG only. One owner. */
 #pragma once
 
 #include "base/err.h"
@@ -16,8 +16,8 @@ enum sw_plot_format { SW_PLOT_PNG, SW_PLOT_SVG };
 
 enum sw_plot_align { SW_PLOT_LEFT, SW_PLOT_CENTRE, SW_PLOT_RIGHT };
 
-/* White paper; path is borrowed until the end. Errors: SW_ERR_UNSUPPORTED (a build without cairo),
- * SW_ERR_INVALID (sides below 1 or above 16384), SW_ERR_NOMEM. */
+/* Begins a white image; path is borrowed until the end. Errors: SW_ERR_UNSUPPORTED (a build without
+ * cairo), SW_ERR_INVALID (sides below 1 or above 16384), SW_ERR_NOMEM. */
 int sw_plot_begin(struct sw_plot **out, const char *path, enum sw_plot_format format, int width,
                   int height, struct sw_err *err) SW_MUST_CHECK;
 /* Writes the file and frees. Errors: SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_LIBRARY. */
@@ -41,14 +41,14 @@ void sw_plot_line(struct sw_plot *p, double x0, double y0, double x1, double y1,
                   double width);
 void sw_plot_dot(struct sw_plot *p, double x, double y, double radius, uint32_t colour);
 
-/* A line through many places: begin, add each (a break lifts the pen), stroke. */
+/* A line through points: begin, add each point (a break lifts the pen), stroke. */
 void sw_plot_path_begin(struct sw_plot *p);
 void sw_plot_path_add(struct sw_plot *p, double x, double y);
 void sw_plot_path_break(struct sw_plot *p);
 void sw_plot_path_stroke(struct sw_plot *p, uint32_t colour, double width, bool dashed);
-/* The same, closed and filled with a veil through which the rest is seen. */
+/* The same path, closed and filled with a translucent color. */
 void sw_plot_path_fill(struct sw_plot *p, uint32_t colour, double opacity);
-/* What is drawn until the end of clipping stays inside of a box. */
+/* Clips drawing to a box until sw_plot_clip_end. */
 void sw_plot_clip(struct sw_plot *p, struct sw_plot_box box);
 void sw_plot_clip_end(struct sw_plot *p);
 
@@ -65,8 +65,8 @@ double sw_plot_text_width(double size, bool bold, const char *text);
 /* Pixels u8 [h, w, 3] stretched over a box, without smoothing. */
 void sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rgb, int w, int h);
 
-/* Colours that can be told apart, also by those who see few of them (Okabe and Ito 2008); behind
- * the eighth they turn around the wheel of hues. */
+/* Distinct colors, also for color-blind readers (Okabe and Ito 2008); after the eighth they follow
+ * the wheel of hues. */
 uint32_t sw_plot_colour(int i);
 /* From light to dark for a share of 0 to 1; grey for NaN. */
 uint32_t sw_plot_shade(double share);

@@ -1,3 +1,6 @@
+/* Layout and drawing of nested boxes (a machine) and of layered graphs (a net). A graph is placed
+ * row by row, each box near the mean position of its sources. Call the layout function first, then
+ * the draw function; the contract is in ui/plot_boxes.h. */
 #include "ui/plot_boxes.h"
 #include <math.h>
 
@@ -25,8 +28,9 @@ static bool has_children(const struct sw_nested_box *boxes, int count, int of)
     return false;
 }
 
-/* Places what is in box `of` (-1: all), relative to its corner, in rows that break at a width; sets
- * its size. Inner boxes are done before, since they come later in the array. */
+/* Places the children of box `of` (-1: all top-level boxes) relative to its corner, in rows that
+ * break at a maximum width; returns the size. Inner boxes are already placed, since they come later
+ * in the array. */
 static struct sw_plot_size place_children(struct sw_nested_box *boxes, int count, int of,
                                           double top)
 {
@@ -101,7 +105,7 @@ void sw_nested_draw(struct sw_plot *p, double x, double y, const struct sw_neste
 
 enum { BOX_W = 170, BOX_H = 36, ROW_GAP = 22, COLUMN_GAP = 22, TOP = 10, SIDE = 10 };
 
-/* A row below the lowest of its sources. */
+/* Assigns each box to the row below the lowest of its sources; returns the last row. */
 static int find_rows(struct sw_graph_box *boxes, int count)
 {
     int last = 0;
@@ -116,7 +120,7 @@ static int find_rows(struct sw_graph_box *boxes, int count)
     return last;
 }
 
-/* What nothing but one far row needs (a label) stands right above where it is needed. */
+/* Moves an input that is first used in a far row (such as a label) right above that row. */
 static void lower_inputs(struct sw_graph_box *boxes, int count)
 {
     for (int i = count - 1; i >= 0; i--) {
@@ -130,7 +134,7 @@ static void lower_inputs(struct sw_graph_box *boxes, int count)
     }
 }
 
-/* Where its sources are on average, so that lines are short. */
+/* The preferred position: the mean of the sources, so that lines are short. */
 static double wish(const struct sw_graph_box *boxes, const struct sw_graph_box *b, double otherwise)
 {
     double sum = 0;
@@ -139,8 +143,8 @@ static double wish(const struct sw_graph_box *boxes, const struct sw_graph_box *
     return b->source_count ? sum / b->source_count : otherwise;
 }
 
-/* Boxes of one row from the left to the right by their wishes, never closer than they may be; the
- * row is then moved to where the wishes are on average. */
+/* Places the boxes of a row from left to right by preferred position, without overlap; the row is
+ * then shifted so that the mean deviation is 0. */
 static void place_row(struct sw_graph_box *boxes, int count, int row)
 {
     double wishes = 0, places = 0, x = -INFINITY, last_wish = -INFINITY;
@@ -197,8 +201,8 @@ struct sw_plot_size sw_graph_layout(struct sw_graph_box *boxes, int count)
                                  2 * TOP + (rows + 1) * (BOX_H + ROW_GAP) - ROW_GAP};
 }
 
-/* From the lower edge of a source to the upper edge of its reader, around what stands between: at
- * the side of the boxes, where rows are passed. */
+/* Draws a line from the lower edge of a source to the upper edge of its reader; a line that passes
+ * other rows goes around the side of the boxes. */
 static void draw_edge(struct sw_plot *p, double x, double y, const struct sw_graph_box *from,
                       const struct sw_graph_box *to)
 {

@@ -1,27 +1,25 @@
-/* Drawings made of boxes: boxes within boxes (a machine with its nodes and cores), and a graph
- * whose boxes stand in rows below what they read (a net). Layout is a pure function of what is
- * given. */
+/* Drawings made of boxes: nested boxes (a machine with its nodes and cores), and a graph with boxes
+ * in rows below their sources (a net). Layout is a pure function of its arguments. */
 #pragma once
 
 #include "ui/plot.h"
 
-/* One box; those that hold others come before them. */
+/* A nested box; parents come before their children in the array. */
 struct sw_nested_box {
     const char *title, *note; /* borrowed; note may be NULL */
     int parent;               /* index; -1: none */
     int colour;               /* of sw_plot_colour; -1: white */
-    bool down;                /* its boxes stand below each other, not side by side */
+    bool down;                /* its children are stacked, not side by side */
     /* Filled by the layout. */
     struct sw_plot_box at;
 };
-/* Places all boxes, with those without a parent below each other, and answers the size of the
- * whole. */
+/* Places all boxes, those without a parent stacked, and returns the total size. */
 struct sw_plot_size sw_nested_layout(struct sw_nested_box *boxes, int count);
 void sw_nested_draw(struct sw_plot *p, double x, double y, const struct sw_nested_box *boxes,
                     int count);
 
 enum { SW_GRAPH_SOURCES = 16 };
-/* One box of a graph; what it reads stands before it in the array. */
+/* A box of a graph; its sources come before it in the array. */
 struct sw_graph_box {
     char title[64], note[96];
     int sources[SW_GRAPH_SOURCES], source_count; /* indices */

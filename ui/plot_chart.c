@@ -1,18 +1,21 @@
+/* Draws a line chart into a file: axes, grid, bands, curves and a legend, with the primitives of
+ * ui/plot.h. Ranges and ticks are those of the terminal chart. The contract is in
+ * ui/plot_chart.h. */
 #include "ui/plot_chart.h"
 #include <math.h>
 
 enum { LEFT = 64, RIGHT = 18, TOP = 40, BOTTOM = 52, TEXT = 12, TITLE = 15, LEGEND_ROW = 18 };
 enum { LABEL_COLUMNS = 8, X_LABEL_COLUMNS = 12, MOST_DECADES = 12 };
 
-/* What drawing needs: where the lines are, and the chart. */
+/* The drawing state: the image, the area of the lines, and the chart. */
 struct pen {
     struct sw_plot *p;
     struct sw_plot_box in;
     const struct sw_chart *chart;
 };
 
-/* Far outside is as good as outside: pens know no infinite places, and a dashed line is made of as
- * many strokes as it is long. */
+/* Clamps positions far outside: coordinates must be finite, and the strokes of a dashed line grow
+ * with its length. */
 static double limited(double share)
 {
     return fmin(fmax(share, -8), 9);
@@ -61,7 +64,7 @@ static void axis_x(const struct pen *n)
 /* ---- Lines ------------------------------------------------------------------------------------
  */
 
-/* Half way to white. */
+/* Mixes a color half and half with white. */
 static uint32_t pale(uint32_t colour)
 {
     return (colour >> 1 & 0x7f7f7f) + 0x7f7f7f;
@@ -72,7 +75,8 @@ static bool has_place(const struct pen *n, const struct sw_point *at)
     return isfinite(at->x) && isfinite(at->y) && (!n->chart->log_y || at->y > 0);
 }
 
-/* There along the highest values and back along the lowest, piece by piece between gaps. */
+/* Fills the band: along the highest values and back along the lowest, one piece between gaps at a
+ * time. */
 static void draw_band(const struct pen *n, const struct sw_chart_line *line, uint32_t colour)
 {
     for (size_t from = 0, to; from < line->count; from = to + 1) {
@@ -110,7 +114,7 @@ static void draw_dots(const struct pen *n, const struct sw_chart_line *line, uin
             sw_plot_dot(n->p, at_x(n, line->points[i].x), at_y(n, line->points[i].y), 2.5, colour);
 }
 
-/* What was recorded lies behind everything, so that no line is hidden by another one's values. */
+/* Draws bands of recorded values first, so that they hide no line. */
 static void draw_lines(const struct pen *n, const struct sw_plot_labels *labels)
 {
     const struct sw_chart_line *lines = n->chart->lines;
@@ -131,7 +135,7 @@ static void draw_lines(const struct pen *n, const struct sw_plot_labels *labels)
 /* ---- Legend -----------------------------------------------------------------------------------
  */
 
-/* Where the curves leave room: at the right, above or below, wherever fewer points are. */
+/* Whether more points are in the upper half at the right; the legend goes to the other half. */
 static bool more_above(const struct pen *n)
 {
     size_t above = 0, below = 0;

@@ -1,4 +1,5 @@
-/* Colours of plots; needs no library. */
+/* The colors of plots: a fixed palette, then hues. No library is needed; ui/plot.h has the
+ * contract. */
 #include "ui/plot.h"
 #include <math.h>
 

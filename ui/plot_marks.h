@@ -1,6 +1,6 @@
-/* The list of marks that a picture consists of, between plot.c, which appends to it, and the two
- * files that turn it into a file's bytes: plot_svg.c and plot_png.c. A list is read only once it is
- * whole, and marks are drawn in its order. One owner. */
+/* The list of marks that make up an image. plot.c appends to it; plot_svg.c and plot_png.c convert
+ * it to a file. The list is read only when it is complete, and marks are drawn in its order. One
+ * owner. */
 #pragma once
 
 #include "ui/plot.h"
@@ -48,5 +48,6 @@ void sw_plot_write_svg(const struct sw_plot_marks *m, struct sw_buf *out);
 /* The same as PNG. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY. */
 int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_buf *out,
                       struct sw_err *err) SW_MUST_CHECK;
-/* Whether this build can: SW_ERR_UNSUPPORTED names the path and the library that is missing. */
+/* Checks that this build can write PNG: SW_ERR_UNSUPPORTED names the path and the missing
+ * library. */
 int sw_plot_check_png(const char *path, struct sw_err *err) SW_MUST_CHECK;

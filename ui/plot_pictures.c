@@ -1,3 +1,5 @@
+/* Draws image tiles, confusion matrices and scatter plots with the primitives of ui/plot.h. The
+ * contract is in ui/plot_pictures.h. */
 #include "ui/plot_pictures.h"
 
 #include "base/os.h"
@@ -15,7 +17,7 @@ static void draw_title(struct sw_plot *p, struct sw_plot_box box, const char *ti
 /* ---- Tiles ------------------------------------------------------------------------------------
  */
 
-/* About as many columns as rows, when a tile is as wide as it is high. */
+/* The number of tile columns: somewhat more columns than rows for square tiles. */
 static int tile_columns(const struct sw_plot_tiles *t)
 {
     int columns = (int)ceil(sqrt(1.5 * t->count * t->h / t->w));
@@ -28,7 +30,7 @@ static int tile_rows(const struct sw_plot_tiles *t)
     return (t->count + columns - 1) / columns;
 }
 
-/* Pixels of paper for a pixel of a tile. */
+/* Pixels of the image for a pixel of a tile. */
 static int tile_scale(const struct sw_plot_tiles *t)
 {
     int across = tile_columns(t) * (t->w + 1);
@@ -44,7 +46,7 @@ struct sw_plot_size sw_plot_tiles_size(const struct sw_plot_tiles *t)
     return (struct sw_plot_size){fmax(w, 240) + 2 * MARGIN, h + TITLE_H + MARGIN};
 }
 
-/* Its pixels from black to white, by its own range; what is not a number is red. */
+/* Paints a tile from black to white over its own range; values that are not finite are red. */
 static void paint_tile(const struct sw_plot_tiles *t, int n, uint8_t *rgb, int stride)
 {
     size_t plane = (size_t)t->h * (size_t)t->w, size = plane * (size_t)t->channels;
@@ -116,7 +118,7 @@ static void draw_cell(struct sw_plot *p, struct sw_plot_box at, int64_t count, d
                  false, at.w - 2, share > 0.5 ? 0xffffff : SW_PLOT_INK, text);
 }
 
-/* Names of classes along both sides: all of them, or where they are many every so-manyth. */
+/* Draws the class names along both sides; with many classes only every n-th. */
 static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int classes)
 {
     double cell = in.w / classes;
@@ -134,7 +136,7 @@ static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int class
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_confusion *c)
 {
     double side = fmin(box.w - CONFUSION_LEFT - MARGIN, box.h - TITLE_H - CONFUSION_BOTTOM);
-    side = fmax(side, 1); /* a box without room for it shows its corner */
+    side = fmax(side, 1); /* a box that is too small */
     struct sw_plot_box in = {box.x + CONFUSION_LEFT, box.y + TITLE_H, side, side};
     double cell = side / c->classes;
     for (int row = 0; row < c->classes; row++) {

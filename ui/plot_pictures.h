@@ -1,5 +1,5 @@
-/* Pictures of what a net has learned, on the paper of plot.h: filters side by side, a confusion
- * matrix, codes of two numbers as a cloud. Each fills a box. */
+/* Images of what a net has learned, with the primitives of plot.h: filters side by side, a
+ * confusion matrix, pairs of numbers as a scatter plot. Each fills a box. */
 #pragma once
 
 #include "ui/plot.h"
@@ -10,14 +10,14 @@ struct sw_plot_tiles {
     int count, channels, h, w;
     const char *title;
 };
-/* How large the paper should be for it: tiles of a side that can be seen. */
+/* The image size for tiles that are large enough to see. */
 struct sw_plot_size sw_plot_tiles_size(const struct sw_plot_tiles *t);
 /* Errors: SW_ERR_NOMEM. */
 int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_tiles *t,
                   struct sw_err *err) SW_MUST_CHECK;
 
-/* counts [classes][classes]: row is what it is, column what it was taken for. Shades are shares of
- * the row. */
+/* counts [classes][classes]: the row is the true class, the column the predicted one. Shades are
+ * shares of the row. */
 struct sw_plot_confusion {
     const int64_t *counts; /* borrowed */
     int classes;

@@ -43,7 +43,8 @@ static void trace_path(cairo_t *cr, const struct sw_plot_point *point, size_t co
             cairo_line_to(cr, point[i].x, point[i].y);
 }
 
-/* The layout estimated the width of letters; a line that is wider in this font is squeezed. */
+/* The width of letters was estimated in the layout; a line that is wider in this font is
+ * condensed. */
 static void paint_text(cairo_t *cr, const struct sw_plot_mark *m, const char *text)
 {
     cairo_text_extents_t extents;

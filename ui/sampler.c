@@ -1,3 +1,6 @@
+/* Samples CPU, memory and I/O of this machine and of the trainer's process from /proc and /sys.
+ * Rates are differences to the previous sample, and NaN in the first one. The contract is in
+ * ui/sampler.h. */
 #include "ui/sampler.h"
 
 #include "base/os.h"
@@ -13,7 +16,7 @@ enum { TEXT_BYTES = 1 << 16 };
 
 struct sw_sampler {
     struct sw_machine *map; /* owned; NULL: not known */
-    bool mapped;            /* it was tried */
+    bool mapped;            /* reading the map was tried */
     int64_t looked_ns;
     int64_t pid;
     uint64_t busy[SW_UI_CPUS], all[SW_UI_CPUS]; /* ticks, by the system's number */
@@ -35,7 +38,7 @@ void sw_sampler_free(struct sw_sampler *s)
     sw_free(s);
 }
 
-/* A file of /proc or /sys, whose sizes are not known before; false when it cannot be read. */
+/* Reads a file of /proc or /sys, whose size is unknown; false if it cannot be read. */
 static bool slurp(struct sw_sampler *s, const char *path)
 {
     size_t n = 0;
@@ -51,7 +54,7 @@ static bool slurp(struct sw_sampler *s, const char *path)
     return n > 0 && got >= 0;
 }
 
-/* The number behind a name at the start of a line, or NaN. */
+/* The number after a name at the start of a line, or NaN. */
 static double field(const char *text, const char *name)
 {
     size_t n = strlen(name);
@@ -64,8 +67,8 @@ static double field(const char *text, const char *name)
 /* ---- Processors -------------------------------------------------------------------------------
  */
 
-/* Shares of time at work since the look before (NaN the first time), by the system's number; how
- * many there are. */
+/* Shares of busy time since the previous sample (NaN the first time), by the CPU number of the
+ * system; returns the number of CPUs. */
 static int look_at_cpus(struct sw_sampler *s, float share[SW_UI_CPUS])
 {
     int count = 0;
@@ -136,11 +139,11 @@ static void look_at_nodes(struct sw_sampler *s, struct sw_ui_machine *m, const f
         n->mem_used = n->mem_total - 1024 * field(s->text, name);
         snprintf(name, sizeof name, "Node %d FilePages:", i);
         double cached = 1024 * field(s->text, name);
-        n->mem_used -= isnan(cached) ? 0 : cached; /* what can be had again at once */
+        n->mem_used -= isnan(cached) ? 0 : cached; /* the page cache can be reclaimed */
     }
     if (m->node_count > 0)
         return;
-    /* A system without NUMA: one node has all. */
+    /* Without NUMA one node has everything. */
     m->node[m->node_count++] =
         (struct sw_ui_node){.mem_used = m->mem_used, .mem_total = m->mem_total};
     for (int cpu = 0; cpu < cpus; cpu++)
@@ -189,7 +192,7 @@ static void look_at_process(struct sw_sampler *s, int64_t pid, double seconds,
 /* ---- All of it --------------------------------------------------------------------------------
  */
 
-/* How GPUs reach each other: a line for each kind of way, with the pairs that have it. */
+/* The paths between GPUs: a line for each kind of path, with the pairs that have it. */
 static void look_at_paths(const struct sw_machine *map, struct sw_ui_machine *m)
 {
     m->path_count = 0;

@@ -1,5 +1,5 @@
-/* Looks at the machine that the dashboard runs on, and at the trainer's process on it: /proc, /sys
- * and the machine map. Shares and rates are since the look before. Nothing here touches the
+/* Samples the machine that the dashboard runs on and the process of the trainer: /proc, /sys and
+ * the machine map. Shares and rates are those since the previous sample. Nothing here touches the
  * trainer. One owner. */
 #pragma once
 

@@ -1,3 +1,6 @@
+/* Composes the screen of the dashboard: header, panels in their frames, footer, help, and the small
+ * forms for tiny terminals. Pure functions of model, view and size; the contract is in
+ * ui/screen.h. */
 #include "ui/screen.h"
 
 #include <math.h>
@@ -89,7 +92,7 @@ void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out)
     sw_buf_printf(out, " %s", m->run.name);
 }
 
-/* A curve in one line: levels of its window's values. */
+/* Draws a curve in one line of block characters. */
 static void sparkline(struct sw_canvas *c, int x, int y, int columns, const struct sw_ui_series *s)
 {
     double lo = INFINITY, hi = -INFINITY;
@@ -161,7 +164,7 @@ static void framed(struct sw_canvas *c, struct sw_area at, const struct sw_panel
         p->draw(c, (struct sw_area){in.x + 1, in.y, in.w - 2, in.h}, m, v);
 }
 
-/* Old data is dim: what was known of a run whose trainer does not answer any more. */
+/* Dims the data of a run whose trainer no longer responds. */
 static void age(struct sw_canvas *c, const struct sw_layout *l, const struct sw_ui_model *m)
 {
     if (m->run.status != SW_RUN_RUNNING || m->live || !m->found)

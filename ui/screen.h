@@ -1,5 +1,5 @@
-/* The whole screen: a pure function of model, view, size and capabilities, and so the part of the
- * dashboard that tests look at. */
+/* The whole screen: a pure function of model, view, size and capabilities, which is why tests check
+ * the dashboard here. */
 #pragma once
 
 #include "ui/layout.h"

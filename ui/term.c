@@ -1,3 +1,6 @@
+/* The terminal through ncurses: opening and restoring it, drawing only the cells that changed, and
+ * translating keys and mouse events. ncurses keeps global state, so there is one terminal at a
+ * time, on the main thread. The contract is in ui/term.h. */
 #define _XOPEN_SOURCE_EXTENDED 1
 #include "ui/term.h"
 
@@ -19,7 +22,7 @@ struct sw_term {
     const struct sw_theme *theme; /* whose pairs are set */
     struct sw_ui_cell *shown;     /* owned [w * h]; what the terminal shows */
     int w, h;
-    int stderr_fd; /* the real one, while what libraries print goes nowhere; -1 */
+    int stderr_fd; /* the original stderr while it is redirected to /dev/null; -1 */
 };
 
 /* ---- Opening ----------------------------------------------------------------------------------
@@ -32,7 +35,7 @@ static void add_capability(struct sw_buf *out, const char *name)
         sw_buf_add(out, bytes);
 }
 
-/* What puts the terminal back: colours, cursor, keypad, mouse, the screen from before. */
+/* Escapes that restore the terminal: colors, cursor, keypad, mouse, the normal screen. */
 static void farewell(struct sw_buf *out)
 {
     static const char *const names[] = {"sgr0", "op", "cnorm", "rmkx", "rmcup"};
@@ -62,7 +65,7 @@ static void set_modes(struct sw_term *t)
     }
 }
 
-/* A library's complaint must not land in the middle of the screen. */
+/* Redirects stderr to /dev/null, so that messages of libraries do not damage the screen. */
 static void silence(struct sw_term *t)
 {
     int null = isatty(STDERR_FILENO) ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
@@ -172,7 +175,7 @@ static void put(const struct sw_term *t, int x, int y, const struct sw_ui_cell *
         mvadd_wch(y, x, &c);
 }
 
-/* What is shown is only remembered where it is the same size. */
+/* Prepares the copy of the screen; after a change of size everything is drawn again. */
 static bool remembers(struct sw_term *t, int w, int h)
 {
     if (t->shown && t->w == w && t->h == h)
@@ -268,10 +271,10 @@ static bool take_key(struct sw_ui_input *in)
 bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (take_key(in)) /* ncurses may hold some */
+    if (take_key(in)) /* ncurses may have buffered some */
         return true;
     if (poll(&p, 1, timeout_ms) < 0)
-        return take_key(in); /* a signal; a new size comes as a key */
+        return take_key(in); /* a signal; a new size is a key */
     if (p.revents & (POLLHUP | POLLERR | POLLNVAL)) {
         in->key = SW_KEY_GONE;
         return true;

@@ -1,6 +1,6 @@
-/* A terminal through ncurses: shows canvases and hands out keys. The only part of the program that
- * includes ncurses. The terminal is put back into order by sw_term_close, and where the process
- * dies before that, by a guard (guard.h). One at a time, main thread. */
+/* A terminal through ncurses: shows canvases and returns keys. Only this part of the program
+ * includes ncurses. sw_term_close restores the terminal; if the process dies before that, a guard
+ * process does (guard.h). One at a time, main thread. */
 #pragma once
 
 #include "ui/keys.h"

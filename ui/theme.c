@@ -1,3 +1,6 @@
+/* The tables of colors and attributes for each theme, and their ANSI escapes. A terminal without
+ * color shows only the attributes, so a role that must be noticed (focus, selection, errors) needs
+ * one of its own. The contract is in ui/theme.h. */
 #include "ui/theme.h"
 
 enum { B = SW_ATTR_BOLD, D = SW_ATTR_DIM, R = SW_ATTR_REVERSE, U = SW_ATTR_UNDERLINE };
@@ -31,7 +34,8 @@ const struct sw_theme sw_themes[] = {
              [SW_ROLE_DATA] = {130, 5, 0, 0},    [SW_ROLE_COPY] = {97, 5, 0, 0},
              [SW_ROLE_COMM] = {25, 4, 0, 0},     [SW_ROLE_WAIT] = {160, 1, 0, D},
          }},
-    /* Blue and orange only (Okabe and Ito 2008), told apart by every kind of sight. */
+    /* Blue and orange only (Okabe and Ito 2008), which all kinds of color vision can
+     * distinguish. */
     {.name = "colour-blind",
      .look =
          {

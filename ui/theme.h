@@ -1,6 +1,6 @@
-/* Themes: what roles look like. A look is a colour of 256, the colour of 8 that stands for it, and
- * attributes; a terminal without colours gets the attributes alone, which say all that must be
- * seen. Dark grey is never used: on many terminals it cannot be read. Constant data; any thread. */
+/* Themes: the looks of roles. A look is a color of 256, its replacement of 8, and attributes. A
+ * terminal without colors gets only the attributes, which show everything that must be noticed.
+ * Dark grey is never used, since many terminals make it unreadable. Constant data; any thread. */
 #pragma once
 
 #include "ui/canvas.h"

@@ -1,3 +1,6 @@
+/* Computes the range of an axis, its tick positions and their labels. All arithmetic stays within
+ * fixed bounds, so that NaN, infinities and flat curves give an axis, too. Pure functions; the
+ * contract is in ui/ticks.h. */
 #include "ui/ticks.h"
 
 #include <math.h>
@@ -5,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ends of axes stay this far away from the ends of double, so that differences, quotients and room
- * around them are finite. */
+/* Limits of the ends of axes, far enough from those of double that differences, quotients and
+ * margins stay finite. */
 static const double LARGEST = 1e150, SMALLEST = 1e-150;
-/* What differs by less, relative to its size, differs by rounding: about an ulp of a float. */
+/* A relative difference below this is rounding: about an ulp of a float. */
 static const double FLAT = 1e-7;
 
 enum { DIGITS = 3, MOST_DIGITS = 12, NUMBER_BYTES = SW_TICK_LABEL };
@@ -131,7 +134,8 @@ static void drop_unfit(struct sw_ticks *t, int columns)
     t->count = kept;
 }
 
-/* As many digits as it takes to tell all of them apart, as far as the columns suffice. */
+/* Labels the ticks with as many digits as needed to distinguish them, as far as the columns
+ * suffice. */
 static void put_labels(struct sw_ticks *t, int columns)
 {
     int digits = DIGITS;
@@ -146,7 +150,8 @@ static void put_labels(struct sw_ticks *t, int columns)
 /* ---- Ticks ------------------------------------------------------------------------------------
  */
 
-/* 1, 2 or 5 times a power of ten, so that a range has about `count` of them or fewer. */
+/* The distance of ticks: 1, 2 or 5 times a power of ten, so that a range has about `count` or
+ * fewer. */
 static double step_of(double range, int count)
 {
     double rough = range / count, power = pow(10, floor(log10(rough)));

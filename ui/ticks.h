@@ -11,16 +11,16 @@ struct sw_ui_range {
 };
 
 /* A range that can be drawn and labeled: finite, from < to, positive on a log scale, and wide
- * enough to tell its ends apart. Ends in the wrong order change places; ends that are closer than
- * one part in ten million, which is rounding, move apart by a tenth of their value (by a factor of
- * two each on a log scale); ends that are not numbers give 0 to 1 (0.1 to 1). Any other range is
- * returned as it is. */
+ * enough that the labels of its ends differ. Ends in the wrong order are swapped; ends that are
+ * closer than one part in ten million, which is rounding, are widened by a tenth of their value (by
+ * a factor of two each on a log scale); ends that are not numbers give 0 to 1 (0.1 to 1). Any other
+ * range is returned unchanged. */
 struct sw_ui_range sw_ticks_range(double from, double to, bool log);
-/* The range that shows values between two with room above and below, but no room below 0 for values
- * of which none is negative. */
+/* The range for values between two ends, with a margin above and below, but none below 0 if no
+ * value is negative. */
 struct sw_ui_range sw_ticks_fit(double from, double to, bool log);
-/* Where a value is: 0 at the lower end, 1 at the upper end; -1 for what has no logarithm, NaN for
- * NaN. The range is one of sw_ticks_range. */
+/* The position of a value: 0 at the lower end, 1 at the upper end; -1 if it has no logarithm, NaN
+ * for NaN. The range is one of sw_ticks_range. */
 double sw_ticks_share(struct sw_ui_range r, bool log, double value);
 
 enum { SW_TICKS = 128, SW_TICK_LABEL = 24 };
@@ -35,10 +35,10 @@ struct sw_ticks {
     int count;
 };
 
-/* About `most` round numbers (on a log scale powers of ten) within a range, its ends included, with
- * labels of at most `columns` characters. A label has three digits, or more where neighbors could
- * not be told apart otherwise; ticks for whose labels the columns do not suffice are left out. A
- * log scale that spans less than a factor of five has ticks at equal distances, a third as many. */
+/* Makes about `most` round numbers (powers of ten on a log scale) within a range, its ends
+ * included, with labels of at most `columns` characters. A label has three digits, or more if
+ * neighbors would look the same; ticks whose labels do not fit are left out. A log scale that spans
+ * less than a factor of five has a third as many ticks, at equal distances. */
 void sw_ticks_make(struct sw_ticks *out, struct sw_ui_range r, bool log, int most, int columns);
 
 /* A short number for an axis or a headline: "0.0431", "2.5", "12k", "3.2M", "1e-07", "--" for NaN,

@@ -1,3 +1,6 @@
+/* A curve in a fixed number of points: when the array is full, neighboring points are merged in
+ * pairs. Each point keeps the minimum and maximum of the values behind it. The contract is in
+ * ui/trail.h. */
 #include "ui/trail.h"
 
 #include "base/os.h"
@@ -24,7 +27,7 @@ void sw_trail_clear(struct sw_trail *f)
     f->last_x = f->last_y = NAN;
 }
 
-/* b behind a; their weights are how many values each stands for. */
+/* Merges b, which follows a; the weights are the numbers of values behind each. */
 static struct sw_point merge(const struct sw_point *a, double wa, const struct sw_point *b,
                              double wb)
 {
@@ -33,7 +36,7 @@ static struct sw_point merge(const struct sw_point *a, double wa, const struct s
         one.x = a->x;
         return one;
     }
-    /* In this form the mean of equal values is that value, without rounding. */
+    /* This form gives the mean of equal values without rounding. */
     return (struct sw_point){a->x, a->y + wb / (wa + wb) * (b->y - a->y), fmin(a->lo, b->lo),
                              fmax(a->hi, b->hi)};
 }

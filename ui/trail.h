@@ -1,7 +1,6 @@
-/* A curve of any length in bounded memory: points are added in order of x; when the room is full,
- * neighbours are folded together, two into one with their range kept, and from then on twice as
- * many values make a point. So a run of a million steps is drawn as fast as one of a thousand. One
- * owner. */
+/* A curve of any length in bounded memory. Points are added in order of x; when the array is full,
+ * neighbors are merged in pairs with their range kept, and from then on a point covers twice as
+ * many values. So a run of a million steps is drawn as fast as one of a thousand. One owner. */
 #pragma once
 
 #include "ui/chart.h"
@@ -19,7 +18,8 @@ struct sw_trail {
 int sw_trail_init(struct sw_trail *f, size_t capacity, struct sw_err *err) SW_MUST_CHECK;
 void sw_trail_fini(struct sw_trail *f);
 void sw_trail_clear(struct sw_trail *f);
-/* A y that is not finite makes no range; a point without any finite value has y NaN. */
+/* Adds a value. A y that is not finite does not count for the range; a point without a finite value
+ * has y NaN. */
 void sw_trail_add(struct sw_trail *f, double x, double y);
 /* The point nearest to x, or NULL where there is none. */
 const struct sw_point *sw_trail_near(const struct sw_trail *f, double x);

@@ -1,3 +1,6 @@
+/* Summarizes the time breakdown of the newest steps and names the bottleneck in one line. The rules
+ * are tried in the order of sw_verdict_find; thresholds are constants at the top. Pure functions;
+ * the contract is in ui/verdict.h. */
 #include "ui/verdict.h"
 
 #include <math.h>
@@ -5,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What counts as much: a share of a step that is worth a change, and how far a worker is from the
- * others before it is called slow. */
+/* Thresholds: the share of a step that is worth a change, the factor from which a worker is slow,
+ * and the share below which servers are idle. */
 static const double worth = 0.2, far_slower = 1.25, hardly_busy = 0.15;
 
 /* ---- Parts ------------------------------------------------------------------------------------
@@ -69,7 +72,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Adds a row to its worker's sums; returns its whole time, or 0 where there is no room for it. */
+/* Adds a row to the sums of its worker; returns the total time, or 0 if there are too many
+ * workers. */
 static double add_row(struct sw_ledger *l, const struct sw_step_time *row)
 {
     double ms[SW_PARTS];
@@ -144,7 +148,7 @@ const char *sw_bound_name(enum sw_bound b)
     return names[b];
 }
 
-/* What a worker does by itself: its step without what it waits for others. */
+/* The own work of a worker: its step without waiting for others. */
 static double own_ms(const struct sw_ledger_worker *w)
 {
     return sum(w->ms) - w->ms[SW_PART_COMM] - w->ms[SW_PART_WAIT];
@@ -270,7 +274,7 @@ static bool too_many_servers(const struct sw_verdict_input *in, struct sw_verdic
     return false;
 }
 
-/* What is left once none of the above holds: the largest part. */
+/* Names the largest part, if no other rule applies. */
 static void largest_part(const struct sw_verdict_input *in, struct sw_verdict *v)
 {
     const struct sw_ledger *l = in->ledger;

@@ -1,7 +1,7 @@
-/* Why is it not faster? One line, from where the time of the newest steps went. The rules look at
- * the workers one by one first (one slow worker makes all others wait, and what they wait with is
- * not the cause), then at what a step waits for: data, copies, servers, other workers. A pure
- * function of its arguments. */
+/* Names the bottleneck of a run in one line, from the time breakdown of the newest steps. The rules
+ * look for one slow worker first (all others wait for it, and their waiting is not the cause), then
+ * at what a step waits for: data, copies, servers, other workers. A pure function of its
+ * arguments. */
 #pragma once
 
 #include "history/history.h"
@@ -44,7 +44,7 @@ struct sw_ledger {
 
 /* From rows by step and worker. Rows of workers above SW_LEDGER_WORKERS are left out. */
 void sw_ledger_make(struct sw_ledger *l, const struct sw_step_time *rows, int count);
-/* A part of all workers together, in 0..1 of their time; NaN where nothing is known. */
+/* The share of a part in the time of all workers, 0..1; NaN if nothing is known. */
 double sw_ledger_share(const struct sw_ledger *l, enum sw_part p);
 /* The whole step of one worker. */
 double sw_ledger_step_ms(const struct sw_ledger_worker *w);
@@ -69,9 +69,9 @@ const char *sw_bound_name(enum sw_bound b);
 struct sw_verdict_input {
     const struct sw_ledger *ledger;
     int servers;               /* 0: unknown */
-    int servers_apart;         /* with cores of their own */
-    int server_cores;          /* cores that servers have and no worker */
-    double servers_busy;       /* mean share of time at work of those apart; NaN: unknown */
+    int servers_apart;         /* servers with cores of their own */
+    int server_cores;          /* cores that only servers use */
+    double servers_busy;       /* mean busy share of those servers; NaN: unknown */
     double copy_ms;            /* of gradients and values, per step and worker; 0: none */
     const char *slowest_layer; /* NULL: unknown */
     double slowest_share;      /* of a step's computing */

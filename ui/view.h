@@ -9,14 +9,14 @@ enum { SW_UI_PANELS = 16, SW_UI_FILTER = 48, SW_UI_PROMPT = 160 };
 
 enum sw_ui_mode {
     SW_UI_NORMAL,
-    SW_UI_FILTERING, /* letters go into the filter */
+    SW_UI_FILTERING, /* typed characters go into the filter */
     SW_UI_ASKING,    /* y or n */
     SW_UI_HELP,
 };
 
 struct sw_ui_view {
     int focus;  /* a panel's number; keys go there */
-    bool alone; /* the focused panel has the screen */
+    bool alone; /* the focused panel fills the screen */
     enum sw_ui_mode mode;
     int scroll[SW_UI_PANELS]; /* first line shown; of events: lines back from the newest */
     int selected;             /* in the list of runs */
@@ -27,9 +27,9 @@ struct sw_ui_view {
     double cursor; /* share of the window; below 0: none */
     int theme;     /* index of sw_themes */
     char filter[SW_UI_FILTER];
-    char message[SW_UI_PROMPT]; /* what came of the last request; "" none */
+    char message[SW_UI_PROMPT]; /* result of the last request; "" none */
     bool message_bad;
-    bool of_run; /* beside a training of its own, which `q` leaves behind */
+    bool of_run; /* started with the training; `q` detaches */
 };
 
 enum { SW_UI_KEEPS = 4 };

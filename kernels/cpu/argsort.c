@@ -1,9 +1,9 @@
-/* The best places of a row, by insertion into a sorted list of them: a value is mostly compared
- * with the last of the list only. */
+/* Finds the largest values of a row by insertion into a sorted list; a value is mostly compared
+ * only with the last of the list. */
 #include "kernels/ops/argsort.h"
 #include "kernels/cpu/kernel.h"
 
-/* Does a value at a later place come before b? */
+/* Whether a value at a later position comes before b. */
 static bool before(float a, float b)
 {
     return a > b || (b != b && a == a);

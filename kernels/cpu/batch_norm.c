@@ -1,6 +1,6 @@
-/* Batch normalisation on any layout: plain, blocked and channels-last features go to the loops of
- * channels.c, others element by element. What is done per channel (moments, running statistics,
- * coefficients) is done here, in double. */
+/* Batch normalisation on any layout: plain, blocked and channels-last activations use the loops of
+ * channels.c, others go element by element. Per-channel values (moments, running statistics,
+ * coefficients) are computed here, in double. */
 #include "kernels/ops/batch_norm.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
@@ -28,7 +28,7 @@ static void visit(const struct sw_desc *d, visit_fn *f, const struct elements *e
     }
 }
 
-/* Padding that nobody visits. */
+/* Zeroes padding that no loop visits. */
 static void clear(int threads, const struct sw_desc *d, const float *from, float *to)
 {
     if (from != to && sw_desc_storage(d) != sw_desc_count(d))
@@ -41,7 +41,7 @@ static void add_element(const struct elements *e, int64_t c, int64_t at)
     e->square[c] += (double)e->x[at] * (double)e->x[at];
 }
 
-/* What the relu lets through of the gradient. */
+/* The gradient that the relu passes. */
 static float passed(const struct elements *e, int64_t c, int64_t at)
 {
     const struct sw_kernel_relu *r = e->relu;
@@ -132,14 +132,15 @@ static void apply(int threads, const struct sw_batch_norm *b, const float *x, co
     }
 }
 
-/* Of y = factor (x - mean) + bias; backward must find the same bits to see what the relu saw. */
+/* The factors of y = factor (x - mean) + bias. Backward must compute the same bits to know what the
+ * relu passed. */
 static void find_factors(const struct sw_batch_norm *b, float *factor)
 {
     for (int64_t c = 0; c < channels_of(b); c++)
         factor[c] = (float)((double)b->scale[c] * (double)b->inv_std[c]);
 }
 
-/* With the batch's mean and inv_std. */
+/* Computes y again from the mean and inv_std of the batch. */
 static int again_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_batch_norm_args *a = args;
@@ -159,7 +160,7 @@ static int normalise_cpu(const struct sw_host_launch *l, const void *args)
     for (int64_t c = 0; c < channels; c++) {
         double mean = b->sums[c] / count;
         double variance = b->sums[channels + c] / count - mean * mean;
-        variance = variance < 0 ? 0 : variance; /* by rounding; a NaN passes */
+        variance = variance < 0 ? 0 : variance; /* below 0 only by rounding; a NaN stays */
         double inv_std = 1 / sqrt(variance + (double)b->eps);
         b->mean[c] = (float)mean;
         b->inv_std[c] = (float)inv_std;
@@ -181,7 +182,7 @@ static int running_cpu(const struct sw_host_launch *l, const void *args)
     return SW_OK;
 }
 
-/* For the passes back, behind what else they keep in scratch. */
+/* The relu for the backward passes; its factors are in scratch, behind the other data. */
 static struct sw_kernel_relu relu_of(const struct sw_batch_norm *b)
 {
     float *factor = (float *)(void *)((char *)b->scratch + sw_channel_parts_bytes(&b->desc));
@@ -256,7 +257,8 @@ static int backward_cpu(const struct sw_host_launch *l, const void *args)
 
 /* ---- Rows ---- */
 
-/* What is not given is not used: which arrays an operation needs is its own affair. */
+/* Arrays that are not given are not used: which ones an operation needs depends on the
+ * operation. */
 static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_batch_norm_args *a = args;

@@ -1,10 +1,11 @@
-/* Bias and its gradient, y += b and db = sum of dy, on a matrix with rows `step` elements apart. */
+/* Bias and its gradient: y += b and db = sum of dy, on a matrix whose rows begin `step` elements
+ * from one another. */
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 
 enum {
     LANES = 16,
-    BLOCK = 4096, /* elements summed in float before they join the total */
+    BLOCK = 4096, /* elements summed in float before they are added to the total */
     COLUMNS = 64,
 };
 

@@ -18,11 +18,11 @@
 
 enum { PARTS = SW_CHANNEL_PARTS, LANES = SW_CHANNEL_LANES };
 
-/* A piece of work: rows from..to of a group of channels; its first element in row 0 is at `at`. */
+/* A work item: rows from..to of a group of channels; its first element in row 0 is at `at`. */
 struct unit {
     int64_t from, to, at, channel;
     int width; /* lanes that exist in storage, padding included */
-    int valid; /* of which are channels */
+    int valid; /* lanes that are channels */
 };
 
 static int64_t groups_of(const struct sw_channels *k)
@@ -42,7 +42,7 @@ static struct unit unit_of(const struct sw_channels *k, int64_t group, int64_t f
 
 /* ---- Sums ---- */
 
-/* One channel in runs of `pixels` neighbours: lanes are pixels. */
+/* Sums one channel stored in runs of `pixels` neighbors: lanes are pixels. */
 SW_KERNEL static void sum_planes(const struct sw_channels *k, const struct unit *u, const float *x,
                                  double *sum, double *square)
 {
@@ -69,7 +69,7 @@ SW_KERNEL static void sum_planes(const struct sw_channels *k, const struct unit 
     }
 }
 
-/* What a relu lets through of dy; without one everything. */
+/* The part of dy that a relu passes; all of it without one. */
 SW_KERNEL_INLINE float passed(bool relu, float x, float mean, float factor, float bias, float dy)
 {
     return !relu || factor * (x - mean) + bias > 0.0f ? dy : 0.0f;
@@ -115,7 +115,8 @@ SW_KERNEL static void sum_planes_backward(const struct sw_channels *k, const str
         sum_planes_masked(k, u, false, x, mean, 0, 0, dy, sum, product);
 }
 
-/* A group's coefficients; those of padding are zero, so that padding stays zero. */
+/* The coefficients of a group of channels; those of padding are zero, so that padding stays
+ * zero. */
 struct lanes {
     float v[LANES];
 };
@@ -128,7 +129,7 @@ SW_KERNEL_INLINE struct lanes take(const float *from, int valid)
     return l;
 }
 
-/* Neighbours are channels: lanes are channels. */
+/* Sums a group of channels that are neighbors: lanes are channels. */
 SW_KERNEL_INLINE void sum_lanes(const struct sw_channels *k, const struct unit *u, int width,
                                 const float *x, double *sum, double *square)
 {
@@ -202,7 +203,7 @@ SW_KERNEL static void sum_group_backward(const struct sw_channels *k, const stru
         sum_lanes_backward(k, u, u->width, relu, x, mean, dy, sum, product);
 }
 
-/* Both sums of every part lie one after the other: [parts][2][channels]. */
+/* The two sums of every part are stored one after the other: [parts][2][channels]. */
 static int64_t parts_of(const struct sw_channels *k)
 {
     return k->rows < PARTS ? k->rows : PARTS;

@@ -1,12 +1,12 @@
-/* Which classes a row of scores names, against the row's label or labels: top-k hits, and counts
- * per class. Of equal scores the one of the lower class comes first; a NaN is never named. */
+/* Compares the predicted classes of a row of scores with its label or labels: top-k hits, and
+ * counts per class. Of equal scores the lower class comes first; a NaN is never predicted. */
 #include "kernels/ops/classes.h"
 #include "kernels/cpu/kernel.h"
 #include <string.h>
 
-static const float present_above = 0.5f; /* targets are 0 and 1, or shares of 1 */
+static const float present_above = 0.5f; /* targets are 0 and 1, or fractions of 1 */
 
-/* Scores that come before the label's. */
+/* The number of scores that rank before that of the label. */
 SW_KERNEL static int64_t rank_of_label(const float *x, int64_t label, int64_t n)
 {
     float mine = x[label];
@@ -41,7 +41,7 @@ static int64_t best_label(const float *x, const float *target, int64_t n)
     return best;
 }
 
-/* Hits of the best of a row's labels; *counted: the rows that have any. */
+/* Counts rows whose best label is a hit; *counted: the rows that have a label. */
 static int64_t hits_of_targets(const struct sw_top_k_args *a, int threads, int64_t rows,
                                int64_t *counted)
 {
@@ -95,7 +95,7 @@ static bool is_present(int64_t c, int64_t label, const float *target)
     return target ? target[c] > present_above : c == label;
 }
 
-/* A row names class c: counts of those that name it, and of those that have it. */
+/* Adds a row that predicts class c to the counts of predictions and of labels. */
 static void name(struct sw_result *count, int64_t c, bool present)
 {
     count[2 * c].weight++;
@@ -103,7 +103,7 @@ static void name(struct sw_result *count, int64_t c, bool present)
     count[2 * c + 1].sum += present;
 }
 
-/* The best score that comes after score x[last]; -1 when there is none. last -1: of all. */
+/* The next best score after x[last], or -1; last -1: the best of all. */
 static int64_t next_best(const float *x, int64_t last, int64_t n)
 {
     int64_t best = -1;

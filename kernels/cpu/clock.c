@@ -1,4 +1,4 @@
-/* The clock of devices that are the host. */
+/* The clock operation of devices that compute on the host. */
 #include "kernels/ops/clock.h"
 #include "base/os.h"
 

@@ -14,10 +14,10 @@
 enum {
     SW_DRAW_LANES = 16,
     SW_DRAW_WORDS = 4 * SW_DRAW_LANES,
-    SW_DRAW_COST = 4, /* a drawn word costs about so many light operations */
+    SW_DRAW_COST = 4, /* cost of a random word in light operations */
 };
 
-/* Two words become the bits of two normal numbers. */
+/* Turns two words into the bits of two normal numbers. */
 SW_KERNEL_INLINE void sw_draw_normal(uint32_t *a, uint32_t *b)
 {
     float sine, cosine;
@@ -43,7 +43,7 @@ SW_KERNEL_INLINE void sw_draw_blocks(struct sw_philox key, uint64_t step, uint32
     }
 }
 
-/* All words become normal numbers. */
+/* Turns all words into normal numbers. */
 SW_KERNEL_INLINE void sw_draw_make_normal(uint32_t (*word)[SW_DRAW_LANES])
 {
 #pragma omp simd
@@ -53,7 +53,7 @@ SW_KERNEL_INLINE void sw_draw_make_normal(uint32_t (*word)[SW_DRAW_LANES])
     }
 }
 
-/* The words as their elements are numbered, when the blocks were neighbours. */
+/* Stores the words in the order of their elements, if the blocks were neighbors. */
 SW_KERNEL_INLINE void sw_draw_in_order(uint32_t (*word)[SW_DRAW_LANES], uint32_t *flat)
 {
 #pragma omp simd

@@ -10,7 +10,7 @@
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
 
-/* What is done to every element of a pass. */
+/* The parameters of a pass. */
 struct pass {
     struct sw_dropout k;
     uint64_t step;
@@ -28,7 +28,7 @@ SW_KERNEL_INLINE void draw(const struct pass *d, uint32_t row, uint32_t first,
         sw_draw_make_normal(word);
 }
 
-/* n elements, whose words lie beside each other. */
+/* Changes n elements whose words are neighbors. */
 SW_KERNEL_INLINE void change(const struct pass *d, const uint32_t *word, int64_t n, const float *x,
                              float *y)
 {
@@ -45,7 +45,7 @@ SW_KERNEL_INLINE void change(const struct pass *d, const uint32_t *word, int64_t
     }
 }
 
-/* A piece in which words lie in memory order. */
+/* Changes a piece whose words are in memory order. */
 SW_KERNEL_INLINE void keep_interleaved(const struct pass *d, uint32_t (*restrict word)[LANES],
                                        int64_t n, const float *x, float *y)
 {
@@ -70,7 +70,7 @@ SW_KERNEL static void drop_row(const struct pass *d, uint32_t row, int64_t featu
     }
 }
 
-/* Four planes of one row: the lanes are pixels, block offsets lie channels / 4 apart. */
+/* Changes four planes of a row: lanes are pixels, block offsets are channels / 4 apart. */
 SW_KERNEL static void drop_planes(const struct pass *d, uint32_t row, int64_t channels,
                                   int64_t channel, int64_t pixels, const float *x, float *y)
 {
@@ -87,7 +87,7 @@ SW_KERNEL static void drop_planes(const struct pass *d, uint32_t row, int64_t ch
     }
 }
 
-/* One block of channels of one row: per pixel `valid` channels, then padding. */
+/* Changes one block of channels of a row: per pixel `valid` channels, then padding. */
 SW_KERNEL static void drop_block(const struct pass *d, uint32_t row, int64_t channels,
                                  int64_t channel, int64_t pixels, int64_t block, const float *x,
                                  float *y)
@@ -154,7 +154,7 @@ SW_KERNEL static float change_one(const struct pass *d, struct sw_philox4 block,
     return y;
 }
 
-/* The index of an element numbered channels-last inside row r of what is here. */
+/* The index of element i of row r, counted channels-last within this part. */
 static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_t *index)
 {
     index[0] = r;
@@ -166,12 +166,12 @@ static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_
     }
 }
 
-/* Any layout and any part, element by element. */
+/* Changes any layout and any part, element by element. */
 static void drop_by_offset(int threads, const struct pass *p, const struct sw_desc *d,
                            const float *x, float *y)
 {
     int64_t features = sw_desc_features(d);
-    int64_t channels = p->k.channels ? p->k.channels : d->dim[1]; /* of the whole */
+    int64_t channels = p->k.channels ? p->k.channels : d->dim[1]; /* channels of the whole tensor */
     if (x != y && sw_desc_storage(d) != sw_desc_count(d))
         sw_kernel_zero(threads, y, (int64_t)sw_desc_bytes(d));
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)

@@ -1,6 +1,6 @@
-/* Element-wise work bound by memory: copy, zero, sums and products of two arrays, whole numbers as
- * floats, and the test for finite values. A float is infinite or not a number when its eight
- * exponent bits are all ones (IEEE 754). */
+/* Element-wise operations bound by memory: copy, zero, sums and products of two arrays, integers to
+ * floats, and the test for finite values. A float is infinite or NaN if its eight exponent bits are
+ * all ones (IEEE 754). */
 #include "kernels/ops/elementwise.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
@@ -9,7 +9,7 @@
 enum {
     LINE_BYTES = 64,
     LINE_FLOATS = 16,
-    CHECK_FLOATS = 8192, /* between looks at whether something was found */
+    CHECK_FLOATS = 8192, /* elements between checks for a result */
 };
 
 void sw_kernel_copy(int threads, void *dst, const void *src, int64_t bytes)
@@ -150,7 +150,7 @@ SW_KERNEL static void combine(float alpha, const float *restrict x, float beta, 
         y[i] = alpha * x[i] + beta * y[i];
 }
 
-/* Without reading y, which may hold anything. */
+/* y = alpha x without reading y, which may contain anything. */
 SW_KERNEL static void scale(float alpha, const float *x, float *y, int64_t n)
 {
 #pragma omp simd

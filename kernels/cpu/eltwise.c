@@ -139,7 +139,7 @@ static void give(const struct sw_eltwise_sum_gradient_args *k, int i, const floa
     (k->adds >> i & 1 ? scale_add : scale_to)(k->factor[i], g, k->dx[i] + at, n);
 }
 
-/* dy itself may be one of the outputs: that is the last to be written. */
+/* One output may be dy itself; it is written last. */
 static void sum_piece(const struct sw_eltwise_sum_gradient_args *k, int64_t at, int64_t n)
 {
     float masked[PIECE];

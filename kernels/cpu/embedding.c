@@ -7,7 +7,7 @@
 #include "kernels/cpu/kernels.h"
 #include <string.h>
 
-enum { COLUMNS = 16 }; /* a cache line: threads do not meet in one */
+enum { COLUMNS = 16 }; /* a cache line, so that threads do not share one */
 
 static size_t token_bytes(const struct sw_token_lists *l)
 {
@@ -38,7 +38,7 @@ static int check_tokens(const struct sw_token_lists *l, int64_t valid_rows, cons
     return SW_OK;
 }
 
-/* Tokens of a list that are not skipped. */
+/* The number of tokens of a list that are not skipped. */
 static int64_t count_tokens(const struct sw_token_lists *l, const int32_t *token)
 {
     int64_t n = 0;

@@ -1,4 +1,4 @@
-/* Sums of several arrays in the order of base/tree.h. */
+/* Sums of several arrays in the order of the reduction tree of base/tree.h. */
 #include "kernels/cpu/fold.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/ops/fold.h"

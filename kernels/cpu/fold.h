@@ -1,10 +1,10 @@
-/* Sums of several arrays in the order of base/tree.h, a piece at a time, so that what is between
- * stays in the cache. Any thread. */
+/* Sums of several arrays in the order of the reduction tree (base/tree.h), a piece at a time, so
+ * that partial sums stay in the cache. Any thread. */
 #pragma once
 
 #include "base/tree.h"
 
-/* The terms of a sum: nodes of the tree that lie side by side. All borrowed. */
+/* The inputs of a sum: adjacent nodes of the tree. All borrowed. */
 struct sw_terms {
     const float *const *in; /* [count] */
     const int *ends;        /* [count]: where each node ends, counted from where the first begins;
@@ -14,8 +14,8 @@ struct sw_terms {
 
 enum { SW_FOLD_PIECE = 4096, SW_FOLD_ROOM = (SW_TREE_DEPTH - 2) * SW_FOLD_PIECE };
 
-/* The sum of elements [from, from + n), n at most SW_FOLD_PIECE: written to `out` (which may be
- * in[0] + from), or where there is one term only, its own elements. room: [SW_FOLD_ROOM]. */
+/* Sums elements [from, from + n), n at most SW_FOLD_PIECE. The result is in `out` (which may be
+ * in[0] + from), or, for a single input, it is that input. room: [SW_FOLD_ROOM]. */
 const float *sw_kernel_fold_piece(const struct sw_terms *f, int64_t from, int64_t n, float *out,
                                   float *room);
 

@@ -1,4 +1,4 @@
-/* Floats rounded to shorter ones, kept as floats. */
+/* Rounds floats to shorter formats, but stores them as floats. */
 #include "kernels/half.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"

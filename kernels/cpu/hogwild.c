@@ -1,14 +1,17 @@
+/* Copies from and additions to arrays that several threads update without locks. Additions skip
+ * blocks that did not change, because sparse gradients leave most of an array as it was. The
+ * contract is in kernels/cpu/hogwild.h. */
 #include "kernels/cpu/hogwild.h"
 
 #include "kernels/cpu/kernel.h"
 #include <string.h>
 
-/* Floats that are looked at together. Layouts keep as many outputs of an input together, whose
- * gradients are all zero where the input is. */
+/* Number of floats that are compared at once. Layouts keep about as many outputs of an input
+ * together, whose gradients are all zero if the input is. */
 enum { BLOCK = 64 };
 
-/* For so little a library's copy, which the compiler would make of the loop, costs more than the
- * formula. */
+/* For such short copies a call of memcpy, which GCC would make of the loop, costs more than the
+ * loop. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define PLAIN_LOOP __attribute__((optimize("no-tree-loop-distribute-patterns")))
 #else
@@ -39,8 +42,8 @@ SW_KERNEL_INLINE bool differs(const float *a, const float *b)
     return any;
 }
 
-/* Which of at most 64 blocks differ, a bit for each: going through the bits of a word, no branch
- * hangs on a block. */
+/* A bit for each of at most 64 blocks that differ. Iterating over the bits of a word needs no
+ * branch per block. */
 SW_KERNEL_INLINE uint64_t differing(const float *a, const float *b, int64_t blocks)
 {
     uint64_t bits = 0;

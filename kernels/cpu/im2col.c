@@ -30,7 +30,7 @@ static void scatter_row_add(float *restrict to, const float *restrict from, int6
             to[i * step] += from[i];
 }
 
-/* One row of col: kernel element (i, j) over one channel's plane. */
+/* Fills a row of col: kernel element (i, j) over the plane of one channel. */
 static void take_element(const struct sw_kernel_windows *w, int64_t i, int64_t j, int64_t first_row,
                          int64_t rows, const float *plane, float *col)
 {

@@ -24,7 +24,7 @@
 #define SW_KERNEL_INLINE static inline
 #endif
 
-/* Elements below which another thread costs more than it brings. */
+/* Elements below which another thread costs more than it saves. */
 enum { SW_TEAM_GRAIN = 16384 };
 
 struct sw_range {

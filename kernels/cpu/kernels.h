@@ -1,8 +1,8 @@
-/* Loops of the CPU that several files call, plans among them: arithmetic only, no policy, no
- * allocation. (Kernels of operations are called by their rows: kernels/op.h.) `threads` is the
- * largest team a call may use; calls from inside a parallel region are not made. Arrays are
- * storage, not checked; what a call reads and writes is said where it is not obvious. Formulas
- * stand in the files. */
+/* CPU loops that several files call, among them plans: arithmetic only, no policy, no allocation.
+ * (Kernels of operations are called through their rows: kernels/op.h.) `threads` is the largest
+ * team that a call may use; calls from inside a parallel region are not allowed. Arrays are raw
+ * storage and not checked; comments say what a call reads and writes where it is not obvious. The
+ * .c files have the formulas. */
 #pragma once
 
 #include "kernels/channels.h"
@@ -20,15 +20,17 @@ void sw_kernel_zero_rows(int threads, int64_t from, int64_t to, int64_t columns,
 
 /* ---- half.c: floats rounded to shorter ones (kernels/half.h), kept as floats ---- */
 
-/* y may be x. The first on the calling thread, the second with a team. */
+/* Round to another precision; y may be x. The first runs on the calling thread, the second with a
+ * team. */
 void sw_kernel_round(enum sw_precision to, const float *x, float *y, int64_t n);
 void sw_kernel_round_all(int threads, enum sw_precision to, const float *x, float *y, int64_t n);
 
 /* ---- recurrent.c: one step of a cell, `units` neighbours of `hidden`; on the calling thread ----
  */
 
-/* Pointers are those of the first unit; gates hold the products, and then the gates; blocks of
- * gates and biases are `hidden` apart, rows a pitch. */
+/* The arrays of one step of a recurrent cell. Pointers are to the first unit; gates contain the
+ * products on entry and the gates on return; blocks of gates and biases are `hidden` elements
+ * apart, rows a pitch. */
 struct sw_kernel_cell {
     enum sw_cell_kind kind;
     int64_t rows, units, hidden;
@@ -43,8 +45,9 @@ struct sw_kernel_cell {
 };
 void sw_kernel_cell(const struct sw_kernel_cell *k);
 
-/* dh, dc: pitch `hidden`. dh comes with what the step after gave, and leaves with what goes past
- * the gates to the step before (gru; else it is left over); dc likewise. */
+/* The arrays of one backward step; dh and dc have pitch `hidden`. On entry dh contains the gradient
+ * from the next step, on return the part that bypasses the gates to the previous step (gru;
+ * otherwise undefined); likewise dc. */
 struct sw_kernel_cell_back {
     enum sw_cell_kind kind;
     int64_t rows, units, hidden;
@@ -130,7 +133,7 @@ void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const fl
 
 /* ---- reorder.c: 4 bytes each, [rows, channels, pixels] and [rows, blocks, pixels, block] ---- */
 
-/* Padding channels become zero. */
+/* Copies plain channels to blocked ones; padding channels become zero. */
 void sw_kernel_block_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
                               int64_t block, const uint32_t *plain, uint32_t *blocked);
 void sw_kernel_unblock_channels(int threads, int64_t rows, int64_t channels, int64_t pixels,
@@ -144,7 +147,7 @@ void sw_kernel_zero_channel_padding(int threads, int64_t rows, int64_t channels,
 /* sums[c] = sum of x, sums[channels + c] = sum of x^2. parts: room for 2 * PARTS * channels. */
 void sw_kernel_channel_sums(int threads, const struct sw_channels *k, const float *x, double *parts,
                             double *sums);
-/* A relu behind, which sees y = factor (x - mean) + bias. NULL: there is none. */
+/* A relu that follows and sees y = factor (x - mean) + bias. NULL: none. */
 struct sw_kernel_relu {
     const float *factor, *bias;
 };
@@ -171,7 +174,8 @@ void sw_kernel_scale_u8(int64_t n, const uint8_t *x, float mean, float gain, boo
                         float *y);
 void sw_kernel_scale_f32(int64_t n, const float *x, float mean, float gain, bool mirrored,
                          float *y);
-/* The same of packed pixels, to three planes that are `plane` floats apart; mean[3], gain[3]. */
+/* The same for packed pixels, into three planes that begin `plane` floats from one another;
+ * mean[3], gain[3]. */
 void sw_kernel_scale_packed(int64_t n, const uint8_t *x, const float *mean, const float *gain,
                             bool mirrored, float *y, int64_t plane);
 /* y[i] = (y[i] - mean[i]) gain, or with mean[n-1-i]. */
@@ -186,10 +190,10 @@ void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, 
 /* y[i] = sum over k of weight[i taps + k] x[first[i] + k]: one row to another width. */
 void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
                        const float *x, float *y);
-/* The same of packed pixels, 4 floats each; y [n, 4]. */
+/* The same for packed pixels, 4 floats each; y [n, 4]. */
 void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
                               const float *x, float *y);
-/* As sw_kernel_scale_packed, of packed floats. */
+/* As sw_kernel_scale_packed, for packed floats. */
 void sw_kernel_scale_packed_f32(int64_t n, const float *x, const float *mean, const float *gain,
                                 bool mirrored, float *y, int64_t plane);
 /* y = a x; a [rows, columns] row by row. */

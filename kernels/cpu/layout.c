@@ -1,5 +1,5 @@
-/* Parts of features along one dimension, from any layout to any other: in runs of memory where both
- * are alike, else channel by channel or element by element. And padding that becomes zero. */
+/* Copies parts of activations along one dimension from any layout to any other: as runs of memory
+ * if both layouts are alike, else channel by channel or element by element. Also zeroes padding. */
 #include "kernels/ops/layout.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
@@ -13,7 +13,7 @@ struct runs {
     float *dst;
 };
 
-enum { PIECE = 4096 }; /* floats that one thread copies at a time: long runs are shared too */
+enum { PIECE = 4096 }; /* floats that one thread copies at a time: long runs are divided */
 
 SW_KERNEL static void add(float *restrict y, const float *restrict x, int64_t n)
 {
@@ -71,13 +71,13 @@ static bool lay_out(const struct sw_desc *d, int axis, struct rows *r)
     return true;
 }
 
-/* Does the part end a block: at its border, or with the last channel that there is? */
+/* Whether the part ends at the border of a block or with the last channel. */
 static bool ends_well(const struct sw_desc *d, int axis, int64_t at, int64_t step)
 {
     return at % step == 0 || at == d->dim[axis];
 }
 
-/* The quick way: the same kind of layout on both sides, and whole blocks. */
+/* Finds runs: the same kind of layout on both sides, and whole blocks. */
 static bool find_runs(const struct sw_part_args *a, struct runs *k)
 {
     struct rows from, to;
@@ -99,7 +99,7 @@ static bool find_runs(const struct sw_part_args *a, struct runs *k)
     return true;
 }
 
-/* The distance between pixels where all are equally far apart, as they are in the usual layouts. */
+/* The distance between pixels if it is constant, as in the usual layouts. */
 static int64_t pixel_stride(const struct sw_desc *d)
 {
     if (d->ndim < 3)
@@ -123,7 +123,7 @@ static void copy_strided(int64_t n, const float *x, int64_t x_stride, float *y, 
         y[i * y_stride] = x[i * x_stride] + (is_added ? y[i * y_stride] : 0.0f);
 }
 
-/* Channel by channel, between layouts that differ or in the middle of a block. */
+/* Copies channel by channel, between layouts that differ or from the middle of a block. */
 static bool copy_channels(int threads, const struct sw_part_args *a)
 {
     int64_t from_step = pixel_stride(&a->from), to_step = pixel_stride(&a->to);

@@ -31,7 +31,7 @@ SW_KERNEL_INLINE void negative_power(float *restrict s, float beta, int64_t n)
     }
 }
 
-/* Channels of the window around c. */
+/* The channels of the window around c. */
 static struct sw_range window_of(const struct sw_kernel_lrn *l, int64_t c)
 {
     int64_t half = (l->size - 1) / 2;
@@ -143,7 +143,7 @@ SW_KERNEL_INLINE void sum_windows(const struct sw_kernel_lrn_within *l, const fl
     int64_t top = h > half ? h - half : 0,
             end = h + half + 1 < l->height ? h + half + 1 : l->height;
     float column[PIECE + 2 * MOST_HALF * MOST_LANES];
-    int64_t from = first > reach ? 0 : reach - first; /* elements before are left of the plane */
+    int64_t from = first > reach ? 0 : reach - first; /* earlier elements are left of the plane */
     int64_t to = first + n + reach > row ? row - first + reach : n + 2 * reach;
     for (int64_t i = 0; i < n + 2 * reach; i++)
         column[i] = 0;

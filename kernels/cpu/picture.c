@@ -1,5 +1,5 @@
-/* Pixels to floats: (x - mean) * gain while a row is cut out, and the two halves of a resampling.
- * Packed pixels are red, green, blue and a byte of anything. */
+/* Converts pixels to floats, (x - mean) * gain, while a row is cropped, and does the two passes of
+ * a resampling. Packed pixels are red, green, blue and an unused byte. */
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 
@@ -142,7 +142,7 @@ void sw_kernel_rescale(int64_t n, float mean, float gain, float *y)
 
 /* ---- resampling ---- */
 
-/* Loops over taps are unrolled where they are few, as they are unless a picture shrinks a lot. */
+/* Loops over taps are unrolled for small counts, the usual case unless an image shrinks much. */
 #define SWITCH_TAPS(taps, call)                                                                    \
     switch (taps) {                                                                                \
     case 1:                                                                                        \

@@ -1,5 +1,5 @@
-/* Pooling over windows of plain planes. A window is clipped at the border; what an average divides
- * by is the caller's choice. */
+/* Pooling over windows of plain planes. A window is clipped at the border; the caller chooses the
+ * divisor of an average. */
 #include "kernels/cpu/window.h"
 #include <string.h>
 
@@ -29,8 +29,8 @@ static struct window window_w(const struct sw_kernel_windows *w, int64_t ow)
     return window_of(ow, w->kernel_w, w->stride_w, w->pad_w, w->in_w);
 }
 
-/* Maxima and their pixels for n <= PIECE columns of one output row. Every column sees its window in
- * row-major order; the columns are the vector. */
+/* Maxima and their positions for n <= PIECE columns of one output row. Every column scans its
+ * window in row-major order; the loop over columns is vectorized. */
 SW_KERNEL static void max_of_row(const struct sw_kernel_windows *w, const float *plane, int64_t oh,
                                  int64_t first, int64_t n, float *restrict best,
                                  int32_t *restrict at)
@@ -100,7 +100,7 @@ void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w,
     }
 }
 
-/* Pixels of a window along one axis as the divisor counts them. */
+/* The length of a window along one axis, as the divisor counts it. */
 static int64_t length_of(const struct window *w, int64_t kernel, enum sw_kernel_divisor by)
 {
     return by == SW_KERNEL_PADDED ? w->padded : by == SW_KERNEL_INSIDE ? w->to - w->from : kernel;

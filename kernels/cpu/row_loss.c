@@ -19,7 +19,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/softmax.h"
 
-enum { BLOCK = 1024 }; /* elements whose lanes are added up before the next */
+enum { BLOCK = 1024 }; /* elements per partial sum of lanes */
 
 /* ---- Element by element ---- */
 
@@ -82,20 +82,20 @@ static double sum_of(const float *t, int64_t n)
     return sum;
 }
 
-/* Of a whole number or of any other that is not negative; lgamma itself writes a global. */
+/* log t! of any number that is not negative; lgamma itself would write a global. */
 static double log_factorial(double t)
 {
     int sign;
     return lgamma_r(t + 1, &sign);
 }
 
-/* What a row without targets says: nothing, unless a score is not a number. */
+/* The loss of a row without targets: 0, unless a score is NaN. */
 static double no_loss(double log_sum)
 {
     return log_sum - log_sum;
 }
 
-/* sum t (x - m); where there is no target the score does not count, be it infinite. */
+/* sum t (x - m); a score without a target does not count, even if it is infinite. */
 static double weighted_scores(const float *x, float m, const float *t, int64_t n)
 {
     double sum = 0;
@@ -104,7 +104,7 @@ static double weighted_scores(const float *x, float m, const float *t, int64_t n
     return sum;
 }
 
-/* y = exp(x - m), scaled to the sum `total`; log of the sum before that. */
+/* y = exp(x - m), scaled to the sum `total`; returns the log of the sum before scaling. */
 SW_KERNEL static double softmax_row(const float *x, float *y, double total, float *m, int64_t n)
 {
     *m = sw_row_max(x, n);
@@ -134,7 +134,7 @@ static double poisson_row(const float *x, const float *t, float *y, int64_t n)
 
 /* ---- Hinges ---- */
 
-/* The loss of one margin m, and its derivative by m. A NaN stays one. */
+/* The loss of a margin m and its derivative by m. A NaN stays NaN. */
 SW_KERNEL_INLINE float hinge(bool squared, float m, float *slope)
 {
     float v = m <= 0 ? 0 : m;
@@ -172,7 +172,7 @@ SW_KERNEL static double ranking_row(const struct sw_row_loss_args *k, const floa
 
 /* ---- Rows ---- */
 
-/* A pixel of 255 times 0.003922 is a little above 1 and meant. */
+/* The tolerance above 1: a pixel of 255 times 0.003922 is slightly more and is valid. */
 static const float probability_slack = 1e-3f;
 
 static bool fits(enum sw_loss kind, float t)
@@ -184,7 +184,7 @@ static bool fits(enum sw_loss kind, float t)
     case SW_LOSS_POISSON:
         return t >= 0 && t < INFINITY;
     default:
-        return true; /* what is not finite shows in the loss */
+        return true; /* a value that is not finite shows in the loss */
     }
 }
 

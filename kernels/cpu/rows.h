@@ -1,10 +1,10 @@
-/* Sums over the rows of a matrix: every row gives one number, computed by the team, and the numbers
- * are added in row order, so that the sum does not depend on the team. */
+/* Sums over the rows of a matrix: the team computes a number for each row, and the numbers are
+ * added in row order, so that the sum does not depend on the team. */
 #pragma once
 
 #include "kernels/cpu/kernel.h"
 
-enum { SW_ROWS_AT_ONCE = 1024 }; /* numbers that wait for being added */
+enum { SW_ROWS_AT_ONCE = 1024 }; /* numbers that are collected before they are added */
 
 typedef double sw_row_fn(const void *user, int64_t row);
 

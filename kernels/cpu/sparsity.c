@@ -16,7 +16,7 @@ static int64_t rows_of(const struct sw_sparsity_args *a)
     return sw_op_valid_rows(a->step, a->desc.dim[0]);
 }
 
-/* An element of the feature for each turn of a loop, whatever the layout; false behind the last. */
+/* Advances to the next element of the activation in any layout; false at the end. */
 static bool next_element(const struct sw_desc *d, int64_t *index)
 {
     for (int i = d->ndim - 1; i >= 0; i--) {
@@ -72,7 +72,7 @@ static int penalty_cpu(const struct sw_host_launch *l, const void *args)
 
 /* ---- Gradient ---- */
 
-/* Rows that do not count get their slope too: nothing is trained on them. */
+/* Rows that do not count get their slope, too, which is harmless: nothing is trained on them. */
 static int gradient_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_sparsity_args *a = args;

@@ -21,8 +21,8 @@ static uint32_t row_of(const struct sw_step *step, int64_t r)
 
 /* ---- Means and samples ---- */
 
-/* The words of a row from element `first` on, which begins a block, WORDS in all; normal: as normal
- * numbers. */
+/* The random words of a row from element `first` on, which begins a block; WORDS in all, as normal
+ * numbers if `normal`. */
 SW_KERNEL_INLINE void draw(const struct sw_units_args *u, uint32_t row, int64_t first, bool normal,
                            uint32_t *restrict flat)
 {
@@ -57,7 +57,7 @@ SW_KERNEL_INLINE void gaussian_means(const float *x, const float *bias, float to
         mean[i] = x[i] + (bias ? total * bias[i] : 0.0f);
 }
 
-/* At most WORDS elements from column `c`, less those before it in the block of their words. */
+/* Computes at most WORDS elements from column `c`, up to the end of their block of words. */
 SW_KERNEL_INLINE void piece(const struct sw_units_args *u, int64_t r, int64_t c, int64_t n)
 {
     float mean[WORDS];
@@ -116,7 +116,7 @@ SW_KERNEL static double exponentials(const float *x, const float *bias, int64_t 
     return sum;
 }
 
-/* One draw: the unit in which the word falls. */
+/* Draws a unit: the one whose interval contains the word. */
 static int64_t pick(const float *share, double sum, uint32_t word, int64_t n)
 {
     double at = (double)sw_philox_uniform(word) * sum, below = 0;
@@ -212,7 +212,7 @@ SW_KERNEL_INLINE double sum_row(enum sw_units units, bool free, const float *x, 
     return sum;
 }
 
-/* The compiler makes a loop of its own of each kind. */
+/* The compiler specializes the loop for each kind. */
 SW_KERNEL static double energy_of_row(enum sw_units units, bool free, const float *x,
                                       const float *bias, float total, int64_t n)
 {

@@ -1,5 +1,4 @@
-/* Where the elements of a window fall on the input, along one axis. Shared by im2col and pooling.
- */
+/* The input positions of the elements of a window along one axis. Shared by im2col and pooling. */
 #pragma once
 
 #include "kernels/cpu/kernel.h"

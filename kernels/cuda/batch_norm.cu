@@ -1,17 +1,16 @@
-/* Operations that know channels: sums by channel, batch normalisation, sparsity, bias. Formulas in
- * kernels/cpu/channels.c and kernels/ops/sparsity.h.
- *
- * Sums are cut into SW_CHANNEL_PARTS parts of (row, pixel) pairs, whatever the GPU is: a
- * block has a part of a group of channels, whose lanes lie beside each other, and a thread per
- * channel adds the parts in their order. What y = factor (x - mean) + bias was is found again on
- * the way back by the same fused operation, so that a relu lets the same elements through. */
+/* Operations by channel: sums, batch normalisation, sparsity, bias. Formulas in
+ * kernels/cpu/channels.c and kernels/ops/sparsity.h. Sums are divided into SW_CHANNEL_PARTS parts
+ * of (row, pixel) pairs on every GPU: a block computes a part of a group of channels, whose lanes
+ * are neighbors, and one thread per channel adds the parts in order. The backward pass recomputes y
+ * = factor (x - mean) + bias with the same fused operation, so that a relu passes the same
+ * elements. */
 #include "kernels/cuda/places.cuh"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/sparsity.h"
 
 enum { PARTS = SW_CHANNEL_PARTS };
 
-/* The arguments, where channels lie, and what lies in scratch. */
+/* The arguments, the channel layout, and the arrays in scratch. */
 struct pass {
     struct sw_batch_norm_args n;
     struct sw_channels k;
@@ -35,13 +34,13 @@ static __device__ __forceinline__ float normalised(const struct pass &b, int64_t
     return fmaf(b.factor[c], x - mean, b.n.b.bias[c]);
 }
 
-/* What the relu lets through of the gradient. */
+/* The gradient that the relu passes. */
 static __device__ __forceinline__ float passed(const struct pass &b, int64_t c, int64_t at)
 {
     return !b.n.b.relu || normalised(b, c, b.n.x[at], b.n.b.mean[c]) > 0 ? b.n.dy[at] : 0.0f;
 }
 
-/* x and x^2; or on the way back dy and dy (x - mean) inv_std. */
+/* Sums x and x^2, or for backward dy and dy (x - mean) inv_std. */
 template <bool back> static __global__ void sum_parts(struct pass b, const struct sw_step *step)
 {
     __shared__ double first[SW_THREADS], second[SW_THREADS];
@@ -128,7 +127,7 @@ static int launch_sums(const struct sw_cuda_launch *l, const void *args)
     return sw_cuda_channel_sums(&k, a->x, NULL, (double *)a->b.scratch, a->b.sums, NULL, l);
 }
 
-/* Of y = factor (x - mean) + bias. */
+/* The factors of y = factor (x - mean) + bias. */
 static __global__ void find_factors(struct pass b)
 {
     for (int64_t c = sw_first(); c < b.k.channels; c += sw_stride())
@@ -154,7 +153,7 @@ static __global__ void find_moments(struct pass b)
     for (int64_t c = sw_first(); c < channels; c += sw_stride()) {
         double mean = b.n.b.sums[c] / count,
                variance = b.n.b.sums[channels + c] / count - mean * mean;
-        variance = variance < 0 ? 0 : variance; /* by rounding; a NaN passes */
+        variance = variance < 0 ? 0 : variance; /* below 0 only by rounding; a NaN stays */
         double inv_std = 1 / sqrt(variance + (double)b.n.b.eps);
         b.n.b.mean[c] = (float)mean;
         b.n.b.inv_std[c] = (float)inv_std;

@@ -1,10 +1,10 @@
-/* Which classes a row of scores names, against the row's label or labels. Of equal scores the one
- * of the lower class comes first; a NaN is never named. And the best places of a row. */
+/* Compares the predicted classes of a row of scores with its label or labels. Of equal scores the
+ * lower class comes first; a NaN is never predicted. Also finds the largest values of a row. */
 #include "kernels/cuda/rows.cuh"
 #include "kernels/ops/argsort.h"
 #include "kernels/ops/classes.h"
 
-#define PRESENT_ABOVE 0.5f /* targets are 0 and 1, or shares of 1 */
+#define PRESENT_ABOVE 0.5f /* targets are 0 and 1, or fractions of 1 */
 
 /* ---- Accuracy ---- */
 
@@ -53,13 +53,13 @@ static int launch_top_k(const struct sw_cuda_launch *l, const void *args)
 
 /* ---- The best places of a row ---- */
 
-/* A place in a row, and what is there. */
+/* A position in a row, and its value. */
 struct place {
     float value;
     int32_t place; /* -1: nothing */
 };
 
-/* Does value a of place i come before value b of place j? NaN is last. */
+/* Whether value a at position i ranks before value b at position j. NaN is last. */
 static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b, int64_t j)
 {
     bool a_is_nan = a != a, b_is_nan = b != b;
@@ -68,7 +68,7 @@ static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b,
     return a > b || (a == b && i < j);
 }
 
-/* The best of what the threads of a block have found, for all of them. */
+/* The best candidate of all threads of a block, returned to all of them. */
 static __device__ struct place block_best(struct place mine, struct place *room)
 {
     unsigned t = threadIdx.x;
@@ -89,7 +89,7 @@ static __device__ struct place block_best(struct place mine, struct place *room)
     return best;
 }
 
-/* The block finds the best of a row that comes behind `last` (place -1: of all). */
+/* The block finds the best value of a row that ranks after `last` (position -1: of all). */
 static __device__ struct place best_behind(const float *x, int64_t n, struct place last,
                                            struct place *room)
 {
@@ -103,7 +103,7 @@ static __device__ struct place best_behind(const float *x, int64_t n, struct pla
 
 /* ---- Counts per class ---- */
 
-/* A block has a row, and finds its best classes one by one. */
+/* Each block takes a row and finds its best classes one by one. */
 static __global__ void find_last(struct sw_class_count_args a, struct place *named_last)
 {
     __shared__ struct place room[SW_THREADS];
@@ -117,7 +117,8 @@ static __global__ void find_last(struct sw_class_count_args a, struct place *nam
     }
 }
 
-/* Does a row name class c: among its top_k, or above the threshold? A NaN is never named. */
+/* Whether a row predicts class c: among its top_k, or above the threshold. A NaN is never
+ * predicted. */
 static __device__ bool names(const struct sw_class_count_args &a, const struct place *named_last,
                              int64_t r, int64_t c)
 {
@@ -128,7 +129,7 @@ static __device__ bool names(const struct sw_class_count_args &a, const struct p
     return x == x && !comes_before(last.value, last.place, x, c);
 }
 
-/* A block has a class, its threads share the rows. */
+/* Each block takes a class; its threads share the rows. */
 static __global__ void count_classes(struct sw_class_count_args a, const struct place *named_last,
                                      uint64_t who, struct sw_cuda_trouble *trouble)
 {
@@ -161,7 +162,7 @@ static __global__ void count_classes(struct sw_class_count_args a, const struct 
     }
 }
 
-/* Room for what each row names last. */
+/* Bytes for the last predicted position of each row. */
 static size_t count_room(const void *args)
 {
     return (size_t)((const struct sw_class_count_args *)args)->rows * sizeof(struct place);
@@ -180,10 +181,10 @@ static int launch_count(const struct sw_cuda_launch *l, const void *args)
 
 /* ---- Sorting ---- */
 
-enum { SORTED = 2048 }; /* places that a block sorts at once */
+enum { SORTED = 2048 }; /* positions that a block sorts at once */
 
-/* Rows of up to SORTED columns, a block each: Batcher's bitonic sort (1968). Places beyond the row
- * come last. */
+/* Sorts rows of up to SORTED columns, one block each, with Batcher's bitonic sort (1968). Positions
+ * beyond the row come last. */
 static __global__ void sort_rows(int64_t rows, int64_t columns, int64_t most, int size,
                                  const float *x, int32_t *place)
 {
@@ -217,7 +218,7 @@ static __global__ void sort_rows(int64_t rows, int64_t columns, int64_t most, in
     }
 }
 
-/* Longer rows: the best places one by one. */
+/* Longer rows: selects the best positions one by one. */
 static __global__ void select_places(int64_t rows, int64_t columns, int64_t most, const float *x,
                                      int32_t *place)
 {

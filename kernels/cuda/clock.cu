@@ -1,4 +1,4 @@
-/* The GPU's clock, which counts nanoseconds on all its processors alike. */
+/* The clock operation of GPUs: it counts nanoseconds, the same on all multiprocessors. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/clock.h"
 

@@ -1,13 +1,13 @@
-/* What every kernel of the cuda device shares: launching, loops over a grid, sums over a block, and
- * how bad data is told. */
+/* What all kernels of the cuda device share: launching, loops over a grid, sums over a block, and
+ * reporting bad data. */
 #pragma once
 
 #include "kernels/cuda/kernels.h"
 #include <cuda_runtime.h>
 
-enum { SW_THREADS = 256 }; /* of a block, and the most that sums are made for: a power of 2 */
+enum { SW_THREADS = 256 }; /* threads of a block, and the largest block for sums: a power of 2 */
 
-/* Starts a kernel; where kernels are run by the host (tests), its runtime says how. */
+/* Starts a kernel; a host runtime for tests may define it differently. */
 #ifndef SW_START
 #define SW_START(kernel, blocks, threads, launch, ...)                                             \
     kernel<<<blocks, threads, 0, (launch)->stream>>>(__VA_ARGS__)
@@ -61,8 +61,8 @@ static __device__ __forceinline__ int64_t sw_stride(void)
     return (int64_t)gridDim.x * blockDim.x;
 }
 
-/* The sum, or the largest, over the threads of a block, for all of them, in a fixed order. room has
- * SW_THREADS places, and may be used again at once. The block's size is a power of 2. */
+/* The sum or the maximum over the threads of a block, returned to all of them, in a fixed order.
+ * room has SW_THREADS elements and may be reused at once. The block size is a power of 2. */
 template <typename T> static __device__ __forceinline__ T sw_block_sum(T value, T *room)
 {
     unsigned t = threadIdx.x;
@@ -114,7 +114,7 @@ static inline unsigned sw_sum_blocks(int64_t rows)
     return sw_blocks_of(rows, SW_CUDA_PARTIALS / 4);
 }
 
-/* Bad data; the first to come tells. */
+/* Reports bad data; the first report wins. */
 static __device__ inline void sw_tell(struct sw_cuda_trouble *t, int found, uint64_t who,
                                       int64_t row, int64_t column, int64_t limit, double value)
 {
@@ -129,7 +129,8 @@ static __device__ inline void sw_tell(struct sw_cuda_trouble *t, int found, uint
     t->found = found;
 }
 
-/* Is the label of a row a class? One that is not is told, and must not be looked up. */
+/* Whether the label of a row is a valid class. An invalid one is reported and must not be used as
+ * an index. */
 static __device__ __forceinline__ bool sw_label_fits(int64_t label, int64_t classes, int64_t row,
                                                      uint64_t who, struct sw_cuda_trouble *t)
 {

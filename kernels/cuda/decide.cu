@@ -1,6 +1,6 @@
-/* Decisions about updates: the measures of all gradients and what follows from them, in the orders
- * and so with the bits of the CPU (kernels/updaters/decide.h). Compiled without fused multiply-add;
- * squares of floats are exact in double all the same. */
+/* Update control: measures all gradients and decides about the update, in the orders and thus with
+ * the bits of the CPU (kernels/updaters/decide.h). Compiled without fused multiply-add; squares of
+ * floats are exact in double. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/update.h"
 #include "kernels/updaters/decide.h"
@@ -13,7 +13,7 @@ enum { TOGETHER = SW_THREADS / SW_NORM_LANES };
 static __device__ __forceinline__ float cut(float x, float limit, int *bad)
 {
     if (!(limit > 0))
-        return x; /* its square tells */
+        return x; /* its square shows it */
     *bad |= (int)sw_non_finite(x);
     return x < -limit ? -limit : x > limit ? limit : x;
 }
@@ -64,7 +64,8 @@ static int launch_measure(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* A thread block for an array: threads add up groups of blocks, the first one the groups. */
+/* One thread block per array: threads add up groups of blocks, and the first thread adds the
+ * groups. */
 static __global__ void totals(const double *squares, const int64_t *ends, int arrays, double *total)
 {
     __shared__ double room[SW_THREADS];

@@ -25,7 +25,7 @@ static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_dropout
     return w;
 }
 
-/* Neighbouring threads get neighbouring pixels where those are neighbours in memory. */
+/* Neighboring threads process neighboring pixels if those are neighbors in memory. */
 static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
 {
     uint32_t channels = (uint32_t)k.channels, pixels = (uint32_t)k.pixels;

@@ -1,4 +1,4 @@
-/* Loops over arrays: adding, combining, multiplying, converting, and looking for what is not
+/* Loops over arrays: adding, combining, multiplying, converting, and finding values that are not
  * finite. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/elementwise.h"
@@ -17,7 +17,7 @@ static int launch_add(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* y is not read where beta is 0: it may hold anything. */
+/* y is not read if beta is 0: it may contain anything. */
 static __global__ void combine(float alpha, const float *x, float beta, float *y, int64_t n)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride())
@@ -57,7 +57,7 @@ static int launch_floats(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* Whoever writes, writes the same. */
+/* All threads that write store the same value. */
 static __global__ void find_non_finite(const float *x, int64_t n, int *answer)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride())

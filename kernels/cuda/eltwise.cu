@@ -33,7 +33,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* What a relu behind lets through of the gradient; y NULL: there is none. */
+/* The gradient that a following relu passes; y NULL: no relu. */
 static __device__ __forceinline__ float passed(const float *y, const float *dy, int64_t i)
 {
     return y && !(y[i] > 0.0f) ? 0.0f : dy[i];

@@ -1,6 +1,6 @@
-/* Rows of a table picked by whole numbers; formulas in kernels/cpu/embedding.c. The gradient of a
- * table's row is summed by the block of its first token, which goes on from each to the next one
- * like it: in their order, and nothing has to be added atomically. */
+/* Looks up rows of a table by integers; formulas in kernels/cpu/embedding.c. The gradient of a row
+ * of the table is summed by the block of its first token, which follows the links to the next equal
+ * tokens: they are added in order and without atomic operations. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/embedding.h"
 
@@ -11,7 +11,7 @@ static __device__ __forceinline__ int64_t valid_lists(const lists &k, const stru
     return sw_op_valid_rows(step, k.rows) * k.per_row;
 }
 
-/* Is token i to be looked up? One that is not in the vocabulary is told. */
+/* Whether token i is to be looked up. A token that is not in the vocabulary is reported. */
 static __device__ __forceinline__ bool counts(const lists &k, const int32_t *tokens, int64_t i,
                                               struct sw_cuda_trouble *trouble)
 {
@@ -62,8 +62,8 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 
 /* ---- Gradient ---- */
 
-/* Links every token to the next one like it (next, -1: none), and says which are the first: a block
- * per token looks back until it finds one, which is not far where words come often. */
+/* Links every token to the next equal one (-1: none), and marks the first of each kind. Each token
+ * has a block, which searches backwards; that is short if words are frequent. */
 static __global__ void link_tokens(struct sw_embedding_gradient_args a, int32_t *next,
                                    int32_t *first, struct sw_cuda_trouble *trouble)
 {

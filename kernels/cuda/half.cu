@@ -1,6 +1,6 @@
-/* Floats to 16 bits and back, and rounded to what those could hold, in place or on the way to
- * another layout. Where the layouts are the same a thread takes four neighbours with one read and
- * one write: that is all there is to do. */
+/* Converts floats to 16 bits and back, and rounds floats to 16-bit values, in place or while
+ * changing the layout. If the layouts are the same, a thread converts four neighbors with one read
+ * and one write. */
 #include "kernels/cuda/layout.cuh"
 #include "kernels/half.h"
 

@@ -1,11 +1,9 @@
-/* The kernels of the cuda device for C: rows of those that compute operations (kernels/op.h), whose
- * arguments are the operations' own structs, and launchers of those that plans and the device
- * itself start. All pointers are device memory; nothing is waited for. A launcher answers an enum
- * cudaError of the launch, 0 for none. Formulas stand with the CPU's kernels and are repeated where
- * the arithmetic differs.
- *
- * No kernel adds floats atomically but for whole numbers that are exact, and what a sum is cut into
- * depends on its shape alone: the same input gives the same bits. */
+/* The C interface of the CUDA kernels: rows of those that compute operations (kernels/op.h), whose
+ * arguments are the structs of the operations, and launchers of those that plans and the device
+ * start. All pointers are device memory; nothing is waited for. A launcher returns the enum
+ * cudaError of the launch, 0 for none. Formulas are with the CPU kernels and repeated where the
+ * arithmetic differs. No kernel adds floats atomically, except integers that are exact, and the
+ * parts of a sum depend on its shape only: the same input gives the same bits. */
 #pragma once
 
 #include "kernels/axis.h"
@@ -19,11 +17,12 @@ extern "C" {
 
 struct CUstream_st;
 
-/* Bad data that a kernel met: the first one that was noticed. In host memory that kernels see. */
+/* A report of bad data by a kernel: the first one wins. It is in host memory that kernels can
+ * write. */
 enum sw_cuda_found { SW_FOUND_NOTHING, SW_FOUND_LABEL, SW_FOUND_TARGET, SW_FOUND_TOKEN };
 struct sw_cuda_trouble {
     int found;    /* enum sw_cuda_found, written last */
-    int owner;    /* taken by the first */
+    int owner;    /* claimed by the first thread */
     uint64_t who; /* address of a static text of the host's */
     int64_t row, column, limit;
     double value;
@@ -35,8 +34,8 @@ enum { SW_CUDA_PARTIALS = 4096 }; /* doubles that every stream has for sums */
 struct sw_cuda_launch {
     struct CUstream_st *stream;
     int processors;
-    double *partials; /* [SW_CUDA_PARTIALS], the stream's own */
-    void *room;       /* what the row asks for; else it may be NULL */
+    double *partials; /* [SW_CUDA_PARTIALS], owned by the stream */
+    void *room;       /* scratch of the size that the row requests; may be NULL otherwise */
     struct sw_cuda_trouble *trouble;
 };
 
@@ -58,7 +57,7 @@ struct sw_cuda_kernels {
 /* Written by CMake: of all files that have a header in kernels/ops. */
 extern const struct sw_cuda_kernels *const sw_cuda_kernels[];
 
-/* Where the channels of a feature lie; false for a layout that the kernels do not know, and for
+/* The channel layout of an activation; false for a layout that the kernels do not support, and for
  * rows of 2^31 elements or more. */
 static inline bool sw_cuda_channels(const struct sw_desc *d, struct sw_channels *k)
 {
@@ -67,7 +66,7 @@ static inline bool sw_cuda_channels(const struct sw_desc *d, struct sw_channels 
 
 /* ---- elementwise.cu ---- */
 
-/* *answer, which is 1, becomes 0 when something is not finite. */
+/* *answer, initially 1, becomes 0 if a value is not finite. */
 int sw_cuda_find_non_finite(const float *x, int64_t n, int *answer, const struct sw_cuda_launch *l);
 
 /* ---- sums.cu ---- */
@@ -100,7 +99,8 @@ int sw_cuda_ais_result(const struct sw_ais_args *a, const struct sw_cuda_launch 
 
 /* ---- recurrent.cu ---- */
 
-/* One step: gates hold the products, and then the gates, in blocks of `hidden`. */
+/* The arrays of one step: gates contain the products on entry and the gates on return, in blocks of
+ * `hidden`. */
 struct sw_cuda_cell {
     enum sw_cell_kind kind;
     int64_t rows, hidden, gates_pitch, before_pitch, y_pitch;
@@ -126,7 +126,7 @@ int sw_cuda_cell_back(const struct sw_cuda_cell_back *k, const struct sw_cuda_la
 
 /* ---- layout.cu: any layout against any other ---- */
 
-/* Where the elements of a tensor lie. */
+/* The layout of a tensor. */
 struct sw_cuda_layout {
     int ndim;
     struct sw_axis axis[SW_MAX_DIMS];
@@ -182,7 +182,7 @@ struct sw_cuda_lrn {
     struct sw_channels k;
     int64_t height, width, size;
     bool within_channel;
-    float alpha, beta, bias; /* alpha as it is multiplied with the sum of squares */
+    float alpha, beta, bias; /* alpha as multiplied with the sum of squares */
     const float *x, *dy;
     float *y, *dx;
     float *scale; /* of every element; NULL: not kept */

@@ -1,4 +1,4 @@
-/* How many labels count: by one block. */
+/* Counts the labels that count, in one block. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/label_count.h"
 

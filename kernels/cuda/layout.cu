@@ -1,5 +1,4 @@
-/* Elements of a box of one tensor to the same box of another, whatever the layouts are; and padding
- * set to zero. */
+/* Copies a box of one tensor to the same box of another, for any layouts, and zeroes padding. */
 #include "kernels/cuda/layout.cuh"
 #include "kernels/ops/layout.h"
 
@@ -42,7 +41,7 @@ static struct sw_cuda_layout layout_of(const struct sw_desc *d)
     return l;
 }
 
-/* Padding that no kernel visits. */
+/* Zeroes padding that no kernel visits. */
 static int clear(const struct sw_desc *d, void *to, const struct sw_cuda_launch *l)
 {
     return sw_desc_storage(d) == sw_desc_count(d)

@@ -1,4 +1,4 @@
-/* Where an index of a tensor lies, whatever its layout is. */
+/* The storage offsets of the indices of a tensor, for any layout. */
 #pragma once
 
 #include "kernels/cuda/cuda.cuh"

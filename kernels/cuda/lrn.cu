@@ -1,5 +1,5 @@
-/* Local response normalisation across and within channels; formulas in kernels/cpu/lrn.c. A thread
- * has an element and looks at its window itself: neighbours' reads come from the caches. */
+/* Local response normalisation across and within channels; formulas in kernels/cpu/lrn.c. Each
+ * thread computes one element and reads its whole window; the caches serve overlapping reads. */
 #include "kernels/cuda/places.cuh"
 
 /* s^-beta; 3/4 is what AlexNet uses. */

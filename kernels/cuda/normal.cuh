@@ -1,4 +1,4 @@
-/* Normal numbers of random words. */
+/* Normal numbers from random words. */
 #pragma once
 
 #include "kernels/cuda/cuda.cuh"

@@ -1,4 +1,4 @@
-/* Where an element of a feature lies, and which element lies at a place, for the layouts that
+/* The offset of an element of an activation, and the element at an offset, for the layouts that
  * struct sw_channels describes: plain, blocked channels, channels last. */
 #pragma once
 
@@ -10,11 +10,11 @@ static __device__ __forceinline__ int64_t sw_offset(const struct sw_channels &k,
     const uint32_t c = (uint32_t)channel, lanes = (uint32_t)k.lanes;
     const int64_t place = k.lanes == 1 ? channel * k.group_stride
                           : k.padded   ? c / lanes * k.group_stride + c % lanes
-                                       : channel; /* all of them are neighbours */
+                                       : channel; /* all channels are neighbors */
     return row * k.row_stride + place + pixel * k.pixel_stride;
 }
 
-/* Of place `at` inside a row's storage; the channel of padding is beyond the last. */
+/* The element at position `at` of the storage of a row; padding gets a channel beyond the last. */
 static __device__ __forceinline__ void sw_element_at(const struct sw_channels &k, uint32_t at,
                                                      int64_t *channel, int64_t *pixel)
 {

@@ -1,5 +1,6 @@
-/* Pooling; conventions in kernels/cpu/pooling.c. A thread has a pixel of the output, on the way
- * back one of the input, which adds what its windows give it in row-major order. */
+/* Pooling; conventions in kernels/cpu/pooling.c. Each thread computes a pixel of the output, or in
+ * the backward pass one of the input, to which it adds the gradients of its windows in row-major
+ * order. */
 #include "kernels/cuda/places.cuh"
 #include <math_constants.h>
 
@@ -42,7 +43,7 @@ static __device__ __forceinline__ float divisor_of(const struct sw_cuda_pool &p,
     return (float)(length_of(h, p.w.kernel_h, p.by) * length_of(w, p.w.kernel_w, p.by));
 }
 
-/* A NaN is larger than all; of equals the first stays. */
+/* A NaN is larger than all values; of equal values the first wins. */
 static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t c,
                                 const struct window &h, const struct window &w, int32_t *pixel)
 {

@@ -27,7 +27,8 @@ static int launch_carry_on(const struct sw_cuda_launch *l, const void *args)
 
 SW_CUDA_KERNELS(recurrent) = {{{&sw_op_carry_on, launch_carry_on, NULL}, {}}};
 
-/* h' and c' of the first step: where the step before left them, or h0 and c0, or zero. */
+/* Sets h' and c' of the first step: the state that the previous step left, or h0 and c0, or
+ * zero. */
 static __global__ void begin(struct sw_recurrent_args a)
 {
     const struct sw_recurrent &r = a.r;
@@ -105,7 +106,7 @@ int sw_cuda_cell(const struct sw_cuda_cell *k, const struct sw_cuda_launch *l)
     return (int)cudaGetLastError();
 }
 
-/* What is left of dh goes past the gates to the step before. */
+/* Returns the part of dh that bypasses the gates to the previous step. */
 static __device__ float gru_back(const float *a, float before, float dh, int64_t n, float *d)
 {
     float r = a[0], z = a[n], t = a[2 * n], q = a[3 * n];

@@ -10,13 +10,13 @@ struct row {
     int64_t n, label;
 };
 
-/* What a block needs for sums. */
+/* Shared memory of a block for sums. */
 struct room {
     float most[SW_THREADS];
     double sum[SW_THREADS];
 };
 
-/* The loss of one margin m, and its derivative by m. A NaN stays one. */
+/* The loss of a margin m and its derivative by m. A NaN stays NaN. */
 static __device__ __forceinline__ float hinge(bool squared, float m, float *slope)
 {
     float v = m <= 0 ? 0 : m;
@@ -111,7 +111,7 @@ static __device__ double ranking(const struct sw_row_loss_args &a, const struct 
 
 /* ---- Rows ---- */
 
-/* A pixel of 255 times 0.003922 is a little above 1 and meant. */
+/* Whether a target is valid; a pixel of 255 times 0.003922 is slightly above 1 and valid. */
 static __device__ __forceinline__ bool fits(enum sw_loss kind, float t)
 {
     if (kind == SW_LOSS_SIGMOID)
@@ -121,7 +121,8 @@ static __device__ __forceinline__ bool fits(enum sw_loss kind, float t)
     return true;
 }
 
-/* Each thread's share of a row's loss, or of softmax and Poisson all of it in thread 0. */
+/* The part of the loss of a row from each thread; softmax and Poisson return all of it in thread
+ * 0. */
 static __device__ double loss_of(const struct sw_row_loss_args &a, const struct row &k,
                                  struct room *room)
 {

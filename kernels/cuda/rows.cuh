@@ -1,5 +1,5 @@
-/* Losses and metrics that are sums over rows: every block adds up its rows, in their order, and one
- * more block adds the blocks up. */
+/* Losses and metrics that are sums over rows: every block adds its rows in order, and a final block
+ * adds the blocks. */
 #pragma once
 
 #include "kernels/cuda/cuda.cuh"

@@ -92,7 +92,7 @@ static int launch_row_sums(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* Neighbouring threads have neighbouring columns. */
+/* Neighboring threads process neighboring columns. */
 static __global__ void two_sums(int64_t rows, int64_t first_rows, int64_t columns,
                                 float first_factor, float shift, const float *x, float *sum)
 {

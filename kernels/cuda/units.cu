@@ -58,7 +58,7 @@ static __device__ __forceinline__ float input_of(const struct sw_units_args &u, 
     return u.x[r * u.columns + c] + (u.bias ? u.bias[c] : 0.0f);
 }
 
-/* below[t]: what the units of the threads before t have together, below[threads] all of it. */
+/* Prefix sums: below[t] is the sum of the threads before t, below[threads] the total. */
 static __device__ void add_up_before(double mine, double *below)
 {
     below[threadIdx.x + 1] = mine;
@@ -71,7 +71,8 @@ static __device__ void add_up_before(double mine, double *below)
     __syncthreads();
 }
 
-/* One draw: the unit in which the word falls. The last thread whose units begin below it has it. */
+/* Draws a unit: the one whose interval contains the word. The last thread whose units begin below
+ * the word has it. */
 static __device__ int64_t pick(const float *share, const double *below, int64_t piece, int64_t n,
                                uint32_t word)
 {
@@ -107,7 +108,7 @@ static __device__ void draw_counts(const struct sw_units_args &u, int64_t r, con
     }
 }
 
-/* x, mean and share may be one array: what others read stands between barriers. */
+/* x, mean and share may be the same array: barriers separate reads from writes. */
 static __global__ void softmax_units(struct sw_units_args u)
 {
     __shared__ float room[SW_THREADS];

@@ -42,7 +42,7 @@ template <sw_formula formula, typename K> static __global__ void update(struct s
             bad |= sw_non_finite(e.s1);
         }
         if (bad)
-            *a.non_finite = true; /* whoever writes, writes the same */
+            *a.non_finite = true; /* all threads that write store the same */
     }
 }
 

@@ -1,5 +1,5 @@
 /* Activation functions and their gradients, over n storage elements. An output may be an input.
- * Formulas: kernels/cpu/activation.c. Padding may be computed with. */
+ * Formulas: kernels/cpu/activation.c. Padding may take part. */
 #pragma once
 
 #include "kernels/op.h"

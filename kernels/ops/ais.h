@@ -24,15 +24,15 @@ struct sw_ais_args {
         temperatures; /* steps first .. last - 1 of so many; before step 0 begins */
     const float *weight, *bias, *visible_bias; /* weight [hidden, visible] */
     uint64_t seed, id;
-    bool runs; /* else no chain has a result */
+    bool runs; /* else no chain gives a result */
     const struct sw_step *step;
-    float *v, *h;             /* [rows, visible], [rows, hidden]: kept from call to call */
+    float *v, *h;             /* [rows, visible], [rows, hidden]: kept between calls */
     double *log_weight;       /* [rows], the same */
     struct sw_result *result; /* [chains]: the log weights so far, those of others 0 of weight 0 */
 };
 extern const struct sw_op sw_op_ais;
 
-/* The stream of a draw: turn 0 is the beginning, then one more for each step. */
+/* The random stream of a draw: turn 0 is the start, then one for each step. */
 static inline struct sw_philox sw_ais_key(const struct sw_ais_args *a, bool hidden, int64_t turn)
 {
     return sw_philox_stream(a->seed, SW_PURPOSE_SAMPLE,

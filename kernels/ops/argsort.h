@@ -1,4 +1,4 @@
-/* The places of a row's largest values. */
+/* The positions of the largest values of a row. */
 #pragma once
 
 #include "kernels/op.h"

@@ -1,6 +1,6 @@
-/* Batch normalisation of a feature [N, C, ...], a mean and a variance per channel over all its
- * elements, in pieces, between which sums may be added over workers: the sums of a pass, then what
- * is made of them. Formulas: kernels/cpu/channels.c. */
+/* Batch normalisation of an activation [N, C, ...] with a mean and a variance per channel over all
+ * its elements. It is split into operations, between which sums may be added over workers: first
+ * the sums of a pass, then the result from the sums. Formulas: kernels/cpu/channels.c. */
 #pragma once
 
 #include "kernels/channels.h"
@@ -10,13 +10,13 @@
 struct sw_batch_norm {
     struct sw_desc desc; /* of x, y and their gradients */
     float eps, momentum;
-    bool relu;     /* behind: y = max(0, y), and dy counts where y is above zero */
+    bool relu;     /* a following relu: y = max(0, y), and dy counts where y is above zero */
     double *sums;  /* [2 C + 1]: two sums per channel, and the elements that each is of */
     void *scratch; /* sw_channel_scratch_bytes */
     const float *scale, *bias;
     float *mean, *inv_std; /* of the batch */
     const float *running_mean, *running_variance;
-    float *update_mean, *update_variance; /* the running ones where they are kept up, else NULL */
+    float *update_mean, *update_variance; /* running statistics to update, or NULL */
 };
 
 struct sw_batch_norm_args {
@@ -32,7 +32,7 @@ extern const struct sw_op sw_op_batch_norm_sums;
  * eps) of the batch with the biased variance; y = scale (x - mean) inv_std + bias; and where they
  * are given update = momentum update + (1 - momentum) batch, with the unbiased variance. */
 extern const struct sw_op sw_op_batch_norm;
-/* The same y once more, from the mean and inv_std that are there by now. Reads no sums. */
+/* Computes the same y again from the stored mean and inv_std. Reads no sums. */
 extern const struct sw_op sw_op_batch_norm_again;
 /* y = scale (x - running_mean) / sqrt(running_variance + eps) + bias. Reads no sums. */
 extern const struct sw_op sw_op_batch_norm_running;

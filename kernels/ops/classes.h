@@ -1,5 +1,5 @@
-/* What scores name against labels: top-k hits, and counts per class. Matrices are plain [rows,
- * classes]; only the step's valid rows are looked at. A row has a label, or labels: those columns
+/* Predicted classes compared with labels: top-k hits, and counts per class. Matrices are plain
+ * [rows, classes]; only the valid rows of the step count. A row has a label, or labels: the columns
  * where its target is above 1/2. */
 #pragma once
 
@@ -17,10 +17,10 @@ struct sw_top_k_args {
 };
 extern const struct sw_op sw_op_top_k;
 
-/* A row names its top_k largest scores, or with top_k 0 those above threshold. count[2 c] becomes
- * the rows that name class c and have its label, out of those that name it; count[2 c + 1] the
- * same out of those that have it. With labels and one column, a label is whether a row is of that
- * class, 0 or 1. */
+/* A row predicts its top_k largest scores, or with top_k 0 those above threshold. count[2 c]
+ * becomes the rows that predict class c and have its label, out of those that predict it; count[2 c
+ * + 1] the same out of those that have the label. With one column a label is 0 or 1, whether the
+ * row is of that class. */
 struct sw_class_count_args {
     int64_t rows, classes, top_k;
     float threshold;

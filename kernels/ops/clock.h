@@ -1,5 +1,5 @@
-/* The time on a device: where it has come to. Between two readings of one device their difference
- * counts; what the numbers count from is the device's affair. */
+/* Reads the clock of a device in stream order. Only differences between two readings of the same
+ * device have a meaning. */
 #pragma once
 
 #include "kernels/op.h"

@@ -1,9 +1,7 @@
-/* Decisions about updates as operations (kernels/updaters/decide.h): what a device needs to clip by
- * norm and to drop updates without the host. First every gradient is measured, then the measures of
- * all parameters are added up, then it is decided; updates (update.h) read the decision. The
- * descriptors are in optim/decide_op.c, beside what the host does with gradients of its own.
- *
- * Plain data; any thread. */
+/* Update control as operations (kernels/updaters/decide.h): how a device clips by norm and drops
+ * updates without the host. First every gradient is measured, then the measures of all parameters
+ * are added up, then the decision is made; updates (update.h) read it. The descriptors are in
+ * optim/decide_op.c, beside the host version. Plain data; any thread. */
 #pragma once
 
 #include "kernels/op.h"
@@ -13,7 +11,8 @@
 struct sw_measure_args {
     const float *x; /* [count] */
     int64_t count;
-    float limit; /* of each element, times the loss scale; 0: none. Only measured as if */
+    float limit; /* limit of each element, times the loss scale; 0: none. Only the measure is
+                    clipped */
     const struct sw_deciding *known;
     double *squares; /* [sw_norm_blocks(count)]; not finite where an x is not */
 };

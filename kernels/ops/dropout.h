@@ -11,11 +11,11 @@ struct sw_dropout {
     struct sw_philox key;
     uint32_t threshold; /* words below it are dropped */
     float scale;        /* of what is kept */
-    uint32_t low_below; /* what is dropped becomes low where the word is below this, else high */
+    uint32_t low_below; /* dropped values become low if the word is below this, else high */
     float low, high;    /* both 0 for dropout */
     float std; /* above 0: nothing is dropped; a normal number of this deviation is added */
     int64_t first_channel,
-        channels; /* the part's place in the whole; channels 0: it is the whole */
+        channels; /* position of the part in the whole; channels 0: it is the whole */
 };
 
 /* y = x * scale where the element's Philox word is >= threshold, else 0 (or low, or high). The

@@ -9,7 +9,7 @@
 
 enum { SW_TOKEN_NO_SKIP = INT32_MIN };
 
-/* What tokens are and stand for. */
+/* The lists of tokens, and how they are read. */
 struct sw_token_lists {
     int64_t rows;    /* samples */
     int64_t per_row; /* lists in one */
@@ -18,7 +18,7 @@ struct sw_token_lists {
     int32_t skip; /* token that stands for none, or SW_TOKEN_NO_SKIP */
 };
 
-/* What the error about a token says. */
+/* The message of an error about a token. */
 int sw_tokens_say_bad(int64_t row, int64_t place, int64_t token, int64_t vocabulary,
                       struct sw_err *err) SW_MUST_CHECK;
 
@@ -34,8 +34,8 @@ struct sw_embedding_args {
 };
 extern const struct sw_op sw_op_embedding;
 
-/* dweight [vocabulary, width]: the sum over all lists, in their order, of dy over the list's
- * tokens; zero where nobody came. */
+/* dweight [vocabulary, width]: the sum of dy over all lists, in order, and the tokens of each list;
+ * zero for tokens that do not occur. */
 struct sw_embedding_gradient_args {
     struct sw_token_lists lists;
     int64_t width;

@@ -1,4 +1,5 @@
-/* Sums of several arrays in the order of base/tree.h: what several parts of a batch give. */
+/* Sums of several arrays in the order of the reduction tree (base/tree.h): partial sums of several
+ * microbatches. */
 #pragma once
 
 #include "kernels/op.h"

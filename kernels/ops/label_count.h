@@ -1,4 +1,4 @@
-/* How many labels count. */
+/* The number of labels that count. */
 #pragma once
 
 #include "kernels/labels.h"

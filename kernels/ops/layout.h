@@ -20,7 +20,7 @@ struct sw_part_args {
 };
 extern const struct sw_op sw_op_part;
 
-/* Sets the elements of x that lie in padding to zero: after operations with f(0) != 0. */
+/* Zeroes the padding of x, after operations with f(0) != 0. */
 struct sw_zero_padding_args {
     struct sw_desc desc;
     float *x;

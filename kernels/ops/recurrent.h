@@ -22,10 +22,10 @@ enum sw_cell_kind { SW_CELL_RNN_TANH, SW_CELL_RNN_RELU, SW_CELL_GRU, SW_CELL_LST
 struct sw_recurrent {
     enum sw_cell_kind kind;
     int64_t rows, steps, inputs, hidden;
-    int64_t pitch; /* floats from one output to the next: hidden, or more where others are between
-                      (the other direction's) */
+    int64_t pitch; /* floats from one output to the next: hidden, or more if the outputs of the
+                      other direction are interleaved */
     bool reverse;
-    bool last; /* y is [rows, .]: what the last step of the run gives, not [rows, steps, .] */
+    bool last; /* y is [rows, .], the output of the last step of the run, not [rows, steps, .] */
 };
 
 /* Blocks of `hidden` floats: rows of W and U; elements of b; what a step keeps in `gates` (the
@@ -43,13 +43,13 @@ SW_BOTH int64_t sw_cell_kept(enum sw_cell_kind k)
     return k == SW_CELL_GRU ? 4 : k == SW_CELL_LSTM ? 5 : 1;
 }
 
-/* The step that is run as the s-th. */
+/* The index of the step that runs as the s-th. */
 SW_BOTH int64_t sw_recurrent_step(const struct sw_recurrent *r, int64_t s)
 {
     return r->reverse ? r->steps - 1 - s : s;
 }
-/* Where the output of the step that is run as the s-th lies, -1 where nobody sees it; and the
- * floats from a row's to the next row's. */
+/* The offset of the output of the step that runs as the s-th, -1 if it is not stored; and the
+ * floats between rows. */
 SW_BOTH int64_t sw_recurrent_output(const struct sw_recurrent *r, int64_t s)
 {
     return r->last ? (s == r->steps - 1 ? 0 : -1) : sw_recurrent_step(r, s) * r->pitch;
@@ -63,9 +63,10 @@ struct sw_recurrent_args {
     struct sw_recurrent r;
     const float *x; /* [rows, steps, inputs] */
     const float *weight, *recurrent, *bias;
-    const float *h0, *c0; /* [rows, hidden]: where a run begins that does not go on; NULL: zeros */
-    float *h, *c; /* [rows, hidden]: where the last step leaves h, and lstm its c; h may be NULL */
-    bool carried; /* a run goes on from h and c, unless the step says that sequences begin */
+    const float *h0, *c0; /* [rows, hidden]: initial state of a run that resets; NULL: zeros */
+    float *h, *c;         /* [rows, hidden]: final h, and c of lstm; h may be NULL */
+    bool carried; /* the run continues from the recurrent state in h and c, unless the step resets
+                     it */
     const struct sw_step *step;
     float *gates;  /* [rows, steps, kept hidden], and */
     float *before; /* [rows, steps, hidden]: h', both for backward */
@@ -80,17 +81,17 @@ struct sw_recurrent_gradient_args {
     const float *dy;             /* like y */
     float *dgates;               /* scratch [rows, steps, biases hidden] */
     float *dstate;   /* [2, rows, hidden]: dh and dc of the step after; scratch, but if handed_on */
-    bool handed_on;  /* dstate comes with the gradients of what the run has left, and leaves with
-                        those of what it began with */
+    bool handed_on;  /* dstate contains the gradients of the final state on entry and those of the
+                        initial state on return */
     float *dx, *dh0; /* NULL: not wanted */
-    bool adds_dx;    /* dx is added to: that of the other direction is there */
+    bool adds_dx;    /* dx is added to, since the other direction has written it */
     float *dweight, *drecurrent, *dbias; /* dweight NULL: none of the three */
     bool adds_dweight, adds_drecurrent;  /* to what is there */
 };
 extern const struct sw_op sw_op_recurrent_gradient;
 
-/* Where rows begin: what they carry on from the batch before, or zeros where the step says that
- * sequences begin. */
+/* The initial recurrent state of rows: that of the previous batch, or zeros if the step resets
+ * it. */
 struct sw_carry_args {
     int64_t n;         /* floats */
     const float *from; /* NULL: nothing is carried */

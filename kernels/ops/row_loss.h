@@ -12,11 +12,11 @@ enum sw_loss {
     SW_LOSS_SIGMOID,
     SW_LOSS_SOFTMAX,
     SW_LOSS_POISSON,
-    SW_LOSS_HINGE, /* this and the next by labels */
+    SW_LOSS_HINGE, /* this and the next use labels */
     SW_LOSS_RANKING,
 };
 
-/* What the error about a target says. */
+/* The message of an error about a target. */
 int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
                         double target, struct sw_err *err) SW_MUST_CHECK;
 

@@ -25,8 +25,8 @@ struct sw_softmax_gradient_args {
     const float *prob;
     struct sw_labels labels;
     const struct sw_step *step;
-    /* The labels that count in the whole batch of batch_rows samples: the loss is their mean.
-     * NULL: all count. */
+    /* The number of labels that count in the whole batch of batch_rows samples; the loss is their
+     * mean. NULL: all count. */
     const double *counted;
     float *dx; /* may be prob */
 };

@@ -10,10 +10,10 @@ struct sw_units_args {
     enum sw_units units;
     int64_t rows, columns;
     int64_t first_column; /* in the whole row, of which a sample is a function; not of softmax */
-    const float *x;       /* what the other side gives */
+    const float *x;       /* input from the other side */
     const float *bias;    /* [columns]; NULL: x are the means themselves */
-    const float *total;   /* [rows]: how often biases count, and draws of softmax units; NULL: 1 */
-    const float *carried; /* [rows, columns] or NULL: the sample, but where chains begin */
+    const float *total;   /* [rows]: times that biases count, draws of softmax units; NULL: 1 */
+    const float *carried; /* [rows, columns]: the sample to continue, if no chains begin; or NULL */
     float *mean, *sample; /* NULL: not wanted; mean may be x */
     float *share;         /* softmax: for work, [rows, columns]; may be x or mean */
     struct sw_philox key;
@@ -27,11 +27,11 @@ struct sw_unit_energy_args {
     int64_t rows, columns;
     const float *x, *bias, *total;
     double *energy; /* [rows] */
-    /* May be NULL: gets factor times the sum over rows that count, added where `more`. */
+    /* May be NULL: gets factor times the sum over rows that count, added to it if `more`. */
     struct sw_result *result;
     double factor;
     bool more;
-    bool part; /* of columns: another one has the rows' weight */
+    bool part; /* part of the columns: another part has the weight of the rows */
     const struct sw_step *step;
 };
 extern const struct sw_op sw_op_unit_energy;

@@ -1,18 +1,16 @@
-/* An update of a parameter as an operation: what an updater has to say of it, taken down when it is
- * queued, so that a device needs to know formulas and no updaters. A formula has a name and
- * constants; on the CPU it is a loop over a block, elsewhere a kernel of the same name made of the
- * same header (kernels/updaters). The descriptor is in exchange/update_op.c, beside what the CPU
- * does.
- *
- * Plain data; any thread. */
+/* An update of a parameter as an operation. The updater records the formula when the update is
+ * queued, so that a device knows formulas and no updaters. A formula has a name and constants; on
+ * the CPU it is a loop over a block, elsewhere a kernel of the same name from the same header
+ * (kernels/updaters). The descriptor is in exchange/update_op.c, beside the CPU version. Plain
+ * data; any thread. */
 #pragma once
 
 #include "kernels/ops/decide.h"
 
 enum { SW_UPDATER_SLOTS = 2 };           /* no updater has more */
-enum { SW_UPDATE_CONSTANTS_BYTES = 64 }; /* of a formula, at most */
+enum { SW_UPDATE_CONSTANTS_BYTES = 64 }; /* largest struct of constants of a formula */
 
-/* A piece of a range, as a formula's loop gets it. Pointers are at its first element. */
+/* A piece of a range, as the loop of a formula gets it. Pointers are to its first element. */
 struct sw_update_block {
     float *value, *slot[SW_UPDATER_SLOTS]; /* absent slots are NULL */
     const float *gradient;                 /* of all workers */
@@ -30,7 +28,7 @@ struct sw_update_formula {
     sw_update_loop *loop;
 };
 
-/* What is to be done with every element. */
+/* What to do with every element. */
 struct sw_update_order {
     const struct sw_update_formula *formula;                          /* static */
     uint64_t constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* aligned for any member */
@@ -38,8 +36,8 @@ struct sw_update_order {
                      norms were not known; 0: it has none */
 };
 
-/* What differs from update to update, in device memory: so the operation that reads it is the same
- * every step, and can be part of a graph (device.h). */
+/* The values that change from update to update, in device memory, so that the operation that reads
+ * them is the same in every step and can be part of a graph (device.h). */
 struct sw_update_numbers {
     uint64_t constants[SW_UPDATE_CONSTANTS_BYTES / sizeof(uint64_t)]; /* the order's */
     double trust;                                                     /* likewise */
@@ -53,8 +51,9 @@ struct sw_update_op_args {
     const float *gradient;
     int64_t count;
     float clip_value; /* as in struct sw_update_args (optim/updater.h), as the scale is */
-    /* Where the update is decided upon: it is not made if it is dropped, clip_value is times the
-     * loss scale, and the scale is that of the decision. NULL: it is made as it is. */
+    /* The update control, if there is one: the update is skipped if it is dropped, clip_value is
+     * multiplied by the loss scale, and the scale is that of the decision. NULL: the update is made
+     * as it is. */
     const struct sw_decided *decided;
     bool *non_finite;
 };

@@ -13,28 +13,28 @@
 
 enum { SW_NORM_BLOCK = 1024, SW_NORM_LANES = 16, SW_NORM_GROUP = 256 };
 
-/* What is known before. */
+/* The inputs of the decision. */
 struct sw_deciding {
-    double loss_scale; /* by which gradients come multiplied; 1: as they are */
-    double vetoes;     /* of workers whose loss is not finite */
+    double loss_scale; /* factor in the gradients; 1: none */
+    double vetoes;     /* number of workers whose loss is not finite */
 };
 
 struct sw_decided {
-    double grad_norm;  /* of all gradients as they are, clipped by value but not by norm */
+    double grad_norm;  /* norm of all gradients, clipped by value but not by norm */
     double loss_scale; /* as above */
-    float scale;       /* of what the gradients are: clipping by norm, over the loss scale */
+    float scale;       /* factor for the gradients: clipping by norm, over the loss scale */
     int32_t bad_param; /* the first whose gradient is not finite; -1: none */
-    int32_t dropped;   /* is the update dropped, */
-    int32_t vetoed;    /* and did a worker say so? */
+    int32_t dropped;   /* whether the update is dropped */
+    int32_t vetoed;    /* whether a worker requested that */
 };
 
-/* How many blocks n elements are. */
+/* The number of blocks of n elements. */
 SW_FORMULA int64_t sw_norm_blocks(int64_t n)
 {
     return (n + SW_NORM_BLOCK - 1) / SW_NORM_BLOCK;
 }
 
-/* The blocks of a group, from the first one of `blocks` on. */
+/* The sum over a group of blocks that begins at the first of `blocks`. */
 SW_FORMULA double sw_norm_group(const double *squares, int64_t blocks)
 {
     double sum = 0;
@@ -43,7 +43,7 @@ SW_FORMULA double sw_norm_group(const double *squares, int64_t blocks)
     return sum;
 }
 
-/* Of a whole parameter. */
+/* The sum over a whole parameter. */
 SW_FORMULA double sw_norm_total(const double *squares, int64_t blocks)
 {
     double sum = 0;
@@ -52,7 +52,8 @@ SW_FORMULA double sw_norm_total(const double *squares, int64_t blocks)
     return sum;
 }
 
-/* squares: of each parameter's gradient, as it came; clip_norm 0: no limit. */
+/* Makes the decision. squares: of the unscaled gradient of each parameter; clip_norm 0: no
+ * limit. */
 SW_FORMULA struct sw_decided sw_decide(const double *squares, int params, struct sw_deciding known,
                                        double clip_norm)
 {
@@ -60,7 +61,7 @@ SW_FORMULA struct sw_decided sw_decide(const double *squares, int params, struct
     double sum = 0;
     for (int p = 0; p < params; p++) {
         double square = squares[p];
-        if (square - square != 0 && d.bad_param < 0) /* infinity - infinity is not a number */
+        if (square - square != 0 && d.bad_param < 0) /* infinity - infinity is NaN */
             d.bad_param = p;
         sum += square;
     }

@@ -5,8 +5,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Orders values by magnitude; infinity and what is not a number have SW_MAGNITUDE_INFINITE or more.
- * So the largest of many says whether all are finite, in fewer operations than asking each. */
+/* A magnitude that orders values; infinity and NaN have SW_MAGNITUDE_INFINITE or more. So the
+ * largest of many values shows whether all are finite, with fewer operations than a test of
+ * each. */
 enum { SW_MAGNITUDE_INFINITE = 0x7f800000 };
 SW_FORMULA uint32_t sw_magnitude(float x)
 {

@@ -14,7 +14,7 @@ struct sw_sgd {
     float lr, decay, momentum;
 };
 
-/* Without momentum, which needs no state. */
+/* The step without momentum, which needs no state. */
 SW_FORMULA struct sw_element sw_sgd_plain(const void *constants, struct sw_element c, float g)
 {
     const struct sw_sgd *k = (const struct sw_sgd *)constants;

@@ -1,3 +1,6 @@
+/* Starts a child process with posix_spawn, reads its standard output line by line with a timeout,
+ * and ends it with SIGKILL. Standard input and standard error are /dev/null. One owner per struct
+ * sw_child; the contract is in base/child.h. */
 #include "base/child.h"
 
 #include "base/os.h"
@@ -15,7 +18,7 @@ enum { END_MS = 1000, NAP_MS = 5 };
 
 extern char **environ;
 
-/* Signals that the caller's thread blocks or ignores are the child's own affair. */
+/* The child starts with no blocked signals and default actions, whatever the calling thread has. */
 static int set_signals(posix_spawnattr_t *attributes)
 {
     sigset_t none, all;

@@ -1,6 +1,7 @@
-/* A child process that answers in lines, and may be asked to do what could hang: who waits for it
- * waits as long as he says and then kills it. It gets nothing on standard input, its errors go
- * nowhere, and nothing of it outlives sw_child_end. One owner. */
+/* A child process that writes lines to its standard output and may do work that can hang: the
+ * caller waits for a line at most as long as it specifies, and may kill the child at any time.
+ * Standard input is empty, standard error is discarded, and sw_child_end leaves nothing behind. One
+ * owner. */
 #pragma once
 
 #include "base/err.h"
@@ -19,8 +20,9 @@ struct sw_child {
 
 /* words: path, arguments, NULL. Errors: SW_ERR_IO (it cannot be started), SW_ERR_NOMEM. */
 int sw_child_start(struct sw_child *c, const char *const *words, struct sw_err *err) SW_MUST_CHECK;
-/* Its next line, without the end of line, cut at SW_CHILD_LINE. SW_OK, SW_ERR_BUSY (the time is
- * over), SW_ERR_NOTFOUND (it says no more). */
+/* Reads the next line, without the end of line, cut at SW_CHILD_LINE. Returns SW_OK, SW_ERR_BUSY
+ * (timeout) or SW_ERR_NOTFOUND (end of output). */
 int sw_child_line(struct sw_child *c, int timeout_ms, char line[SW_CHILD_LINE]) SW_MUST_CHECK;
-/* Kills it unless it has ended. One that the system cannot end is left behind after a second. */
+/* Kills the child unless it has ended. A child that the system cannot end is abandoned after a
+ * second. */
 void sw_child_end(struct sw_child *c);

@@ -1,3 +1,5 @@
+/* Names of the exchange modes, in the order of the enum in base/comm_way.h. They are the choices of
+ * the recipe key `comm`. */
 #include "base/comm_way.h"
 
 #include <stddef.h>

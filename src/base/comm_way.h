@@ -1,19 +1,19 @@
 /* Exchange modes of a layer that is split by rows: how its gradients are reduced (parallel
- * training, section 5; Poseidon 4.3); names of a recipe's `comm`. The gradient of a fully-connected
- * layer is a sum of products over the rows of a batch, so for a small batch its factors, the
- * layer's input and the gradient of its output, have fewer elements than it has itself. A layer
- * type says with factors_of (layers/layer.h) that it can give factors; net/shape/comm.c decides
- * which layers do. */
+ * training, section 5; Poseidon 4.3). The names are the values of the recipe key `comm`. The
+ * gradient of a fully-connected layer is a sum of products over the rows of a batch, so for a small
+ * batch its factors, the input of the layer and the gradient of its output, have fewer elements
+ * than the gradient. A layer type declares with factors_of (layers/layer.h) that it provides
+ * factors; net/shape/comm.c decides which layers use them. */
 #pragma once
 
 enum sw_comm_way {
-    SW_COMM_PS,   /* whole gradients, added up by servers or by devices */
-    SW_COMM_SFB,  /* factors to all workers, each of which makes the gradient */
-    SW_COMM_ADAM, /* factors to the servers, which make the gradient, and matrices back (Project
+    SW_COMM_PS,   /* whole gradients, reduced by servers or devices */
+    SW_COMM_SFB,  /* factors to all workers, each of which computes the gradient */
+    SW_COMM_ADAM, /* factors to the servers, which compute the gradient; matrices back (Project
                      Adam, Chilimbi et al. 2014) */
     SW_COMM_AUTO, /* whichever of these is predicted to take the least time */
 };
 enum { SW_COMM_WAYS = SW_COMM_AUTO };
 
-/* In that order, NULL-terminated. */
+/* The names in the order of the enum, NULL-terminated. */
 extern const char *const sw_comm_way_names[];

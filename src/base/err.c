@@ -1,10 +1,12 @@
+/* Formats error messages into struct sw_err. A NULL err is allowed everywhere: the functions then
+ * only return the code. The contract is in base/err.h. */
 #include "base/err.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Texts are built beside the message first: arguments may point into err->text. */
+/* The text is built in a local buffer first, since arguments may point into err->text. */
 static void build(char *text, const char *fmt, va_list ap)
 {
     if (vsnprintf(text, SW_ERR_TEXT, fmt, ap) < 0)

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The kernel moves at most this much per call; asking for more only invites overflow. */
+/* The kernel transfers at most about 2 GiB per call. */
 enum { MAX_IO_BYTES = 1 << 30 };
-/* The first room for a file whose size is not known; small, as callers have limits of 256 bytes. */
+/* The initial buffer for a file of unknown size; small, since callers have limits of 256 bytes. */
 enum { GUESS_BYTES = 256 };
 
 static size_t io_size(size_t bytes)
@@ -81,7 +81,7 @@ int sw_os_open_regular(const char *path, int *fd, uint64_t *file_bytes, struct s
     return SW_OK;
 }
 
-/* Large data and weights come through here: between two pieces it looks whether to stop. */
+/* Large data and weights are read here, so a request to stop is checked between pieces. */
 int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *what,
                     struct sw_err *err)
 {
@@ -126,8 +126,8 @@ static int read_to_end(int fd, const char *path, size_t max_bytes, size_t guess,
             buf = more;
             room = grown;
         }
-        /* At the limit one byte more is asked for: the zero's place tells a file that is too large.
-         */
+        /* At the limit one extra byte (the place of the zero) is requested, which detects a file
+         * that is too large. */
         ssize_t n = sw_os()->read(fd, buf + used, used < room ? io_size(room - used) : 1);
         if (n < 0 && errno == EINTR)
             continue;
@@ -185,7 +185,8 @@ static int make_one_dir(const char *path, mode_t mode, struct sw_err *err)
     if (sw_os()->mkdir(path, mode) == 0)
         return SW_OK;
     int reason = errno;
-    /* EROFS and EACCES also come for directories that exist, so existence decides, not EEXIST. */
+    /* mkdir also fails with EROFS and EACCES for directories that exist, so existence is checked
+     * instead of EEXIST. */
     if (sw_os()->stat(path, &st) == 0) {
         if (S_ISDIR(st.st_mode))
             return SW_OK;

@@ -26,7 +26,7 @@ struct sw_hash sw_hash_bytes(const void *data, size_t bytes)
     return from_xxh(XXH3_128bits(data, bytes));
 }
 
-/* Shorter ones are not worth the question. */
+/* Below this size choosing an implementation costs more than it saves. */
 enum { LONG_BYTES = 1024 };
 
 static bool has_avx2(void)

@@ -1,5 +1,5 @@
-/* XXH3 with 256-bit vectors: CMake compiles this file alone for processors that have them. The hash
- * is the same; where the file was compiled without, so is the way to it. */
+/* XXH3 with 256-bit vectors. CMake compiles only this file for processors with AVX2; the caller
+ * checks the processor. The hash values are the same as those of the portable code. */
 #include "base/hash_avx2.h"
 
 #define XXH_INLINE_ALL

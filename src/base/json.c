@@ -1,3 +1,6 @@
+/* The JSON writer. It keeps the nesting as a depth and one bit per level, which says whether a
+ * comma is due; a call that would produce invalid JSON sets out->failed. The parser is
+ * json_parse.c. The contract is in base/json.h. */
 #include "base/json.h"
 #include "base/text.h"
 #include <inttypes.h>
@@ -44,12 +47,12 @@ static void add_string(struct sw_buf *out, const char *s)
     sw_buf_add_bytes(out, "\"", 1);
 }
 
-/* What stands before a value: a comma unless it is the first, and its key. */
+/* Writes what comes before a value: a comma unless it is the first, and its key. */
 static void lead(struct sw_json_writer *w, const char *key)
 {
     uint64_t bit = 1ull << w->depth;
     if (w->has_item & bit && w->depth == 0)
-        w->out->failed = true; /* a text is one value */
+        w->out->failed = true; /* a JSON text is a single value */
     if (w->has_item & bit)
         sw_buf_add_bytes(w->out, ",", 1);
     w->has_item |= bit;

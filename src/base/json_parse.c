@@ -216,7 +216,7 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorting finds duplicates in time that an object of a million keys can bear. */
+/* Duplicate keys are found by sorting, which is fast enough for an object of a million keys. */
 static int check_keys(struct parser *p, const struct sw_json *object, size_t count)
 {
     if (count < 2)
@@ -338,7 +338,7 @@ int sw_json_parse(const char *text, size_t bytes, struct sw_json **root, struct 
     return SW_OK;
 }
 
-/* Recursion goes down only, which parse has limited; siblings are a loop. */
+/* Recursion follows nesting only, whose depth the parser has limited; siblings are a loop. */
 void sw_json_free(struct sw_json *v)
 {
     while (v) {

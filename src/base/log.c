@@ -1,4 +1,4 @@
-/* The lock comes from thread/thread.h: base and sync are one floor, and pthread.h has one home. */
+/* The mutex is that of thread/thread.h, the only user of pthread.h. */
 #include "base/log.h"
 #include "base/os.h"
 #include "thread/thread.h"
@@ -80,7 +80,7 @@ void sw_log_write(struct sw_log *log, enum sw_log_level level, const char *sourc
     va_end(ap);
     if (n < 0)
         return;
-    /* Error texts may hold several lines; sinks get them one by one and in one go. */
+    /* A text may have several lines; sinks get them one by one under one lock. */
     sw_mutex_lock(&log->lock);
     for (char *line = text, *next; line; line = next) {
         next = strchr(line, '\n');

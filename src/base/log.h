@@ -1,6 +1,5 @@
-/* Messages about a job in motion. A struct sw_log is passed by argument; there is no global one.
- * Any thread may call sw_log_*; the sink is called under the log's own lock. Hot paths do not log.
- */
+/* The log of a running job. A struct sw_log is passed by argument; there is no global one. Any
+ * thread may call sw_log_*; sinks are called under the lock of the log. Hot paths do not log. */
 #pragma once
 
 #include "base/err.h"

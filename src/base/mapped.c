@@ -1,3 +1,6 @@
+/* The SIGBUS handler that keeps a truncated memory-mapped file from ending the process, and the
+ * fixed table of watched mappings that it searches. The handler may run in any thread at any time,
+ * so the table consists of atomics and its size is fixed. The contract is in base/mapped.h. */
 #include "base/mapped.h"
 #include "base/os.h"
 #include <errno.h>
@@ -19,11 +22,11 @@ struct sw_mapped {
     atomic_bool lost;
 };
 
-/* Process-wide, since a signal handler is told an address and nothing else. */
+/* Process-wide, since a signal handler gets only an address. */
 static struct sw_mapped mappings[MAX_MAPPINGS];
 static struct sigaction before; /* what SIGBUS did before; written under `installing` */
 static atomic_flag installing = ATOMIC_FLAG_INIT;
-static atomic_uint turn; /* where the search for a free entry begins, so that few are looked at */
+static atomic_uint turn; /* where the next search for a free entry starts, to keep it short */
 
 /* ---- the handler: reads atomics and calls the kernel, nothing else ---- */
 
@@ -38,8 +41,8 @@ static struct sw_mapped *find(uintptr_t address)
     return NULL;
 }
 
-/* Puts a private page of zeros where the file has none. The bare system call: sanitizers wrap mmap
- * in functions that must not run in a handler. */
+/* Maps a private page of zeros where the file has none. It uses the system call directly, since
+ * sanitizers wrap mmap in functions that must not run in a signal handler. */
 static bool replace_page(uintptr_t address)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -47,7 +50,8 @@ static bool replace_page(uintptr_t address)
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L) != -1;
 }
 
-/* Returning repeats the access: on the new page, or into the action that was there before. */
+/* Returning from the handler repeats the access, either on the new page or with the previous action
+ * installed. */
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     const int saved = errno;
@@ -60,13 +64,13 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Each watch looks again: a program around this library may have put in a handler of its own. */
+/* Every watch checks again, since the program may have installed another handler. */
 static void install(void)
 {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, now;
     sigemptyset(&action.sa_mask);
     while (atomic_flag_test_and_set(&installing))
-        ; /* another thread makes three system calls */
+        ; /* another thread holds it for three system calls */
     sigaction(SIGBUS, NULL, &now);
     if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != on_bus_error) {
         before = now;
@@ -88,7 +92,7 @@ int sw_mapped_watch(struct sw_mapped **out, const void *begin, size_t bytes, str
             continue;
         atomic_store(&m->lost, false);
         atomic_store(&m->begin, (uintptr_t)begin);
-        /* Release: who finds this end finds the begin that belongs to it. */
+        /* Release: a reader that sees this end also sees the matching begin. */
         atomic_store_explicit(&m->end, (uintptr_t)begin + bytes, memory_order_release);
         *out = m;
         return SW_OK;

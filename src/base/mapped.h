@@ -1,13 +1,11 @@
-/* Mapped files that survive being cut short. When another program truncates a file, the kernel
- * answers the next touch of a page behind the new end with SIGBUS, which ends the process. A
- * watched mapping gets a page of zeros there instead and remembers the loss; whoever used the bytes
- * calls sw_mapped_check afterwards and reports an error. Bytes that were read between must not be
- * trusted, not even where they were checked before.
+/* Mapped files that survive truncation. When another program truncates a file, an access to a page
+ * behind the new end raises SIGBUS, which ends the process. A watched mapping gets a page of zeros
+ * there instead and remembers the loss; the reader calls sw_mapped_check afterwards and reports an
+ * error. Data that was read before that check must not be trusted, even if it was validated.
  *
- * A watch installs a handler for SIGBUS. A fault outside all watched mappings goes to the
- * handler that was there before, by default the end of the process.
- *
- * Thread rule: any thread. A mapping must not be unmapped before it is forgotten. */
+ * A watch installs a handler for SIGBUS. A fault outside all watched mappings goes to the previous
+ * handler, by default the end of the process. Thread rule: any thread. A mapping must be forgotten
+ * before it is unmapped. */
 #pragma once
 
 #include "base/err.h"
@@ -17,11 +15,11 @@
 
 struct sw_mapped; /* one watched mapping */
 
-/* Watches `bytes` of memory from `begin`, which is page aligned, until sw_mapped_forget.
- * Errors: SW_ERR_NOMEM when 16384 mappings are watched already. */
+/* Watches `bytes` of memory from the page-aligned `begin` until sw_mapped_forget. Errors:
+ * SW_ERR_NOMEM when 16384 mappings are already watched. */
 int sw_mapped_watch(struct sw_mapped **out, const void *begin, size_t bytes,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same for the whole mapping around an address, for libraries that keep theirs to themselves.
+/* The same for the whole mapping that contains an address, for libraries that hide their mappings.
  * Errors: also SW_ERR_IO (/proc/self/maps), SW_ERR_NOTFOUND. */
 int sw_mapped_watch_around(struct sw_mapped **out, const void *address,
                            struct sw_err *err) SW_MUST_CHECK;

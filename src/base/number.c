@@ -74,7 +74,7 @@ bool sw_parse_bytes(const char *s, int64_t *value)
     } units[] = {{"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
                  {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
     const char *unit = real_end(s);
-    /* No exponents here: the e of "1e3" would hide an exabyte. */
+    /* Exponents are refused: the e of "1e3" could be taken for exabytes. */
     if (!unit || *s == '-' || memchr(s, 'e', (size_t)(unit - s)) ||
         memchr(s, 'E', (size_t)(unit - s)))
         return false;

@@ -1,3 +1,6 @@
+/* The POSIX implementation of the table of system calls, the pointer to the table in use, and the
+ * allocation helpers on top of it. sw_os_set may be called only before any thread is started;
+ * everything else is safe in any thread. The contract is in base/os.h. */
 #include "base/os.h"
 #include "base/str.h"
 #include <errno.h>
@@ -25,8 +28,8 @@ static void *posix_map_file(int fd, size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* libc has no mbind. The kernel reads one bit less than it is told. A node that is full must not
- * end the process, so the policy is a preference: pages go elsewhere then. */
+/* Binds pages with the system call, since libc has no mbind. The kernel reads one bit less than the
+ * given count. The policy is only a preference, so that a full node does not end the process. */
 static int posix_bind_pages(void *p, size_t bytes, uint64_t nodes)
 {
     unsigned long mask = nodes;
@@ -79,7 +82,7 @@ static int posix_random_bytes(void *buf, size_t bytes)
     return 0;
 }
 
-/* The one place of the project that changes after start-up: which table is in force. It is replaced
+/* The table in use: the only mutable global of the project besides signal state. It is replaced
  * before any thread exists, so plain reads are safe. */
 static const struct sw_os *in_force = &sw_os_posix;
 
@@ -120,7 +123,7 @@ int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, in
 
     int64_t more = *capacity ? 2 * *capacity : first;
     void *items;
-    memcpy(&items, array, sizeof items); /* whatever the items are: a pointer to them */
+    memcpy(&items, array, sizeof items); /* copied as bytes: the item type is unknown */
     items = sw_realloc_array(items, (size_t)more, item_bytes);
     if (!items)
         return sw_err_nomem(err, what, (size_t)more * item_bytes);
@@ -136,7 +139,7 @@ void *sw_array_add(void *items, int *count, size_t size)
     void *array;
 
     memcpy(&array, items, sizeof array);
-    if ((n & (n - 1)) == 0) { /* there is room for a power of two of them: it is full */
+    if ((n & (n - 1)) == 0) { /* the capacity is the next power of two, so the array is full */
         array = sw_realloc_array(array, n ? 2 * n : 1, size);
         if (!array)
             return NULL;

@@ -19,8 +19,8 @@ struct sw_os {
     void *(*map_pages)(size_t bytes);          /* anonymous private pages, zero, page aligned */
     void *(*map_file)(int fd, size_t bytes);   /* the file's first bytes, read-only, shared */
     int (*unmap_pages)(void *p, size_t bytes); /* of either kind */
-    /* Whole pages are to lie on these NUMA nodes (bit i: the system's node i), on several in turn;
-     * those that are somewhere already move. Where a node is full, pages go to others. */
+    /* Binds whole pages to these NUMA nodes (bit i: node i of the system), interleaved over
+     * several; pages that are already placed move. Pages go elsewhere when a node is full. */
     int (*bind_pages)(void *p, size_t bytes, uint64_t nodes);
     int (*open)(const char *path, int flags, mode_t mode);
     int (*close)(int fd);
@@ -75,7 +75,7 @@ int sw_err_nomem(struct sw_err *err, const char *what, size_t bytes);
 /* Writes all bytes (short writes and EINTR repeated). Errors: SW_ERR_IO naming what. */
 int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same at an offset; where the next write goes stays as it is. */
+/* The same at an offset; the file position does not change. */
 int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const char *what,
                      struct sw_err *err) SW_MUST_CHECK;
 /* SW_OK when st is of a regular file; else SW_ERR_FORMAT, which names what it is. For files that a

@@ -1,7 +1,11 @@
+/* The process-wide request to stop: one atomic word and the first signal. Every function may be
+ * called by any thread; sw_stop_request is also safe in a signal handler. base/stop.h says who
+ * makes, holds and checks the request. */
 #include "base/stop.h"
 
-/* Requests in the low bits, holders in the high ones: one word, so that no request can come between
- * the look and the hold of sw_stop_hold. Relaxed, since no other memory is published with it. */
+/* Requests are in the low bits, holders in the high ones. They share one word, so that no request
+ * can come between the check and the hold in sw_stop_hold. Relaxed, since no other memory is
+ * published with it. */
 enum { HOLDER = 1 << 16, REQUESTS = HOLDER - 1 };
 static int state;
 static int first_signal;
@@ -12,7 +16,7 @@ int sw_stop_request(int signal)
     if (signal)
         __atomic_compare_exchange_n(&first_signal, &none, signal, 0, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
-    if (sw_stop_requests() == REQUESTS) /* as good as endless, and no carry into the holders */
+    if (sw_stop_requests() == REQUESTS) /* saturates, so that no carry reaches the holders */
         return REQUESTS;
     return (__atomic_add_fetch(&state, 1, __ATOMIC_RELAXED)) & REQUESTS;
 }

@@ -1,13 +1,13 @@
-/* The request to stop, one for the whole process: signal handlers make it (or whoever embeds the
- * library), and everything that takes time looks at it: setup, decoding, inflating, initial values,
- * evaluation, prediction, import. It is a counter, not an object with an owner, because what it
- * speaks of is the process: a signal names no job, it may come before a job is open, between two of
- * them, or inside of a decoder that knows of none, and a handler has no argument.
+/* The request to stop, one for the whole process. Signal handlers (or the program that embeds the
+ * library) make it, and every long operation checks it: setup, decoding, decompression,
+ * initialization, evaluation, prediction, import. It is a process-wide counter and not an object
+ * with an owner, since a signal handler has no argument, and the signal may come before a job is
+ * open, between two jobs, or inside a decoder that knows of no job.
  *
- * A job in training answers the first request itself: it finishes the step and writes a checkpoint.
- * For that it holds the request (sw_stop_hold), and what its threads do for the step goes on; the
- * second request ends it at once. All functions may be called by any thread; those marked so by
- * signal handlers, too. */
+ * A job in training handles the first request itself: it finishes the step and writes a checkpoint.
+ * For that it holds the request (sw_stop_hold), so that its threads complete the step; the second
+ * request ends it at once. Any thread may call all functions; signal handlers may call those marked
+ * async-signal-safe. */
 #pragma once
 
 #include "base/err.h"
@@ -21,12 +21,12 @@ int sw_stop_signal(void);   /* 0: no signal asked for a stop */
 /* Forgets all requests: for tests, and for programs that go on after a stopped job. */
 void sw_stop_reset(void);
 
-/* SW_ERR_CANCELLED with a sentence when work is to be abandoned: a stop was requested that nobody
- * holds. Cheap enough for every row of a picture: it is one load. */
+/* Returns SW_ERR_CANCELLED with a message if work must be abandoned: a stop was requested and
+ * nobody holds it. It is one load, cheap enough for every row of an image. */
 int sw_stop_check(struct sw_err *err) SW_MUST_CHECK;
 
-/* From here on the caller answers the first request, and sw_stop_check looks at the second one
- * only. Errors: SW_ERR_CANCELLED when a stop has been requested already; nothing is held then. */
+/* From here on the caller handles the first request, and sw_stop_check reports only the second one.
+ * Errors: SW_ERR_CANCELLED when a stop was already requested; nothing is held then. */
 int sw_stop_hold(struct sw_err *err) SW_MUST_CHECK;
-void sw_stop_release(void); /* once for each sw_stop_hold that answered SW_OK */
+void sw_stop_release(void); /* once for each sw_stop_hold that returned SW_OK */
 bool sw_stop_is_held(void); /* async-signal-safe */

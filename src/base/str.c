@@ -1,3 +1,6 @@
+/* The growing string buffer, and helpers for strings: UTF-8, patterns with * and ?, and the nearest
+ * word for "did you mean". A failed allocation sets buf.failed and makes later calls do nothing, so
+ * that a caller checks once at the end. The contract is in base/str.h. */
 #include "base/str.h"
 #include "base/os.h"
 #include <stdio.h>
@@ -91,7 +94,7 @@ const char *sw_buf_text(const struct sw_buf *b)
 
 char *sw_buf_take(struct sw_buf *b)
 {
-    sw_buf_add_bytes(b, NULL, 0); /* an empty text is a text too */
+    sw_buf_add_bytes(b, NULL, 0); /* so that an empty text is not NULL */
     char *text = NULL;
     if (!b->failed) {
         text = b->text;
@@ -133,7 +136,7 @@ size_t sw_utf8_length(const char *s, size_t bytes)
     for (size_t i = 1; i < n; i++)
         if ((p[i] & 0xC0) != 0x80)
             return 0;
-    /* Overlong forms, surrogates and values above U+10FFFF show in the second byte. */
+    /* Overlong forms, surrogates and values above U+10FFFF can be recognized by the second byte. */
     if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
         (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))
         return 0;
@@ -156,8 +159,8 @@ bool sw_str_ends(const char *s, const char *suffix)
     return n >= m && memcmp(s + n - m, suffix, m) == 0;
 }
 
-/* On a mismatch only the last star needs to take one character more, so time is at most the product
- * of both lengths. */
+/* On a mismatch only the last star takes one more character, so time is at most the product of both
+ * lengths. */
 bool sw_str_match(const char *pattern, const char *s)
 {
     const char *star = NULL, *retry = NULL;
@@ -211,7 +214,7 @@ int sw_str_distance(const char *a, const char *b)
     return last[m];
 }
 
-/* What a word consists of: its length, and a bit for each byte value (64 classes of them). */
+/* The letters of a word: its length, and one bit for each class of byte values (64 classes). */
 struct letters {
     int length;
     uint64_t set;

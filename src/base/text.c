@@ -1,3 +1,6 @@
+/* Makes text from recipes, files and databases safe for a terminal: unsafe characters become
+ * escapes. The same tables give the width of a character in columns. No state; any thread may call.
+ * The contract is in base/text.h. */
 #include "base/text.h"
 
 #include <string.h>

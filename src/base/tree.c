@@ -1,3 +1,5 @@
+/* Sums many rows of doubles in the order of the reduction tree that base/tree.h defines. The
+ * partial sums wait on a stack, a few columns at a time, so that the stack has a fixed size. */
 #include "base/tree.h"
 
 #include <string.h>

@@ -1,21 +1,20 @@
-/* Work in parts, and sums over the parts in one order.
+/* The reduction tree: a fixed order in which partial sums are added. The tree is binary over leaves
+ * 0 .. leaves-1: neighbors are added in pairs, the sums of pairs in pairs, and so on; a node
+ * without a neighbor waits and is added from the right at the end. (((0+1)+(2+3))+4) is the tree
+ * over five leaves. A worker that has some consecutive leaves can add up the nodes of the tree that
+ * lie within them, and the sum of all nodes has the same bits however the leaves are distributed.
+ * For two and three leaves the order is that of the leaves.
  *
- * The order is a binary tree over leaves 0 .. leaves-1: neighbours are added in pairs, the sums of
- * pairs in pairs, and so on; what has no neighbour yet waits, and is added from the right when all
- * are there. (((0+1)+(2+3))+4) is the tree over five. Whoever has some consecutive leaves can add
- * up the nodes of the tree that lie in them, and whoever has all nodes gets the sum of all leaves
- * in the same bits, however the leaves were dealt out. For two and three leaves it is the order of
- * the leaves.
- *
- * A sum is a program for a stack: push a term, add the two topmost so many times, push the next.
- * Pure arithmetic, any thread. */
+ * A sum runs on a stack: push a term, add the two topmost as often as sw_tree_adds says, push the
+ * next. Pure arithmetic, any thread. */
 #pragma once
 
 #include <stdint.h>
 
 enum { SW_TREE_LEAVES = 1024, SW_TREE_DEPTH = 11 /* terms on the stack, at most */ };
 
-/* Part i of `total` in as equal parts as can be, the larger ones first: 50 over 3 is 17, 17, 16. */
+/* Range of part i when `total` is split as evenly as possible, the larger parts first: 50 over 3 is
+ * 17, 17, 16. */
 static inline void sw_part(int64_t total, int parts, int i, int64_t *first, int64_t *count)
 {
     int64_t base = total / parts, larger = total % parts;
@@ -23,12 +22,12 @@ static inline void sw_part(int64_t total, int parts, int i, int64_t *first, int6
     *count = base + (i < larger ? 1 : 0);
 }
 
-/* Where the largest node of the tree ends that begins at leaf `from` and does not go beyond `to`
- * (from < to <= leaves). */
+/* The end of the largest node of the tree that begins at leaf `from` and does not exceed `to` (from
+ * < to <= leaves). */
 static inline int sw_tree_node_end(int leaves, int from, int to)
 {
     int width = from ? from & -from : 1 << (SW_TREE_DEPTH - 1);
-    /* What is left over at the right has one root, too. */
+    /* The remainder at the right is a node, too. */
     if (to == leaves && (from == 0 || from == (leaves & -width)))
         return leaves;
     while (from + width > to)
@@ -36,13 +35,12 @@ static inline int sw_tree_node_end(int leaves, int from, int to)
     return from + width;
 }
 
-/* How many additions follow when the node [from, to) was pushed, behind all that is left of it. */
+/* How many additions follow after the node [from, to) was pushed behind all nodes to its left. */
 static inline int sw_tree_adds(int leaves, int from, int to)
 {
     int left = to == leaves ? 1 : __builtin_popcount((unsigned)to);
     return __builtin_popcount((unsigned)from) + 1 - left;
 }
 
-/* out[0 .. count) becomes the sum, in that order, of the first `count` of each of rows
- * [leaves][room]. */
+/* out[0 .. count) = sum over the leaves, in the order of the tree, of rows [leaves][room]. */
 void sw_tree_sum(const double *rows, int leaves, int room, int count, double *out);

@@ -1,4 +1,5 @@
-/* singa-ws check: what a recipe would build: shapes, parameters, memory, flops. Writes nothing. */
+/* singa-ws check: prints what a recipe would build: shapes, parameters, memory, flops. It writes
+ * nothing. */
 #include "base/json.h"
 #include "base/os.h"
 #include "base/text.h"
@@ -26,11 +27,10 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-/* What is printed beside the plan. */
+/* Facts that are printed beside the plan. */
 struct extra {
-    size_t base_bytes; /* what the process takes by itself, before the job takes its memory; 0:
-                          unknown */
-    char *db;          /* owned: where the history would be; NULL: unknown */
+    size_t base_bytes; /* memory of the process before the job allocates; 0: unknown */
+    char *db;          /* owned: path of the history; NULL: unknown */
 };
 
 static size_t resident_bytes(void)
@@ -284,12 +284,12 @@ static void json_plan(struct sw_json_writer *w, const struct sw_job_plan *p, con
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-/* What is under way: jobs are opened one after the other. */
+/* The state of the check: jobs are opened one after the other. */
 struct checking {
     const struct options *options;
     struct sw_trainer t;
     struct sw_job_options job;
-    char *stage; /* owned: of the job that is open, where all are */
+    char *stage; /* owned: name of the open stage of several */
     struct extra extra;
     struct sw_buf out;
     struct sw_json_writer json;
@@ -314,7 +314,7 @@ static void print_one(struct checking *c)
         print_text(&c->out, sw_job_plan(c->t.job), &c->extra, o->verbose > 0);
 }
 
-/* The last one is also what the whole comes to. */
+/* Prints the stages; the last one gives the totals. */
 static int print_stages(struct checking *c, int count, struct sw_err *err)
 {
     const bool json = c->options->common.json;

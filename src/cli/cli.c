@@ -1,3 +1,7 @@
+/* The command line's own output: exit codes, messages on stderr, text on stdout, and what stdout
+ * can show (width, color, terminal). Everything that is printed goes through base/text.h, except by
+ * the _raw functions, so that foreign text cannot control the terminal. Main thread; the contract
+ * is in cli/cli.h. */
 #include "cli/cli.h"
 
 #include "base/os.h"

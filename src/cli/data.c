@@ -1,5 +1,5 @@
-/* singa-ws data: a table of sub-verbs that look at data and bring them into shape; each is one
- * file, data/NAME.c. */
+/* singa-ws data: a table of sub-verbs that inspect and convert data; each is one file,
+ * data/NAME.c. */
 #include "cli/data/input.h"
 
 static const struct sw_verb *const sub_verbs[] = {&sw_data_import, &sw_data_inspect, &sw_data_stats,

@@ -1,4 +1,5 @@
-/* singa-ws doctor: is this machine fit for training, and what would make it fitter? */
+/* singa-ws doctor: checks whether this machine is fit for training, and advises how to improve
+ * it. */
 #include "cli/doctor/doctor.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -32,7 +33,7 @@ static bool is_fit(const struct sw_doctor *d)
 /* ---- What it says -----------------------------------------------------------------------------
  */
 
-/* --quiet leaves out what is as it should be. */
+/* Prints the findings; --quiet omits those that are OK. */
 static void print_text(const struct options *o, const struct sw_doctor *d, struct sw_buf *out)
 {
     int counts[4] = {0};
@@ -64,13 +65,13 @@ static void add_findings(struct sw_json_writer *w, const struct sw_doctor *d)
         sw_json_string(w, "what", f->what);
         sw_json_string(w, "why", f->why);
         sw_json_string(w, "fix", f->mend);
-        sw_json_string(w, "mend", f->mend); /* the name of before, for one release */
+        sw_json_string(w, "mend", f->mend); /* the old key, kept for one release */
         sw_json_close_object(w);
     }
     sw_json_close_array(w);
 }
 
-/* Is there a file with figures of this machine from a time when it was not busy? */
+/* Whether stored figures of this machine exist from a time when it was idle. */
 static bool has_better(const struct sw_doctor *d, const char *path)
 {
     struct sw_json *root = NULL;
@@ -90,7 +91,7 @@ static bool has_better(const struct sw_doctor *d, const char *path)
     return better;
 }
 
-/* Only what was measured in full is kept, and not in place of what is better. */
+/* Stores the figures if they are complete and do not replace better ones. */
 static void keep(const struct sw_doctor *d, const struct sw_buf *json)
 {
     struct sw_err err;

@@ -50,7 +50,7 @@ static void print_text(struct sw_buf *out, const struct sw_job_event *e, const s
     if (!quiet && e->skipped_records)
         sw_buf_printf(out, "skipped    %lld records that could not be read\n",
                       (long long)e->skipped_records);
-    int width = 10; /* of the words above */
+    int width = 10; /* width of the titles above */
     for (int i = 0; i < e->metric_count; i++)
         width = (int)strlen(e->metric[i].name) > width ? (int)strlen(e->metric[i].name) : width;
     for (int i = 0; i < e->metric_count; i++)

@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is asked for, and what came of it so far. */
+/* The request, and the results so far. */
 struct answer {
     const char *path; /* SECTION.KEY or SECTION; NULL: everything */
     bool json, one;   /* one value alone */
     int count;
     struct sw_buf *out;
     struct sw_json_writer w;
-    struct sw_columns table; /* of the section at hand */
+    struct sw_columns table; /* of the current section */
     char section[256];
 };
 
@@ -135,7 +135,7 @@ static bool is_path(const struct answer *a, const struct sw_explained *e, const 
            strcmp(a->path + n + 1, e->key) == 0;
 }
 
-/* Is the path the name of a value? A section [layer a.outputs] would hide behind one. */
+/* Checks whether the path names a value: a section [layer a.outputs] could have the same path. */
 static void look_for_one(void *user, const struct sw_explained *e)
 {
     struct answer *a = user;

@@ -1,4 +1,4 @@
-/* singa-ws history: a table of sub-verbs that ask the history database, and a few that change it;
+/* singa-ws history: a table of sub-verbs that query the history database, and a few that change it;
  * each is one file, history/NAME.c. */
 #include "cli/history/verb.h"
 

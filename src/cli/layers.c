@@ -96,7 +96,7 @@ static void list_json(struct sw_json_writer *w)
 /* ---- One --------------------------------------------------------------------------------------
  */
 
-/* How workers can share a layer of this type. */
+/* Prints how a layer of this type can be partitioned over workers. */
 static void print_partitions(struct sw_buf *out, const struct sw_layer_type *t)
 {
     sw_buf_add(out, "\npartition can be");
@@ -165,7 +165,7 @@ static void json_option(void *user, const struct sw_cli_option *o)
     sw_json_close_object(w);
 }
 
-/* As its --help has it. */
+/* Shows a verb as its --help does. */
 static bool show_verb(const char *name, bool json, struct sw_buf *out)
 {
     struct sw_json_writer w;
@@ -214,7 +214,7 @@ static int unknown(const char *name)
     return sw_cli_usage("layers", "unknown type '%s'; without a TYPE all are listed", name);
 }
 
-/* A page is whole: of the recipe, or of the commands. */
+/* Prints a complete page: that of recipes or that of commands. */
 static int print_page(const struct options *o, struct sw_buf *out)
 {
     enum sw_page_form form = o->man ? SW_PAGE_MAN : SW_PAGE_MARKDOWN;

@@ -1,4 +1,5 @@
-/* singa-ws predict: what a layer of a trained net makes of a split or of arrays, as an array. */
+/* singa-ws predict: computes the output of a layer for a split or for arrays, and writes it as an
+ * array. */
 #include "infer/predict.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -103,8 +104,8 @@ static struct sw_job_options job_options(const struct options *o)
     return job;
 }
 
-/* The labels of the rows, for a picture: what their input layer hands out, in a job of its own,
- * since a job predicts once. Arrays have none. */
+/* Reads the labels of the rows, for a plot: the output of their input layer, computed in a job of
+ * its own, since a job predicts once. Arrays have none. */
 static int read_labels(const struct options *o, const struct sw_predict_args *args,
                        struct sw_predict_plot *plot, struct sw_err *err)
 {

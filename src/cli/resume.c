@@ -1,4 +1,4 @@
-/* singa-ws resume: goes on with a stored run from its newest checkpoint that is whole. */
+/* singa-ws resume: continues a stored run from its newest undamaged checkpoint. */
 #include "base/os.h"
 #include "base/stop.h"
 #include "cli/checkpoint/checkpoints.h"
@@ -21,8 +21,8 @@ static const struct sw_cli_option options_of_resume[] = {
     {0},
 };
 
-/* The step to go on to: --steps, else where the run itself was to end; 0 leaves it to a --set of
- * job.steps or job.epochs. */
+/* The last step: --steps, else the end of the run itself; 0 leaves it to a --set of job.steps or
+ * job.epochs. */
 static int64_t last_step(const struct options *o, const struct sw_run *run)
 {
     if (o->steps)
@@ -39,7 +39,7 @@ static bool is_there(const struct sw_checkpoints *checkpoints, int64_t last)
     return last > 0 && checkpoints->items[0].step >= last;
 }
 
-/* Nothing is left to train, and that is said; the result must be whole for that. */
+/* Reports that nothing is left to train, if the final checkpoint is undamaged. */
 static int say_there(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
                      int64_t last)
 {
@@ -97,7 +97,7 @@ static int go_on(const struct options *o, const struct sw_run *run,
     if (rc == SW_OK)
         rc = sw_trainer_open(&t, &job, &err);
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
-    if (rc == SW_ERR_CANCELLED) /* the run is as it was, with its checkpoint */
+    if (rc == SW_ERR_CANCELLED) /* the run is unchanged, with its checkpoint */
         code = SW_EXIT_STOPPED;
     sw_trainer_fini(&t);
     sw_free(kept);
@@ -128,7 +128,7 @@ static int resume(void *options, struct sw_beside *beside)
         rc = sw_checkpoints_find(reader, &run, &checkpoints, &err);
     /* Readers do not block writers, but there is nothing more to read. */
     sw_history_reader_close(reader);
-    /* Then files may seem damaged that were not read to the end. */
+    /* After a stop, files that were not read to the end may seem damaged. */
     if (sw_stop_check(&err) != SW_OK)
         rc = SW_ERR_CANCELLED;
     if (rc != SW_OK)

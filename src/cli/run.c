@@ -1,4 +1,4 @@
-/* singa-ws run: trains what a recipe says. */
+/* singa-ws run: trains the net of a recipe. */
 #include "cli/training/beside.h"
 #include "cli/training/trainer.h"
 

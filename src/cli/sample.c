@@ -1,4 +1,4 @@
-/* singa-ws sample: text that a trained language model writes. */
+/* singa-ws sample: prints text that a trained language model generates. */
 #include "infer/sample.h"
 #include "base/json.h"
 #include "base/text.h"

@@ -41,7 +41,8 @@ static void add_quoted(struct sw_buf *out, const char *before, const char *word)
     sw_cli_quote(out, word);
 }
 
-/* Becomes ssh, whose terminal or pipe the far dashboard then has; returns only when that fails. */
+/* Replaces this process with ssh, whose terminal or pipe the remote dashboard then has; returns
+ * only when that fails. */
 static int watch_far(const struct options *o, bool terminal)
 {
     const char *target = o->common.args[0], *colon = strchr(target, ':');
@@ -134,7 +135,7 @@ static int top(void *options)
     if (is_far(run))
         return watch_far(o, terminal);
 
-    /* Spools are merged first, so that a run that could not reach the database is seen. */
+    /* Spools are merged first, so that a run that could not reach the database is visible. */
     int rc = sw_runs_open(o->common.db, NULL, &reader, &db_path, &err);
     sw_history_reader_close(reader);
     int code = rc != SW_OK ? sw_cli_fail(rc, &err)

@@ -1,5 +1,5 @@
-/* singa-ws topo: the machine as placement sees it, and where a recipe's units would be on it, here
- * or on a machine of which there is a description. Opens no data, writes nothing. */
+/* singa-ws topo: shows the machine as placement sees it, and where the workers and servers of a
+ * recipe would be placed, on this machine or on a described one. Opens no data, writes nothing. */
 #include "base/json.h"
 #include "cli/machine/machine.h"
 #include "cli/machine/ways.h"

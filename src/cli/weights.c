@@ -1,5 +1,5 @@
-/* singa-ws weights: what is in a checkpoint, whether it is whole, how two differ, and its
- * parameters for other programs. */
+/* singa-ws weights: lists the contents of a checkpoint, verifies it, compares two, and exports its
+ * parameters. */
 #include "cli/checkpoint/weights.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -270,7 +270,7 @@ static int act(const struct sw_weights_options *o, const char *action, struct sw
     return code;
 }
 
-/* Everything that is wrong with the words, before any file is opened. */
+/* Checks the arguments before any file is opened. */
 static int check_words(struct sw_weights_options *o, const char *action)
 {
     static const char *const actions[] = {"list", "verify", "diff", "export"};

@@ -1,18 +1,17 @@
-/* Collective operations: what several devices of a process do together, by a library that knows
- * their links better than copies one by one would (NCCL for GPUs). One table of functions per kind
- * of device; `sim` has one too, so that whoever queues, orders and waits is tested everywhere.
+/* Collective operations over several devices of a process, by a library that knows their links
+ * (NCCL for GPUs). There is one table of functions per kind of device; `sim` has one too, so that
+ * queueing, ordering and waiting are tested on every machine. A member is a device, identified by
+ * its rank.
  *
- * A member is a device, called by its number, its rank. Operations are queued on streams like any
- * other; each begins when all members have come to it. So all must be queued in one order on every
- * member, and what several members do together stands in one group, between group_begin and
- * group_end: nothing of it need run before the end of the group. One operation at a time is under
- * way for a member, whatever the stream.
+ * Operations are queued on streams like any other; each begins when all members have reached it.
+ * They must be queued in the same order on every member, and operations of several members that
+ * belong together form a group between group_begin and group_end: nothing of a group has to run
+ * before its end. A member has at most one operation in progress, whatever the stream. The library
+ * chooses the order of a sum: the bits are the same every time and on every member, but differ with
+ * the number of members.
  *
- * Sums are made in an order of the library's own: the same bits every time and on every member, but
- * others for another number of members.
- *
- * Thread rule: groups and what is in them by one thread at a time; check and abort by any thread,
- * also while another one is in a group. */
+ * Thread rule: groups and their operations by one thread at a time; check and abort by any thread,
+ * also while another thread is in a group. */
 #pragma once
 
 #include "device/device.h"
@@ -21,7 +20,7 @@ enum { SW_COLLECTIVE_RANKS = 64 };
 
 struct sw_collective;
 
-/* What every kind has; the inline functions below say what each does. */
+/* The functions of a kind of device; the inline functions below describe each. */
 struct sw_collective_ops {
     const char *(*name)(char *out, size_t bytes); /* "NCCL 2.28.9" */
     int (*open)(struct sw_device *const *devices, int ranks, int timeout_ms,
@@ -38,8 +37,8 @@ struct sw_collective_ops {
 struct sw_collective {
     const struct sw_collective_ops *ops;
     int ranks;
-    /* What a thread uses that hangs in the library and does not return: borrowed, never to be
-     * freed, like the devices. NULL: there is none. */
+    /* Objects that a hanging library call may still use: borrowed, never to be freed, like the
+     * devices. NULL: none. */
     void *hanging;
 };
 
@@ -52,9 +51,9 @@ SW_MUST_CHECK static inline int sw_device_collectives(struct sw_device *dev,
     return dev->ops->collectives(dev, out, err);
 }
 
-/* Brings the devices together, all of them different: before memory of a size is taken, since the
- * library takes some for itself. They are borrowed until it is closed. Errors: SW_ERR_INVALID (one
- * device twice), SW_ERR_LIBRARY (they did not come together in time), SW_ERR_NOMEM. */
+/* Connects the devices, which must be different. Call it before large allocations, since the
+ * library takes memory for itself. The devices are borrowed until close. Errors: SW_ERR_INVALID
+ * (one device twice), SW_ERR_LIBRARY (they did not connect in time), SW_ERR_NOMEM. */
 SW_MUST_CHECK static inline int sw_collective_open(const struct sw_collective_ops *ops,
                                                    struct sw_device *const *devices, int ranks,
                                                    int timeout_ms, struct sw_collective **out,
@@ -62,7 +61,7 @@ SW_MUST_CHECK static inline int sw_collective_open(const struct sw_collective_op
 {
     return ops->open(devices, ranks, timeout_ms, out, err);
 }
-/* When nothing of it runs any more; what does nevertheless is aborted. NULL is accepted. A
+/* Closes it once nothing of it runs; operations that still run are aborted. NULL is accepted. A
  * collective in which a thread hangs is leaked. */
 static inline void sw_collective_close(struct sw_collective *c)
 {
@@ -85,14 +84,14 @@ SW_MUST_CHECK static inline int sw_collective_sum(struct sw_collective *c, int r
 {
     return c->ops->all_reduce(c, rank, s, x, n, err);
 }
-/* What went wrong after operations were queued; it need not show in any stream, which only stands.
- */
+/* Reports errors after operations were queued; the streams themselves may show no error and only
+ * stall. */
 SW_MUST_CHECK static inline int sw_collective_check(struct sw_collective *c, struct sw_err *err)
 {
     return c->ops->check(c, err);
 }
-/* Ends what is queued without its result, and everything after it. Never waits; once is for ever.
- */
+/* Aborts the queued operations without a result, and everything after them. Never waits; cannot be
+ * undone. */
 static inline void sw_collective_abort(struct sw_collective *c)
 {
     c->ops->abort(c);

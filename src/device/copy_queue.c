@@ -1,5 +1,5 @@
-/* One pool of entries, each free, pending or issued. There are tens or hundreds, so the most urgent
- * is found by looking at all. */
+/* One pool of entries, each free, pending or issued. There are tens or hundreds of them, so a
+ * linear search finds the most urgent one. */
 #include "device/copy_queue.h"
 #include "base/os.h"
 #include "thread/thread.h"
@@ -17,8 +17,9 @@ struct sw_copy_queue {
     struct sw_device *dev;      /* borrowed */
     struct sw_stream *in, *out; /* owned; used by the worker */
     int capacity;
-    /* When the copy that is running began: written on a thread of the device, by one copy after
-     * the other. Not in the entry, which may be another's when a copy could not be issued. */
+    /* Start times of the running copies, written on a thread of the device; copies of a direction
+     * run one after the other. They are not in the entries, since an entry may be reused when a
+     * copy could not be issued. */
     int64_t begun_ns[SW_COPY_DIRECTIONS];
     int under_way[SW_COPY_DIRECTIONS]; /* atomic */
 
@@ -69,7 +70,7 @@ int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue 
     return SW_OK;
 }
 
-/* Gives the entry back before it tells: a callback may push. */
+/* Returns the entry to the pool before the callback, which may push. */
 static void answer(struct entry *entry, int rc)
 {
     struct sw_copy_queue *q = entry->queue;
@@ -91,7 +92,7 @@ void sw_copy_queue_free(struct sw_copy_queue *q)
     sw_copy_queue_close(q);
     sw_stream_free(q->in);
     sw_stream_free(q->out);
-    /* The device has let go of everything: what is not done by now never will be. */
+    /* The device has released everything: entries that are not done now never will be. */
     for (int i = 0; i < q->capacity; i++)
         if (q->entries[i].state != FREE)
             answer(&q->entries[i], SW_ERR_CANCELLED);
@@ -154,7 +155,7 @@ static struct entry *take_urgent(struct sw_copy_queue *q)
     return best;
 }
 
-/* On a thread of the device, as arrived is. */
+/* Runs on a thread of the device, as arrived does. */
 static void begun(void *begun_ns)
 {
     *(int64_t *)begun_ns = sw_os()->monotonic_ns();
@@ -165,9 +166,9 @@ static void arrived(void *entry)
     answer(entry, SW_OK);
 }
 
-/* The entry is the device's once its last part is queued, and may be another's right after. When
- * something fails behind the copy, the copy may still be running: it is answered when the streams
- * have been freed. */
+/* Issues a copy. The device owns the entry once its last part is queued, and it may be reused right
+ * after. If something fails behind the copy, the copy may still be running: it is answered after
+ * the streams have been freed. */
 static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *err)
 {
     const struct sw_copy_event e = entry->event;
@@ -209,7 +210,7 @@ static void nothing(void *user)
 {
 }
 
-/* A stream's error stays with it and comes with the next thing that is queued. */
+/* The error of a stream persists and is returned with the next queued operation. */
 int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err)
 {
     int rc = sw_stream_call(q->in, nothing, NULL, err);

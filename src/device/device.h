@@ -39,10 +39,10 @@ struct sw_device_bytes {
     uint64_t bridged;
 };
 
-/* One of several lines of work, of which each has streams of its own. */
+/* A lane: one of several parallel parts of work, each with streams of its own. */
 typedef int sw_stream_lane(void *user, int lane, struct sw_err *err);
 
-/* What every kind of device has; the inline functions below say what each does. `run` computes an
+/* The functions of a kind of device; the inline functions below describe each. `run` computes an
  * operation of kernels/op.h. */
 struct sw_device_ops {
     void (*close)(struct sw_device *dev);
@@ -98,8 +98,8 @@ struct sw_device_ops {
     const struct sw_plan_makers *plans; /* device/plan.h */
 };
 
-/* What callers ask in place of a device's name. Frozen; the same for all devices of a driver
- * (device/driver.h). */
+/* Capabilities, which callers check instead of the name of a device. Frozen; the same for all
+ * devices of a driver (device/driver.h). */
 struct sw_device_caps {
     bool host_memory;   /* host code may read and write its memory, and operations run at once */
     bool captures;      /* its streams can be captured into graphs: the ops table has all four */
@@ -139,9 +139,9 @@ int sw_cpu_start_team(int threads, struct sw_err *err) SW_MUST_CHECK;
  * it and left out when that fails. Errors: SW_ERR_NOMEM, SW_ERR_UNSUPPORTED. */
 int sw_cpu_libraries(char *out, size_t bytes, struct sw_err *err) SW_MUST_CHECK;
 
-/* Gives up what is queued on the device's streams: it is dropped, and every wait and call returns
- * SW_ERR_CANCELLED. An operation that runs just now still ends. Any thread; once is for ever. On
- * `cpu` nothing is ever queued. */
+/* Drops everything that is queued on streams of the device; every wait and call then returns
+ * SW_ERR_CANCELLED. A running operation still completes. Any thread; cannot be undone. On `cpu`
+ * nothing is ever queued. */
 static inline void sw_device_cancel(struct sw_device *dev)
 {
     dev->ops->cancel(dev);
@@ -210,8 +210,8 @@ static inline struct sw_device_bytes sw_device_bytes_of(struct sw_device *dev)
 {
     return dev->ops->bytes(dev);
 }
-/* What a part of an allocation is ("conv1 (feature)"), for messages; places may have several names,
- * one for each blob that lies there in its turn. Copied; forgotten with the allocation. */
+/* Names a part of an allocation ("conv1 (feature)") for messages; a part may have several names,
+ * one for each blob that uses it in turn. Copied; forgotten with the allocation. */
 static inline void sw_device_name(struct sw_device *dev, const void *p, size_t bytes,
                                   const char *what)
 {
@@ -229,8 +229,8 @@ SW_MUST_CHECK static inline int sw_stream_new(struct sw_device *dev, int threads
 {
     return dev->ops->stream_new(dev, threads, false, out, err);
 }
-/* The same for what others wait for, gradients on their way: a device that has more to do than it
- * can do at once begins with what such streams have (GPUs; only the order of work is another). */
+/* The same for work that others wait for, such as gradients to send: a busy device runs operations
+ * of such streams first (GPUs; only the order of work changes). */
 SW_MUST_CHECK static inline int sw_stream_new_urgent(struct sw_device *dev, int threads,
                                                      struct sw_stream **out, struct sw_err *err)
 {
@@ -242,7 +242,7 @@ static inline void sw_stream_attach(struct sw_stream *s)
 {
     s->dev->ops->stream_attach(s);
 }
-/* What it is for ("compute"), in messages; before anything is queued on it. Copied. */
+/* Names the purpose of the stream ("compute") for messages; before anything is queued. Copied. */
 static inline void sw_stream_name(struct sw_stream *s, const char *name)
 {
     s->dev->ops->stream_name(s, name);
@@ -268,7 +268,7 @@ SW_MUST_CHECK static inline int sw_stream_share(struct sw_stream *s, int lanes,
 {
     return s->dev->ops->share(s, lanes, lane, user, err);
 }
-/* One lane after the other, by the caller: for devices that only queue. */
+/* Runs the lanes one after the other on the calling thread: for devices that only queue. */
 int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
                             struct sw_err *err);
 
@@ -332,20 +332,20 @@ SW_MUST_CHECK static inline int sw_copy_peer(struct sw_stream *s, struct sw_devi
 {
     return s->dev->ops->copy_peer(s, dst_dev, dst, src_dev, src, bytes, err);
 }
-/* Could copies of dev's streams go to and from its peer directly? That says nothing of whether they
- * arrive as they were sent: boards exist on which they do not. */
+/* Whether copies of streams of dev can go directly to and from its peer. It does not show that they
+ * are correct: on some boards direct copies corrupt data. */
 static inline bool sw_device_reaches(struct sw_device *dev, struct sw_device *peer)
 {
     return dev->ops->reaches(dev, peer);
 }
-/* From here on they do; for ever. Before anything is queued for either. Errors:
+/* Enables direct copies, permanently. Before anything is queued for either. Errors:
  * SW_ERR_UNSUPPORTED, those of the device. */
 SW_MUST_CHECK static inline int sw_device_reach(struct sw_device *dev, struct sw_device *peer,
                                                 struct sw_err *err)
 {
     return dev->ops->reach(dev, peer, err);
 }
-/* Copies rows of `width` bytes that lie a pitch apart on either side. */
+/* Copies rows of `width` bytes that begin a pitch from one another on either side. */
 SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch,
                                            const void *src, size_t src_pitch, size_t width,
                                            int64_t rows, struct sw_err *err)
@@ -360,7 +360,7 @@ SW_MUST_CHECK static inline int sw_fill_zero(struct sw_stream *s, void *dst, siz
 
 /* ---- Graphs: what was queued once, queued again with one call ---- */
 
-/* Can the device's streams be captured? Not where operations run at once. */
+/* Whether streams of the device can be captured; not if operations run at once. */
 static inline bool sw_device_has_graphs(const struct sw_device *dev)
 {
     return dev->caps->captures;
@@ -377,22 +377,22 @@ SW_MUST_CHECK static inline int sw_capture_begin(struct sw_stream *s, struct sw_
         return s->dev->ops->capture_begin(s, err);
     return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s runs operations at once", s->dev->name);
 }
-/* Ends it, whatever has failed since; *out becomes the graph. Errors: why there is none. Events
- * that were recorded meanwhile are the graph's: nobody waits for them before they are recorded
- * anew. */
+/* Ends the capture, whatever has failed since; *out becomes the graph. Errors: why there is none.
+ * Events that were recorded during the capture belong to the graph: nobody may wait for them before
+ * they are recorded again. */
 SW_MUST_CHECK static inline int sw_capture_end(struct sw_stream *s, struct sw_graph **out,
                                                struct sw_err *err)
 {
     return s->dev->ops->capture_end(s, out, err);
 }
-/* Queues all of it on the stream that was captured. Pointers among the arguments must be what they
- * were; what lies there is read when it runs. */
+/* Queues the whole graph on the captured stream. Pointers among the arguments must still be valid;
+ * the memory is read when the graph runs. */
 SW_MUST_CHECK static inline int sw_graph_launch(struct sw_stream *s, struct sw_graph *g,
                                                 struct sw_err *err)
 {
     return s->dev->ops->graph_launch(s, g, err);
 }
-/* When nothing of it runs any more, and before its streams are freed. */
+/* Frees a graph when nothing of it runs any more, and before its streams are freed. */
 static inline void sw_graph_free(struct sw_device *dev, struct sw_graph *g)
 {
     if (g)

@@ -1,16 +1,15 @@
-/* Device drivers: what is known of a kind of device before one of it is open. A folder
+/* Device drivers: the properties of a kind of device that are known before one is opened. A folder
  * src/device/NAME exports one const struct sw_driver, sw_driver_NAME, and a row in CMakeLists.txt
- * puts it into the registry. Nobody outside that folder knows the device by its name: callers read
- * the driver's capabilities and call its functions.
- *
- * Everything is const or pure; any thread. */
+ * adds it to the registry. No code outside that folder uses the name of the device: callers check
+ * the capabilities of the driver and call its functions. Everything is const or pure; any
+ * thread. */
 #pragma once
 
 #include "device/device.h"
 
 enum { SW_DEVICE_REQUEST_MOST = 64 };
 
-/* What an option text asks for: "cpu", "cuda:0,2", "sim:gpus=4+cpu". */
+/* The parsed option text: "cpu", "cuda:0,2", "sim:gpus=4+cpu". */
 struct sw_device_request {
     const struct sw_driver *driver;
     char text[256];    /* as it was given; "auto" is replaced by the host's name */
@@ -36,7 +35,8 @@ struct sw_device_args {
     struct sw_device *beside;    /* an open device of the same request, or NULL */
 };
 
-/* To whom the results of a probe (device/trial.h) apply. The caller frees the strings. */
+/* The identity of the devices for which the results of a probe (device/trial.h) are valid. The
+ * caller frees the strings. */
 struct sw_probe_identity {
     char *options; /* what open_probe is to open */
     char *common;  /* versions of all that copies and sums depend on; may be empty */

@@ -1,3 +1,6 @@
+/* Finds and loads modules, the shared objects that hold the parts of the device layer with optional
+ * libraries (CUDA, NCCL). A module is refused unless its interface number and the size of its table
+ * are those of this build. The contract is in device/module.h. */
 #include "device/module.h"
 
 #include <dlfcn.h>
@@ -87,7 +90,7 @@ int sw_module_load(const struct sw_module_kind *k, const void **out, struct sw_e
     int rc = find(k, path, err);
     if (rc != SW_OK)
         return rc;
-    /* What a driver starts at its first use may not be unloaded under it. */
+    /* RTLD_NODELETE, since threads that a driver starts at its first use must keep their code. */
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!module) {
         const char *why = dlerror();

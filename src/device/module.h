@@ -1,16 +1,15 @@
-/* Modules: parts of the device room that are loaded when somebody asks for them, because the
- * libraries they stand on are not on every machine. Each is a file that exports one table, and
- * nothing else; its first two members say which interface it has.
- *
- * A module lies in the folder singa-ws beside libsinga, or in libsinga's own (a build tree); an
- * environment variable names another file. It is never unloaded. Any thread. */
+/* Modules: parts of src/device that are loaded on demand, since the libraries that they need are
+ * not on every machine. Each is a shared object that exports one table and nothing else; the first
+ * two members of the table identify its interface. A module is in the folder singa-ws beside
+ * libsinga, or in the folder of libsinga (a build tree); an environment variable names another
+ * file. It is never unloaded. Any thread. */
 #pragma once
 
 #include "base/err.h"
 #include <stddef.h>
 #include <stdint.h>
 
-/* How every table begins. */
+/* The beginning of every table. */
 struct sw_module_head {
     uint32_t abi, table_bytes;
 };
@@ -18,13 +17,13 @@ struct sw_module_head {
 struct sw_module_kind {
     const char *file, *variable; /* "singa_cuda.so", "SINGA_CUDA_MODULE" */
     const char *table;           /* "sw_cuda_module" */
-    uint32_t abi, table_bytes;   /* that the caller needs */
+    uint32_t abi, table_bytes;   /* that the caller requires */
     const char *what;            /* "CUDA device" */
     const char *without;         /* what a build without it lacks, and what to do then */
 };
 
-/* Where a file is that comes with the library, as said above. Errors: SW_ERR_NOTFOUND (the variable
- * names no file), SW_ERR_UNSUPPORTED (this build has none). */
+/* Finds a file that is installed with the library, as described above. Errors: SW_ERR_NOTFOUND (the
+ * variable names no file), SW_ERR_UNSUPPORTED (this build has none). */
 int sw_module_find(const char *file, const char *variable, char *path, size_t bytes,
                    struct sw_err *err) SW_MUST_CHECK;
 

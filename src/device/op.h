@@ -14,7 +14,7 @@ SW_MUST_CHECK static inline int sw_op_run(struct sw_stream *s, const struct sw_o
     return s->dev->ops->run(s, op, args, err);
 }
 
-/* Computes it on the CPU, here and now. */
+/* Computes it on the CPU, synchronously. */
 SW_MUST_CHECK static inline int sw_op_compute(const struct sw_op *op, int threads,
                                               enum sw_precision precision, const void *args,
                                               struct sw_err *err)

@@ -1,3 +1,6 @@
+/* Measures the throughput of operations on a device: the median of several timed passes, after a
+ * first one that is not counted. The owner of the stream calls. The contract is in
+ * device/throughput.h. */
 #include "device/throughput.h"
 #include "device/op.h"
 #include "kernels/ops/elementwise.h"
@@ -25,7 +28,7 @@ int sw_throughput_fill(struct sw_stream *s, float *x, int64_t n, struct sw_err *
         rc = sw_copy(s, x + at, stage, (size_t)count * sizeof(float), err);
     }
     struct sw_err late;
-    int waited = sw_stream_wait(s, rc == SW_OK ? err : &late); /* copies read the stage */
+    int waited = sw_stream_wait(s, rc == SW_OK ? err : &late); /* copies still read the buffer */
     sw_free(stage);
     return rc == SW_OK ? waited : rc;
 }
@@ -48,7 +51,7 @@ int sw_throughput_of(struct sw_stream *s, double units,
                      int budget_ms, struct sw_throughput *out, struct sw_err *err)
 {
     int64_t sorted[MOST_PASSES], ns, spent_ns = 0;
-    int passes = 0, rc = time_pass(s, run, args, &ns, err); /* libraries get ready */
+    int passes = 0, rc = time_pass(s, run, args, &ns, err); /* warms libraries up */
     while (rc == SW_OK && passes < MOST_PASSES &&
            (passes < LEAST_PASSES || spent_ns < budget_ms * INT64_C(1000000))) {
         rc = time_pass(s, run, args, &ns, err);

@@ -1,6 +1,6 @@
-/* How fast a device goes: an operation is run several times, and the pass in the middle counts. The
- * best one would be that of a lucky moment, and says nothing of others that use the machine; how
- * far the passes differ does. Thread rule: the owner of the stream. */
+/* Throughput of a device: an operation runs several times, and the median counts. The best pass may
+ * be luck and does not show other load; the spread of the passes does. Only the owner of the stream
+ * calls. */
 #pragma once
 
 #include "base/err.h"
@@ -8,7 +8,7 @@
 
 struct sw_stream;
 
-/* Units a nanosecond, as in Gflop/s and GB/s. */
+/* Units per nanosecond, that is Gflop/s or GB/s. */
 struct sw_throughput {
     double median, fastest;
 };

@@ -1,3 +1,7 @@
+/* Tests whether devices copy and sum correctly, and how fast. A copy is surrounded by guard bytes
+ * and compared byte by byte, from the streams of both ends; a sum uses small integers, whose result
+ * is exact. A call can hang where hardware or driver are broken: device/trial.h says which threads
+ * may risk that. */
 #include "device/trial.h"
 
 #include "base/os.h"
@@ -6,7 +10,7 @@
 
 enum {
     MOST_BYTES = 16 << 20,
-    GUARD_BYTES = 64, /* behind a copy: they must stay as they are */
+    GUARD_BYTES = 64, /* behind a copy: must not change */
     ROUNDS = 3,
     SMALL_BYTES = 4096,
     SMALL_ROUNDS = 20,
@@ -37,7 +41,7 @@ static void fill(unsigned char *p, size_t n, uint64_t seed)
     }
 }
 
-/* The way that is tried, as a stream of one of the two goes it. */
+/* Queues the copy under test, on a stream of either end. */
 static int go(struct copies *c, struct sw_stream *by, size_t at, size_t bytes, struct sw_err *err)
 {
     if (!c->end[FROM])
@@ -48,7 +52,7 @@ static int go(struct copies *c, struct sw_stream *by, size_t at, size_t bytes, s
                         err);
 }
 
-/* The bytes to where the way begins, and nothing where it ends. */
+/* Fills the source with data and the destination with zeros. */
 static int prepare(struct copies *c, size_t bytes, uint64_t seed, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -201,7 +205,7 @@ struct sums {
     int64_t most;
 };
 
-/* Small whole numbers: a sum has no rounding. */
+/* Small integers, whose sum is exact. */
 static float term(int rank, int64_t i)
 {
     return (float)((i * 7 + rank * 13) % 101 - 50);

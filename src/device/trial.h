@@ -1,22 +1,21 @@
-/* Trials: does what devices do for one another come out right? Bytes are sent and compared, numbers
- * added up and compared. A trial may stand for ever where hardware or driver are at fault: it is
- * for threads and processes that somebody can do without. */
+/* Probes of the links between devices: are copies and all-reduces correct, and how fast are they?
+ * Data is sent and compared, numbers are summed and compared. A probe may hang if hardware or
+ * driver are broken, so only threads and processes that can be abandoned may run it. */
 #pragma once
 
 #include "device/collective.h"
 
 struct sw_trial {
-    double gb_per_s, latency_us; /* the best of some; 0 when it went wrong */
+    double gb_per_s, latency_us; /* best of several; 0 if it failed */
 };
 
-/* Copies from one device to the other (NULL: the host, on one side), in blocks of several sizes, of
- * which some begin between lines, queued on streams of both: the way that they go now, direct or
- * by way of the host. Errors: SW_ERR_FORMAT (bytes arrived otherwise than they were sent), those of
- * the devices. */
+/* Copies from one device to another (NULL: the host, on one side) in blocks of several sizes, some
+ * unaligned, queued on streams of both, over the current path: direct or through the host. Errors:
+ * SW_ERR_FORMAT (data was corrupted), those of the devices. */
 int sw_trial_copies(struct sw_device *from, struct sw_device *to, struct sw_trial *out,
                     struct sw_err *err) SW_MUST_CHECK;
 
-/* Sums of whole numbers over all of them by their library, which come out the same in every order.
+/* All-reduces integers over all devices with their library; the result is exact in any order.
  * Errors: SW_ERR_FORMAT (a sum is wrong), SW_ERR_UNSUPPORTED (there is no library), those of the
  * devices. */
 int sw_trial_sums(struct sw_device *const *devices, int count, int timeout_ms, struct sw_trial *out,

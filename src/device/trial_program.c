@@ -1,11 +1,10 @@
-/* singa_trial DEVICES TRIAL...: tries what devices do for one another (device/trial.h), in a
- * process of its own that may hang and be killed. Nobody calls it but plan/ways.c.
- *
- * DEVICES are a driver's name, a colon, and what that driver's identify said (device/driver.h). A
- * TRIAL is staged:A:B or direct:A:B (copies from the A-th device to the B-th, by way of the host or
- * not), or sum:N (over the first N). Staged ones come first: devices that were told to reach each
- * other do so for ever. It says "ready", and then a line for each trial: "ok GB/s us", "none"
- * (there is no such way), "damaged TEXT" or "fails TEXT". */
+/* singa_trial DEVICES PROBE...: runs probes of the links between devices (device/trial.h) in a
+ * process of its own, which may hang and be killed. Only plan/ways.c starts it. DEVICES are the
+ * name of a driver, a colon, and the output of its identify function (device/driver.h). A PROBE is
+ * staged:A:B or direct:A:B (copies from the A-th device to the B-th, through the host or not), or
+ * sum:N (over the first N). Staged probes come first, since enabling peer access cannot be undone.
+ * The program prints "ready", and then a line for each probe: "ok GB/s us", "none" (there is no
+ * such path), "damaged TEXT" or "fails TEXT". */
 #include "device/driver.h"
 #include "device/trial.h"
 

@@ -1,6 +1,7 @@
-/* See the header. A way is timed on zeros in memory of its own: one run that touches the pages,
- * then the quickest of some. A device that only queues is given several runs at a time, so that
- * what queueing and waiting take does not hide what is to be compared. */
+/* Measures the implementations of a pass; the contract is in device/tune.h. An implementation is
+ * timed on zeros in memory of its own: one run that touches the pages, then the quickest of
+ * several. A device that only queues gets several runs at a time, so that the cost of queueing and
+ * waiting does not hide the differences. */
 #include "device/tune.h"
 #include "base/os.h"
 #include <stdio.h>
@@ -9,11 +10,11 @@
 
 enum {
     ROUNDS = 5,
-    LIMIT_MS = 50, /* of one way: after that there is no further round */
+    LIMIT_MS = 50, /* for one implementation: then there is no further round */
     TOGETHER = 16, /* runs of a device that queues, at most; fewer where so many last */
     TOGETHER_MS = 2,
     HOPELESS = 4, /* a first run that takes so many times the best's is the only one */
-    CLEARLY = 50, /* what part of its time another way must save: clocks tell no less */
+    CLEARLY = 50, /* another one must save 1/50 of its time, since clocks are no more exact */
 };
 
 static const char *const pass_names[SW_TUNE_PASSES] = {"forward", "backward_data",
@@ -35,7 +36,7 @@ void sw_tune_fini(struct sw_tune *t)
     sw_mutex_fini(&t->lock);
 }
 
-/* Where the key is, or where it belongs: keys ascend. */
+/* The position of the key, or where to insert it: keys ascend. */
 static int place_of(const struct sw_tune *t, const char *key, bool *there)
 {
     int low = 0, high = t->count;
@@ -232,8 +233,8 @@ static struct sw_plan_passes only(enum sw_tune_pass pass, struct sw_plan_passes 
                                    .training = passes.training};
 }
 
-/* The fastest way into *out, which has the rule's name already, and times. 0: nothing could be
- * measured. */
+/* Stores the fastest implementation in *out, which already has the name of the default, and the
+ * times. Returns 0 if nothing could be measured. */
 static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *taken,
                             enum sw_tune_pass pass, struct sw_plan_passes passes,
                             const struct sw_tune_ways *ways, struct sw_tune_item *out)
@@ -246,7 +247,7 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
         memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
         if (m->make(m->user, &tried, only(pass, passes), &p, &ignored) != SW_OK) {
             if (i == 0)
-                return 0; /* what others are compared with */
+                return 0; /* the baseline of the others */
             continue;
         }
         if (i == 0)
@@ -265,7 +266,7 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
 
 /* ---- Choosing ---- */
 
-/* With the lock. The name of the pass' way stays "" where there is but one, or nobody knows. */
+/* With the lock held. The name stays "" if there is only one implementation or none is known. */
 static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw_tune_pass pass,
                        struct sw_plan_passes passes, struct sw_tune_choice *taken,
                        struct sw_err *err)

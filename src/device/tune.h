@@ -1,14 +1,14 @@
-/* Choices by measuring: which of several ways to compute a pass of a plan is the fastest here.
+/* Measured choices: which of several implementations of a pass of a plan is the fastest here. A
+ * device may borrow a table of choices (sw_device.tune; NULL: makers use their defaults, which are
+ * the same every time). A maker that has several implementations lists them by name for each pass,
+ * the default first. For each pass sw_tune_plan uses the entry of the table under the key of the
+ * pass; without one, if the table may measure, the fastest implementation, which it stores there;
+ * else the default.
  *
- * A device may be lent a table of choices (sw_device.tune; NULL: makers go by their rules, which
- * are the same every time). A maker that knows several ways lists them by name for each pass, its
- * rule's first, and sw_tune_plan takes, pass by pass: what the table has under the pass' key; else,
- * where the table may measure, the fastest of them, which it puts there; else the rule's. What is
- * under a key holds for every plan of that key, so that workers, and a job that goes on later with
- * the same table, have the same plans. Ways whose forward pass would hand on another layout are not
- * taken: what that costs others cannot be seen here.
- *
- * Thread rule: any thread; who comes while another measures waits for what that finds. */
+ * An entry is valid for every plan with its key, so that all workers, and a job that later resumes
+ * with the same table, have the same plans. An implementation whose forward pass would output
+ * another layout is not used, since its cost for other layers is unknown here. Thread rule: any
+ * thread; a thread that comes while another one measures waits for that result. */
 #pragma once
 
 #include "base/json.h"
@@ -39,7 +39,8 @@ struct sw_tune {
     int64_t spent_ns;   /* by measuring */
 };
 
-/* An empty table; measures: what has no choice is measured, else the rule's first way is taken. */
+/* Makes an empty table. measures: passes without an entry are measured; else the default is
+ * used. */
 void sw_tune_init(struct sw_tune *t, bool measures);
 void sw_tune_fini(struct sw_tune *t);
 /* A choice that was made before; of two for one key the first holds. Errors: SW_ERR_NOMEM. */
@@ -59,16 +60,17 @@ struct sw_tune_ways {
     int count;
     char name[SW_TUNE_WAYS][SW_TUNE_NAME];
 };
-/* Adds a way, unless it is there or there is no more room. */
+/* Adds an implementation, unless it is already there or the list is full. */
 void sw_tune_add_way(struct sw_tune_ways *ways, const char *name);
 
 struct sw_tune_maker {
     const char *key; /* one line: operation, shapes, layouts, precision, device, library, threads */
     void *user;
-    /* A plan with these ways; an error where there is no such way (any more). */
+    /* Makes a plan with these implementations; an error if one does not exist (any more). */
     int (*make)(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err);
-    /* The ways of one pass, given those of the passes before; none where that cannot be said. */
+    /* Lists the implementations of one pass, given those of the earlier passes; none if that is
+     * impossible. */
     void (*list)(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
                  struct sw_tune_ways *out);
 };
@@ -76,10 +78,10 @@ struct sw_tune_maker {
 int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct sw_tune_maker *m,
                  struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
-/* What keys say of a convolution. */
+/* Adds the part of a key that describes a convolution. */
 void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *shape);
 
-/* Memory of a device to measure with. Of the host it is not the devices' memory, whose peak users
- * are told. NULL: there is none. */
+/* Memory of a device for measurements. On the host it is not counted as memory of the device, whose
+ * peak users see. NULL: none is available. */
 void *sw_tune_take(struct sw_device *dev, size_t bytes);
 void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes);

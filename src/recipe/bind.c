@@ -1,5 +1,6 @@
-/* Values -> structs: the types of every section, keys of replaced types dropped, defaults, values,
- * required keys, unknown keys. */
+/* Binds sections: finds their types, drops the keys of types that were replaced, fills the structs
+ * with defaults and values, and reports required keys that are missing and keys that are
+ * unknown. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include "recipe/value.h"
@@ -18,7 +19,7 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
     sw_words_hint(r, &words, v->text, "known");
 }
 
-/* A section that only an override made is most likely a misspelt name. */
+/* A section that exists only because of an override most likely has a misspelt name. */
 static void hint_made(struct sw_recipe *r, const struct sw_draft *n)
 {
     if (!n->maker || !n->pub.name || !sw_diags_wants_hint(&r->diags))
@@ -281,7 +282,7 @@ static bool has_written(const struct sw_recipe *r, const struct sw_schema_kind *
 static void require_kinds(struct sw_recipe *r)
 {
     struct sw_place at = {.origin = r->ini.file->path};
-    /* Of a file without one readable section that has been said already. */
+    /* A file without one readable section has already been reported. */
     if (!r->ini.first && r->diags.count)
         return;
     for (int i = 0; i < r->schema->count; i++) {

@@ -1,10 +1,10 @@
-/* Inside the recipe floor: a recipe while it is put together. recipe.c runs the phases in order:
- *   read (ini.c) with included files (include.c), overrides and [vars] (override.c, vars.c), merge
- * of the recipe's sections with the overrides (override.c), the stage's lines (stage.c), fallback
- * (fallback.c), dropping keys of replaced types and binding (bind.c), leaving out sections of other
- * stages (stage.c), identity (identity.c). Phases put problems into diags and go
- * on; a failed allocation shows in pool.failed and is asked for between phases. Not for other
- * floors. */
+/* Internal to src/recipe: a recipe while it is being built. recipe.c runs the phases in this order:
+ * read the file (ini.c) with its included files (include.c), overrides (override.c) and [vars]
+ * (vars.c); merge the sections with the overrides (merge.c, override.c); apply the lines of the
+ * stage (stage.c) and the fallback (fallback.c); drop keys of replaced types and bind (bind.c);
+ * remove sections of other stages (stage.c); compute the identity (identity.c). A phase adds
+ * problems to diags and goes on; a failed allocation sets pool.failed, which is checked between
+ * phases. */
 #pragma once
 
 #include "recipe/diag.h"
@@ -22,7 +22,7 @@ struct sw_override {
                            line of messages */
     const char *path;   /* "layer.fc1.outputs" */
     const char *value;  /* "-1" */
-    int rank;           /* of messages, after all files */
+    int rank;           /* order of its messages: after those of all files */
     int path_column, value_column; /* in label */
 };
 
@@ -34,12 +34,12 @@ struct sw_value {
     const char *text;             /* after expansion; NULL before, or when that failed */
     bool expanded;                /* text has been computed */
     bool dropped;                 /* belongs to a type that was replaced */
-    bool unknown;                 /* the section has no such key, which has been said */
-    bool fell;                    /* a format that stands in for missing files */
-    bool by_fallback;             /* a stage's line that [fallback] says */
-    const struct sw_stage *stage; /* that says so, or NULL */
+    bool unknown;                 /* the section has no such key; already reported */
+    bool fell;                    /* a fallback format that replaces missing files */
+    bool by_fallback;             /* a line of a stage that [fallback] gives */
+    const struct sw_stage *stage; /* the stage that gives the value, or NULL */
     enum sw_origin origin;
-    const struct sw_override *set;  /* where it stands: here, */
+    const struct sw_override *set;  /* where it is written: here, */
     const struct sw_ini_file *file; /* or in this file, */
     const char *source;             /* in the line that begins here */
     int line, key_column, value_column;
@@ -49,14 +49,14 @@ struct sw_value {
 struct sw_draft {
     struct sw_section pub; /* first: a section is its draft */
     struct sw_value *first, *last;
-    bool written; /* by the recipe, [fallback] or --set; else made of defaults */
+    bool written; /* written by the recipe, [fallback] or --set; else made of defaults */
     const struct sw_ini_file *file;
     const char *source;           /* the header's line, or NULL */
     int line, column;             /* of the header; line 0 when it has none */
     const struct sw_value *maker; /* the line or override that created it, or NULL */
 };
 
-/* A part of a run: lines that count while it lasts. */
+/* A part of a run, with the lines that apply while it lasts. */
 struct sw_stage {
     struct sw_stage *next;         /* file order */
     struct sw_draft draft;         /* no section of the schema: a title and a place for messages */
@@ -65,7 +65,7 @@ struct sw_stage {
 
 struct sw_var {
     const char *name;
-    const char *text;             /* NULL: its expansion failed, which has been said */
+    const char *text;             /* NULL: its expansion failed, which was reported */
     const char *canonical;        /* NULL: not in the file */
     const struct sw_value *value; /* where it was given; its text is set */
 };
@@ -74,7 +74,7 @@ struct sw_fallen {
     struct sw_fallen *next;
     const struct sw_draft *draft;
     const char *from, *to, *paths;
-    const char *found; /* the path that serves instead; NULL: the data is made by code */
+    const char *found; /* the path used instead; NULL: the data is synthetic */
     int number;        /* of the alternative, from 1 */
 };
 
@@ -96,7 +96,7 @@ struct sw_recipe {
     struct sw_stage *stages, *stage;    /* all, and the one that it is loaded for */
     struct sw_fallen *fallen, *last_fallen;
     size_t expanded_bytes;
-    const char *data_folder; /* what SINGA_DATA is by default, once asked for */
+    const char *data_folder; /* default of SINGA_DATA, once it was needed */
     const char *overrides, *fallback;
     char hash[33];
 };
@@ -109,7 +109,7 @@ int sw_include_read(struct sw_recipe *r, const char *path, const char *text, siz
 
 /* ---- override.c ---- */
 enum { SW_PATH_BYTES = 400 };
-/* Takes the --set texts apart. */
+/* Parses the --set texts into r->sets. */
 void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *source);
 /* Joins them for sw_recipe_overrides. */
 const char *sw_overrides_join(struct sw_recipe *r);
@@ -126,18 +126,19 @@ struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *
 /* Puts a value into a section, unless one of higher precedence is there. */
 void sw_draft_put(struct sw_draft *n, struct sw_value *v);
 struct sw_value *sw_draft_find(const struct sw_draft *n, const char *key); /* not a dropped one */
-/* Who has the last word: of two values the one with the larger number. */
+/* The precedence of a value: of two values the one with the larger number wins. */
 int sw_value_precedence(const struct sw_value *v);
-/* Makes sections of the file's sections, and empty ones of absent SECTION_ONE kinds. */
+/* Turns the sections of the file into drafts, and adds empty drafts for SECTION_ONE kinds that are
+ * absent. */
 void sw_merge_file(struct sw_recipe *r);
 
 /* ---- path.c ---- */
-/* Gives the key that the path v->key means the value v; may create the section. */
+/* Assigns v to the key that the path v->key names; may create the section. */
 void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v);
 /* Reports what is wrong with a line of [fallback], or of a stage, that is not applied. */
 void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *title);
 void sw_merge_overrides(struct sw_recipe *r);
-/* Hints for a word that is no kind of section, and for a key without its section. */
+/* Hints for a word that is not a kind of section, and for a key without its section. */
 void sw_hint_kind(struct sw_recipe *r, const char *word);
 void sw_hint_section(struct sw_recipe *r, const char *key);
 
@@ -149,29 +150,31 @@ void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const ch
 
 /* ---- vars.c ---- */
 void sw_vars_build(struct sw_recipe *r);
-/* The text of a value after expansion, computed once; NULL when that fails, which is then said
- * under `title`. */
+/* The text of a value after expansion, computed once; NULL when that fails, which is reported under
+ * `title`. */
 const char *sw_value_text(struct sw_recipe *r, struct sw_value *v, const char *title);
-/* raw with [vars] of the file expanded and the environment left alone; raw itself on problems. */
+/* The value with [vars] of the file expanded and environment variables left as they are; returns
+ * `raw` itself when there is a problem. */
 const char *sw_canonical_text(struct sw_recipe *r, const char *raw);
 
 /* ---- fallback.c ---- */
-/* decided: the names of sections that fall back, or NULL to look at the files. */
+/* Applies the fallback. `decided` lists the sections that fall back; NULL: decide by which files
+ * exist. */
 void sw_fallback_apply(struct sw_recipe *r, const char *decided);
 
 /* ---- stage.c ---- */
-/* [stage NAME] of the file. */
+/* Adds a section [stage NAME] of the file to the stages. */
 void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s);
 /* `stage.NAME.KEY` of --set or [fallback]: v becomes a line of that stage. False: it is another
  * path. */
 bool sw_stage_take(struct sw_recipe *r, struct sw_value *v);
-/* The same of a line that does not count: reports what is wrong with it. */
+/* The same for a line that has no effect: it only reports what is wrong with it. */
 bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v);
-/* Chooses the stage, gives its lines to the sections they mean, and looks at those of the others.
- * Errors: SW_ERR_INVALID where there is no such stage. */
+/* Chooses the stage, assigns its lines to the sections that they name, and checks the lines of the
+ * other stages. Errors: SW_ERR_INVALID when there is no such stage. */
 int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Leaves out the sections that are not there in the stage. */
+/* Removes the sections that do not exist in the stage. */
 void sw_stages_select(struct sw_recipe *r);
 
 /* ---- bind.c ---- */
@@ -185,16 +188,17 @@ struct sw_place sw_place_of_key(const struct sw_value *v);
 /* The part of the value from byte `offset` on; offset and bytes 0: all of it. */
 struct sw_place sw_place_of_value(const struct sw_value *v, size_t offset, size_t bytes);
 struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_draft *n);
-/* A message about a value: "TITLE: KEY = VALUE: ...", at the value. */
+/* Reports an error about a value: "TITLE: KEY = VALUE: ...", pointing at the value. */
 int sw_value_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    size_t offset, size_t bytes, const char *fmt, ...) SW_PRINTF(6, 7);
 int sw_value_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                     size_t offset, size_t bytes, const char *fmt, va_list ap);
-/* A message about a section: "TITLE: ...", at the key when v is given, else at the header. */
+/* Reports an error about a section: "TITLE: ...", pointing at the key if v is given, else at the
+ * header. */
 int sw_draft_error(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                    const char *fmt, ...) SW_PRINTF(4, 5);
 int sw_draft_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,
                     const char *fmt, va_list ap);
-/* Cuts a text for use in a message; out holds SW_SHOWN bytes. */
+/* Truncates a text for a message; out has SW_SHOWN bytes. */
 enum { SW_SHOWN = 80 };
 const char *sw_shown(char out[SW_SHOWN], const char *text);

@@ -1,3 +1,7 @@
+/* Collects and prints diagnostics about a recipe. Each one is formatted when it is added, with
+ * control characters replaced so that a hostile recipe cannot act on the terminal, and is inserted
+ * in the order of position. When the list is full the last one is dropped and counted. The contract
+ * is in recipe/diag.h. */
 #include "recipe/diag.h"
 #include "base/os.h"
 #include <limits.h>
@@ -26,10 +30,10 @@ void sw_diags_fini(struct sw_diags *d)
     *d = (struct sw_diags){0};
 }
 
-/* Appends s with everything a terminal could act on made visible, cut at a character's end. */
+/* Appends at most `limit` bytes of s, cut between characters, with control characters replaced. */
 static void add_printable(struct sw_buf *out, const char *s, size_t bytes, size_t limit)
 {
-    size_t i = 0, shown = 0; /* what lies before `shown` has been appended */
+    size_t i = 0, shown = 0; /* everything before `shown` has been appended */
     while (i < bytes && i < limit) {
         if (s[i] >= 0x20 && s[i] < 0x7f) {
             i++;
@@ -92,7 +96,7 @@ static void keep_line(struct sw_diag *d, const struct sw_place *at)
     d->line = sw_buf_take(&out);
 }
 
-/* What concerns a file as a whole comes after what concerns its lines. */
+/* Messages about a file as a whole come after those about its lines. */
 static int order_of(const struct sw_place *at)
 {
     return at->line > 0 ? at->line : INT_MAX;
@@ -132,7 +136,7 @@ static bool fill(struct sw_diag *d, const struct sw_place *at, const char *fmt, 
     return d->text && d->where && (d->line || !at->source);
 }
 
-/* Room for one more at index i, pushing the last one out when the list is full. */
+/* Makes room at index i; drops the last message when the list is full. */
 static bool open_gap(struct sw_diags *d, int i)
 {
     if (!d->items)
@@ -185,7 +189,7 @@ void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap)
     if (!sw_diags_wants_hint(d))
         return;
     sw_buf_vprintf(&text, fmt, ap);
-    /* A hint is a kindness: without memory for it the message stands alone. */
+    /* A hint is optional: without memory for it the message is shown alone. */
     if (!text.failed)
         d->items[d->latest].hint = printable(sw_buf_text(&text), SW_DIAG_TEXT);
     sw_buf_fini(&text);

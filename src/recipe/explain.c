@@ -1,3 +1,6 @@
+/* Walks the sections of a bound recipe in the order of their option rows and reports each value
+ * with its origin. A value that was not given is written back from the bound struct, since the
+ * program may have replaced the default of the table. The contract is in recipe/explain.h. */
 #include "recipe/explain.h"
 #include "base/os.h"
 #include "recipe/build.h"
@@ -66,7 +69,7 @@ static const char *default_text(struct visit *visit, const struct sw_opt *row, c
     alone.offset = 0;
     if (!conf || !sw_opt_write(row, conf, &now))
         goto done;
-    /* What its own range refuses stands for "not given". */
+    /* A value outside its own range means "not given". */
     if (!sw_opt_accepts(row, sw_buf_text(&now), &visit->pool, &problem))
         goto done;
     bool same = row->def && sw_opt_read(&alone, row->def, &visit->pool, &given, &problem) &&
@@ -87,7 +90,7 @@ static void tell_rows(struct visit *visit, const struct sw_draft *n, const char 
     for (const struct sw_opt *o = rows; o && o->key; o++) {
         struct sw_buf key = {0};
         if (sw_opts_find(before, o->key))
-            continue; /* it fills two tables, and was told of */
+            continue; /* the key is in two tables and was reported for the first */
         sw_buf_printf(&key, "%s%s%s", param ? param : "", param ? "." : "", o->key);
         struct sw_explained e = {
             .kind = s->kind, .name = s->name, .key = sw_buf_text(&key), .row = o};

@@ -1,7 +1,7 @@
-/* `fallback = image_folder FOLDER, synthetic`: what else may serve where none of a section's files
- * exists, in order: a format with a path that does exist, or a format without one, which is made by
- * code. Only then do the lines of [fallback] count. A file that exists, however damaged or
- * unreadable, is never replaced. */
+/* `fallback = image_folder FOLDER, synthetic` lists alternatives for a data section of which no
+ * file exists, in order: a format with a path that exists, or a format that needs no path because
+ * its data is synthetic. The lines of [fallback] apply only if some section falls back. A file that
+ * exists is never replaced, however damaged or unreadable it is. */
 #include "base/os.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
@@ -80,8 +80,8 @@ static bool next_alternative(struct sw_recipe *r, struct sw_draft *n, struct sw_
     return a->type != NULL;
 }
 
-/* The decision made before about a section: "NAME" takes the alternative that needs no path,
- * "NAME:2" the second. */
+/* An earlier decision about a section: "NAME" takes the alternative that needs no path, "NAME:2"
+ * the second one. */
 enum { NEEDS_NONE = 0, STAYS = -2 };
 
 static int decision_about(const char *list, const char *name)
@@ -105,8 +105,8 @@ static bool falls(struct sw_recipe *r, struct sw_draft *n, const char *decided, 
     return *paths && all_missing(r, *paths);
 }
 
-/* Which of the alternatives serves, counted from 1; 0: none, or a message says what is wrong. All
- * are read, so that a slip of the pen is found on every machine. */
+/* Chooses an alternative, counted from 1; 0: none, or an error was reported. All alternatives are
+ * parsed, so that a mistake is found on every machine. */
 static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *wanted,
                   const char *decided, struct alternative *out)
 {
@@ -162,7 +162,7 @@ static void consider(struct sw_recipe *r, struct sw_draft *n, const char *decide
     struct sw_value *format = wanted ? sw_draft_find(n, k->type_key[0]) : NULL;
     struct alternative to = {0};
     int number = wanted ? choose(r, n, wanted, decided, &to) : 0;
-    /* Who asks for a format on the command line gets it, or an error. */
+    /* A format that is given on the command line is used or is an error; it never falls back. */
     if (!number || !format || format->origin >= SW_FROM_SET)
         return;
     const char *text = sw_value_text(r, format, n->pub.title);
@@ -199,7 +199,7 @@ static const char *join_names(struct sw_recipe *r)
     return joined;
 }
 
-/* Is some section's data made by code? */
+/* Whether the data of some section is synthetic. */
 static bool any_made(const struct sw_recipe *r)
 {
     for (const struct sw_fallen *f = r->fallen; f; f = f->next)
@@ -230,13 +230,14 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
     }
 }
 
-/* Does [fallback] say this, of the recipe or of its stage? */
+/* Whether [fallback] gives this value, for the recipe or for its stage. */
 static bool is_line(const struct sw_value *v)
 {
     return (v->origin == SW_FROM_FALLBACK && !v->fell) || (v->stage && v->by_fallback);
 }
 
-/* What [fallback] changed, as it would be written: those that a --set overrules are not there. */
+/* Announces the values that [fallback] changed, as they would be written; values that a --set
+ * replaced are not listed. */
 static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
 {
     int count = 0;

@@ -1,4 +1,5 @@
-/* "did you mean" for keys: near misses among the keys that the section has, or whose key it is. */
+/* The hints "did you mean" for keys: similar keys of the section itself, and sections or types that
+ * have the key. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <string.h>

@@ -1,13 +1,15 @@
-/* `include = FILE`: a recipe of several files becomes one list of sections, and one text.
+/* `include = FILE`: merges a recipe of several files into one list of sections, and into one
+ * text.
  *
- * The list holds the sections of an included file before those of the file that includes it, so a
- * later key replaces an earlier one where that stood (and keeps it as `below`), as `--set` does.
- * The text is the recipe's own with each file's text held behind its include line (ini.h): a run
- * keeps it, and needs the files no more. Read again, such a text gives the same list, the same
- * places for messages, and itself.
+ * The list has the sections of an included file before those of the including file, so that a later
+ * key replaces an earlier one in place (and keeps it as `below`), as `--set` does. The text is that
+ * of the recipe with the text of each file stored behind its include line (ini.h): a run stores it
+ * and does not need the files any more. Reading such a text again gives the same list, the same
+ * positions for messages, and the same text.
  *
- * Files are read depth first. One that is being read already is a cycle, told by device and inode;
- * the number of files and their depth are limited, all texts together to SW_INI_MAX_BYTES. */
+ * Files are read depth first. A file that is already being read, identified by device and inode, is
+ * a cycle; the number of files and their depth are limited, and all texts together to
+ * SW_INI_MAX_BYTES. */
 #include "base/os.h"
 #include "recipe/build.h"
 #include <errno.h>
@@ -16,7 +18,7 @@
 
 enum { MAX_DEPTH = 8 };
 
-/* A file under way, and who included it. */
+/* A file that is being read, and the file that includes it. */
 struct chain {
     const struct chain *up;
     const char *path;
@@ -138,7 +140,7 @@ static bool put_entry(struct includes *c, struct sw_ini_section *s, struct sw_in
     return sw_seen_add(&c->keys, s, e->key, e);
 }
 
-/* How many keys the section would have is limited for one file; several may bring more. */
+/* The number of keys is limited per section of a file; several files together may exceed it. */
 static bool check_count(struct includes *c, const struct sw_ini_section *s)
 {
     int count = 0;
@@ -151,7 +153,7 @@ static bool check_count(struct includes *c, const struct sw_ini_section *s)
     return false;
 }
 
-/* The section of that title that the list has; else this one is added to it, empty. */
+/* Returns the section with that title in the list, adding an empty one if there is none. */
 static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_section *from)
 {
     struct sw_ini *all = &c->r->ini;
@@ -163,7 +165,7 @@ static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_se
     struct sw_ini_section *s = sw_seen_find(&c->sections, NULL, title, strlen(title));
     if (s) {
         struct sw_ini_section had = *s;
-        *s = *from; /* messages about the section point where it was written last */
+        *s = *from; /* messages about the section point to the last place where it was written */
         s->next = had.next;
         s->first = had.first;
         s->last = had.last;

@@ -1,9 +1,12 @@
+/* The INI parser: one pass over the lines of a file. Each line becomes a section header, an entry
+ * or an include; a mistake becomes a diagnostic with line and column, and parsing goes on. Start at
+ * sw_ini_parse at the end of the file; the syntax is in recipe/ini.h. */
 #include "recipe/ini.h"
 #include "base/os.h"
 #include "recipe/seen.h"
 #include <string.h>
 
-/* The state of one reading. */
+/* The state of the parser. */
 struct reader {
     struct sw_ini *ini;
     const struct sw_ini_file *file;
@@ -12,10 +15,10 @@ struct reader {
     struct sw_seen sections, keys;
     struct sw_ini_section *section; /* where entries go; NULL: nowhere */
     bool top;                       /* no section was opened yet */
-    bool orphans;                   /* and nobody has complained about an entry there */
-    struct sw_ini_include *include; /* of the line at hand, or NULL */
+    bool orphans;                   /* and no entry there was reported yet */
+    struct sw_ini_include *include; /* of the current line, or NULL */
     int section_count, key_count;
-    const char *start; /* the line at hand, without its end */
+    const char *start; /* the current line, without its end */
     size_t length;
     int line;
     bool nomem;
@@ -72,7 +75,7 @@ static struct sw_place place_of(const struct reader *r, const char *at, size_t b
     };
 }
 
-/* How much of a name that may be megabytes long is worth printing. */
+/* How many bytes of a name, which may be megabytes long, are printed. */
 static int shown(size_t bytes)
 {
     return bytes < 60 ? (int)bytes : 60;
@@ -122,7 +125,7 @@ static void link_section(struct reader *r, struct sw_ini_section *s, const char 
     r->key_count = 0;
 }
 
-/* Adds the section unless it is there already. */
+/* Adds the section; a duplicate is an error. */
 static void open_section(struct reader *r, struct sw_span kind, struct sw_span name)
 {
     size_t bytes = name.bytes ? (size_t)(name.at + name.bytes - kind.at) : kind.bytes;
@@ -156,7 +159,7 @@ static void read_header(struct reader *r, struct sw_span body)
     const char *close = memchr(body.at, ']', body.bytes);
     struct sw_span kind, name;
     split_words(sw_span_trim(body.at + 1, close ? close : end), &kind, &name);
-    /* What follows a broken header belongs to it, not to the section before. */
+    /* Entries after a broken header belong to it, not to the section before. */
     r->section = NULL;
     r->top = r->orphans = false;
     if (!kind.bytes) {
@@ -215,7 +218,7 @@ static bool check_key(struct reader *r, struct sw_span line, struct sw_span key,
         sw_diags_add(r->diags, at, "the key '%.*s' is more than one word", shown(key.bytes),
                      key.at);
     } else {
-        /* Said once: what follows is the same mistake. */
+        /* Reported once: the entries that follow are the same mistake. */
         r->orphans = false;
         sw_diags_add(r->diags, at, "'%.*s' stands before any section", shown(key.bytes), key.at);
         sw_diags_hint(r->diags, "begin with a section header, such as [job]");
@@ -314,7 +317,7 @@ static struct sw_span without_comment(const char *start, size_t length)
     return sw_span_trim(start, start + end);
 }
 
-/* Refuses what is not text; one message per line. */
+/* Reports bytes that are not text, at most one per line. */
 static bool check_text(struct reader *r)
 {
     for (size_t i = 0; i < r->length;) {
@@ -363,8 +366,9 @@ static bool begins_with(const char *p, const char *end, const char *word)
     return (size_t)(end - p) >= n && memcmp(p, word, n) == 0;
 }
 
-/* What follows an include line at p: where the held text is over, p without one, NULL after a
- * message. The lines of the held text are not lines of this file. */
+/* Skips the stored text of an included file after its include line. Returns the end of that text, p
+ * if there is none, or NULL after an error. The lines of the stored text are not counted as lines
+ * of this file. */
 static const char *take_held(struct reader *r, const char *p, const char *end)
 {
     const char *digits = p + strlen(SW_INI_HELD), *from = next_line(p, end), *to = from;
@@ -411,7 +415,7 @@ static void read_lines(struct reader *r, const char *p, const char *end)
     }
 }
 
-/* A zero byte means a program's file, not a broken recipe: one message instead of a thousand. */
+/* A zero byte means a binary file, not a broken recipe: one message instead of a thousand. */
 static bool check_is_text(struct reader *r, const char *text, size_t bytes)
 {
     const char *zero = memchr(text, '\0', bytes);

@@ -27,7 +27,7 @@ enum {
     SW_INI_MAX_FILES = 64, /* of one recipe */
 };
 
-/* How the lines begin that stand around the text of an included file. */
+/* The beginnings of the lines around the stored text of an included file. */
 #define SW_INI_HELD ";| the next "
 #define SW_INI_HELD_END ";| end of"
 
@@ -37,7 +37,7 @@ struct sw_ini_file {
     const char *text; /* all of it as it was */
     size_t bytes;
     int rank;  /* order of messages: the recipe itself 0, then what it includes */
-    int order; /* of precedence, from 1: the recipe itself has the last word */
+    int order; /* precedence from 1; the recipe itself has the highest */
 };
 
 struct sw_ini_entry {
@@ -88,12 +88,12 @@ struct sw_span {
     const char *at;
     size_t bytes;
 };
-/* What is between two places, without the blanks at its ends. */
+/* The text between two pointers, without the blanks at its ends. */
 struct sw_span sw_span_trim(const char *from, const char *to);
 /* The next item of a list with commas, trimmed; *at moves behind the comma, to NULL after the last.
  */
 struct sw_span sw_span_next(const char **at);
-/* Characters of UTF-8; a byte that belongs to none counts as one. */
+/* The number of UTF-8 characters; a byte that is part of none counts as one. */
 int sw_count_characters(const char *s, size_t bytes);
 
 /* Whether the text may be the name of a section. */

@@ -1,3 +1,7 @@
+/* The keys of [job] and the checks that one option row cannot express: steps against epochs,
+ * grad_clip, memory and the loss scale. The table sw_job_opts drives parsing, range errors and the
+ * reference pages. Start at sw_job_settle, which runs after binding and fills in defaults that
+ * depend on other keys; recipe/job.h describes the struct. */
 #include "recipe/job.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -14,7 +18,7 @@ static const char *const algorithms[] = {"bp", "bptt", "cd", NULL};     /* enum 
 static const char *const on_nan[] = {"stop", "skip", "rollback", NULL}; /* enum sw_on_nan */
 
 #define FIELD(name_) .key = #name_, .offset = offsetof(struct sw_job_conf, name_)
-/* A batch is rows of a tensor: far below what an index of 32 bits can count. */
+/* The limit of a batch: far below what a 32-bit index can count. */
 #define MOST_ROWS 16777216
 
 const struct sw_opt sw_job_opts[] = {
@@ -114,7 +118,7 @@ static const char *stem_of(struct sw_recipe *r)
     return sw_pool_copy(&r->pool, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
 }
 
-/* With stages the length is theirs to say. */
+/* In a recipe with stages only the stages say how long they run. */
 static void check_staged(struct sw_recipe *r, const struct sw_section *s)
 {
     static const char *const keys[] = {"steps", "epochs"};
@@ -136,7 +140,7 @@ static void settle_length(struct sw_recipe *r, const struct sw_section *s, struc
 {
     if (sw_recipe_stage_count(r) > 0) {
         check_staged(r, s);
-        /* That one has neither has been said by the recipe. */
+        /* A recipe that lacks both has already been reported. */
         if (!sw_section_is_set(s, "steps") && !sw_section_is_set(s, "epochs"))
             return;
     }
@@ -183,11 +187,12 @@ static void settle_memory(struct sw_recipe *r, const struct sw_section *s, struc
     sw_recipe_hint(r, "memory = fit:4GB");
 }
 
-/* The loss scale is a matter of fp16, and a power of 2, which changes exponents only. */
+/* The loss scale is for fp16 only, and must be a power of 2 so that scaling changes exponents
+ * only. */
 static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct sw_job_conf *job)
 {
     static const char *const keys[] = {"loss_scale", "loss_scale_every"};
-    /* Contrastive divergence has no loss: its gradients are means of states. */
+    /* Contrastive divergence has no loss to scale: its gradients are means of states. */
     bool needed = sw_str_eq(precisions[job->precision], "fp16") &&
                   !sw_str_eq(algorithms[job->algorithm], "cd");
     int exponent;

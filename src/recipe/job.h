@@ -1,4 +1,4 @@
-/* [job]: the keys of a training job. Only keys whose mechanism exists are here. */
+/* The keys of [job], the section that describes a training job. */
 #pragma once
 
 #include "base/err.h"
@@ -6,7 +6,7 @@
 #include "recipe/recipe.h"
 #include <stdint.h>
 
-/* What is done about a record that cannot be read. */
+/* What to do with a record that cannot be read. */
 enum sw_on_bad_record { SW_BAD_RECORD_STOP, SW_BAD_RECORD_SKIP };
 
 struct sw_job_conf {
@@ -19,35 +19,35 @@ struct sw_job_conf {
     int64_t eval_every;       /* steps; 0: only at the end */
     int64_t checkpoint_every; /* steps; 0: only at the end */
     int64_t display_every;    /* steps; 0: by time */
-    int64_t keep_checkpoints; /* the newest so many, and the best; 0: all */
+    int64_t keep_checkpoints; /* how many of the newest to keep, beside the best; 0: all */
     bool checkpoint_best;     /* also write one when an evaluation is the best so far */
     const char *best_by; /* value of an evaluation; NULL: accuracy where there is one, else loss */
     int algorithm;       /* enum sw_algorithm */
     int on_bad_record;   /* enum sw_on_bad_record */
     int on_nan;          /* enum sw_on_nan */
     const char *grad_clip;        /* as written, or NULL */
-    double clip_value, clip_norm; /* what it says; 0: no limit. No keys of their own */
+    double clip_value, clip_norm; /* parsed from grad_clip; 0: no limit. Not keys themselves */
     struct sw_strings freeze;     /* patterns of parameters that are not trained */
     struct sw_strings stop_at;    /* conditions: accuracy>=0.99 */
     const char *memory;           /* as written: default, fit:SIZE */
-    int64_t memory_bytes;         /* what that says; 0: no limit. No key of its own */
-    bool tune;                    /* plans by what is the fastest when measured, not by rules */
+    int64_t memory_bytes;         /* parsed from memory; 0: no limit. Not a key itself */
+    bool tune;                    /* choose algorithms by measurement, not by rules */
     bool winograd;                /* convolutions may use Winograd's algorithm */
-    bool graphs;                  /* steps are captured where a device can do that */
-    int64_t streams;              /* on which independent layers run, at most */
+    bool graphs;                  /* steps are captured as graphs on devices that can */
+    int64_t streams;              /* on which independent layers may run at the same time */
     const char *device;           /* auto, cpu, cuda:0,2, sim:gpus=N */
     struct sw_strings init_from;  /* files, each with rules TENSOR -> PARAMETER behind it */
-    int precision;                /* of products: enum sw_precision (kernels/precision.h) */
-    double loss_scale;            /* at the beginning; 0: none, precision is not fp16 */
+    int precision;                /* of matrix products: enum sw_precision (kernels/precision.h) */
+    double loss_scale;            /* initial value; 0: none, precision is not fp16 */
     int64_t loss_scale_every;     /* good updates after which it doubles; 0: never */
-    int partition;                /* of layers that do not say: enum sw_partition */
+    int partition;                /* for layers that do not choose: enum sw_partition */
     const char *db;               /* history database; NULL: the usual place */
-    bool repeat_exact;            /* the same bits however many workers, servers and threads */
-    int64_t virtual_workers;      /* with it: the parts that a batch is always computed in */
+    bool repeat_exact;       /* the same bits with any number of workers, servers and threads */
+    int64_t virtual_workers; /* with repeat_exact: the number of fixed microbatches of a batch */
 };
 
-/* How a step is computed. Both first are passes forward and backward; over recurrent layers these
- * go through time. */
+/* How a step is computed. BP and BPTT run forward and backward passes; BPTT runs them through time
+ * over recurrent layers. */
 enum sw_algorithm { SW_ALGORITHM_BP, SW_ALGORITHM_BPTT, SW_ALGORITHM_CD };
 
 enum sw_on_nan { SW_ON_NAN_STOP, SW_ON_NAN_SKIP, SW_ON_NAN_ROLLBACK };

@@ -1,3 +1,6 @@
+/* Searches in a schema: kinds, types and option rows by name, the keys of parameters
+ * ("weight.init"), and the hints "did you mean" that are made from the same tables. Nothing here
+ * has state; any thread may call. The contract is in recipe/lookup.h. */
 #include "recipe/lookup.h"
 #include "base/os.h"
 #include <string.h>
@@ -28,7 +31,8 @@ void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types)
         sw_words_add(w, (*types)->name);
 }
 
-/* The nearest candidate; of those that merely begin with the word, only a single one counts. */
+/* The nearest candidate. A candidate that merely begins with the word counts only if it is the only
+ * one. */
 static const char *near_word(const char *word, const char *const *candidates, int count)
 {
     const char *near = sw_str_nearest(word, candidates, (size_t)count);

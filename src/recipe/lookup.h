@@ -1,5 +1,5 @@
-/* Questions to a schema: which kind, which type, which row has this key; and the words for "did you
- * mean". Pure functions over const tables. */
+/* Lookups in a schema: kinds, types and option rows by name, and the candidates for "did you mean".
+ * Pure functions over const tables. */
 #pragma once
 
 #include "base/str.h"
@@ -19,7 +19,8 @@ void sw_words_fini(struct sw_words *w);
 void sw_words_add(struct sw_words *w, const char *word);
 void sw_words_add_opts(struct sw_words *w, const struct sw_opt *opts);
 void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types);
-/* sw_hint_near with the words, which are freed; where one was lost the recipe is out of memory. */
+/* Calls sw_hint_near with the words and frees them; a word that was lost marks the recipe as out of
+ * memory. */
 void sw_words_hint(struct sw_recipe *r, struct sw_words *w, const char *word, const char *label);
 
 /* Gives the message added last a hint: "did you mean 'X'?" when a candidate is near the word or
@@ -27,7 +28,7 @@ void sw_words_hint(struct sw_recipe *r, struct sw_words *w, const char *word, co
 void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candidates, int count,
                   const char *label);
 
-/* The row of that name in a table; NULL: there is none. kind has `bytes` characters. */
+/* Finds the row with that name in a table; NULL: none. `kind` has `bytes` characters. */
 const struct sw_schema_kind *sw_schema_find(const struct sw_schema *s, const char *kind,
                                             size_t bytes, enum sw_section_form form);
 const struct sw_opt *sw_opts_find(const struct sw_opt *opts, const char *key);
@@ -37,10 +38,11 @@ const struct sw_opt *sw_param_find(const struct sw_schema_kind *k, const struct 
                                    const char *key, int *param);
 /* Slot of a type key ("type", "policy"), or -1. */
 int sw_type_slot(const struct sw_schema_kind *k, const char *key);
-/* Whether the type in that slot has the key, for itself or a parameter. */
+/* Whether the type in that slot has the key, as its own or for a parameter. */
 bool sw_type_knows(const struct sw_schema_kind *k, int slot, const struct sw_type *type,
                    const char *key);
 /* Whether any section of the kind may have the key: common, a type key, or of any type. */
 bool sw_kind_knows(const struct sw_schema_kind *k, const char *key);
-/* The first row with that key anywhere in the kind after `*step` others; step begins at 0. */
+/* The next row with that key anywhere in the kind; *step counts the rows returned so far and begins
+ * at 0. */
 const struct sw_opt *sw_kind_row(const struct sw_schema_kind *k, const char *key, int *step);

@@ -1,4 +1,4 @@
-/* The file's sections become drafts, its entries values of them. */
+/* Turns the sections of the file into drafts, and their entries into values of the drafts. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <string.h>
@@ -116,7 +116,7 @@ static struct sw_place place_of_header(const struct sw_ini_section *s)
                         sw_count_characters(s->kind, kind) + (int)name);
 }
 
-/* The kind of a section of the file; NULL with a message. */
+/* The kind of a section of the file; NULL after an error. */
 static const struct sw_schema_kind *kind_of(struct sw_recipe *r, const struct sw_ini_section *s)
 {
     size_t bytes = strlen(s->kind);
@@ -153,7 +153,7 @@ static void add_lines(struct sw_recipe *r, const struct sw_ini_section *s)
     }
 }
 
-/* [vars], [fallback] and [stage NAME], which are no sections of the schema. */
+/* Handles [vars], [fallback] and [stage NAME], which are not in the schema. */
 static bool is_language(struct sw_recipe *r, const struct sw_ini_section *s)
 {
     bool vars = strcmp(s->kind, "vars") == 0, fallback = strcmp(s->kind, "fallback") == 0;

@@ -33,18 +33,18 @@ struct sw_opt {
     const char *help; /* one line; says the unit */
     size_t offset;    /* in the struct the table fills */
     enum sw_opt_type type;
-    const char *def;            /* as it would be written; NULL: zero, empty or unset. A number
-                                 * outside min..max stands for "not given" */
-    double min, max;            /* INT, REAL, BYTES, REALS (each item); both 0: no limit;
-                                   max below min: no upper limit; infinities are fine */
+    const char *def; /* as written in a recipe; NULL: zero, empty or unset. A number outside
+                        min..max means "not given" */
+    double min, max; /* INT, REAL, BYTES, REALS (each item); both 0: no limit;
+                        max below min: no upper limit; infinities are fine */
     const char *const *choices; /* ENUM: NULL-terminated */
     bool required;              /* an error when absent */
     bool above_min, below_max;  /* the limit itself is not allowed */
     const char *hint;           /* under an error about the value: what to write; or NULL */
 };
 
-/* A row of a table, which fills member `member` of `conf`: the kind (INT for SW_OPT_INT), the help,
- * then what else there is to say, by name. The key is the member's name, or given. */
+/* An option row that fills the member `member` of `conf`: the kind (INT for SW_OPT_INT), the help,
+ * then other members by name. The key is the name of the member, or given. */
 #define SW_OPT(kind, conf, member, ...) SW_OPT_KEY(kind, #member, conf, member, __VA_ARGS__)
 #define SW_OPT_KEY(kind, key_, conf, member, ...)                                                  \
     {                                                                                              \
@@ -62,8 +62,8 @@ struct sw_type {
         *params; /* NULL-terminated parameter names that take PARAM.init, ...; or NULL */
 };
 
-/* One with keys of its own, which fill a `conf`: the table last, then what else there is to say, by
- * name. */
+/* A type with keys of its own, which fill a `conf`: the option table comes last, then other members
+ * by name. */
 #define SW_TYPE(name_, help_, conf, ...)                                                           \
     {                                                                                              \
         .name = name_, .help = help_, .conf_bytes = sizeof(conf), .opts = __VA_ARGS__              \

@@ -1,4 +1,4 @@
-/* `--set` texts and other options with a key: taken apart, and joined again for resume. */
+/* Parses `--set` texts and other options that have a key, and joins them again for a resume. */
 #include "recipe/build.h"
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* Paths SECTION.KEY, as `--set`, [fallback] and stages have them: which section and which key are
- * meant. */
+/* Resolves paths SECTION.KEY, as in `--set`, [fallback] and stages, to a section and a key. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include "recipe/value.h"
@@ -50,7 +49,7 @@ static const char *dot_before(const char *path, const char *from)
     return NULL;
 }
 
-/* The longest existing section; with `knows`, whose kind has the rest as a key. */
+/* The longest existing section name; with `knows`, only one whose kind has the rest as a key. */
 static bool find_existing(const struct sw_recipe *r, const char *path, bool knows, struct target *t)
 {
     const char *dot = path + strlen(path);
@@ -64,7 +63,7 @@ static bool find_existing(const struct sw_recipe *r, const char *path, bool know
     return false;
 }
 
-/* The longest section that could be: a named kind that knows the rest as a key. */
+/* The longest section name that could be created: of a named kind that has the rest as a key. */
 static bool find_possible(const struct sw_recipe *r, const char *path, bool knows, struct target *t)
 {
     const struct sw_schema_kind *k =
@@ -78,8 +77,8 @@ static bool find_possible(const struct sw_recipe *r, const char *path, bool know
     return false;
 }
 
-/* A path that nothing knows is a misspelt key of an existing named section, else of a section that
- * would be new, else of an unnamed one: there the message finds the best words. */
+/* An unknown path is treated as a misspelt key of an existing named section, else of a section that
+ * would be new, else of an unnamed one, whichever gives the best hints. */
 static bool find_target(const struct sw_recipe *r, const char *path, struct target *t)
 {
     struct target near;
@@ -151,7 +150,8 @@ void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v)
 
 /* ---- Lines that are not applied ---- */
 
-/* The text must suit at least one row that the key can mean; else the first row says why not. */
+/* The text must be valid for at least one row that the key can mean; otherwise the first row gives
+ * the error. */
 static void check_line_value(struct sw_recipe *r, struct sw_value *v, const struct target *t,
                              const char *title)
 {

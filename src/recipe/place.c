@@ -1,3 +1,6 @@
+/* Positions of sections, keys and values for error messages, in a file or in the text of a --set
+ * option, and the functions that report an error about them. Every error is also counted in its
+ * section. Part of building a recipe: recipe/build.h declares these functions. */
 #include "recipe/build.h"
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +71,7 @@ static void count_error(const struct sw_draft *n)
         ((struct sw_draft *)n)->pub.errors++;
 }
 
-/* "stage joint", for a value that one says. */
+/* "stage joint" for a value that a stage gives, else "". */
 static const char *in_stage(const struct sw_value *v)
 {
     return v->stage ? v->stage->draft.pub.title : "";
@@ -80,7 +83,7 @@ int sw_value_verror(struct sw_recipe *r, const struct sw_draft *n, const struct 
     char shown[SW_SHOWN];
     struct sw_buf reason = {0};
 
-    /* A part of the expanded text has no place in the text as it was written. */
+    /* A position in the expanded text has no counterpart in the text as it was written. */
     if (v->text && strcmp(v->text, v->raw) != 0)
         offset = bytes = 0;
     sw_buf_vprintf(&reason, fmt, ap);

@@ -1,3 +1,6 @@
+/* A bump allocator over a list of chunks: an allocation takes the next bytes of the current chunk,
+ * and nothing is freed before sw_pool_fini. A failed allocation also sets pool.failed, so that
+ * callers may check once after many allocations. The contract is in recipe/pool.h. */
 #include "recipe/pool.h"
 #include "base/os.h"
 #include <stdarg.h>

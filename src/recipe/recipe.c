@@ -1,3 +1,7 @@
+/* Loads a recipe and answers questions about it. build() runs the phases in the order that
+ * recipe/build.h lists; all problems are collected as diagnostics, and a recipe with errors is
+ * still returned so that they can be printed. The rest are the accessors of recipe/recipe.h:
+ * sections, where a value comes from, and errors that later checks add. */
 #include "recipe/recipe.h"
 #include "base/os.h"
 #include "recipe/build.h"
@@ -12,7 +16,7 @@ static const char *process_env(void *user, const char *name)
 
 /* ---- Loading ---- */
 
-/* Runs the phases; pool.failed or a code say when memory ran out. */
+/* Runs the phases. Memory that ran out shows in pool.failed or in the returned code. */
 static int build(struct sw_recipe *r, const struct sw_recipe_source *source, const char *text,
                  size_t bytes, struct sw_err *err)
 {

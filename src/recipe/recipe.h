@@ -28,7 +28,7 @@
 
 struct sw_recipe;
 
-/* Who had the last word on a value, in rising precedence. */
+/* Where the effective value comes from, in rising precedence. */
 enum sw_origin {
     SW_FROM_DEFAULT,
     SW_FROM_INCLUDE,
@@ -57,8 +57,8 @@ struct sw_section {
     struct sw_section *next;      /* all sections in file order; those --set created come last */
 };
 
-/* An option that has a key: it has the last word, is kept with the overrides, and is named in
- * messages as it was given. */
+/* A command-line option that has a key: it has the highest precedence, is stored with the
+ * overrides, and is named in messages as it was given. */
 struct sw_recipe_option {
     const char *option; /* "--device" */
     const char *path;   /* "job.device" */
@@ -101,10 +101,10 @@ const struct sw_section *sw_section_next(const struct sw_section *section);
 const struct sw_section *sw_recipe_find(const struct sw_recipe *recipe, const char *kind,
                                         const char *name);
 
-/* Who set the key ("outputs", "weight.init"), and where its value stands; without such a key the
- * place is the section's header. */
+/* Where the value of the key ("outputs", "weight.init") comes from, and its position; without such
+ * a key the position is the header of the section. */
 enum sw_origin sw_section_origin(const struct sw_section *section, const char *key);
-/* Of two keys the one with the larger number was set by who has the later word; 0: not set. */
+/* The precedence of the value of a key, for comparison with that of another key; 0: not set. */
 int sw_section_precedence(const struct sw_section *section, const char *key);
 bool sw_section_is_set(const struct sw_section *section, const char *key); /* not from default */
 struct sw_place sw_section_where(const struct sw_section *section, const char *key);
@@ -116,7 +116,7 @@ const char *sw_section_text(const struct sw_section *section, const char *key);
 int sw_recipe_stage_count(const struct sw_recipe *recipe);
 const char *sw_recipe_stage_name(const struct sw_recipe *recipe, int i);
 int sw_recipe_stage(const struct sw_recipe *recipe);
-/* Is the key's value one that the stage says, and not the recipe at large? */
+/* Whether the value of the key was given by the stage rather than by the recipe as a whole. */
 bool sw_section_by_stage(const struct sw_section *section, const char *key);
 
 /* Adds "TITLE: KEY = VALUE: ..." pointing at the value ("TITLE: ..." at the header when key is NULL

@@ -1,3 +1,5 @@
+/* Prints option tables as reference text, in columns that are measured first, and as JSON. The rows
+ * are the ones that parse recipes. The contract is in recipe/reference.h. */
 #include "recipe/reference.h"
 #include "recipe/value.h"
 #include <stdio.h>
@@ -65,7 +67,8 @@ static struct row row_of(const struct sw_opt *o)
     return row;
 }
 
-/* A cell that is wider than `most` does not count: the row goes on in the next line. */
+/* Returns the larger of both widths; a cell wider than `most` does not count, since its row
+ * continues on the next line. */
 static int widest(int so_far, const char *s, int most)
 {
     int n = (int)strlen(s);
@@ -106,7 +109,7 @@ static int put(struct sw_buf *out, int at, int column, const char *text)
     return at + (int)strlen(text);
 }
 
-/* Text from a column on, words wrapped before the page's edge. */
+/* Writes text from a column on, wrapped at words before the edge of the page. */
 static void put_wrapped(struct sw_buf *out, int at, int column, const char *text)
 {
     if (*text)

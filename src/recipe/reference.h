@@ -1,5 +1,5 @@
-/* The reference of a type from its field tables, for `singa-ws layers TYPE`: the same tables that
- * bind and check recipes, so the two cannot disagree. */
+/* Prints the reference of a type for `singa-ws layers TYPE`, from the same option tables that bind
+ * and check recipes. */
 #pragma once
 
 #include "base/json.h"

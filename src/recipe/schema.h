@@ -1,7 +1,7 @@
-/* What a recipe may contain: the kinds of sections with their field tables. The floors above own
- * the tables and registries and hand them down; the recipe floor only reads them. A schema is const
- * and may be read by any thread. `[vars]`, `[fallback]` and `[stage NAME]` belong to the language
- * itself and are in no schema. */
+/* What a recipe may contain: the kinds of sections with their option tables. The layers above own
+ * the tables and registries and pass them in; src/recipe only reads them. A schema is const and may
+ * be read by any thread. `[vars]`, `[fallback]` and `[stage NAME]` belong to the language itself
+ * and are in no schema. */
 #pragma once
 
 #include "recipe/option.h"
@@ -29,13 +29,12 @@ struct sw_schema_kind {
     const struct sw_type *const *types[SW_SECTION_TYPES]; /* NULL-terminated registries */
     const struct sw_opt *param_opts; /* init, std, lr_mult ...; NULL: parameters take no keys */
     size_t param_bytes;
-    /* When fallback_key is set ("fallback"), a section may say `fallback = TYPE PATH, TYPE`: where
+    /* If fallback_key ("fallback") is set, a section may contain `fallback = TYPE PATH, TYPE`. If
      * none of the files in paths_key ("paths", comma-separated) exists, type_key[0] becomes the
-     * first TYPE whose PATH exists, with that as its files, or that has none. The key needs no row
-     * in opts. */
+     * first TYPE whose PATH exists, with that path as its files, or that needs no path. The key
+     * needs no row in opts. */
     const char *fallback_key, *paths_key;
-    /* NAMED: opts has a list `stages`, of patterns: in other stages of a run the section is not
-     * there. */
+    /* NAMED: opts has a list `stages` of patterns; the section exists only in matching stages. */
     bool staged;
 };
 

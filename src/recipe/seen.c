@@ -1,3 +1,5 @@
+/* A hash table with open addressing and linear probing, at most half full, so that every search
+ * ends at a free slot. The table borrows the names. The contract is in recipe/seen.h. */
 #include "recipe/seen.h"
 #include "base/hash.h"
 #include "base/os.h"

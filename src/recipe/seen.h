@@ -1,5 +1,5 @@
-/* A set of (owner, name) pairs with a number each: finds duplicate keys and sections of a recipe in
- * constant time, so that a hostile file of a million lines costs no more than reading it. */
+/* A map from (owner, name) to a value: it finds duplicate keys and sections of a recipe in constant
+ * time, so that a hostile file of a million lines costs no more than reading it. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,5 +21,5 @@ struct sw_seen {
 void sw_seen_fini(struct sw_seen *s);
 /* The value stored for the pair, or NULL. name need not be zero-terminated. */
 void *sw_seen_find(const struct sw_seen *s, const void *owner, const char *name, size_t bytes);
-/* Stores a pair that is not there yet, with a value that is not NULL. False: out of memory. */
+/* Stores a new pair with a value that is not NULL. False: out of memory. */
 bool sw_seen_add(struct sw_seen *s, const void *owner, const char *name, void *value);

@@ -1,7 +1,7 @@
-/* `[stage NAME]`: a part of a run. Its lines count while it lasts: keys of [job] by their names
- * (`steps = 1000`, `freeze = enc*`), those of other sections as paths (`updater.lr = 0.1`). A line
- * of --set or [fallback] that begins with stage.NAME is one of that stage. A recipe with stages is
- * loaded for one of them; the lines of the others are only looked at. */
+/* `[stage NAME]`: a part of a run. Its lines apply while it lasts: keys of [job] by name (`steps =
+ * 1000`, `freeze = enc*`), keys of other sections as paths (`updater.lr = 0.1`). A line of --set or
+ * [fallback] that begins with stage.NAME belongs to that stage. A recipe with stages is loaded for
+ * one of them; the lines of the others are only checked. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include "recipe/value.h"
@@ -75,7 +75,7 @@ static struct sw_value *as_path(struct sw_recipe *r, const struct sw_value *v)
     return copy;
 }
 
-/* What is one for the whole run. */
+/* Whether the key must be the same in all stages. */
 static bool is_fixed(const char *path)
 {
     static const char *const fixed[] = {"job.name", "job.seed", "job.db"};
@@ -156,7 +156,7 @@ static void no_stage(struct sw_recipe *r, const struct sw_value *v)
         hint_stages(r, word);
 }
 
-/* Cuts stage.NAME off the key. NULL, with a message: there is no such stage. */
+/* Removes stage.NAME from the key. Returns NULL after an error if there is no such stage. */
 static struct sw_stage *cut(struct sw_recipe *r, struct sw_value *v)
 {
     const char *key = NULL;
@@ -183,7 +183,7 @@ bool sw_stage_take(struct sw_recipe *r, struct sw_value *v)
     append(s, v);
     if (v->set)
         return true;
-    /* [fallback] speaks when the stage's own lines have been applied. */
+    /* The lines of [fallback] come after the own lines of the stage have been applied. */
     v->by_fallback = true;
     v->origin = SW_FROM_STAGE;
     if (s == r->stage)
@@ -267,7 +267,7 @@ static bool is_there(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v
     struct sw_opt_problem problem;
     bool there = false;
     if (!v->text || !sw_opt_read(&row, v->text, &r->pool, &list, &problem))
-        return true; /* that has been said */
+        return true; /* already reported */
     for (int i = 0; i < list.count; i++) {
         bool any = false;
         for (const struct sw_stage *s = r->stages; s; s = s->next)

@@ -1,3 +1,7 @@
+/* Converts between text and typed option fields: reading with range checks, lists, and writing.
+ * Every option type needs a case in read_field and one in sw_opt_write. A problem names the bytes
+ * of the text that are wrong, so that the message can point at them. The contract is in
+ * recipe/value.h. */
 #include "recipe/value.h"
 #include "base/str.h"
 #include "recipe/ini.h"
@@ -20,7 +24,7 @@ bool sw_opt_has_max(const struct sw_opt *row)
     return limited(row) && isfinite(row->max) && row->max >= row->min;
 }
 
-/* 15 digits show every limit as it was written: 1000000, 0.1. */
+/* The format %.15g prints every limit as it was written: 1000000, 0.1. */
 static bool check_range(const struct sw_opt *row, double v, struct sw_opt_problem *p)
 {
     bool has_min = sw_opt_has_min(row), has_max = sw_opt_has_max(row);

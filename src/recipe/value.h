@@ -1,5 +1,5 @@
-/* One option row and one text -> one typed field of a struct: reading, range checks, and the words
- * that say what is wrong. */
+/* Converts a text to the typed field of an option row: parsing, range checks, and the reason of an
+ * error. */
 #pragma once
 
 #include "base/str.h"
@@ -23,8 +23,8 @@ bool sw_opt_read(const struct sw_opt *row, const char *text, struct sw_pool *poo
 /* Whether it could be read; the value is left alone. */
 bool sw_opt_accepts(const struct sw_opt *row, const char *text, struct sw_pool *pool,
                     struct sw_opt_problem *problem);
-/* The other way round: appends the field of conf as it would be written; false without text for a
- * string that is not set and an empty list. */
+/* The inverse of sw_opt_read: appends the field of conf as it would be written; returns false for a
+ * string that is not set and for an empty list. */
 bool sw_opt_write(const struct sw_opt *row, const void *conf, struct sw_buf *out);
 
 /* Room for any single field, for checking a text without a struct. */

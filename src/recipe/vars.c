@@ -13,11 +13,11 @@ enum {
 /* Which names exist, and what to do about those of the environment. */
 struct scope {
     struct sw_recipe *r;
-    int visible;    /* that many of r->vars */
+    int visible;    /* how many of r->vars are visible */
     bool canonical; /* values of the file's [vars]; `${ENV}` stays as it is */
 };
 
-/* Why an expansion failed; said is set when the cause was reported before. */
+/* Why an expansion failed; `said` is set if the cause was already reported. */
 struct failure {
     size_t offset, bytes;
     const char *reason;
@@ -44,7 +44,7 @@ static bool is_folder(const char *path)
     return sw_os()->stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Where the data is when the environment does not say. */
+/* The data folder to use if the environment does not set one. */
 static const char *data_folder(struct sw_recipe *r)
 {
     const char *home = r->env(r->env_user, "HOME");
@@ -276,7 +276,7 @@ void sw_vars_build(struct sw_recipe *r)
         if (file)
             define(r, file, set);
     }
-    /* New variables of the command line may use all of the file's. */
+    /* Variables that only the command line defines may use all of the file. */
     for (struct sw_override *o = r->sets; o && r->vars && !r->pool.failed; o = o->next) {
         bool is_var = sw_str_starts(o->path, "vars.") && !is_defined(r, o->path + 5);
         struct sw_value *v = is_var ? sw_value_of_set(r, last_set_of(r, o->path + 5), 5) : NULL;

@@ -1,3 +1,6 @@
+/* Gaussian and uniform random floats from Philox blocks, a chunk at a time. The loops are written
+ * for vectorization, and every operation is one that IEEE 754 rounds exactly, so the bits do not
+ * depend on compiler, vector width or libm. The contract is in tensor/fill.h. */
 #include "tensor/fill.h"
 #include "kernels/cpu/kernel.h"
 #include <math.h>

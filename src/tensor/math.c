@@ -1,3 +1,6 @@
+/* Tensor arithmetic for programs that use the library directly. Each function checks types and
+ * shapes and then queues one device operation (device/op.h). Random numbers are generated on the
+ * host, so that they are the same on every device. The contract is in tensor/math.h. */
 #include "tensor/math.h"
 #include "device/op.h"
 #include "kernels/ops/elementwise.h"

@@ -1,8 +1,8 @@
-/* Computing with tensors: what a program that stands on libsinga writes its own models with, as the
- * thesis' Algorithm 4.2 does (Figure 4.20 lists such functions). Each call queues one operation on
- * a stream of the tensors' device; all tensors are float, plain and on that device, and an output
- * may be an input only where that is said. Shapes that do not fit are SW_ERR_INVALID naming both;
- * other errors are the device's. One owner: the stream's. */
+/* Tensor arithmetic for programs that use libsinga to write their own models, as in Algorithm 4.2
+ * of the thesis (Figure 4.20 lists such functions). Each call queues one operation on a stream of
+ * the device; all tensors are float, in plain layout and on that device, and an output may be an
+ * input only where the function says so. Shapes that do not fit give SW_ERR_INVALID naming both;
+ * other errors come from the device. Only the owner of the stream calls. */
 #pragma once
 
 #include "device/ops/elementwise.h"

@@ -52,8 +52,8 @@ int sw_npy_header_bytes(const void *head, const char *what, size_t *bytes, struc
     return SW_OK;
 }
 
-/* A cursor over the dictionary's text. Numpy writes one fixed form; what is read here is that form
- * with free blanks and order of keys. */
+/* A cursor over the text of the dictionary. Numpy writes one fixed form; this parser also accepts
+ * other blanks and another order of keys. */
 struct text {
     const char *p, *end;
     const char *what;
@@ -195,8 +195,8 @@ static int parse_keys(struct text *t, struct sw_npy_header *h, bool *fortran, st
     return seen == 7 && t->p == t->end ? SW_OK : bad_header(t, form, err);
 }
 
-/* Sets h->count; false when the values, or those of one row of an empty array, are beyond counting.
- */
+/* Sets h->count; false if the number of values, or of those in one row of an empty array,
+ * overflows. */
 static bool count_values(struct sw_npy_header *h)
 {
     uint64_t values = 1;

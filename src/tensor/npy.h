@@ -67,7 +67,7 @@ struct sw_npy_file {
 /* Opens a file and checks that it is as long as its header says.
  * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_UNSUPPORTED, SW_ERR_NOMEM. */
 int sw_npy_open(struct sw_npy_file *f, const char *path, struct sw_err *err) SW_MUST_CHECK;
-void sw_npy_close(struct sw_npy_file *f); /* a zeroed one is accepted */
+void sw_npy_close(struct sw_npy_file *f); /* a zeroed struct is accepted */
 
 /* Rows are steps of dimension 0; one number is one row. */
 int64_t sw_npy_rows(const struct sw_npy_header *h);
@@ -81,7 +81,7 @@ int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, e
 
 /* --- written --- */
 
-/* A file that grows by rows; how many they are stands in its header at the end. */
+/* A file that is written row by row; the number of rows is stored in its header at the end. */
 struct sw_npy_writer {
     struct sw_new_file file;
     enum sw_dtype dtype;

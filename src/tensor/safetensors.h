@@ -35,8 +35,8 @@ int sw_st_emit(struct sw_st_sink *sink, const void *bytes, size_t n,
 struct sw_st_writer *sw_st_writer_new(void); /* NULL when memory is exhausted */
 void sw_st_writer_free(struct sw_st_writer *w);
 
-/* Adds a string to __metadata__; key and value are copied.
- * Errors: SW_ERR_INVALID for a key that is there or text that is not UTF-8, SW_ERR_NOMEM. */
+/* Adds a string to __metadata__; key and value are copied. Errors: SW_ERR_INVALID for a duplicate
+ * key or text that is not UTF-8, SW_ERR_NOMEM. */
 int sw_st_writer_metadata(struct sw_st_writer *w, const char *key, const char *value,
                           struct sw_err *err) SW_MUST_CHECK;
 
@@ -82,8 +82,8 @@ void sw_st_close(struct sw_st_file *f); /* NULL is accepted */
 bool sw_st_verified(const struct sw_st_file *f);            /* the checksum is there and right */
 const char *sw_st_checksum_hex(const struct sw_st_file *f); /* NULL when unverified */
 
-/* What the file says is its checksum, without reading the rest: to tell two files of ours apart.
- * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT (too short). */
+/* Reads the stored checksum without reading the rest, for telling two files of ours from each
+ * other. Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT (too short). */
 int sw_st_peek_checksum(const char *path, char hex[33], struct sw_err *err) SW_MUST_CHECK;
 
 /* Tensors in the order of their data, sw.checksum excepted. */

@@ -1,3 +1,5 @@
+/* Element types, sizes and the checksum bytes of the safetensors format, shared by the reader and
+ * the writer. No state; tensor/st_format.h declares the functions. */
 #include "tensor/st_format.h"
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* The reader. Order of belief: the file's size, the header's length, the header's grammar, every
- * entry by itself, all entries together (no hole, no overlap, nothing left over), the checksum. */
+/* The reader. It checks in this order: the size of the file, the length of the header, the grammar
+ * of the header, every entry by itself, all entries together (no hole, no overlap, nothing left
+ * over), the checksum. */
 #include "base/json.h"
 #include "base/os.h"
 #include "tensor/st_format.h"
@@ -162,7 +163,7 @@ static int read_entry(const struct sw_st_file *f, const struct sw_json *v, struc
     return rc;
 }
 
-/* By place; empty tensors before the one that begins where they are. */
+/* Orders by offset; an empty tensor comes before the one that begins at the same offset. */
 static int compare_place(const void *a, const void *b)
 {
     const struct sw_st_entry *x = a, *y = b;

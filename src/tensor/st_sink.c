@@ -1,4 +1,4 @@
-/* Where the bytes of a safetensors file go while it is written: through a buffer and the hash. */
+/* The sink of a safetensors file that is being written: bytes go through a buffer and the hash. */
 #include "base/os.h"
 #include "tensor/st_format.h"
 #include <string.h>

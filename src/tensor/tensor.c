@@ -1,3 +1,6 @@
+/* Tensors, and copies between their storage and plain arrays of the host. Memory that the host
+ * cannot address is copied through a staging buffer on the stream; other memory is converted in
+ * place after a wait for the stream. The contract is in tensor/tensor.h. */
 #include "tensor/tensor.h"
 #include "base/os.h"
 #include <string.h>
@@ -72,7 +75,7 @@ int64_t sw_tensor_row_step(const struct sw_tensor *t)
     int64_t rows = sw_tensor_rows(t), block = batch_block(d);
     if (rows <= block || d->ndim == 0)
         return rows;
-    /* One step alone must end before the next begins, else rows are interleaved. */
+    /* Rows can be separated only if one step ends before the next begins in storage. */
     struct sw_desc one = *d;
     one.dim[0] = block;
     one.padded[0] = block;
@@ -99,7 +102,7 @@ static int cut_rows(const struct sw_tensor *t, int64_t first, int64_t rows, stru
     return SW_OK;
 }
 
-/* Device memory travels through a host copy of its storage. */
+/* Device memory is copied to a host copy of its storage and converted there. */
 static int read_staged(struct sw_stream *stream, const struct sw_desc *d, const void *stored,
                        void *plain, struct sw_err *err)
 {

@@ -1,8 +1,8 @@
-/* Tensors: a layout descriptor together with memory on a device. What a tensor holds is read and
- * written by the host in plain logical order, whatever its storage looks like; this is the way of
- * initial values, checkpoints, predictions and tests, not of a training step.
- * One owner; the memory of an owned tensor goes with it. Host copies use the owner's stream and
- * wait for it, so they see everything that was queued before. */
+/* Tensors: a layout descriptor together with memory on a device. The host reads and writes the
+ * contents in plain logical order, whatever the storage looks like; initialization, checkpoints,
+ * predictions and tests use this, training steps do not. One owner; the memory of an owned tensor
+ * is freed with it. Host copies use the stream of the owner and wait for it, so they see everything
+ * that was queued before. */
 #pragma once
 
 #include "base/err.h"

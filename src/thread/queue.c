@@ -1,3 +1,6 @@
+/* A bounded queue as a ring buffer under one mutex, with a condition variable for each direction.
+ * Everything is guarded by q->lock; `count` is also read without it by sw_queue_pending. Closing
+ * wakes all waiting threads. The contract is in thread/queue.h. */
 #include "thread/queue.h"
 #include "base/os.h"
 #include <string.h>
@@ -30,9 +33,9 @@ void sw_queue_fini(struct sw_queue *q)
     q->items = NULL;
 }
 
-/* q->lock is held; atomic for sw_queue_pending, which is not. Sequentially consistent, so that one
- * who first says that it waits and then looks cannot miss an item whose sender first puts and then
- * asks who waits. */
+/* q->lock is held. The store is atomic for sw_queue_pending, which does not take the lock. It is
+ * sequentially consistent: a consumer that announces that it waits and then checks the queue cannot
+ * miss an item of a producer that adds the item and then checks for waiting consumers. */
 static void set_count(struct sw_queue *q, size_t count)
 {
     __atomic_store_n(&q->count, count, __ATOMIC_SEQ_CST);
@@ -75,7 +78,7 @@ int sw_queue_try_push(struct sw_queue *q, const void *item)
     return rc;
 }
 
-/* q->lock is held. `empty` is the answer for an open queue without items. */
+/* q->lock is held. Returns `empty` for an open queue without items. */
 static int take(struct sw_queue *q, void *item, int empty)
 {
     if (!q->count)

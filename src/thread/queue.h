@@ -1,6 +1,6 @@
-/* A bounded first-in first-out queue of fixed-size items, closeable. Many producers, many
- * consumers. No wait outlives a close: closing wakes everyone; pop drains what is left, then says
- * CANCELLED. */
+/* A bounded first-in first-out queue of fixed-size items with many producers and many consumers.
+ * Closing it wakes all waiting threads; pop drains the remaining items and then returns
+ * SW_ERR_CANCELLED. */
 #pragma once
 
 #include "thread/thread.h"
@@ -28,7 +28,7 @@ int sw_queue_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
 int sw_queue_try_pop(struct sw_queue *q, void *item) SW_MUST_CHECK;
 /* As pop, at most timeout_ms: SW_ERR_BUSY on timeout. */
 int sw_queue_pop_ms(struct sw_queue *q, void *item, int timeout_ms) SW_MUST_CHECK;
-/* Are there items? Takes no lock; the answer may be old when it is read. */
+/* Whether there are items. Takes no lock, so the result may be outdated when it is used. */
 bool sw_queue_pending(const struct sw_queue *q);
 void sw_queue_close(struct sw_queue *q);
 /* For sw_fault_attach. */

@@ -1,3 +1,6 @@
+/* Reads the state of the threads of this process from /proc/self/task. It must work while another
+ * thread is stopped anywhere, also inside malloc, so it takes no lock and uses only buffers on the
+ * stack. The contract is in thread/tasks.h. */
 #include "thread/tasks.h"
 #include "base/os.h"
 #include <dirent.h>
@@ -68,7 +71,8 @@ void sw_task_wait_channel(int id, char *out, size_t bytes)
 {
     char name[16];
     snprintf(name, sizeof name, "%d", id);
-    /* "0" for a thread that is not blocked, and for who may not know. */
+    /* The file contains "0" for a thread that is not blocked, and for a reader without
+     * permission. */
     if (!read_file(name, "wchan", out, bytes) || out[0] == '0')
         out[0] = '\0';
 }

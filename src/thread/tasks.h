@@ -1,6 +1,6 @@
-/* The threads of this process as the system sees them: what /proc/self/task says of each. Linux;
- * where /proc is missing there are none. No lock is taken and nothing is allocated, so a thread
- * that was stopped in the middle of anything cannot hold the caller up. Any thread may call. */
+/* The threads of this process as /proc/self/task shows them (Linux; the list is empty without
+ * /proc). No lock is taken and nothing is allocated, so a thread that was stopped anywhere cannot
+ * block the caller. Any thread may call. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +18,8 @@ struct sw_task {
 
 /* Lists the threads, `room` at most. Returns how many there are in `out`; 0: unknown. */
 int sw_tasks_read(struct sw_task *out, int room);
-/* Parses a line of /proc/PID/stat: the name stands in parentheses and may contain any. */
+/* Parses a line of /proc/PID/stat; the name is in parentheses and may itself contain
+ * parentheses. */
 bool sw_task_parse(const char *line, struct sw_task *out);
 /* In which function of the kernel the thread is blocked; "" where the system does not say. */
 void sw_task_wait_channel(int id, char *out, size_t bytes);

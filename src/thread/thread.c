@@ -1,3 +1,6 @@
+/* Threads, mutexes and condition variables as thin wrappers of pthreads. New threads block all
+ * signals except SIGBUS, and timed waits use the monotonic clock. The contract is in
+ * thread/thread.h. */
 #include "thread/thread.h"
 #include "base/os.h"
 #include <errno.h>
@@ -12,7 +15,8 @@
 static void *run_thread(void *arg)
 {
     struct sw_thread *t = arg;
-    /* By the thread itself, so that threads it starts, as of OpenMP, inherit the name. */
+    /* The thread names itself, so that threads it starts, such as those of OpenMP, inherit the
+     * name. */
     pthread_setname_np(pthread_self(), t->name);
     t->main(t->arg);
     return NULL;
@@ -68,8 +72,8 @@ bool sw_thread_join_timed(struct sw_thread *t, int timeout_ms)
 {
     if (!t->running)
         return true;
-    /* This call counts in wall-clock time; a clock that is set meanwhile makes a shutdown's grace
-     * shorter or longer, which is harmless. */
+    /* The timeout uses the wall clock; setting the clock meanwhile shortens or lengthens the grace
+     * period of a shutdown, which is harmless. */
     struct timespec until = deadline(CLOCK_REALTIME, timeout_ms);
     if (pthread_timedjoin_np(t->handle, NULL, &until) != 0)
         return false;

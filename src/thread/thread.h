@@ -1,4 +1,5 @@
-/* Threads, locks and conditions: the only folder that includes pthread.h. */
+/* Threads, mutexes and condition variables: thin wrappers of pthreads. Only this folder includes
+ * pthread.h. Any thread may call. */
 #pragma once
 
 #include "base/err.h"

@@ -1,6 +1,6 @@
-/* Loss, accuracy and whatever else has a curve: training as a band of raw values behind a smoothed
- * line, evaluations as a line of their own, another run dashed. With a cursor the numbers above a
- * chart are those at the cursor. */
+/* Curves of loss, accuracy and all other metrics: training as a band of raw values behind a
+ * smoothed line, evaluations as a separate line, another run dashed. With a cursor the numbers
+ * above a chart are those at the cursor. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -123,7 +123,7 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
         const struct sw_ui_series *s = &m->series[i];
         if (!sw_str_eq(s->name, name) || !sw_str_eq(s->split, "train"))
             continue;
-        /* What is set, not measured, has no noise. */
+        /* The learning rate is set and not measured, so it is not smoothed. */
         double keep = sw_str_eq(name, "lr") ? 0 : sw_ui_keeps[v->smoothing];
         if (keep > 0)
             add(&l, s->trail.points, s->trail.count, SW_ROLE_DIM, SW_STROKE_BAND, '.');
@@ -134,7 +134,7 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
         const struct sw_ui_series *s = &m->series[i];
         if (!sw_str_eq(s->name, name) || sw_str_eq(s->split, "train"))
             continue;
-        /* Characters are too coarse for a line that lies close to another. */
+        /* ASCII is too coarse for a line close to another. */
         if (c->caps.utf8)
             add(&l, s->trail.points, s->trail.count, SW_ROLE_LINE2, SW_STROKE_SOLID, 0);
         add(&l, s->trail.points, s->trail.count, SW_ROLE_LINE2, SW_STROKE_DOTS, 'o');

@@ -1,11 +1,11 @@
-/* The data pipeline: do the threads that read and decode keep up with the workers? Threads that are
- * idle have filled their room for batches, so idle readers are good news. */
+/* The data pipeline: do the reader threads keep up with the workers? Idle readers have filled their
+ * queues, so idle readers are good news. */
 #include "ui/panel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Readers of a split: how many there are, how many are at work now, their share over time. */
+/* The readers of a split: their number, how many are busy now, and their average share. */
 struct readers {
     int count, working;
     double busy;

@@ -17,7 +17,7 @@ static enum sw_role role_of(enum sw_log_level level)
                                   : SW_ROLE_DIM;
 }
 
-/* A letter in front says the level where colours do not. */
+/* Draws an event; without colors a letter shows its level. */
 static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_ui_event *e)
 {
     char clock[16];

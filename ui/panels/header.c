@@ -1,4 +1,4 @@
-/* The two lines on top: which run this is, how far it is, how long it takes. */
+/* The two lines at the top: the run, its progress, and the remaining time. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static void epoch_text(const struct sw_ui_model *m, char *out, size_t bytes)
                  ceil((double)m->run.steps * batch / records));
 }
 
-/* A word of the first line, and a gap; nothing where it does not fit any more. */
+/* Draws a word of the first line and a gap, if it fits. */
 static int word(struct sw_canvas *c, struct sw_area in, int x, enum sw_role role, const char *text)
 {
     int n = sw_canvas_columns(c, text);
@@ -58,7 +58,7 @@ static void first_line(struct sw_canvas *c, struct sw_area in, const struct sw_u
     x = word(c, in, x, SW_ROLE_TEXT, m->run.device);
     snprintf(text, sizeof text, "batch %lld", (long long)m->run.batch);
     x = word(c, in, x, SW_ROLE_DIM, text);
-    /* Steps may take seconds, and a paused run has nothing new. */
+    /* Data is old only after several steps, since steps may take seconds; a paused run has none. */
     double patience_s = fmax(3, 3e-3 * (isnan(m->ledger.p99_ms) ? 0 : m->ledger.p99_ms));
     if (m->run.status == SW_RUN_RUNNING && m->rows_age > patience_s && !sw_ui_paused(m)) {
         char age[16];

@@ -1,4 +1,4 @@
-/* All keys, over everything else. The same table is what a click on the last line looks up. */
+/* All keys, drawn over the other panels. */
 #include "ui/panel.h"
 
 static const struct {

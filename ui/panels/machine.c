@@ -1,5 +1,5 @@
-/* The machine: NUMA nodes with their processors and memory, GPUs, the trainer's process, and what
- * goes over the links between units. */
+/* The machine: NUMA nodes with their processors and memory, GPUs, the process of the trainer, and
+ * the traffic between units. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static uint32_t level_rune(const struct sw_canvas *c, float share)
     return (uint32_t) ".123456789"[sw_canvas_part(9, (double)share)];
 }
 
-/* Lines are written until the room ends; all of it in one place. */
+/* Writes lines until the room ends, and skips those that are scrolled out. */
 struct writer {
     struct sw_canvas *c;
     struct sw_area in;
@@ -70,7 +70,7 @@ static void node_line(struct writer *w, const struct sw_ui_machine *k, const str
                                    "node %d  cpu %5s  %s of %s  ", n->number, percent, used, total);
     int room = w->in.x + w->in.w - x;
     for (int i = 0; i < n->cpu_count && i < room; i++) {
-        /* Where not all fit, a cell is the busiest of several. */
+        /* If not all fit, a cell shows the busiest of several processors. */
         int from = n->first_cpu + (n->cpu_count > room ? i * n->cpu_count / room : i);
         int end = n->first_cpu + (n->cpu_count > room ? (i + 1) * n->cpu_count / room : i + 1);
         float most = k->cpu[from];

@@ -14,7 +14,7 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
     return count;
 }
 
-/* Where columns begin; those without room are 0. */
+/* The columns, where each begins; 0: no room. */
 struct columns {
     int name, name_w, status, step, loss, accuracy, started, took;
 };
@@ -91,7 +91,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     struct columns k = place(in);
     bool head = in.h > 2;
     int room = in.h - head, seen = 0, y = in.y + head;
-    /* The selected line is always in sight. */
+    /* Scroll so that the selected line is visible. */
     int first = v->selected >= room ? v->selected - room + 1 : 0;
     if (head)
         heading(c, in, &k);

@@ -1,4 +1,4 @@
-/* How fast, where the time of a step goes, and one line that says why it is not faster. */
+/* Throughput, the time breakdown of a step, and one line that names the bottleneck. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { NAME_W = 9, FIGURES_W = 20, CHART_H = 6 };
 
-/* A figure behind the others, where there is room for all of it. */
+/* Appends a figure to the line, if it fits. */
 static int figure(struct sw_canvas *c, struct sw_area in, int x, enum sw_role role,
                   const char *text)
 {
@@ -71,7 +71,7 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
         for (int w = 0; w < l->worker_count; w++)
             ms += l->worker[w].ms[p] / l->worker_count;
         if (ms == 0 && (p == SW_PART_H2D || p == SW_PART_WAIT || p == SW_PART_UPDATE))
-            continue; /* not of this set-up */
+            continue; /* not used in this run */
         enum sw_role role = sw_part_role((enum sw_part)p);
         sw_canvas_text(c, in.x, in.y + row, NAME_W, SW_ROLE_TEXT, sw_part_name((enum sw_part)p));
         sw_canvas_bar(c, in.x + NAME_W, in.y + row, bar, share[p], role);

@@ -1,4 +1,4 @@
-/* What each worker and server does now, where its time goes, and whom it waits for. */
+/* The current state of each worker and server, its time breakdown, and what it waits for. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static int rows_of(const struct sw_ui_model *m)
     return rows;
 }
 
-/* What the ledger says of the n-th worker, or NULL. */
+/* The time breakdown of the n-th worker, or NULL. */
 static const struct sw_ledger_worker *times_of(const struct sw_ui_model *m, int n)
 {
     for (int i = 0; i < m->ledger.worker_count; i++)
@@ -105,7 +105,7 @@ static void number(struct sw_canvas *c, int x, int y, int w, enum sw_role role, 
     sw_canvas_right(c, x, y, w, role, text);
 }
 
-/* Its own work without what it waits for others, in the share of its step. */
+/* The share of a step in which the worker does not wait for others. */
 static double busy_share(const struct sw_ledger_worker *w)
 {
     double all = sw_ledger_step_ms(w);
@@ -136,7 +136,7 @@ static void worker_figures(struct sw_canvas *c, const struct columns *k, int y, 
     }
 }
 
-/* A live text that has not changed for seconds says for how long. */
+/* Shows the state; a state that has not changed for seconds shows its age. */
 static void what_now(struct sw_canvas *c, const struct columns *k, int y,
                      const struct sw_ui_model *m, const struct sw_slot_state *s, int columns)
 {
@@ -191,7 +191,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     if (head)
         heading(c, in, &k);
     int y = in.y + head, end = in.y + in.h;
-    /* Who makes the others wait is seen even where not all have room. */
+    /* The slowest worker is shown even if not all fit. */
     bool first = m->live && slow >= 0 && slow < m->unit_count && rows_of(m) > end - y && y < end;
     if (first)
         unit_row(c, in, &k, y++, m, slow, slow);

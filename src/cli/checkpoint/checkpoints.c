@@ -1,3 +1,6 @@
+/* Lists the checkpoints of a run from the history and from its folder, the newest first. A file
+ * that no row of the history names counts only if its metadata match the run. Errors about missing
+ * files are worded here. The contract is in cli/checkpoint/checkpoints.h. */
 #include "cli/checkpoint/checkpoints.h"
 
 #include "base/os.h"
@@ -65,8 +68,8 @@ static bool same_text(const struct sw_st_file *f, const char *key, const char *s
     return sw_str_eq(text ? text : "", stored ? stored : "");
 }
 
-/* Several runs may share a folder; and what is damaged is no loss here, since no row promises it.
- */
+/* Whether the file belongs to the run, since several runs may share a folder. A damaged file is
+ * ignored, since no row of the history promises it. */
 static bool belongs(const char *path, const struct sw_run *run, char checksum[33])
 {
     struct sw_st_file *f = NULL;

@@ -1,3 +1,6 @@
+/* Reads the elements of a stored tensor piece by piece as doubles, and computes statistics of one
+ * tensor or the differences of two. Memory use does not depend on the size of the tensor. The
+ * contract is in cli/checkpoint/values.h. */
 #include "cli/checkpoint/values.h"
 
 #include "base/os.h"
@@ -60,7 +63,7 @@ static void count_piece(const struct sw_values *v, struct sw_value_stats *s, dou
             s->not_finite++;
             continue;
         }
-        s->min = s->min <= x ? s->min : x; /* a NaN gives way */
+        s->min = s->min <= x ? s->min : x; /* replaces NaN, too */
         s->max = s->max >= x ? s->max : x;
         *sum += x;
         *squares += x * x;

@@ -1,5 +1,5 @@
-/* The values of a tensor in a safetensors file, whatever its type, as doubles and a piece at a
- * time: what `weights` counts and compares. One owner. */
+/* Reads the elements of a tensor in a safetensors file of any type as doubles, piece by piece, for
+ * the statistics and differences of `weights`. One owner. */
 #pragma once
 
 #include "base/str.h"
@@ -14,14 +14,14 @@ struct sw_values {
     uint64_t at, count; /* values read, and all of them */
     double *piece;      /* owned: the values read last */
     void *raw;          /* owned */
-    size_t n;           /* how many they are */
+    size_t n;           /* number of values in piece */
 };
 
 /* Begins to read one tensor of an open file, both borrowed until sw_values_fini. Errors:
  * SW_ERR_NOMEM. */
 int sw_values_begin(struct sw_values *v, const struct sw_st_file *f, const struct sw_st_entry *e,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Reads on into piece[0 .. n); n is 0 at the end. */
+/* Reads the next values into piece[0 .. n); n is 0 at the end. */
 int sw_values_next(struct sw_values *v, struct sw_err *err) SW_MUST_CHECK;
 void sw_values_fini(struct sw_values *v);
 
@@ -32,9 +32,9 @@ struct sw_value_stats {
 int sw_value_stats(const struct sw_st_file *f, const struct sw_st_entry *e,
                    struct sw_value_stats *out, struct sw_err *err) SW_MUST_CHECK;
 
-/* Two tensors of the same shape, value by value. */
+/* The differences of two tensors of the same shape, element by element. */
 struct sw_value_diff {
-    double max_abs, max_rel; /* |a - b|, and that by the larger of |a|, |b|; infinite beside NaN */
+    double max_abs, max_rel; /* |a - b|; relative to the larger of |a|, |b|; infinite beside NaN */
     double scale;            /* the largest finite |value| of both */
     uint64_t count, differing;
 };

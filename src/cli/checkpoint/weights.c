@@ -1,3 +1,5 @@
+/* Resolves what the user means by FILE|RUN to the path of a checkpoint: a file, a run's newest or
+ * best checkpoint, or that of a step. The contract is in cli/checkpoint/weights.h. */
 #include "cli/checkpoint/weights.h"
 #include "base/json.h"
 
@@ -27,7 +29,7 @@ static int keep_path(struct sw_weights *w, const char *path, struct sw_err *err)
     return w->path ? SW_OK : sw_err_nomem(err, "the name of a file", strlen(path) + 1);
 }
 
-/* Takes "RUN:best" and "RUN:STEP" apart; anything else is the name of a run. */
+/* Parses "RUN:best" and "RUN:STEP"; anything else is the name of a run. */
 static int read_choice(const char *what, struct choice *c, struct sw_err *err)
 {
     const char *colon = what ? strrchr(what, ':') : NULL;

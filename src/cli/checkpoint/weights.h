@@ -1,7 +1,6 @@
-/* Which weights are meant, for the verbs that take FILE|RUN: a file; a run's newest checkpoint
- * (RUN), its best one (RUN:best) or that of a step (RUN:STEP); and where a recipe is at hand
- * nothing, or `best`, for its newest run. A file of that name comes first, then a run of it. One
- * owner. */
+/* Finds the weights for the verbs that take FILE|RUN: a file; the newest checkpoint of a run (RUN),
+ * its best one (RUN:best) or that of a step (RUN:STEP); with a recipe also nothing or `best`, for
+ * the newest run of the recipe. A file of that name takes precedence over a run. One owner. */
 #pragma once
 
 #include "cli/cli.h"
@@ -13,8 +12,8 @@ struct sw_json_writer;
 /* Zero-initialise; free with sw_weights_fini. */
 struct sw_weights {
     char *path;        /* owned */
-    struct sw_run run; /* id 0: a file that was named */
-    bool newest;       /* nobody named the run: the newest of the recipe */
+    struct sw_run run; /* id 0: a file was named */
+    bool newest;       /* no run was named: the newest one of the recipe */
 };
 
 struct sw_weights_args {

@@ -1,5 +1,5 @@
-/* weights FILE diff OTHER: tensor by tensor. Exit codes as diff(1) has them: 0 no difference, 1
- * some; what went wrong has the codes of every other verb. */
+/* weights FILE diff OTHER: compares two files tensor by tensor. Exit codes are those of diff(1), 0
+ * without and 1 with differences; errors have the codes of every other verb. */
 #include "base/json.h"
 #include "cli/checkpoint/values.h"
 #include "cli/checkpoint/weights_verb.h"

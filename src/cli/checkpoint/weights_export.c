@@ -63,7 +63,7 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
 
 /* ---- a folder ---- */
 
-/* Names come from a file that anybody may have made: none may lead out of the folder. */
+/* Names come from an untrusted file, so none may lead out of the folder. */
 static int check_name(const char *name, struct sw_err *err)
 {
     if (*name && *name != '.' && !strchr(name, '/'))

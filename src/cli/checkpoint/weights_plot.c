@@ -1,4 +1,4 @@
-/* The filters of a layer as pictures: what its weights look for in what it reads. */
+/* Draws the filters of a layer as images: the patterns that its weights respond to. */
 #include "base/os.h"
 #include "cli/checkpoint/values.h"
 #include "cli/checkpoint/weights_verb.h"
@@ -9,9 +9,10 @@
 
 enum { MOST_TILES = 1024 };
 
-/* A tensor as count pictures of 1 or 3 channels: false where it cannot be seen so. A convolution's
- * [M, C, Kh, Kw] has one for each output, of its first channel where there are neither 1 nor 3; an
- * inner product's [M, n] where n is a square, or three. */
+/* Views a tensor as `count` images of 1 or 3 channels; false if that is impossible. The weight [M,
+ * C, Kh, Kw] of a convolution gives one image for each output, of its first channel if there are
+ * neither 1 nor 3. The weight [M, n] of an inner product does if n is a square, or three times a
+ * square. */
 static bool as_tiles(const struct sw_st_entry *e, struct sw_plot_tiles *t)
 {
     if (e->ndim == 4 && e->shape[2] * e->shape[3] > 1) {
@@ -40,8 +41,8 @@ static bool is_weight(const struct sw_st_entry *e)
            !sw_str_starts(e->name, "state.");
 }
 
-/* How likely the first layer is, the less the better: one that reads pictures of 1 or 3 channels
- * comes before those that read features. */
+/* How likely the tensor is the first layer; smaller is more likely. A layer that reads images of 1
+ * or 3 channels comes before those that read activations. */
 static int rank(const struct sw_st_entry *e)
 {
     if (e->ndim == 4)

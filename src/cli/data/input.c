@@ -1,3 +1,6 @@
+/* Opens the data that a sub-verb of `singa-ws data` names. Files without a recipe become a recipe
+ * with one [data] section, built from text, so that both cases are read and checked by the same
+ * code. Main thread; the contract is in cli/data/input.h. */
 #include "cli/data/input.h"
 
 #include "base/os.h"
@@ -7,13 +10,13 @@
 #include "run/schema.h"
 #include <string.h>
 
-/* The section of files that no recipe names. */
+/* The name of the section made for files without a recipe. */
 static const char own_split[] = "train";
 
 /* ---- Files ------------------------------------------------------------------------------------
  */
 
-/* Texts of --set, made here. */
+/* Texts of --set that are built here. */
 struct texts {
     char **items; /* owned, each too */
     int count;
@@ -85,7 +88,7 @@ static int load_files(struct sw_data_input *in, const struct sw_data_options *o,
     return rc;
 }
 
-/* The format of the first file, where nobody says. */
+/* Detects the format of the first file unless --format gives it. */
 static int find_format(const struct sw_data_options *o, const char **format, const char *verb)
 {
     const struct sw_format *found = NULL;

@@ -1,6 +1,6 @@
-/* Which data a sub-verb of `singa-ws data` works on: a [data] section of a recipe, or files with a
- * format, which become a section of their own: so the same tables read, check and explain both.
- * Main thread. */
+/* Opens the data that a sub-verb of `singa-ws data` works on: a [data] section of a recipe, or
+ * files with a format, which become a section of their own, so that the same tables read, check and
+ * explain both. Main thread. */
 #pragma once
 
 #include "cli/cli.h"
@@ -27,7 +27,7 @@ struct sw_data_options {
         SW_CLI_TEXT_OPTION(struct sw_data_options, split, "split", "NAME",                         \
                            "the section [data NAME] of the recipe")
 
-/* What they say under their usage. */
+/* The paragraph about these options for --help. */
 #define SW_DATA_ABOUT                                                                              \
     "The data are those of RECIPE (a file *.ini), of its section [data NAME] with --split=NAME,\n" \
     "or FILEs, also given as --paths=LIST. For FILEs, --set KEY=VALUE sets a key of their "        \
@@ -46,8 +46,8 @@ struct sw_data_input {
 int sw_data_input_open(struct sw_data_input *in, const char *verb, const struct sw_data_options *o);
 void sw_data_input_close(struct sw_data_input *in); /* a zeroed one is accepted */
 
-/* Opens the raw records of the section, and says which of them it takes. Where files are missing
- * and the recipe has a fallback, they are still missing here. Errors: those of the format. */
+/* Opens the raw records of the section, and returns the subset that the section takes. A fallback
+ * is not applied: missing files are an error here. Errors: those of the format. */
 int sw_data_input_records(const struct sw_data_input *in, struct sw_records *r,
                           struct sw_subset *subset, struct sw_err *err) SW_MUST_CHECK;
 

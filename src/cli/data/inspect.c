@@ -1,4 +1,5 @@
-/* singa-ws data inspect: what data are there: fields, shapes, counts, and single records. */
+/* singa-ws data inspect: shows what a data source contains: fields, shapes, counts, and single
+ * records. */
 #include "base/json.h"
 #include "base/stop.h"
 #include "cli/data/input.h"
@@ -23,7 +24,7 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-/* What is looked at, and what one record needs. */
+/* The data source, and the buffers for one record. */
 struct view {
     const struct options *o;
     struct sw_records r;
@@ -248,7 +249,7 @@ static int verify(struct view *v, struct sw_err *err)
 /* ---- All --------------------------------------------------------------------------------------
  */
 
-/* What a record takes in raw values; 0 where pictures are of any size. */
+/* Bytes of a record in raw values; 0 if images have varying sizes. */
 static size_t record_bytes(const struct sw_records *r)
 {
     size_t bytes = 0;
@@ -332,7 +333,8 @@ static void end_json(struct view *v)
     sw_cli_json_end(&v->json);
 }
 
-/* A record that cannot be shown is not the end of --verify, which names it. */
+/* Shows one record; with --verify a record that cannot be read is reported and does not end the
+ * loop. */
 static int look(struct view *v, struct sw_err *err)
 {
     const bool json = v->o->data.common.json;

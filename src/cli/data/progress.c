@@ -1,3 +1,5 @@
+/* The progress line of the data verbs, rewritten at most ten times a second and only on a terminal
+ * that can move its cursor. Main thread; the contract is in cli/data/progress.h. */
 #include "cli/data/progress.h"
 
 #include "base/os.h"

@@ -1,5 +1,5 @@
-/* A long look at data from the command line: a line on the terminal that changes. Main thread; one
- * at a time. */
+/* A progress line for verbs that read much data: one line of the terminal that is rewritten. Main
+ * thread; one at a time. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,6 +14,6 @@ void sw_data_progress_begin(struct sw_data_progress *p, bool quiet);
 /* Shows "done of total records (40 %), WHAT, 3 s left" from time to time; what may be "". */
 void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t total,
                            const char *what);
-/* Takes the line away: at the end, or so that something else can be said. */
+/* Erases the line, at the end or before other output. */
 void sw_data_progress_wipe(const struct sw_data_progress *p);
 double sw_data_progress_seconds(const struct sw_data_progress *p); /* since begin */

@@ -26,7 +26,7 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-/* What is made, and what for. */
+/* The results, and the data source that they are for. */
 struct result {
     struct sw_source *source; /* owned; of raw units */
     struct sw_stats stats;
@@ -159,8 +159,8 @@ static struct sw_data_conf raw_units(const struct sw_data_conf *of, bool cut)
     return c;
 }
 
-/* A mean picture of what lies before the cut serves every place of it; but that takes pictures of
- * one size, and no padding. */
+/* Opens the source without cropping, since a mean image before the crop serves every crop position;
+ * that needs images of one size and no padding. */
 static int open_raw(const struct sw_data_input *in, struct sw_source **out, struct sw_err *err)
 {
     const struct sw_data_conf *of = in->section->common;

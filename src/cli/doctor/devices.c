@@ -1,7 +1,7 @@
-/* Devices with memory of their own: do bytes arrive as they were sent, over every way and in both
- * directions, is a matrix product right, and how fast is all that? What a device does with the host
- * is tried by a thread that is given some seconds; one that hangs is cancelled and named. What
- * devices do for one another is tried as a run would do it (plan/ways.h). */
+/* Devices with memory of their own: are bytes copied correctly over every path and in both
+ * directions, is a matrix product right, and how fast is all that? Copies between a device and the
+ * host are tested on a thread with a time limit; one that hangs is cancelled and reported. Copies
+ * between devices are tested as a run would do it (plan/ways.h). */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
 #include "cli/machine/ways.h"
@@ -22,7 +22,7 @@ struct devices {
     int count;
 };
 
-/* A way between a device and the host (NULL), or a product on `to` (product). */
+/* A probe: copies between a device and the host (NULL), or a matrix product on `to` (product). */
 struct trial {
     struct sw_device *from, *to;
     bool product;
@@ -101,7 +101,8 @@ static void trial_main(void *arg)
         run_copies(t);
 }
 
-/* A trial that does not end is cancelled: then its thread ends with an error. */
+/* Runs a probe on a thread. A probe that hangs is cancelled, and its thread then ends with an
+ * error. */
 static int run_trial(struct trial *t, struct sw_err *err)
 {
     struct sw_thread thread = {0};
@@ -184,7 +185,7 @@ static int try_one(struct sw_doctor *d, struct trial t, struct sw_err *err)
     return SW_OK;
 }
 
-/* Between each device and the host. */
+/* Tests the copies between each device and the host. */
 static int try_host(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     int code = SW_OK;
@@ -199,7 +200,8 @@ static int try_host(struct sw_doctor *d, const struct devices *all, struct sw_er
 /* ---- Between devices --------------------------------------------------------------------------
  */
 
-/* What a run would do without a way decides how bad that is. */
+/* Reports a path between devices. How severe a broken path is depends on what a run would use
+ * instead. */
 static void judge_way(struct sw_doctor *d, const struct sw_ways *w, int a, int b, bool direct)
 {
     static const char host_mend[] = "use one of the two only; look at cables and risers, and dmesg "
@@ -236,7 +238,7 @@ static void judge_sum(struct sw_doctor *d, const struct sw_way *sum)
                        "sums over all of them: %s: %s", sw_way_state_name(sum->state), sum->why);
 }
 
-/* Tried anew, whatever is kept; and kept for runs. */
+/* Tests the paths between devices again, whatever is stored, and stores the result for runs. */
 static int try_ways(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     int indices[SW_DEVICE_REQUEST_MOST];
@@ -293,7 +295,7 @@ static int try_products(struct sw_doctor *d, const struct devices *all, struct s
 /* ---- Which ------------------------------------------------------------------------------------
  */
 
-/* All that the options make. */
+/* Opens all devices that the options describe (simulated ones). */
 static int open_made(struct devices *all, struct sw_err *err)
 {
     int code = SW_OK;
@@ -314,7 +316,7 @@ static bool is_asked_for(const struct sw_device_request *r, int gpu)
     return r->count == 0;
 }
 
-/* Every GPU of the machine map that is asked for; one that does not open is a finding. */
+/* Opens every requested GPU of the machine map; one that does not open is a finding. */
 static void open_gpus(struct sw_doctor *d, struct devices *all)
 {
     for (int gpu = 0; gpu < d->machine->gpu_count && all->count < SW_DEVICE_REQUEST_MOST; gpu++) {
@@ -333,7 +335,7 @@ static void open_gpus(struct sw_doctor *d, struct devices *all)
     }
 }
 
-/* Says what is missing for `name`, in the words of the driver where it can. */
+/* Reports what is missing for `name`, with the message of the driver if there is one. */
 static int no_gpus(const struct devices *all, const char *name, struct sw_err *err)
 {
     struct sw_device_info *list = NULL;
@@ -380,7 +382,7 @@ static void see_libraries(struct sw_doctor *d, const struct devices *all)
     sw_json_string(&d->json, key, text);
 }
 
-/* Who adds up gradients of several devices. */
+/* Reports the all-reduce back end for gradients of several devices. */
 static void see_collectives(struct sw_doctor *d, const struct devices *all)
 {
     const struct sw_collective_ops *ops;

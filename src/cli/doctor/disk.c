@@ -1,4 +1,5 @@
-/* Where checkpoints, history and data lie: room, kind of file system, and how fast it reads. */
+/* The disks of checkpoints, history and data: free space, kind of file system, and read
+ * throughput. */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
 #include "history/history.h"
@@ -12,13 +13,14 @@ enum {
     ALIGN = 4096,
 };
 
-/* Writes a file and reads it back around the page cache; the file is gone afterwards. */
+/* A probe that writes a file and reads it back with the page cache bypassed; the file is removed
+ * afterwards. */
 struct trial {
     char *path;      /* owned */
     uint64_t *piece; /* owned [PIECE_BYTES], aligned: what is written, or read */
     void *block;     /* owned: where the piece lies */
     double write_gb_per_s, read_gb_per_s;
-    bool cached; /* the file system does not read around its cache */
+    bool cached; /* the file system cannot bypass its cache */
     bool wrong;  /* what was read is not what was written */
 };
 
@@ -27,7 +29,7 @@ static double gb_per_s(int64_t ns)
     return (double)FILE_BYTES / (double)(ns > 0 ? ns : 1);
 }
 
-/* Numbers by chance (Knuth's MMIX), which neither file system nor disk can compress. */
+/* Pseudo-random numbers (Knuth's MMIX), which neither file system nor disk can compress. */
 static uint64_t next(uint64_t *number)
 {
     return *number = *number * 6364136223846793005u + 1442695040888963407u;

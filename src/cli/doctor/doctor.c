@@ -1,3 +1,6 @@
+/* The list of findings of `singa-ws doctor`, and the check of a matrix product that its parts
+ * share. The product is checked with a vector (Freivalds): C x is compared with A (B x), which
+ * costs far less than a second product. The contract is in cli/doctor/doctor.h. */
 #include "cli/doctor/doctor.h"
 
 #include "base/os.h"

@@ -9,17 +9,17 @@
 #include "machine/survey.h"
 
 enum sw_finding_level {
-    SW_FINDING_OK,   /* as it should be */
+    SW_FINDING_OK,   /* OK */
     SW_FINDING_NOTE, /* worth knowing */
     SW_FINDING_WARN, /* costs speed or safety */
-    SW_FINDING_BAD,  /* not fit: results, files or runs are in danger */
+    SW_FINDING_BAD,  /* unfit: results, files or runs are in danger */
 };
 
 struct sw_finding {
     enum sw_finding_level level;
     const char *part;       /* "cpu", "memory" ...; constant */
     char *what;             /* owned */
-    const char *why, *mend; /* constant sentences; NULL where there is nothing to mend */
+    const char *why, *mend; /* constant sentences; NULL: nothing to fix */
 };
 
 struct sw_doctor {
@@ -37,11 +37,11 @@ struct sw_doctor {
 /* Adds a finding; what is printed into it. */
 void sw_doctor_find(struct sw_doctor *d, enum sw_finding_level level, const char *part,
                     const char *why, const char *mend, const char *what, ...) SW_PRINTF(6, 7);
-/* One that is as it should be. */
+/* Adds a finding that is OK. */
 void sw_doctor_ok(struct sw_doctor *d, const char *part, const char *what, ...) SW_PRINTF(3, 4);
 void sw_doctor_fini(struct sw_doctor *d);
 
-/* The parts. Errors are those that keep a part from looking at all. */
+/* The parts. A part returns an error only if it could not check anything. */
 int sw_doctor_settings(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK; /* survey.h */
 int sw_doctor_links(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;    /* PCIe */
 int sw_doctor_rates(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK;    /* GEMM, memory */
@@ -51,7 +51,7 @@ int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err) SW_MUST_CHECK; /*
 
 /* --- A matrix product that can be checked: inputs, and how wrong a result is --- */
 
-/* Rounding makes a product of floats less wrong than this, one wrong entry more. */
+/* Rounding alone keeps the relative error of a product below this; one wrong entry exceeds it. */
 #define SW_DOCTOR_ROUNDING 1e-5
 
 /* n numbers between -1 and 1 that a float holds exactly. */

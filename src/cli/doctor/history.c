@@ -1,4 +1,4 @@
-/* The history: the library, the file, and what waits for it. */
+/* The history: the SQLite library, the database file, and pending rows. */
 #include "history/history.h"
 #include "base/os.h"
 #include "cli/doctor/doctor.h"

@@ -1,4 +1,4 @@
-/* PCIe links now against what they could be, and what stands between devices. */
+/* PCIe links: their current speed against the possible one, and the bridges between devices. */
 #include "cli/doctor/doctor.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* How fast each NUMA node computes and reads its memory, and whether what it computes is right. */
+/* Compute and memory throughput of each NUMA node, and whether its results are right. */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
 #include "device/driver.h"
@@ -12,7 +12,7 @@ enum { SIDE = 1024, PRODUCT_MS = 300, MEMORY_MS = 500 };
 
 static const int64_t least_array_bytes = 64 << 20, most_array_bytes = 1 << 30;
 
-/* Others may use so many CPUs, and the passes may differ by so much, before a machine is busy. */
+/* Limits of an idle machine: CPUs that other processes may use, and the ratio between passes. */
 static const double idle_cpus = 0.5, steady = 1.25;
 
 /* One node's cores at work, on a thread of their own that is bound to them. */
@@ -74,7 +74,7 @@ static void measure_node(void *arg)
     if (threads > most)
         threads = most;
     struct sw_err unbound;
-    /* Where the system refuses to bind, the figures are those of threads that wander. */
+    /* Where the system refuses to bind, the figures are those of unbound threads. */
     if (sw_bind_thread(r->machine, &node->cores, &unbound) != SW_OK)
         unbound.code = SW_OK;
     const struct sw_device_args host = {.precision = SW_PRECISION_FP32};
@@ -94,7 +94,7 @@ static void measure_node(void *arg)
 /* ---- Who else is at work ----------------------------------------------------------------------
  */
 
-/* CPU seconds of all others so far. */
+/* CPU seconds of all other processes so far. */
 static double others_s(void)
 {
     struct rusage u;
@@ -129,7 +129,8 @@ static int64_t cache_bytes(const struct sw_machine *m, const struct sw_numa_node
     return bytes;
 }
 
-/* As much as these hold, so that two arrays are twice that; but a small part of the memory left. */
+/* The size of an array: as large as these caches, so that two arrays are twice that, but at most a
+ * small part of the free memory. */
 static int64_t array_bytes(const struct sw_doctor *d, const struct sw_numa_node *node)
 {
     int64_t bytes = cache_bytes(d->machine, node), left = d->survey.memory_free_bytes;
@@ -164,7 +165,7 @@ static void judge(struct sw_doctor *d, const struct rates *r)
         sw_doctor_ok(d, "cpu", "%s", rates);
 }
 
-/* Nodes of one machine that differ: a memory channel that is missing, other load, heat. */
+/* Reports nodes of one machine that differ: a missing memory channel, other load, heat. */
 static void compare(struct sw_doctor *d, const double *gb_per_s)
 {
     double slow = INFINITY, fast = 0;

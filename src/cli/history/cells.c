@@ -1,3 +1,5 @@
+/* Writes the rows of a query as tab-separated text, CSV or JSON, and texts as SQL literals. Escapes
+ * follow the format that is written, not the terminal. The contract is in cli/history/cells.h. */
 #include "cli/history/cells.h"
 
 #include "base/os.h"
@@ -44,7 +46,7 @@ void sw_cells_tabs(struct sw_buf *out, int columns, const struct sw_history_cell
     sw_buf_add(out, "\n");
 }
 
-/* Quoted where it has to be; a quote within is doubled. */
+/* Writes a cell, quoted only if necessary; quotes within are doubled. */
 static void add_csv_cell(struct sw_buf *out, const char *cell)
 {
     if (!cell)

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "history/reader.h"
 
-/* The columns' names, which a walk gives only once. Zero-initialise. */
+/* The names of the columns, which a query returns only once. Zero-initialise. */
 struct sw_cells {
     char **names; /* owned */
     int count;

@@ -1,3 +1,6 @@
+/* What the sub-verbs of `singa-ws history` that write share: they merge pending rows, open the
+ * database for writing, and ask before something is lost. The contract is in
+ * cli/history/change.h. */
 #include "cli/history/change.h"
 
 #include "base/os.h"
@@ -15,7 +18,7 @@ int sw_history_change_open(struct sw_history_change *c, const struct sw_cli_comm
     int code = sw_history_default_path(o->db, NULL, &path, err);
     if (code)
         return code;
-    /* What cannot be merged now stays in its spool; the change is about what is stored. */
+    /* Rows that cannot be merged now stay in their spool; the change concerns only stored rows. */
     if (sw_history_merge(path, NULL, NULL, &ignored) != SW_OK)
         ignored.code = SW_OK;
     code = sw_history_edit_open(&c->edit, path, err);

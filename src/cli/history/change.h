@@ -1,5 +1,6 @@
-/* What the sub-verbs of `singa-ws history` that change something share: rows of crashed runs are
- * merged first, runs are found as everywhere, and what cannot be undone is asked for. One owner. */
+/* What the sub-verbs of `singa-ws history` that change the database share: they merge rows of
+ * crashed runs first, find runs as all verbs do, and ask for confirmation before an irreversible
+ * change. One owner. */
 #pragma once
 
 #include "cli/history/verb.h"
@@ -16,7 +17,7 @@ int sw_history_change_open(struct sw_history_change *c, const struct sw_cli_comm
 /* As sw_history_view_close. */
 int sw_history_change_close(struct sw_history_change *c, int code, const struct sw_err *err);
 
-/* The options of what cannot be undone, for the table of a verb whose struct `holder` has them as
+/* The options of an irreversible change, for the table of a verb whose struct `holder` has them as
  * `yes` and `dry`. */
 #define SW_HISTORY_CONSENT(holder)                                                                 \
     {.name = "yes",                                                                                \

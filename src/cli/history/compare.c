@@ -1,4 +1,4 @@
-/* singa-ws history compare: what differs between runs, and what came of it. */
+/* singa-ws history compare: shows how runs differ in settings and results. */
 #include "base/os.h"
 #include "cli/history/cells.h"
 #include "cli/history/curves.h"
@@ -84,7 +84,7 @@ static int take_metric(void *user, const struct sw_run_metric *in)
     return 0;
 }
 
-/* The metric of an evaluation that is asked how soon it was reached, and the value. */
+/* Chooses the metric and the target value whose time to reach is compared. */
 static void choose_goal(struct comparison *c)
 {
     const char *wanted = c->o->metric;
@@ -175,7 +175,7 @@ static const char *number_text(int64_t n, char *out)
     return out;
 }
 
-/* What is known of a run, in words. */
+/* Fact number i of a run as text. */
 static const char *fact(const struct sw_run *r, int i, char *text)
 {
     switch (i) {

@@ -1,3 +1,6 @@
+/* Loads metric curves of runs from the history, smooths them, and draws them as a chart in the
+ * terminal or into a file. A curve of any length is folded into a fixed number of points while it
+ * is read (ui/trail.h). The contract is in cli/history/curves.h. */
 #include "cli/history/curves.h"
 
 #include "base/os.h"
@@ -14,8 +17,8 @@ struct sw_curve {
     char *label;             /* owned */
     struct sw_trail fold;    /* values as recorded */
     struct sw_point *smooth; /* owned [fold.count]; NULL: not smoothed */
-    int run;                 /* which of the runs */
-    bool eval;               /* of another split than train */
+    int run;                 /* index of the run */
+    bool eval;               /* of a split other than train */
 };
 
 /* ---- Reading ----------------------------------------------------------------------------------
@@ -105,7 +108,8 @@ static int load_curve(struct sw_curves *all, struct sw_history_view *v, const st
     return code || c->eval || all->args.smooth <= 0 ? code : smooth(c, all->args.smooth, err);
 }
 
-/* others gets the metrics that the run has instead, where it is empty. */
+/* Loads the curves of one run. `others`, if empty, gets the names of the other metrics of the
+ * run. */
 static int load_run(struct sw_curves *all, struct sw_history_view *v, const struct sw_run *run,
                     int number, struct sw_buf *others, struct sw_err *err)
 {
@@ -193,7 +197,8 @@ static void add_line(struct scene *s, const struct sw_point *points, size_t coun
     s->colours[n] = colour;
 }
 
-/* With one run every curve has a colour; with several every run, and evaluations are dashed. */
+/* With one run every curve has its own color; with several runs every run has one, and evaluations
+ * are dashed. */
 static void add_curve(struct scene *s, const struct sw_curves *all, int i, bool bands)
 {
     const struct sw_curve *c = &all->items[i];
@@ -219,8 +224,8 @@ static void fit_x(struct scene *s, const struct sw_curves *all)
     s->chart.x_to = from < to ? to : s->chart.x_from + 1;
 }
 
-/* bands: what was recorded, behind smooth lines; in the few dots of a terminal those of several
- * runs would hide the lines. */
+/* Builds the chart. `bands` draws the recorded values behind smoothed lines; in the few dots of a
+ * terminal the bands of several runs would hide the lines. */
 static int make_scene(struct scene *s, const struct sw_curves *all, bool bands, struct sw_err *err)
 {
     size_t lines = 2 * (size_t)all->count;
@@ -255,8 +260,8 @@ static const char *x_label(const struct sw_curves *c)
 /* ---- In a terminal ----------------------------------------------------------------------------
  */
 
-/* The program sets no locale, so that numbers stay what they are; the first variable that is set
- * decides, as it would for setlocale(3). */
+/* Whether the locale of the environment is UTF-8. The program does not call setlocale, so that
+ * number formats stay fixed; the first variable that is set decides, as in setlocale(3). */
 static bool says_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -278,7 +283,7 @@ static struct sw_ui_caps terminal_caps(void)
     return (struct sw_ui_caps){says_utf8(), colours};
 }
 
-/* How a line is drawn, then whose it is: on the rows below the chart. */
+/* Draws the legend below the chart: a sample of each line, then its label. */
 static void draw_legend(struct sw_canvas *canvas, const struct scene *s, int row)
 {
     for (int l = 0; l < s->chart.line_count; l++) {

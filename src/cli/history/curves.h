@@ -1,5 +1,5 @@
-/* Curves of runs over each other, for `history plot` and `history compare`: read from the history
- * into bounded memory, smoothed, and drawn in a terminal or into a file. One owner. */
+/* Curves of several runs in one chart, for `history plot` and `history compare`: read from the
+ * history into bounded memory, smoothed, and drawn in a terminal or into a file. One owner. */
 #pragma once
 
 #include "cli/history/verb.h"
@@ -22,7 +22,7 @@ struct sw_curves {
     int count;
     struct sw_curves_args args;
     int runs;
-    char title[128]; /* of the metric; with one run also of that */
+    char title[128]; /* names the metric, and the run if there is only one */
 };
 
 /* Errors: SW_ERR_NOTFOUND (none of the runs has the metric; names those there are), and those of

@@ -1,4 +1,4 @@
-/* singa-ws history export: every point of runs for other programs, nothing left out. */
+/* singa-ws history export: writes all rows of runs for other programs. */
 #include "base/os.h"
 #include "cli/history/cells.h"
 #include "cli/history/verb.h"

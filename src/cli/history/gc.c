@@ -1,5 +1,5 @@
-/* singa-ws history gc: makes the database smaller: old runs keep a curve that looks the same, and
- * all their sums. */
+/* singa-ws history gc: shrinks the database. Old runs keep thinned curves that look the same, and
+ * all their totals. */
 #include "base/os.h"
 #include "cli/history/change.h"
 
@@ -22,7 +22,7 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-/* What is thinned, and what came of it. */
+/* The runs to thin, and the result. */
 struct gc {
     struct sw_history_change change;
     const struct options *o;
@@ -50,7 +50,7 @@ static int take_old(void *user, const struct sw_run *run)
     return add_run(g, run->id);
 }
 
-/* Not those that are tagged; a walk over them takes them out of the list again. */
+/* Removes tagged runs from the list: they are kept. */
 static int leave_kept(void *user, const struct sw_run *run)
 {
     struct gc *g = user;

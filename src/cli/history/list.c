@@ -1,4 +1,4 @@
-/* singa-ws history list: the runs, newest first, or those that are asked for. */
+/* singa-ws history list: lists runs, newest first, optionally filtered. */
 #include "cli/history/verb.h"
 
 #include "base/os.h"
@@ -38,7 +38,7 @@ enum { ORDERS = sizeof orders / sizeof *orders, STATUSES = SW_RUN_CRASHED + 1 };
 
 enum { NAME_MOST = 40 }; /* characters */
 
-/* What the walk over the runs needs. */
+/* State of the walk over the runs. */
 struct list {
     struct sw_history_view view;
     struct sw_columns table;

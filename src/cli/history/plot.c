@@ -6,9 +6,9 @@ enum { TERMINAL_ROWS = 20, TERMINAL_POINTS = 1024, FILE_POINTS = 4096 };
 struct options {
     struct sw_cli_common common;
     const char *metric, *split, *x, *smooth, *png, *svg;
-    int64_t width, height; /* of the picture; 0: what suits it */
+    int64_t width, height; /* of the image; 0: default size */
     bool log;
-    struct sw_curves_args args; /* what they come to */
+    struct sw_curves_args args; /* the parsed arguments */
 };
 
 static const struct sw_cli_option rows[] = {
@@ -55,7 +55,7 @@ static int read_args(struct options *o)
     return SW_EXIT_DONE;
 }
 
-/* sw_plot_begin refuses what is too large, by the number that it gets. */
+/* Converts a side to int; sw_plot_begin refuses one that is too large. */
 static int side(int64_t given, int otherwise)
 {
     return given == 0 ? otherwise : given > INT32_MAX ? INT32_MAX : (int)given;

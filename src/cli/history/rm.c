@@ -1,4 +1,4 @@
-/* singa-ws history rm: takes runs out of the history. */
+/* singa-ws history rm: removes runs from the history. */
 #include "base/os.h"
 #include "cli/history/change.h"
 #include "cli/history/runs.h"
@@ -17,7 +17,7 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-/* Files of a run, one after the other; what is gone already is no error. */
+/* Removes the files of a run one by one; a file that is already missing is not an error. */
 struct files {
     const struct options *o;
     struct sw_buf *out;
@@ -40,7 +40,7 @@ static int remove_checkpoint(void *user, const struct sw_run_checkpoint *c)
     return remove_file(user, c->path);
 }
 
-/* So that no run begins in the folder, or goes on there, while its files are removed. */
+/* Claims the folder, so that no run starts or resumes in it while its files are removed. */
 static int claim_folder(struct sw_claim *claim, const struct sw_run *run, struct sw_err *err)
 {
     struct stat st;
@@ -78,7 +78,7 @@ static int remove_run(struct sw_history_change *c, const struct options *o,
     return code;
 }
 
-/* All of them have to be over before the first goes. */
+/* Refuses unless all runs have ended, before the first one is removed. */
 static int refuse_running(const struct sw_run_list *runs, struct sw_err *err)
 {
     char title[128];

@@ -1,3 +1,5 @@
+/* Formats facts of a run for tables and JSON: times, durations, real numbers. A value that is not
+ * known is "--" in text and null in JSON. The contract is in cli/history/run_text.h. */
 #include "cli/history/run_text.h"
 
 #include "base/os.h"

@@ -1,4 +1,4 @@
-/* How facts of a run look to people: unknown is "--", never 0. No state. */
+/* Formats facts of a run for people: an unknown value is "--", never 0. No state. */
 #pragma once
 
 #include "base/json.h"
@@ -20,7 +20,7 @@ void sw_columns_real(struct sw_columns *t, double value);      /* four digits */
 void sw_columns_share(struct sw_columns *t, double value);     /* 0.9779: four places */
 
 void sw_json_time(struct sw_json_writer *w, const char *key, double unix_s); /* 0 is null */
-/* The members that every page gives of a run. */
+/* The JSON members of a run that every page has. */
 void sw_json_run(struct sw_json_writer *w, const struct sw_run *run);
 
 /* True where a smaller value of a metric is the better one: losses and errors. */

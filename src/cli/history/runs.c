@@ -1,3 +1,6 @@
+/* Opens the history for verbs that need an earlier run, names runs in messages, and checks --split.
+ * Rows of crashed runs are merged first where that is possible. The contract is in
+ * cli/history/runs.h. */
 #include "cli/history/runs.h"
 
 #include "base/os.h"
@@ -12,7 +15,8 @@ int sw_runs_open(const char *db_option, const char *job_db, struct sw_history_re
     int rc = sw_history_default_path(db_option, job_db, &where, err);
     if (rc != SW_OK)
         return rc;
-    /* What cannot be merged now stays in its spool and is not seen; that is no reason to stop. */
+    /* Rows that cannot be merged now stay in their spool and are not visible; that is not an
+     * error. */
     struct sw_err ignored;
     if (sw_history_merge(where, NULL, NULL, &ignored) != SW_OK)
         ignored.code = SW_OK;

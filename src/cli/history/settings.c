@@ -1,3 +1,6 @@
+/* Reads the recipe that the history stores for a run and lists every value of it, defaults
+ * included, so that two runs can be compared key by key. The contract is in
+ * cli/history/settings.h. */
 #include "cli/history/settings.h"
 
 #include "base/os.h"

@@ -9,7 +9,7 @@
 
 struct page {
     struct sw_history_view view;
-    struct sw_columns table; /* of the part at hand */
+    struct sw_columns table; /* of the current part */
     bool some;               /* it has rows to show */
 };
 
@@ -35,7 +35,7 @@ static void end_part(struct page *v)
     sw_columns_fini(&v->table);
 }
 
-/* A row, and its values in order. some: it is a reason to show the part. */
+/* Begins a row, whose values follow in order. `some`: the row is a reason to show the part. */
 static void begin_row(struct page *v, bool some)
 {
     v->some |= some;
@@ -190,7 +190,7 @@ static int show_segment(void *user, int64_t row, int columns, const struct sw_hi
     return end_row(v);
 }
 
-/* One that is not the recipe's is what a resume made of the run. */
+/* A stage that is not in the recipe was added by a resume. */
 static int show_stages(struct page *v, int64_t id, struct sw_err *err)
 {
     struct sw_rows rows = sw_rows_begin(v->view.reader, SW_ROWS_STAGE, id, 0, 0, err);
@@ -214,7 +214,7 @@ static int show_stages(struct page *v, int64_t id, struct sw_err *err)
     return sw_rows_end(&rows);
 }
 
-/* A part that is a query of this run: `what` FROM a table, and its order. */
+/* Shows a part that is a query of this run: `what` FROM a table, and its order. */
 static int show_query(struct page *v, const char *what, const char *order, int64_t id,
                       sw_history_row *each, struct sw_err *err)
 {

@@ -42,7 +42,7 @@ static int query(void *options)
     struct sw_err err = {0};
     struct query q = {.header = o->header, .err = &err};
     struct sw_cli_common common = o->common;
-    common.quiet = true; /* the rows of others that wait are none of a script's business */
+    common.quiet = true; /* a script must not be told about pending rows */
     int code = sw_history_view_open(&q.view, &common, &err);
     if (!code && q.view.as_json)
         sw_json_open_array(&q.view.json, NULL);

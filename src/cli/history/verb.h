@@ -1,5 +1,5 @@
-/* What the sub-verbs of `singa-ws history` share: the reader, the page that they write, and how a
- * run is named. One owner. */
+/* What the sub-verbs of `singa-ws history` share: the reader, the output buffer, and how a run is
+ * named. One owner. */
 #pragma once
 
 #include "base/json.h"
@@ -17,8 +17,9 @@ struct sw_history_view {
     struct sw_buf out;                /* what will be printed */
     struct sw_json_writer json;       /* over out */
     bool as_json;
-    bool raw;   /* out is printed as it is: cells of a canvas, or data that no terminal gets */
-    bool ended; /* the output is over already: a pipe was closed */
+    bool raw; /* out is printed unchanged: cells of a canvas, or data that does not go to a terminal
+               */
+    bool ended; /* output has ended: the pipe was closed */
 };
 
 /* Opens the history for reading; says how many runs have rows that are not merged yet, unless
@@ -28,9 +29,9 @@ int sw_history_view_open(struct sw_history_view *v, const struct sw_cli_common *
 /* Prints what was gathered, or the error, frees everything; returns the exit code. */
 int sw_history_view_close(struct sw_history_view *v, int code, const struct sw_err *err);
 
-/* Rows are many: what is ready is written in pieces of at least `limit` bytes. 0 goes on; anything
- * else ends the walk: SW_ERR_CANCELLED when the reader of a pipe has had enough, which
- * sw_history_view_close takes for success, or SW_ERR_IO. */
+/* Writes the buffered output once it has at least `limit` bytes. Returns 0 to go on; anything else
+ * ends the walk: SW_ERR_CANCELLED if the reader of a pipe has closed it, which
+ * sw_history_view_close treats as success, or SW_ERR_IO. */
 int sw_history_view_flush(struct sw_history_view *v, size_t limit, struct sw_err *err);
 
 /* The runs that words name, @last where there is none; owned, sw_run_list_fini. */

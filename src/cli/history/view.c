@@ -1,3 +1,6 @@
+/* What all sub-verbs of `singa-ws history` share: they open the database, collect output in a
+ * buffer, and turn an error or a closed pipe into an exit code. Main thread; cli/history/verb.h has
+ * the contract. */
 #include "cli/history/verb.h"
 
 #include "base/os.h"

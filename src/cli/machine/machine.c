@@ -1,3 +1,6 @@
+/* Prints the machine map as text: packages, NUMA nodes, cores, caches, the PCIe tree, and a matrix
+ * of the paths between GPUs with the abbreviations of nvidia-smi. The contract is in
+ * cli/machine/machine.h. */
 #include "cli/machine/machine.h"
 #include "machine/machine.h"
 #include <stdio.h>
@@ -62,7 +65,7 @@ static void print_threads(struct sw_buf *out, const struct sw_machine *m,
 static void print_caches(struct sw_buf *out, const struct sw_machine *m,
                          const struct sw_core_set *near)
 {
-    bool said = false; /* of level 2: they are alike */
+    bool said = false; /* level 2 was printed; all are alike */
     for (int i = 0; i < m->cache_count; i++) {
         const struct sw_cache *c = &m->caches[i];
         char size[32], cores[128];

@@ -1,3 +1,5 @@
+/* Writes the machine map as JSON. Keys are part of the interface of `singa-ws topo --json`; values
+ * that are not known are null. cli/machine/machine.h declares the function. */
 #include "base/json.h"
 #include "cli/machine/machine.h"
 #include "machine/machine.h"
@@ -61,7 +63,7 @@ static void caches(struct sw_json_writer *w, const struct sw_machine *m)
     sw_json_close_array(w);
 }
 
-/* The tree flat: parent is an index in this array, null at the processors. */
+/* The PCIe tree as a flat array: `parent` is an index into it, null at the root. */
 static void devices(struct sw_json_writer *w, const struct sw_machine *m)
 {
     static const char *const kinds[] = {"host_bridge", "bridge", "gpu", "network"};

@@ -1,3 +1,5 @@
+/* Finds and prints the paths between devices: direct (peer to peer) or through host memory, with
+ * bandwidth and latency, and whether they were verified. The contract is in cli/machine/ways.h. */
 #include "cli/machine/ways.h"
 
 #include "base/str.h"
@@ -33,7 +35,7 @@ int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measu
     rc = sw_ways_find(&args, out, &why);
     if (rc == SW_ERR_NOMEM && err)
         *err = why;
-    return rc == SW_ERR_NOMEM ? rc : SW_OK; /* without CUDA there are none that could be used */
+    return rc == SW_ERR_NOMEM ? rc : SW_OK; /* without CUDA no path can be used */
 }
 
 static void print_way(struct sw_buf *out, const struct sw_ways *w, int a, int b)

@@ -1,6 +1,6 @@
-/* Verbs and their options: rows of two tables (the shared ones that a verb takes, and its own)
- * become the table of getopt_long, the values in the verb's struct, and the text of --help. Of a
- * verb with sub-verbs the first word that is no option says which of them runs. */
+/* Parses verbs and their options: the rows of two tables (the common options that a verb takes, and
+ * its own) become the table of getopt_long, the values in the struct of the verb, and the text of
+ * --help. In a verb with sub-verbs the first argument that is not an option names the sub-verb. */
 #include "base/os.h"
 #include "cli/cli.h"
 #include <getopt.h>
@@ -172,7 +172,7 @@ struct getopt_table {
 static void make_getopt(const struct table *t, struct getopt_table *g)
 {
     char *letter = g->letters;
-    *letter++ = ':'; /* a missing argument is told from an unknown option */
+    *letter++ = ':'; /* reports a missing argument differently from an unknown option */
     for (int i = 0; i < t->count; i++) {
         const struct sw_cli_option *o = t->row[i];
         g->row[i] = (struct option){o->name, o->arg ? required_argument : no_argument, NULL,
@@ -234,7 +234,7 @@ static int parse_options(const struct sw_verb *v, const struct table *t, int arg
     struct getopt_table g;
     make_getopt(t, &g);
     opterr = 0;
-    optind = 0; /* glibc: start anew */
+    optind = 0; /* glibc: restart the scan */
     for (;;) {
         int value = getopt_long(argc, argv, g.letters, g.row, NULL);
         if (value == -1)
@@ -356,7 +356,7 @@ static int unknown_sub(const struct sw_verb *v, const char *word)
     return sw_cli_usage(v->name, "unknown sub-verb '%s'", word);
 }
 
-/* Without a sub-verb: --help, --version, or what that means. */
+/* Runs a verb that was given no sub-verb: --help, --version, or its default. */
 static int run_without(const struct sw_verb *v, int argc, char **argv)
 {
     if (argc > 1 && sw_str_eq(argv[1], "--help")) {
@@ -374,7 +374,7 @@ static int run_without(const struct sw_verb *v, int argc, char **argv)
     return sw_cli_usage(v->name, "SUB-VERB is missing");
 }
 
-/* Where the first word is that is neither an option nor the argument of --db; argc: nowhere. */
+/* Index of the first argument that is neither an option nor the argument of --db; argc: none. */
 static int first_word(int argc, char **argv)
 {
     int i = 1;
@@ -394,7 +394,7 @@ int sw_cli_run(const struct sw_verb *v, int argc, char **argv)
 
     for (int i = 0; v->subs[i]; i++)
         if (sw_str_eq(argv[at], v->subs[i]->name)) {
-            /* The sub-verb takes the place of its verb; options before it come behind it. */
+            /* The sub-verb moves to the front; options before it follow it. */
             memmove(&argv[1], &argv[0], (size_t)at * sizeof *argv);
             argv[1] = argv[0] = (char *)v->subs[i]->name;
             return run(v->subs[i], argc - 1, argv + 1);

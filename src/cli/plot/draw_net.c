@@ -1,5 +1,6 @@
-/* A net as a graph: layers below what they read, in the colour of how their outputs are split over
- * the workers of a group; connections between parts that are split differently stand between. */
+/* Draws a net as a graph: layers below their sources, colored by how their outputs are partitioned
+ * over the workers of a group, with the connections between parts that are partitioned
+ * differently. */
 #include "base/os.h"
 #include "cli/plot/picture.h"
 #include "ui/plot_boxes.h"

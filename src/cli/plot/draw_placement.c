@@ -1,5 +1,5 @@
-/* A machine as boxes: packages, NUMA nodes, cores and GPUs, in the colours of the workers on them.
- */
+/* Draws a machine as boxes: packages, NUMA nodes, cores and GPUs, colored by the workers on
+ * them. */
 #include "base/os.h"
 #include "cli/plot/picture.h"
 #include "ui/plot_boxes.h"
@@ -35,7 +35,8 @@ static void add_short(char *out, const char *unit)
     snprintf(out + n, TEXT_BYTES - n, "%s%c%s", n ? " " : "", unit[0], number);
 }
 
-/* The colour of the first worker on a core, -1 where there is none; who is there, in short. */
+/* Returns the color of the first worker on a core, -1 without one, and the short names of all on
+ * it. */
 static int who_is_on(const struct drawing *d, int core, char *out)
 {
     int colour = -1;

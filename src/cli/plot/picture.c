@@ -1,3 +1,5 @@
+/* Chooses PNG or SVG from the name of a file, and draws image tiles into a file. The contract is in
+ * cli/plot/picture.h. */
 #include "cli/plot/picture.h"
 
 bool sw_picture_is_named(const char *verb, const char *path)

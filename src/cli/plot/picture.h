@@ -1,4 +1,4 @@
-/* Pictures of verbs with --plot FILE: the format is that of the file's name. */
+/* Images for verbs with --plot FILE; the name of the file gives the format. */
 #pragma once
 
 #include "cli/cli.h"
@@ -9,8 +9,8 @@
 /* Whether the name of --plot=PATH ends in .png or .svg; says what is wrong with another one. */
 bool sw_picture_is_named(const char *verb, const char *path);
 enum sw_plot_format sw_picture_format_of(const char *path);
-/* Pictures side by side, as a file of that name. Errors: those of sw_plot_begin and sw_plot_end,
- * SW_ERR_NOMEM. */
+/* Draws images side by side into a file of that name. Errors: those of sw_plot_begin and
+ * sw_plot_end, SW_ERR_NOMEM. */
 int sw_picture_draw_tiles(const char *path, const struct sw_plot_tiles *t,
                           struct sw_err *err) SW_MUST_CHECK;
 

@@ -1,3 +1,6 @@
+/* Collects the rows that `predict` computes and draws them at the end: as images, a confusion
+ * matrix or a scatter plot. sw_predict_plot_begin decides which, from the shape of a row. The
+ * contract is in cli/plot/predict_plot.h. */
 #include "cli/plot/predict_plot.h"
 
 #include "base/os.h"
@@ -29,7 +32,7 @@ int sw_predict_plot_labels(struct sw_predict_plot *p, const struct sw_predict_in
     for (int i = 0; i < info->ndim; i++)
         per_row *= info->dim[i];
     if (per_row != 1)
-        return SW_OK; /* several labels a row: none that a colour could be for */
+        return SW_OK; /* several labels per row: no single color */
     p->labels = sw_calloc((size_t)info->rows + 1, sizeof *p->labels);
     return p->labels ? SW_OK : sw_err_nomem(err, "labels", (size_t)info->rows * sizeof *p->labels);
 }
@@ -44,7 +47,7 @@ void sw_predict_plot_add_labels(struct sw_predict_plot *p, int64_t count, const 
 /* ---- Rows -------------------------------------------------------------------------------------
  */
 
-/* As many numbers as a picture of the data has, in a way that can be seen. */
+/* Whether a row has the size of an image of the data, with 1 or 3 channels. */
 static bool are_pictures(const struct sw_predict_info *info, int64_t width)
 {
     const int64_t *p = info->picture;

@@ -1,6 +1,6 @@
-/* A picture of what `predict` hands out: rows that are as large as the data's pictures as pictures
- * (reconstructions), values per class as a confusion matrix, or codes of two numbers as a cloud;
- * the latter by the labels of the same rows. One owner. */
+/* An image of the output of `predict`: rows as large as the images of the data are drawn as images
+ * (reconstructions), values per class as a confusion matrix, and pairs of numbers as a scatter
+ * plot; the latter two use the labels of the same rows. One owner. */
 #pragma once
 
 #include "infer/predict.h"
@@ -18,7 +18,7 @@ struct sw_predict_plot {
     int64_t at;      /* rows so far */
 };
 
-/* The layer that hands the labels out, or NULL. */
+/* The layer that outputs the labels, or NULL. */
 const char *sw_predict_label_layer(const struct sw_recipe *recipe);
 /* First the labels, where there are some, then the rows of the layer. Errors: SW_ERR_INVALID where
  * nothing can be drawn of them, SW_ERR_NOMEM. */

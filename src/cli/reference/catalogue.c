@@ -1,3 +1,6 @@
+/* The tables of types and sections that the reference pages print: layers, updaters, learning-rate
+ * policies and data formats, and the sections without types. They point at the registries and
+ * option tables themselves. The contract is in cli/reference/catalogue.h. */
 #include "cli/reference/catalogue.h"
 
 #include "data/data.h"

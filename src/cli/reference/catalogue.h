@@ -1,5 +1,5 @@
-/* What a recipe may name, as the groups that users see: registries of types with the tables of
- * their sections, and sections without types. Const tables, the very ones that bind and check
+/* What a recipe may name, in the groups that users see: registries of types with the tables of
+ * their sections, and sections without types. Const tables, the same that bind and check
  * recipes. */
 #pragma once
 

@@ -1,3 +1,6 @@
+/* Writes the completion scripts for bash and zsh from the tables of verbs and options. An option is
+ * completed by the kind of its argument, which kind_of_option reads off the argument's name in the
+ * help. cli/reference/pages.h declares the functions. */
 #include "cli/reference/pages.h"
 
 #include "cli/cli.h"
@@ -43,7 +46,7 @@ static enum kind kind_of_option(const struct sw_cli_option *o)
     return KIND_NONE;
 }
 
-/* What the words of a verb are: runs may be files, too. */
+/* The kind of the arguments of a verb; runs may be files, too. */
 static enum kind kind_of_words(const struct sw_verb *v)
 {
     if (strstr(v->usage, "RECIPE"))
@@ -61,7 +64,7 @@ static void bash_option(void *user, const struct sw_cli_option *o)
     sw_buf_printf(user, " --%s%s", o->name, o->arg ? "=" : "");
 }
 
-/* Arms of a case over the option's name, for those whose arguments are known. */
+/* Writes branches of a case over the option, for those whose arguments are known. */
 static void bash_argument(void *user, const struct sw_cli_option *o)
 {
     enum kind kind = kind_of_option(o);
@@ -218,7 +221,7 @@ static void zsh_list(struct sw_buf *out, const struct sw_verb *const *verbs)
     }
 }
 
-/* A function of its own for a verb with sub-verbs, as for the program with verbs. */
+/* Writes a function for a verb with sub-verbs, or for the program with its verbs. */
 static void zsh_function(struct sw_buf *out, const char *name, const char *what,
                          const struct sw_verb *const *verbs)
 {

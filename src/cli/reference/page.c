@@ -1,8 +1,10 @@
+/* Writes the elements of a reference page (headings, paragraphs, items) as roff or as Markdown,
+ * with every text escaped for that format. The contract is in cli/reference/page.h. */
 #include "cli/reference/page.h"
 
 #include <string.h>
 
-/* Text in which nothing is a request of roff, or markup. */
+/* Appends text with everything escaped that roff or Markdown would interpret. */
 static void add(struct sw_page *p, const char *text)
 {
     bool man = p->form == SW_PAGE_MAN, line_begins = true;

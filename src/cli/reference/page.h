@@ -20,6 +20,6 @@ void sw_page_subheading(struct sw_page *p, const char *text); /* one verb, one t
 void sw_page_text(struct sw_page *p, const char *text);
 /* Lines as they are. */
 void sw_page_lines(struct sw_page *p, const char *text);
-/* A word and what it means; aside (may be NULL) stands behind the word. */
+/* A word and its meaning; aside (may be NULL) follows the word. */
 void sw_page_item(struct sw_page *p, const char *word, const char *aside, const char *text);
 void sw_page_end_items(struct sw_page *p);

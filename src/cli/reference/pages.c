@@ -1,3 +1,5 @@
+/* Builds the reference pages: singa-ws(1) from the table of verbs, singa-ws-recipe(5) from the
+ * option tables. The contract is in cli/reference/pages.h. */
 #include "cli/reference/pages.h"
 
 #include "cli/reference/catalogue.h"

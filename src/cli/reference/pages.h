@@ -1,12 +1,12 @@
-/* The reference pages, out of the tables that the program itself goes by: singa-ws(1) from the
- * verbs' options, singa-ws-recipe(5) from the field tables of sections, layers, updaters, policies
- * and formats. One owner. */
+/* The reference pages, generated from the tables that the program uses: singa-ws(1) from the
+ * options of the verbs, singa-ws-recipe(5) from the option tables of sections, layers, updaters,
+ * policies and formats. One owner. */
 #pragma once
 
 #include "cli/cli.h"
 #include "cli/reference/page.h"
 
-/* Append the page of all verbs, and that of all a recipe can say, made from their tables. */
+/* Append the page of all verbs, and that of all sections and keys of a recipe. */
 void sw_pages_commands(enum sw_page_form form, struct sw_buf *out);
 void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out);
 

@@ -1,4 +1,4 @@
-/* How the gradients that several workers have of a layer come together. */
+/* Prints how the gradients of each layer are reduced over several workers. */
 #include "base/json.h"
 #include "cli/report/report.h"
 #include "cli/terminal/columns.h"

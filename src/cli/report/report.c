@@ -1,3 +1,6 @@
+/* Chooses the style of the training report (live line, plain lines, JSON, nothing) and passes each
+ * event of the job to the code of that style. It runs on the thread that runs the job. The contract
+ * is in cli/report/report.h. */
 #include "cli/report/report.h"
 
 #include "cli/cli.h"

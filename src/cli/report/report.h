@@ -16,7 +16,7 @@ enum { SW_REPORT_SPLITS = 8 };
 /* The newest metrics of a split. */
 struct sw_report_split {
     char name[64];
-    int64_t step; /* that they are of */
+    int64_t step; /* the step of these metrics */
     int metric_count;
     struct sw_job_metric metric[SW_JOB_METRICS];
 };
@@ -25,7 +25,7 @@ struct sw_report {
     enum sw_report_style style;
     bool colour;
     const struct sw_job_plan *plan; /* borrowed; set before the job runs */
-    bool closed;                    /* stdout takes nothing any more */
+    bool closed;                    /* stdout was closed */
     bool line_shown;                /* LIVE: the cursor stands in the status line */
     struct sw_buf text;             /* working memory */
     bool run_began;                 /* the history knows the run, and its folder is claimed */
@@ -40,7 +40,7 @@ struct sw_report {
 /* The style that options and the terminal ask for. Free with sw_report_fini. */
 void sw_report_init(struct sw_report *r, bool json, bool quiet);
 void sw_report_fini(struct sw_report *r);
-/* How often a style wants to be told. */
+/* How often a style needs display events. */
 struct sw_display_policy sw_report_policy(const struct sw_report *r);
 sw_job_observer sw_report_observe; /* user is the struct sw_report */
 
@@ -66,15 +66,16 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
 /* What products round their factors to, and the loss scale; nothing with fp32. */
 void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *plan);
-/* How gradients and values of devices travel, and who adds up: "" without devices. */
+/* How gradients and parameters are copied between devices, and which back end reduces them: ""
+ * without devices. */
 void sw_report_copy(struct sw_buf *out, const struct sw_job_plan *plan);
-/* What every worker of a group has of a net that is split otherwise than by rows, and what moves
- * between them; nothing where nothing moves. every_layer: also layer by layer. */
+/* What every worker of a group has of a net that is partitioned other than by rows, and the traffic
+ * between them; nothing if there is no traffic. every_layer: also layer by layer. */
 void sw_report_split(struct sw_buf *out, const struct sw_job_plan *plan, bool every_layer);
 void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *plan,
                           const struct sw_job_layer *l); /* inside the layer's object */
-/* How gradients of several workers come together, layer by layer, and what that moves: `check`;
- * only what `auto` chose, and what could not be had: `run`. */
+/* How gradients of several workers are reduced, layer by layer, and the traffic of that: all layers
+ * for `check`; for `run` only what `auto` chose and what was impossible. */
 void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */

@@ -1,4 +1,4 @@
-/* What the styles of a report share: what they have seen of a run, and how they write. */
+/* What the styles of a report share: the newest metrics of a run, and how text is written. */
 #include "cli/report/report.h"
 
 #include "base/text.h"
@@ -21,7 +21,7 @@ void sw_report_flush(struct sw_report *r, const char *before, const char *after)
         return;
     r->closed = true;
     r->line_shown = false;
-    /* A closed pipe and a terminal that has hung up are the user's way of leaving. */
+    /* A closed pipe and a terminal that has hung up are not errors: the user has left. */
     if (problem != EPIPE && problem != EIO)
         sw_cli_say("standard output: %s; training goes on without it", strerror(problem));
 }

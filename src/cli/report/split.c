@@ -1,4 +1,5 @@
-/* What a net that is split over a group makes of its workers, and what moves between them. */
+/* Prints what each worker has of a net that is partitioned over a group, and the traffic between
+ * them. */
 #include "base/json.h"
 #include "cli/report/report.h"
 #include "cli/terminal/columns.h"

@@ -79,7 +79,8 @@ static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
 /* ---- The status line --------------------------------------------------------------------------
  */
 
-/* A line of parts. The first that does not fit ends it: a narrow terminal keeps the step. */
+/* A line of parts. The first part that does not fit ends the line: a narrow terminal keeps the
+ * step. */
 struct line {
     struct sw_buf text;
     int columns, room;
@@ -126,7 +127,8 @@ static void compose(struct line *l, const struct sw_report *r, const struct sw_j
     part(l, "ETA %s", isfinite(e->eta_s) ? sw_human_seconds(time, e->eta_s) : "--");
 }
 
-/* A terminal that was stopped with Ctrl-S takes nothing; the training must not wait for it. */
+/* Whether stdout accepts output: a terminal that was stopped with Ctrl-S does not, and the training
+ * must not wait for it. */
 static bool writable(void)
 {
     struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -155,7 +157,7 @@ static const char *colour_of(const struct sw_report *r, const struct sw_job_even
     return e->level == SW_LOG_WARN ? "\033[33m" : "\033[31m";
 }
 
-/* A line that stays: on a terminal it takes the place of the status line. */
+/* Writes a permanent line; on a terminal it replaces the status line. */
 static void lasting_line(struct sw_report *r, const struct sw_job_event *e)
 {
     const char *colour = colour_of(r, e);

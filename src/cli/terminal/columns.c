@@ -1,3 +1,5 @@
+/* Prints a table: cells are collected first, so that each column is as wide as its widest cell.
+ * Blanks at the end of a line are never written. The contract is in cli/terminal/columns.h. */
 #include "cli/terminal/columns.h"
 
 #include "base/os.h"

@@ -1,6 +1,5 @@
-/* A table of texts in columns as wide as they need: filled cell by cell, then printed at once.
- * Words stand on the left, numbers on the right. Cells may be foreign text (base/text.h). One
- * owner. */
+/* A table with columns as wide as their texts: it is filled cell by cell and then printed. Text is
+ * aligned to the left, numbers to the right. Cells may be foreign text (base/text.h). One owner. */
 #pragma once
 
 #include "base/str.h"
@@ -17,7 +16,8 @@ struct sw_columns {
 };
 
 void sw_columns_fini(struct sw_columns *t);
-/* A column with its title, before any cell. A title that begins with '>' stands on the right. */
+/* Adds a column with its title, before any cell. A title that begins with '>' aligns the column to
+ * the right. */
 void sw_columns_add(struct sw_columns *t, const char *title);
 /* Several of them: "tensor|type|>bytes". */
 void sw_columns_begin(struct sw_columns *t, const char *titles);

@@ -1,3 +1,7 @@
+/* Trains in a forked child process while this process shows the dashboard or returns to the shell.
+ * The child sends one message through a pipe when its run begins; its output goes to a memory file
+ * until then. Read begin() at the end first, then the two sides; the contract is in
+ * cli/training/beside.h. */
 #include "cli/training/beside.h"
 
 #include "base/os.h"
@@ -14,21 +18,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the trainer tells when its run begins; one write of a pipe. */
+/* The message of the trainer when its run begins; one write to a pipe. */
 struct begun {
     int64_t run_id;
     char db_path[1024], out_dir[1024];
 };
 
 struct sw_beside {
-    int begun_fd; /* in the trainer: where to tell; -1: told */
+    int begun_fd; /* in the trainer: the pipe for the message; -1: sent */
     int early_fd; /* memory for what is printed before the run has a folder */
 };
 
 /* ---- The trainer's side -----------------------------------------------------------------------
  */
 
-/* From memory to the run's folder, with what was printed so far. */
+/* Redirects output from memory to the folder of the run, and copies what was printed so far. */
 static void move_output(const struct sw_beside *s, const char *out_dir)
 {
     char piece[4096];
@@ -59,7 +63,7 @@ static void tell_begun(void *beside, const struct sw_job_event *e)
     if (e->out_dir)
         move_output(s, e->out_dir);
     ssize_t written = write(s->begun_fd, &b, sizeof b);
-    (void)written; /* a parent that has gone needs no news */
+    (void)written; /* the parent may have ended */
     close(s->begun_fd);
     s->begun_fd = -1;
 }
@@ -76,7 +80,7 @@ void sw_beside_report(struct sw_beside *beside, struct sw_report *r)
 static void be_trainer(struct sw_beside *s, sw_beside_train *train, void *user)
 {
     int null = open("/dev/null", O_RDONLY);
-    setsid(); /* the terminal's signals are not for it */
+    setsid(); /* detaches from the signals of the terminal */
     dup2(null, STDIN_FILENO);
     dup2(s->early_fd, STDOUT_FILENO);
     dup2(s->early_fd, STDERR_FILENO);
@@ -103,7 +107,7 @@ static void pass_signals_on(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-/* What was printed before the run had a folder, or its last lines since. */
+/* Prints the output from before the run had a folder, or the last lines since. */
 static void show_output(const struct sw_beside *s, const struct begun *b)
 {
     enum { LINES_BYTES = 2000 };
@@ -131,7 +135,7 @@ static void print_done(const struct begun *b)
     sw_buf_fini(&text);
 }
 
-/* Waits for the end; the exit code of the trainer. */
+/* Waits for the end of the trainer; returns its exit code. */
 static int end_of_trainer(const struct sw_beside *s, pid_t pid, const struct begun *b)
 {
     int status;
@@ -210,7 +214,7 @@ static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t p
     struct begun b;
     trainer_pid = pid;
     pass_signals_on();
-    if (sw_stop_requests() > asked) /* it came before the trainer could be told */
+    if (sw_stop_requests() > asked) /* it arrived before the trainer existed */
         kill(pid, SIGTERM);
     if (!wait_for_begin(fd, &b))
         return end_of_trainer(s, pid, &b);
@@ -224,7 +228,7 @@ static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t p
 static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
 {
     int ends[2] = {-1, -1}, code = SW_EXIT_FAILED;
-    const int asked = sw_stop_requests(); /* of these the trainer knows, too */
+    const int asked = sw_stop_requests(); /* the trainer inherits these requests */
     pid_t pid = -1;
     struct sw_beside s = {.begun_fd = -1, .early_fd = memfd_create("output", MFD_CLOEXEC)};
     fflush(stdout);

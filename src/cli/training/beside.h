@@ -1,12 +1,12 @@
-/* A training in a process of its own, so that nothing that happens to the terminal can reach it:
- * with a dashboard beside it (`run --ui`) or alone (`run --detach`).
+/* Training in a process of its own, so that nothing that happens to the terminal can affect it:
+ * with a dashboard (`run --ui`) or without (`run --detach`).
  *
- * The trainer is a child in a session of its own. What it and its libraries print goes to memory
- * until the run has a folder, and from then on to output.log there, which dashboards show; a file
- * never makes a writer wait. This process draws the dashboard, as any other client would. When the
- * trainer ends before its run begins, what it printed is printed here. SIGTERM and SIGINT to this
- * process are passed on to the trainer, for whose end it then waits; when the user leaves the
- * dashboard, or the terminal goes, the training goes on. Call before the process has threads. */
+ * The trainer is a child process in a session of its own. Its output goes to memory until the run
+ * has a folder, and from then on to output.log there, which dashboards show; a file never blocks a
+ * writer. This process draws the dashboard, as any other client would. If the trainer ends before
+ * its run begins, its output is printed here. SIGTERM and SIGINT to this process are passed on to
+ * the trainer, and this process then waits for its end; when the user leaves the dashboard or the
+ * terminal closes, the training goes on. Call before the process has threads. */
 #pragma once
 
 #include "cli/training/trainer.h"
@@ -17,7 +17,7 @@ struct sw_beside;
  * where there is no other process. */
 typedef int sw_beside_train(void *user, struct sw_beside *beside);
 
-/* Where a training is to be, as options of `run` and `resume` say. */
+/* Where to train, from the options of `run` and `resume`. */
 struct sw_beside_options {
     bool ui, no_ui, detach;
 };

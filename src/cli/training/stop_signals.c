@@ -1,3 +1,6 @@
+/* Handlers of SIGINT and SIGTERM: they count requests to stop and restore the default action when
+ * there are too many. At its end the process raises the signal again, so that its parent sees how
+ * it ended. The contract is in cli/training/stop_signals.h. */
 #include "cli/training/stop_signals.h"
 
 #include "base/stop.h"
@@ -10,7 +13,7 @@ static void on_signal(int number)
     if (sw_stop_request(number) <= answered)
         return;
     signal(number, SIG_DFL);
-    raise(number); /* comes when this handler has returned */
+    raise(number); /* delivered after this handler returns */
 }
 
 void sw_stop_signals_install(void)

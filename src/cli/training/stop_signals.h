@@ -1,9 +1,9 @@
-/* SIGINT and SIGTERM as the process's request to stop (base/stop.h), from the first moment of a
- * verb that takes time to the end of the process: the only handlers of these two in such a verb.
- * The first signal asks, and work in setup or reading is abandoned; one more than is answered has
- * the signal's usual meaning and ends the process, so nothing that fails to look can ignore it. A
- * job in training answers two: the first with a checkpoint, the second by ending at once. Main
- * thread. */
+/* Turns SIGINT and SIGTERM into requests to stop (base/stop.h), from the start of a verb that takes
+ * time to the end of the process; such a verb has no other handlers for them. The first signal
+ * requests a stop, and work in setup or reading is abandoned. A signal beyond those that are
+ * handled gets its default action and ends the process, so that code that fails to check cannot
+ * ignore it. A job in training handles two: the first with a checkpoint, the second by ending at
+ * once. Main thread. */
 #pragma once
 
 /* Before the verb runs. */

@@ -1,3 +1,7 @@
+/* Opens a job, trains it stage by stage, and turns the result into messages and an exit code.
+ * Signal handlers reach the job through one variable of this file, so only one trainer may run at a
+ * time; on_log is the only function here that other threads call. The contract is in
+ * cli/training/trainer.h. */
 #include "cli/training/trainer.h"
 
 #include "base/text.h"
@@ -16,7 +20,7 @@ static struct sw_job *volatile signalled_job;
 static void on_signal(int number)
 {
     struct sw_job *job = signalled_job;
-    if (job) /* else it is between two stages, with a checkpoint just written */
+    if (job) /* NULL: between two stages, where a checkpoint was just written */
         sw_job_request(job, SW_JOB_CHECKPOINT_NOW);
 }
 
@@ -44,9 +48,9 @@ static void remove_handlers(const struct sigaction old[HANDLED])
 /* ---- Opening ----------------------------------------------------------------------------------
  */
 
-/* What the job says goes to the observer; this is for what happens before there is one, and for the
- * history's writer. Called by any thread, so it touches nothing of the report: where a status line
- * may stand, it is wiped, and the next display writes it anew. */
+/* Prints log messages from before the job has an observer, and those of the history writer. Any
+ * thread calls it, so it does not touch the report: it erases a possible status line, which the
+ * next display writes again. */
 static void on_log(void *user, enum sw_log_level level, const char *source, const char *text)
 {
     const struct sw_trainer *t = user;
@@ -147,7 +151,7 @@ int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *e
 /* ---- Running ----------------------------------------------------------------------------------
  */
 
-/* Once training has begun, what would be a wrong word in a recipe is a failure of the training. */
+/* Once training has begun, SW_ERR_INVALID is a failure of the training and not a recipe error. */
 static int exit_code_of_run(const struct sw_trainer *t, int rc)
 {
     if (rc == SW_ERR_CANCELLED && sw_job_resumable(t->job))

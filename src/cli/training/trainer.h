@@ -24,15 +24,14 @@ void sw_trainer_fini(struct sw_trainer *t);
 /* sw_job_open with the report's display policy. After a failure it may be called again. */
 int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Closes what is open, and opens with other options. */
+/* Closes the open job and opens one with other options. */
 int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options,
                       struct sw_err *err) SW_MUST_CHECK;
-/* What a verb's common options, and its first argument, the recipe, say of a job; borrowed from
- * them. */
+/* The job options from the common options of a verb and its first argument, the recipe; borrowed
+ * from them. */
 struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common);
-/* sw_trainer_open for a verb that uses weights: finds what --weights said, for the stage that they
- * are of.
- */
+/* As sw_trainer_open, for a verb that uses weights: finds the weights that --weights names, and
+ * opens the stage that they belong to. */
 int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, const char *weights,
                          const struct sw_cli_common *common, struct sw_weights *w,
                          struct sw_err *err) SW_MUST_CHECK;

@@ -1,3 +1,6 @@
+/* The Gram matrix and the inverse square root of a matrix, with which data is whitened before
+ * training. Work is cut into tiles of a fixed size, so that the result does not depend on the
+ * number of threads. The contract is in device/cpu/algebra.h. */
 #include "device/cpu/algebra.h"
 #include "base/os.h"
 #include "device/cpu/blas.h"
@@ -12,7 +15,7 @@ static int least(int64_t a, int64_t b)
     return (int)(a < b ? a : b);
 }
 
-/* OpenBLAS and a team for it. */
+/* Loads OpenBLAS and starts a team of threads for it. */
 static int begin(int threads, struct sw_err *err)
 {
     int rc = sw_blas_hold(threads, err);
@@ -38,7 +41,8 @@ int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out, struct 
     return SW_OK;
 }
 
-/* LAPACK's columns are our rows: eigenvector i becomes row i of a, and eigenvalues rise. */
+/* Replaces a by its eigenvectors. Columns of LAPACK are rows here: eigenvector i becomes row i of
+ * a, and eigenvalues ascend. */
 static int eigen(double *a, int n, double *values, struct sw_err *err)
 {
     const int64_t want = 1 + 6 * (int64_t)n + 2 * (int64_t)n * n, wanted_ints = 3 + 5 * (int64_t)n;

@@ -1,12 +1,12 @@
-/* Linear algebra on host memory, for what is prepared before a training: it is no operation of a
- * device. OpenBLAS and the LAPACK in it do the work, on one thread each; where several threads
- * compute, the pieces are ours and depend on the shape only. Main thread, outside of training. */
+/* Linear algebra on host memory for the preparation of a training; not an operation of a device.
+ * OpenBLAS and its LAPACK do the work, on one thread per call; where several threads compute, the
+ * pieces depend only on the shape. Main thread, outside of training. */
 #pragma once
 
 #include "base/err.h"
 #include <stdint.h>
 
-/* No matrix has more rows: its numbers are LAPACK's. */
+/* The largest number of rows, since LAPACK counts with int. */
 enum { SW_ALGEBRA_MAX = 16384 };
 
 /* out [n, n] = x^T x for x [rows, n], all of it. Errors: those of sw_blas_hold and

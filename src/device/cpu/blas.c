@@ -1,10 +1,10 @@
-/* OpenBLAS, always on one thread: parallel work is divided by us, so that its pieces depend on
+/* OpenBLAS, always on one thread: we divide parallel work ourselves, so that its pieces depend on
  * shapes only. Its OpenMP build starts a team of omp_get_max_threads() when it is called outside a
- * parallel region, and keeps its own count in one global that every change of size rewrites.
+ * parallel region, and keeps its own count in a global that every change of size rewrites.
  *
- * A call of OpenBLAS takes a buffer from a pool that grows and never shrinks. Where the system
- * refuses memory for another one, OpenBLAS tries again, for ever. So the buffers of all threads
- * that may call at once are made beforehand, each after a look whether there is room. */
+ * A call of OpenBLAS takes a buffer from a pool that grows and never shrinks. If the system refuses
+ * memory for another buffer, OpenBLAS retries forever. So the buffers of all threads that may call
+ * at once are allocated beforehand, each after a check for memory. */
 #include "device/cpu/blas.h"
 #include "base/os.h"
 #include <omp.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of a buffer on 64-bit systems, and more than all its libraries take. */
+/* Sizes of a buffer on 64-bit systems, and an upper bound for the libraries. */
 enum { BUFFER_BYTES = 128 << 20, LIBRARY_BYTES = 64 << 20 };
 
 /* ---- Loading ---- */
@@ -34,7 +34,7 @@ static const struct sw_module_kind kind = {
 static const struct sw_blas_module *table;
 static int held, made;
 
-/* What OpenBLAS takes as it is loaded: a buffer for every core, and one more. */
+/* Memory that OpenBLAS takes when it is loaded: a buffer for every core, and one more. */
 static size_t load_bytes(void)
 {
     const char *set = getenv("OPENBLAS_NUM_THREADS");
@@ -53,7 +53,7 @@ static int load(struct sw_err *err)
         err);
     if (rc == SW_OK)
         rc = sw_module_load(&kind, &found, err);
-    if (rc == SW_ERR_LIBRARY) { /* most often libopenblas is missing, and the text says so */
+    if (rc == SW_ERR_LIBRARY) { /* usually libopenblas is missing, as the text says */
         rc = SW_ERR_UNSUPPORTED;
         if (err)
             err->code = rc;
@@ -64,7 +64,7 @@ static int load(struct sw_err *err)
     const int before = omp_get_max_threads();
     m->one_thread();
     omp_set_num_threads(before);
-    __atomic_store_n(&table, m, __ATOMIC_RELEASE); /* after that call: its readers compute */
+    __atomic_store_n(&table, m, __ATOMIC_RELEASE); /* last: readers compute at once */
     return SW_OK;
 }
 

@@ -1,6 +1,6 @@
-/* OpenBLAS as the files of the CPU device see it. It is loaded by the first who holds it; from then
- * on it stays. Who calls it holds it for as many threads as may call at once: then all the memory
- * is there that these calls need. Any thread. */
+/* OpenBLAS for the files of the CPU device. The first user loads it, and it is never unloaded. A
+ * caller holds it for the largest number of threads that may call at once, which reserves the
+ * memory that these calls need. Any thread. */
 #pragma once
 
 #include "device/cpu/blas_module.h"
@@ -11,7 +11,7 @@
 int sw_blas_hold(int threads, struct sw_err *err) SW_MUST_CHECK;
 void sw_blas_release(int threads);
 
-/* Holds it for the threads of a stream until that is freed, once. */
+/* Holds OpenBLAS for the threads of a stream until the stream is freed, once. */
 int sw_blas_hold_stream(struct sw_stream *stream, struct sw_err *err) SW_MUST_CHECK;
 
 /* The table. Only while it is held, and between the next two: OpenBLAS and oneDNN take as many

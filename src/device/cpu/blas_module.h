@@ -1,13 +1,13 @@
-/* OpenBLAS and the LAPACK in it, as a module of its own (device/module.h), singa_blas.so, which is
- * loaded when somebody multiplies by it (blas.c): OpenBLAS takes memory for every core as it is
- * loaded, and tries for ever where the system refuses it. SINGA_BLAS_MODULE names another file. The
- * functions of the table compute on the calling thread alone once one_thread() was called. */
+/* OpenBLAS and its LAPACK as a module (device/module.h), singa_blas.so, which blas.c loads at the
+ * first product: OpenBLAS allocates memory for every core when it is loaded, and retries forever if
+ * the system refuses it. SINGA_BLAS_MODULE names another file. The functions of the table compute
+ * on the calling thread only, once one_thread() was called. */
 #pragma once
 
 #include "device/cpu/cpu.h"
 #include "device/module.h"
 
-/* Goes up with every change of the table. */
+/* Increased with every change of the table. */
 enum { SW_BLAS_ABI = 1 };
 #define SW_BLAS_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_blas_module) + sizeof(struct sw_cpu_product)))
@@ -16,8 +16,8 @@ struct sw_blas_module {
     struct sw_module_head head;
     void (*one_thread)(void);    /* sets the size of the caller's OpenMP team to 1, too */
     const char *(*config)(void); /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
-    /* A buffer of OpenBLAS's, new where none is free. It tries for ever where there is no memory.
-     */
+    /* Takes a buffer of OpenBLAS, a new one if none is free. OpenBLAS retries forever if there is
+     * no memory. */
     void *(*take_buffer)(void);
     void (*give_buffer)(void *buffer);
     void (*sgemm)(const struct sw_cpu_product *p);

@@ -12,13 +12,13 @@
 /* ---- Streams and events ---- */
 
 struct sw_event {
-    char unused; /* what is recorded has happened */
+    char unused; /* recorded work is already done */
 };
 
 static int stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err)
 {
-    (void)urgent; /* all of them run at once */
+    (void)urgent; /* operations run at once */
     if (threads < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
                           dev->name, threads);
@@ -28,13 +28,13 @@ static int stream_new(struct sw_device *dev, int threads, bool urgent, struct sw
     s->base.dev = dev;
     s->threads = threads;
 #ifndef SW_HAVE_ONEDNN
-    int rc = sw_blas_hold_stream(&s->base, err); /* operations multiply by it */
+    int rc = sw_blas_hold_stream(&s->base, err); /* operations use it for products */
     if (rc != SW_OK) {
         sw_free(s);
         return rc;
     }
 #endif
-    omp_set_num_threads(threads); /* for libraries that ask OpenMP; holds for the calling thread */
+    omp_set_num_threads(threads); /* for libraries that use OpenMP; applies to the calling thread */
     *out = &s->base;
     return SW_OK;
 }
@@ -44,12 +44,12 @@ static void stream_attach(struct sw_stream *stream)
     omp_set_num_threads(sw_cpu_threads(stream));
 }
 
-/* Everything runs at once here: no message needs names. */
+/* Operations run at once, so no message needs a name. */
 static void stream_name(struct sw_stream *stream, const char *name)
 {
 }
 
-/* No copy of this device needs it. */
+/* Copies of this device need no pinned memory. */
 static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
 {
 }
@@ -88,8 +88,8 @@ static int stream_wait(struct sw_stream *s, struct sw_err *err)
     return SW_OK;
 }
 
-/* All threads of the stream take part, those without a lane too: a team that changes its size costs
- * new threads. Inside a library may not start more. */
+/* All threads of the stream take part, also those without a lane, since changing the size of a team
+ * costs new threads. Nested teams are disabled. */
 static int share(struct sw_stream *stream, int lanes, sw_stream_lane *lane, void *user,
                  struct sw_err *err)
 {
@@ -221,7 +221,8 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
 
 /* ---- The device ---- */
 
-/* What operations multiply by: some have no stream (bridges of other devices, on one thread). */
+/* Prepares the libraries for products; some callers have no stream (bridges of other devices, on
+ * one thread). */
 static int prepare_products(struct sw_err *err)
 {
 #ifdef SW_HAVE_ONEDNN

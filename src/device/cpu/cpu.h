@@ -31,9 +31,9 @@ extern const struct sw_driver sw_driver_cpu;
 struct sw_cpu_device {
     struct sw_device base;    /* first member */
     struct sw_device_ops ops; /* the common table with this device's plans; base.ops points here */
-    const struct sw_plan_makers *exact;  /* that compute in fp32 */
-    const struct sw_plan_makers *halves; /* that read 16 bits and add up fp32; or NULL */
-    struct sw_plan_makers rounded;       /* the same with factors of products rounded first */
+    const struct sw_plan_makers *exact;  /* makers that compute in fp32 */
+    const struct sw_plan_makers *halves; /* makers that read 16 bits, sum in fp32; or NULL */
+    struct sw_plan_makers rounded;       /* makers that round the factors of products first */
     enum sw_precision precision;
 };
 
@@ -95,8 +95,8 @@ int sw_cpu_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
 void sw_cpu_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
 struct sw_device_bytes sw_cpu_bytes(struct sw_device *dev);
 void sw_cpu_free(struct sw_device *dev, void *p, size_t bytes);
-/* Is there room for so many bytes more? Asked before calls of libraries that take memory and hang
- * or crash where they get none. Errors: SW_ERR_NOMEM naming what. */
+/* Checks that so many more bytes are available. Call it before library calls that allocate and hang
+ * or crash without memory. Errors: SW_ERR_NOMEM naming what. */
 int sw_cpu_need_room(const char *what, size_t bytes, struct sw_err *err) SW_MUST_CHECK;
 
 /* "oneDNN 2.6.3"; "" in a build without it. */
@@ -107,8 +107,8 @@ const char *sw_cpu_dnnl_version(void);
 void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc);
-/* The same for operations, on a stream: by oneDNN where the build has it, which knows newer
- * processors; not for the reference plans, which are to be another way of computing. */
+/* The same for operations, on a stream: by oneDNN if the build has it, which supports newer
+ * processors; not for the reference plans, which must compute independently. */
 struct sw_cpu_product {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -118,7 +118,7 @@ struct sw_cpu_product {
     int64_t lda, ldb, ldc;
 };
 void sw_cpu_multiply(const struct sw_cpu_product *p);
-/* dnnl_gemm.c. Prepare before the first product, which would find no memory without a word. Errors:
+/* dnnl_gemm.c. Prepare before the first product, which could not report missing memory. Errors:
  * SW_ERR_NOMEM. */
 int sw_cpu_dnnl_prepare(struct sw_err *err) SW_MUST_CHECK;
 void sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p);

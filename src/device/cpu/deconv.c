@@ -18,7 +18,7 @@ struct deconv {
     struct sw_plan base;   /* first member */
     struct sw_plan *conv;  /* owned: from dst to src */
     bool copied;           /* src and the convolution's output differ in layout */
-    size_t copy_offset;    /* in scratch, as all of these: the source's copy */
+    size_t copy_offset;    /* in scratch: the copy of the source */
     size_t channel_offset; /* what the bias needs */
     int threads;
 };
@@ -33,7 +33,7 @@ static void *at(const struct sw_plan_args *a, size_t offset)
     return (char *)a->scratch + offset;
 }
 
-/* The source in the layout of the convolution's output. */
+/* Returns the source in the layout of the output of the convolution. */
 static const float *source(const struct deconv *d, const struct sw_plan_args *a)
 {
     if (!d->copied)

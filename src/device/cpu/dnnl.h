@@ -32,7 +32,7 @@ struct sw_dnnl_port {
     dnnl_memory_t view;                        /* owned; inner's bytes in another shape, or NULL */
     dnnl_primitive_t reorder;                  /* owned; NULL without a reorder */
     size_t scratch_offset;                     /* of inner, with a reorder */
-    void *handle, *handle_outer, *handle_view; /* set last: setting one again may cost */
+    void *handle, *handle_outer, *handle_view; /* last pointers set: setting may be slow */
 };
 
 enum { SW_DNNL_PORTS = 8 };
@@ -53,9 +53,8 @@ struct sw_dnnl_op {
 int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stream,
                  struct sw_err *err) SW_MUST_CHECK;
 
-/* Room for the code that oneDNN compiles as it makes a primitive, and of some when it runs them
- * first: it writes it without a look whether there is memory, or throws where nobody catches.
- * Errors: SW_ERR_NOMEM. */
+/* Reserves memory for the code that oneDNN compiles when it creates a primitive, or when it first
+ * runs one: it does not check for memory, and crashes without it. Errors: SW_ERR_NOMEM. */
 int sw_dnnl_need_room(struct sw_err *err) SW_MUST_CHECK;
 
 /* SW_OK, or the library's status as an error: "oneDNN: WHAT: out of memory". */
@@ -63,11 +62,11 @@ int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err) SW
 
 /* Our descriptor as oneDNN's. Always possible. */
 void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md);
-/* oneDNN's as ours; false when the format is not a blocked one that we can say (Winograd weights).
- */
+/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way that ours
+ * can express (Winograd weights). */
 bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d);
-/* Grouped weights: oneDNN says [g, M/g, C/g, Kh, Kw], we [M, C/g, Kh, Kw]. False when the layout
- * pads inside a group, which ours cannot say. */
+/* Grouped weights: oneDNN has the shape [g, M/g, C/g, Kh, Kw], we have [M, C/g, Kh, Kw]. False if
+ * the layout pads inside a group, which ours cannot express. */
 bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, dnnl_memory_desc_t *md);
 bool sw_dnnl_weights_to_desc(const dnnl_memory_desc_t *md, int64_t groups, struct sw_desc *d);
 /* md of any format with these dims. */
@@ -76,8 +75,9 @@ void sw_dnnl_any(int ndims, const int64_t *dims, dnnl_memory_desc_t *md);
 /* Attributes: scratchpad from us, a relu on the output where asked. Destroy by the caller. */
 int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err) SW_MUST_CHECK;
 
-/* What a port is to be. inner is the layout that the primitive wants; outer the one outside, NULL
- * when it is the same; view another shape of inner's bytes that the primitive is shown, or NULL. */
+/* The description of a port. inner is the layout that the primitive wants; outer the one outside,
+ * NULL if it is the same; view another shape of the bytes of inner that the primitive sees, or
+ * NULL. */
 struct sw_dnnl_port_spec {
     int arg;
     enum sw_dnnl_slot slot;
@@ -96,7 +96,7 @@ void sw_dnnl_op_fini(struct sw_dnnl_op *op); /* a zeroed one is accepted */
 
 /* The memory descriptor a primitive descriptor chose. */
 const dnnl_memory_desc_t *sw_dnnl_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
-/* What forward keeps for backward; NULL when there is nothing. */
+/* What forward saves for backward; NULL if nothing. */
 const dnnl_memory_desc_t *sw_dnnl_workspace(const_dnnl_primitive_desc_t pd, size_t *bytes);
 const char *sw_dnnl_impl(const_dnnl_primitive_desc_t pd);
 

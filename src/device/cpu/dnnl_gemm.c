@@ -1,7 +1,10 @@
+/* Matrix products by oneDNN, which builds with oneDNN use for training (sw_cpu_multiply). A product
+ * cannot fail, so a plain loop computes what oneDNN refuses. device/cpu/cpu.h declares the
+ * functions. */
 #include "device/cpu/dnnl.h"
 
-/* A line of c [m, n] at a time, in the order of k: what oneDNN leaves when it has no memory for its
- * copies of a and b, or nothing to add up. */
+/* Computes c [m, n] row by row, in the order of k. This is for products that oneDNN refuses: when
+ * it lacks memory for copies of a and b, or when k is 0. */
 static void multiply_lines(const struct sw_cpu_product *p)
 {
     for (int64_t i = 0; i < p->m; i++) {

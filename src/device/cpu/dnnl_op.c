@@ -1,3 +1,7 @@
+/* Creates and runs oneDNN primitives together with the reorders around them. device/cpu/dnnl.h
+ * explains ports; the order of calls is sw_dnnl_op_init, sw_dnnl_op_run once per pass,
+ * sw_dnnl_op_fini. The engine and the stream of oneDNN belong to our stream, so only its owner
+ * calls. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -186,7 +190,7 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
 
 static void *slot_pointer(const struct sw_plan_args *a, enum sw_dnnl_slot slot)
 {
-    /* Inputs lose their const here only to fit the library's one kind of memory object. */
+    /* Inputs lose their const here, since oneDNN has only one kind of memory object. */
     union {
         const float *in;
         void *out;

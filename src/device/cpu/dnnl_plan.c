@@ -1,4 +1,4 @@
-/* The plans' common part: passes that run one op each, and reorders. */
+/* What the plans share: passes that run one op each, and reorders. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"

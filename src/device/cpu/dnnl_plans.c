@@ -1,7 +1,7 @@
 /* The tables of oneDNN's plans, of fp32 and of 16 bits. */
 #include "device/cpu/dnnl.h"
 
-/* Else oneDNN would emulate it. */
+/* Whether the processor has bf16; otherwise oneDNN would emulate it. */
 static bool processor_has_bf16(void)
 {
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();

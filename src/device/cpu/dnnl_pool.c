@@ -24,7 +24,7 @@ static bool is_padded(const struct sw_pool_shape *c)
     return c->pad_h || c->pad_w;
 }
 
-/* Does a window reach beyond the padding? */
+/* Whether a window reaches beyond the padding. */
 static bool hangs_over(const struct sw_desc *src, const struct sw_pool_shape *c)
 {
     return sw_conv_pad_after(src->dim[2], c->out_h, c->kernel_h, c->stride_h, c->pad_h, 1) >

@@ -1,7 +1,7 @@
-/* What convolution and inner product have in common: a source, weights, a bias, an output; three
- * primitives; and the question in which layout the parameter is stored. For each pass the library
- * has several implementations, of which it names the one that it takes to be the best first: our
- * rule. With choices by measuring (device/tune.h) it may be another, said by its name. */
+/* The common part of convolution and inner product: a source, weights, a bias, an output; three
+ * primitives; and the choice of the layout in which the parameter is stored. For each pass oneDNN
+ * has several implementations and lists the one first that it expects to be the fastest; that one
+ * is the default. With measured choices (device/tune.h) it may be another one, given by name. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -34,7 +34,7 @@ static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
                                            : SW_TUNE_FORWARD;
 }
 
-/* What the pass is, by that algorithm. */
+/* Describes the pass with that algorithm. */
 static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
                               const dnnl_memory_desc_t *weight, dnnl_alg_kind_t algorithm,
                               union sw_dnnl_op_desc *d)
@@ -85,7 +85,7 @@ struct wanted {
 static bool is_wanted(void *user, dnnl_primitive_desc_t pd)
 {
     struct wanted *w = user;
-    /* Long names are known by their beginnings. */
+    /* Long names are compared only up to the stored length. */
     bool same = strncmp(sw_dnnl_impl(pd), w->name, SW_TUNE_NAME - 1) == 0;
     w->found = same ? pd : NULL;
     return same;
@@ -124,7 +124,7 @@ static int choose_forward(struct build *b, struct sw_err *err)
         const dnnl_memory_desc_t *chosen = sw_dnnl_md(b->forward, dnnl_query_weights_md);
         if (!sw_dnnl_weights_to_desc(chosen, w->groups, &p->weight))
             p->weight = w->weight_plain;
-        p->weight.dtype = SW_F32; /* the parameter is, whatever products read */
+        p->weight.dtype = SW_F32; /* the parameter is f32, whatever products read */
         return SW_OK;
     }
     p->weight = *w->weight_layout;
@@ -236,7 +236,8 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
     return rc;
 }
 
-/* What all passes need: the forward primitive, which the others are told, and the layouts. */
+/* Creates what all passes need: the forward primitive, which the others get as a hint, and the
+ * layouts. */
 static int begin_plan(struct build *b, struct sw_err *err)
 {
     dnnl_stream_t stream;
@@ -289,7 +290,7 @@ static void end_build(struct build *b)
         dnnl_primitive_attr_destroy(b->plain_attr);
 }
 
-/* What is asked of the maker below. */
+/* The arguments of the maker below. */
 struct question {
     struct sw_stream *stream;
     const struct sw_desc *src;

@@ -1,4 +1,4 @@
-/* The host as a device: no options, its memory is everybody's. */
+/* The driver of the host: it has no options, and all code may use its memory. */
 #include "device/cpu/cpu.h"
 
 static int open_device(const struct sw_device_args *args, struct sw_device **out,

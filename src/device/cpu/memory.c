@@ -14,8 +14,8 @@ enum {
 };
 _Static_assert(SW_DEVICE_PAGES_BYTES == HUGE_PAGE_BYTES, "what is mapped can be placed");
 
-/* The process's total over all CPU devices, for `check` and the history; relaxed, because nothing
- * is ordered by them. */
+/* Totals over all CPU devices of the process, for `check` and the history; relaxed, since they
+ * order nothing. */
 static _Atomic size_t bytes_in_use, bytes_peak, bytes_misplaced;
 
 size_t sw_cpu_bytes_in_use(void)
@@ -51,7 +51,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* Maps one huge page more than needed and gives the ends back. */
+/* Maps one huge page more than needed and unmaps the unaligned ends. */
 static void *alloc_pages(size_t bytes)
 {
     size_t size = whole_pages(bytes), mapped = size + HUGE_PAGE_BYTES;
@@ -63,7 +63,7 @@ static void *alloc_pages(size_t bytes)
     size_t before = (HUGE_PAGE_BYTES - (uintptr_t)start % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;
     size_t after = HUGE_PAGE_BYTES - before;
     char *block = start + before;
-    /* Ends that cannot be given back cost address space only; huge pages are a wish. */
+    /* If an end cannot be unmapped, it costs only address space; huge pages are optional. */
     if (before > 0)
         (void)sw_os()->unmap_pages(start, before);
     if (after > 0)

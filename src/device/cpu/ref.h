@@ -24,7 +24,7 @@ void sw_ref_plan_free(struct sw_plan *p);
 const float *sw_ref_source(const struct sw_ref_plan *p, const struct sw_plan_args *a);
 /* Where to write the source's gradient in plain order. */
 float *sw_ref_diff(const struct sw_ref_plan *p, const struct sw_plan_args *a);
-/* Brings the gradient to where it belongs. */
+/* Copies the gradient to its destination, if it was computed in scratch. */
 void sw_ref_diff_done(const struct sw_ref_plan *p, const struct sw_plan_args *a);
 
 static inline float *sw_ref_scratch(const struct sw_plan_args *a, size_t offset)

@@ -24,7 +24,8 @@ struct ip {
     bool turned; /* weights are stored as [K, M] */
 };
 
-/* A tile of a matrix that is cut both ways: task counts along the columns first. */
+/* A tile of a matrix that is divided in both dimensions; task numbers run along the columns
+ * first. */
 struct tile {
     int64_t row, rows, column, columns;
 };
@@ -49,7 +50,7 @@ static int64_t tile_count(int64_t rows, int64_t row_tile, int64_t columns, int64
     return ceil_div(rows, row_tile) * ceil_div(columns, column_tile);
 }
 
-/* Where the weight from feature k to output m lies, and the step from row to row. */
+/* The offset of the weight from feature k to output m, and the step from row to row. */
 static int64_t weight_at(const struct ip *c, int64_t m, int64_t k)
 {
     return c->turned ? k * c->outputs + m : m * c->features + k;

@@ -1,3 +1,7 @@
+/* Reduced precision on the CPU: the factors of a product are rounded to tf32, bf16 or fp16 and
+ * multiplied in fp32. sw_cpu_gemm rounds block by block on the stack; convolution and inner product
+ * wrap an fp32 plan, whose rounded inputs lie in its scratch memory, unless oneDNN rounds by
+ * itself. The contract is in device/cpu/rounded.h. */
 #include "device/cpu/rounded.h"
 #include "base/os.h"
 #include "device/cpu/cpu.h"
@@ -13,7 +17,7 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-/* A block of a stored matrix, row by row behind each other. */
+/* Rounds a block of a stored matrix into a dense one. */
 static void round_block(enum sw_precision precision, const float *x, int64_t pitch, int64_t rows,
                         int64_t columns, float *out)
 {
@@ -21,7 +25,7 @@ static void round_block(enum sw_precision precision, const float *x, int64_t pit
         sw_kernel_round(precision, x + r * pitch, out + r * columns, columns);
 }
 
-/* c [m, n] of a block, m and n at most ROWS and COLUMNS. */
+/* Computes a block c [m, n], m and n at most ROWS and COLUMNS. */
 static void multiply_block(enum sw_precision precision, bool trans_a, bool trans_b, int64_t m,
                            int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                            const float *b, int64_t ldb, float beta, float *c, int64_t ldc)
@@ -61,8 +65,8 @@ void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_
 
 /* ---- Plans ---- */
 
-/* A pass reads two factors; their copies lie in scratch, behind what the inner plan needs, unless
- * that rounds them by itself. */
+/* A plan whose passes read rounded factors. The copies of both factors are in scratch, behind that
+ * of the inner plan, unless the inner plan rounds by itself. */
 struct rounded {
     struct sw_plan base;   /* first member */
     struct sw_plan *inner; /* owned */
@@ -118,7 +122,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     inner.diff_dst = take(r, a, 0, &p->dst, a->diff_dst);
     inner.src = take(r, a, 1, &p->src, a->src);
     int rc = sw_plan_backward_weights(r->inner, &inner, err);
-    if (rc == SW_OK && p->bias.ndim) /* a sum, and no product */
+    if (rc == SW_OK && p->bias.ndim) /* a sum, not a product, so nothing is rounded */
         sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst,
                              (char *)a->scratch + r->bias_at, a->diff_bias);
     return rc;
@@ -140,7 +144,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Takes over the inner plan, also when that fails. */
+/* Wraps the inner plan, which it owns even if it fails. */
 static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err)
 {

@@ -1,4 +1,4 @@
-/* What every maker checks first, so that all plans refuse the same things with the same words. */
+/* Shape checks for all makers, so that all plans refuse the same shapes with the same messages. */
 #include "device/cpu/cpu.h"
 
 typedef long long ll; /* for printf */

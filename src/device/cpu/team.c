@@ -1,12 +1,13 @@
-/* libgomp ends the process where it cannot start a thread of a team. So as many threads as the team
- * will have are started and ended first, by us, who can say what is wrong. The team itself is made
- * right after, and stays: later parallel regions of the same size find its threads waiting. */
+/* Starts OpenMP teams safely. libgomp ends the process if it cannot start a thread of a team. So as
+ * many threads as the team will have are first started and ended here, where an error can be
+ * reported. The team itself is created right after and stays: later parallel regions of the same
+ * size find its threads waiting. */
 #include "base/os.h"
 #include "device/device.h"
 #include "thread/thread.h"
 #include <omp.h>
 
-/* All of them have to exist at once. */
+/* Waits for the gate, so that all threads exist at the same time. */
 static void wait_for_gate(void *gate)
 {
     sw_mutex_lock(gate);

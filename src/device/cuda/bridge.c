@@ -1,3 +1,7 @@
+/* Runs an operation that has no CUDA kernel on the CPU: copies its arrays to host memory, computes
+ * there, copies the results back, and waits for the stream each time. Arrays that lie inside one
+ * another are copied once and stay aliased. Every use is counted in device->bridged. The contract
+ * is in device/cuda/bridge.h. */
 #include "device/cuda/bridge.h"
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
@@ -9,7 +13,7 @@ static size_t aligned(size_t bytes)
     return (bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
 }
 
-/* The array that array i lies in: itself, or a larger one (of equal ones the first). */
+/* The array that contains array i: itself, or a larger one (of equal ones the first). */
 static int home_of(const struct sw_cuda_ferry *f, int i)
 {
     uintptr_t from = (uintptr_t)f->there[i], to = from + f->bytes[i];
@@ -67,7 +71,7 @@ int sw_cuda_ferry_back(struct sw_stream *stream, const struct sw_cuda_ferry *f, 
     for (int i = 0; i < f->count && rc == SW_OK; i++)
         if (f->written[i] && f->bytes[i])
             rc = sw_cuda_copy(stream, f->there[i], f->here[i], f->bytes[i], err);
-    /* The room may be another operation's next. */
+    /* The next operation may use the buffer. */
     return rc == SW_OK ? sw_cuda_stream_wait(stream, err) : rc;
 }
 

@@ -1,5 +1,6 @@
-/* The bridge: work that no kernel does is done by the cpu device on copies in host memory, and the
- * stream is waited for. Right, and slow; counted per device. Internal to device/cuda. */
+/* The bridge: operations without a kernel are computed by the cpu device on copies in host memory,
+ * and the host waits for the stream. Correct but slow; counted per device. Internal to
+ * device/cuda. */
 #pragma once
 
 #include "device/cuda/cuda_private.h"
@@ -12,9 +13,9 @@ struct sw_cuda_ferry {
     bool written[SW_OP_ARRAYS];
 };
 
-/* Brings all arrays to the host: sets `here`. Arrays inside others have no copies of their own. */
+/* Copies all arrays to the host and sets `here`. An array inside another has no copy of its own. */
 int sw_cuda_ferry_out(struct sw_stream *s, struct sw_cuda_ferry *f,
                       struct sw_err *err) SW_MUST_CHECK;
-/* Brings what was written back. */
+/* Copies the written arrays back. */
 int sw_cuda_ferry_back(struct sw_stream *s, const struct sw_cuda_ferry *f,
                        struct sw_err *err) SW_MUST_CHECK;

@@ -9,12 +9,12 @@
 
 enum {
     ALIGNMENT = 16,     /* of every array, in bytes: what an arena promises and more */
-    MAX_ENGINES = 32,   /* suggestions that are looked at */
+    MAX_ENGINES = 32,   /* engines that are tried */
     WORKSPACE_MB = 512, /* of one pass, at most */
     ARRAYS = 3,         /* of an operation */
 };
 
-/* What an operation's arrays are called in a variant pack. */
+/* The ids of the arrays of an operation in a variant pack. */
 enum { IMAGE = 1, FILTER, RESULT };
 
 /* ---- Descriptors: the first error stays in *e, and everything after it does nothing ---- */
@@ -205,7 +205,7 @@ static bool suits(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winogra
         e = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
                                      CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
                                      &count, note);
-    /* A newer library than this was built with may know more notes: who has them is let go. */
+    /* A newer library may return more notes than this build knows; such an engine is skipped. */
     bool good = e == CUDNN_STATUS_SUCCESS && count <= CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
     for (int64_t i = 0; i < count && good; i++)
         good = note[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC &&
@@ -217,7 +217,7 @@ static bool suits(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winogra
     return good;
 }
 
-/* An execution plan of that engine; false when it does not work out. */
+/* Makes an execution plan of that engine; false if that fails. */
 static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winograd,
                        cudnnHandle_t handle, struct sw_cuda_conv_graph *g)
 {
@@ -269,7 +269,7 @@ struct search {
     struct sw_tune_ways *ways; /* NULL, or all that will do are to be named */
 };
 
-/* Is it the one to take? */
+/* Checks one engine: true if it is the one to use. */
 static bool look_at(const struct search *q, cudnnBackendDescriptor_t config, int64_t place,
                     struct sw_cuda_conv_graph *g)
 {

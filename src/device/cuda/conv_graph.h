@@ -1,9 +1,9 @@
-/* One convolution as cuDNN's graph API has it: a graph of one operation, for which the library's
- * heuristics name engines in their order of preference. The first one is taken that is
- * deterministic, computes in the precision that is asked for, and whose workspace is within the
- * limit: the same choice every time; or another one of those that is said by name, "a3/12": the
- * heuristics' list, the place in it and the engine's number. Internal to device/cuda; one owner,
- * the worker of the stream. */
+/* One convolution in the graph API of cuDNN: a graph of one operation, for which the heuristics of
+ * the library list engines in order of preference. The first engine is used that is deterministic,
+ * computes in the requested precision, and whose workspace is within the limit, so the choice is
+ * the same every time. Another suitable engine can be requested by name, "a3/12": the list of the
+ * heuristics, the index in it and the number of the engine. Internal to device/cuda; one owner, the
+ * worker of the stream. */
 #pragma once
 
 #include "device/cuda/cuda_private.h"
@@ -23,10 +23,11 @@ struct sw_cuda_conv_question {
     const struct sw_desc *src, *weight, *dst;
     bool halves;        /* what is read has 16 bits, of the device's precision */
     bool tf32;          /* floats may be rounded to tf32 */
-    const char *wanted; /* the name of an engine; "": the first that will do */
+    const char *wanted; /* the name of an engine; "": the first suitable one */
 };
 
-/* False: cuDNN has nothing for it, or no engine of that name. The stream's handle is there. */
+/* Makes the graph; false if cuDNN has no engine for it, or none of that name. The handle of the
+ * stream must exist. */
 bool sw_cuda_conv_graph_make(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
                              bool writes_halves, struct sw_cuda_conv_graph *g);
 /* Adds the names of all engines that will do. */

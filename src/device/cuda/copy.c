@@ -1,5 +1,5 @@
-/* Copies. Where memory lies the runtime finds out itself: host, this GPU or another one share one
- * address space. */
+/* Copies. The CUDA runtime finds out where memory is: the host and all GPUs share one address
+ * space. */
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
 #include <cuda_runtime_api.h>
@@ -41,8 +41,8 @@ int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *
     return sw_cuda_check(d, (int)answer, "reaching another GPU", err);
 }
 
-/* Between GPUs that were never told to reach each other directly the driver goes by way of the
- * host, which is slower: boards exist on which direct copies arrive damaged. */
+/* Between GPUs without peer access the driver copies through the host, which is slower: on some
+ * boards direct copies corrupt data. */
 int sw_cuda_copy_peer(struct sw_stream *stream, struct sw_device *dst_dev, void *dst,
                       struct sw_device *src_dev, const void *src, size_t bytes, struct sw_err *err)
 {

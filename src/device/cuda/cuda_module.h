@@ -1,22 +1,22 @@
-/* The way to GPUs: the device `cuda` is a module of its own (device/module.h), so that one package
- * runs on machines with and without NVIDIA's driver. It exports one table, sw_cuda_module, and
- * nothing else; this header is all that both sides know of each other. The module is singa_cuda.so;
+/* The interface to the module with the device `cuda` (device/module.h), which makes one package run
+ * on machines with and without the NVIDIA driver. The module exports one table, sw_cuda_module, and
+ * nothing else; this header is all that both sides share. The module is singa_cuda.so;
  * SINGA_CUDA_MODULE names another file. Any thread. */
 #pragma once
 
 #include "device/driver.h"
 #include "device/plan.h"
 
-/* Goes up with every change of what the two sides share: this table, device.h, plan.h, op.h or the
- * arguments of an operation. */
+/* Increased with every change of what the two sides share: this table, device.h, plan.h, op.h or
+ * the arguments of an operation. */
 enum { SW_CUDA_ABI = 20 };
-/* Notices most changes for which that was forgotten. */
+/* Detects most changes for which the increase was forgotten. */
 #define SW_CUDA_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \
                 sizeof(struct sw_device) + sizeof(struct sw_plan_makers) +                         \
                 sizeof(struct sw_plan)))
 
-/* A GPU as the driver knows it. */
+/* A GPU as the CUDA driver describes it. */
 struct sw_cuda_gpu {
     char bus[20]; /* "0000:34:00.0" */
     char name[96];
@@ -41,7 +41,7 @@ struct sw_cuda_module {
  * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
 int sw_cuda_load(const struct sw_cuda_module **out, struct sw_err *err) SW_MUST_CHECK;
 
-/* Are two PCI addresses the same? They differ in how many zeros they begin with, and in case. */
+/* Whether two PCI addresses are the same; they may differ in leading zeros and case. */
 bool sw_cuda_same_bus(const char *a, const char *b);
 
 extern const struct sw_driver sw_driver_cuda;

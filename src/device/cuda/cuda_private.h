@@ -74,15 +74,15 @@ extern const struct sw_plan_makers sw_cuda_plans;
 
 int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct sw_device **out,
                         struct sw_err *err) SW_MUST_CHECK;
-/* Makes the calling thread's calls go to this GPU. Errors: what broke the device before, what
- * kernels found wrong, SW_ERR_CANCELLED. */
+/* Makes this GPU the current one of the calling thread. Errors: an earlier error that broke the
+ * device, errors of kernels, SW_ERR_CANCELLED. */
 int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err) SW_MUST_CHECK;
 /* The same without looking for errors: for freeing. */
 void sw_cuda_use(const struct sw_cuda_device *d);
-/* What a call of the runtime (an enum cudaError) answered. */
+/* Converts the result of a runtime call (an enum cudaError). */
 int sw_cuda_check(struct sw_cuda_device *d, int answer, const char *what,
                   struct sw_err *err) SW_MUST_CHECK;
-/* What kernels found, as an error; SW_OK for nothing. */
+/* The error that kernels reported; SW_OK for none. */
 int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err) SW_MUST_CHECK;
 /* Waits until ask(handle) no longer answers "not ready", an enum cudaError; gives up a while after
  * the device was cancelled. */
@@ -110,8 +110,8 @@ struct sw_cuda_stream {
     struct sw_cuda_call *calls; /* [SW_CUDA_CALLS], a ring */
     uint64_t called;            /* functions queued so far */
     uint64_t ran;               /* atomic: that have run */
-    bool captured;              /* what it is given becomes part of a graph, */
-    struct sw_err refused;      /* of which nothing comes for this reason; code SW_OK: so far */
+    bool captured;              /* queued work becomes part of a graph, */
+    struct sw_err refused;      /* why the capture fails; code SW_OK: so far it does not */
     void *bridge;               /* host memory for operations that no kernel computes */
     size_t bridge_bytes;
 };
@@ -121,7 +121,7 @@ static inline struct sw_cuda_stream *sw_cuda_stream_of(struct sw_stream *s)
     return (struct sw_cuda_stream *)(void *)s;
 }
 
-/* Notices most changes that only one of the two modules was built with. */
+/* Detects if the two modules were built from different sources, in most cases. */
 #define SW_CUDA_INSIDE_BYTES                                                                       \
     ((uint32_t)(sizeof(struct sw_cuda_device) + sizeof(struct sw_cuda_stream)))
 

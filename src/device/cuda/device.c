@@ -1,4 +1,4 @@
-/* What the runtime's answers mean, and waiting for it. */
+/* Converts results of the CUDA runtime to errors, and waits for the GPU. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
 #include "kernels/ops/embedding.h"
@@ -10,17 +10,17 @@
 #include <time.h>
 
 enum {
-    SPIN_NS = 200000,    /* how long a wait gives its core away only to who is ready */
-    NAP_NS = 50000,      /* then it sleeps so long at a time */
-    CANCELLED_MS = 2000, /* how long a cancelled device's work is waited for */
-    /* Answers that older toolkits have no names for. */
+    SPIN_NS = 200000,    /* how long a wait only yields */
+    NAP_NS = 50000,      /* then it sleeps for this long at a time */
+    CANCELLED_MS = 2000, /* how long to wait for the work of a cancelled device */
+    /* Error codes that older toolkits do not name. */
     ERROR_CONTAINED = 226,
     ERROR_TENSOR_MEMORY_LEAK = 721,
 };
 
 /* ---- What answers mean ---- */
 
-/* Does the context never answer anything else from here on? */
+/* Whether the error is permanent for the context. */
 static bool breaks(cudaError_t answer)
 {
     switch ((int)answer) {
@@ -63,7 +63,7 @@ int sw_cuda_check(struct sw_cuda_device *d, int answer, const char *what, struct
     struct sw_err mine;
     if (e == cudaSuccess)
         return SW_OK;
-    (void)cudaGetLastError(); /* else the next launch would answer with it */
+    (void)cudaGetLastError(); /* otherwise the next launch would return it */
     if (e == cudaErrorMemoryAllocation)
         return sw_err_set(err, SW_ERR_NOMEM, "%s: %s: out of memory", d->base.name, what);
     int rc = sw_err_set(&mine, SW_ERR_LIBRARY, "%s: %s: %s%s (%s)", d->base.name, what,
@@ -119,7 +119,7 @@ static int broken_of(struct sw_cuda_device *d, struct sw_err *err)
 
 void sw_cuda_use(const struct sw_cuda_device *d)
 {
-    (void)cudaSetDevice(d->gpu); /* it was possible when the device was opened */
+    (void)cudaSetDevice(d->gpu); /* cannot fail: it succeeded when the device was opened */
 }
 
 int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err)
@@ -131,8 +131,8 @@ int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err)
         rc = sw_cuda_trouble_of(d, err);
     if (rc == SW_OK)
         rc = sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "choosing it", err);
-    /* A launch has no answer but the thread's last error: what a library or a call that may fail
-     * has left there is not the next launch's. Errors that break the context come again. */
+    /* A launch reports only the last error of the thread, so an error that a library or another
+     * call left is cleared first. Errors that break the context appear again. */
     (void)cudaGetLastError();
     return rc;
 }
@@ -155,7 +155,7 @@ int sw_cuda_poll(struct sw_cuda_device *d, int (*ask)(void *handle), void *handl
         else
             nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
-    (void)cudaGetLastError(); /* "not ready" is kept as an error, too */
+    (void)cudaGetLastError(); /* "not ready" is also recorded as the last error */
     int rc = sw_cuda_check(d, answer, what, err);
     if (rc == SW_OK)
         rc = broken_of(d, err);

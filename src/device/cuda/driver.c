@@ -1,5 +1,5 @@
-/* NVIDIA GPUs as a driver. This file is part of libsinga: it loads the device itself, which is a
- * module, when somebody asks for a GPU. */
+/* The driver of NVIDIA GPUs. This file is part of libsinga: it loads the device, which is a module,
+ * when a GPU is requested. */
 #include "device/cuda/cuda_module.h"
 #include "device/cuda/nccl_module.h"
 
@@ -22,7 +22,7 @@ static const struct sw_module_kind kind = {
     .without = "configure with -DSINGA_CUDA=ON where nvcc and cuDNN are; use --device cpu",
 };
 
-/* Without the driver nothing else matters, and libraries only say that they failed. */
+/* Reports a missing NVIDIA driver first: without it libraries only report that they failed. */
 static int need_driver(int rc, struct sw_err *err)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -65,7 +65,7 @@ bool sw_cuda_same_bus(const char *a, const char *b)
            function[0] == function[1];
 }
 
-/* The number by which NVIDIA's driver knows the GPU at an address, and what it says of it. */
+/* Finds the device number and properties of the GPU at a PCI address. */
 static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu,
                     struct sw_cuda_gpu *out, struct sw_err *err)
 {
@@ -158,7 +158,7 @@ static int parse(const char *options, struct sw_device_request *out, struct sw_e
 
 /* ---- Links ---- */
 
-/* The version of the driver's part in the kernel, which runtimes do not tell. */
+/* Reads the version of the kernel driver, which the runtime does not report. */
 static void read_driver(char *out, size_t bytes)
 {
     struct sw_err ignored;

@@ -1,5 +1,5 @@
-/* Events: CUDA's own, which mean what device.h says: a wait is for the latest record before it, and
- * one that nobody recorded is passed. */
+/* CUDA events. They already behave as device.h requires: a wait is for the latest record before it,
+ * and a wait for an event that was never recorded returns at once. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"

@@ -1,5 +1,5 @@
-/* Graphs: CUDA's own. Streams are captured for the calling thread only: what other threads do
- * meanwhile, with other GPUs or this one, is theirs. */
+/* CUDA graphs. A capture covers only streams of the calling thread; other threads may use this GPU
+ * or others meanwhile. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
@@ -59,7 +59,7 @@ int sw_cuda_capture_end(struct sw_stream *stream, struct sw_graph **out, struct 
     struct graph *g = sw_calloc(1, sizeof *g);
     sw_cuda_use(s->device);
     s->captured = false;
-    /* Whatever has failed: else the stream would stay captured. */
+    /* Ends the capture whatever has failed; otherwise the stream would stay in capture mode. */
     int rc = sw_cuda_check(s->device, (int)cudaStreamEndCapture(s->stream, &captured),
                            "ending a capture", err);
     if (s->refused.code != SW_OK) {

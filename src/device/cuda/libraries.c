@@ -1,3 +1,6 @@
+/* The cuBLAS and cuDNN handles of a stream, their error messages, and matrix products with cuBLAS.
+ * Handles are created at first use, never during the capture of a CUDA graph. Only the owner of the
+ * stream calls. The contract is in device/cuda/libraries.h. */
 #include "device/cuda/libraries.h"
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -10,7 +13,7 @@ int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what, s
     if (e == CUBLAS_STATUS_SUCCESS)
         return SW_OK;
     int rc = sw_cuda_check(s->device, (int)cudaPeekAtLastError(), what, err);
-    if (rc != SW_OK) /* the cause is not the library's */
+    if (rc != SW_OK) /* an earlier CUDA error is the cause */
         return rc;
     return sw_err_set(err, e == CUBLAS_STATUS_ALLOC_FAILED ? SW_ERR_NOMEM : SW_ERR_LIBRARY,
                       "%s: %s: cuBLAS: %s", s->base.dev->name, what, cublasGetStatusString(e));
@@ -28,7 +31,7 @@ int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what, st
                       text[0] ? ": " : "", text);
 }
 
-/* What is summed up is fp32, also where the library would split a product into parts. */
+/* Products accumulate in fp32, even if the library splits them. */
 static cublasMath_t math_mode(enum sw_precision precision)
 {
     return precision == SW_PRECISION_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH
@@ -38,9 +41,9 @@ static cublasMath_t math_mode(enum sw_precision precision)
                : CUBLAS_DEFAULT_MATH;
 }
 
-/* With a room of its own for each handle cuBLAS gives the same bits every time, and allocates
- * nothing when it is called. It begins with zeros, so that whoever looks for reads of what nobody
- * wrote finds none in the libraries. */
+/* Allocates the workspace. With a workspace per handle cuBLAS gives the same bits every time, and
+ * allocates nothing during calls. It is zeroed, so that checkers of uninitialized reads find none
+ * in the libraries. */
 int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
 {
     void *room = NULL;
@@ -59,8 +62,8 @@ int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
     return sw_cuda_check(s->device, (int)e, "room for operations", err);
 }
 
-/* A handle is kept when all of it is set, and else not at all. The room comes behind the stream,
- * which takes the handle back to a room of its own. */
+/* Creates the cuBLAS handle; it is stored only if all of it could be set. The workspace is set
+ * after the stream, since setting the stream resets it. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
 {
     cublasHandle_t blas = NULL;
@@ -118,8 +121,8 @@ void sw_cuda_libraries_free(struct sw_cuda_stream *s)
     (void)cudaFree(s->room);
 }
 
-/* A product whose factors are 16 bits or become that in the library, or one of floats that are not
- * rounded though the handle would. */
+/* A product with 16-bit factors, or with floats that cuBLAS rounds to 16 bits, or one that must be
+ * exact although the handle would round. */
 static cublasStatus_t multiply_as(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
                                   cublasOperation_t of_a, cublasOperation_t of_b)
 {
@@ -134,7 +137,7 @@ static cublasStatus_t multiply_as(struct sw_cuda_stream *s, const struct sw_cuda
                            CUBLAS_GEMM_DEFAULT);
 }
 
-/* cuBLAS counts column by column: it is asked for the transpose, c^T = op(b)^T op(a)^T. */
+/* cuBLAS is column-major, so it computes the transpose: c^T = op(b)^T op(a)^T. */
 int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_product *p,
                               struct sw_err *err)
 {

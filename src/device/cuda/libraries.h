@@ -1,17 +1,18 @@
-/* NVIDIA's libraries as a stream has them: a handle of its own each, made on first use, and what
- * their answers mean. Internal to device/cuda. */
+/* The handles of NVIDIA libraries: each stream has its own, created at first use. Also converts
+ * their results to errors. Internal to device/cuda. */
 #pragma once
 
 #include "device/cuda/cuda_private.h"
 
-/* Make the handle unless it is there. Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
+/* Create the handle unless it exists. Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_need_dnn(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
-/* The stream's room, which an operation has while it runs. It never moves, since graphs name it. */
+/* The workspace of the stream, which an operation may use while it runs. It never moves, since
+ * graphs refer to it. */
 int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
 void sw_cuda_libraries_free(struct sw_cuda_stream *s);
 
-/* What cuBLAS (an enum cublasStatus_t) and cuDNN (cudnnStatus_t) answered. */
+/* Convert results of cuBLAS (an enum cublasStatus_t) and cuDNN (cudnnStatus_t) to errors. */
 int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what,
                        struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what,

@@ -1,6 +1,5 @@
-/* The library counts column by column, so it is asked for the transpose, as in libraries.c:
- * c^T = op(b)^T op(a)^T; what is called a and b there is b and a here. Then the columns of c are
- * rows, along which the library adds a bias. */
+/* cuBLASLt is column-major, so it computes the transpose, as in libraries.c: c^T = op(b)^T op(a)^T;
+ * a and b are swapped here. The columns of c are then rows, along which the library adds a bias. */
 #include "device/cuda/light.h"
 #include "base/os.h"
 #include <cublasLt.h>
@@ -135,7 +134,7 @@ static void name_of(const cublasLtMatmulAlgo_t *algorithm, int place, char name[
     }
 }
 
-/* False: there is none, or none of that name. */
+/* Chooses a suggestion; false if there is none, or none of that name. */
 static bool choose(struct sw_cuda_light *l, const char *wanted)
 {
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
@@ -208,7 +207,7 @@ void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *ar
 {
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
     struct sw_cuda_light *l = NULL;
-    struct sw_err ignored; /* then the rule's way is the only one */
+    struct sw_err ignored; /* then only the default can be used */
     int count = begin(s, args, &l, &ignored) == SW_OK ? ask(l, SW_TUNE_WAYS, found) : 0;
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];

@@ -21,8 +21,8 @@ struct sw_cuda_light_args {
 int sw_cuda_light_new(struct sw_stream *s, const struct sw_cuda_light_args *args,
                       struct sw_cuda_light **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_cuda_light_free(struct sw_cuda_light *p); /* NULL is accepted */
-/* Adds the names of all suggestions, in their order: "2/66-20-1-0", the place in the list and what
- * the algorithm is. None where they cannot be had. */
+/* Adds the names of all suggestions in order: "2/66-20-1-0", the index in the list and the
+ * configuration of the algorithm. Adds none if they are not available. */
 void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *args,
                         struct sw_tune_ways *out);
 /* c = op(a) op(b), + bias, relu; all arrays begin at a line. */

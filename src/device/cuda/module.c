@@ -1,4 +1,4 @@
-/* The one symbol that the module exports, and what the driver says of its GPUs. */
+/* The only symbol that the module exports, and the properties of GPUs from the driver. */
 #include "device/cuda/cuda_module.h"
 #include "device/cuda/cuda_private.h"
 #include <cublas_v2.h>

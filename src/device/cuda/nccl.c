@@ -1,11 +1,11 @@
-/* Collectives of GPUs, by NCCL: the module singa_nccl.so. One communicator per GPU, all of this
- * process, in NCCL's way of calling that never blocks: what a call begins may still be under way
- * when it returns, and is asked for until it is done, aborted, or the time is over.
+/* Collectives of GPUs with NCCL: the module singa_nccl.so. There is one communicator per GPU, all
+ * in this process, in non-blocking mode: an operation may still be in progress when its call
+ * returns, and is polled until it is done, aborted or timed out.
  *
  * Threads. A group belongs to one thread, and so do opening and closing; check and abort may come
- * from others meanwhile. NCCL answers questions about errors at any time while a communicator
- * lives, so `lock` guards its life only; abort is carried out by a thread of its own, when the
- * group that is under way has noticed and is left, because it may take long. */
+ * from other threads meanwhile. NCCL reports errors at any time while a communicator exists, so
+ * `lock` guards only its lifetime. A thread of its own carries out an abort, once the current group
+ * has noticed it and returned, since an abort may take long. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/nccl_module.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 
 enum {
-    SPIN_NS = 200000, /* how long what is under way is asked for without a pause */
+    SPIN_NS = 200000, /* how long to poll without a pause */
     NAP_NS = 50000,
     GROUP_MS = 60000, /* how long NCCL may take to start a group */
     CLOSE_MS = 5000,
@@ -71,7 +71,7 @@ static bool is_fine(ncclResult_t answer)
     return answer == ncclSuccess || answer == ncclInProgress;
 }
 
-/* What a communicator is doing: nothing, something, or nothing any more. */
+/* The state of a communicator: idle, busy or gone. */
 static ncclResult_t state_of(ncclComm_t comm)
 {
     ncclResult_t state = ncclSuccess;
@@ -79,7 +79,7 @@ static ncclResult_t state_of(ncclComm_t comm)
     return answer == ncclSuccess ? state : answer;
 }
 
-/* Until what was begun is under way for all. */
+/* Waits until all communicators have started the operation. */
 static int settle(const struct nccl *c, const char *what, int timeout_ms, struct sw_err *err)
 {
     int64_t began_ns = sw_os()->monotonic_ns(), end_ns = deadline_of(timeout_ms);
@@ -149,7 +149,7 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
     return is_fine(answer) ? SW_OK : say(c, rank, answer, "all_reduce", err);
 }
 
-/* Nothing may be queued behind the group before NCCL has queued what is in it. */
+/* Nothing may be queued behind the group before NCCL has queued the group itself. */
 static int group_end(struct sw_collective *collective, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
@@ -203,7 +203,7 @@ static void abort_main(void *arg)
 static void abort_all(struct sw_collective *collective)
 {
     struct nccl *c = nccl_of(collective);
-    struct sw_err ignored; /* then closing aborts */
+    struct sw_err ignored; /* then closing aborts it */
     if (__atomic_exchange_n(&c->aborting, 1, __ATOMIC_ACQ_REL))
         return;
     bool started = sw_thread_start(&c->aborter, "nccl-abort", abort_main, c, &ignored) == SW_OK;
@@ -223,8 +223,7 @@ static void free_nccl(struct nccl *c)
     sw_free(c);
 }
 
-/* An abort that does not end still needs all of it: then it is leaked rather than pulled from under
- * it. */
+/* An abort that hangs still uses the communicators, so they are leaked. */
 static bool wait_for_aborter(struct nccl *c)
 {
     sw_mutex_lock(&c->lock);
@@ -294,7 +293,7 @@ static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms
     c->alive = true;
     int rc = join_all(c, timeout_ms, err);
     if (rc != SW_OK)
-        abort_all(&c->base); /* not here: it may take as long as what did not come to an end */
+        abort_all(&c->base); /* not on this thread: it may take as long as the hanging operation */
     return rc;
 }
 

@@ -1,3 +1,6 @@
+/* Describes the NCCL module to the module loader and loads it. A module that cannot be loaded
+ * counts as unsupported, since libnccl is often not installed. The contract is in
+ * device/cuda/nccl_module.h. */
 #include "device/cuda/nccl_module.h"
 
 static const struct sw_module_kind kind = {
@@ -15,7 +18,7 @@ int sw_nccl_load(const struct sw_nccl_module **out, struct sw_err *err)
     const void *table = NULL;
     int rc = sw_module_load(&kind, &table, err);
     if (rc == SW_ERR_LIBRARY) {
-        rc = SW_ERR_UNSUPPORTED; /* most often libnccl.so.2 is not there, and the text says so */
+        rc = SW_ERR_UNSUPPORTED; /* usually libnccl.so.2 is missing, as the text says */
         if (err)
             err->code = rc;
     }

@@ -1,14 +1,14 @@
-/* NCCL, which adds up what several GPUs have computed: a module of its own (device/module.h) beside
- * the CUDA device, because many machines with a GPU have no NCCL. Its table is one of collectives;
- * SINGA_NCCL_MODULE names another file than singa_nccl.so. It knows the CUDA device from the
- * inside, so that both must come from one build. Any thread. */
+/* NCCL, the all-reduce back end for several GPUs: a module of its own (device/module.h) beside the
+ * CUDA device, since many machines with a GPU have no NCCL. Its table is one of collectives;
+ * SINGA_NCCL_MODULE names another file than singa_nccl.so. It uses private structs of the CUDA
+ * device, so both must come from the same build. Any thread. */
 #pragma once
 
 #include "device/collective.h"
 #include "device/module.h"
 
-/* Goes up with every change of this table, of device/collective.h, or of what both modules know of
- * a device and a stream. */
+/* Increased with every change of this table, of device/collective.h, or of the structs of devices
+ * and streams that both modules use. */
 enum { SW_NCCL_ABI = 4 };
 #define SW_NCCL_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_nccl_module) + sizeof(struct sw_collective_ops) +                 \

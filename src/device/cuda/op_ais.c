@@ -10,7 +10,7 @@ static int check(struct sw_stream *s, int answer, struct sw_err *err)
     return sw_cuda_check(sw_cuda_device_of(s->dev), answer, "ais", err);
 }
 
-/* One side's states from what the other gives, in its place. */
+/* Samples the states of one side from the input of the other, in place. */
 static int draw(struct sw_stream *s, const struct sw_ais_args *a, bool hidden, int64_t turn,
                 struct sw_err *err)
 {

@@ -26,7 +26,8 @@ static int check(struct sw_stream *s, int answer, struct sw_err *err)
 
 /* ---- Forward ---- */
 
-/* h' U^T of one step is added to the input's part; gru keeps the candidate's two products apart. */
+/* Adds h' U^T of one step to the part of the input; gru keeps the two products of the candidate
+ * separate. */
 static int recur(struct sw_stream *s, const struct sw_recurrent_args *a, const struct widths *w,
                  int64_t t, struct sw_err *err)
 {
@@ -108,7 +109,7 @@ int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
 
 /* ---- Backward ---- */
 
-/* dh of the step before: dgates U, beside what went past the gates of gru. */
+/* Computes dh of the previous step: dgates U, plus the part that bypasses the gates of gru. */
 static int back_through(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
                         const struct widths *w, int64_t t, struct sw_err *err)
 {

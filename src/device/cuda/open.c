@@ -41,7 +41,7 @@ static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
     cudaError_t answer = cudaMalloc(&p, bytes ? bytes : 1);
     if (answer == cudaErrorMemoryAllocation)
         return say_full(d, bytes, what, err);
-    /* Streams do not wait for what is asked for without one, so the host does. */
+    /* The default stream does not synchronize with ours, so the host waits. */
     if (answer == cudaSuccess)
         answer = cudaMemset(p, 0, bytes ? bytes : 1);
     if (answer == cudaSuccess)
@@ -60,7 +60,7 @@ static void place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
 }
 
-/* cudaFree waits for whoever uses the memory. */
+/* cudaFree waits until nothing uses the memory. */
 static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
@@ -69,7 +69,7 @@ static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
     count_bytes(d, 0, bytes);
 }
 
-/* Of several devices the first one pins; for the driver it then is so for all. */
+/* The first device pins the memory, and for the driver it is then pinned for all. */
 static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
 {
     sw_cuda_use(sw_cuda_device_of(dev));
@@ -77,7 +77,7 @@ static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
         (void)cudaHostRegister(p, bytes, cudaHostRegisterPortable);
     else
         (void)cudaHostUnregister(p);
-    (void)cudaGetLastError(); /* a refusal only costs time */
+    (void)cudaGetLastError(); /* if it fails, copies are only slower */
 }
 
 static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
@@ -96,7 +96,7 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
     return SW_OK;
 }
 
-/* Like cudaFree it waits for whoever uses the memory. */
+/* Like cudaFree it waits until nothing uses the memory. */
 static void host_free(struct sw_device *dev, void *p, size_t bytes)
 {
     sw_cuda_use(sw_cuda_device_of(dev));
@@ -113,7 +113,7 @@ static struct sw_device_bytes bytes_of(struct sw_device *dev)
     return b;
 }
 
-/* The runtime's messages know no places. */
+/* Messages of the runtime do not name memory, so the name is not stored. */
 static void name_memory(struct sw_device *dev, const void *p, size_t bytes, const char *what)
 {
 }

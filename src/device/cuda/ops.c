@@ -79,12 +79,13 @@ int sw_cuda_run(struct sw_stream *stream, const struct sw_op *op, const void *ar
                                        : sw_cuda_check(s->device, answer, op->name, err);
 }
 
-/* The answer lies in host memory that the kernel sees, so that nothing needs to be copied. */
+/* Checks for finite values. The result is in host memory that the kernel writes, so no copy is
+ * needed. */
 int sw_cuda_all_finite(struct sw_stream *stream, const float *x, int64_t n, bool *finite,
                        struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
-    int rc = sw_cuda_stream_wait(stream, err); /* nobody else writes the answer */
+    int rc = sw_cuda_stream_wait(stream, err); /* no other operation writes the result */
     if (rc != SW_OK)
         return rc;
     struct sw_cuda_launch l = sw_cuda_launch_of(stream);

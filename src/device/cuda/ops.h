@@ -4,7 +4,7 @@
 
 #include "device/cuda/cuda_private.h"
 
-/* Answer an error of their own. */
+/* Return errors themselves. */
 int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args,
                                struct sw_err *err) SW_MUST_CHECK;

@@ -1,6 +1,6 @@
-/* Convolutions that cuDNN does not take (a window that hangs over one side only, an odd type) by
- * the cpu's plan, on copies in host memory. The plan's name begins with "cpu:", so that `check -v`
- * and the history say so. */
+/* Convolutions that cuDNN does not support (a window that exceeds one side only, an unusual type)
+ * run as a plan of the cpu on copies in host memory. The name of the plan begins with "cpu:", which
+ * `check -v` and the history show. */
 #include "base/os.h"
 #include "device/cuda/bridge.h"
 #include "device/cuda/plan_private.h"

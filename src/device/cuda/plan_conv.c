@@ -201,7 +201,7 @@ static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tu
         .wanted = c->choice->name[pass]};
 }
 
-/* False: cuDNN has nothing for it. */
+/* Prepares a pass; false if cuDNN has no engine for it. */
 static bool prepare(struct conv *c, enum sw_tune_pass pass, struct sw_cuda_conv_graph *g)
 {
     const struct sw_cuda_conv_question q = question_of(c, pass);
@@ -209,7 +209,7 @@ static bool prepare(struct conv *c, enum sw_tune_pass pass, struct sw_cuda_conv_
            (c->form == SW_CUDA_HALVES && sw_cuda_conv_graph_make(&q, pass, true, g));
 }
 
-/* False: some pass has no engine. */
+/* Prepares all passes; false if one has no engine. */
 static bool prepare_passes(struct conv *c, struct sw_plan_passes passes)
 {
     return prepare(c, SW_TUNE_FORWARD, &c->forward) &&
@@ -222,7 +222,7 @@ static bool is_channels_last(const struct sw_desc *d)
     return sw_desc_is_channels_last(d) && !sw_desc_is_plain(d);
 }
 
-/* In one form and layout. False: that does not work out. */
+/* Tries one form and layout; false if that fails. */
 static bool try_form(struct conv *c, enum sw_cuda_form form, bool last,
                      struct sw_plan_passes passes)
 {
@@ -251,7 +251,7 @@ static bool try_forms(struct conv *c, struct sw_plan_passes passes)
     return try_form(c, SW_CUDA_HALVES, true, passes) || try_form(c, SW_CUDA_ROUNDED, last, passes);
 }
 
-/* What is asked of the maker below. */
+/* The arguments of the maker below. */
 struct question {
     struct sw_stream *stream;
     const struct sw_desc *src;
@@ -282,7 +282,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     if (!c)
         return sw_err_nomem(err, "convolution plan", sizeof *c);
     bool works = try_forms(c, passes);
-    c->shape.weight_layout = NULL; /* the caller's, for now only */
+    c->shape.weight_layout = NULL; /* borrowed from the caller, so not kept */
     c->choice = NULL;
     if (!works) {
         free_plan(&c->base);
@@ -293,7 +293,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     return SW_OK;
 }
 
-/* In the form that the rule takes; ways in another form are none of the same results. */
+/* Lists the choices in the default form; other forms would give other results. */
 static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
                       struct sw_tune_ways *out)
 {
@@ -331,7 +331,7 @@ static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct s
     return rc;
 }
 
-/* Engines count with 32 bits, and do not always say so when that is not enough. */
+/* Engines use 32-bit indices and do not always report an overflow. */
 static int check_size(const struct question *q, struct sw_err *err)
 {
     const struct sw_conv_shape *c = q->shape;

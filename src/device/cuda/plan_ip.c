@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The way of a product that is not cuBLASLt's. */
+/* The name of a product by cuBLAS rather than cuBLASLt. */
 static const char by_cublas[] = "cublas";
 
 struct ip {
@@ -149,7 +149,7 @@ static const struct sw_plan_ops ops = {.forward = forward,
 
 /* ---- Making ---- */
 
-/* Is it the transpose of a plain matrix, and not plain itself? */
+/* Whether the layout is the transpose of a plain matrix, and not plain itself. */
 static bool is_turned(const struct sw_desc *layout)
 {
     if (!layout || sw_desc_is_plain(layout))
@@ -211,7 +211,7 @@ static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_d
         sw_cuda_factor_init(p, &c->diff_factor, &p->dst, &p->dst, SW_CUDA_HALVES, false);
 }
 
-/* What is asked of the maker below. */
+/* The arguments of the maker below. */
 struct question {
     struct sw_stream *stream;
     const struct sw_desc *src;
@@ -270,7 +270,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     return SW_OK;
 }
 
-/* The rule's first. */
+/* Lists the choices, the default first. */
 static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
                       struct sw_tune_ways *out)
 {

@@ -5,14 +5,14 @@
 #include "device/cuda/cuda_private.h"
 #include "device/tune.h"
 
-/* What is computed with: floats as they are, floats that are rounded to what 16 bits hold, or 16
- * bits (of the device's precision). */
+/* The form of the operands: floats as they are, floats rounded to 16-bit values, or 16-bit values
+ * (of the precision of the device). */
 enum sw_cuda_form { SW_CUDA_FLOATS, SW_CUDA_ROUNDED, SW_CUDA_HALVES };
 
-/* A source, weight or gradient: the layout that it has, and the one that is computed with, in which
- * form. Where they differ a copy lies in scratch, or in what forward saves for backward. */
+/* A source, weight or gradient: its own layout, and the layout and form of the computation. If they
+ * differ, there is a copy in scratch or in what forward saves for backward. */
 struct sw_cuda_side {
-    struct sw_desc given, used; /* dtype says nothing of `used` */
+    struct sw_desc given, used; /* `used` ignores its dtype */
     enum sw_cuda_form form;
     bool copied, saved;
     size_t offset; /* in scratch, or in what is saved */
@@ -44,7 +44,7 @@ void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_
 int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
                          const struct sw_plan_args *a, float *given,
                          struct sw_err *err) SW_MUST_CHECK;
-/* Where to write the gradient of the side; and bringing it to where it belongs. */
+/* Where to write the gradient of the side, and copying it to its destination. */
 float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
                         float *given);
 int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
@@ -57,7 +57,7 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
 /* [N, C, H, W] with neighbouring channels. */
 struct sw_desc sw_cuda_channels_last(const int64_t *dim);
 
-/* A kernel's answer, for the plan's device. */
+/* Converts the result of a kernel launch to an error of the device of the plan. */
 int sw_cuda_plan_check(struct sw_plan *p, int answer, struct sw_err *err) SW_MUST_CHECK;
 
 /* A plan by choices (device/tune.h), whose keys say, beside shapes and layouts (`what`) and the

@@ -153,7 +153,7 @@ int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
 
 /* ---- Choices ---- */
 
-/* GPUs of one model choose the same. */
+/* The model of the GPU, since GPUs of one model share choices. */
 static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)
 {
     struct cudaDeviceProp prop;

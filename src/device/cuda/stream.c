@@ -42,7 +42,7 @@ void sw_cuda_stream_name(struct sw_stream *s, const char *name)
 
 /* ---- Host functions ---- */
 
-/* On a thread of the driver. What stands behind bad data is not to act upon it. */
+/* Runs a host function on a thread of the driver. After bad data it is not called. */
 static void CUDART_CB run_call(void *user)
 {
     struct sw_cuda_call *c = user;
@@ -110,8 +110,8 @@ static int make_rooms(struct sw_cuda_stream *s, bool urgent, struct sw_err *err)
     return sw_cuda_check(d, (int)e, "a stream", err);
 }
 
-/* Nothing of the stream may run when its rooms are freed. A host function that does not return
- * still needs them: then they are leaked rather than pulled from under it. */
+/* Frees a stream once nothing of it runs. A host function that hangs still uses the buffers, which
+ * are then leaked. */
 void sw_cuda_stream_free(struct sw_stream *stream)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
@@ -119,9 +119,9 @@ void sw_cuda_stream_free(struct sw_stream *stream)
     sw_cuda_use(s->device);
     if (s->stream) {
         int rc = sw_cuda_poll(s->device, ask_stream, s->stream, "freeing a stream", NULL);
-        (void)rc; /* who cares has waited before */
+        (void)rc; /* callers that need the result have waited before */
         runs = cudaStreamQuery(s->stream) == cudaErrorNotReady;
-        (void)cudaGetLastError(); /* the answer is kept as an error, too */
+        (void)cudaGetLastError(); /* the result is also recorded as the last error */
     }
     if (runs)
         return;

@@ -26,7 +26,8 @@ static double log_z_without(const struct sw_ais_args *a)
     return sum;
 }
 
-/* One side's states from what the other gives, in its place. turn: a number for each draw. */
+/* Samples the states of one side from the input of the other, in place. turn: a number for each
+ * draw. */
 static void draw(const struct sw_ais_args *a, bool hidden, int64_t turn, int64_t row, int64_t rows)
 {
     float *x = hidden ? a->h + row * a->hidden : a->v + row * a->visible;
@@ -52,7 +53,7 @@ static void begin(const struct sw_ais_args *a, int64_t row, int64_t rows)
         a->log_weight[r] = log_z;
 }
 
-/* Step k, of one thread's rows. */
+/* Step k for the rows of one thread. */
 static void anneal(const struct sw_ais_args *a, int64_t k, int64_t row, int64_t rows)
 {
     float *v = a->v + row * a->visible, *h = a->h + row * a->hidden;

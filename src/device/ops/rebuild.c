@@ -1,4 +1,5 @@
-/* Gradients out of their factors, by tiles of fixed size. */
+/* Computes gradients from their factors, by tiles of fixed size. The contract is in
+ * device/ops/rebuild.h. */
 #include "device/ops/rebuild.h"
 
 #include "device/cpu/rounded.h"

@@ -18,7 +18,7 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-/* Where things lie, for both ways. */
+/* Offsets and strides, for both directions. */
 struct shape {
     const struct sw_recurrent *r;
     enum sw_precision precision; /* of products */
@@ -50,7 +50,7 @@ static void inputs_tile(const struct sw_recurrent_args *a, const struct shape *p
                 a->gates + row * p->kept + column, p->kept);
 }
 
-/* h' and c' of the first step. */
+/* Sets h' and c' of the first step. */
 static void begin_row(const struct sw_recurrent_args *a, bool goes_on, int64_t row)
 {
     const struct sw_recurrent *r = &a->r;
@@ -76,7 +76,7 @@ static void recur(const struct sw_recurrent_args *a, const struct shape *p, int6
     const struct sw_recurrent *r = &a->r;
     const float *before = a->before + t * r->hidden;
     for (int64_t g = 0; g < sw_cell_gates(r->kind); g++) {
-        /* gru keeps the candidate's two products apart. */
+        /* gru keeps the two products of the candidate separate. */
         const bool alone = r->kind == SW_CELL_GRU && g == 2;
         sw_cpu_gemm(
             p->precision, false, true, r->rows, units, r->hidden, 1, before, r->steps * r->hidden,
@@ -85,7 +85,8 @@ static void recur(const struct sw_recurrent_args *a, const struct shape *p, int6
     }
 }
 
-/* The s-th step's outputs go to where they are read: the next step, the state, above. */
+/* Copies the outputs of the s-th step to where they are read: the next step, the state, the layer
+ * above. */
 static void hand_over(const struct sw_recurrent_args *a, int64_t s, const float *h, int64_t pitch,
                       int64_t unit, int64_t units)
 {
@@ -209,7 +210,7 @@ static void gates_tile(const struct sw_recurrent_gradient_args *a, const struct 
     });
 }
 
-/* dh of the step before: dgates U, for a tile of units. */
+/* Computes dh of the previous step: dgates U, for a tile of units. */
 static void back_through(const struct sw_recurrent_gradient_args *a, const struct shape *p,
                          int64_t s, int64_t unit, int64_t units)
 {
@@ -228,7 +229,7 @@ static void back_through(const struct sw_recurrent_gradient_args *a, const struc
                 a->recurrent + 2 * r->hidden * r->hidden + unit, r->hidden, 1, dh, r->hidden);
 }
 
-/* From step s + 1, whose gates are done everywhere, to step s. */
+/* Goes from step s + 1, whose gates are complete, to step s. */
 static void backward_tile(const struct sw_recurrent_gradient_args *a, const struct shape *p,
                           int64_t s, int64_t tile)
 {

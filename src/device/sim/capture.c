@@ -1,11 +1,11 @@
-/* Graphs: a list of what the streams were given while they were captured, in that order, queued
- * again by the thread that launches. So everything that a stream checks is checked in each launch:
- * pointers, which must lie in the allocations of before, and the order between streams.
+/* Graphs: a list of the operations that the streams were given during the capture, in that order,
+ * which the thread that launches queues again. So every launch makes all checks of a stream:
+ * pointers, which must be in the allocations of the capture, and the order between streams.
  *
- * Captures are as strict as CUDA's. Events that are recorded in one belong to it: they become
- * marks, and launches have events of their own for those. A stream comes in by waiting for such an
- * event and must be behind the captured one again at the end, which counts of operations tell:
- * those of every stream that a mark stands behind. */
+ * Captures are as strict as those of CUDA. Events that are recorded in one belong to it: they
+ * become marks, and each launch has its own events for them. A stream joins by waiting for such an
+ * event, and must be ordered before the end of the captured stream again; this is checked with the
+ * numbers of operations of every stream that come before a mark. */
 #include "device/sim/capture.h"
 #include "base/os.h"
 #include "device/sim/memory.h"
@@ -23,7 +23,7 @@ void sw_sim_graph_free(struct sw_graph *graph)
 
 /* ---- Capturing ---- */
 
-/* The first error of a capture is why it fails. */
+/* Stores the first error of a capture, which is why it fails. */
 static int spoil(struct sw_sim_graph *g, int rc, const struct sw_err *why, struct sw_err *err)
 {
     if (g->wrong.code == SW_OK)
@@ -174,7 +174,7 @@ int sw_sim_capture_begin(struct sw_stream *stream, struct sw_err *err)
     return rc;
 }
 
-/* Every stream that came in is behind the captured one again. */
+/* Checks that every stream that joined is ordered before the end of the captured one. */
 static int check_joined(struct sw_sim_graph *g)
 {
     for (int i = 1; i < g->members; i++)

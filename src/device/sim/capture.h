@@ -15,7 +15,7 @@ struct sw_sim_node {
     struct sw_sim_op op;
 };
 
-/* How many operations of each stream are behind. */
+/* How many operations of each stream come before. */
 struct sw_sim_place {
     int of[SW_SIM_GRAPH_STREAMS];
 };
@@ -37,7 +37,7 @@ struct sw_sim_graph {
         struct sw_sim_place place;  /* of what it is given next */
     } member[SW_SIM_GRAPH_STREAMS]; /* the captured one first */
     int members;
-    struct sw_err wrong; /* why it comes to nothing; code SW_OK: so far it does */
+    struct sw_err wrong; /* why the capture fails; code SW_OK: so far it does not */
 };
 
 static inline struct sw_sim_graph *sw_sim_graph_of(struct sw_graph *g)

@@ -64,7 +64,7 @@ uint64_t sw_sim_clock_of(const struct sw_sim_clock *c, const struct sw_sim_lane 
     return known;
 }
 
-/* Lets go of what everybody knows. */
+/* Removes entries that the host has waited for. */
 static void prune(struct sw_sim_clock *c)
 {
     int kept = 0;

@@ -1,10 +1,9 @@
-/* Collective operations of simulated GPUs. A sum is an operation of every member's stream, which
- * stands there until all members have come, as a library's kernels do; then each adds up its share
- * in the order of a ring, beginning behind itself, and fetches the shares of the others. What it
- * fetches takes the links' time.
- *
- * A member whose stream fails does not come, and says so only to who asks (check): the others stand
- * until they are aborted or cancelled. */
+/* Collective operations of simulated GPUs. A sum is an operation on the stream of every member,
+ * which blocks there until all members have arrived, as the kernels of a library do; then each
+ * member adds up its shard in the order of a ring that begins behind itself, and fetches the shards
+ * of the others. The transfers take the time of the links. A member whose stream fails does not
+ * arrive, and reports that only to sw_collective_check: the others block until they are aborted or
+ * cancelled. */
 #include "device/collective.h"
 #include "base/os.h"
 #include "base/tree.h"
@@ -23,7 +22,7 @@ struct call {
 
 struct member {
     struct sw_sim_device *device;
-    float *x;           /* of the sum under way, where it really is; between two meetings frozen */
+    float *x; /* the real address of the array of the current sum; constant between two meetings */
     struct call *calls; /* owned [GROUP]: of the group that is open */
     int count;
 };
@@ -46,7 +45,7 @@ static struct sw_sim_collective *collective_of(struct sw_collective *c)
 
 /* ---- On the members' threads ---- */
 
-/* Returns when all have come; the last one opens the gate. */
+/* Waits until all members have arrived; the last one opens the gate. */
 static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
 {
     sw_mutex_lock(&c->lock);
@@ -62,7 +61,7 @@ static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_
     return sw_sim_event_stand(s, c->gate, number, err);
 }
 
-/* Bytes come from every other member; returns when they are through. */
+/* Simulates the transfer from every other member; returns when it is complete. */
 static void take_links(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank, bool own,
                        int64_t n)
 {
@@ -174,7 +173,7 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
     return SW_OK;
 }
 
-/* Members that differ would wait for one another for ever. */
+/* Compares the calls of the members: members that differ would wait for one another forever. */
 static int compare(const struct sw_sim_collective *c, struct sw_err *err)
 {
     const struct member *a = &c->members[0];

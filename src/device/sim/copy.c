@@ -1,5 +1,5 @@
-/* Copies, and host functions. When a copy's turn has come, its destination is filled with
- * signalling NaN first and the bytes follow, so that who reads too early reads old data or NaN. */
+/* Copies, and host functions. When a copy runs, its destination is first filled with signalling NaN
+ * and then written, so that a premature reader gets old data or NaN. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include "device/sim/stream.h"
@@ -48,7 +48,7 @@ static int move(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_e
                       c->width, c->rows, err);
 }
 
-/* What a bad way does to copies that are not small: a bit of their last byte. */
+/* Corrupts a copy that is not small, as a bad peer link does: flips a bit of the last byte. */
 static void damage(const struct sw_sim_op *op)
 {
     char *dst = op->p[SW_SIM_DST];
@@ -56,7 +56,8 @@ static void damage(const struct sw_sim_op *op)
         dst[op->bytes[SW_SIM_DST] - 1] ^= 1;
 }
 
-/* Moving the bytes takes about as long as the fill has taken, and is part of the link's time. */
+/* Runs a copy. Moving the bytes takes about as long as filling, and is part of the time of the
+ * link. */
 static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     const struct sw_sim_copy *c = &op->u.copy;
@@ -116,7 +117,7 @@ static int push_copy(struct sw_stream *s, struct sw_sim_op *op, struct sw_err *e
     return sw_sim_push(s, op, err);
 }
 
-/* A copy whose sides tell themselves apart: what is not ours is the host's. */
+/* A copy between this device and the host: an address that is not ours is that of the host. */
 static int copy_here(struct sw_stream *s, const struct sw_sim_op_type *type, void *dst,
                      const void *src, struct sw_sim_copy c, struct sw_err *err)
 {
@@ -148,7 +149,7 @@ int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void 
 /* *out becomes the device, NULL for one with host memory; false when it is neither. */
 static bool side_of(struct sw_device *dev, struct sw_sim_device **out)
 {
-    /* By its function, since a test may have put another table around it. */
+    /* Compared by function, since a test may have wrapped the table. */
     *out = dev->ops->copy_peer == sw_sim_copy_peer ? sw_sim_device_of(dev) : NULL;
     return *out || dev->host_memory;
 }

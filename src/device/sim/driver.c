@@ -1,4 +1,4 @@
-/* Simulated GPUs as a driver: how many there are, and what they do wrong, is their option text. */
+/* The driver of simulated GPUs: its option text gives their number and the faults. */
 #include "device/sim/sim_private.h"
 
 #include "base/str.h"

@@ -1,6 +1,6 @@
-/* Events of sim: a count of records that were asked for, and the latest that happened. A wait is
- * for the count at the time of the call, so that recording an event again disturbs nobody who
- * waits. */
+/* Events of sim: a count of requested records, and the latest record that happened. A wait is for
+ * the count at the time of the call, so that recording an event again does not affect threads that
+ * already wait. */
 #include "base/os.h"
 #include "device/sim/stream.h"
 
@@ -68,7 +68,7 @@ static void set_waiting(struct sw_sim_stream *s, struct sw_sim_event *e)
     sw_mutex_unlock(&s->lock);
 }
 
-/* Cancelling first sets the flag and then wakes, under the event's lock: no wake-up is missed. */
+/* Cancelling sets the flag and then wakes under the lock of the event, so no wake-up is missed. */
 int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
                        struct sw_err *err)
 {

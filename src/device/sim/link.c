@@ -1,7 +1,7 @@
-/* Links: each GPU has one in each direction, to the host and to its peers. A copy takes its bytes
- * by the rate of the link, behind the copies that were there before, and then the latency; what
- * goes from one GPU to another takes the way out of the one and the way into the other at once, or,
- * where they do not reach each other, one after the other by way of the host. Copies inside a GPU
+/* Links: each GPU has one in each direction, to the host and to its peers. A copy occupies the link
+ * for its bytes by the rate of the link, after earlier copies, and then takes the latency. A copy
+ * between GPUs occupies the outgoing link of one and the incoming link of the other at the same
+ * time, or, without peer access, both one after the other through the host. Copies inside a GPU
  * take no time. The time is real: streams sleep. */
 #include "device/sim/memory.h"
 
@@ -10,7 +10,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* One leg. NULL: that end is the host. */
+/* Occupies the links for one hop and returns when the copy ends. NULL: that end is the host. */
 static int64_t pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns, size_t bytes,
                     const struct sw_sim_conf *conf)
 {

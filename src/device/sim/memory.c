@@ -1,5 +1,5 @@
 /* Memory of a simulated GPU: one reservation of address space in two halves. Addresses of the lower
- * half are handed out and inaccessible; what they mean lies `capacity` bytes higher, in pages that
+ * half are returned to users and inaccessible; the data is `capacity` bytes higher, in pages that
  * the kernel provides when they are touched. Allocations are first fit in granules of 4 KiB. */
 #include "device/sim/memory.h"
 #include "base/os.h"
@@ -134,17 +134,17 @@ static int take(struct sw_sim_device *d, size_t bytes, const char *what, void **
     return SW_OK;
 }
 
-/* A GPU's own memory is on no node of the host. */
+/* The memory of a GPU is on no node of the host. */
 void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
 }
 
-/* Its links are as quick as they are told to be. */
+/* Pinning is ignored: the speed of links is configured. */
 void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
 {
 }
 
-/* The host's own. */
+/* Allocates ordinary host memory. */
 int sw_sim_host_alloc(struct sw_device *dev, size_t bytes, const char *what, void **out,
                       struct sw_err *err)
 {
@@ -166,7 +166,7 @@ int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
     sw_mutex_unlock(&d->lock);
     if (rc != SW_OK)
         return rc;
-    /* Zero, whatever a late operation wrote to what was freed before. */
+    /* Zeroes the pages, whatever a late operation wrote after they were freed. */
     (void)madvise((char *)p + d->capacity, granules(bytes), MADV_DONTNEED);
     *out = p;
     return SW_OK;
@@ -290,7 +290,7 @@ int sw_sim_reach_host(struct sw_sim_device *d, const char *argument, void *p, si
 {
     if (!bytes)
         return SW_OK;
-    /* The kernel looks for us, and says no where we would die. */
+    /* Asks the kernel whether the memory can be read; reading it directly would crash. */
     const char *first = p, *last = first + bytes - 1;
     if (pwrite(d->probe_fd, first, 1, 0) == 1 && pwrite(d->probe_fd, last, 1, 0) == 1)
         return SW_OK;

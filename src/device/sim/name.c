@@ -1,5 +1,5 @@
-/* What memory is called: allocations by the name they were asked for with, and the parts that
- * somebody named. Looked at only for a message, so that a list will do. */
+/* Names of memory: allocations by the name of the request, and parts that were named later. They
+ * are searched only for messages, so a list is fast enough. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include <stdio.h>
@@ -30,7 +30,8 @@ static bool is_there(const struct sw_sim_names *n, const struct sw_sim_name *nam
     return false;
 }
 
-/* n->lock is held. Where memory is short, the place keeps its allocation's name or has none. */
+/* n->lock is held. Without memory for the name, the part keeps the name of its allocation or has
+ * none. */
 static void add(struct sw_sim_names *n, const struct sw_sim_name *name)
 {
     if (n->count == n->room) {

@@ -30,7 +30,7 @@ static void blame(struct sw_sim_device *d, const struct sw_sim_lane *lane, const
     }
 }
 
-/* Freeing what a stream may still use cannot fail, so that it is that stream's error. */
+/* Freeing cannot fail, so freeing memory in use is an error of the stream that uses it. */
 static void free_memory(struct sw_device *dev, void *p, size_t bytes)
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);

@@ -11,7 +11,7 @@
 
 /* ---- Those that are data: device/op.h ---- */
 
-/* Does the operation touch anything? One of no rows does not, whatever its pointers are. */
+/* Whether the operation accesses memory. One without rows does not, whatever its pointers are. */
 static bool touches(const struct sw_op_arrays *list)
 {
     for (int i = 0; i < list->count; i++)

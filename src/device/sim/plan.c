@@ -117,7 +117,7 @@ static const struct sw_plan_ops weightless_ops = {
 
 /* ---- Making ---- */
 
-/* What a maker is given, and its answer; lies with the caller, who waits. */
+/* The arguments and results of a maker; on the stack of the caller, who waits. */
 struct sw_sim_make {
     const char *kind;
     const struct sw_desc *src, *to;
@@ -132,7 +132,7 @@ struct sw_sim_make {
     struct sw_err err;
 };
 
-/* What goes wrong is the maker's error, not the stream's. */
+/* An error is returned by the maker and is not an error of the stream. */
 static int run_make(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     struct sw_sim_make *m = op->u.make;

@@ -1,7 +1,7 @@
-/* The uses of a device's memory: see race.h. A writer takes the place of all that it is ordered
- * behind: who is ordered behind the writer is behind those, too. Readers stand beside each other.
- * Of more readers than there is room for the oldest is forgotten, as is a writer of other columns
- * of a strided copy: a fault may be missed there, but none is made up. */
+/* The uses of the memory of a device; race.h has the rules. A writer replaces all uses that it is
+ * ordered after, since a use that is ordered after the writer is ordered after those, too. Readers
+ * are kept side by side. If there are too many readers, the oldest is forgotten, as is a writer of
+ * other columns of a strided copy: an error may then be missed, but none is reported wrongly. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include "device/sim/stream.h"
@@ -56,7 +56,7 @@ static const struct sw_sim_use *find_unknown(const struct sw_sim_range *r)
     return NULL;
 }
 
-/* Lets go of what nobody can collide with any more. */
+/* Removes uses that nothing can conflict with any more. */
 static void prune(struct sw_sim_uses *u)
 {
     int kept = 0;
@@ -86,7 +86,7 @@ static int make_room(struct sw_sim_uses *u, int more, struct sw_err *err)
     return SW_OK;
 }
 
-/* A new range before range i, without uses. */
+/* Inserts an empty range before range i. */
 static struct sw_sim_range *insert(struct sw_sim_uses *u, int i, size_t from, size_t to)
 {
     memmove(&u->range[i + 1], &u->range[i], (size_t)(u->count - i) * sizeof *u->range);
@@ -95,7 +95,7 @@ static struct sw_sim_range *insert(struct sw_sim_uses *u, int i, size_t from, si
     return &u->range[i];
 }
 
-/* No range reaches over the place afterwards. */
+/* Splits the range at the position. */
 static void cut(struct sw_sim_uses *u, size_t at)
 {
     int i = first_behind(u, at);
@@ -121,8 +121,8 @@ static void forget(struct sw_sim_uses *u, size_t from, size_t to)
     u->count -= end - first;
 }
 
-/* In the place of a reader of the same stream, of one that all know, or of the oldest, which is
- * first. */
+/* Replaces a reader of the same stream, one that the host has waited for, or the oldest one, which
+ * is first. */
 static void add_reader(struct sw_sim_range *r, const struct sw_sim_use *use)
 {
     for (int i = 0; i < SW_SIM_READERS; i++) {
@@ -164,7 +164,7 @@ static void remember(struct sw_sim_uses *u, const struct sw_sim_use *use, bool w
 
 /* ---- The check ---- */
 
-/* Do they touch the same bytes? Columns of one matrix may lie between each other. */
+/* Whether both touch the same bytes. Columns of one matrix may be interleaved. */
 static bool meet(const struct sw_sim_use *a, const struct sw_sim_use *b)
 {
     if (a->from >= b->to || b->from >= a->to)
@@ -182,7 +182,7 @@ static bool collides(const struct sw_sim_stream *s, const struct sw_sim_use *min
            other->number > sw_sim_clock_of(&s->clock, other->lane);
 }
 
-/* u->lock is held. What the use collides with, and whether that writes; NULL: nothing. */
+/* u->lock is held. Finds a conflicting use, and whether that one writes; NULL: none. */
 static const struct sw_sim_use *find_collision(const struct sw_sim_stream *s,
                                                const struct sw_sim_uses *u,
                                                const struct sw_sim_use *use, bool writes,
@@ -219,7 +219,7 @@ struct memory {
     const char *of; /* whose it is */
 };
 
-/* That to which pointer i of the operation points. */
+/* The memory of pointer i of the operation. */
 static struct memory memory_at(struct sw_sim_stream *s, const struct sw_sim_op *op, int i)
 {
     struct sw_sim_device *d = s->device;

@@ -1,21 +1,21 @@
-/* Finds operations that a wait is missing between: two of different streams that touch the same
- * memory of a device, one of them writing, though nothing orders them. It looks at what is queued,
- * not at what happens to run first, so that a fault is found each time and not only when a copy is
- * late.
+/* Finds missing waits: two operations of different streams that touch the same memory of a device,
+ * one of them writing, without an order between them. It checks what is queued and not what happens
+ * to run first, so an error is found every time and not only when a copy is late.
  *
- * Every stream is a lane, whose operations are numbered as they are queued. What a stream queues is
- * ordered behind the clock of the stream: for each other lane, the last operation that an event it
- * waits for stands behind. What the host has waited for is behind everybody (struct sw_sim_lane,
- * known). Host functions (sw_stream_call) order nothing: who acts upon one says so with an event,
- * which costs nothing when it has happened.
+ * Every stream is a lane, whose operations are numbered as they are queued. The operations of a
+ * stream are ordered after the clock of the stream: for each other lane, the last operation that
+ * comes before an event that the stream waits for. What the host has waited for comes before
+ * everything (struct sw_sim_lane, known). Host functions (sw_stream_call) order nothing: code that
+ * acts on one must also wait for an event, which costs nothing once that has happened.
  *
- * Per device there is a list of ranges with their last writer and the readers since then, and one
- * of the host memory that copies touch, which the devices of a job share (sw_sim_join): what host
- * code does there nobody sees. These are Lamport's vector clocks ("Time, clocks, and the ordering
- * of events in a distributed system", 1978; Fidge 1988), as race detectors use them.
+ * Each device has a list of ranges with their last writer and the readers since then. There is one
+ * more for the host memory that copies touch, shared by the devices of a job (sw_sim_join);
+ * accesses of host code there are not seen.
  *
- * Thread rule: a clock belongs to a stream's owner or lies under an event's lock; lanes are shared
- * and counted; uses have a lock of their own, under which no other is taken. */
+ * These are the vector clocks of race detectors (Lamport, "Time, clocks, and the ordering of events
+ * in a distributed system", 1978; Fidge 1988). Thread rule: a clock belongs to the owner of a
+ * stream or is guarded by the lock of an event; lanes are shared and reference-counted; uses have a
+ * lock of their own, under which no other lock is taken. */
 #pragma once
 
 #include "base/err.h"
@@ -78,7 +78,7 @@ struct sw_sim_use {
     const char *name, *of;    /* "copy", NULL; "forward", "convolution": static */
 };
 
-/* Copies it, with its share of the lane; what was there is let go. */
+/* Copies the use with a reference to its lane; the old value is released. */
 void sw_sim_use_set(struct sw_sim_use *u, const struct sw_sim_use *from);
 
 struct sw_sim_range {
@@ -88,16 +88,16 @@ struct sw_sim_range {
 
 struct sw_sim_uses {
     struct sw_mutex lock;
-    struct sw_sim_range *range; /* owned, ascending, apart */
+    struct sw_sim_range *range; /* owned, ascending, disjoint */
     int count, room;
 };
 
 void sw_sim_uses_init(struct sw_sim_uses *u);
 void sw_sim_uses_fini(struct sw_sim_uses *u);
 
-/* Is the operation, which is to be the stream's next one, ordered behind all that it collides
- * with? Then what it touches is remembered. Errors: SW_ERR_INVALID naming both, the memory and the
- * streams; SW_ERR_NOMEM. */
+/* Checks that the next operation of the stream is ordered after all that it conflicts with, and
+ * records its accesses. Errors: SW_ERR_INVALID naming both operations, the memory and the streams;
+ * SW_ERR_NOMEM. */
 int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op,
                       struct sw_err *err) SW_MUST_CHECK;
 

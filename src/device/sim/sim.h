@@ -1,30 +1,30 @@
-/* The sim device: an accelerator made of threads, so that what is wrong on a GPU because a wait is
- * missing or a pointer is the wrong one is wrong everywhere. It wraps a queue and an address shift
- * around `cpu`; how fast it computes says nothing, how fast it copies is what it is told.
+/* The sim device: an accelerator made of threads, on which a missing wait or a wrong pointer is an
+ * error on every machine and not only on a GPU. It adds a queue and an address translation to
+ * `cpu`. Its speed of computing means nothing; its speed of copying is configured.
  *
- * Memory. Addresses that sim hands out are inaccessible for ever: host code that touches one dies.
- * The data lie a constant further on, where only the device's own threads reach. Every operation
- * checks that each of its pointers, with as many bytes as it will touch, lies in one live
- * allocation of the device, the same when it runs as when it was queued.
+ * Memory. Addresses that sim returns are never accessible: host code that touches one crashes. The
+ * data is at a constant offset, where only threads of the device access it. Every operation checks
+ * that each of its pointers, with as many bytes as it will touch, lies in one live allocation of
+ * the device, and that it is the same allocation when it runs as when it was queued.
  *
  * Streams. Each has a thread and a ring of operations that run later and in order, on one math
  * thread: results have the bits of a `cpu` stream of one thread. Calls wait only while the ring is
- * full. A copy first fills its destination with signalling NaN and then moves the bytes, when its
- * turn has come. An operation that touches what one of another stream may still write, or writes
- * what that may still read, is an error when it is queued, if neither an event nor the host's
- * waiting is between them; and so is freeing what nobody has waited for (device/sim/race.h). Such
- * messages say what a place is called (sw_device_name) and streams, too. The first error of a
- * stream stays and drops what is queued behind it; freeing plans and streams works at any time and
+ * full. A copy first fills its destination with signalling NaN and moves the data when it runs. An
+ * operation that touches memory that an operation of another stream may still write, or writes
+ * memory that one may still read, is an error when it is queued, unless an event or a wait of the
+ * host orders them; so is freeing memory that nobody has waited for (device/sim/race.h). Such
+ * messages use the names of memory (sw_device_name) and streams. The first error of a stream
+ * persists and drops the operations behind it; freeing plans and streams works at any time and
  * never hangs.
  *
- * Links. A copy to or from the host or a peer takes its bytes by the rate of the link (pcie) and
- * the latency, in real time; copies over one link in one direction queue up. Between GPUs that were
- * not told to reach each other it goes by way of the host. What is computed takes `slow` times as
- * long as the CPU does.
+ * Links. A copy to or from the host or a peer takes the time of its bytes by the rate of the link
+ * (pcie) plus the latency, in real time; copies over one link in one direction queue up. Between
+ * GPUs without peer access it goes through the host. Computing takes `slow` times as long as on the
+ * CPU.
  *
- * Thread rule: as device/device.h; sw_sim_inject and sw_sim_operations may be called by any thread.
- * Plans are freed before their stream, streams before the device is closed (a stream that is left
- * is cancelled, and the device's memory stays until it is freed). */
+ * Thread rule: as in device/device.h; any thread may call sw_sim_inject and sw_sim_operations.
+ * Plans are freed before their stream, and streams before the device is closed (a remaining stream
+ * is cancelled, and the memory of the device stays until the stream is freed). */
 #pragma once
 
 #include "device/device.h"

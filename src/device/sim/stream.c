@@ -1,12 +1,12 @@
-/* A stream: a ring of operations and the thread that runs them. The host's side copies an operation
- * into the ring and goes on; the thread runs it where it lies, with pointers shifted to where the
- * memory really is, on a cpu stream that only this thread uses.
+/* A stream: a ring of operations and the thread that runs them. The host copies an operation into
+ * the ring and goes on; the thread runs it in place, with pointers translated to the real memory,
+ * on a cpu stream that only this thread uses.
  *
- * Who stops it: sw_sim_stream_free, which lets the queue run dry, but not for long: then, or when
- * an operation hangs, it cancels. Cancelling makes an error of the stream: every wait of the thread
- * ends, and what is queued is skipped one by one, so that everybody who waits for an operation is
- * told. Host waits are therefore always for operations to be done or skipped, never cut short:
- * afterwards nothing touches the caller's memory. */
+ * sw_sim_stream_free stops the thread: it drains the queue for a limited time, and cancels after
+ * that or when an operation hangs. Cancelling sets the error of the stream: every wait of the
+ * thread ends, and queued operations are skipped one by one, so that every thread that waits for an
+ * operation is woken. Host waits therefore last until operations are done or skipped and are never
+ * cut short: afterwards nothing touches the memory of the caller. */
 #include "base/os.h"
 #include "base/str.h"
 #include "device/sim/capture.h"
@@ -49,7 +49,7 @@ static int meet_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct s
     return SW_OK;
 }
 
-/* Turns a bit of the exponent in the first number that is not 0 of what was written. */
+/* Corrupts the first value that is not 0 of the output: flips a bit of its exponent. */
 static void make_wrong(const struct sw_sim_op *op, const size_t *bytes)
 {
     const uint32_t bit = 1u << 23;
@@ -88,7 +88,7 @@ static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, in
                          subject ? " " : "", name);
 }
 
-/* A slow GPU takes so much longer. */
+/* Sleeps to simulate a slow GPU. */
 static void lag(struct sw_sim_stream *s, int64_t began_ns)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
@@ -340,7 +340,7 @@ int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw
     return SW_OK;
 }
 
-/* Lets the queue run dry, while there is hope; returns whether it is. */
+/* Drains the queue within a time limit; returns whether it is empty. */
 static bool drain(struct sw_sim_stream *s)
 {
     int64_t end_ns = sw_os()->monotonic_ns() + (int64_t)DRAIN_MS * 1000000;
@@ -359,8 +359,7 @@ void sw_sim_stream_free(struct sw_stream *stream)
     struct sw_sim_stream *s = sw_sim_stream_of(stream);
     if (!drain(s))
         sw_sim_stream_cancel(s);
-    /* A host function that does not return still needs the stream and its device: they are leaked
-     * rather than pulled from under it. */
+    /* A host function that hangs still uses the stream and its device, which are then leaked. */
     if (!sw_thread_join_timed(&s->thread, JOIN_MS))
         return;
     /* Nothing of it runs any more, nor of what it has waited for. */

@@ -86,7 +86,7 @@ struct sw_sim_stream {
     struct sw_thread thread;
     char name[32];
     struct sw_stream *cpu;        /* owned and used by the thread */
-    bool finite;                  /* answer of the last all_finite; read by who waited */
+    bool finite;                  /* result of the last all_finite; read after a wait */
     struct sw_sim_lane *lane;     /* shared */
     struct sw_sim_clock clock;    /* what all that is queued stands behind; its owner's */
     atomic_int cancelled;         /* as err below, to be read under an event's lock */
@@ -113,7 +113,7 @@ void sw_sim_stream_name(struct sw_stream *s, const char *name);
 void sw_sim_stream_free(struct sw_stream *s);
 int sw_sim_stream_wait(struct sw_stream *s, struct sw_err *err);
 void sw_sim_stream_cancel(struct sw_sim_stream *s);
-/* On the thread: stands still until the stream is cancelled. */
+/* Runs on the thread of the stream: blocks until the stream is cancelled. */
 int sw_sim_stream_hang(struct sw_sim_stream *s, struct sw_err *err) SW_MUST_CHECK;
 /* Waits on the thread until then, or until the stream is cancelled. */
 void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns);
