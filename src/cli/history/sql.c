@@ -66,7 +66,7 @@ const struct sw_verb sw_history_verb_sql = {
              "characters and\n"
              "bytes that are not UTF-8 are \\x1b, controls behind ASCII \\u202e. Only reading is "
              "allowed.",
-    .more = "docs/history.md has the tables and views, and queries that people ask.",
+    .more = "ui/history.md has the tables and views, and queries that people ask.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,

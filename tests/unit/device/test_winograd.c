@@ -1,5 +1,5 @@
 /* Rounding errors of convolutions against sums in double, with Winograd's algorithm and without it,
- * pass by pass; and that a device that avoids the algorithm does not use it. docs/recipes.md quotes
+ * pass by pass; and that a device that avoids the algorithm does not use it. recipes/language.md quotes
  * what this test prints for SW_WINOGRAD_ROWS=32. */
 #include "plan_support.h"
 #include <string.h>

@@ -171,7 +171,7 @@ static void sources_that_are_no_machine_are_refused(void **state)
     check_refused("numa:four", SW_ERR_FORMAT);
     check_refused("a quick machine", SW_ERR_FORMAT);
     check_refused(SW_SOURCE_DIR "/CMakeLists.txt", SW_ERR_FORMAT);
-    check_refused(SW_SOURCE_DIR "/docs", SW_ERR_FORMAT);
+    check_refused(SW_SOURCE_DIR "/recipes", SW_ERR_FORMAT);
 }
 
 static void check_file_refused(const char *text, const char *reason)
