@@ -46,6 +46,15 @@ version=$(pkg-config --modversion singa)
 # It finds its modules, too.
 "$temporary/moved/bin/singa-ws" doctor --quick | grep -qF OpenBLAS
 
+# The pages that README.md links to are beside it.
+pages=$(dirname "$(find "$temporary/moved" -path '*doc*' -name history.md)")/..
+for page in $(grep -o '](\(recipes\|ui\)/[A-Za-z/.-]*' "$pages/README.md" | sed 's/^](//'); do
+    [ -f "$pages/$page" ] || {
+        echo "$page is not installed" >&2
+        exit 1
+    }
+done
+
 # The manual's pages are those of this very program.
 "$temporary/moved/bin/singa-ws" layers commands --man | cmp - "$(find "$temporary/moved" -name singa-ws.1)"
 "$temporary/moved/bin/singa-ws" layers --man | cmp - "$(find "$temporary/moved" -name singa-ws-recipe.5)"
