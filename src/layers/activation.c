@@ -1,6 +1,6 @@
 /* activation: an element-wise function. All but gelu compute their gradient from the output, so
- * they work in place; a relu right behind a convolution or inner_product is applied by that layer
- * itself. */
+ * they work in place. A relu directly after a layer that can fuse it (can_fuse_relu) is applied by
+ * that layer. */
 #include "device/ops/elementwise.h"
 #include "layers/layer.h"
 

@@ -1,9 +1,9 @@
-/* concat: sources side by side along one dimension, of which each has its own extent; all others
- * are alike. Backward gives every source its part of the gradient. Rows are samples that labels and
- * workers count, so they are not put together.
+/* concat: concatenates sources along one dimension; all other dimensions must be equal. Backward
+ * copies to every source its slice of the gradient. Rows (dimension 0) are samples, which labels
+ * and workers count, and cannot be concatenated.
  *
- * The output has channels in blocks where a source has them; a source that fills whole blocks then
- * goes there in one run of memory per row. */
+ * The output has blocked channels if a source has them; a source that fills whole blocks is then
+ * copied as one contiguous range per row. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/layout.h"
 #include "layers/layer.h"
@@ -14,8 +14,8 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     SW_OPT(INT, struct conf, axis,
-           "dimension along which the sources lie side by side; 1: channels or features",
-           .def = "1", .min = 1, .max = SW_MAX_DIMS - 1),
+           "dimension along which the sources are joined; 1: channels or features", .def = "1",
+           .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
 
@@ -24,8 +24,8 @@ static bool joins(const void *conf)
     return ((const struct conf *)conf)->axis == 1;
 }
 
-/* Of a concat of columns a worker has some of the whole, and of every source what belongs there, be
- * it nothing: side by side these are its part. */
+/* Sharded by columns, a worker has a range of the output columns, and of every source the columns
+ * in that range, possibly none. */
 static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
 {
     const struct conf *c = conf;
@@ -139,8 +139,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_concat = {
-    .base = SW_TYPE("concat", "sources side by side along channels or another dimension",
-                    struct conf, opts),
+    .base =
+        SW_TYPE("concat", "joins sources along channels or another dimension", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,

@@ -1,14 +1,16 @@
-/* eltwise: sources of one shape combined element by element: their sum with optional coefficients,
- * their product, or their maximum, whose gradient goes to the first of equal values. The sum is
- * what makes a net residual (He, Zhang, Ren and Sun, "Deep Residual Learning", 2015).
+/* eltwise: combines sources of one shape element by element: their sum with optional coefficients,
+ * their product, or their maximum, whose gradient goes to the first of equal values. The sum is the
+ * shortcut of residual nets (He, Zhang, Ren and Sun, "Deep Residual Learning", 2015).
  *
- * All is computed in one layout, a blocked one where any source has it; sources in another layout
- * are brought there first. A relu right behind is part of the same pass, forward and backward. */
+ * All sources are computed with in one layout, a blocked one if any source has it; sources in
+ * another layout are reordered first. A relu that follows directly is fused, forward and
+ * backward. */
 #include "kernels/ops/eltwise.h"
 #include "device/op.h"
 #include "layers/share/plain.h"
 
-_Static_assert((int)SW_LAYER_SRCS == (int)SW_ELTWISE_SRCS, "as many sources as a layer can have");
+_Static_assert((int)SW_LAYER_SRCS == (int)SW_ELTWISE_SRCS,
+               "the operation accepts as many sources as a layer");
 
 struct conf {
     int operation; /* enum sw_eltwise */
@@ -23,7 +25,7 @@ struct state {
 static const char *const operations[] = {"sum", "product", "max", NULL};
 
 static const struct sw_opt opts[] = {
-    SW_OPT(ENUM, struct conf, operation, "what the sources are combined by", .def = "sum",
+    SW_OPT(ENUM, struct conf, operation, "how the sources are combined", .def = "sum",
            .choices = operations),
     SW_OPT(REALS, struct conf, coefficients, "factors of a sum, one per source; default: 1 each"),
     {0},
@@ -36,11 +38,11 @@ static int check_coefficients(const struct sw_layer *l, struct sw_err *err)
         return SW_OK;
     if (c->operation != SW_ELTWISE_SUM)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "coefficients belong to a sum, not to operation = %s",
+                          "coefficients require operation = sum, not operation = %s",
                           operations[c->operation]);
     if (c->coefficients.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "coefficients has %d values, but there are %d sources: give one each",
+                          "coefficients has %d values for %d sources: give one per source",
                           c->coefficients.count, l->src_count);
     return SW_OK;
 }
@@ -52,7 +54,8 @@ static int check_sources(const struct sw_layer *l, struct sw_err *err)
     for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
         rc = sw_layer_need_src(l, k, 0, err);
         if (rc == SW_OK && !sw_desc_same_shape(&l->src[0]->desc, &l->src[k]->desc))
-            rc = sw_err_set(err, SW_ERR_INVALID, "source %d is %s, but source 1 is %s", k + 1,
+            rc = sw_err_set(err, SW_ERR_INVALID,
+                            "source %d is %s, but source 1 is %s: the shapes must be equal", k + 1,
                             sw_desc_text(&l->src[k]->desc, other),
                             sw_desc_text(&l->src[0]->desc, first));
     }
@@ -70,10 +73,10 @@ static int lay_out(struct sw_layer *l, const struct sw_layer_setup *s, struct sw
     l->can_add.src = true;
     for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
         rc = sw_plain_init_as(&st->src[k], l, k, &l->dst.desc, s, err);
-        if (st->src[k].read)
-            l->can_add.src = false; /* what is given back is written, not added */
+        if (st->src[k].from_source)
+            l->can_add.src = false; /* the reorder of the gradient overwrites, it does not add */
     }
-    l->in_place = !st->src[0].read;
+    l->in_place = !st->src[0].from_source;
     return rc;
 }
 
@@ -105,7 +108,7 @@ static float factor_of(const struct sw_layer *l, int k)
     return c->coefficients.count ? (float)c->coefficients.items[k] : 1.0f;
 }
 
-static int take_sources(const struct sw_layer *l, const struct sw_pass *r, const float **x,
+static int read_sources(const struct sw_layer *l, const struct sw_pass *r, const float **x,
                         struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -124,7 +127,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                 .relu = st->relu,
                                 .n = sw_desc_storage(&l->dst.desc),
                                 .y = l->dst.data};
-    int rc = take_sources(l, r, a.x, err);
+    int rc = read_sources(l, r, a.x, err);
     for (int k = 0; k < l->src_count; k++)
         a.factor[k] = factor_of(l, k);
     return rc == SW_OK ? sw_op_run(r->stream, &sw_op_eltwise, &a, err) : rc;
@@ -148,7 +151,8 @@ static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struc
     return rc;
 }
 
-/* Where source 0's gradient lies in that of the output, which the others read, it comes last. */
+/* The gradient of source 0 is computed last if it shares the memory of the output's gradient, which
+ * the other sources read. */
 static int each_backward(const struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
@@ -158,7 +162,7 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
                                          .n = sw_desc_storage(&l->dst.desc),
                                          .y = st->relu ? l->dst.data : NULL,
                                          .dy = l->dst.grad};
-    int rc = take_sources(l, r, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
+    int rc = read_sources(l, r, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
     for (int i = 0; i < l->src_count && rc == SW_OK; i++) {
         a.of = (begin + i) % l->src_count;
         a.add = l->adds.src >> a.of & 1;

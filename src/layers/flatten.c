@@ -1,4 +1,4 @@
-/* flatten: all dimensions from `axis` on become one, in row-major order: [N, C, H, W] becomes
+/* flatten: merges all dimensions from `axis` on into one, in row-major order: [N, C, H, W] becomes
  * [N, C H W]. A plain source is not copied. */
 #include "layers/share/reshaped.h"
 
@@ -7,7 +7,7 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(INT, struct conf, axis, "first of the dimensions that become one; 1: all but the rows",
+    SW_OPT(INT, struct conf, axis, "first of the dimensions that are merged; 1: all but the rows",
            .def = "1", .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
@@ -48,7 +48,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_flatten = {
-    .base = SW_TYPE("flatten", "makes one dimension of several", struct conf, opts),
+    .base = SW_TYPE("flatten", "merges several dimensions into one", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,

@@ -1,7 +1,8 @@
-/* free_energy: the mean of F(v) = -log sum_h exp -E(v, h) over rows, by the parameters of a
- * restricted Boltzmann machine (formulas in kernels/units.h; Hinton 2010, section 16.1): data that
- * a machine has not seen have a higher one the more it overfits. Differences count, and log Z turns
- * it into a likelihood. Sources: the rbm_visible and the rbm_hidden layer. */
+/* free_energy: the mean of F(v) = -log sum_h exp -E(v, h) over rows, with the parameters of a
+ * restricted Boltzmann machine (formulas in kernels/units.h; Hinton 2010, section 16.1). The more a
+ * machine overfits, the higher is the free energy of unseen data relative to that of the training
+ * data. Only differences are meaningful; adding log Z gives the negative log likelihood. Sources:
+ * the rbm_visible and the rbm_hidden layer. */
 #include "layers/share/rbm.h"
 
 struct conf {

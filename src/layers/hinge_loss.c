@@ -1,15 +1,17 @@
-/* hinge_loss: scores that ought to be apart by a margin. Sources and methods:
+/* hinge_loss: penalizes scores that are not separated by a margin. Methods and sources:
  *
- *   one_vs_all, scores [N, classes] and labels [N], as Caffe's HingeLoss: m_k = max(0, margin -
- * x_k) for the label, max(0, margin + x_k) for every other class ranking, the same sources, the
- * rank loss of DeViSE (Frome et al. 2013, Eq 1), with which the thesis compares (5.7.3): m_k =
- * max(0, margin - x_label + x_k) for every other class. With words' vectors as weights of the
- * inner_product below, scores are those of embeddings ranking, three sources [N, d] anchor, match,
- * other: m = max(0, margin - anchor match + anchor other), by dot products, for pairs of
- * embeddings; all three get their gradient
+ *   one_vs_all  Scores [N, classes] and labels [N], like Caffe's HingeLoss:
+ *               m_k = max(0, margin - x_k) for the label, max(0, margin + x_k) for other classes.
+ *   ranking     The same sources: the rank loss of DeViSE (Frome et al. 2013, Eq 1), with which the
+ *               thesis compares (5.7.3): m_k = max(0, margin - x_label + x_k) for the other
+ * classes. If the weights of the inner_product before it are word vectors, these are scores of
+ *               embeddings.
+ *   ranking     Three sources [N, d] anchor, match, other, for pairs of embeddings:
+ *               m = max(0, margin - anchor match + anchor other), with dot products. All three
+ *               sources get a gradient.
  *
- * L = sum m with norm l1, sum m^2 with l2; averaged over rows. The output is dL/dx, with three
- * sources [N]: dL/dmargin. */
+ * L = sum m with norm l1, sum m^2 with l2, averaged over rows. The output is dL/dx, or with three
+ * sources dL/dm, [N]. */
 #include "device/op.h"
 #include "kernels/ops/row_loss.h"
 #include "layers/share/plain.h"
@@ -29,16 +31,17 @@ struct conf {
 };
 
 struct state {
-    struct sw_plain src[TRIPLET]; /* with labels only the first */
+    struct sw_plain src[TRIPLET]; /* with labels: only the first */
 };
 
 static const struct sw_opt opts[] = {
     SW_LOSS_WEIGHT_OPT(struct conf, weight),
-    SW_OPT(ENUM, struct conf, method, "each score against the margin, or against that of the label",
+    SW_OPT(ENUM, struct conf, method,
+           "compare each score with the margin, or with the score of the label",
            .def = "one_vs_all", .choices = methods),
-    SW_OPT(REAL, struct conf, margin, "how far apart scores ought to be", .def = "1", .min = 0,
+    SW_OPT(REAL, struct conf, margin, "required margin between scores", .def = "1", .min = 0,
            .max = 1e6),
-    SW_OPT(ENUM, struct conf, norm, "margins as they are, or squared", .def = "l1",
+    SW_OPT(ENUM, struct conf, norm, "sum of the violations, or of their squares", .def = "l1",
            .choices = norms),
     {0},
 };
@@ -204,7 +207,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return is_triplet(l) ? backward_triplet(l, r, err) : backward_labels(l, r, err);
 }
 
-/* Margins that no difference of the harness' values comes near: there is a kink. */
+/* The margins avoid the kink: no difference of the harness's values is close to them. */
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 8}, 0}, {1, {4}, 8}}, .dst = {4, 8}},
     {.recipe = "norm = l2\nweight = 0.3\n",
@@ -223,8 +226,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_hinge_loss = {
-    .base = SW_TYPE("hinge_loss", "scores that ought to be apart by a margin, each or by rank",
-                    struct conf, opts),
+    .base = SW_TYPE("hinge_loss", "hinge loss of scores, one-vs-all or ranking", struct conf, opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its values",
     SW_LAYER_SOURCES(2, 3),

@@ -1,5 +1,5 @@
-/* input: one field of the data source, such as image or label. Its memory is the batch that the
- * prefetch threads filled; forward has nothing to do. */
+/* input: one field of the data source, such as image or label. The prefetch threads have already
+ * written the batch to its memory, so forward has nothing to do. */
 #include "layers/layer.h"
 
 struct conf {
@@ -36,7 +36,7 @@ const char *sw_layer_input_field(const struct sw_layer *l)
 const struct sw_layer_type sw_layer_input = {
     .base = SW_TYPE("input", "one field of the data source", struct conf, opts),
     .role = SW_ROLE_INPUT,
-    .split_reason = "every worker reads its rows of the data",
+    .split_reason = "every worker reads its own rows of the data",
     SW_LAYER_SOURCES(0, 0),
     SW_LAYER_CALLS(setup, forward, NULL),
 };

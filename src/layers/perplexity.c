@@ -1,7 +1,7 @@
-/* perplexity: exp of the mean of -log p_label over all rows that count, the number of classes among
- * which a model guesses as well as it would by chance (Jelinek, Mercer, Bahl, Baker 1977). Sources:
- * scores before the softmax, [N, classes] or of sequences [N, T, classes], and labels [N] or
- * [N, T]; rows with ignore_label do not count. */
+/* perplexity: exp of the mean of -log p_label over all valid rows: a uniform guess among this many
+ * classes would be as good as the model (Jelinek, Mercer, Bahl, Baker 1977). Sources: scores before
+ * the softmax, [N, classes] or of sequences [N, T, classes], and labels [N] or [N, T]; rows with
+ * ignore_label are ignored. */
 #include "device/op.h"
 #include "kernels/ops/softmax_loss.h"
 #include "layers/share/class_targets.h"
@@ -13,7 +13,7 @@ struct conf {
 
 struct state {
     struct sw_class_targets by;
-    size_t prob_at; /* in scratch */
+    size_t prob_at; /* offset in scratch */
 };
 
 static const struct sw_opt opts[] = {

@@ -1,6 +1,6 @@
-/* record_output: an evaluation's rows as a shard (data/shard.h), from which `format = shard` trains
- * another net: a record per sample in the order of the data, a field per source. A field named
- * label that is one whole number per row is the class. */
+/* record_output: writes the rows of an evaluation as a shard (data/shard.h), which another net can
+ * read with `format = shard`: a record per sample in the order of the data, a field per source. A
+ * field named label with one integer per row is the class. */
 #include "base/os.h"
 #include "base/str.h"
 #include "data/shard.h"
@@ -15,7 +15,7 @@ struct conf {
 struct state {
     struct sw_shard_writer writer;
     struct sw_shard_field field[SW_LAYER_SRCS];
-    int64_t classes; /* the largest label and one */
+    int64_t classes; /* largest label + 1 */
     bool begun;
 };
 
@@ -129,7 +129,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_record_output = {
-    .base = SW_TYPE("record_output", "writes an evaluation's rows as a shard", struct conf, opts),
+    .base =
+        SW_TYPE("record_output", "writes the rows of an evaluation as a shard", struct conf, opts),
     .role = SW_ROLE_OUTPUT,
     .split_reason = "a row is written whole",
     SW_LAYER_SOURCES(1, SW_SHARD_MAX_FIELDS),

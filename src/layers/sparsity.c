@@ -1,15 +1,15 @@
-/* sparsity: keeps the mean activation of every unit near `rho`, as in sparse auto-encoders. The
- * output is the source; the loss gets the penalty
+/* sparsity: keeps the mean activation of every unit near `rho`, as in sparse autoencoders. The
+ * output is the source; the penalty added to the loss is
  *
  *   beta sum_j KL(rho || rho_hat_j) = beta sum_j rho log(rho / rho_hat_j)
  *                                              + (1 - rho) log((1 - rho) / (1 - rho_hat_j))
  *
  * (Ng, "Sparse autoencoder", CS294A lecture notes, Stanford 2011, section 3), where rho_hat_j is
- * the unit's mean over the batch of the whole group of workers, and the gradient gets beta (-rho /
- * rho_hat_j + (1 - rho) / (1 - rho_hat_j)) for every sample. A unit is a feature, or a channel of
- * an image with all its pixels. Activations are expected between 0 and 1 (sigmoid); a mean outside
- * is taken as just inside. In an evaluation the mean is that of the batch, too: it does not depend
- * on how many workers share it. */
+ * the mean of the unit over the batch of the whole worker group, and beta (-rho / rho_hat_j + (1 -
+ * rho) / (1 - rho_hat_j)) is added to the gradient of every sample. A unit is a feature, or a
+ * channel of an image with all its pixels. Activations are expected to be between 0 and 1
+ * (sigmoid); a mean outside this range is clamped. Evaluation also uses the mean over the batch of
+ * the whole group, so that it does not depend on the number of workers. */
 #include "kernels/ops/sparsity.h"
 #include "device/op.h"
 #include "layers/layer.h"
@@ -19,8 +19,8 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(REAL, struct conf, rho, "mean activation that is wanted", .def = "0.05", .min = 0,
-           .max = 1, .above_min = true, .below_max = true),
+    SW_OPT(REAL, struct conf, rho, "target mean activation", .def = "0.05", .min = 0, .max = 1,
+           .above_min = true, .below_max = true),
     SW_OPT(REAL, struct conf, beta, "weight of the penalty in the loss", .def = "3", .min = 0,
            .max = 1e6),
     {0},
@@ -37,7 +37,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     if (rc != SW_OK)
         return rc;
     int64_t channels = in->dim[1];
-    sw_layer_use_view(l); /* of the values: the gradient changes */
+    sw_layer_use_view(l); /* a view of the values only: the gradient changes */
     l->can_add.src = false;
     l->dst.desc = *in;
     l->sum_count = (int)(2 * channels + 1);
@@ -59,7 +59,7 @@ static struct sw_sparsity_args args_of(const struct sw_layer *l, const struct sw
                                      .slope = l->saved};
 }
 
-/* Where all rows are seen, both phases are one. */
+/* If the worker has all rows, both phases run as one. */
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_sparsity_args a = args_of(l, r);
@@ -99,7 +99,7 @@ const struct sw_layer_type sw_layer_sparsity = {
     .base = SW_TYPE("sparsity", "penalty that keeps mean activations small", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .penalty = true,
-    .split_reason = "its penalty is one sum over all columns",
+    .split_reason = "its penalty is a sum over all columns",
     .keeps_columns = true,
     SW_LAYER_SOURCES(1, 1),
     SW_LAYER_CALLS(setup, forward, backward),

@@ -1,5 +1,5 @@
-/* Finds out from the shapes of two sources what scores are compared with: a label per row, a label
- * per step of a sequence, or a row of targets. Steps of a sequence become rows. */
+/* Decides from the shapes of the two sources what scores are compared with: a label per row, a
+ * label per step of a sequence, or a row of targets. Steps of a sequence become rows. */
 #include "layers/share/class_targets.h"
 
 #include "layers/share/target_loss.h"

@@ -1,6 +1,5 @@
-/* Metrics and losses of restricted Boltzmann machines: the parameters that they borrow from the
- * machine's layers, the product W v, and the free energy of rows. kernels/units.h has the formulas.
- */
+/* Metrics of restricted Boltzmann machines: the parameters that are tied to those of the machine's
+ * layers, the product W v, and the free energy of rows. kernels/units.h has the formulas. */
 #include "layers/share/rbm.h"
 #include "device/op.h"
 #include "kernels/ops/gemm.h"

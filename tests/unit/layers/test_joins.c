@@ -318,10 +318,10 @@ static void sparsity_matches_its_formula(void **state)
 
 static void wrong_keys_say_what_is_wrong(void **state)
 {
-    assert_refused("slice", "from = 3\nto = 7\n", "must be a part of 0..6");
-    assert_refused("slice", "from = 3\nto = 3\n", "must be a part of 0..6");
+    assert_refused("slice", "from = 3\nto = 7\n", "must select a range of 0..6");
+    assert_refused("slice", "from = 3\nto = 3\n", "must select a range of 0..6");
     assert_refused("slice", "parts = 2\npart = 2\n", "part = 2: must be below parts = 2");
-    assert_refused("slice", "parts = 2\nto = 2\n", "give one or the other");
+    assert_refused("slice", "parts = 2\nto = 2\n", "cannot be combined with from or to");
     assert_refused("slice", "parts = 7\n", "only 6");
     assert_refused("slice", "axis = 4\n", "its dimensions are 0..3");
     assert_refused("flatten", "axis = 5\n", "its dimensions are 0..3");

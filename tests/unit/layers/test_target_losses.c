@@ -413,7 +413,7 @@ static void sources_that_do_not_fit_are_refused(void **state)
     const struct sw_layer_example whole = {.recipe = "", .src = {{2, {4, 5}, 3}, {2, {4, 5}, 0}}};
     for (int i = 0; i < LOSSES; i++) {
         assert_refused(losses[i].type, &columns, 0, "as many values in a row");
-        assert_refused(losses[i].type, &rows, 0, "as many rows");
+        assert_refused(losses[i].type, &rows, 0, "the same number of rows");
         assert_refused(losses[i].type, &whole, 0, "not features");
     }
     assert_refused("reconstruction_error", &columns, 0, "as many values in a row");

@@ -415,9 +415,9 @@ static void shapes_that_do_not_fit_are_refused(void **state)
     assert_refused("deconvolution", "outputs = 4\nkernel = 3\nstride = 2\noutput_pad_x = 2\n",
                    "output_pad 2 along the width must be less than the stride 2");
     assert_refused("deconvolution", "outputs = 4\nkernel = 7\npad = 6\n",
-                   "nothing is left of the height");
+                   "the height of the output is empty");
     assert_refused("pooling", "kernel = 3\npad_x = 3\n", "must be smaller than the kernel");
-    assert_refused("pooling", "kernel = 3\ndivide_by = inside\n", "a maximum divides by nothing");
+    assert_refused("pooling", "kernel = 3\ndivide_by = inside\n", "requires method = avg");
     assert_refused("pooling", "stride = 2\n", "kernel is missing");
     assert_refused("pooling", "kernel = 9\nround = floor\n", "9 x 9 does not fit");
     assert_refused("pooling", "global = yes\nkernel = 2\n", "leave out kernel");
