@@ -1,5 +1,5 @@
-/* Batch normalisation against its formulas in double, over a batch on one worker and over one that
- * several share, on every layout, with its running statistics. */
+/* Batch normalization against its formulas in double, with a batch on one worker and a batch split
+ * over several, on every layout, with running statistics. */
 #include "device/op.h"
 #include "kernels/ops/batch_norm.h"
 #include "layer_support.h"
@@ -24,7 +24,7 @@ static double count_of(const struct shape *s)
     return (double)(s->rows * s->pixels);
 }
 
-/* In two passes, unlike the code under test. */
+/* Computes moments in two passes, unlike the code under test. */
 static struct moments moments_of(const struct shape *s, const float *x, int64_t c)
 {
     struct moments m = {0, 0, 0};
@@ -63,7 +63,7 @@ static void exact_free(struct exact *e)
     }
 }
 
-/* Ioffe and Szegedy 2015, Algorithm 1 and the six gradients below it, one after the other. */
+/* Computes Algorithm 1 of Ioffe and Szegedy 2015 and the six gradients below it. */
 static void exact_channel(const struct shape *s, const struct values *v, int64_t c, struct exact *e)
 {
     struct moments m = moments_of(s, v->src[0], c);
@@ -162,8 +162,8 @@ static void training_follows_ioffe_and_szegedy(void **state)
         }
 }
 
-/* Where the mean is a thousand standard deviations, mean squares less squared means are all noise
- * in float. */
+/* If the mean is a thousand standard deviations, the mean square minus the squared mean is pure
+ * rounding error in float. */
 static void a_large_mean_costs_no_accuracy(void **state)
 {
     static const struct shape s = {64, 5, 30, 1e-5, 0.9};
@@ -200,7 +200,7 @@ static void take_rows(struct share *s, const struct shape *whole, const struct v
         memcpy(s->v.param[i], v->param[i], (size_t)whole->channels * sizeof(float));
 }
 
-/* One pass of all shares, phase by phase; between two, what a trainer does. */
+/* Runs one pass of all shares, phase by phase, and reduces the sums in between like a trainer. */
 static void run_shares(struct share *s, bool backward)
 {
     struct sw_err err;
@@ -225,8 +225,8 @@ static void run_shares(struct share *s, bool backward)
     }
 }
 
-/* What the shares have, put together: outputs and source gradients behind each other, parameter
- * gradients added, the first one's statistics. */
+/* Combines the results of the shares: concatenates outputs and source gradients, adds parameter
+ * gradients, and copies the statistics of the first share. */
 static void put_together(struct share *s, const struct shape *whole, struct values *v)
 {
     int64_t row = whole->channels * whole->pixels;
@@ -245,7 +245,7 @@ static void put_together(struct share *s, const struct shape *whole, struct valu
         memcpy(v->keeps[i], s[0].g.layer.keeps[i].value, (size_t)whole->channels * sizeof(float));
 }
 
-static void shares_of_a_batch_compute_what_the_whole_does(void **state)
+static void batch_split_over_workers_equals_whole_batch(void **state)
 {
     static const int64_t rows[SHARES] = {4, 2, 1};
     static const struct shape whole = {7, 20, 12, 1e-5, 0.9};
@@ -265,14 +265,14 @@ static void shares_of_a_batch_compute_what_the_whole_does(void **state)
         put_inputs(&s[w].g, &s[w].v);
         struct sw_layer *l = &s[w].g.layer;
         for (int i = 0; w > 0 && i < 2; i++)
-            l->keeps[i].update = NULL; /* only one of them keeps them up */
+            l->keeps[i].update = NULL; /* only the first share updates the buffers */
         sw_desc_from_plain(&l->dst.desc, s[w].v.dst_grad, l->dst.grad);
     }
     run_shares(s, false);
     run_shares(s, true);
     put_together(s, &whole, &v);
     assert_exact("three shares", &whole, &v, 2e-6);
-    for (int w = 1; w < SHARES; w++) /* the others left theirs alone */
+    for (int w = 1; w < SHARES; w++) /* the buffers of the others must not change */
         assert_true(s[w].g.layer.keeps[0].value[0] == 0.0f &&
                     s[w].g.layer.keeps[1].value[0] == 1.0f);
     for (int w = 0; w < SHARES; w++) {
@@ -284,7 +284,7 @@ static void shares_of_a_batch_compute_what_the_whole_does(void **state)
     close_cpu(&f);
 }
 
-static void without_sync_nothing_is_added(void **state)
+static void without_sync_no_sums_are_reduced(void **state)
 {
     static const struct shape s = {4, 6, 12, 1e-5, 0.9};
     struct fixture f = open_cpu(false, 1);
@@ -305,7 +305,7 @@ static void without_sync_nothing_is_added(void **state)
 
 /* ---- evaluation ---- */
 
-static void evaluation_takes_the_running_statistics(void **state)
+static void evaluation_uses_running_statistics(void **state)
 {
     static const struct shape s = {4, 21, 12, 0.5, 0.9};
     for (int block = 0; block <= 16; block += 8)
@@ -346,7 +346,7 @@ static void evaluation_takes_the_running_statistics(void **state)
         }
 }
 
-/* ---- layouts that no layer of ours makes today, and many threads ---- */
+/* ---- Layouts that no layer uses today, and many threads ---- */
 
 struct made {
     float *y, *dx, *scale_grad, *bias_grad, *mean, *inv_std;
@@ -364,7 +364,7 @@ static void made_free(struct made *m)
     free(m->sums);
 }
 
-/* All operations on a layout; y and dx in plain order. */
+/* Runs all operations on a layout; returns y and dx in plain order. */
 static struct made make(struct sw_stream *s, const struct sw_desc *d)
 {
     int64_t n = sw_desc_count(d), stored = sw_desc_storage(d), channels = d->dim[1];
@@ -497,9 +497,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_follows_ioffe_and_szegedy),
         cmocka_unit_test(a_large_mean_costs_no_accuracy),
-        cmocka_unit_test(shares_of_a_batch_compute_what_the_whole_does),
-        cmocka_unit_test(without_sync_nothing_is_added),
-        cmocka_unit_test(evaluation_takes_the_running_statistics),
+        cmocka_unit_test(batch_split_over_workers_equals_whole_batch),
+        cmocka_unit_test(without_sync_no_sums_are_reduced),
+        cmocka_unit_test(evaluation_uses_running_statistics),
         cmocka_unit_test(every_layout_gives_the_same_values),
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(sources_of_other_ranks_are_refused),

@@ -1,5 +1,5 @@
-/* hinge_loss against its definitions: one against all, by rank, and triplets of embeddings; margins
- * squared or not, on any layout, with rows that do not count. */
+/* hinge_loss against its definitions: one-vs-all, ranking, and triplets of embeddings; l1 and l2
+ * norm, on any layout, with invalid rows. */
 #include "loss_support.h"
 
 /* ---- Labels ---- */
@@ -19,7 +19,7 @@ static const struct shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* One margin: its loss; *slope its derivative. */
+/* Returns the loss of a margin and sets *slope to its derivative. */
 static double hinge(const struct shape *k, double m, double *slope)
 {
     *slope = m <= 0 ? 0 : k->squared ? 2 * m : 1;
@@ -72,7 +72,7 @@ static void check_labels(const struct shape *k, int64_t rows, int64_t valid, int
     scene_free(&s);
 }
 
-static void margins_are_as_defined(void **state)
+static void label_hinges_match_their_definition(void **state)
 {
     for (int i = 0; i < SHAPES; i++)
         for (int block = 0; block <= 16; block += 8) {
@@ -96,7 +96,7 @@ static double loss_by_hand(const char *recipe, const float *scores, int32_t labe
     return sum;
 }
 
-/* Figures worked out by hand. */
+/* Values computed by hand. */
 static void small_cases_by_hand(void **state)
 {
     const float x[3] = {0.5f, -2, 0.25f};
@@ -111,16 +111,17 @@ static void small_cases_by_hand(void **state)
     assert_true(g[0] == 1 && g[1] == -2 && g[2] == 1);
 }
 
-static void scores_far_apart_cost_what_they_are(void **state)
+static void large_scores_keep_their_precision(void **state)
 {
     const float x[3] = {100, -100, 100};
     float g[3];
     assert_true(loss_by_hand("", x, 1, g) == 101 + 101 + 101);
     assert_true(loss_by_hand("method = ranking\nnorm = l2\n", x, 1, g) == 2 * 201. * 201);
-    assert_true(loss_by_hand("method = ranking\n", x, 0, g) == 1); /* the equal one */
+    assert_true(loss_by_hand("method = ranking\n", x, 0, g) ==
+                1); /* the class with an equal score */
 }
 
-static void a_score_that_is_not_a_number_shows(void **state)
+static void nan_score_gives_nan_loss(void **state)
 {
     for (int i = 0; i < SHAPES; i++)
         for (int at = 0; at < 3; at++) {
@@ -130,7 +131,7 @@ static void a_score_that_is_not_a_number_shows(void **state)
         }
 }
 
-static void labels_outside_the_classes_name_row_and_value(void **state)
+static void invalid_label_error_names_row_and_value(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {4, 5}, 0}, {1, {4}, 5}}};
     struct scene s = scene_new("hinge_loss", &ex, false, 0);
@@ -169,7 +170,7 @@ static void check_triplets(const char *recipe, bool squared, double margin, int6
             gradient[2][r * D + i] = slope * 0.375 * (double)a[i];
         }
     }
-    assert_true(active > 0 && active < N); /* both sides of the kink are seen */
+    assert_true(active > 0 && active < N); /* both sides of the kink are tested */
     for (int64_t i = valid * D; i < N * D; i++)
         v->src[0][i] = v->src[1][i] = v->src[2][i] = NAN;
     s.g.step.valid_rows = valid;
@@ -181,7 +182,7 @@ static void check_triplets(const char *recipe, bool squared, double margin, int6
     scene_free(&s);
 }
 
-static void triplets_are_as_defined(void **state)
+static void triplets_match_their_definition(void **state)
 {
     for (int block = 0; block <= 16; block += 8) {
         check_triplets("method = ranking\n", false, 1, 5, block);
@@ -190,9 +191,9 @@ static void triplets_are_as_defined(void **state)
     }
 }
 
-/* ---- What does not fit ---- */
+/* ---- Invalid sources ---- */
 
-static void sources_that_do_not_fit_are_refused(void **state)
+static void invalid_sources_are_refused(void **state)
 {
     const struct sw_layer_example floats = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}}};
     const struct sw_layer_example three = {.recipe = "",
@@ -210,13 +211,13 @@ static void sources_that_do_not_fit_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(margins_are_as_defined),
+        cmocka_unit_test(label_hinges_match_their_definition),
         cmocka_unit_test(small_cases_by_hand),
-        cmocka_unit_test(scores_far_apart_cost_what_they_are),
-        cmocka_unit_test(a_score_that_is_not_a_number_shows),
-        cmocka_unit_test(labels_outside_the_classes_name_row_and_value),
-        cmocka_unit_test(triplets_are_as_defined),
-        cmocka_unit_test(sources_that_do_not_fit_are_refused),
+        cmocka_unit_test(large_scores_keep_their_precision),
+        cmocka_unit_test(nan_score_gives_nan_loss),
+        cmocka_unit_test(invalid_label_error_names_row_and_value),
+        cmocka_unit_test(triplets_match_their_definition),
+        cmocka_unit_test(invalid_sources_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* Losses against targets (euclidean_loss, sigmoid_cross_entropy, poisson_loss, softmax_loss with
- * targets) and reconstruction_error: their definitions in double, on any layout, with rows that do
- * not count, far from zero, and with targets that cannot be. */
+ * targets) and reconstruction_error: their definitions in double, on any layout, with invalid rows,
+ * values far from zero, and invalid targets. */
 #include "loss_support.h"
 
-/* The loss of a row and, where g is not NULL, its derivative by x. */
+/* Returns the loss of a row and, unless g is NULL, sets g to its derivative by x. */
 typedef double definition(const float *x, const float *t, int64_t n, double *g);
 
 static double euclidean(const float *x, const float *t, int64_t n, double *g)
@@ -17,7 +17,7 @@ static double euclidean(const float *x, const float *t, int64_t n, double *g)
     return sum;
 }
 
-/* As it is written in books; good for scores within +-30. */
+/* The textbook formula; accurate for scores within +-30. */
 static double sigmoid(const float *x, const float *t, int64_t n, double *g)
 {
     double sum = 0;
@@ -82,7 +82,7 @@ static const struct loss {
 };
 enum { LOSSES = sizeof losses / sizeof *losses };
 
-/* What rows that do not count hold must not matter. */
+/* Fills invalid rows with values that must not matter. */
 static void spoil_rows(struct values *v, int64_t rows, int64_t valid)
 {
     int64_t n = v->src_n[0] / rows;
@@ -125,7 +125,7 @@ static void check_loss(const struct loss *loss, const struct sw_layer_example *e
     scene_free(&s);
 }
 
-static void losses_are_as_defined(void **state)
+static void losses_match_their_definitions(void **state)
 {
     for (int i = 0; i < LOSSES; i++) {
         const struct loss *l = &losses[i];
@@ -154,9 +154,9 @@ static void losses_are_as_defined(void **state)
     }
 }
 
-/* ---- Whole numbers ---- */
+/* ---- Integers ---- */
 
-static void targets_may_be_whole_numbers(void **state)
+static void targets_may_be_integers(void **state)
 {
     for (int i = 0; i < LOSSES; i++) {
         struct sw_layer_example whole = {.recipe = "", .src = {{2, {5, 6}, 0}, {2, {5, 6}, 2}}};
@@ -177,7 +177,7 @@ static void targets_may_be_whole_numbers(void **state)
     }
 }
 
-/* A regression: one value a row against its label. */
+/* A regression: one value per row against its label. */
 static void a_label_is_a_target_of_one_value(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 1}, 0}, {1, {3}, 9}}};
@@ -193,9 +193,9 @@ static void a_label_is_a_target_of_one_value(void **state)
     scene_free(&s);
 }
 
-/* ---- Far out ---- */
+/* ---- Far from zero ---- */
 
-/* Scores of +-100 and targets at either end: no overflow, and no digits lost. */
+/* Scores of +-100 and targets at both ends: no overflow and no loss of precision. */
 static void losses_are_stable_far_from_zero(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 4}, 0}, {2, {1, 4}, 0}}};
@@ -219,7 +219,7 @@ static void losses_are_stable_far_from_zero(void **state)
     }
 }
 
-static void right_scores_far_from_zero_cost_nothing(void **state)
+static void correct_large_scores_have_no_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 2}, 0}, {2, {1, 2}, 0}}};
     struct scene s = scene_new("sigmoid_cross_entropy", &ex, false, 0);
@@ -235,8 +235,8 @@ static void right_scores_far_from_zero_cost_nothing(void **state)
     scene_free(&s);
 }
 
-/* A score that is not a number must not hide in a finite loss, whatever its target is. */
-static void a_score_that_is_not_a_number_shows(void **state)
+/* A NaN score must not give a finite loss, whatever its target is. */
+static void nan_score_gives_nan_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 21}, 0}, {2, {3, 21}, 2}}};
     for (int i = 0; i < LOSSES; i++)
@@ -252,7 +252,7 @@ static void a_score_that_is_not_a_number_shows(void **state)
 
 /* ---- Special cases ---- */
 
-/* Where nothing is asked for there is nothing to learn, and the row still counts. */
+/* A row without targets has no loss and no gradient, but is counted as a row. */
 static void a_row_without_targets_has_no_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {2, 3}, 0}, {2, {2, 3}, 0}}};
@@ -269,7 +269,7 @@ static void a_row_without_targets_has_no_loss(void **state)
     }
 }
 
-static void one_target_of_one_is_a_label(void **state)
+static void one_hot_target_equals_a_label(void **state)
 {
     const struct sw_layer_example labels = {.recipe = "", .src = {{2, {4, 9}, 0}, {1, {4}, 9}}};
     const struct sw_layer_example targets = {.recipe = "", .src = {{2, {4, 9}, 0}, {2, {4, 9}, 2}}};
@@ -291,8 +291,8 @@ static void one_target_of_one_is_a_label(void **state)
     scene_free(&b);
 }
 
-/* The length of a text is that of its reconstruction. */
-static void poisson_gives_back_as_many_words(void **state)
+/* A reconstruction has the length of the text. */
+static void poisson_reconstruction_keeps_the_word_count(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 50}, 0}, {2, {3, 50}, 5}}};
     struct scene s = scene_new("poisson_loss", &ex, false, 0);
@@ -330,8 +330,9 @@ static void reconstruction_error_is_the_squared_distance(void **state)
     }
 }
 
-/* Points (x, 2 x + e): the principal component leaves the smaller eigenvalue of the covariance. */
-static void reconstruction_error_of_principal_components_is_the_rest_of_the_variance(void **state)
+/* Points (x, 2 x + e): the error of the principal component is the smaller eigenvalue of the
+ * covariance. */
+static void reconstruction_error_of_pca_is_the_omitted_variance(void **state)
 {
     enum { N = 64 };
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {N, 2}, 0}, {2, {N, 2}, 0}}};
@@ -367,7 +368,7 @@ static void reconstruction_error_of_principal_components_is_the_rest_of_the_vari
     scene_free(&s);
 }
 
-/* ---- What does not fit ---- */
+/* ---- Invalid sources and targets ---- */
 
 static void assert_target_refused(const char *type, float target, const char *says)
 {
@@ -383,7 +384,7 @@ static void assert_target_refused(const char *type, float target, const char *sa
     scene_free(&s);
 }
 
-static void targets_that_a_loss_cannot_take_name_row_and_value(void **state)
+static void invalid_target_error_names_row_and_value(void **state)
 {
     assert_target_refused("sigmoid_cross_entropy", 255, "target 3 of row 2 is 255");
     assert_target_refused("sigmoid_cross_entropy", -0.5f, "target 3 of row 2 is -0.5");
@@ -394,8 +395,8 @@ static void targets_that_a_loss_cannot_take_name_row_and_value(void **state)
     assert_target_refused("poisson_loss", NAN, "row 2 is nan");
 }
 
-/* 255 times a rounded 1 / 255 is meant to be 1. */
-static void a_rounded_one_is_a_probability(void **state)
+/* 255 times a rounded 1 / 255 is slightly above 1 and must be accepted. */
+static void probability_slightly_above_one_is_accepted(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 1}, 0}, {2, {1, 1}, 0}}};
     struct scene s = scene_new("sigmoid_cross_entropy", &ex, false, 0);
@@ -406,7 +407,7 @@ static void a_rounded_one_is_a_probability(void **state)
     scene_free(&s);
 }
 
-static void sources_that_do_not_fit_are_refused(void **state)
+static void invalid_sources_are_refused(void **state)
 {
     const struct sw_layer_example columns = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 6}, 0}}};
     const struct sw_layer_example rows = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {3, 5}, 0}}};
@@ -423,20 +424,20 @@ static void sources_that_do_not_fit_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_are_as_defined),
-        cmocka_unit_test(targets_may_be_whole_numbers),
+        cmocka_unit_test(losses_match_their_definitions),
+        cmocka_unit_test(targets_may_be_integers),
         cmocka_unit_test(a_label_is_a_target_of_one_value),
         cmocka_unit_test(losses_are_stable_far_from_zero),
-        cmocka_unit_test(right_scores_far_from_zero_cost_nothing),
-        cmocka_unit_test(a_score_that_is_not_a_number_shows),
+        cmocka_unit_test(correct_large_scores_have_no_loss),
+        cmocka_unit_test(nan_score_gives_nan_loss),
         cmocka_unit_test(a_row_without_targets_has_no_loss),
-        cmocka_unit_test(one_target_of_one_is_a_label),
-        cmocka_unit_test(poisson_gives_back_as_many_words),
+        cmocka_unit_test(one_hot_target_equals_a_label),
+        cmocka_unit_test(poisson_reconstruction_keeps_the_word_count),
         cmocka_unit_test(reconstruction_error_is_the_squared_distance),
-        cmocka_unit_test(reconstruction_error_of_principal_components_is_the_rest_of_the_variance),
-        cmocka_unit_test(targets_that_a_loss_cannot_take_name_row_and_value),
-        cmocka_unit_test(a_rounded_one_is_a_probability),
-        cmocka_unit_test(sources_that_do_not_fit_are_refused),
+        cmocka_unit_test(reconstruction_error_of_pca_is_the_omitted_variance),
+        cmocka_unit_test(invalid_target_error_names_row_and_value),
+        cmocka_unit_test(probability_slightly_above_one_is_accepted),
+        cmocka_unit_test(invalid_sources_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
