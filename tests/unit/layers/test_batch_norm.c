@@ -67,7 +67,7 @@ static void exact_free(struct exact *e)
 static void exact_channel(const struct shape *s, const struct values *v, int64_t c, struct exact *e)
 {
     struct moments m = moments_of(s, v->src[0], c);
-    double scale = (double)v->param[0][c], n = count_of(s), d_variance = 0, d_mean = 0, centre = 0;
+    double scale = (double)v->param[0][c], n = count_of(s), d_variance = 0, d_mean = 0, center = 0;
     e->param_grad[0][c] = e->param_grad[1][c] = 0;
     for (int64_t i = 0; i < s->rows * s->pixels; i++) {
         int64_t k = at(s, i / s->pixels, c, i % s->pixels);
@@ -77,9 +77,9 @@ static void exact_channel(const struct shape *s, const struct values *v, int64_t
         e->param_grad[1][c] += dy;
         d_variance += dy * scale * d * -0.5 * m.inv_std * m.inv_std * m.inv_std;
         d_mean -= dy * scale * m.inv_std;
-        centre += d;
+        center += d;
     }
-    d_mean += d_variance * -2 * centre / n;
+    d_mean += d_variance * -2 * center / n;
     for (int64_t i = 0; i < s->rows * s->pixels; i++) {
         int64_t k = at(s, i / s->pixels, c, i % s->pixels);
         double d = (double)v->src[0][k] - m.mean, dy = (double)v->dst_grad[k];

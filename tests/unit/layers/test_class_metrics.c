@@ -21,7 +21,7 @@ static void assert_value(const struct scene *s, const char *name, double want)
         fail_msg("%s is %.15g, should be %.15g", name, have, want);
 }
 
-static struct scene labelled(const char *type, const char *recipe, int block)
+static struct scene labeled(const char *type, const char *recipe, int block)
 {
     const struct sw_layer_example ex = {
         .recipe = recipe, .src = {{4, {ROWS, CLASSES, 1, 1}, 0}, {1, {ROWS}, CLASSES}}};
@@ -48,12 +48,12 @@ static int rank_of(const float *x, int c)
 
 static void accuracy_accepts_any_layout(void **state)
 {
-    struct scene plain = labelled("accuracy", "top_k = 2\n", 0);
+    struct scene plain = labeled("accuracy", "top_k = 2\n", 0);
     scene_settle(&plain);
     rig_forward(&plain.g, &plain.v);
     assert_true(plain.v.result.sum > 0 && plain.v.result.sum < ROWS);
     for (int block = 8; block <= 16; block += 8) {
-        struct scene s = labelled("accuracy", "top_k = 2\n", block);
+        struct scene s = labeled("accuracy", "top_k = 2\n", block);
         scene_settle(&s);
         rig_forward(&s.g, &s.v);
         assert_true(s.v.result.sum == plain.v.result.sum && s.v.result.weight == ROWS);
@@ -93,7 +93,7 @@ static void accuracy_accepts_several_labels_per_row(void **state)
 
 static void ignored_labels_are_not_counted(void **state)
 {
-    struct scene s = labelled("accuracy", "ignore_label = -1\n", 0);
+    struct scene s = labeled("accuracy", "ignore_label = -1\n", 0);
     int hits = 0;
     scene_settle(&s);
     for (int r = 0; r < ROWS; r++) {
@@ -177,7 +177,7 @@ static void precision_and_recall_by_label(void **state)
             bool predicted[ROWS][CLASSES], have[ROWS][CLASSES];
             if (only >= 0)
                 snprintf(recipe, sizeof recipe, "class = %d\n", only);
-            struct scene s = labelled("precision_recall", recipe, block);
+            struct scene s = labeled("precision_recall", recipe, block);
             scene_settle(&s);
             for (int r = 0; r < ROWS; r++) /* class 5 is no row's label, but some rows predict it */
                 s.v.label[1][r] %= CLASSES - 1;
@@ -253,7 +253,7 @@ static void one_column_is_a_binary_classifier(void **state)
 
 static void zero_by_zero_is_zero_and_no_rows_is_nan(void **state)
 {
-    struct scene s = labelled("precision_recall", "ignore_label = 0\n", 0);
+    struct scene s = labeled("precision_recall", "ignore_label = 0\n", 0);
     scene_settle(&s);
     for (int r = 0; r < ROWS; r++) {
         for (int c = 0; c < CLASSES; c++)
@@ -316,7 +316,7 @@ static void ignored_rows_do_not_change_the_mean(void **state)
 
 static void batch_without_labels_has_zero_gradient(void **state)
 {
-    struct scene s = labelled("softmax_loss", "ignore_label = -1\n", 0);
+    struct scene s = labeled("softmax_loss", "ignore_label = -1\n", 0);
     scene_settle(&s);
     for (int r = 0; r < ROWS; r++)
         s.v.label[1][r] = -1;
