@@ -59,7 +59,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
         return SW_OK;
     int rc = sw_op_activation(r->stream, (enum sw_activation)c->function, (float)c->slope,
                               l->src[0]->data, l->dst.data, sw_desc_storage(&l->dst.desc), err);
-    if (rc == SW_OK && st->fills_padding)
+    if (rc != SW_OK)
+        return rc;
+    if (st->fills_padding)
         rc = sw_op_zero_padding(r->stream, &l->dst.desc, l->dst.data, err);
     return rc;
 }

@@ -38,7 +38,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     struct sw_argsort_args a = {
         .rows = p->rows, .columns = p->columns, .top_k = c->top_k, .place = l->dst.data};
     int rc = sw_plain_values(p, l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_argsort, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_argsort, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {

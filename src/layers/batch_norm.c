@@ -50,10 +50,12 @@ static int check_source(const struct sw_layer *l, struct sw_err *err)
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK && in->ndim != 2 && in->ndim != 4)
+    if (rc != SW_OK)
+        return rc;
+    if (in->ndim != 2 && in->ndim != 4)
         return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: it has %d dimensions, not 2 or 4",
                           sw_desc_text(in, text), in->ndim);
-    return rc;
+    return SW_OK;
 }
 
 /* Reserves two sums per channel and the number of elements: in l->sums if they are reduced over the
@@ -145,7 +147,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     if (r->phase == 0)
         rc = sw_op_run(r->stream, &sw_op_batch_norm_sums,
                        &(const struct sw_batch_norm_args){.b = b, .x = x}, err);
-    if (rc == SW_OK && (r->phase == 1 || !st->in_group))
+    if (rc != SW_OK)
+        return rc;
+    if (r->phase == 1 || !st->in_group)
         rc = sw_op_run(r->stream, &sw_op_batch_norm,
                        &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
     return rc;
@@ -166,7 +170,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                                                           .dscale = l->param[SCALE].grad,
                                                           .dbias = l->param[BIAS].grad},
                        err);
-    if (rc == SW_OK && l->src_grad[0] && (r->phase == 1 || !st->in_group))
+    if (rc != SW_OK)
+        return rc;
+    if (l->src_grad[0] && (r->phase == 1 || !st->in_group))
         rc = sw_op_run(r->stream, &sw_op_batch_norm_gradient,
                        &(const struct sw_batch_norm_args){
                            .b = b, .x = x, .dy = l->dst.grad, .dx = l->src_grad[0]},

@@ -26,21 +26,27 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-/* Sets the pixels along one axis of the output. */
-static int find_size(const char *axis, int64_t in, int64_t extent, int64_t stride, int64_t pad,
-                     int64_t output_pad, int64_t *out, struct sw_err *err)
+/* One axis of the source and of the window. */
+struct axis {
+    const char *name;
+    int64_t in, extent, stride, pad, output_pad;
+};
+
+/* Sets the pixels along one axis of the output. Errors: SW_ERR_INVALID. */
+static int find_size(const struct axis *a, int64_t *out, struct sw_err *err)
 {
-    *out = stride * (in - 1) + extent - 2 * pad + output_pad;
-    if (output_pad >= stride)
+    *out = a->stride * (a->in - 1) + a->extent - 2 * a->pad + a->output_pad;
+    if (a->output_pad >= a->stride)
         return sw_err_set(err, SW_ERR_INVALID,
                           "output_pad %lld along the %s must be less than the stride %lld: "
                           "otherwise a convolution back would give another size",
-                          (long long)output_pad, axis, (long long)stride);
+                          (long long)a->output_pad, a->name, (long long)a->stride);
     if (*out < 1)
         return sw_err_set(err, SW_ERR_INVALID,
                           "the %s of the output is empty: pad %lld crops all %lld pixels that a "
                           "source of %lld gives",
-                          axis, (long long)pad, (long long)(*out + 2 * pad), (long long)in);
+                          a->name, (long long)a->pad, (long long)(*out + 2 * a->pad),
+                          (long long)a->in);
     return SW_OK;
 }
 
@@ -55,10 +61,12 @@ static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *set
     int rc = sw_conv_resolve(l, &c->conv, setup, &w, s, p, err);
     if (rc != SW_OK)
         return rc;
-    rc = find_size("height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below, &s->out_h, err);
-    if (rc == SW_OK)
-        rc = find_size("width", in->dim[3], w.extent_w, w.stride_w, w.pad_w, right, &s->out_w, err);
-    return rc;
+    const struct axis height = {"height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below};
+    const struct axis width = {"width", in->dim[3], w.extent_w, w.stride_w, w.pad_w, right};
+    rc = find_size(&height, &s->out_h, err);
+    if (rc != SW_OK)
+        return rc;
+    return find_size(&width, &s->out_w, err);
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -85,8 +93,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_conv_shape shape;
     struct sw_conv_part part;
     int rc = sw_layer_need_src(l, 0, 4, err);
-    if (rc == SW_OK)
-        rc = find_shape(l, s, &shape, &part, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = find_shape(l, s, &shape, &part, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;

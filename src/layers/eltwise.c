@@ -50,34 +50,36 @@ static int check_coefficients(const struct sw_layer *l, struct sw_err *err)
 static int check_sources(const struct sw_layer *l, struct sw_err *err)
 {
     char first[128], other[128];
-    int rc = SW_OK;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
-        rc = sw_layer_need_src(l, k, 0, err);
-        if (rc == SW_OK && !sw_desc_same_shape(&l->src[0]->desc, &l->src[k]->desc))
-            rc = sw_err_set(err, SW_ERR_INVALID,
-                            "source %d is %s, but source 1 is %s: the shapes must be equal", k + 1,
-                            sw_desc_text(&l->src[k]->desc, other),
-                            sw_desc_text(&l->src[0]->desc, first));
+    for (int k = 0; k < l->src_count; k++) {
+        int rc = sw_layer_need_src(l, k, 0, err);
+        if (rc != SW_OK)
+            return rc;
+        if (!sw_desc_same_shape(&l->src[0]->desc, &l->src[k]->desc))
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "source %d is %s, but source 1 is %s: the shapes must be equal",
+                              k + 1, sw_desc_text(&l->src[k]->desc, other),
+                              sw_desc_text(&l->src[0]->desc, first));
     }
-    return rc;
+    return SW_OK;
 }
 
 static int lay_out(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct state *st = l->state;
-    int rc = SW_OK;
     l->dst.desc = l->src[0]->desc;
     for (int k = l->src_count - 1; k >= 0; k--)
         if (l->src[k]->desc.nblock > 0)
             l->dst.desc = l->src[k]->desc;
     l->can_add.src = true;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
-        rc = sw_plain_init_as(&st->src[k], l, k, &l->dst.desc, s, err);
+    for (int k = 0; k < l->src_count; k++) {
+        int rc = sw_plain_init_as(&st->src[k], l, k, &l->dst.desc, s, err);
+        if (rc != SW_OK)
+            return rc;
         if (st->src[k].from_source)
             l->can_add.src = false; /* the reorder of the gradient overwrites, it does not add */
     }
     l->in_place = !st->src[0].from_source;
-    return rc;
+    return SW_OK;
 }
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -85,10 +87,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     int rc = check_sources(l, err);
-    if (rc == SW_OK)
-        rc = check_coefficients(l, err);
-    if (rc == SW_OK)
-        rc = lay_out(l, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_coefficients(l, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = lay_out(l, s, err);
     if (rc != SW_OK)
         return rc;
     st->relu = s->fuse_relu;
@@ -112,10 +116,12 @@ static int read_sources(const struct sw_layer *l, const struct sw_pass *r, const
                         struct sw_err *err)
 {
     const struct state *st = l->state;
-    int rc = SW_OK;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
-        rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
-    return rc;
+    for (int k = 0; k < l->src_count; k++) {
+        int rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -128,9 +134,11 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                 .n = sw_desc_storage(&l->dst.desc),
                                 .y = l->dst.data};
     int rc = read_sources(l, r, a.x, err);
+    if (rc != SW_OK)
+        return rc;
     for (int k = 0; k < l->src_count; k++)
         a.factor[k] = factor_of(l, k);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_eltwise, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_eltwise, &a, err);
 }
 
 static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -146,9 +154,14 @@ static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struc
         a.dx[k] = sw_plain_gradient(&st->src[k], l);
     }
     int rc = sw_op_run(r->stream, &sw_op_eltwise_sum_gradient, &a, err);
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
+    if (rc != SW_OK)
+        return rc;
+    for (int k = 0; k < l->src_count; k++) {
         rc = sw_plain_give(&st->src[k], l, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* The gradient of source 0 is computed last if it shares the memory of the output's gradient, which
@@ -163,17 +176,22 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
                                          .y = st->relu ? l->dst.data : NULL,
                                          .dy = l->dst.grad};
     int rc = read_sources(l, r, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
-    for (int i = 0; i < l->src_count && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < l->src_count; i++) {
         a.of = (begin + i) % l->src_count;
         a.add = l->adds.src >> a.of & 1;
         a.dx = sw_plain_gradient(&st->src[a.of], l);
         if (!a.dx)
             continue;
         rc = sw_op_run(r->stream, &sw_op_eltwise_gradient, &a, err);
-        if (rc == SW_OK)
-            rc = sw_plain_give(&st->src[a.of], l, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_plain_give(&st->src[a.of], l, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

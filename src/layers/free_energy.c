@@ -25,7 +25,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct sw_rbm *m = l->state;
     const float *v;
     int rc = sw_rbm_weigh(m, l, r, &v, err);
-    return rc == SW_OK ? sw_rbm_free_energy(m, l, r, &c->machine, v, 1, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_rbm_free_energy(m, l, r, &c->machine, v, 1, err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -57,8 +57,9 @@ static int setup_labels(struct sw_layer *l, const struct sw_layer_setup *s, stru
 {
     struct state *st = l->state;
     int rc = sw_layer_need_labels(l, 1, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->src[0], l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&st->src[0], l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     l->dst.desc = st->src[0].desc;
@@ -70,20 +71,24 @@ static int setup_triplet(struct sw_layer *l, const struct sw_layer_setup *s, str
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
-    int rc = SW_OK;
+    int rc;
     if (c->method != RANKING)
         return sw_err_set(err, SW_ERR_INVALID,
                           "method = one_vs_all reads scores and labels; three sources (anchor, "
                           "match, other) are for method = ranking");
-    for (int k = MATCH; k < TRIPLET && rc == SW_OK; k++) {
+    for (int k = MATCH; k < TRIPLET; k++) {
         rc = sw_layer_need_src(l, k, 0, err);
-        if (rc == SW_OK)
-            rc = sw_layer_need_same_rows(l, ANCHOR, k, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_layer_need_same_rows(l, ANCHOR, k, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++)
+    for (int k = ANCHOR; k < TRIPLET; k++) {
         rc = sw_plain_init(&st->src[k], l, k, s, err);
-    if (rc != SW_OK)
-        return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
     l->dst.desc = sw_desc_plain(SW_F32, 1, &st->src[ANCHOR].rows);
     l->backward_reads_dst = true;
     l->backward_reads_src = 1u << ANCHOR | 1u << MATCH | 1u << OTHER;
@@ -93,11 +98,11 @@ static int setup_triplet(struct sw_layer *l, const struct sw_layer_setup *s, str
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = is_triplet(l) ? setup_triplet(l, s, err) : setup_labels(l, s, err);
+    if (rc != SW_OK)
+        return rc;
     l->flops_forward = 4.0 * (double)sw_desc_count(&l->src[0]->desc);
     l->flops_backward = (is_triplet(l) ? 6.0 : 1.0) * (double)sw_desc_count(&l->src[0]->desc);
-    return rc;
+    return is_triplet(l) ? setup_triplet(l, s, err) : setup_labels(l, s, err);
 }
 
 /* ---- Forward ---- */
@@ -118,17 +123,21 @@ static int forward_labels(struct sw_layer *l, const struct sw_pass *r, struct sw
                                  .y = l->dst.data,
                                  .result = l->result};
     int rc = sw_plain_values(&st->src[0], l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_row_loss, &a, err);
 }
 
 static int read_triplet(struct sw_layer *l, const struct sw_pass *r, const float *x[TRIPLET],
                         struct sw_err *err)
 {
     const struct state *st = l->state;
-    int rc = SW_OK;
-    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++)
-        rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
-    return rc;
+    for (int k = ANCHOR; k < TRIPLET; k++) {
+        int rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int forward_triplet(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -172,7 +181,9 @@ static int backward_labels(struct sw_layer *l, const struct sw_pass *r, struct s
                                      .step = r->step,
                                      .dx = sw_plain_gradient(&st->src[0], l)};
     int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(&st->src[0], l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->src[0], l, err);
 }
 
 static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -181,7 +192,9 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
     const struct state *st = l->state;
     const float *x[TRIPLET];
     int rc = read_triplet(l, r, x, err);
-    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int k = ANCHOR; k < TRIPLET; k++) {
         struct sw_triplet_gradient_args a = {.rows = st->src[k].rows,
                                              .columns = st->src[k].columns,
                                              .weight = (float)c->weight,
@@ -194,12 +207,16 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
                                                                    : NULL,
                                              .step = r->step,
                                              .dx = sw_plain_gradient(&st->src[k], l)};
-        if (a.dx)
-            rc = sw_op_run(r->stream, &sw_op_triplet_loss_gradient, &a, err);
-        if (rc == SW_OK && a.dx)
-            rc = sw_plain_give(&st->src[k], l, err);
+        if (!a.dx)
+            continue;
+        rc = sw_op_run(r->stream, &sw_op_triplet_loss_gradient, &a, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_plain_give(&st->src[k], l, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

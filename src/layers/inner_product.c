@@ -126,8 +126,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_setup_part(s, c->outputs, &first, &outputs);
     struct sw_desc seen;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = rows_of(l, c, &seen, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = rows_of(l, c, &seen, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &seen;
@@ -184,17 +185,20 @@ static int copy_factors(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     const struct sw_layer_factors *f = &l->factors;
     const float *x;
     int rc = sw_plain_values(&st->x, l, r, &x, err);
-    if (rc == SW_OK)
-        rc = sw_copy(r->stream, f->x, x, (size_t)(f->rows * f->inputs) * sizeof *x, err);
-    return rc == SW_OK ? sw_copy(r->stream, f->dy, l->dst.grad,
-                                 (size_t)(f->rows * f->outputs) * sizeof *x, err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy(r->stream, f->x, x, (size_t)(f->rows * f->inputs) * sizeof *x, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_copy(r->stream, f->dy, l->dst.grad, (size_t)(f->rows * f->outputs) * sizeof *x, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     int rc = l->factors.x ? copy_factors(l, r, err) : SW_OK;
-    return rc == SW_OK ? sw_layer_plan_backward(l, r, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_layer_plan_backward(l, r, err);
 }
 
 static int64_t width(const void *conf)

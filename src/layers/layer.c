@@ -209,9 +209,10 @@ int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_de
                      const struct sw_desc *to, struct sw_plan **out, struct sw_err *err)
 {
     int rc = s->dev->ops->plans->reorder(s, from, to, out, err);
-    if (rc == SW_OK)
-        sw_layer_own_plan(l, *out);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_layer_own_plan(l, *out);
+    return SW_OK;
 }
 
 static struct sw_plan *plan_of(const struct sw_layer *l)
@@ -269,7 +270,9 @@ int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct s
     bool trains = !l->factors.x && (a.diff_weight || a.diff_bias);
     int rc = trains ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
     a.diff_again = trains;
-    return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : SW_OK;
 }
 
 void sw_layer_use_elementwise(struct sw_layer *l)

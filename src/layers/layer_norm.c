@@ -38,8 +38,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_axis(l, axis, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
     struct sw_desc together = sw_desc_plain(SW_F32, in->ndim - axis, in->dim + axis);
@@ -76,8 +77,10 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     struct sw_layer_norm_args a;
     int rc = args_of(l, r, &a, err);
+    if (rc != SW_OK)
+        return rc;
     a.y = l->dst.data;
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_layer_norm, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_layer_norm, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -85,13 +88,16 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const struct state *st = l->state;
     struct sw_layer_norm_args a;
     int rc = args_of(l, r, &a, err);
+    if (rc != SW_OK)
+        return rc;
     a.dy = l->dst.grad;
     a.dx = sw_plain_gradient(&st->plain, l);
     a.dscale = l->param[SCALE].grad;
     a.dbias = l->param[BIAS].grad;
-    if (rc == SW_OK)
-        rc = sw_op_run(r->stream, &sw_op_layer_norm_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(&st->plain, l, err) : rc;
+    rc = sw_op_run(r->stream, &sw_op_layer_norm_gradient, &a, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->plain, l, err);
 }
 
 static const char *const params[] = {"scale", "bias", NULL};

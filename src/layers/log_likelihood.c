@@ -42,17 +42,18 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_rbm *m = &st->machine;
     int rc = sw_rbm_setup(&st->machine, l, s, err);
-    if (rc == SW_OK && c->machine.visible_units == SW_UNITS_SOFTMAX)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "visible_units = softmax is not supported: rows of different lengths have "
-                        "different partition functions");
-    if (rc == SW_OK && c->chains > s->batch_rows)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "chains = %lld, but an evaluation batch has %lld rows: raise eval_batch "
-                        "or lower chains",
-                        (long long)c->chains, (long long)s->batch_rows);
     if (rc != SW_OK)
         return rc;
+    if (c->machine.visible_units == SW_UNITS_SOFTMAX)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "visible_units = softmax is not supported: rows of different lengths have "
+            "different partition functions");
+    if (c->chains > s->batch_rows)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "chains = %lld, but an evaluation batch has %lld rows: raise eval_batch "
+                          "or lower chains",
+                          (long long)c->chains, (long long)s->batch_rows);
     const int64_t rows = m->rows < c->chains ? m->rows : c->chains;
     const double step = 4.0 * (double)c->chains * (double)m->visible * (double)m->hidden;
     const double phases = ceil(step * (double)c->temperatures / PHASE_FLOPS);
@@ -99,13 +100,15 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     const float *v;
-    int rc = SW_OK;
     if (r->phase == 0) {
-        rc = sw_rbm_weigh(&st->machine, l, r, &v, err);
-        if (rc == SW_OK)
-            rc = sw_rbm_free_energy(&st->machine, l, r, &c->machine, v, -1, err);
+        int rc = sw_rbm_weigh(&st->machine, l, r, &v, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_rbm_free_energy(&st->machine, l, r, &c->machine, v, -1, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? anneal(l, r, err) : rc;
+    return anneal(l, r, err);
 }
 
 /* ---- Reported values ---- */

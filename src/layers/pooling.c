@@ -88,8 +88,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_plan_state *st = l->state;
     struct sw_pool_shape shape;
     int rc = sw_layer_need_src(l, 0, 4, err);
-    if (rc == SW_OK)
-        rc = find_shape(l, &shape, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = find_shape(l, &shape, err);
     if (rc != SW_OK)
         return rc;
     rc = s->stream->dev->ops->plans->pooling(s->stream, &l->src[0]->desc, &shape,

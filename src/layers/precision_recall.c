@@ -68,8 +68,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     int rc = sw_class_targets_init(&st->by, l, s, c->ignore_label, err);
     int64_t classes = st->by.scores.columns;
-    if (rc == SW_OK)
-        rc = check_classes(c, classes, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_classes(c, classes, err);
     if (rc != SW_OK)
         return rc;
     st->top_k = c->top_k > 0 ? c->top_k : st->by.by_label && classes > 1 ? 1 : 0;
@@ -91,7 +92,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                     .step = r->step,
                                     .count = l->result};
     int rc = sw_class_values(&st->by, l, r, &a.x, &a.target, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_class_count, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_class_count, &a, err);
 }
 
 static double share(double part, double whole)

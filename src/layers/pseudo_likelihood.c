@@ -49,7 +49,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                              .step = r->step,
                              .result = l->result};
     int rc = sw_rbm_weigh(m, l, r, &a.v, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_flip, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_flip, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -124,10 +124,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = check(l, s, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->in, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check(l, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&st->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     st->rows = st->in.rows;
@@ -226,14 +228,16 @@ static int save_states(struct sw_layer *l, const struct sw_pass *r, const float 
     const float share = r->chain > 0 ? st->share : -st->share;
     int rc = copy_scaled(r, st->rows * st->hidden, share, l->dst.data,
                          (float *)sw_layer_at(l->saved, st->mean_at) + n * st->hidden, err);
-    if (rc == SW_OK)
-        rc = copy_scaled(r, st->rows * st->visible, 1, v,
-                         (float *)sw_layer_at(l->saved, st->visible_at) + n * st->visible, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = copy_scaled(r, st->rows * st->visible, 1, v,
+                     (float *)sw_layer_at(l->saved, st->visible_at) + n * st->visible, err);
+    if (rc != SW_OK)
+        return rc;
     /* The rows of a chain have as many words as those of the data. */
-    return rc == SW_OK && total && n > 0
-               ? copy_scaled(r, st->rows, 1, total,
-                             (float *)sw_layer_at(l->saved, st->total_at) + n, err)
-               : rc;
+    return total && n > 0 ? copy_scaled(r, st->rows, 1, total,
+                                        (float *)sw_layer_at(l->saved, st->total_at) + n, err)
+                          : SW_OK;
 }
 
 /* Samples the hidden units. The sample at the end of a persistent chain is its recurrent state. */
@@ -269,15 +273,23 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     if (r->chain > l->chain_steps)
         return SW_OK; /* the chain of another machine is longer */
     int rc = sw_plain_values(&st->in, l, r, &v, err);
-    if (rc == SW_OK)
-        rc = count_words(l, r, v, &total, err);
-    if (rc == SW_OK)
-        rc = hidden_input(l, r, v, err);
-    if (rc == SW_OK && measured)
+    if (rc != SW_OK)
+        return rc;
+    rc = count_words(l, r, v, &total, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = hidden_input(l, r, v, err);
+    if (rc != SW_OK)
+        return rc;
+    if (measured)
         rc = add_energy(l, r, total, err);
-    if (rc == SW_OK && st->chain) {
+    if (rc != SW_OK)
+        return rc;
+    if (st->chain) {
         rc = sample_units(l, r, total, err);
-        return rc == SW_OK && measured ? save_states(l, r, v, total, err) : rc;
+        if (rc != SW_OK)
+            return rc;
+        return measured ? save_states(l, r, v, total, err) : SW_OK;
     }
     const struct sw_units_args a = {.units = c->units,
                                     .rows = st->rows,
@@ -287,7 +299,7 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                     .total = total,
                                     .mean = l->dst.data,
                                     .step = r->step};
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
 /* ---- Backward ---- */
@@ -357,7 +369,9 @@ static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct s
         return SW_OK;
     int rc = weight_gradient(l, r, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
                              sw_layer_at(l->saved, st->visible_at), err);
-    return rc == SW_OK ? bias_gradient(l, r, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return bias_gradient(l, r, err);
 }
 
 /* Backward of a layer of a feed-forward net. */
@@ -370,7 +384,9 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
     struct sw_sum_rows_args sums = {
         .rows = st->rows, .columns = st->hidden, .sum = l->param[1].grad};
     int rc = sw_plain_values(&st->in, l, r, &v, err);
-    if (rc == SW_OK && c->units == SW_UNITS_BERNOULLI) {
+    if (rc != SW_OK)
+        return rc;
+    if (c->units == SW_UNITS_BERNOULLI) {
         float *own = sw_layer_at(l->scratch, st->dz_at);
         rc = sw_op_run(r->stream, &sw_op_activation_gradient,
                        &(const struct sw_activation_gradient_args){.function = SW_ACT_SIGMOID,
@@ -382,14 +398,22 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
                        err);
         dz = own;
     }
+    if (rc != SW_OK)
+        return rc;
     sums.x = dz;
-    if (rc == SW_OK && l->param[0].grad)
+    if (l->param[0].grad)
         rc = weight_gradient(l, r, st->rows, dz, v, err);
-    if (rc == SW_OK && l->param[1].grad)
+    if (rc != SW_OK)
+        return rc;
+    if (l->param[1].grad)
         rc = sw_op_run(r->stream, &sw_op_sum_rows, &sums, err);
-    if (rc == SW_OK && to)
+    if (rc != SW_OK)
+        return rc;
+    if (to)
         rc = visible_input(l, r, dz, to, err);
-    return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->in, l, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

@@ -76,8 +76,9 @@ static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup 
                           "a loss depends on this reconstruction, which passes no gradient: use "
                           "inner_product with transpose = yes and an activation");
     int rc = sw_layer_need_src(l, 1, 0, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->hidden, l, 1, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&st->hidden, l, 1, s, err);
     if (rc != SW_OK)
         return rc;
     if (st->hidden.rows != st->in.rows)
@@ -108,12 +109,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->in, l, 0, s, err);
-    if (rc == SW_OK && c->binary && c->units != SW_UNITS_BERNOULLI)
-        rc = sw_err_set(err, SW_ERR_INVALID, "binary = yes requires units = bernoulli");
     if (rc != SW_OK)
         return rc;
+    rc = sw_plain_init(&st->in, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    if (c->binary && c->units != SW_UNITS_BERNOULLI)
+        return sw_err_set(err, SW_ERR_INVALID, "binary = yes requires units = bernoulli");
     st->reconstructs = l->src_count == 2;
     st->seed = s->seed;
     st->key = sw_rbm_key(s->seed, l, 0);
@@ -184,10 +186,12 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     float *total = sw_layer_at(l->scratch, st->own_total_at);
     struct sw_units_args a = units_of(l, r);
     int rc = sw_plain_values(&st->in, l, r, &v, err);
-    if (rc == SW_OK)
-        rc = sw_plain_values(&st->hidden, l, r, &h, err);
-    if (rc == SW_OK)
-        rc = count_words(l, r, v, total, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_values(&st->hidden, l, r, &h, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = count_words(l, r, v, total, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_gemm_args g = {.m = st->in.rows,
@@ -198,10 +202,12 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
                                    .b = l->param[0].value,
                                    .c = l->dst.data};
     rc = sw_op_run(r->stream, &sw_op_gemm, &g, err);
+    if (rc != SW_OK)
+        return rc;
     a.x = a.mean = l->dst.data;
     a.bias = l->param[1].value;
     a.total = counts_words(l) ? total : NULL;
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
 /* Copies the data to the output, or samples binary values from them. Gaussian means without a bias
@@ -212,10 +218,12 @@ static int read_data(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     const struct state *st = l->state;
     struct sw_units_args a = units_of(l, r);
     int rc = sw_plain_values(&st->in, l, r, &a.x, err);
+    if (rc != SW_OK)
+        return rc;
     a.units = c->binary ? SW_UNITS_BERNOULLI : SW_UNITS_GAUSSIAN;
     *(c->binary ? &a.sample : &a.mean) = l->dst.data;
     a.share = NULL;
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -229,9 +237,12 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     if (rc != SW_OK || !st->chain)
         return rc;
     rc = sum_columns(l, r, sw_layer_at(l->saved, st->sum_at), err);
-    if (rc == SW_OK)
-        rc = count_words(l, r, l->dst.data, sw_layer_at(l->saved, st->total_at), err);
-    return rc == SW_OK ? add_energy(l, r, true, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = count_words(l, r, l->dst.data, sw_layer_at(l->saved, st->total_at), err);
+    if (rc != SW_OK)
+        return rc;
+    return add_energy(l, r, true, err);
 }
 
 /* Computes the next states of the chain from the input that the hidden units returned. */
@@ -249,7 +260,9 @@ static int gibbs_step(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     a.share = counts_words(l) ? l->dst.grad : NULL;
     *(c->sampled ? &a.sample : &a.mean) = l->dst.data;
     int rc = sw_op_run(r->stream, &sw_op_units, &a, err);
-    return rc == SW_OK && r->chain == l->chain_steps ? add_energy(l, r, false, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return r->chain == l->chain_steps ? add_energy(l, r, false, err) : SW_OK;
 }
 
 static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -264,7 +277,9 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
                                                .x = sw_layer_at(l->saved, st->sum_at),
                                                .y = grad};
     int rc = sum_columns(l, r, grad, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_combine, &minus_data, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_combine, &minus_data, err);
 }
 
 /* Backward of a layer of a feed-forward net. */
@@ -277,7 +292,9 @@ static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, st
     a.mean = sw_plain_gradient(&st->in, l);
     a.share = NULL;
     int rc = a.mean ? sw_op_run(r->stream, &sw_op_units, &a, err) : SW_OK;
-    return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->in, l, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

@@ -90,9 +90,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     int64_t dim[SW_MAX_DIMS];
     int ndim = 0, rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = read_shape(l, dim, &ndim, err);
-    return rc == SW_OK ? sw_reshaped_setup(l, s, ndim, dim, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = read_shape(l, dim, &ndim, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_reshaped_setup(l, s, ndim, dim, err);
 }
 
 static const struct sw_layer_example examples[] = {

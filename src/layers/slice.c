@@ -77,8 +77,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc out = *in;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_axis(l, c->axis, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
     /* If columns are sharded, the source contains only the columns that this worker needs. */
@@ -111,7 +112,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     a.to = *out;
     a.dst = l->dst.data;
     int rc = sw_op_run(r->stream, &sw_op_part, &a, err);
-    if (rc == SW_OK && sw_desc_count(out) != sw_desc_storage(out))
+    if (rc != SW_OK)
+        return rc;
+    if (sw_desc_count(out) != sw_desc_storage(out))
         rc = sw_op_zero_padding(r->stream, out, l->dst.data, err);
     return rc;
 }
@@ -127,7 +130,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     a.dst = l->src_grad[0];
     a.add = l->adds.src & 1;
     int rc = a.add ? SW_OK : sw_fill_zero(r->stream, a.dst, sw_desc_bytes(&a.to), err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_part, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_part, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -29,8 +29,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_plain *p = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_axis(l, c->axis, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plain_init(p, l, 0, s, err);
@@ -57,7 +58,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct sw_plain *p = l->state;
     struct sw_softmax_args a = args_of(l);
     int rc = sw_plain_values(p, l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_softmax, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_softmax, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -67,7 +70,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     a.dy = l->dst.grad;
     a.dx = sw_plain_gradient(p, l);
     int rc = sw_op_run(r->stream, &sw_op_softmax_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(p, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(p, l, err);
 }
 
 static const struct sw_layer_example examples[] = {

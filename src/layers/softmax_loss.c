@@ -115,7 +115,9 @@ static int gradient_by_target(struct sw_layer *l, const struct sw_pass *r, float
                                      .step = r->step,
                                      .dx = dx};
     int rc = sw_plain_values(&st->by.targets, l, r, &a.target, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -130,7 +132,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                          err);
     float *dx = sw_plain_gradient(&st->by.scores, l);
     int rc = st->by.by_label ? gradient_by_label(l, r, dx, err) : gradient_by_target(l, r, dx, err);
-    return rc == SW_OK ? sw_plain_give(&st->by.scores, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->by.scores, l, err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -31,11 +31,11 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK && in->ndim < 2)
-        rc = sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: 1 dimension, not 2 or more",
-                        sw_desc_text(in, text));
     if (rc != SW_OK)
         return rc;
+    if (in->ndim < 2)
+        return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: 1 dimension, not 2 or more",
+                          sw_desc_text(in, text));
     int64_t channels = in->dim[1];
     sw_layer_use_view(l); /* a view of the values only: the gradient changes */
     l->can_add.src = false;
@@ -63,19 +63,21 @@ static struct sw_sparsity_args args_of(const struct sw_layer *l, const struct sw
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_sparsity_args a = args_of(l, r);
-    int rc = SW_OK;
     a.sums = l->sums;
     if (r->phase == 0) {
         a.x = l->src[0]->data;
-        rc = sw_op_run(r->stream, &sw_op_sparsity_sums, &a, err);
-        if (rc == SW_OK)
-            rc = sw_layer_view_forward(l, r, err);
+        int rc = sw_op_run(r->stream, &sw_op_sparsity_sums, &a, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_layer_view_forward(l, r, err);
+        if (rc != SW_OK)
+            return rc;
     }
+    if (r->phase != (l->phases.forward == 2))
+        return SW_OK;
     a.x = NULL;
     a.result = l->result;
-    if (rc == SW_OK && r->phase == (l->phases.forward == 2))
-        rc = sw_op_run(r->stream, &sw_op_sparsity, &a, err);
-    return rc;
+    return sw_op_run(r->stream, &sw_op_sparsity, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

@@ -108,7 +108,9 @@ static int find_distribution(const struct sw_init_conf *c, const char *name,
 
     if (init >= SW_INIT_XAVIER && init != SW_INIT_ORTHOGONAL)
         rc = need_fan_in(name, init, shape->fan_in, err);
-    if (rc == SW_OK && (init == SW_INIT_UNIFORM || init >= SW_INIT_UNIFORM_SQRT_FAN_IN))
+    if (rc != SW_OK)
+        return rc;
+    if (init == SW_INIT_UNIFORM || init >= SW_INIT_UNIFORM_SQRT_FAN_IN)
         rc = check_ends(c, name, err);
     if (rc != SW_OK)
         return rc;
@@ -164,25 +166,19 @@ bool sw_init_is_whole(const struct sw_init_conf *conf)
     return conf->init == SW_INIT_ORTHOGONAL;
 }
 
-static int fill_whole(const struct sw_init_conf *conf, struct sw_philox key, const char *name,
-                      const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
-                      struct sw_err *err)
-{
-    if (from != 0 || to != shape->rows * shape->columns)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: init = %s fills only whole parameters, not ranges", name,
-                          init_names[conf->init]);
-    return sw_fill_orthogonal(key, shape->rows, shape->columns, conf->gain, out, err);
-}
-
 int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *name,
                  const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
                  struct sw_err *err)
 {
     struct distribution distribution;
     struct sw_philox key = sw_philox_stream(seed, SW_PURPOSE_INIT, sw_hash_name(name));
-    if (sw_init_is_whole(conf))
-        return fill_whole(conf, key, name, shape, from, to, out, err);
+    if (sw_init_is_whole(conf)) {
+        if (from != 0 || to != shape->rows * shape->columns)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "%s: init = %s fills only whole parameters, not ranges", name,
+                              init_names[conf->init]);
+        return sw_fill_orthogonal(key, shape->rows, shape->columns, conf->gain, out, err);
+    }
     int rc = find_distribution(conf, name, shape, &distribution, err);
     if (rc != SW_OK)
         return rc;

@@ -92,9 +92,12 @@ int sw_fill_orthogonal(struct sw_philox key, int64_t rows, int64_t columns, doub
         return sw_err_nomem(err, "an orthogonal matrix", bytes);
     draw(key, count * n, vectors);
     int rc = orthonormalize(vectors, count, n, err);
-    for (int64_t r = 0; r < rows && rc == SW_OK; r++)
+    if (rc != SW_OK)
+        goto free_vectors;
+    for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
             out[r * columns + c] = (float)(gain * vectors[wide ? r * n + c : c * n + r]);
+free_vectors:
     sw_free(vectors);
     return rc;
 }

@@ -11,7 +11,9 @@ static int make_reorders(struct sw_plain *p, struct sw_layer *l, const struct sw
 {
     const struct sw_desc *in = &l->src[p->src]->desc;
     int rc = sw_layer_reorder(l, s->stream, in, &p->desc, &p->from_source, err);
-    if (rc == SW_OK && (s->wants_grad >> p->src & 1)) {
+    if (rc != SW_OK)
+        return rc;
+    if (s->wants_grad >> p->src & 1) {
         p->gradient_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&p->desc));
         rc = sw_layer_reorder(l, s->stream, &p->desc, in, &p->to_source, err);
     }

@@ -177,19 +177,22 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
     struct sw_stack *st = l->state;
     const bool alone = s->unrolled && l->src[0]->desc.ndim == 2; /* one step of an unrolled layer */
     int rc = sw_layer_need_src(l, 0, alone ? 2 : 3, err);
+    if (rc != SW_OK)
+        return rc;
     st->keeps_state = c->stateful || s->carry;
     st->states = s->unrolled && l->type->hands_on(c) ? (int)(l->type->hands_on(c) / c->hidden) : 1;
-    if (rc == SW_OK)
-        rc = check_step(s, c, alone, st->states, err);
-    if (rc == SW_OK)
-        rc = check_initial_state(l, c, err);
-    if (rc == SW_OK && st->keeps_state && c->bidirectional)
-        rc = sw_err_set(
+    rc = check_step(s, c, alone, st->states, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_initial_state(l, c, err);
+    if (rc != SW_OK)
+        return rc;
+    if (st->keeps_state && c->bidirectional)
+        return sw_err_set(
             err, SW_ERR_INVALID,
             "%s cannot be combined with bidirectional = yes: later steps are not known yet",
             c->stateful ? "stateful = yes" : "sampling");
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->in, l, 0, s, err);
+    rc = sw_plain_init(&st->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     const int64_t *dim = st->in.desc.dim;
@@ -279,7 +282,9 @@ static int pass_state_on(struct sw_layer *l, const struct sw_pass *r,
     int rc = SW_OK;
     if (cell->state_h > 0)
         rc = copy_state(st, r, a->h, ALONE, l->dst.data, cell->state_h, err);
-    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+    if (rc != SW_OK)
+        return rc;
+    if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, a->c, ALONE, l->dst.data, cell->state_c, err);
     return rc;
 }
@@ -305,9 +310,12 @@ static int run_cell(struct sw_layer *l, const struct sw_pass *r, const struct sw
     if (st->states > 1 && cell->state_h > 0)
         a.h = sw_layer_at(l->scratch, st->h_at);
     int rc = find_initial_state(l, r, cell, &a, err);
-    if (rc == SW_OK)
-        rc = sw_op_run(r->stream, &sw_op_recurrent, &a, err);
-    return rc == SW_OK && st->states > 1 ? pass_state_on(l, r, cell, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_op_run(r->stream, &sw_op_recurrent, &a, err);
+    if (rc != SW_OK)
+        return rc;
+    return st->states > 1 ? pass_state_on(l, r, cell, &a, err) : SW_OK;
 }
 
 int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -315,13 +323,18 @@ int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     const struct sw_stack *st = l->state;
     const float *x;
     int rc = sw_plain_values(&st->in, l, r, &x, err);
-    for (int i = 0; i < st->layers && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < st->layers; i++) {
         float *y = i + 1 < st->layers ? sw_layer_at(kept(l, st), st->between_at[i]) : l->dst.data;
-        for (int d = 0; d < st->directions && rc == SW_OK; d++)
+        for (int d = 0; d < st->directions; d++) {
             rc = run_cell(l, r, &st->cell[i * st->directions + d], x, y, err);
+            if (rc != SW_OK)
+                return rc;
+        }
         x = y;
     }
-    return rc;
+    return SW_OK;
 }
 
 static bool adds_to(const struct sw_layer *l, int param)
@@ -339,7 +352,9 @@ static int take_state_gradients(struct sw_layer *l, const struct sw_pass *r,
     const size_t bytes = (size_t)(cell->r.rows * cell->r.hidden) * sizeof(float);
     int rc = cell->state_h > 0 ? copy_state(st, r, l->dst.grad, cell->state_h, dh, ALONE, err)
                                : sw_fill_zero(r->stream, dh, bytes, err);
-    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+    if (rc != SW_OK)
+        return rc;
+    if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, l->dst.grad, cell->state_c, dc, ALONE, err);
     return rc;
 }
@@ -352,7 +367,9 @@ static int give_state_gradients(struct sw_layer *l, const struct sw_pass *r,
     if (l->src_count < 2 || !l->src_grad[1] || !reads_step_state(l, st, cell->r.hidden))
         return SW_OK;
     int rc = copy_state(st, r, dh, ALONE, l->src_grad[1], cell->state_h, err);
-    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+    if (rc != SW_OK)
+        return rc;
+    if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, dc, ALONE, l->src_grad[1], cell->state_c, err);
     return rc;
 }
@@ -386,9 +403,12 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
         .drecurrent = p[1].grad,
         .dbias = p[2].grad};
     int rc = a.handed_on ? take_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
-    return rc == SW_OK && a.handed_on ? give_state_gradients(l, r, cell, dh, dc, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
+    if (rc != SW_OK)
+        return rc;
+    return a.handed_on ? give_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
 }
 
 int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -396,13 +416,18 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     const struct sw_stack *st = l->state;
     const float *input, *dy = l->dst.grad;
     int rc = sw_plain_values(&st->in, l, r, &input, err);
-    for (int i = st->layers - 1; i >= 0 && rc == SW_OK; i--) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = st->layers - 1; i >= 0; i--) {
         const float *x = i > 0 ? sw_layer_at(kept(l, st), st->between_at[i - 1]) : input;
         float *dx = i > 0 ? sw_layer_at(l->scratch, st->dbetween_at[(i - 1) % 2])
                           : sw_plain_gradient(&st->in, l);
-        for (int d = 0; d < st->directions && rc == SW_OK; d++)
+        for (int d = 0; d < st->directions; d++) {
             rc = run_cell_back(l, r, &st->cell[i * st->directions + d], x, dy, dx, err);
+            if (rc != SW_OK)
+                return rc;
+        }
         dy = dx;
     }
-    return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
+    return sw_plain_give(&st->in, l, err);
 }

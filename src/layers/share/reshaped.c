@@ -14,7 +14,9 @@ int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int nd
         return SW_OK;
     }
     int rc = sw_layer_reorder(l, s->stream, in, &plain, &st->from_source, err);
-    if (rc == SW_OK && (s->wants_grad & 1))
+    if (rc != SW_OK)
+        return rc;
+    if (s->wants_grad & 1)
         rc = sw_layer_reorder(l, s->stream, &plain, in, &st->to_source, err);
     if (rc != SW_OK)
         return rc;

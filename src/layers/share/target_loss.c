@@ -26,12 +26,15 @@ int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enu
 {
     struct sw_target_loss *t = l->state;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_same_rows(l, 0, 1, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&t->value, l, 0, s, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&t->target, l, 1, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_same_rows(l, 0, 1, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&t->value, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&t->target, l, 1, s, err);
     if (rc != SW_OK)
         return rc;
     t->kind = kind;
@@ -57,9 +60,12 @@ int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r, struct s
                                  .y = l->dst.data,
                                  .result = l->result};
     int rc = sw_plain_values(&t->value, l, r, &a.x, err);
-    if (rc == SW_OK)
-        rc = sw_plain_values(&t->target, l, r, &a.target, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_values(&t->target, l, r, &a.target, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_row_loss, &a, err);
 }
 
 static int row_gradient(const struct sw_target_loss *t, const struct sw_plain *p,
@@ -77,7 +83,9 @@ static int row_gradient(const struct sw_target_loss *t, const struct sw_plain *p
     if (!a.dx)
         return SW_OK;
     int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(p, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(p, l, err);
 }
 
 int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -87,7 +95,10 @@ int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r, struct 
     int rc = SW_OK;
     if (l->backward_reads_src)
         rc = sw_plain_values(&t->target, l, r, &target, err);
-    if (rc == SW_OK)
-        rc = row_gradient(t, &t->value, l, r, target, err);
-    return rc == SW_OK ? row_gradient(t, &t->target, l, r, target, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = row_gradient(t, &t->value, l, r, target, err);
+    if (rc != SW_OK)
+        return rc;
+    return row_gradient(t, &t->target, l, r, target, err);
 }
