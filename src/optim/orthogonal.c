@@ -93,11 +93,11 @@ int sw_fill_orthogonal(struct sw_philox key, int64_t rows, int64_t columns, doub
     draw(key, count * n, vectors);
     int rc = orthonormalize(vectors, count, n, err);
     if (rc != SW_OK)
-        goto free_vectors;
+        goto out;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
             out[r * columns + c] = (float)(gain * vectors[wide ? r * n + c : c * n + r]);
-free_vectors:
+out:
     sw_free(vectors);
     return rc;
 }
