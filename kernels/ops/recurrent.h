@@ -26,8 +26,7 @@ struct sw_recurrent {
     int64_t pitch; /* floats between outputs of consecutive steps: hidden, or more if outputs of the
                       other direction are interleaved */
     bool reverse;
-    bool last; /* y is only the output of the last step of the run, [rows, .], not [rows, steps, .]
-                */
+    bool last; /* y is only the output of the last step, [rows, .], not [rows, steps, .] */
 };
 
 /* The number of blocks of `hidden` floats: in the rows of W and U; in b; in the data that a step

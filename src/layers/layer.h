@@ -84,8 +84,7 @@ struct sw_layer_state {
 struct sw_layer_carry {
     const char *name; /* "h"; static */
     int64_t width;
-    int64_t first,
-        whole;  /* of sharded columns: index of the first column here, and number of all columns */
+    int64_t first, whole; /* of sharded columns: the first one here, and how many in all */
     bool chain; /* state of a persistent Gibbs chain, which continues whatever the rows of the data
                    are */
     float *value; /* [rows, width], device memory; set by the net, initially zero; NULL: no state is
@@ -97,15 +96,14 @@ struct sw_layer_carry {
  * dy[r]. */
 struct sw_layer_factors {
     int64_t rows, inputs, outputs;
-    float *x,
-        *dy; /* [rows, inputs], [rows, outputs], plain, device memory; set by the net: backward
-                writes them instead of gradients. NULL: backward computes gradients */
+    /* [rows, inputs], [rows, outputs], plain, device memory; set by the net: backward writes them
+     * instead of gradients. NULL: backward computes gradients. */
+    float *x, *dy;
 };
 
 /* The number of phases of each pass. */
 struct sw_layer_phases {
-    int forward,
-        backward; /* 0: one phase. Between two phases `sums` is all-reduced over the group */
+    int forward, backward; /* 0: one phase. Between phases `sums` is all-reduced */
 };
 
 struct sw_layer {

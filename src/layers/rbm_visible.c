@@ -32,8 +32,7 @@ struct state {
     bool chain, reconstructs;
     float share;                    /* weight of a row in the mean over the batch */
     size_t energy_at, own_total_at; /* offsets in scratch */
-    size_t sum_at,
-        total_at; /* offsets in saved: sums of the columns of the data, and of its rows */
+    size_t sum_at, total_at;        /* offsets in saved: column sums and row sums of the data */
 };
 
 static const struct sw_opt opts[] = {

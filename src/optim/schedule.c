@@ -34,8 +34,7 @@ static double fraction_of(uint64_t step, int64_t over, uint64_t horizon_steps)
     return step < length ? (double)step / (double)length : 1;
 }
 
-/* ---- fixed ------------------------------------------------------------------------------------
- */
+/* ---- fixed ---- */
 
 static double fixed_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
@@ -47,8 +46,7 @@ static const struct sw_schedule fixed = {
     .rate = fixed_rate,
 };
 
-/* ---- step: lr gamma^floor(step / step_size), Caffe's `step` -----------------------------------
- */
+/* ---- step: lr gamma^floor(step / step_size), Caffe's `step` ---- */
 
 struct step_conf {
     double gamma;
@@ -81,8 +79,7 @@ static const struct sw_schedule stepwise = {
     .rate = step_rate,
 };
 
-/* ---- inverse: lr (1 + gamma step)^-power, Caffe's `inv`, SINGA's kInverse ----------------------
- */
+/* ---- inverse: lr (1 + gamma step)^-power, Caffe's `inv`, SINGA's kInverse ---- */
 
 struct inverse_conf {
     double gamma, power;
@@ -120,8 +117,7 @@ static const struct sw_schedule inverse = {
     .rate = inverse_rate,
 };
 
-/* ---- multistep: lr gamma^(number of steps in `at` that have passed), Caffe's `multistep`
- * -------- */
+/* ---- multistep: lr gamma^(number of steps in `at` that have passed), Caffe's `multistep` ---- */
 
 struct multistep_conf {
     struct sw_reals at;
@@ -182,8 +178,7 @@ static const struct sw_schedule multistep = {
     .rate = multistep_rate,
 };
 
-/* ---- fixed_step: a list of rates, SINGA's kFixedStep (without its state)
- * ------------------------ */
+/* ---- fixed_step: a list of rates, SINGA's kFixedStep (without its state) ---- */
 
 struct fixed_step_conf {
     struct sw_reals at, rates;
@@ -228,9 +223,7 @@ static const struct sw_schedule fixed_step = {
 };
 
 /* ---- exponential: lr gamma^(step / step_size); with gamma 1/2 SINGA's kExponential, with
- * step_size 1 Caffe's `exp`
- * -------------------------------------------------------------------------------
- */
+ * step_size 1 Caffe's `exp` ---- */
 
 static const struct sw_opt exponential_opts[] = {
     {.key = "gamma",
@@ -259,8 +252,7 @@ static const struct sw_schedule exponential = {
     .rate = exponential_rate,
 };
 
-/* ---- inverse_t: lr / (1 + step / step_size), SINGA's kInverseT (which calls step_size final_lr)
- * --
+/* ---- inverse_t: lr / (1 + step / step_size), SINGA's kInverseT, with step_size for final_lr ----
  */
 
 struct inverse_t_conf {
@@ -287,8 +279,7 @@ static const struct sw_schedule inverse_t = {
 };
 
 /* ---- polynomial: final + (lr - final) (1 - r)^power, r = step / over, at most 1; with final 0
- * Caffe's `poly`. linear: power 1, like SINGA's kLinear, which does not stop at its end
- * -------------- */
+ * Caffe's `poly`. linear: power 1, like SINGA's kLinear, which does not stop at its end ---- */
 
 struct polynomial_conf {
     double final, power;
@@ -346,8 +337,7 @@ static const struct sw_schedule linear = {
 };
 
 /* ---- cosine: final + (lr - final) (1 + cos(pi r)) / 2: Loshchilov and Hutter, "SGDR: stochastic
- * gradient descent with warm restarts" (2017), equation 5, without restarts ----------------------
- */
+ * gradient descent with warm restarts" (2017), equation 5, without restarts ---- */
 
 struct cosine_conf {
     double final;
@@ -381,9 +371,8 @@ static const struct sw_schedule cosine = {
 };
 
 /* ---- one_cycle: Smith and Topin, "Super-convergence: very fast training of neural networks using
- * large learning rates" (2018), with PyTorch's half cosines: up from lr / start_div to lr, then
- * down to lr / final_div. The momentum does not change
- * ------------------------------------------------ */
+ * large learning rates" (2018), with PyTorch's half cosines: up from lr / start_div to lr,
+ * then down to lr / final_div. The momentum does not change ---- */
 
 struct one_cycle_conf {
     double peak, start_div, final_div;
@@ -435,8 +424,7 @@ static const struct sw_schedule one_cycle = {
     .rate = one_cycle_rate,
 };
 
-/* ---- the table --------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
 const struct sw_type *const sw_schedules[] = {&fixed.base,      &stepwise.base,    &multistep.base,
                                               &fixed_step.base, &linear.base,      &polynomial.base,

@@ -62,8 +62,7 @@ struct sw_stack {
     struct sw_plain in;
     int cells, directions, layers;
     bool training, keeps_state;
-    int states; /* number of states that a step of an unrolled layer passes on; 1: only the output
-                 */
+    int states; /* number of states that an unrolled step passes on; 1: only the output */
     struct sw_stack_cell cell[SW_STACK_CELLS];
     size_t between_at[SW_STACK_LAYERS]; /* kept by forward: outputs of all layers but the last */
     size_t kept_bytes, kept_at;         /* kept_at: offset in scratch in evaluation */

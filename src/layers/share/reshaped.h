@@ -6,8 +6,7 @@
 #include "layers/layer.h"
 
 struct sw_reshaped {
-    struct sw_plan *from_source,
-        *to_source; /* reorders of values and gradient, owned by the layer; NULL for a view */
+    struct sw_plan *from_source, *to_source; /* owned by the layer; NULL for a view */
 };
 
 /* For setup. dim: the output's dimensions, with as many elements as the source. Errors: those of
