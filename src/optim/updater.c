@@ -101,7 +101,7 @@ struct shared_array {
     _Alignas(64) float before[SHARED_PIECE], after[SHARED_PIECE]; /* cache lines */
 };
 
-static float *take(struct shared_array *r, float *shared, int64_t n)
+static float *copy_shared(struct shared_array *r, float *shared, int64_t n)
 {
     r->shared = shared;
     sw_hogwild_take(shared, r->after, r->before, n);
@@ -121,9 +121,9 @@ static bool update_shared(const struct sw_update_block *b, sw_update_loop *loop,
         int count = 0;
         n = b->count - from < SHARED_PIECE ? b->count - from : SHARED_PIECE;
         own.count = n;
-        own.value = take(&arrays[count++], b->value + from, n);
+        own.value = copy_shared(&arrays[count++], b->value + from, n);
         for (int s = 0; s < SW_UPDATER_SLOTS && b->slot[s]; s++)
-            own.slot[s] = take(&arrays[count++], b->slot[s] + from, n);
+            own.slot[s] = copy_shared(&arrays[count++], b->slot[s] + from, n);
         bad = loop(constants, &own) || bad;
         for (int i = 0; i < count; i++)
             sw_hogwild_add(arrays[i].shared, arrays[i].after, arrays[i].before, n);

@@ -344,7 +344,7 @@ static bool adds_to(const struct sw_layer *l, int param)
 
 /* Copies the gradients of the state that a step passes on; the gradient of the top layer's h is
  * part of dy. */
-static int take_state_gradients(struct sw_layer *l, const struct sw_pass *r,
+static int load_state_gradients(struct sw_layer *l, const struct sw_pass *r,
                                 const struct sw_stack_cell *cell, float *dh, float *dc,
                                 struct sw_err *err)
 {
@@ -359,9 +359,9 @@ static int take_state_gradients(struct sw_layer *l, const struct sw_pass *r,
     return rc;
 }
 
-static int give_state_gradients(struct sw_layer *l, const struct sw_pass *r,
-                                const struct sw_stack_cell *cell, const float *dh, const float *dc,
-                                struct sw_err *err)
+static int store_state_gradients(struct sw_layer *l, const struct sw_pass *r,
+                                 const struct sw_stack_cell *cell, const float *dh, const float *dc,
+                                 struct sw_err *err)
 {
     const struct sw_stack *st = l->state;
     if (l->src_count < 2 || !l->src_grad[1] || !reads_step_state(l, st, cell->r.hidden))
@@ -375,9 +375,9 @@ static int give_state_gradients(struct sw_layer *l, const struct sw_pass *r,
 }
 
 /* Backward of one cell. dx: gradient of x; NULL: not needed. */
-static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
-                         const struct sw_stack_cell *cell, const float *x, const float *dy,
-                         float *dx, struct sw_err *err)
+static int run_cell_backward(struct sw_layer *l, const struct sw_pass *r,
+                             const struct sw_stack_cell *cell, const float *x, const float *dy,
+                             float *dx, struct sw_err *err)
 {
     const struct sw_stack *st = l->state;
     const struct sw_layer_param *p = l->param + cell->first_param;
@@ -402,13 +402,13 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
         .dweight = p[0].grad,
         .drecurrent = p[1].grad,
         .dbias = p[2].grad};
-    int rc = a.handed_on ? take_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
+    int rc = a.handed_on ? load_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
     rc = sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
     if (rc != SW_OK)
         return rc;
-    return a.handed_on ? give_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
+    return a.handed_on ? store_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
 }
 
 int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -423,7 +423,7 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
         float *dx = i > 0 ? sw_layer_at(l->scratch, st->dbetween_at[(i - 1) % 2])
                           : sw_plain_gradient(&st->in, l);
         for (int d = 0; d < st->directions; d++) {
-            rc = run_cell_back(l, r, &st->cell[i * st->directions + d], x, dy, dx, err);
+            rc = run_cell_backward(l, r, &st->cell[i * st->directions + d], x, dy, dx, err);
             if (rc != SW_OK)
                 return rc;
         }

@@ -85,7 +85,7 @@ static void move_back(struct move *m, struct rig *g)
 }
 
 /* Like a net, hides the memory that backward does not read, which may be reused by then. */
-static void take_away_unread(struct rig *g)
+static void hide_unread(struct rig *g)
 {
     struct sw_layer *l = &g->layer;
     for (int k = 0; k < l->src_count; k++)
@@ -96,7 +96,7 @@ static void take_away_unread(struct rig *g)
 }
 
 /* Gradients have no memory before backward, so forward must not access them. */
-static void take_away_gradients(struct rig *g)
+static void hide_gradients(struct rig *g)
 {
     static float elsewhere[16]; /* not device memory */
     struct sw_layer *l = &g->layer;
@@ -108,7 +108,7 @@ static void take_away_gradients(struct rig *g)
 }
 
 /* Runs all phases of a pass; with one worker there is nothing to reduce in between. */
-static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
+static void run_on_device(struct rig *g, bool backward, struct sw_stream *stream)
 {
     struct move m = {.stream = stream};
     struct sw_err err;
@@ -117,9 +117,9 @@ static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
     int phases = backward ? g->layer.phases.backward : g->layer.phases.forward;
     move_out(&m, g);
     if (backward)
-        take_away_unread(g);
+        hide_unread(g);
     else
-        take_away_gradients(g);
+        hide_gradients(g);
     struct sw_pass pass = {.stream = stream, .step = step, .training = true};
     do
         if (run(&g->layer, &pass, &err) != SW_OK)
@@ -134,7 +134,7 @@ static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
 static void prepare(struct rig *g, const struct values *v)
 {
     struct sw_layer *l = &g->layer;
-    put_inputs(g, v);
+    set_inputs(g, v);
     poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
     poison(l->saved, l->saved_bytes);
     poison(l->scratch, l->scratch_bytes);
@@ -166,9 +166,9 @@ static void check_example(const struct sw_layer_type *type, const struct sw_laye
     ASSERT_OK(rig_phases(&a, type->forward, a.layer.phases.forward, &err));
     if (type->backward)
         ASSERT_OK(rig_phases(&a, type->backward, a.layer.phases.backward, &err));
-    run_there(&b, false, there);
+    run_on_device(&b, false, there);
     if (type->backward)
-        run_there(&b, true, there);
+        run_on_device(&b, true, there);
     compare(&b, &a);
     values_free(&v);
     rig_close(&a);

@@ -320,7 +320,7 @@ static inline void values_free(struct values *v)
 /* ---- Passes ---- */
 
 /* Converts to plain order; padding must be zero. */
-static inline void take_plain(const char *what, const struct sw_desc *d, const float *stored,
+static inline void read_plain(const char *what, const struct sw_desc *d, const float *stored,
                               float *plain)
 {
     float *again = get_bytes(sw_desc_bytes(d));
@@ -332,7 +332,7 @@ static inline void take_plain(const char *what, const struct sw_desc *d, const f
     free(again);
 }
 
-static inline void put_inputs(struct rig *g, const struct values *v)
+static inline void set_inputs(struct rig *g, const struct values *v)
 {
     struct sw_layer *l = &g->layer;
     for (int k = 0; k < l->src_count; k++)
@@ -364,7 +364,7 @@ static inline int rig_phases(struct rig *g, rig_phase *run, int phases, struct s
 static inline int rig_try_forward(struct rig *g, const struct values *v, struct sw_err *err)
 {
     struct sw_layer *l = &g->layer;
-    put_inputs(g, v);
+    set_inputs(g, v);
     if (!g->data_in_place)
         poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
     poison(l->saved, l->saved_bytes);
@@ -387,9 +387,9 @@ static inline void rig_forward(struct rig *g, struct values *v)
     v->pair_count = g->layer.pair_count > 0 ? g->layer.pair_count : 1;
     memcpy(v->pairs, g->result, sizeof v->pairs);
     if (has_output(g->layer.type))
-        take_plain("output", &g->layer.dst.desc, g->layer.dst.data, v->dst);
+        read_plain("output", &g->layer.dst.desc, g->layer.dst.data, v->dst);
     for (int i = 0; i < v->keep_count; i++)
-        take_plain("state", &g->layer.keeps[i].layout, g->layer.keeps[i].value, v->keeps[i]);
+        read_plain("state", &g->layer.keeps[i].layout, g->layer.keeps[i].value, v->keeps[i]);
 }
 
 /* Hides arrays that backward does not read, and fills those that it writes with NaN. */
@@ -422,9 +422,9 @@ static inline void rig_backward(struct rig *g, struct values *v)
     ASSERT_OK(rig_phases(g, l->type->backward, l->phases.backward, &err));
     for (int k = 0; k < l->src_count; k++)
         if (l->src_grad[k])
-            take_plain("source gradient", &g->src[k].desc, l->src_grad[k], v->src_grad[k]);
+            read_plain("source gradient", &g->src[k].desc, l->src_grad[k], v->src_grad[k]);
     for (int i = 0; i < l->param_count; i++)
-        take_plain("parameter gradient", &l->param[i].layout, l->param[i].grad, v->param_grad[i]);
+        read_plain("parameter gradient", &l->param[i].layout, l->param[i].grad, v->param_grad[i]);
 }
 
 /* Runs forward, and backward if the layer has it. */

@@ -21,7 +21,7 @@ static inline struct scene scene_new(const char *type, const struct sw_layer_exa
 }
 
 /* Corrects the pointers that the layer keeps into its scene, after the scene was copied. */
-static inline void scene_settle(struct scene *s)
+static inline void scene_fix_pointers(struct scene *s)
 {
     for (int k = 0; k < s->g.layer.src_count; k++)
         s->g.layer.src[k] = &s->g.src[k];

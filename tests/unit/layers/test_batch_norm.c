@@ -227,15 +227,15 @@ static void run_shares(struct share *s, bool backward)
 
 /* Combines the results of the shares: concatenates outputs and source gradients, adds parameter
  * gradients, and copies the statistics of the first share. */
-static void put_together(struct share *s, const struct shape *whole, struct values *v)
+static void combine_shares(struct share *s, const struct shape *whole, struct values *v)
 {
     int64_t row = whole->channels * whole->pixels;
     for (int i = 0; i < 2; i++)
         memset(v->param_grad[i], 0, (size_t)whole->channels * sizeof(float));
     for (int w = 0; w < SHARES; w++) {
         struct sw_layer *l = &s[w].g.layer;
-        take_plain("output", &l->dst.desc, l->dst.data, v->dst + s[w].first * row);
-        take_plain("source gradient", &l->dst.desc, l->src_grad[0],
+        read_plain("output", &l->dst.desc, l->dst.data, v->dst + s[w].first * row);
+        read_plain("source gradient", &l->dst.desc, l->src_grad[0],
                    v->src_grad[0] + s[w].first * row);
         for (int i = 0; i < 2; i++)
             for (int64_t c = 0; c < whole->channels; c++)
@@ -262,7 +262,7 @@ static void batch_split_over_workers_equals_whole_batch(void **state)
                   &(struct how){.stream = f.stream, .rows = rows[w], .block = 8 * w});
         s[w].v = values_new(&s[w].g, &ex, 1);
         take_rows(&s[w], &whole, &v);
-        put_inputs(&s[w].g, &s[w].v);
+        set_inputs(&s[w].g, &s[w].v);
         struct sw_layer *l = &s[w].g.layer;
         for (int i = 0; w > 0 && i < 2; i++)
             l->keeps[i].update = NULL; /* only the first share updates the buffers */
@@ -270,7 +270,7 @@ static void batch_split_over_workers_equals_whole_batch(void **state)
     }
     run_shares(s, false);
     run_shares(s, true);
-    put_together(s, &whole, &v);
+    combine_shares(s, &whole, &v);
     assert_exact("three shares", &whole, &v, 2e-6);
     for (int w = 1; w < SHARES; w++) /* the buffers of the others must not change */
         assert_true(s[w].g.layer.keeps[0].value[0] == 0.0f &&
@@ -320,7 +320,7 @@ static void evaluation_uses_running_statistics(void **state)
                     .stream = f.stream, .block = block, .evaluation = true, .in_place = in_place});
             assert_true(g.data_in_place == in_place);
             struct values v = values_new(&g, &ex, 4);
-            put_inputs(&g, &v);
+            set_inputs(&g, &v);
             double *want = get_doubles(v.dst_n);
             for (int64_t c = 0; c < s.channels; c++) {
                 float *keeps[2];
@@ -337,7 +337,7 @@ static void evaluation_uses_running_statistics(void **state)
             }
             struct sw_pass pass = {.stream = f.stream, .step = &g.step};
             ASSERT_OK(g.layer.type->forward(&g.layer, &pass, &err));
-            take_plain("output", &g.layer.dst.desc, g.layer.dst.data, v.dst);
+            read_plain("output", &g.layer.dst.desc, g.layer.dst.data, v.dst);
             assert_near("evaluation", v.dst, want, v.dst_n, 1e-6);
             free(want);
             values_free(&v);
@@ -348,12 +348,12 @@ static void evaluation_uses_running_statistics(void **state)
 
 /* ---- Layouts that no layer uses today, and many threads ---- */
 
-struct made {
+struct results {
     float *y, *dx, *scale_grad, *bias_grad, *mean, *inv_std;
     double *sums;
 };
 
-static void made_free(struct made *m)
+static void results_free(struct results *m)
 {
     free(m->y);
     free(m->dx);
@@ -365,20 +365,20 @@ static void made_free(struct made *m)
 }
 
 /* Runs all operations on a layout; returns y and dx in plain order. */
-static struct made make(struct sw_stream *s, const struct sw_desc *d)
+static struct results run_all(struct sw_stream *s, const struct sw_desc *d)
 {
     int64_t n = sw_desc_count(d), stored = sw_desc_storage(d), channels = d->dim[1];
     struct rng r = rng_of(6);
     float *plain = random_floats(&r, n, -1, 3), *plain_dy = random_floats(&r, n, -1, 1);
     float *x = get_floats(stored), *dy = get_floats(stored), *out = get_floats(stored);
     float *scale = random_floats(&r, channels, 0.5, 2), *bias = random_floats(&r, channels, -1, 1);
-    struct made m = {get_floats(n),
-                     get_floats(n),
-                     get_floats(channels),
-                     get_floats(channels),
-                     get_floats(channels),
-                     get_floats(channels),
-                     get_doubles(2 * channels + 1)};
+    struct results m = {get_floats(n),
+                        get_floats(n),
+                        get_floats(channels),
+                        get_floats(channels),
+                        get_floats(channels),
+                        get_floats(channels),
+                        get_doubles(2 * channels + 1)};
     struct sw_batch_norm b = {.desc = *d,
                               .eps = 1e-5f,
                               .sums = m.sums,
@@ -395,7 +395,7 @@ static struct made make(struct sw_stream *s, const struct sw_desc *d)
                         &(const struct sw_batch_norm_args){.b = b, .x = x}, &err));
     ASSERT_OK(sw_op_run(s, &sw_op_batch_norm,
                         &(const struct sw_batch_norm_args){.b = b, .x = x, .y = out}, &err));
-    take_plain("output", d, out, m.y);
+    read_plain("output", d, out, m.y);
     poison(out, (size_t)stored * sizeof(float));
     ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_sums_gradient,
                         &(const struct sw_batch_norm_args){
@@ -404,7 +404,7 @@ static struct made make(struct sw_stream *s, const struct sw_desc *d)
     ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_gradient,
                         &(const struct sw_batch_norm_args){.b = b, .x = x, .dy = dy, .dx = out},
                         &err));
-    take_plain("source gradient", d, out, m.dx);
+    read_plain("source gradient", d, out, m.dx);
     free(plain);
     free(plain_dy);
     free(x);
@@ -416,8 +416,8 @@ static struct made make(struct sw_stream *s, const struct sw_desc *d)
     return m;
 }
 
-static void assert_made_alike(const char *what, const struct made *a, const struct made *b,
-                              int64_t n, int64_t channels, double limit)
+static void assert_results_alike(const char *what, const struct results *a, const struct results *b,
+                                 int64_t n, int64_t channels, double limit)
 {
     const struct {
         const float *have, *want;
@@ -447,15 +447,15 @@ static void every_layout_gives_the_same_values(void **state)
     const int64_t turned[4] = {21 * 24, 24, 1, 4};    /* columns before rows */
     memcpy(layout[3].stride, last, sizeof last);
     memcpy(layout[4].stride, turned, sizeof turned);
-    struct made want = make(f.stream, &plain);
+    struct results want = run_all(f.stream, &plain);
     for (int i = 0; i < 5; i++) {
         char text[128];
-        struct made have = make(f.stream, &layout[i]);
-        assert_made_alike(sw_desc_text(&layout[i], text), &have, &want, sw_desc_count(&plain), 21,
-                          1e-6);
-        made_free(&have);
+        struct results have = run_all(f.stream, &layout[i]);
+        assert_results_alike(sw_desc_text(&layout[i], text), &have, &want, sw_desc_count(&plain),
+                             21, 1e-6);
+        results_free(&have);
     }
-    made_free(&want);
+    results_free(&want);
     close_cpu(&f);
 }
 
@@ -466,13 +466,13 @@ static void the_number_of_threads_changes_no_bit(void **state)
         struct fixture one = open_cpu(false, 1), many = open_cpu(false, 5);
         struct sw_desc d =
             block ? sw_desc_blocked(SW_F32, 4, dim, 1, block) : sw_desc_plain(SW_F32, 4, dim);
-        struct made a = make(one.stream, &d), b = make(many.stream, &d);
+        struct results a = run_all(one.stream, &d), b = run_all(many.stream, &d);
         int64_t n = sw_desc_count(&d);
         assert_same_bits("sums", a.sums, b.sums, 49 * sizeof(double));
         assert_same_bits("output", a.y, b.y, (size_t)n * sizeof(float));
         assert_same_bits("source gradient", a.dx, b.dx, (size_t)n * sizeof(float));
-        made_free(&a);
-        made_free(&b);
+        results_free(&a);
+        results_free(&b);
         close_cpu(&one);
         close_cpu(&many);
     }

@@ -49,12 +49,12 @@ static int rank_of(const float *x, int c)
 static void accuracy_accepts_any_layout(void **state)
 {
     struct scene plain = labeled("accuracy", "top_k = 2\n", 0);
-    scene_settle(&plain);
+    scene_fix_pointers(&plain);
     rig_forward(&plain.g, &plain.v);
     assert_true(plain.v.result.sum > 0 && plain.v.result.sum < ROWS);
     for (int block = 8; block <= 16; block += 8) {
         struct scene s = labeled("accuracy", "top_k = 2\n", block);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         rig_forward(&s.g, &s.v);
         assert_true(s.v.result.sum == plain.v.result.sum && s.v.result.weight == ROWS);
         scene_free(&s);
@@ -71,7 +71,7 @@ static void accuracy_accepts_several_labels_per_row(void **state)
             int hits = 0, counted = 0;
             snprintf(recipe, sizeof recipe, "top_k = %d\n", top_k);
             struct scene s = targeted("accuracy", recipe, block);
-            scene_settle(&s);
+            scene_fix_pointers(&s);
             for (int c = 0; c < CLASSES; c++)
                 s.v.label[1][4 * CLASSES + c] = 0;
             for (int r = 0; r < ROWS; r++) {
@@ -95,7 +95,7 @@ static void ignored_labels_are_not_counted(void **state)
 {
     struct scene s = labeled("accuracy", "ignore_label = -1\n", 0);
     int hits = 0;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int r = 0; r < ROWS; r++) {
         if (r % 3 == 0)
             s.v.label[1][r] = -1;
@@ -178,7 +178,7 @@ static void precision_and_recall_by_label(void **state)
             if (only >= 0)
                 snprintf(recipe, sizeof recipe, "class = %d\n", only);
             struct scene s = labeled("precision_recall", recipe, block);
-            scene_settle(&s);
+            scene_fix_pointers(&s);
             for (int r = 0; r < ROWS; r++) /* class 5 is no row's label, but some rows predict it */
                 s.v.label[1][r] %= CLASSES - 1;
             read_labels(&s.v, 1, predicted, have);
@@ -199,7 +199,7 @@ static void precision_and_recall_of_several_labels(void **state)
         struct scene s = targeted("precision_recall", "top_k = 3\naverage = micro\n", block);
         bool predicted[ROWS][CLASSES], have[ROWS][CLASSES];
         double right = 0, labels = 0;
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         for (int r = 0; r < ROWS; r++)
             for (int c = 0; c < CLASSES; c++) {
                 predicted[r][c] = rank_of(s.v.src[0] + r * CLASSES, c) < 3;
@@ -220,7 +220,7 @@ static void scores_above_the_threshold_are_predicted(void **state)
 {
     struct scene s = targeted("precision_recall", "threshold = 0.25\n", 0);
     bool predicted[ROWS][CLASSES], have[ROWS][CLASSES];
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int i = 0; i < CELLS; i++) {
         predicted[i / CLASSES][i % CLASSES] = s.v.src[0][i] > 0.25f;
         have[i / CLASSES][i % CLASSES] = s.v.label[1][i];
@@ -239,7 +239,7 @@ static void one_column_is_a_binary_classifier(void **state)
     const int32_t labels[5] = {1, 0, 1, 0, 1};
     struct scene s = scene_new("precision_recall", &ex, false, 0);
     struct sw_err err;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     memcpy(s.v.src[0], scores, sizeof scores);
     memcpy(s.v.label[1], labels, sizeof labels);
     rig_forward(&s.g, &s.v);
@@ -254,7 +254,7 @@ static void one_column_is_a_binary_classifier(void **state)
 static void zero_by_zero_is_zero_and_no_rows_is_nan(void **state)
 {
     struct scene s = labeled("precision_recall", "ignore_label = 0\n", 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int r = 0; r < ROWS; r++) {
         for (int c = 0; c < CLASSES; c++)
             s.v.src[0][r * CLASSES + c] = c == 1; /* class 1 is always predicted */
@@ -286,8 +286,8 @@ static void ignored_rows_do_not_change_the_mean(void **state)
     for (int block = 0; block <= 16; block += 8) {
         struct scene a = scene_new("softmax_loss", &all, false, block);
         struct scene b = scene_new("softmax_loss", &few, false, 0);
-        scene_settle(&a);
-        scene_settle(&b);
+        scene_fix_pointers(&a);
+        scene_fix_pointers(&b);
         a.g.step.backward_scale = 1.0f / ROWS;
         b.g.step.backward_scale = 1.0f / LEFT;
         for (int r = 0, n = 0; r < ROWS; r++) {
@@ -317,7 +317,7 @@ static void ignored_rows_do_not_change_the_mean(void **state)
 static void batch_without_labels_has_zero_gradient(void **state)
 {
     struct scene s = labeled("softmax_loss", "ignore_label = -1\n", 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int r = 0; r < ROWS; r++)
         s.v.label[1][r] = -1;
     rig_pass(&s.g, &s.v);

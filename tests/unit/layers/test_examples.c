@@ -481,8 +481,8 @@ static void evaluation_gives_the_outputs_of_training(void **state)
 
 /* ---- Teardown ---- */
 
-static void check_two_lives(const struct sw_layer_type *type, const struct sw_layer_example *ex,
-                            struct fixture *f)
+static void check_second_setup(const struct sw_layer_type *type, const struct sw_layer_example *ex,
+                               struct fixture *f)
 {
     struct rig g;
     struct sw_err err;
@@ -496,7 +496,7 @@ static void check_two_lives(const struct sw_layer_type *type, const struct sw_la
 
 static void a_layer_can_be_torn_down_and_set_up_again(void **state)
 {
-    for_examples(check_two_lives, true, true, 1);
+    for_examples(check_second_setup, true, true, 1);
 }
 
 /* Creates and frees device, stream and layer, which must not leak. Returns the result of setup. */

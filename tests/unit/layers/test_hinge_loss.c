@@ -52,7 +52,7 @@ static void check_labels(const struct shape *k, int64_t rows, int64_t valid, int
     struct scene s = scene_new("hinge_loss", &ex, block == 8, block);
     struct values *v = &s.v;
     double sum = 0, *gradient = get_doubles(rows * 18);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     memset(gradient, 0, (size_t)rows * 18 * sizeof *gradient);
     for (int64_t r = 0; r < valid; r++)
         sum += row_of(k, v->src[0] + r * 18, v->label[1][r], 18, gradient + r * 18);
@@ -85,7 +85,7 @@ static double loss_by_hand(const char *recipe, const float *scores, int32_t labe
 {
     const struct sw_layer_example ex = {.recipe = recipe, .src = {{2, {1, 3}, 0}, {1, {1}, 3}}};
     struct scene s = scene_new("hinge_loss", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     memcpy(s.v.src[0], scores, 3 * sizeof *scores);
     s.v.label[1][0] = label;
     s.g.step.backward_scale = 1;
@@ -136,7 +136,7 @@ static void invalid_label_error_names_row_and_value(void **state)
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {4, 5}, 0}, {1, {4}, 5}}};
     struct scene s = scene_new("hinge_loss", &ex, false, 0);
     struct sw_err err;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.label[1][3] = 5;
     assert_int_equal(rig_try_forward(&s.g, &s.v, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "hinge_loss: the label of row 3 is 5"));
@@ -156,7 +156,7 @@ static void check_triplets(const char *recipe, bool squared, double margin, int6
     struct values *v = &s.v;
     double sum = 0, gradient[3][N * D] = {{0}};
     int active = 0;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int64_t r = 0; r < N; r++) {
         double m = margin, slope;
         const float *a = v->src[0] + r * D, *p = v->src[1] + r * D, *q = v->src[2] + r * D;

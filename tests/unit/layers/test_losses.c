@@ -8,7 +8,7 @@ static void check_softmax(const struct sw_layer_example *ex, bool reference, int
                           int64_t valid_rows, double weight)
 {
     struct scene s = scene_new("softmax_loss", ex, reference, block);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     struct values *v = &s.v;
     int64_t rows = ex->src[0].dim[0], classes = v->src_n[0] / rows;
     double loss = 0, scale = weight * (double)s.g.step.backward_scale;
@@ -61,7 +61,7 @@ static void huge_scores_do_not_overflow(void **state)
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {2, 3}, 0}, {1, {2}, 3}}};
     const float scores[6] = {10000, -10000, 0, 10000, -10000, 0};
     struct scene s = scene_new("softmax_loss", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     memcpy(s.v.src[0], scores, sizeof scores);
     s.v.label[1][0] = 0;
     s.v.label[1][1] = 1;
@@ -79,7 +79,7 @@ static void nan_score_gives_nan_loss(void **state)
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 5}, 0}, {1, {3}, 5}}};
     for (int at = 0; at < 15; at++) {
         struct scene s = scene_new("softmax_loss", &ex, false, 0);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         s.v.src[0][at] = at % 2 ? NAN : INFINITY;
         rig_forward(&s.g, &s.v);
         assert_false(isfinite(s.v.result.sum));
@@ -95,7 +95,7 @@ static void assert_label_refused(const char *type, int32_t label)
     struct scene s = scene_new(type, &ex, false, 0);
     struct sw_err err;
     char text[32];
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.label[1][2] = label;
     assert_int_equal(rig_try_forward(&s.g, &s.v, &err), SW_ERR_INVALID);
     snprintf(text, sizeof text, "row 2 is %d", (int)label);
@@ -134,7 +134,7 @@ static void accuracy_counts_labels_among_the_top_k(void **state)
         struct sw_layer_example ex = {.recipe = text,
                                       .src = {{2, {rows, classes}, 0}, {1, {rows}, (int)classes}}};
         struct scene s = scene_new("accuracy", &ex, i % 2, 0);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         for (int64_t k = 0; k < rows * classes; k++)
             s.v.src[0][k] = (float)rng_int(&r, 0, i % 3 ? 4 : 1000); /* many ties, or few */
         for (int64_t n = 0; n < rows; n++) {
@@ -156,7 +156,7 @@ static void equal_scores_are_not_all_hits(void **state)
     const float constants[] = {0, 3, -INFINITY, NAN};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
         struct scene s = scene_new("accuracy", &ex, false, 0);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         for (int k = 0; k < 100; k++)
             s.v.src[0][k] = constants[i];
         for (int n = 0; n < 10; n++)

@@ -97,7 +97,7 @@ static void check_loss(const struct loss *loss, const struct sw_layer_example *e
                        int block, int64_t valid, double weight)
 {
     struct scene s = scene_new(loss->type, ex, reference, block);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     struct values *v = &s.v;
     int64_t rows = ex->src[0].dim[0], n = v->src_n[0] / rows;
     double sum = 0, scale = weight * (double)s.g.step.backward_scale;
@@ -163,8 +163,8 @@ static void targets_may_be_integers(void **state)
         struct sw_layer_example real = {.recipe = "", .src = {{2, {5, 6}, 0}, {2, {5, 6}, 0}}};
         struct scene a = scene_new(losses[i].type, &whole, false, 0);
         struct scene b = scene_new(losses[i].type, &real, false, 0);
-        scene_settle(&a);
-        scene_settle(&b);
+        scene_fix_pointers(&a);
+        scene_fix_pointers(&b);
         memcpy(b.v.src[0], a.v.src[0], 30 * sizeof(float));
         for (int k = 0; k < 30; k++)
             b.v.src[1][k] = (float)a.v.label[1][k];
@@ -182,7 +182,7 @@ static void a_label_is_a_target_of_one_value(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 1}, 0}, {1, {3}, 9}}};
     struct scene s = scene_new("euclidean_loss", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int r = 0; r < 3; r++) {
         s.v.src[0][r] = (float)r + 0.5f;
         s.v.label[1][r] = 2 * r;
@@ -205,7 +205,7 @@ static void losses_are_stable_far_from_zero(void **state)
     for (int i = 0; i < LOSSES; i++) {
         struct scene s = scene_new(losses[i].type, &ex, false, 0);
         double gradient[4], sum = sums[i];
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         memcpy(s.v.src[0], scores, sizeof scores);
         memcpy(s.v.src[1], targets, sizeof targets);
         rig_pass(&s.g, &s.v);
@@ -223,7 +223,7 @@ static void correct_large_scores_have_no_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 2}, 0}, {2, {1, 2}, 0}}};
     struct scene s = scene_new("sigmoid_cross_entropy", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.src[0][0] = 100;
     s.v.src[0][1] = -100;
     s.v.src[1][0] = 1;
@@ -242,7 +242,7 @@ static void nan_score_gives_nan_loss(void **state)
     for (int i = 0; i < LOSSES; i++)
         for (int at = 0; at < 63; at++) {
             struct scene s = scene_new(losses[i].type, &ex, false, 0);
-            scene_settle(&s);
+            scene_fix_pointers(&s);
             s.v.src[0][at] = NAN;
             rig_forward(&s.g, &s.v);
             assert_false(isfinite(s.v.result.sum));
@@ -259,7 +259,7 @@ static void a_row_without_targets_has_no_loss(void **state)
     static const char *const types[] = {"softmax_loss", "poisson_loss"};
     for (int i = 0; i < 2; i++) {
         struct scene s = scene_new(types[i], &ex, false, 0);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         memset(s.v.src[1], 0, 6 * sizeof(float));
         rig_pass(&s.g, &s.v);
         assert_true(s.v.result.sum == 0 && s.v.result.weight == 2);
@@ -276,8 +276,8 @@ static void one_hot_target_equals_a_label(void **state)
     struct scene a = scene_new("softmax_loss", &labels, false, 0);
     struct scene b = scene_new("softmax_loss", &targets, false, 0);
     double want[36];
-    scene_settle(&a);
-    scene_settle(&b);
+    scene_fix_pointers(&a);
+    scene_fix_pointers(&b);
     memcpy(b.v.src[0], a.v.src[0], 36 * sizeof(float));
     for (int k = 0; k < 36; k++)
         b.v.label[1][k] = k % 9 == a.v.label[1][k / 9];
@@ -296,7 +296,7 @@ static void poisson_reconstruction_keeps_the_word_count(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 50}, 0}, {2, {3, 50}, 5}}};
     struct scene s = scene_new("poisson_loss", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     rig_forward(&s.g, &s.v);
     for (int r = 0; r < 3; r++) {
         double words = 0, given = 0;
@@ -318,7 +318,7 @@ static void reconstruction_error_is_the_squared_distance(void **state)
     for (int block = 0; block <= 16; block += 8) {
         struct scene s = scene_new("reconstruction_error", &ex, block == 8, block);
         double sum = 0;
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         for (int i = 0; i < 3 * 54; i++)
             sum += pow((double)s.v.src[0][i] - (double)s.v.src[1][i], 2);
         spoil_rows(&s.v, 4, 3);
@@ -339,7 +339,7 @@ static void reconstruction_error_of_pca_is_the_omitted_variance(void **state)
     struct scene s = scene_new("reconstruction_error", &ex, false, 0);
     struct rng r = rng_of(5);
     double mean[2] = {0}, cov[3] = {0};
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     float *x = s.v.src[0];
     for (int i = 0; i < N; i++) {
         x[2 * i] = rng_real(&r, -1, 1);
@@ -376,7 +376,7 @@ static void assert_target_refused(const char *type, float target, const char *sa
         .recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}}, .range = {[1] = {0, 1}}};
     struct scene s = scene_new(type, &ex, false, 0);
     struct sw_err err;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.src[1][2 * 5 + 3] = target;
     assert_int_equal(rig_try_forward(&s.g, &s.v, &err), SW_ERR_INVALID);
     if (!strstr(err.text, says) || !strstr(err.text, type))
@@ -400,7 +400,7 @@ static void probability_slightly_above_one_is_accepted(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 1}, 0}, {2, {1, 1}, 0}}};
     struct scene s = scene_new("sigmoid_cross_entropy", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.src[1][0] = 255 * 0.003922f;
     rig_forward(&s.g, &s.v);
     assert_true(isfinite(s.v.result.sum));
