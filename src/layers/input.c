@@ -36,7 +36,7 @@ const char *sw_layer_input_field(const struct sw_layer *l)
 const struct sw_layer_type sw_layer_input = {
     .base = SW_TYPE("input", "one field of the data source", struct conf, opts),
     .role = SW_ROLE_INPUT,
-    .split_reason = "every worker reads its own rows of the data",
+    .split_reason = "every worker reads its rows of the data",
     SW_LAYER_SOURCES(0, 0),
     SW_LAYER_CALLS(setup, forward, NULL),
 };
