@@ -204,7 +204,7 @@ static void invalid_sources_are_refused(void **state)
                                            .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}, {1, {4}, 5}}};
     assert_refused("hinge_loss", &floats, 0, "must be labels");
     assert_refused("hinge_loss", &three, 0, "method = ranking");
-    assert_refused("hinge_loss", &uneven, 0, "as many values in a row");
+    assert_refused("hinge_loss", &uneven, 0, "of values per row");
     assert_refused("hinge_loss", &label, 0, "not features");
 }
 

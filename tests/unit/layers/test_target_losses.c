@@ -413,11 +413,11 @@ static void invalid_sources_are_refused(void **state)
     const struct sw_layer_example rows = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {3, 5}, 0}}};
     const struct sw_layer_example whole = {.recipe = "", .src = {{2, {4, 5}, 3}, {2, {4, 5}, 0}}};
     for (int i = 0; i < LOSSES; i++) {
-        assert_refused(losses[i].type, &columns, 0, "as many values in a row");
+        assert_refused(losses[i].type, &columns, 0, "of values per row");
         assert_refused(losses[i].type, &rows, 0, "the same number of rows");
         assert_refused(losses[i].type, &whole, 0, "not features");
     }
-    assert_refused("reconstruction_error", &columns, 0, "as many values in a row");
+    assert_refused("reconstruction_error", &columns, 0, "of values per row");
     assert_refused("reconstruction_error", &whole, 0, "not features");
 }
 

@@ -420,9 +420,9 @@ static void invalid_shapes_are_refused(void **state)
     assert_refused("pooling", "kernel = 3\ndivide_by = inside\n", "requires method = avg");
     assert_refused("pooling", "stride = 2\n", "kernel is missing");
     assert_refused("pooling", "kernel = 9\nround = floor\n", "9 x 9 does not fit");
-    assert_refused("pooling", "global = yes\nkernel = 2\n", "leave out kernel");
-    assert_refused("pooling", "global = yes\nstride_y = 2\n", "leave out kernel, stride");
-    assert_refused("pooling", "global = yes\npad = 1\n", "leave out kernel, stride and pad");
+    assert_refused("pooling", "global = yes\nkernel = 2\n", "remove kernel");
+    assert_refused("pooling", "global = yes\nstride_y = 2\n", "remove kernel, stride");
+    assert_refused("pooling", "global = yes\npad = 1\n", "remove kernel, stride and pad");
     assert_refused("lrn", "size = 4\n", "size = 4: must be odd");
 }
 
