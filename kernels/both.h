@@ -1,4 +1,4 @@
-/* SW_BOTH: an inline function that C and CUDA kernels have in common. */
+/* SW_BOTH marks an inline function for both C and CUDA: __host__ __device__ under nvcc. */
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,4 @@
-/* Channels of the usual layouts: plain, blocked channels, channels last. */
+/* The strides of channels in the common layouts: plain, blocked channels, channels last. */
 #include "kernels/channels.h"
 
 bool sw_channels_of(const struct sw_desc *d, struct sw_channels *out)

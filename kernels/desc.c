@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Shapes may come from a recipe, so products saturate at the maximum, which no allocation
- * grants. */
+/* Shapes may come from a recipe, so products saturate at the maximum, which no allocation can
+ * satisfy. */
 static int64_t times(int64_t a, int64_t b)
 {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* Product of the blocks of one dimension, or of all for dim -1. */
+/* Returns the product of the blocks of one dimension, or of all dimensions if dim is -1. */
 static int64_t block_product(const struct sw_desc *d, int dim)
 {
     int64_t product = 1;
@@ -22,7 +22,7 @@ static int64_t block_product(const struct sw_desc *d, int dim)
     return product;
 }
 
-/* Whole block steps of a dimension. */
+/* Returns the number of block steps of a dimension. */
 static int64_t outer_extent(const struct sw_desc *d, int dim)
 {
     return d->padded[dim] / block_product(d, dim);
@@ -82,7 +82,8 @@ int64_t sw_desc_count(const struct sw_desc *d)
     return count;
 }
 
-/* The last element's offset and one: for a layout without gaps the product of the padded dims. */
+/* The offset of the last element plus one: the product of the padded dims for a layout without
+ * gaps. */
 int64_t sw_desc_storage(const struct sw_desc *d)
 {
     int64_t last = block_product(d, -1) - 1;
@@ -105,7 +106,7 @@ size_t sw_desc_bytes(const struct sw_desc *d)
     return bytes;
 }
 
-/* Appends an outer factor, merged with the last one if it continues it. */
+/* Appends an outer factor; merges it with the last one if both are contiguous. */
 static void add_factor(struct sw_axis *a, int64_t extent, int64_t stride)
 {
     struct sw_factor *last = a->count ? &a->factor[a->count - 1] : NULL;
@@ -165,9 +166,9 @@ int64_t sw_desc_features(const struct sw_desc *d)
 
 static void swap(int64_t *list, int a, int b)
 {
-    int64_t kept = list[a];
+    int64_t first = list[a];
     list[a] = list[b];
-    list[b] = kept;
+    list[b] = first;
 }
 
 struct sw_desc sw_desc_transposed(const struct sw_desc *d, int a, int b)
@@ -198,7 +199,7 @@ int64_t sw_desc_offset(const struct sw_desc *d, const int64_t *index)
 
 enum { TEXT_BYTES = 128 };
 
-/* printf at the end of out; what does not fit is cut. */
+/* Appends formatted text to out, truncated to TEXT_BYTES. */
 static void SW_PRINTF(2, 3) append(char *out, const char *fmt, ...)
 {
     size_t used = strlen(out);
@@ -208,7 +209,7 @@ static void SW_PRINTF(2, 3) append(char *out, const char *fmt, ...)
     va_end(ap);
 }
 
-/* Dimensions by stride, largest first; row-major order is not mentioned. */
+/* Appends the dimensions by stride, largest first, unless they are in row-major order. */
 static void append_order(const struct sw_desc *d, char *out)
 {
     int order[SW_MAX_DIMS];
@@ -237,7 +238,7 @@ const char *sw_desc_text(const struct sw_desc *d, char *out)
     return out;
 }
 
-/* ---- The usual layouts of features ---- */
+/* ---- The common layouts of activations ---- */
 
 int sw_desc_channel_block(const struct sw_desc *d)
 {

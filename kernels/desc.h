@@ -1,12 +1,12 @@
-/* Layout descriptors: what a block of memory means. A descriptor is the only thing about memory
- * that travels between layers; shape functions speak logical indices, storage is the device's
- * choice. The form is a strided array of inner blocks, general enough for plain NCHW,
- * channels-last, oneDNN's nChw16c activations and its doubly blocked weights (OIhw16i16o): logical
- * index i of dimension d is split from the innermost block outwards; what remains is multiplied by
- * stride[d]. Plain values, no pointers: copy freely, compare with sw_desc_equal, any thread.
+/* Layout descriptors: shape, type and storage layout of an array. Layers exchange only descriptors;
+ * shape functions use logical indices, and the device chooses the storage. A layout is a strided
+ * array of inner blocks, which covers plain NCHW, channels-last, oneDNN's nChw16c activations and
+ * its doubly blocked weights (OIhw16i16o): logical index i of dimension d is split from the
+ * innermost block outwards, and the remaining index is multiplied by stride[d]. Plain values, no
+ * pointers: copy freely, compare with sw_desc_equal, any thread.
  *
  * Dimension letters, the same everywhere: N rows of a batch, C channels, H height, W width, M
- * output channels, K kernel size, T time steps, B global batch. Dimension 0 of a feature is the
+ * output channels, K kernel size, T time steps, B global batch. Dimension 0 of an activation is the
  * batch. */
 #pragma once
 
@@ -37,10 +37,10 @@ struct sw_desc {
 size_t sw_dtype_bytes(enum sw_dtype t);
 const char *sw_dtype_name(enum sw_dtype t); /* f32 i32 u8 */
 
-/* Row-major without padding. */
+/* Returns a row-major layout without padding. */
 struct sw_desc sw_desc_plain(enum sw_dtype t, int ndim, const int64_t *dim);
-/* As plain, but dimension `dim` is stored in blocks of `block` innermost: nChw16c is (4, dims, 1,
- * 16). */
+/* Like plain, but dimension `blocked_dim` is stored in innermost blocks of `block`: nChw16c is (4,
+ * dims, 1, 16). */
 struct sw_desc sw_desc_blocked(enum sw_dtype t, int ndim, const int64_t *dim, int blocked_dim,
                                int block);
 
@@ -49,29 +49,31 @@ int64_t sw_desc_storage(const struct sw_desc *d); /* elements with padding */
 size_t sw_desc_bytes(const struct sw_desc *d);    /* storage bytes */
 bool sw_desc_is_plain(const struct sw_desc *d);
 bool sw_desc_equal(const struct sw_desc *a, const struct sw_desc *b);
-/* Same dtype and logical dimensions, any storage. */
+/* Are dtype and logical dimensions equal? The storage may differ. */
 bool sw_desc_same_shape(const struct sw_desc *a, const struct sw_desc *b);
-/* Product of the logical dimensions after the batch. */
+/* Returns the product of the logical dimensions after the batch. */
 int64_t sw_desc_features(const struct sw_desc *d);
 
-/* 16, 8 or 4 where channels are blocked by that and nothing else is blocked; else 0. */
+/* Returns 16, 8 or 4 if channels, and nothing else, are blocked by that number; else 0. */
 int sw_desc_channel_block(const struct sw_desc *d);
-/* Whether storage order is (rows, pixels, channels): [N, F], one pixel, or NHWC. */
+/* Is the storage order (rows, pixels, channels)? True for [N, F], a single pixel, or NHWC. */
 bool sw_desc_is_channels_last(const struct sw_desc *d);
-/* Product of the logical dimensions after the channels. */
+/* Returns the product of the logical dimensions after the channels. */
 int64_t sw_desc_pixels(const struct sw_desc *d);
 
-/* The same storage with dimensions a and b in each other's place. */
+/* Returns the same storage with dimensions a and b swapped. */
 struct sw_desc sw_desc_transposed(const struct sw_desc *d, int a, int b);
 
-/* Element offset of a logical index. */
+/* Returns the element offset of a logical index. */
 int64_t sw_desc_offset(const struct sw_desc *d, const int64_t *index);
 
-/* "128x96x55x55 f32 blocked(1:16)"; out holds at least 128 bytes. Returns out. */
+/* Writes text such as "128x96x55x55 f32 blocked(1:16)" to out, at least 128 bytes, and returns
+ * out. */
 const char *sw_desc_text(const struct sw_desc *d, char *out);
 
-/* Copies between storage and plain logical order on the host, whatever the layout: for initial
- * values, checkpoints and tests. from_plain also zeroes padding. Element size by dtype. */
+/* Copies between storage of any layout and plain logical order on the host, for initial values,
+ * checkpoints and tests. sw_desc_from_plain also zeroes padding. The dtype gives the element
+ * size. */
 void sw_desc_to_plain(const struct sw_desc *d, const void *stored, void *plain);
 void sw_desc_from_plain(const struct sw_desc *d, const void *plain, void *stored);
 

@@ -1,7 +1,7 @@
 /* Conversion between storage and plain order (sw_desc_to_plain, sw_desc_from_plain). Checkpoints
- * move every weight through here, so the common cases must cost about a memory copy: dimensions
- * that continue each other are merged, a row along the last one is walked with offsets that were
- * computed once, and rows are cut into pieces so that the blocks they touch stay in the first-level
+ * copy every weight with these functions, so the common cases must cost about as much as a memory
+ * copy: contiguous dimensions are merged, the offsets along the last dimension (the row) are
+ * computed once, and rows are divided into pieces so that the blocks they touch stay in the L1
  * cache. */
 #include "kernels/axis.h"
 #include <string.h>
@@ -15,7 +15,7 @@ struct walk {
     size_t item_bytes;
 };
 
-/* Merges the new axis into the last one if it continues that one. */
+/* Appends an axis; merges it with the last one if both are contiguous. */
 static void add_axis(struct walk *w, const struct sw_axis *a)
 {
     struct sw_axis *last = w->count ? &w->axis[w->count - 1] : NULL;
@@ -65,7 +65,7 @@ static void scatter1(uint8_t *stored, const int64_t *at, const uint8_t *plain, i
         stored[at[i]] = plain[i];
 }
 
-/* One piece of a row, whose elements lie at[i] elements after stored. */
+/* Copies one piece of a row, whose element i is at stored + at[i]. */
 static void copy_piece(const struct walk *w, bool dense, void *stored, const int64_t *at,
                        void *plain, int64_t n, bool to_plain)
 {
@@ -81,7 +81,7 @@ static void copy_piece(const struct walk *w, bool dense, void *stored, const int
         scatter1(stored, at, plain, n);
 }
 
-/* The same piece of all rows. index is an odometer over the dimensions before the row. */
+/* Copies the same piece of all rows. index counts through the dimensions before the row. */
 static void copy_rows(const struct walk *w, int64_t first, int64_t n, unsigned char *stored,
                       unsigned char *plain, bool to_plain)
 {
@@ -124,7 +124,7 @@ static void copy_all(const struct sw_desc *d, void *stored, void *plain, bool to
 
 void sw_desc_to_plain(const struct sw_desc *d, const void *stored, void *plain)
 {
-    /* Both directions share the walk; this one only reads the storage. */
+    /* copy_all serves both directions; this one only reads the storage. */
     copy_all(d, (void *)(uintptr_t)stored, plain, true);
 }
 

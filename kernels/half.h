@@ -1,13 +1,13 @@
-/* Numbers of 16 bits, and floats rounded to what a product reads: one header for C and nvcc, so
- * that every device rounds to the same bits. Always to the nearest, ties to even; subnormal numbers
- * are kept, what is too large becomes infinite, and what is not a number stays none.
+/* 16-bit floating-point formats, and floats rounded to the precision of products: one header for C
+ * and nvcc, so that every device rounds to the same bits. Rounding is to nearest, ties to even;
+ * subnormal numbers are kept, values that are too large become infinite, and NaN stays NaN.
  *
  *   bf16   8 bits of exponent, 7 of mantissa: a float's upper half
  *   fp16   5 bits of exponent, 10 of mantissa: 6.1e-5 (subnormal: 6.0e-8) to 65504
- *   tf32   8 bits of exponent, 10 of mantissa: 32 bits in memory, rounded by who multiplies
+ *   tf32   8 bits of exponent, 10 of mantissa: 32 bits in memory, rounded by the multiplication
  *
- * (IEEE 754-2019 binary16; the others as NVIDIA's tensor cores have them.) No branches, so that
- * loops over these become vectors. */
+ * fp16 is IEEE 754-2019 binary16; the others are the formats of NVIDIA's tensor cores. The
+ * functions have no branches, so that loops over them vectorize. */
 #pragma once
 
 #include "kernels/updaters/formula.h" /* SW_FORMULA: inline on every side */
@@ -28,8 +28,8 @@ SW_FORMULA float sw_bits_float(uint32_t bits)
     return x;
 }
 
-/* The lowest `drop` bits of a float rounded away: half of their range less one is added, and one
- * more where the last bit that stays is odd. A carry goes into the exponent, as it should. */
+/* Rounds the lowest `drop` bits of a float away: adds half of their range minus one, and one more
+ * if the last remaining bit is odd. A carry into the exponent is correct. */
 SW_FORMULA uint32_t sw_round_bits(uint32_t bits, int drop)
 {
     uint32_t even = (bits >> drop) & 1u, low = (1u << drop) - 1u;

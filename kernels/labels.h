@@ -1,18 +1,19 @@
-/* Labels as operations get them: a class per row, of which one value may stand for "not known". The
- * steps of a sequence are rows of their own. A label that counts and is outside 0..classes-1 is
- * SW_ERR_INVALID naming row and value; nothing is written then. */
+/* The labels of an operation: a class per row; one value may mean "unknown" and is ignored. Every
+ * step of a sequence is a row. A label that is not ignored and not in 0..classes-1 is
+ * SW_ERR_INVALID naming row and value, and the operation writes nothing. Plain values, any
+ * thread. */
 #pragma once
 
 #include "kernels/op.h"
 
 struct sw_labels {
     const int32_t *label; /* [rows] */
-    bool ignores;         /* rows whose label is `ignored` do not count */
+    bool ignores;         /* rows whose label is `ignored` are ignored */
     int32_t ignored;
     int64_t per_sample; /* rows of a sample; 0: one */
 };
 
-/* Rows of the samples that count, of all `rows`. */
+/* Returns how many of `rows` rows belong to valid samples. */
 SW_BOTH int64_t sw_labels_valid_rows(const struct sw_labels *l, const struct sw_step *step,
                                      int64_t rows)
 {
@@ -20,18 +21,18 @@ SW_BOTH int64_t sw_labels_valid_rows(const struct sw_labels *l, const struct sw_
     return sw_op_valid_rows(step, rows / per_sample) * per_sample;
 }
 
-/* The label that does not count; INT64_MIN for none. */
+/* Returns the ignored label; INT64_MIN: none. */
 SW_BOTH int64_t sw_labels_ignored(const struct sw_labels *l)
 {
     return l->ignores ? l->ignored : INT64_MIN;
 }
 
-/* All of the first `rows` labels that count are in 0..classes-1. Errors: SW_ERR_INVALID naming row
- * and value. */
+/* Checks that all of the first `rows` labels are ignored or in 0..classes-1. Errors: SW_ERR_INVALID
+ * naming row and value. */
 int sw_labels_check(const char *who, const struct sw_labels *l, int64_t rows, int64_t classes,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The message of that error. */
+/* Sets the error of that check; returns SW_ERR_INVALID. */
 int sw_labels_say_bad(const char *who, int64_t row, int64_t label, int64_t classes,
                       struct sw_err *err) SW_MUST_CHECK;
-/* The number of labels that count. */
+/* Returns how many of the first `rows` labels are not ignored. */
 int64_t sw_labels_count(const struct sw_labels *l, int64_t rows);

@@ -1,20 +1,20 @@
-/* Operations as data: what a layer has computed on its stream besides plans (device/plan.h). An
- * operation's arguments are its kernels' arguments: one plain struct in a header of kernels/ops,
- * which C and nvcc read, taken over by value when the operation is queued. The pointers in it are
- * to memory of the device; the operation lists them, so that a device can check and move them
- * without knowing the operation.
+/* Operations as data: besides plans (device/plan.h), the work that layers queue on their streams.
+ * The arguments of an operation are the arguments of its kernels: one plain struct in a header of
+ * kernels/ops, read by C and nvcc and copied when the operation is queued. Its pointers point to
+ * device memory; the operation lists them, so that a device can check and translate them without
+ * knowing the operation.
  *
- * An operation is
+ * An operation consists of
  *
  *   kernels/ops/X.h    the struct, with shapes and formula, and the name of the operation
- *   kernels/cpu/X.c    the CPU's kernel, the list of arrays, and a row of both: a struct sw_op
+ *   kernels/cpu/X.c    the CPU kernel, the list of arrays, and the descriptor, a struct sw_op
  *   kernels/cuda/X.cu  the CUDA kernel, and a row in the table of that file
- * (kernels/cuda/kernels.h)
+ *                      (kernels/cuda/kernels.h)
  *
- * and those that multiply matrices by a library are in device/ops and device/cuda. What has no CUDA
- * kernel is computed on the CPU, on copies.
+ * Operations that multiply matrices with a library are in device/ops and device/cuda. An operation
+ * without a CUDA kernel runs on the CPU, on copies.
  *
- * Thread rule: operations are frozen; a kernel is called by a stream's owner. */
+ * Thread rule: operations are constant; a kernel is called by the owner of a stream. */
 #pragma once
 
 #include "base/err.h"
@@ -26,13 +26,12 @@
 
 enum { SW_OP_ARRAYS = 24, SW_OP_ARGS_BYTES = 640 };
 
-/* An array that a pointer among the arguments leads to. */
+/* An array that a pointer in the arguments points to. */
 struct sw_op_array {
     const char *name; /* for messages; static */
     size_t offset;    /* of the pointer, in the arguments */
-    size_t bytes;     /* 0: this call does not use it; the pointer is NULL then, or nothing is
-                         computed at all */
-    bool written;     /* it may be written; else it is read only */
+    size_t bytes;     /* 0: not used by this call: the pointer is NULL, or nothing is computed */
+    bool written;     /* the call may write it; else it only reads it */
 };
 struct sw_op_arrays {
     const void *args;
@@ -40,10 +39,10 @@ struct sw_op_arrays {
     struct sw_op_array array[SW_OP_ARRAYS];
 };
 
-/* How a CPU kernel is to run, besides its arguments. */
+/* How a CPU kernel runs, besides its arguments. */
 struct sw_host_launch {
     int threads;                 /* threads of the team that the call may use */
-    enum sw_precision precision; /* of the factors of products */
+    enum sw_precision precision; /* precision of the factors of products */
     struct sw_err *err;
 };
 
@@ -52,8 +51,8 @@ struct sw_op {
     size_t args_bytes; /* of the arguments: at most SW_OP_ARGS_BYTES */
     /* Lists all pointers of the arguments, at most SW_OP_ARRAYS, always in the same order. */
     void (*arrays)(const void *args, struct sw_op_arrays *out);
-    /* Computes; what is written is the same for every team. Errors: what the arguments or the data
-     * have wrong. */
+    /* Computes on the CPU; the results do not depend on the number of threads. Errors: invalid
+     * arguments or data. */
     int (*cpu)(const struct sw_host_launch *l, const void *args);
 };
 
@@ -64,7 +63,7 @@ static inline void sw_op_list(const struct sw_op *op, const void *args, struct s
     op->arrays(args, out);
 }
 
-/* ---- For lists ---- */
+/* ---- For `arrays` ---- */
 
 static inline void sw_op_array(struct sw_op_arrays *out, const char *name, const void *pointer,
                                bool written, size_t bytes)
@@ -76,14 +75,14 @@ static inline void sw_op_array(struct sw_op_arrays *out, const char *name, const
     a->written = written;
 }
 
-/* Whether the pointer may be written through. A conditional with a pointer to void has the
- * qualifiers of both. */
+/* Is the pointer's target writable? A conditional with a pointer to void has the qualifiers of
+ * both. */
 #define SW_OP_WRITTEN(pointer)                                                                     \
     _Generic(1 ? (pointer) : (void *)1, const void * : false, void * : true)
-/* The array behind the pointer `member` of *s, which is the arguments or a struct in them. */
+/* Lists the array of pointer `member` of *s, which is the arguments or a struct in them. */
 #define SW_ARRAY(out, s, member, bytes)                                                            \
     sw_op_array(out, #member, &(s)->member, SW_OP_WRITTEN((s)->member), bytes)
-/* The same where the pointer may be NULL, for an array that the call does without. */
+/* The same for a pointer that may be NULL because the call does not need the array. */
 #define SW_ARRAY_OR_NULL(out, s, member, bytes) SW_ARRAY(out, s, member, (s)->member ? (bytes) : 0)
 /* The same for an array of n pointers. */
 #define SW_ARRAYS_OR_NULL(out, s, member, n, bytes)                                                \
@@ -97,13 +96,13 @@ static inline size_t sw_op_floats(int64_t n)
     return n > 0 ? (size_t)n * sizeof(float) : 0;
 }
 
-/* Bytes of a matrix, or 0 where it is empty. */
+/* Bytes of a matrix, 0 for an empty one. */
 static inline size_t sw_op_matrix(int64_t rows, int64_t columns)
 {
     return rows > 0 && columns > 0 ? sw_op_floats(rows * columns) : 0;
 }
 
-/* The rows of a worker that count: all, except the padding of the last evaluation batch. */
+/* Returns the valid rows of a worker: all, except for the padding of the last evaluation batch. */
 SW_BOTH int64_t sw_op_valid_rows(const struct sw_step *step, int64_t rows)
 {
     return step->valid_rows < rows ? step->valid_rows : rows;

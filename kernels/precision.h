@@ -1,33 +1,33 @@
-/* Precision: what products round their factors to. One setting of a device, `precision` in [job].
+/* Precision: the type to which products round their factors. One setting per job, `precision` in
+ * [job].
  *
  *   fp32   nothing is rounded
  *   tf32   10 bits of mantissa, a float's range
  *   bf16    7 bits of mantissa, a float's range
  *   fp16   10 bits of mantissa, 6e-8 to 65504: gradients need a loss scale (optim/loss_scale.h)
  *
- * What works in the type: both factors of every product. That is convolution, transposed
- * convolution and inner product, forward, to the source and to the weights; the products of
- * recurrent cells; and sw_op_gemm. Products are added up in fp32, and what comes out is fp32.
- * A float that a product reads is rounded on its way in (kernels/half.h: to the nearest, ties to
- * even), and only there.
+ * Rounded to the type: both factors of every product. These are convolution, transposed convolution
+ * and inner product (forward, gradient of the source and gradient of the weights), the products of
+ * recurrent cells, and sw_op_gemm. Products are summed in fp32, and results are fp32. A product
+ * rounds the floats that it reads (kernels/half.h: to nearest, ties to even); nothing else rounds.
  *
- * What stays fp32: features and gradients between layers, bias, activations, softmax, losses and
- * metrics, sums of normalisation and its running statistics, gradients of parameters and their sums
- * over workers, updaters with their state, and the parameters themselves. So the one value of a
- * parameter that is trained, saved and sent is its fp32 master; a product's copy of it in the type
- * is made by who multiplies.
+ * Always fp32: activations and gradients between layers, bias, activation functions, softmax,
+ * losses and metrics, sums and running statistics of normalization, gradients of parameters and
+ * their sums over workers, updaters with their state, and the parameters. So the value of a
+ * parameter that is trained, saved and sent is its fp32 master copy; the product makes the copy in
+ * the type.
  *
- * That copy:  on `cpu` and `sim` factors are rounded into scratch whenever a pass reads them, still
- * as floats, and the plan that computes in fp32 does the rest (device/cpu/rounded.c): numerics of
- * GPUs without their speed; but where the processor multiplies bf16 and oneDNN is there, that reads
- * 16 bits. On `cuda` weights become 16 bits once per version: the forward pass
- * converts them into what a plan saves for backward, which reads them from there; sources and
- * gradients are converted into scratch as they are read. Recurrent cells and sw_op_gemm leave the
- * conversion to cuBLAS. With tf32 the tensor cores round for themselves.
+ * The copy: on `cpu` and `sim` every pass rounds the factors into scratch memory, still as floats,
+ * and runs the fp32 plan on them (device/cpu/rounded.c), which gives the numerics of GPUs without
+ * their speed. If the processor multiplies bf16 and oneDNN is available, oneDNN reads 16 bits. On
+ * `cuda` weights are converted to 16 bits once per version: the forward pass writes them to the
+ * saved data of the plan, from which backward reads them; sources and gradients are converted into
+ * scratch memory when they are read. Recurrent cells and sw_op_gemm leave the conversion to cuBLAS.
+ * With tf32 the tensor cores round.
  *
- * The bits of one precision are not the same on all devices, since sums are added in another order,
- * but what is rounded is. Nothing of this depends on threads or workers, and evaluation rounds as
- * training does. */
+ * Devices round the same values but sum them in different orders, so the bits of results differ
+ * between devices. Rounding does not depend on threads or workers, and is the same in evaluation
+ * and training. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,7 +41,7 @@ static inline const char *sw_precision_name(enum sw_precision p)
     return names[p];
 }
 
-/* Is a factor 16 bits? */
+/* Do factors have 16 bits? */
 static inline bool sw_precision_is_half(enum sw_precision p)
 {
     return p == SW_PRECISION_BF16 || p == SW_PRECISION_FP16;

@@ -1,13 +1,13 @@
 /* Activation functions and their derivatives.
  *
- *   relu        max(0, x); a NaN passes, so that divergence is seen    y > 0 ? 1 : 0
+ *   relu        max(0, x); NaN passes, so divergence is detected       y > 0 ? 1 : 0
  *   leaky_relu  x < 0 ? slope x : x                                    y > 0 ? 1 : slope
  *   sigmoid     1 / (1 + exp -x)                                       y (1 - y)
  *   a tanh(b x) LeCun, Bottou, Orr, Mueller, "Efficient BackProp"      b (a - y^2 / a)
  *   softplus    log(1 + exp x) = max(x, 0) + log(1 + exp -|x|)         1 - exp -y
  *   gelu        x Phi(x), Hendrycks and Gimpel 2016                    Phi(x) + x phi(x)
  *
- * The right-hand column is the derivative, by y = f(x) for all but gelu. */
+ * The right column is the derivative, as a function of y = f(x) except for gelu. */
 #include "kernels/ops/activation.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
@@ -15,7 +15,7 @@
 
 enum { LINE_FLOATS = 16 };
 
-/* y = f(x) with up to two constants; and dx = f'(.) dy, where v is x or y. */
+/* y = f(x) with up to two constants a and b; and dx = f'(v) dy, where v is x or y. */
 typedef void forward_fn(float a, float b, const float *x, float *y, int64_t n);
 typedef void backward_fn(float a, float b, const float *v, const float *dy, float *dx, int64_t n);
 
@@ -130,7 +130,7 @@ static const struct function {
     [SW_ACT_GELU] = {gelu, gelu_backward},
 };
 
-/* The two constants of a function. */
+/* Sets the two constants of a function. */
 static void constants_of(enum sw_activation f, float alpha, float *a, float *b)
 {
     *a = f == SW_ACT_TANH ? 1 : f == SW_ACT_STANH ? SW_STANH_A : alpha;
@@ -139,8 +139,8 @@ static void constants_of(enum sw_activation f, float alpha, float *a, float *b)
 
 static int unknown_activation(enum sw_activation f, struct sw_err *err)
 {
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "the CPU has no activation function number %d",
-                      (int)f);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "activation function %d is not implemented on the CPU", (int)f);
 }
 
 static void activation_arrays(const void *args, struct sw_op_arrays *out)

@@ -1,9 +1,9 @@
-/* Finds the largest values of a row by insertion into a sorted list; a value is mostly compared
- * only with the last of the list. */
+/* Finds the largest values of a row by insertion into a sorted list; most values are compared only
+ * with the last one of the list. */
 #include "kernels/ops/argsort.h"
 #include "kernels/cpu/kernel.h"
 
-/* Whether a value at a later position comes before b. */
+/* Does a, at a later position than b, come before b? */
 static bool before(float a, float b)
 {
     return a > b || (b != b && a == a);

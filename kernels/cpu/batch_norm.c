@@ -1,4 +1,4 @@
-/* Batch normalisation on any layout: plain, blocked and channels-last activations use the loops of
+/* Batch normalization on any layout: plain, blocked and channels-last activations use the loops of
  * channels.c, others go element by element. Per-channel values (moments, running statistics,
  * coefficients) are computed here, in double. */
 #include "kernels/ops/batch_norm.h"
@@ -28,7 +28,7 @@ static void visit(const struct sw_desc *d, visit_fn *f, const struct elements *e
     }
 }
 
-/* Zeroes padding that no loop visits. */
+/* Sets padding that no loop visits to zero. */
 static void clear(int threads, const struct sw_desc *d, const float *from, float *to)
 {
     if (from != to && sw_desc_storage(d) != sw_desc_count(d))
@@ -41,7 +41,7 @@ static void add_element(const struct elements *e, int64_t c, int64_t at)
     e->square[c] += (double)e->x[at] * (double)e->x[at];
 }
 
-/* The gradient that the relu passes. */
+/* Returns the gradient that the relu passes. */
 static float passed(const struct elements *e, int64_t c, int64_t at)
 {
     const struct sw_kernel_relu *r = e->relu;
@@ -56,7 +56,7 @@ static void add_gradient(const struct elements *e, int64_t c, int64_t at)
     e->square[c] += g * ((double)e->x[at] - (double)e->mean[c]) * (double)e->a[c];
 }
 
-static void normalise_element(const struct elements *e, int64_t c, int64_t at)
+static void normalize_element(const struct elements *e, int64_t c, int64_t at)
 {
     float y = e->a[c] * (e->x[at] - e->mean[c]) + e->b[c];
     e->out[at] = e->relu && 0 > y ? 0 : y;
@@ -103,9 +103,9 @@ static int sums_cpu(const struct sw_host_launch *l, const void *args)
     return SW_OK;
 }
 
-/* running = momentum running + (1 - momentum) batch, of the variance's unbiased estimate. */
-static void keep_running(const struct sw_batch_norm *b, int64_t c, double mean, double variance,
-                         double count)
+/* running = momentum running + (1 - momentum) batch, with the unbiased variance. */
+static void update_running(const struct sw_batch_norm *b, int64_t c, double mean, double variance,
+                           double count)
 {
     double m = b->momentum, unbiased = count > 1 ? variance * count / (count - 1) : variance;
     b->update_mean[c] = (float)(m * (double)b->update_mean[c] + (1 - m) * mean);
@@ -122,7 +122,7 @@ static void apply(int threads, const struct sw_batch_norm *b, const float *x, co
         sw_kernel_channel_normalise(threads, &k, b->relu, x, mean, factor, b->bias, y);
     } else {
         clear(threads, &b->desc, x, y);
-        visit(&b->desc, normalise_element,
+        visit(&b->desc, normalize_element,
               &(struct elements){.x = x,
                                  .mean = mean,
                                  .a = factor,
@@ -140,8 +140,8 @@ static void find_factors(const struct sw_batch_norm *b, float *factor)
         factor[c] = (float)((double)b->scale[c] * (double)b->inv_std[c]);
 }
 
-/* Computes y again from the mean and inv_std of the batch. */
-static int again_cpu(const struct sw_host_launch *l, const void *args)
+/* Recomputes y from the mean and inv_std of the batch. */
+static int recompute_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_batch_norm_args *a = args;
     const struct sw_batch_norm *b = &a->b;
@@ -151,7 +151,7 @@ static int again_cpu(const struct sw_host_launch *l, const void *args)
     return SW_OK;
 }
 
-static int normalise_cpu(const struct sw_host_launch *l, const void *args)
+static int normalize_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_batch_norm_args *a = args;
     const struct sw_batch_norm *b = &a->b;
@@ -160,14 +160,14 @@ static int normalise_cpu(const struct sw_host_launch *l, const void *args)
     for (int64_t c = 0; c < channels; c++) {
         double mean = b->sums[c] / count;
         double variance = b->sums[channels + c] / count - mean * mean;
-        variance = variance < 0 ? 0 : variance; /* below 0 only by rounding; a NaN stays */
+        variance = variance < 0 ? 0 : variance; /* below 0 only by rounding; NaN stays NaN */
         double inv_std = 1 / sqrt(variance + (double)b->eps);
         b->mean[c] = (float)mean;
         b->inv_std[c] = (float)inv_std;
         if (b->update_mean)
-            keep_running(b, c, mean, variance, count);
+            update_running(b, c, mean, variance, count);
     }
-    return again_cpu(l, args);
+    return recompute_cpu(l, args);
 }
 
 static int running_cpu(const struct sw_host_launch *l, const void *args)
@@ -182,7 +182,7 @@ static int running_cpu(const struct sw_host_launch *l, const void *args)
     return SW_OK;
 }
 
-/* The relu for the backward passes; its factors are in scratch, behind the other data. */
+/* Returns the relu for the backward passes; its factors are in scratch after the partial sums. */
 static struct sw_kernel_relu relu_of(const struct sw_batch_norm *b)
 {
     float *factor = (float *)(void *)((char *)b->scratch + sw_channel_parts_bytes(&b->desc));
@@ -255,10 +255,9 @@ static int backward_cpu(const struct sw_host_launch *l, const void *args)
     return SW_OK;
 }
 
-/* ---- Rows ---- */
+/* ---- Descriptors ---- */
 
-/* Arrays that are not given are not used: which ones an operation needs depends on the
- * operation. */
+/* Arrays that are NULL are not used; which ones are needed depends on the operation. */
 static void arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_batch_norm_args *a = args;
@@ -288,8 +287,8 @@ static void arrays(const void *args, struct sw_op_arrays *out)
         name, sizeof(struct sw_batch_norm_args), arrays, cpu                                       \
     }
 const struct sw_op sw_op_batch_norm_sums = OP("batch_norm_sums", sums_cpu);
-const struct sw_op sw_op_batch_norm = OP("batch_norm", normalise_cpu);
-const struct sw_op sw_op_batch_norm_again = OP("batch_norm_again", again_cpu);
+const struct sw_op sw_op_batch_norm = OP("batch_norm", normalize_cpu);
+const struct sw_op sw_op_batch_norm_again = OP("batch_norm_again", recompute_cpu);
 const struct sw_op sw_op_batch_norm_running = OP("batch_norm_running", running_cpu);
 const struct sw_op sw_op_batch_norm_sums_gradient =
     OP("batch_norm_sums_backward", sums_backward_cpu);

@@ -1,5 +1,5 @@
-/* Bias and its gradient: y += b and db = sum of dy, on a matrix whose rows begin `step` elements
- * from one another. */
+/* Bias and its gradient: y += b and db = sum of dy, on a matrix whose rows have a distance of
+ * `step` elements. */
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 

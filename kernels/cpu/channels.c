@@ -1,17 +1,17 @@
-/* The loops of batch normalisation by channel, after Ioffe and Szegedy, "Batch Normalization:
- * Accelerating Deep Network Training by Reducing Internal Covariate Shift" (2015), Algorithm 1 and
- * the gradients of its section 3, in two halves each, between which the sums may be added over
- * several workers:
+/* The loops of batch normalization by channel (Ioffe and Szegedy, "Batch Normalization:
+ * Accelerating Deep Network Training by Reducing Internal Covariate Shift", 2015, Algorithm 1 and
+ * the gradients of section 3), in two halves each, between which the sums may be reduced over
+ * workers:
  *
  *   sums      sum x, sum x^2                   y  = factor (x - mean) + bias
  *   backward  sum dy, sum dy (x - mean) / std  dx = a dy - b - c (x - mean)
  *
- * A relu behind is part of it: y is not below zero then, and dy counts where y is above; backward
- * finds y again from x, so that it reads nothing more.
+ * A relu can be fused: y becomes max(0, y), and dy is passed only where y > 0. Backward recomputes
+ * y from x, so that it reads no other array.
  *
- * Sums are kept in double, so that the difference of the mean square and the squared mean is good
- * to the last bits of a float. The rows are cut into a fixed number of parts, summed one by one and
- * then added in order: the result does not depend on the number of threads. */
+ * Sums are in double, so that the difference of the mean square and the squared mean is accurate to
+ * the last bits of a float. The rows are divided into a fixed number of parts, whose sums are added
+ * in order, so the result does not depend on the number of threads. */
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 #include <stddef.h>
@@ -42,7 +42,7 @@ static struct unit unit_of(const struct sw_channels *k, int64_t group, int64_t f
 
 /* ---- Sums ---- */
 
-/* Sums one channel stored in runs of `pixels` neighbors: lanes are pixels. */
+/* Sums one channel, whose pixels are adjacent: lanes are pixels. */
 SW_KERNEL static void sum_planes(const struct sw_channels *k, const struct unit *u, const float *x,
                                  double *sum, double *square)
 {
@@ -69,7 +69,7 @@ SW_KERNEL static void sum_planes(const struct sw_channels *k, const struct unit 
     }
 }
 
-/* The part of dy that a relu passes; all of it without one. */
+/* Returns the part of dy that a relu passes; all of it without a relu. */
 SW_KERNEL_INLINE float passed(bool relu, float x, float mean, float factor, float bias, float dy)
 {
     return !relu || factor * (x - mean) + bias > 0.0f ? dy : 0.0f;
@@ -129,7 +129,7 @@ SW_KERNEL_INLINE struct lanes take(const float *from, int valid)
     return l;
 }
 
-/* Sums a group of channels that are neighbors: lanes are channels. */
+/* Sums a group of adjacent channels: lanes are channels. */
 SW_KERNEL_INLINE void sum_lanes(const struct sw_channels *k, const struct unit *u, int width,
                                 const float *x, double *sum, double *square)
 {
@@ -271,10 +271,10 @@ void sw_kernel_channel_sums_backward(int threads, const struct sw_channels *k,
 
 SW_KERNEL_INLINE float above_zero(float v)
 {
-    return 0.0f > v ? 0.0f : v; /* a NaN passes */
+    return 0.0f > v ? 0.0f : v; /* NaN passes */
 }
 
-SW_KERNEL static void normalise_plane(int64_t n, bool relu, const float *x, float mean,
+SW_KERNEL static void normalize_plane(int64_t n, bool relu, const float *x, float mean,
                                       float factor, float bias, float *y)
 {
     if (relu) {
@@ -308,7 +308,7 @@ SW_KERNEL static void backward_plane(int64_t n, bool relu, struct gradient g, co
     }
 }
 
-SW_KERNEL_INLINE void normalise_lanes(const struct sw_channels *k, const struct unit *u, int width,
+SW_KERNEL_INLINE void normalize_lanes(const struct sw_channels *k, const struct unit *u, int width,
                                       bool relu, const float *x, const float *mean,
                                       const float *factor, const float *bias, float *y)
 {
@@ -347,18 +347,18 @@ SW_KERNEL_INLINE void backward_lanes(const struct sw_channels *k, const struct u
         }
 }
 
-SW_KERNEL static void normalise_group(const struct sw_channels *k, const struct unit *u, bool relu,
+SW_KERNEL static void normalize_group(const struct sw_channels *k, const struct unit *u, bool relu,
                                       const float *x, const float *mean, const float *factor,
                                       const float *bias, float *y)
 {
     if (u->width == 16 && relu)
-        normalise_lanes(k, u, 16, true, x, mean, factor, bias, y);
+        normalize_lanes(k, u, 16, true, x, mean, factor, bias, y);
     else if (u->width == 16)
-        normalise_lanes(k, u, 16, false, x, mean, factor, bias, y);
+        normalize_lanes(k, u, 16, false, x, mean, factor, bias, y);
     else if (u->width == 8)
-        normalise_lanes(k, u, 8, relu, x, mean, factor, bias, y);
+        normalize_lanes(k, u, 8, relu, x, mean, factor, bias, y);
     else
-        normalise_lanes(k, u, u->width, relu, x, mean, factor, bias, y);
+        normalize_lanes(k, u, u->width, relu, x, mean, factor, bias, y);
 }
 
 SW_KERNEL static void backward_group(const struct sw_channels *k, const struct unit *u,
@@ -387,9 +387,9 @@ void sw_kernel_channel_normalise(int threads, const struct sw_channels *k, bool 
         struct unit u = unit_of(k, i % groups, i / groups, i / groups + 1);
         int64_t c = u.channel, at = u.at + u.from * k->row_stride;
         if (k->lanes == 1)
-            normalise_plane(k->pixels, relu, x + at, mean[c], factor[c], bias[c], y + at);
+            normalize_plane(k->pixels, relu, x + at, mean[c], factor[c], bias[c], y + at);
         else
-            normalise_group(k, &u, relu, x, mean + c, factor + c, bias + c, y);
+            normalize_group(k, &u, relu, x, mean + c, factor + c, bias + c, y);
     }
 }
 

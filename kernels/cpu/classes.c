@@ -6,7 +6,7 @@
 
 static const float present_above = 0.5f; /* targets are 0 and 1, or fractions of 1 */
 
-/* The number of scores that rank before that of the label. */
+/* Returns the number of scores that rank before that of the label. */
 SW_KERNEL static int64_t rank_of_label(const float *x, int64_t label, int64_t n)
 {
     float mine = x[label];
@@ -30,8 +30,8 @@ static int64_t hits_of_labels(const struct sw_top_k_args *a, int threads, int64_
     return hits;
 }
 
-/* The class of the best score among the labels of a row; -1 without labels. Where all their scores
- * are NaN it is any of them. */
+/* Returns the class of the best score among the labels of a row, -1 without labels. If all their
+ * scores are NaN it is any of them. */
 static int64_t best_label(const float *x, const float *target, int64_t n)
 {
     int64_t best = -1;
@@ -41,7 +41,7 @@ static int64_t best_label(const float *x, const float *target, int64_t n)
     return best;
 }
 
-/* Counts rows whose best label is a hit; *counted: the rows that have a label. */
+/* Counts rows whose best label is a hit; sets *counted to the rows that have a label. */
 static int64_t hits_of_targets(const struct sw_top_k_args *a, int threads, int64_t rows,
                                int64_t *counted)
 {
@@ -95,15 +95,15 @@ static bool is_present(int64_t c, int64_t label, const float *target)
     return target ? target[c] > present_above : c == label;
 }
 
-/* Adds a row that predicts class c to the counts of predictions and of labels. */
-static void name(struct sw_result *count, int64_t c, bool present)
+/* Counts a row that predicts class c. */
+static void count_prediction(struct sw_result *count, int64_t c, bool present)
 {
     count[2 * c].weight++;
     count[2 * c].sum += present;
     count[2 * c + 1].sum += present;
 }
 
-/* The next best score after x[last], or -1; last -1: the best of all. */
+/* Returns the class of the next best score after x[last], or -1; last -1: the best of all. */
 static int64_t next_best(const float *x, int64_t last, int64_t n)
 {
     int64_t best = -1;
@@ -127,10 +127,10 @@ static void count_row(const struct sw_class_count_args *a, int64_t r)
     for (int64_t k = 0; k < classes; k++)
         a->count[2 * k + 1].weight += is_present(k, label, target);
     for (int64_t i = 0; i < a->top_k && (c = next_best(x, c, classes)) >= 0; i++)
-        name(a->count, c, is_present(c, label, target));
+        count_prediction(a->count, c, is_present(c, label, target));
     for (c = 0; c < classes && a->top_k == 0; c++)
         if (x[c] > a->threshold)
-            name(a->count, c, is_present(c, label, target));
+            count_prediction(a->count, c, is_present(c, label, target));
 }
 
 static void count_arrays(const void *args, struct sw_op_arrays *out)

@@ -1,10 +1,10 @@
-/* Random words of many elements at a time, for kernels of the CPU. Philox gives four words for the
- * counter (step, global row, element / 4); sixteen such blocks are drawn at once, one per vector
- * lane. Two words make two normal numbers (Box and Muller 1958):
+/* Random words of many elements at a time, for CPU kernels. Philox gives four words for the counter
+ * (step, global row, element / 4); sixteen such blocks are generated at once, one per vector lane.
+ * Two words give two normal samples (Box and Muller 1958):
  *
  *   sqrt(-2 log u) sin 2 pi v,  sqrt(-2 log u) cos 2 pi v    u = (a + 1) / 2^24, v = b / 2^24
  *
- * of the upper 24 bits a and b of the words. */
+ * where a and b are the upper 24 bits of the words. */
 #pragma once
 
 #include "base/philox.h"
@@ -17,7 +17,7 @@ enum {
     SW_DRAW_COST = 4, /* cost of a random word in light operations */
 };
 
-/* Turns two words into the bits of two normal numbers. */
+/* Replaces two words by the bits of two normal samples. */
 SW_KERNEL_INLINE void sw_draw_normal(uint32_t *a, uint32_t *b)
 {
     float sine, cosine;
@@ -27,7 +27,7 @@ SW_KERNEL_INLINE void sw_draw_normal(uint32_t *a, uint32_t *b)
     *b = sw_v_bits(radius * cosine);
 }
 
-/* word[i][lane] is word i of block first + offset[lane]. */
+/* Sets word[i][lane] to word i of block first + offset[lane]. */
 SW_KERNEL_INLINE void sw_draw_blocks(struct sw_philox key, uint64_t step, uint32_t row,
                                      uint32_t first, const uint32_t *offset,
                                      uint32_t (*word)[SW_DRAW_LANES])
@@ -43,7 +43,7 @@ SW_KERNEL_INLINE void sw_draw_blocks(struct sw_philox key, uint64_t step, uint32
     }
 }
 
-/* Turns all words into normal numbers. */
+/* Replaces all words by normal samples. */
 SW_KERNEL_INLINE void sw_draw_make_normal(uint32_t (*word)[SW_DRAW_LANES])
 {
 #pragma omp simd
@@ -53,7 +53,7 @@ SW_KERNEL_INLINE void sw_draw_make_normal(uint32_t (*word)[SW_DRAW_LANES])
     }
 }
 
-/* Stores the words in the order of their elements, if the blocks were neighbors. */
+/* Stores the words in the order of their elements, if the blocks were adjacent. */
 SW_KERNEL_INLINE void sw_draw_in_order(uint32_t (*word)[SW_DRAW_LANES], uint32_t *flat)
 {
 #pragma omp simd

@@ -1,11 +1,12 @@
 /* Dropout: y = scale x where the element's random word is at least the threshold, else 0
  * (Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014); and the noise of denoising
- * auto-encoders, where what is lost is one of two values, or a normal number is added (Vincent,
- * Larochelle, Lajoie, Bengio, Manzagol, "Stacked Denoising Autoencoders", 2010, section 3.3).
+ * autoencoders, where dropped values become one of two values, or a normal sample is added
+ * (Vincent, Larochelle, Lajoie, Bengio, Manzagol, "Stacked Denoising Autoencoders", 2010, section
+ * 3.3).
  *
- * Philox gives four words for the counter (step, global row, element / 4), elements numbered
- * channels-last; so a layout only changes which words lie beside one another (draw.h). The usual
- * layouts draw sixteen blocks of random words at a time, the others go element by element. */
+ * Philox gives four words for the counter (step, global row, element / 4), with elements numbered
+ * channels-last, so a layout only changes which words are adjacent (draw.h). The common layouts
+ * generate sixteen blocks of random words at a time, others go element by element. */
 #include "kernels/ops/dropout.h"
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
@@ -19,7 +20,7 @@ struct pass {
 
 enum { LANES = SW_DRAW_LANES, WORDS = SW_DRAW_WORDS, ROW_GRAIN = SW_DRAW_COST };
 
-/* word[i][lane] is word i of block first + offset[lane]. */
+/* Sets word[i][lane] to word i of block first + offset[lane]. */
 SW_KERNEL_INLINE void draw(const struct pass *d, uint32_t row, uint32_t first,
                            const uint32_t *restrict offset, uint32_t (*restrict word)[LANES])
 {
@@ -28,7 +29,7 @@ SW_KERNEL_INLINE void draw(const struct pass *d, uint32_t row, uint32_t first,
         sw_draw_make_normal(word);
 }
 
-/* Changes n elements whose words are neighbors. */
+/* Changes n elements whose words are adjacent. */
 SW_KERNEL_INLINE void change(const struct pass *d, const uint32_t *word, int64_t n, const float *x,
                              float *y)
 {
@@ -46,8 +47,8 @@ SW_KERNEL_INLINE void change(const struct pass *d, const uint32_t *word, int64_t
 }
 
 /* Changes a piece whose words are in memory order. */
-SW_KERNEL_INLINE void keep_interleaved(const struct pass *d, uint32_t (*restrict word)[LANES],
-                                       int64_t n, const float *x, float *y)
+SW_KERNEL_INLINE void change_interleaved(const struct pass *d, uint32_t (*restrict word)[LANES],
+                                         int64_t n, const float *x, float *y)
 {
     uint32_t flat[WORDS];
     sw_draw_in_order(word, flat);
@@ -64,13 +65,14 @@ SW_KERNEL static void drop_row(const struct pass *d, uint32_t row, int64_t featu
         int64_t left = features - e;
         draw(d, row, (uint32_t)(e / 4), offset, word);
         if (left >= WORDS)
-            keep_interleaved(d, word, WORDS, x + e, y + e);
+            change_interleaved(d, word, WORDS, x + e, y + e);
         else
-            keep_interleaved(d, word, left, x + e, y + e);
+            change_interleaved(d, word, left, x + e, y + e);
     }
 }
 
-/* Changes four planes of a row: lanes are pixels, block offsets are channels / 4 apart. */
+/* Changes four planes of a row: lanes are pixels, and the blocks of adjacent lanes have a distance
+ * of channels / 4. */
 SW_KERNEL static void drop_planes(const struct pass *d, uint32_t row, int64_t channels,
                                   int64_t channel, int64_t pixels, const float *x, float *y)
 {
@@ -100,7 +102,7 @@ SW_KERNEL static void drop_block(const struct pass *d, uint32_t row, int64_t cha
     for (int64_t p = 0; p < pixels; p += pixels_at_once) {
         int64_t n = pixels - p < pixels_at_once ? pixels - p : pixels_at_once;
         draw(d, row, (uint32_t)((p * channels + channel) / 4), offset, word);
-        keep_interleaved(d, word, n * block, x + p * block, y + p * block);
+        change_interleaved(d, word, n * block, x + p * block, y + p * block);
         if (valid < block)
             for (int64_t i = 0; i < n * block; i++)
                 y[p * block + i] = i % block < valid ? y[p * block + i] : 0.0f;
@@ -154,7 +156,7 @@ SW_KERNEL static float change_one(const struct pass *d, struct sw_philox4 block,
     return y;
 }
 
-/* The index of element i of row r, counted channels-last within this part. */
+/* Sets the index of element `element` of row r, counted channels-last within this shard. */
 static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_t *index)
 {
     index[0] = r;
@@ -166,7 +168,7 @@ static void index_of(const struct sw_desc *d, int64_t r, int64_t element, int64_
     }
 }
 
-/* Changes any layout and any part, element by element. */
+/* Changes elements of any layout and any shard, one by one. */
 static void drop_by_offset(int threads, const struct pass *p, const struct sw_desc *d,
                            const float *x, float *y)
 {
@@ -204,9 +206,10 @@ static int dropout(const struct sw_host_launch *l, const void *args)
     bool part = p.k.channels && p.k.channels != d->dim[1];
     char text[128];
     if (d->ndim < 2 || sw_desc_features(d) > INT32_MAX)
-        return sw_err_set(l->err, SW_ERR_INVALID,
-                          "it needs 2 dimensions or more and rows below 2^31 elements, not %s",
-                          sw_desc_text(d, text));
+        return sw_err_set(
+            l->err, SW_ERR_INVALID,
+            "dropout and noise require 2 dimensions or more and rows below 2^31 elements, not %s",
+            sw_desc_text(d, text));
 
     int block = sw_desc_channel_block(d);
     int64_t rows = d->dim[0], channels = d->dim[1], pixels = sw_desc_pixels(d);

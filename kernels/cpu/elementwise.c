@@ -9,7 +9,7 @@
 enum {
     LINE_BYTES = 64,
     LINE_FLOATS = 16,
-    CHECK_FLOATS = 8192, /* elements between checks for a result */
+    CHECK_FLOATS = 8192, /* elements between checks whether a non-finite value was found */
 };
 
 void sw_kernel_copy(int threads, void *dst, const void *src, int64_t bytes)
@@ -109,7 +109,7 @@ static int add_cpu(const struct sw_host_launch *l, const void *args)
 
 const struct sw_op sw_op_add_to = {"add", sizeof(struct sw_add_args), add_arrays, add_cpu};
 
-/* ---- Whole numbers as floats ---- */
+/* ---- Integers to floats ---- */
 
 SW_KERNEL static void floats(float *restrict y, const int32_t *restrict x, int64_t n)
 {
@@ -183,7 +183,7 @@ static int combine_cpu(const struct sw_host_launch *l, const void *args)
 const struct sw_op sw_op_combine = {"combine", sizeof(struct sw_combine_args), combine_arrays,
                                     combine_cpu};
 
-/* ---- Products of elements ---- */
+/* ---- y = a b ---- */
 
 SW_KERNEL static void multiply(const float *a, const float *b, float *y, int64_t n)
 {

@@ -1,12 +1,12 @@
-/* Several arrays combined element by element, and the way back:
+/* Several arrays combined element by element, and the gradients:
  *
  *   sum      y = sum c_k x_k    dx_k = c_k dy
  *   product  y = prod x_k       dx_k = dy prod_{j != k} x_j, without a division, so that zeros
  *   max      y = max x_k        dx_k = dy where x_k is the first of the largest, else 0
  *
- * each perhaps followed by relu, whose derivative then masks dy where y is not above zero. A NaN
- * passes, so that divergence is seen. Pieces that fit the first-level cache are finished one after
- * the other: however many arrays there are, each element travels once. */
+ * each optionally followed by relu, whose derivative masks dy where y is not above zero. NaN
+ * passes, so that divergence is detected. The arrays are processed in pieces that fit the L1 cache,
+ * so that each element is read from and written to memory only once. */
 #include "kernels/ops/eltwise.h"
 #include "kernels/cpu/kernel.h"
 
@@ -119,8 +119,8 @@ SW_KERNEL static void mask(const float *y, const float *dy, float *g, int64_t n)
         g[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
-SW_KERNEL static void keep_above(const float *x, const float *other, bool equal_too, float *g,
-                                 int64_t n)
+SW_KERNEL static void mask_smaller(const float *x, const float *other, bool equal_too, float *g,
+                                   int64_t n)
 {
     if (equal_too) {
 #pragma omp simd
@@ -133,8 +133,8 @@ SW_KERNEL static void keep_above(const float *x, const float *other, bool equal_
     }
 }
 
-static void give(const struct sw_eltwise_sum_gradient_args *k, int i, const float *g, int64_t at,
-                 int64_t n)
+static void write_gradient(const struct sw_eltwise_sum_gradient_args *k, int i, const float *g,
+                           int64_t at, int64_t n)
 {
     (k->adds >> i & 1 ? scale_add : scale_to)(k->factor[i], g, k->dx[i] + at, n);
 }
@@ -155,10 +155,10 @@ static void sum_piece(const struct sw_eltwise_sum_gradient_args *k, int64_t at, 
         if (k->dx[i] == k->dy)
             in_place = i;
         else
-            give(k, i, g, at, n);
+            write_gradient(k, i, g, at, n);
     }
     if (in_place >= 0 && (g == masked || k->factor[in_place] != 1.0f))
-        give(k, in_place, g, at, n);
+        write_gradient(k, in_place, g, at, n);
 }
 
 static void sum_arrays(const void *args, struct sw_op_arrays *out)
@@ -199,7 +199,7 @@ static void one_piece(const struct sw_eltwise_gradient_args *k, int64_t at, int6
         if (k->kind == SW_ELTWISE_PRODUCT)
             product_pair(1, g, 1, k->x[i] + at, g, n);
         else
-            keep_above(k->x[k->of] + at, k->x[i] + at, i > k->of, g, n);
+            mask_smaller(k->x[k->of] + at, k->x[i] + at, i > k->of, g, n);
     }
     (k->add ? scale_add : scale_to)(1.0f, g, k->dx + at, n);
 }

@@ -1,13 +1,13 @@
-/* Rows of a table picked by tokens. With the list of output row r being t_1 .. t_n (those that are
- * not skipped): y_r = 1/n sum_i w_{t_i}, and the gradient dw_t = sum over r in order, over i with
- * t_i = t, of dy_r / n. The gradient is divided among threads by columns, so that every element is
- * added up by one thread in list order, however often a token comes. */
+/* Lookup of table rows by tokens. If the list of output row r is t_1 .. t_n (without skipped
+ * tokens): y_r = 1/n sum_i w_{t_i}, and the gradient dw_t = sum over r in order, over i with t_i =
+ * t, of dy_r / n. The gradient is divided among threads by columns, so that one thread sums every
+ * element in list order, however often a token occurs. */
 #include "kernels/ops/embedding.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 #include <string.h>
 
-enum { COLUMNS = 16 }; /* a cache line, so that threads do not share one */
+enum { COLUMNS = 16 }; /* a cache line, so that threads do not share cache lines */
 
 static size_t token_bytes(const struct sw_token_lists *l)
 {
@@ -38,7 +38,7 @@ static int check_tokens(const struct sw_token_lists *l, int64_t valid_rows, cons
     return SW_OK;
 }
 
-/* The number of tokens of a list that are not skipped. */
+/* Returns the number of tokens of a list that are not skipped. */
 static int64_t count_tokens(const struct sw_token_lists *l, const int32_t *token)
 {
     int64_t n = 0;

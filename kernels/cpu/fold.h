@@ -1,5 +1,5 @@
-/* Sums of several arrays in the order of the reduction tree (base/tree.h), a piece at a time, so
- * that partial sums stay in the cache. Any thread. */
+/* Sums of several arrays in the order of the reduction tree (base/tree.h), one piece at a time, so
+ * that intermediate sums stay in the cache. Any thread. */
 #pragma once
 
 #include "base/tree.h"
@@ -7,8 +7,8 @@
 /* The inputs of a sum: adjacent nodes of the tree. All borrowed. */
 struct sw_terms {
     const float *const *in; /* [count] */
-    const int *ends;        /* [count]: where each node ends, counted from where the first begins;
-                               NULL: each is one leaf */
+    const int *ends; /* [count]: number of leaves up to the end of each node, counted from the start
+                        of the first; NULL: each is one leaf */
     int count;
 };
 

@@ -1,17 +1,16 @@
 /* Copies from and additions to arrays that several threads update without locks. Additions skip
- * blocks that did not change, because sparse gradients leave most of an array as it was. The
+ * blocks that did not change, because sparse gradients leave most of an array unchanged. The
  * contract is in kernels/cpu/hogwild.h. */
 #include "kernels/cpu/hogwild.h"
 
 #include "kernels/cpu/kernel.h"
 #include <string.h>
 
-/* Number of floats that are compared at once. Layouts keep about as many outputs of an input
- * together, whose gradients are all zero if the input is. */
+/* Number of floats that are compared at once. In common layouts about as many weights of one input
+ * are adjacent, and their gradients are all zero if the input is zero. */
 enum { BLOCK = 64 };
 
-/* For such short copies a call of memcpy, which GCC would make of the loop, costs more than the
- * loop. */
+/* For such short copies memcpy, into which GCC would turn the loop, costs more than the loop. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define PLAIN_LOOP __attribute__((optimize("no-tree-loop-distribute-patterns")))
 #else
@@ -42,8 +41,8 @@ SW_KERNEL_INLINE bool differs(const float *a, const float *b)
     return any;
 }
 
-/* A bit for each of at most 64 blocks that differ. Iterating over the bits of a word needs no
- * branch per block. */
+/* Returns a word with a bit for each of at most 64 blocks that differ. Iterating over its bits
+ * needs no branch per block. */
 SW_KERNEL_INLINE uint64_t differing(const float *a, const float *b, int64_t blocks)
 {
     uint64_t bits = 0;

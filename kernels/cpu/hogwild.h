@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* to = from = shared, [n]. */
+/* Copies shared to `to` and to `from`, [n]. */
 void sw_hogwild_take(const float *shared, float *to, float *from, int64_t n);
-/* shared += to - from, [n], only where they differ, so that unchanged cache lines do not move
- * between processors. Without `from` shared += to. */
+/* Sets shared += to - from, [n], only where they differ, so that unchanged cache lines do not move
+ * between processors. from NULL: shared += to. */
 void sw_hogwild_add(float *shared, const float *to, const float *from, int64_t n);

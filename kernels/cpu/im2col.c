@@ -30,9 +30,9 @@ static void scatter_row_add(float *restrict to, const float *restrict from, int6
             to[i * step] += from[i];
 }
 
-/* Fills a row of col: kernel element (i, j) over the plane of one channel. */
-static void take_element(const struct sw_kernel_windows *w, int64_t i, int64_t j, int64_t first_row,
-                         int64_t rows, const float *plane, float *col)
+/* Fills a row of col: kernel element (i, j) for all output pixels of one channel. */
+static void gather_element(const struct sw_kernel_windows *w, int64_t i, int64_t j,
+                           int64_t first_row, int64_t rows, const float *plane, float *col)
 {
     int64_t shift = j * w->dilation_w - w->pad_w;
     struct sw_range inside = sw_columns_inside(w, shift);
@@ -49,8 +49,8 @@ static void take_element(const struct sw_kernel_windows *w, int64_t i, int64_t j
     }
 }
 
-static void give_element(const struct sw_kernel_windows *w, int64_t i, int64_t j, int64_t first_row,
-                         int64_t rows, const float *col, float *plane)
+static void scatter_element(const struct sw_kernel_windows *w, int64_t i, int64_t j,
+                            int64_t first_row, int64_t rows, const float *col, float *plane)
 {
     int64_t shift = j * w->dilation_w - w->pad_w;
     struct sw_range inside = sw_columns_inside(w, shift);
@@ -69,7 +69,7 @@ void sw_kernel_im2col(const struct sw_kernel_windows *w, int64_t channels, int64
     for (int64_t c = 0; c < channels; c++)
         for (int64_t i = 0; i < w->kernel_h; i++)
             for (int64_t j = 0; j < w->kernel_w; j++, col += rows * w->out_w)
-                take_element(w, i, j, first_row, rows, image + c * w->in_h * w->in_w, col);
+                gather_element(w, i, j, first_row, rows, image + c * w->in_h * w->in_w, col);
 }
 
 void sw_kernel_col2im_add(const struct sw_kernel_windows *w, int64_t channels, int64_t first_row,
@@ -78,5 +78,5 @@ void sw_kernel_col2im_add(const struct sw_kernel_windows *w, int64_t channels, i
     for (int64_t c = 0; c < channels; c++)
         for (int64_t i = 0; i < w->kernel_h; i++)
             for (int64_t j = 0; j < w->kernel_w; j++, col += rows * w->out_w)
-                give_element(w, i, j, first_row, rows, col, image + c * w->in_h * w->in_w);
+                scatter_element(w, i, j, first_row, rows, col, image + c * w->in_h * w->in_w);
 }

@@ -1,11 +1,12 @@
-/* What every kernel of the CPU shares.
+/* Common macros and helpers of all CPU kernels.
  *
- * SW_KERNEL marks a function with a hot loop: on x86-64 the compiler makes it three times, for
- * AVX-512, AVX2 and every machine, and the loader picks one (an ifunc). What it calls must be
- * inlined (SW_KERNEL_INLINE) to be cloned with it. Elsewhere it means nothing; so too under the
- * thread sanitizer, whose runtime does not exist yet when ifuncs are resolved.
+ * SW_KERNEL marks a function with a hot loop: on x86-64 the compiler generates three versions, for
+ * AVX-512, AVX2 and the baseline, and the loader chooses one (an ifunc). Functions that it calls
+ * must be inlined (SW_KERNEL_INLINE) to be compiled for each version. SW_KERNEL is empty on other
+ * machines, and under the thread sanitizer, whose runtime is not initialized yet when ifuncs are
+ * resolved.
  *
- * sw_team_size and sw_team_range cut an array over an OpenMP team. */
+ * sw_team_size and sw_team_range divide an array among an OpenMP team. */
 #pragma once
 
 #include <omp.h>
@@ -24,14 +25,14 @@
 #define SW_KERNEL_INLINE static inline
 #endif
 
-/* Elements below which another thread costs more than it saves. */
+/* Elements per thread below which another thread costs more than it saves. */
 enum { SW_TEAM_GRAIN = 16384 };
 
 struct sw_range {
     int64_t from, to;
 };
 
-/* How many of `threads` are worth starting for n elements: at least 1. */
+/* Returns how many of `threads` threads are worth using for n elements, at least 1. */
 static inline int sw_team_size(int threads, int64_t n)
 {
     int64_t useful = n / SW_TEAM_GRAIN;
@@ -40,7 +41,8 @@ static inline int sw_team_size(int threads, int64_t n)
     return useful < 1 ? 1 : (int)useful;
 }
 
-/* Inside a parallel region: the calling thread's part of 0..n-1, cut at multiples of `align`. */
+/* Inside a parallel region: returns the calling thread's part of 0..n-1, divided at multiples of
+ * `align`. */
 static inline struct sw_range sw_team_range(int64_t n, int64_t align)
 {
     int64_t team = omp_get_num_threads(), me = omp_get_thread_num();

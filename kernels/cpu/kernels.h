@@ -1,8 +1,7 @@
-/* CPU loops that several files call, among them plans: arithmetic only, no policy, no allocation.
- * (Kernels of operations are called through their rows: kernels/op.h.) `threads` is the largest
- * team that a call may use; calls from inside a parallel region are not allowed. Arrays are raw
- * storage and not checked; comments say what a call reads and writes where it is not obvious. The
- * .c files have the formulas. */
+/* CPU loops that several files call, such as plans: arithmetic only, no policy, no allocation.
+ * (Kernels of operations are called through their descriptors, kernels/op.h.) `threads` is the
+ * largest team that a call may use; calls from inside a parallel region are not allowed. Arrays are
+ * raw storage and are not checked. The .c files have the formulas. */
 #pragma once
 
 #include "kernels/channels.h"
@@ -18,19 +17,19 @@ bool sw_kernel_all_finite(int threads, const float *x, int64_t n);
 /* Zeroes rows from .. to - 1 of x [to, columns]; none where from is to or more. */
 void sw_kernel_zero_rows(int threads, int64_t from, int64_t to, int64_t columns, float *x);
 
-/* ---- half.c: floats rounded to shorter ones (kernels/half.h), kept as floats ---- */
+/* ---- half.c: floats rounded to shorter formats (kernels/half.h), stored as floats ---- */
 
 /* Round to another precision; y may be x. The first runs on the calling thread, the second with a
  * team. */
 void sw_kernel_round(enum sw_precision to, const float *x, float *y, int64_t n);
 void sw_kernel_round_all(int threads, enum sw_precision to, const float *x, float *y, int64_t n);
 
-/* ---- recurrent.c: one step of a cell, `units` neighbours of `hidden`; on the calling thread ----
- */
+/* ---- recurrent.c: one step of a cell, `units` adjacent units of `hidden`; on the calling thread
+ * ---- */
 
 /* The arrays of one step of a recurrent cell. Pointers are to the first unit; gates contain the
- * products on entry and the gates on return; blocks of gates and biases are `hidden` elements
- * apart, rows a pitch. */
+ * products on entry and the gates on return; blocks of gates and biases have distance `hidden`,
+ * rows the given pitch. */
 struct sw_kernel_cell {
     enum sw_cell_kind kind;
     int64_t rows, units, hidden;
@@ -70,15 +69,15 @@ struct sw_kernel_windows {
     int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
 };
 
-/* col [channels kernel_h kernel_w, rows out_w]: what the windows of output rows first_row and on
- * see in image [channels, in_h, in_w]; zero where they see padding. */
+/* Sets col [channels kernel_h kernel_w, rows out_w] to the pixels of image [channels, in_h, in_w]
+ * in the windows of `rows` output rows from first_row on; padding is zero. */
 void sw_kernel_im2col(const struct sw_kernel_windows *w, int64_t channels, int64_t first_row,
                       int64_t rows, const float *image, float *col);
-/* The transposed map: adds col to the pixels it was taken from. */
+/* The transposed map: adds col to the pixels from which im2col read it. */
 void sw_kernel_col2im_add(const struct sw_kernel_windows *w, int64_t channels, int64_t first_row,
                           int64_t rows, const float *col, float *image);
 
-/* ---- bias.c: a matrix of rows that lie `step` apart; on the calling thread ---- */
+/* ---- bias.c: a matrix whose rows have distance `step`; on the calling thread ---- */
 
 /* y[r, c] += bias[r] (rows) or bias[c] (columns), then max(0, .) if relu; bias may be NULL. */
 void sw_kernel_bias_rows(int64_t rows, int64_t columns, int64_t step, const float *bias, bool relu,
@@ -98,7 +97,8 @@ void sw_kernel_max_pool(int threads, const struct sw_kernel_windows *w, int64_t 
                         const float *x, float *y, int32_t *index);
 void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w, int64_t planes,
                                  const float *dy, const int32_t *index, float *dx);
-/* What an average divides by: the window clipped to the padded plane, to the plane, or as it is. */
+/* The divisor of an average: the size of the window clipped to the padded plane, clipped to the
+ * plane, or not clipped. */
 enum sw_kernel_divisor { SW_KERNEL_PADDED, SW_KERNEL_INSIDE, SW_KERNEL_WHOLE };
 void sw_kernel_avg_pool(int threads, const struct sw_kernel_windows *w, int64_t planes,
                         enum sw_kernel_divisor by, const float *x, float *y);
@@ -112,11 +112,11 @@ struct sw_kernel_lrn {
     float alpha, beta, k;
 };
 
-/* scale, unless NULL, keeps k + alpha/size sum x^2. */
+/* scale, unless NULL, receives k + alpha/size sum x^2. */
 void sw_kernel_lrn(int threads, const struct sw_kernel_lrn *l, const float *x, float *y,
                    float *scale);
-/* Within a channel: planes of height x width x lanes, where lanes are neighbouring channels (1: a
- * plain plane), and windows of size x size. */
+/* Within a channel: planes of height x width x lanes, where lanes are adjacent channels (1: a plain
+ * plane), and windows of size x size. */
 struct sw_kernel_lrn_within {
     int64_t planes, height, width, lanes, size; /* size odd, at most 255; lanes at most 16 */
     float alpha, beta, k;
@@ -127,7 +127,7 @@ void sw_kernel_lrn_within_backward(int threads, const struct sw_kernel_lrn_withi
                                    const float *x, const float *scale, const float *dy,
                                    float *ratio, float *dx);
 
-/* ratio is room for as many elements as x. */
+/* ratio: scratch, as many elements as x. */
 void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const float *x,
                             const float *scale, const float *dy, float *ratio, float *dx);
 
@@ -142,12 +142,13 @@ void sw_kernel_unblock_channels(int threads, int64_t rows, int64_t channels, int
 void sw_kernel_zero_channel_padding(int threads, int64_t rows, int64_t channels, int64_t pixels,
                                     int64_t block, float *blocked);
 
-/* ---- channels.c: the loops of batch normalisation; formulas there ---- */
+/* ---- channels.c: the loops of batch normalization; formulas there ---- */
 
-/* sums[c] = sum of x, sums[channels + c] = sum of x^2. parts: room for 2 * PARTS * channels. */
+/* sums[c] = sum of x, sums[channels + c] = sum of x^2. parts: scratch [2 SW_CHANNEL_PARTS
+ * channels]. */
 void sw_kernel_channel_sums(int threads, const struct sw_channels *k, const float *x, double *parts,
                             double *sums);
-/* A relu that follows and sees y = factor (x - mean) + bias. NULL: none. */
+/* A fused relu of y = factor (x - mean) + bias. NULL: none. */
 struct sw_kernel_relu {
     const float *factor, *bias;
 };
@@ -166,47 +167,46 @@ void sw_kernel_channel_backward(int threads, const struct sw_channels *k,
                                 const float *mean, const float *a, const float *b, const float *c,
                                 const float *dy, float *dx);
 
-/* ---- picture.c: rows of pixels; packed ones are 4 bytes, the last of which is not looked at ----
- */
+/* ---- picture.c: rows of pixels; a packed pixel has 4 bytes, of which the last is ignored ---- */
 
-/* y[i] = (x[i] - mean) gain, or of x[n-1-i]. */
+/* y[i] = (x[i] - mean) gain, with x[n-1-i] if mirrored. */
 void sw_kernel_scale_u8(int64_t n, const uint8_t *x, float mean, float gain, bool mirrored,
                         float *y);
 void sw_kernel_scale_f32(int64_t n, const float *x, float mean, float gain, bool mirrored,
                          float *y);
-/* The same for packed pixels, into three planes that begin `plane` floats from one another;
- * mean[3], gain[3]. */
+/* The same for packed pixels, into three planes at a distance of `plane` floats; mean[3],
+ * gain[3]. */
 void sw_kernel_scale_packed(int64_t n, const uint8_t *x, const float *mean, const float *gain,
                             bool mirrored, float *y, int64_t plane);
-/* y[i] = (y[i] - mean[i]) gain, or with mean[n-1-i]. */
+/* y[i] = (y[i] - mean[i]) gain, with mean[n-1-i] if mirrored. */
 void sw_kernel_subtract_scale(int64_t n, const float *mean, float gain, bool mirrored, float *y);
 /* y[i] = (y[i] - mean) gain */
 void sw_kernel_rescale(int64_t n, float mean, float gain, float *y);
-/* y[i] = sum over k of weight[k] x[k step + i]: rows of a picture to one row. */
+/* y[i] = sum over k of weight[k] x[k step + i]: blends rows of an image into one row. */
 void sw_kernel_blend_u8(int64_t n, int64_t taps, const uint8_t *x, int64_t step,
                         const float *weight, float *y);
 void sw_kernel_blend_f32(int64_t n, int64_t taps, const float *x, int64_t step, const float *weight,
                          float *y);
-/* y[i] = sum over k of weight[i taps + k] x[first[i] + k]: one row to another width. */
+/* y[i] = sum over k of weight[i taps + k] x[first[i] + k]: resamples a row to another width. */
 void sw_kernel_stretch(int64_t n, int64_t taps, const int32_t *first, const float *weight,
                        const float *x, float *y);
 /* The same for packed pixels, 4 floats each; y [n, 4]. */
 void sw_kernel_stretch_packed(int64_t n, int64_t taps, const int32_t *first, const float *weight,
                               const float *x, float *y);
-/* As sw_kernel_scale_packed, for packed floats. */
+/* Like sw_kernel_scale_packed, for packed floats. */
 void sw_kernel_scale_packed_f32(int64_t n, const float *x, const float *mean, const float *gain,
                                 bool mirrored, float *y, int64_t plane);
-/* y = a x; a [rows, columns] row by row. */
+/* y = a x; a is row-major [rows, columns]. */
 void sw_kernel_matrix_vector(int64_t rows, int64_t columns, const float *a, const float *x,
                              float *y);
 
-/* ---- units.c: of restricted Boltzmann machines; formulas in kernels/units.h ---- */
+/* ---- units.c: units of restricted Boltzmann machines; formulas in kernels/units.h ---- */
 
-/* Of host memory: the operation without what is carried. */
+/* The operation on host memory, ignoring `carried`. */
 void sw_kernel_units(int threads, const struct sw_units_args *u);
 
-/* A step of annealed importance sampling: log_weight[r] falls by what the hidden units of the row
- * have more of free energy with `to` x than with `from` x, and x becomes `to` x. */
+/* A step of annealed importance sampling: subtracts from log_weight[r] the free energy of the row's
+ * hidden units with input `to` x minus that with `from` x, and replaces x by `to` x. */
 struct sw_kernel_anneal {
     enum sw_units units;
     int64_t rows, columns;
@@ -217,7 +217,7 @@ struct sw_kernel_anneal {
 };
 void sw_kernel_anneal(const struct sw_kernel_anneal *a);
 
-/* ---- activation.c: the operations' kernels, for tests that put others in their place ---- */
+/* ---- activation.c: kernels of the operations, for tests that replace them ---- */
 
 int sw_cpu_activation(const struct sw_host_launch *l, const void *args);
 int sw_cpu_activation_gradient(const struct sw_host_launch *l, const void *args);

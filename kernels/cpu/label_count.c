@@ -1,4 +1,4 @@
-/* Labels of operations: what is wrong with them, and how many count. */
+/* Labels of operations: checks, error messages, and the number of labels that are not ignored. */
 #include "kernels/ops/label_count.h"
 
 int sw_labels_say_bad(const char *who, int64_t row, int64_t label, int64_t classes,

@@ -1,12 +1,12 @@
-/* Layer normalisation of the rows of a matrix [rows, n] (Ba, Kiros and Hinton, "Layer
+/* Layer normalization of the rows of a matrix [rows, n] (Ba, Kiros and Hinton, "Layer
  * Normalization", 2016, section 3): with the row's own mean and biased variance,
  *
  *   xhat = (x - mean) / sqrt(variance + eps)    y = scale xhat + bias
  *   g = scale dy    dx = (g - mean of g - xhat mean of (g xhat)) / sqrt(variance + eps)
  *   dscale = sum over rows of dy xhat    dbias = sum over rows of dy
  *
- * Moments are sums in double in fixed lanes; sums over rows run column by column, in row order: the
- * number of threads changes nothing. */
+ * Moments are summed in double in fixed lanes; sums over rows run column by column, in row order,
+ * so results do not depend on the number of threads. */
 #include "kernels/ops/layer_norm.h"
 #include "kernels/cpu/kernel.h"
 #include <math.h>

@@ -1,11 +1,12 @@
-/* Copies parts of activations along one dimension from any layout to any other: as runs of memory
- * if both layouts are alike, else channel by channel or element by element. Also zeroes padding. */
+/* Copies slices of activations along one dimension from any layout to any other: as contiguous runs
+ * if both layouts are equal, else channel by channel or element by element. Also sets padding to
+ * zero. */
 #include "kernels/ops/layout.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 #include <string.h>
 
-/* `rows` runs of `run` neighbours, no overlap. */
+/* A copy of `rows` contiguous runs of `run` elements, without overlap. */
 struct runs {
     int64_t rows, run, src_stride, dst_stride;
     bool add; /* dst += src */
@@ -13,7 +14,7 @@ struct runs {
     float *dst;
 };
 
-enum { PIECE = 4096 }; /* floats that one thread copies at a time: long runs are divided */
+enum { PIECE = 4096 }; /* floats that a thread copies at a time: longer runs are divided */
 
 SW_KERNEL static void add(float *restrict y, const float *restrict x, int64_t n)
 {
@@ -47,7 +48,7 @@ static int64_t product(const struct sw_desc *d, int from, int to)
     return n;
 }
 
-/* A layout with nothing blocked, or channels in blocks, as rows of runs along the axis. */
+/* A layout that is not blocked, or blocked by channels, as rows of runs along the axis. */
 struct rows {
     int64_t rows, unit; /* unit: elements per index of the axis, or per block of indices */
     int64_t step;       /* indices per unit */
@@ -71,13 +72,14 @@ static bool lay_out(const struct sw_desc *d, int axis, struct rows *r)
     return true;
 }
 
-/* Whether the part ends at the border of a block or with the last channel. */
-static bool ends_well(const struct sw_desc *d, int axis, int64_t at, int64_t step)
+/* Does the slice end at the end of a block or with the last channel? */
+static bool ends_with_block(const struct sw_desc *d, int axis, int64_t at, int64_t step)
 {
     return at % step == 0 || at == d->dim[axis];
 }
 
-/* Finds runs: the same kind of layout on both sides, and whole blocks. */
+/* Finds the runs of a copy; false unless both layouts are of the same kind and the slice consists
+ * of whole blocks. */
 static bool find_runs(const struct sw_part_args *a, struct runs *k)
 {
     struct rows from, to;
@@ -86,8 +88,8 @@ static bool find_runs(const struct sw_part_args *a, struct runs *k)
         return false;
     int64_t step = from.step, count = (a->count + step - 1) / step;
     if (a->from_at % step || a->to_at % step ||
-        !ends_well(&a->from, a->axis, a->from_at + a->count, step) ||
-        !ends_well(&a->to, a->axis, a->to_at + a->count, step))
+        !ends_with_block(&a->from, a->axis, a->from_at + a->count, step) ||
+        !ends_with_block(&a->to, a->axis, a->to_at + a->count, step))
         return false;
     *k = (struct runs){.rows = from.rows,
                        .run = count * from.unit,
@@ -99,7 +101,7 @@ static bool find_runs(const struct sw_part_args *a, struct runs *k)
     return true;
 }
 
-/* The distance between pixels if it is constant, as in the usual layouts. */
+/* Returns the distance between pixels if it is constant, as in the common layouts. */
 static int64_t pixel_stride(const struct sw_desc *d)
 {
     if (d->ndim < 3)
@@ -123,7 +125,7 @@ static void copy_strided(int64_t n, const float *x, int64_t x_stride, float *y, 
         y[i * y_stride] = x[i * x_stride] + (is_added ? y[i * y_stride] : 0.0f);
 }
 
-/* Copies channel by channel, between layouts that differ or from the middle of a block. */
+/* Copies channel by channel, between different layouts or from the middle of a block. */
 static bool copy_channels(int threads, const struct sw_part_args *a)
 {
     int64_t from_step = pixel_stride(&a->from), to_step = pixel_stride(&a->to);
@@ -183,7 +185,7 @@ const struct sw_op sw_op_part = {"part", sizeof(struct sw_part_args), part_array
 
 /* ---- Padding ---- */
 
-/* Sets to zero what lies beyond dimension `beyond`, whatever the other indices are. */
+/* Sets to zero the padding of dimension `beyond`, for all other indices. */
 static void zero_beyond(const struct sw_desc *d, int beyond, float *x)
 {
     int64_t index[SW_MAX_DIMS] = {0};

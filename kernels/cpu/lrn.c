@@ -1,14 +1,14 @@
-/* Local response normalisation across channels (Krizhevsky, Sutskever, Hinton 2012, section 3.3,
- * with Caffe's alpha / size), windows centred on the channel and clipped at the ends:
+/* Local response normalization across channels (Krizhevsky, Sutskever, Hinton 2012, section 3.3,
+ * with Caffe's alpha / size), windows centered on the channel and clipped at the ends:
  *
  *   s_i = k + alpha / size sum_j x_j^2,   y_i = x_i s_i^-beta
  *   dx_i = dy_i s_i^-beta - 2 alpha beta / size x_i sum_j dy_j x_j s_j^-(beta + 1)
  *
- * Work is cut into pieces of pixels; a piece walks the channels.
+ * The pixels are divided into pieces; the loop over channels runs within a piece.
  *
- * Within a channel the window is size x size pixels and size^2 takes the place of size (Caffe's
- * LRNLayer, WITHIN_CHANNEL: squares, average pooling with zero padding, power, product; its pooling
- * always divides by the whole window then). Sums over windows are made of sums over their rows. */
+ * Within a channel the window is size x size pixels, and size^2 replaces size (Caffe's LRNLayer,
+ * WITHIN_CHANNEL: squares, average pooling with zero padding, power, product; the pooling always
+ * divides by the whole window). Sums over windows are computed from sums over their rows. */
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
@@ -16,7 +16,7 @@
 
 enum { PIECE = 256, MOST_LANES = 16, MOST_HALF = 127 };
 
-/* s^-beta in place; 3/4 is what AlexNet uses. */
+/* Computes s^-beta in place; 3/4, the value of AlexNet, is a special case. */
 SW_KERNEL_INLINE void negative_power(float *restrict s, float beta, int64_t n)
 {
     if (beta == 0.75f) {
@@ -31,7 +31,7 @@ SW_KERNEL_INLINE void negative_power(float *restrict s, float beta, int64_t n)
     }
 }
 
-/* The channels of the window around c. */
+/* Returns the channels of the window around c. */
 static struct sw_range window_of(const struct sw_kernel_lrn *l, int64_t c)
 {
     int64_t half = (l->size - 1) / 2;
@@ -40,7 +40,7 @@ static struct sw_range window_of(const struct sw_kernel_lrn *l, int64_t c)
     return r;
 }
 
-/* n pixels of every channel of one row; pointers are at the first of them. */
+/* Computes n pixels of every channel of one row; pointers point to the first of them. */
 SW_KERNEL static void forward_piece(const struct sw_kernel_lrn *l, int64_t n, const float *x,
                                     float *y, float *scale)
 {
@@ -102,7 +102,7 @@ static int64_t pieces_of(const struct sw_kernel_lrn *l)
     return (l->pixels + PIECE - 1) / PIECE;
 }
 
-/* Offset of piece i of all rows, and its pixels in *n. */
+/* Returns the offset of piece i of all rows, and sets *n to its pixels. */
 static int64_t piece_at(const struct sw_kernel_lrn *l, int64_t i, int64_t *n)
 {
     int64_t pieces = pieces_of(l), first = i % pieces * PIECE;
@@ -134,8 +134,8 @@ void sw_kernel_lrn_backward(int threads, const struct sw_kernel_lrn *l, const fl
 
 /* ---- within channels ---- */
 
-/* sum[i] of elements first + i of row h, i < n <= PIECE: over the window around each of them, of x
- * or of its squares. */
+/* Sets sum[i], i < n <= PIECE, to the sum of x or of its squares over the window around element
+ * first + i of row h. */
 SW_KERNEL_INLINE void sum_windows(const struct sw_kernel_lrn_within *l, const float *plane,
                                   bool squares, int64_t h, int64_t first, int64_t n, float *sum)
 {

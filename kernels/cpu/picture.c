@@ -1,9 +1,9 @@
-/* Converts pixels to floats, (x - mean) * gain, while a row is cropped, and does the two passes of
- * a resampling. Packed pixels are red, green, blue and an unused byte. */
+/* Converts the pixels of a cropped row to floats, (x - mean) * gain, and computes the two passes of
+ * resampling. Packed pixels are red, green, blue and an unused byte. */
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 
-/* ---- cutting out ---- */
+/* ---- Cropped rows ---- */
 
 SW_KERNEL static void scale_u8(int64_t n, const uint8_t *restrict x, float mean, float gain,
                                float *restrict y)
@@ -140,9 +140,10 @@ void sw_kernel_rescale(int64_t n, float mean, float gain, float *y)
     rescale(n, mean, gain, y);
 }
 
-/* ---- resampling ---- */
+/* ---- Resampling ---- */
 
-/* Loops over taps are unrolled for small counts, the usual case unless an image shrinks much. */
+/* Loops over taps are unrolled for small counts, the common case unless an image is shrunk a
+ * lot. */
 #define SWITCH_TAPS(taps, call)                                                                    \
     switch (taps) {                                                                                \
     case 1:                                                                                        \

@@ -3,9 +3,9 @@
 #include "kernels/cpu/window.h"
 #include <string.h>
 
-enum { PIECE = 64 }; /* output columns at once */
+enum { PIECE = 64 }; /* output columns per loop */
 
-/* The part of a window along one axis that lies inside the input, and its length with padding. */
+/* The part of a window along one axis that is inside the input, and its length with padding. */
 struct window {
     int64_t from, to, padded;
 };
@@ -100,13 +100,13 @@ void sw_kernel_max_pool_backward(int threads, const struct sw_kernel_windows *w,
     }
 }
 
-/* The length of a window along one axis, as the divisor counts it. */
+/* Returns the length of a window along one axis for the divisor. */
 static int64_t length_of(const struct window *w, int64_t kernel, enum sw_kernel_divisor by)
 {
     return by == SW_KERNEL_PADDED ? w->padded : by == SW_KERNEL_INSIDE ? w->to - w->from : kernel;
 }
 
-/* The window of output pixel o, and its divisor. */
+/* Sets the window of output pixel o along both axes, and returns its divisor. */
 static float find_window(const struct sw_kernel_windows *w, int64_t o, enum sw_kernel_divisor by,
                          struct window *h, struct window *v)
 {

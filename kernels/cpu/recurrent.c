@@ -1,10 +1,10 @@
-/* What one step of a recurrent cell does element by element, for a band of hidden units; the
- * products with weights are the caller's. Formulas: kernels/ops/recurrent.h; the gradients are
- * their derivatives, with dh the sum of what comes from above and from the step after.
+/* The element-wise part of one step of a recurrent cell, for a range of hidden units; the caller
+ * computes the products with weights. Formulas: kernels/ops/recurrent.h; the gradients are their
+ * derivatives, where dh is the sum of the gradients from the output and from the next step.
  *
  *   rnn    da = dh f'
  *   gru    dn = dh (1 - z) (1 - n^2), dz = dh (h' - n) z (1 - z), dr = dn q r (1 - r), dq = dn r;
- *          h' gets dh z at once, and the rest through U
+ *          dh' is dh z plus the gradient through U
  *   lstm   dc = dc + dh o (1 - tanh^2 c), do = dh tanh c o (1 - o), di = dc g i (1 - i),
  *          df = dc c' f (1 - f), dg = dc i (1 - g^2), dc' = dc f */
 #include "kernels/ops/recurrent.h"
@@ -134,9 +134,9 @@ void sw_kernel_cell_back(const struct sw_kernel_cell_back *k)
     }
 }
 
-/* ---- Where rows begin ---- */
+/* ---- Initial state ---- */
 
-static void carry_arrays(const void *args, struct sw_op_arrays *out)
+static void initial_state_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_carry_args *a = args;
     SW_ARRAY_OR_NULL(out, a, from, sw_op_floats(a->n));
@@ -144,7 +144,7 @@ static void carry_arrays(const void *args, struct sw_op_arrays *out)
     SW_ARRAY(out, a, to, sw_op_floats(a->n));
 }
 
-static int carry_on(const struct sw_host_launch *l, const void *args)
+static int initial_state(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_carry_args *a = args;
     const int64_t bytes = a->n * (int64_t)sizeof(float);
@@ -155,5 +155,5 @@ static int carry_on(const struct sw_host_launch *l, const void *args)
     return SW_OK;
 }
 
-const struct sw_op sw_op_carry_on = {"carry_on", sizeof(struct sw_carry_args), carry_arrays,
-                                     carry_on};
+const struct sw_op sw_op_carry_on = {"initial_state", sizeof(struct sw_carry_args),
+                                     initial_state_arrays, initial_state};

@@ -4,7 +4,7 @@
 #include "kernels/cpu/kernels.h"
 #include <string.h>
 
-enum { PIXELS = 64 }; /* pixels at once, so that the input stays in the first-level cache */
+enum { PIXELS = 64 }; /* pixels per loop, so that the input stays in the L1 cache */
 
 SW_KERNEL static void interleave(int64_t valid, int64_t block, int64_t pixels, int64_t n,
                                  const uint32_t *restrict plain, uint32_t *restrict blocked)

@@ -12,8 +12,8 @@
  * Ranking hinge (Frome et al. 2013, Eq 1)  m_k = max(0, margin - x_label + x_k), k != label;
  *                                          L = sum m_k or sum m_k^2
  * Triplets of embeddings (a, p, q)         m = max(0, margin - a p + a q), L = m or m^2
- * For both hinges y = dL/dx. A target that is a sum of counts need not be whole: t! is
- * Gamma(t + 1). Softmax and Poisson take a row without targets (sum t = 0) for one without loss. */
+ * For both hinges y = dL/dx. Targets of Poisson need not be integers: t! is Gamma(t + 1). With
+ * softmax and Poisson a row without targets (sum t = 0) has no loss. */
 #include "kernels/ops/row_loss.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/rows.h"
@@ -72,7 +72,7 @@ SW_KERNEL static double sigmoid_row(const float *x, const float *t, float *y, in
     return elements(true, x, t, y, n);
 }
 
-/* ---- Through a softmax ---- */
+/* ---- With a softmax ---- */
 
 static double sum_of(const float *t, int64_t n)
 {
@@ -82,20 +82,20 @@ static double sum_of(const float *t, int64_t n)
     return sum;
 }
 
-/* log t! of any number that is not negative; lgamma itself would write a global. */
+/* Returns log t! for any t >= 0; lgamma would write a global variable. */
 static double log_factorial(double t)
 {
     int sign;
     return lgamma_r(t + 1, &sign);
 }
 
-/* The loss of a row without targets: 0, unless a score is NaN. */
+/* Returns the loss of a row without targets: 0, unless a score is NaN. */
 static double no_loss(double log_sum)
 {
     return log_sum - log_sum;
 }
 
-/* sum t (x - m); a score without a target does not count, even if it is infinite. */
+/* Returns sum t (x - m); scores without a target are ignored, even if they are infinite. */
 static double weighted_scores(const float *x, float m, const float *t, int64_t n)
 {
     double sum = 0;
@@ -104,7 +104,7 @@ static double weighted_scores(const float *x, float m, const float *t, int64_t n
     return sum;
 }
 
-/* y = exp(x - m), scaled to the sum `total`; returns the log of the sum before scaling. */
+/* Sets y = exp(x - m), scaled to the sum `total`; returns the log of the sum before scaling. */
 SW_KERNEL static double softmax_row(const float *x, float *y, double total, float *m, int64_t n)
 {
     *m = sw_row_max(x, n);
@@ -134,7 +134,7 @@ static double poisson_row(const float *x, const float *t, float *y, int64_t n)
 
 /* ---- Hinges ---- */
 
-/* The loss of a margin m and its derivative by m. A NaN stays NaN. */
+/* Returns the loss of a margin m and sets *slope to its derivative. NaN stays NaN. */
 SW_KERNEL_INLINE float hinge(bool squared, float m, float *slope)
 {
     float v = m <= 0 ? 0 : m;
@@ -184,7 +184,7 @@ static bool fits(enum sw_loss kind, float t)
     case SW_LOSS_POISSON:
         return t >= 0 && t < INFINITY;
     default:
-        return true; /* a value that is not finite shows in the loss */
+        return true; /* a value that is not finite makes the loss not finite */
     }
 }
 
@@ -194,8 +194,8 @@ int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t
     return sw_err_set(err, SW_ERR_INVALID, "%s: target %lld of row %lld is %g, but %s", who,
                       (long long)column, (long long)row, target,
                       kind == SW_LOSS_SIGMOID
-                          ? "a target is 0 to 1 (pixels become so by scale = 0.00390625)"
-                          : "a target is 0 or more");
+                          ? "a target must be 0 to 1 (for pixels set scale = 0.00390625)"
+                          : "a target must be 0 or more");
 }
 
 static int check_targets(const struct sw_row_loss_args *a, int64_t rows, struct sw_err *err)
@@ -274,7 +274,7 @@ SW_KERNEL static void scale_row(float scale, const float *y, float *dx, int64_t 
         dx[i] = scale * y[i];
 }
 
-/* Softmax: targets are shares of their sum, and a row without any has no gradient. */
+/* Softmax: targets are divided by their sum, and a row without targets has no gradient. */
 static void row_gradient(bool softmax, float scale, const float *y, const float *t, float *dx,
                          int64_t n)
 {

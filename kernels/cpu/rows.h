@@ -1,14 +1,14 @@
-/* Sums over the rows of a matrix: the team computes a number for each row, and the numbers are
- * added in row order, so that the sum does not depend on the team. */
+/* Sums over the rows of a matrix: the team computes a value per row, and the values are added in
+ * row order, so that the sum does not depend on the number of threads. */
 #pragma once
 
 #include "kernels/cpu/kernel.h"
 
-enum { SW_ROWS_AT_ONCE = 1024 }; /* numbers that are collected before they are added */
+enum { SW_ROWS_AT_ONCE = 1024 }; /* values that are computed before they are added */
 
 typedef double sw_row_fn(const void *user, int64_t row);
 
-/* cost: of a row, in light operations. */
+/* Returns the sum of fn over all rows. cost: of a row, in light operations. */
 static inline double sw_sum_over_rows(int threads, int64_t rows, int64_t cost, sw_row_fn *fn,
                                       const void *user)
 {

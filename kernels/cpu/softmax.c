@@ -1,20 +1,20 @@
-/* Softmax along one dimension of a plain array, seen as [rows, classes, places]:
+/* Softmax along one dimension of a plain array, viewed as [rows, classes, places]:
  *
  *   y_j = exp(x_j - max x) / sum exp(x - max x)    dx_j = y_j (dy_j - sum_k y_k dy_k)
  *
- * Where places is 1 the classes are neighbours and fill the lanes; else the places do. Sums are
- * kept in fixed lanes or in double, so that threads change nothing. */
+ * If places is 1 the classes are adjacent and fill the lanes; else the places do. Sums are in fixed
+ * lanes or in double, so results do not depend on the number of threads. */
 #include "kernels/ops/softmax.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/vmath.h"
 
 enum {
     LANES = 16,
-    PIECE = 64,   /* places at once */
+    PIECE = 64,   /* places per loop */
     EXP_COST = 8, /* light operations per exponential */
 };
 
-/* ---- Classes beside each other ---- */
+/* ---- Adjacent classes ---- */
 
 SW_KERNEL static void row(int64_t n, const float *x, float *y)
 {
@@ -63,7 +63,7 @@ SW_KERNEL static void row_backward(int64_t n, const float *y, const float *dy, f
         dx[i] = y[i] * (dy[i] - dot);
 }
 
-/* ---- Places beside each other: n of them at x, classes a step apart ---- */
+/* ---- Adjacent places: n of them at x, classes at a distance of `step` ---- */
 
 SW_KERNEL static void piece(int64_t classes, int64_t step, int64_t n, const float *x, float *y)
 {

@@ -1,10 +1,10 @@
-/* The exponentials of a row of scores, for the losses that begin with a softmax. */
+/* The exponentials of a row of scores, for losses with a softmax. */
 #pragma once
 
 #include "kernels/cpu/vmath.h"
 
 enum {
-    SW_ROW_LANES = 16, /* sums are made in so many fixed lanes, and then in double */
+    SW_ROW_LANES = 16, /* sums use this fixed number of float lanes, which are added in double */
     SW_EXP_COST = 8,   /* light operations per exponential */
 };
 

@@ -3,7 +3,7 @@
  *   p_j = exp(x_j - m) / S,  m = max x,  S = sum exp(x_j - m)
  *   loss of a row = log S - (x_label - m),  d loss / dx_j = p_j - [j = label]
  *
- * A row of the ignored label has its p, no loss and no gradient. */
+ * A row with the ignored label has p, but no loss and no gradient. */
 #include "kernels/ops/softmax_loss.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/rows.h"

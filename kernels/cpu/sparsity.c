@@ -1,10 +1,10 @@
-/* The sparsity penalty: sums by channel as in batch normalisation, on any layout. */
+/* The sparsity penalty: sums per channel as in batch normalization, on any layout. */
 #include "kernels/ops/sparsity.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
 #include <string.h>
 
-static const double least = 1e-6; /* a mean activation's distance from 0 and 1 */
+static const double least = 1e-6; /* mean activations are clamped to least .. 1 - least */
 
 static int64_t channels_of(const struct sw_sparsity_args *a)
 {
@@ -62,7 +62,7 @@ static int penalty_cpu(const struct sw_host_launch *l, const void *args)
     double rows = (double)rows_of(a);
     for (int64_t c = 0; c < channels; c++) {
         double mean = a->sums[c] / (count > 0 ? count : 1);
-        mean = mean < least ? least : mean > 1 - least ? 1 - least : mean; /* a NaN passes */
+        mean = mean < least ? least : mean > 1 - least ? 1 - least : mean; /* NaN passes */
         penalty += beta * (rho * log(rho / mean) + (1 - rho) * log((1 - rho) / (1 - mean)));
         a->slope[c] = (float)(beta * ((1 - rho) / (1 - mean) - rho / mean) / pixels);
     }
@@ -72,7 +72,7 @@ static int penalty_cpu(const struct sw_host_launch *l, const void *args)
 
 /* ---- Gradient ---- */
 
-/* Rows that do not count get their slope, too, which is harmless: nothing is trained on them. */
+/* Invalid rows also get a slope, which has no effect: nothing is trained on them. */
 static int gradient_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_sparsity_args *a = args;

@@ -1,5 +1,5 @@
-/* Sums of plain matrices, over rows, columns and everything, and a row that is added to all rows.
- */
+/* Sums of plain matrices over rows, over columns and over all elements, and addition of a row to
+ * all rows. */
 #include "kernels/ops/sums.h"
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
@@ -63,9 +63,9 @@ static int sum_rows(const struct sw_host_launch *l, const void *args)
 const struct sw_op sw_op_sum_rows = {"sum_rows", sizeof(struct sw_sum_rows_args), sum_rows_arrays,
                                      sum_rows};
 
-SW_KERNEL static void two_sums_piece(int64_t rows, int64_t first_rows, int64_t columns,
-                                     int64_t step, float first_factor, float shift, const float *x,
-                                     float *sum)
+SW_KERNEL static void weighted_row_sum_piece(int64_t rows, int64_t first_rows, int64_t columns,
+                                             int64_t step, float first_factor, float shift,
+                                             const float *x, float *sum)
 {
     double total[COLUMNS] = {0};
     for (int64_t r = 0; r < rows; r++) {
@@ -78,28 +78,28 @@ SW_KERNEL static void two_sums_piece(int64_t rows, int64_t first_rows, int64_t c
         sum[c] = (float)(total[c] + (double)shift);
 }
 
-static void two_sums_arrays(const void *args, struct sw_op_arrays *out)
+static void weighted_row_sum_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_two_sums_args *a = args;
     SW_ARRAY(out, a, x, sw_op_matrix(a->rows, a->columns));
     SW_ARRAY(out, a, sum, sw_op_floats(a->columns));
 }
 
-static int two_sums(const struct sw_host_launch *l, const void *args)
+static int weighted_row_sum(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_two_sums_args *a = args;
     for (int64_t c = 0; c < a->columns; c += COLUMNS) {
         int64_t n = a->columns - c < COLUMNS ? a->columns - c : COLUMNS;
-        two_sums_piece(a->rows, a->first_rows, n, a->columns, a->first_factor, a->shift, a->x + c,
-                       a->sum + c);
+        weighted_row_sum_piece(a->rows, a->first_rows, n, a->columns, a->first_factor, a->shift,
+                               a->x + c, a->sum + c);
     }
     return SW_OK;
 }
 
-const struct sw_op sw_op_two_sums = {"two_sums", sizeof(struct sw_two_sums_args), two_sums_arrays,
-                                     two_sums};
+const struct sw_op sw_op_two_sums = {"two_sums", sizeof(struct sw_two_sums_args),
+                                     weighted_row_sum_arrays, weighted_row_sum};
 
-/* ---- Everything ---- */
+/* ---- All elements ---- */
 
 static void total_arrays(const void *args, struct sw_op_arrays *out)
 {

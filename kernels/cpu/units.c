@@ -1,5 +1,6 @@
-/* Units of restricted Boltzmann machines (kernels/units.h): means, samples, energies. A sample's
- * word is that of (step, global row, element), whatever the team. */
+/* Units of restricted Boltzmann machines (kernels/units.h): means, samples, energies. The random
+ * word of a sample is that of (step, global row, element), so samples do not depend on the number
+ * of threads. */
 #include "kernels/ops/units.h"
 #include "kernels/cpu/draw.h"
 #include "kernels/cpu/kernels.h"
@@ -7,13 +8,13 @@
 
 enum { WORDS = SW_DRAW_WORDS, LANES = 16, GRAIN = 8 /* light operations per element */ };
 
-/* log(1 + exp z) */
+/* Returns log(1 + exp z). */
 SW_KERNEL_INLINE float softplus(float z)
 {
     return (z > 0.0f ? z : 0.0f) + sw_v_log1p_unit(sw_v_exp(-sw_v_abs(z)));
 }
 
-/* The global row that words are drawn for. */
+/* Returns the global row, which selects the random words. */
 static uint32_t row_of(const struct sw_step *step, int64_t r)
 {
     return (uint32_t)step->first_row + (uint32_t)r;
@@ -21,8 +22,8 @@ static uint32_t row_of(const struct sw_step *step, int64_t r)
 
 /* ---- Means and samples ---- */
 
-/* The random words of a row from element `first` on, which begins a block; WORDS in all, as normal
- * numbers if `normal`. */
+/* Generates WORDS random words of a row from element `first` on, which begins a block; as normal
+ * samples if `normal`. */
 SW_KERNEL_INLINE void draw(const struct sw_units_args *u, uint32_t row, int64_t first, bool normal,
                            uint32_t *restrict flat)
 {
@@ -99,7 +100,7 @@ SW_KERNEL static void independent_row(const struct sw_units_args *u, int64_t r)
         piece(u, r, c, u->columns - c);
 }
 
-/* y = exp(x + b - max), and returns the sum. */
+/* Sets y = exp(x + b - max), and returns the sum. */
 SW_KERNEL static double exponentials(const float *x, const float *bias, int64_t n, float *y)
 {
     float most = -__builtin_inff();
@@ -116,8 +117,8 @@ SW_KERNEL static double exponentials(const float *x, const float *bias, int64_t 
     return sum;
 }
 
-/* Draws a unit: the one whose interval contains the word. */
-static int64_t pick(const float *share, double sum, uint32_t word, int64_t n)
+/* Samples a unit: the one whose interval contains the word. */
+static int64_t sample_unit(const float *share, double sum, uint32_t word, int64_t n)
 {
     double at = (double)sw_philox_uniform(word) * sum, below = 0;
     for (int64_t i = 0; i + 1 < n; i++) {
@@ -138,8 +139,9 @@ static void softmax_row(const struct sw_units_args *u, int64_t r, float *share)
         for (int64_t i = 0; i < n; i++)
             count[i] = 0.0f;
         for (uint32_t d = 0; (float)d + 0.5f < total; d++)
-            count[pick(share, sum, sw_philox_word(u->key, u->step->step, row_of(u->step, r), d),
-                       n)] += 1.0f;
+            count[sample_unit(share, sum,
+                              sw_philox_word(u->key, u->step->step, row_of(u->step, r), d), n)] +=
+                1.0f;
     }
     for (int64_t i = 0; i < n && u->mean; i++)
         u->mean[at + i] = total * (float)((double)share[i] / sum);
@@ -298,7 +300,7 @@ void sw_kernel_anneal(const struct sw_kernel_anneal *a)
         a->log_weight[r] -= anneal_row(a, a->x + r * a->columns);
 }
 
-/* ---- One unit turned over ---- */
+/* ---- Pseudo-likelihood: one flipped unit ---- */
 
 static double rise_of_row(const struct sw_flip_args *f, int64_t r)
 {
@@ -315,7 +317,7 @@ static double rise_of_row(const struct sw_flip_args *f, int64_t r)
     return rise;
 }
 
-static void flip_arrays(const void *args, struct sw_op_arrays *out)
+static void pseudo_likelihood_arrays(const void *args, struct sw_op_arrays *out)
 {
     const struct sw_flip_args *a = args;
     SW_ARRAY(out, a, v, sw_op_matrix(a->rows, a->visible));
@@ -328,7 +330,7 @@ static void flip_arrays(const void *args, struct sw_op_arrays *out)
     SW_ARRAY(out, a, result, sizeof *a->result);
 }
 
-static int flip_cpu(const struct sw_host_launch *l, const void *args)
+static int pseudo_likelihood_cpu(const struct sw_host_launch *l, const void *args)
 {
     const struct sw_flip_args *a = args;
     const int64_t valid = sw_op_valid_rows(a->step, a->rows);
@@ -344,4 +346,5 @@ static int flip_cpu(const struct sw_host_launch *l, const void *args)
     return SW_OK;
 }
 
-const struct sw_op sw_op_flip = {"flip", sizeof(struct sw_flip_args), flip_arrays, flip_cpu};
+const struct sw_op sw_op_flip = {"flip", sizeof(struct sw_flip_args), pseudo_likelihood_arrays,
+                                 pseudo_likelihood_cpu};

@@ -1,7 +1,7 @@
-/* Single-precision elementary functions without branches or tables, so that a loop over them
- * becomes vector code. Errors are relative, measured against double over the whole range, and
- * include rounding; coefficients are minimax fits (Remez exchange) of this project. A NaN stays a
- * NaN; infinities as in C. */
+/* Single-precision elementary functions without branches or tables, so that loops over them
+ * vectorize. Errors are relative, measured against double over the whole range, and include
+ * rounding; coefficients are minimax fits (Remez exchange) made for this project. NaN stays NaN;
+ * infinities are handled as in C. */
 #pragma once
 
 #include "kernels/cpu/kernel.h"
@@ -27,8 +27,8 @@ SW_KERNEL_INLINE float sw_v_abs(float x)
     return sw_v_from_bits(sw_v_bits(x) & 0x7fffffffu);
 }
 
-/* exp x: x = n ln 2 + r, a polynomial of degree 6 in r, scaled by 2^n in two steps so that the
- * ends of the range (n = 128, subnormal results) come out right. Error below 1e-7. */
+/* exp x: x = n ln 2 + r, a polynomial of degree 6 in r, scaled by 2^n in two steps so that the ends
+ * of the range (n = 128, subnormal results) are correct. Error below 1e-7. */
 SW_KERNEL_INLINE float sw_v_exp(float x)
 {
     const float round_bias = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */

@@ -4,7 +4,7 @@
 #include "kernels/cpu/kernel.h"
 #include "kernels/cpu/kernels.h"
 
-/* Output columns ow for which input column ow stride_w + shift lies inside the image. */
+/* Returns the output columns ow for which input column ow stride_w + shift is inside the image. */
 static inline struct sw_range sw_columns_inside(const struct sw_kernel_windows *w, int64_t shift)
 {
     int64_t from = shift < 0 ? (-shift + w->stride_w - 1) / w->stride_w : 0;

@@ -6,7 +6,7 @@ static __device__ __forceinline__ float forward(enum sw_activation f, float a, f
 {
     switch (f) {
     case SW_ACT_RELU:
-        return 0.0f > x ? 0.0f : x; /* a NaN passes */
+        return 0.0f > x ? 0.0f : x; /* NaN passes */
     case SW_ACT_LEAKY_RELU:
         return x < 0.0f ? a * x : x;
     case SW_ACT_SIGMOID:
@@ -24,7 +24,7 @@ static __device__ __forceinline__ float forward(enum sw_activation f, float a, f
     return x;
 }
 
-/* v is y, of gelu x. 1 - exp -y keeps its accuracy where y is small. */
+/* v is y, but x for gelu. 1 - exp -y is computed such that it is accurate for small y. */
 static __device__ __forceinline__ float slope(enum sw_activation f, float a, float b, float v)
 {
     switch (f) {
@@ -54,7 +54,7 @@ static __global__ void activate(enum sw_activation f, float a, float b, const fl
         y[i] = forward(f, a, b, x[i]);
 }
 
-/* The two constants of a function: slope, or the factors of a tanh(b x). */
+/* Sets the two constants of a function: slope, or the factors of a tanh(b x). */
 static void constants_of(enum sw_activation f, float alpha, float *a, float *b)
 {
     *a = f == SW_ACT_TANH ? 1.0f : f == SW_ACT_STANH ? SW_STANH_A : alpha;
@@ -72,8 +72,8 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* Where a relu let nothing through the gradient is 0, even if dy is not a number. */
-static __global__ void go_back(enum sw_activation f, float a, float b, const float *v,
+/* Where a relu is 0 the gradient is 0, even if dy is NaN. */
+static __global__ void gradient(enum sw_activation f, float a, float b, const float *v,
                                const float *dy, float *dx, int64_t n)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride())
@@ -88,7 +88,7 @@ static int launch_backward(const struct sw_cuda_launch *l, const void *args)
     if (k->function >= SW_ACT_COUNT)
         return SW_CUDA_NO_KERNEL;
     constants_of(k->function, k->alpha, &a, &b);
-    SW_START(go_back, sw_blocks_for(k->n, l), SW_THREADS, l, k->function, a, b, v, k->dy, k->dx,
+    SW_START(gradient, sw_blocks_for(k->n, l), SW_THREADS, l, k->function, a, b, v, k->dy, k->dx,
              k->n);
     return (int)cudaGetLastError();
 }

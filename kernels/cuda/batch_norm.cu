@@ -1,8 +1,8 @@
-/* Operations by channel: sums, batch normalisation, sparsity, bias. Formulas in
- * kernels/cpu/channels.c and kernels/ops/sparsity.h. Sums are divided into SW_CHANNEL_PARTS parts
- * of (row, pixel) pairs on every GPU: a block computes a part of a group of channels, whose lanes
- * are neighbors, and one thread per channel adds the parts in order. The backward pass recomputes y
- * = factor (x - mean) + bias with the same fused operation, so that a relu passes the same
+/* Operations by channel: sums, batch normalization, sparsity, bias. Formulas in
+ * kernels/cpu/channels.c and kernels/ops/sparsity.h. On every GPU sums are divided into
+ * SW_CHANNEL_PARTS parts of (row, pixel) pairs: a block computes a part for a group of adjacent
+ * channels, and one thread per channel adds the parts in order. The backward pass recomputes y =
+ * factor (x - mean) + bias with the same fused operation, so that a relu passes the same
  * elements. */
 #include "kernels/cuda/places.cuh"
 #include "kernels/ops/batch_norm.h"
@@ -28,16 +28,16 @@ static bool begin(struct pass *b, const void *args)
 
 /* ---- Sums ---- */
 
-static __device__ __forceinline__ float normalised(const struct pass &b, int64_t c, float x,
+static __device__ __forceinline__ float normalized(const struct pass &b, int64_t c, float x,
                                                    float mean)
 {
     return fmaf(b.factor[c], x - mean, b.n.b.bias[c]);
 }
 
-/* The gradient that the relu passes. */
+/* Returns the gradient that the relu passes. */
 static __device__ __forceinline__ float passed(const struct pass &b, int64_t c, int64_t at)
 {
-    return !b.n.b.relu || normalised(b, c, b.n.x[at], b.n.b.mean[c]) > 0 ? b.n.dy[at] : 0.0f;
+    return !b.n.b.relu || normalized(b, c, b.n.x[at], b.n.b.mean[c]) > 0 ? b.n.dy[at] : 0.0f;
 }
 
 /* Sums x and x^2, or for backward dy and dy (x - mean) inv_std. */
@@ -144,7 +144,7 @@ static int launch_sums_backward(const struct sw_cuda_launch *l, const void *args
     return add_up(&b, NULL, l);
 }
 
-/* ---- Normalisation ---- */
+/* ---- Normalization ---- */
 
 static __global__ void find_moments(struct pass b)
 {
@@ -153,7 +153,7 @@ static __global__ void find_moments(struct pass b)
     for (int64_t c = sw_first(); c < channels; c += sw_stride()) {
         double mean = b.n.b.sums[c] / count,
                variance = b.n.b.sums[channels + c] / count - mean * mean;
-        variance = variance < 0 ? 0 : variance; /* below 0 only by rounding; a NaN stays */
+        variance = variance < 0 ? 0 : variance; /* below 0 only by rounding; NaN stays NaN */
         double inv_std = 1 / sqrt(variance + (double)b.n.b.eps);
         b.n.b.mean[c] = (float)mean;
         b.n.b.inv_std[c] = (float)inv_std;
@@ -167,13 +167,13 @@ static __global__ void find_moments(struct pass b)
     }
 }
 
-static __global__ void normalise(struct pass b, const float *mean)
+static __global__ void normalize(struct pass b, const float *mean)
 {
     for (int64_t r = blockIdx.y; r < b.k.rows; r += gridDim.y)
         for (int64_t i = sw_first(); i < b.k.row_stride; i += sw_stride()) {
             int64_t c, pixel, at = r * b.k.row_stride + i;
             sw_element_at(b.k, (uint32_t)i, &c, &pixel);
-            float y = c < b.k.channels ? normalised(b, c, b.n.x[at], mean[c]) : 0.0f;
+            float y = c < b.k.channels ? normalized(b, c, b.n.x[at], mean[c]) : 0.0f;
             b.n.y[at] = b.n.b.relu && 0.0f > y ? 0.0f : y;
         }
 }
@@ -184,7 +184,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     if (!begin(&b, args))
         return SW_CUDA_NO_KERNEL;
     SW_START(find_moments, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    SW_START(normalise, sw_row_grid(&b.k), SW_THREADS, l, b, (const float *)b.n.b.mean);
+    SW_START(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, (const float *)b.n.b.mean);
     return (int)cudaGetLastError();
 }
 
@@ -201,7 +201,7 @@ static int launch_running(const struct sw_cuda_launch *l, const void *args)
     if (!begin(&b, args))
         return SW_CUDA_NO_KERNEL;
     SW_START(find_running_factors, sw_blocks_for(b.k.channels, l), SW_THREADS, l, b);
-    SW_START(normalise, sw_row_grid(&b.k), SW_THREADS, l, b, b.n.b.running_mean);
+    SW_START(normalize, sw_row_grid(&b.k), SW_THREADS, l, b, b.n.b.running_mean);
     return (int)cudaGetLastError();
 }
 
@@ -267,13 +267,13 @@ int sw_cuda_channel_bias(const struct sw_channels *k, const float *x, const floa
 static __global__ void penalty(struct sw_sparsity_args a, struct sw_channels k)
 {
     __shared__ double room[SW_THREADS];
-    const double least = 1e-6; /* a mean activation's distance from 0 and 1 */
+    const double least = 1e-6; /* mean activations are clamped to least .. 1 - least */
     int64_t channels = k.channels;
     double rho = (double)a.rho, beta = (double)a.beta, mine = 0, count = a.sums[2 * channels];
     double rows = (double)sw_op_valid_rows(a.step, k.rows);
     for (int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
         double mean = a.sums[c] / (count > 0 ? count : 1);
-        mean = mean < least ? least : mean > 1 - least ? 1 - least : mean; /* a NaN passes */
+        mean = mean < least ? least : mean > 1 - least ? 1 - least : mean; /* NaN passes */
         mine += beta * (rho * log(rho / mean) + (1 - rho) * log((1 - rho) / (1 - mean)));
         a.slope[c] = (float)(beta * ((1 - rho) / (1 - mean) - rho / mean) / (double)k.pixels);
     }

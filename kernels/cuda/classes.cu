@@ -8,7 +8,7 @@
 
 /* ---- Accuracy ---- */
 
-/* The class of the best score among the labels of a row; -1 without labels. */
+/* Returns the class of the best score among the labels of a row, -1 without labels. */
 static __device__ int64_t best_label(const float *x, const float *target, int64_t n)
 {
     int64_t best = -1;
@@ -38,7 +38,7 @@ static __global__ void top_k(struct sw_top_k_args a, uint64_t who, double *part,
         hits += counts && (double)(n - 1) - after < (double)a.top_k ? 1 : 0;
         counted += counts ? 1 : 0;
     }
-    sw_put_part(part, hits, counted);
+    sw_store_partial(part, hits, counted);
 }
 
 static int launch_top_k(const struct sw_cuda_launch *l, const void *args)
@@ -47,11 +47,11 @@ static int launch_top_k(const struct sw_cuda_launch *l, const void *args)
     unsigned blocks = sw_sum_blocks(a->rows);
     SW_START(top_k, blocks, sw_threads_for(a->classes), l, *a,
              (uint64_t)(uintptr_t)sw_op_top_k.name, l->partials, l->trouble);
-    SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, 1.0f, a->result);
+    SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, 1.0f, a->result);
     return (int)cudaGetLastError();
 }
 
-/* ---- The best places of a row ---- */
+/* ---- The best positions of a row ---- */
 
 /* A position in a row, and its value. */
 struct place {
@@ -59,7 +59,7 @@ struct place {
     int32_t place; /* -1: nothing */
 };
 
-/* Whether value a at position i ranks before value b at position j. NaN is last. */
+/* Does value a at position i rank before value b at position j? NaN is last. */
 static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b, int64_t j)
 {
     bool a_is_nan = a != a, b_is_nan = b != b;
@@ -68,7 +68,7 @@ static __device__ __forceinline__ bool comes_before(float a, int64_t i, float b,
     return a > b || (a == b && i < j);
 }
 
-/* The best candidate of all threads of a block, returned to all of them. */
+/* Returns the best candidate of all threads of a block to all of them. */
 static __device__ struct place block_best(struct place mine, struct place *room)
 {
     unsigned t = threadIdx.x;
@@ -89,8 +89,9 @@ static __device__ struct place block_best(struct place mine, struct place *room)
     return best;
 }
 
-/* The block finds the best value of a row that ranks after `last` (position -1: of all). */
-static __device__ struct place best_behind(const float *x, int64_t n, struct place last,
+/* Returns the best value of a row that ranks after `last` (position -1: the best of all); called by
+ * a whole block. */
+static __device__ struct place best_after(const float *x, int64_t n, struct place last,
                                            struct place *room)
 {
     struct place mine = {0.0f, -1};
@@ -103,66 +104,66 @@ static __device__ struct place best_behind(const float *x, int64_t n, struct pla
 
 /* ---- Counts per class ---- */
 
-/* Each block takes a row and finds its best classes one by one. */
-static __global__ void find_last(struct sw_class_count_args a, struct place *named_last)
+/* One block per row: finds the last of its top_k classes, one by one. */
+static __global__ void find_last(struct sw_class_count_args a, struct place *last_predicted)
 {
     __shared__ struct place room[SW_THREADS];
     const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     for (int64_t r = blockIdx.x; r < valid; r += gridDim.x) {
         struct place last = {0.0f, -1};
         for (int64_t k = 0; k < a.top_k && k < n; k++)
-            last = best_behind(a.x + r * n, n, last, room);
+            last = best_after(a.x + r * n, n, last, room);
         if (threadIdx.x == 0)
-            named_last[r] = {last.value, last.place};
+            last_predicted[r] = {last.value, last.place};
     }
 }
 
-/* Whether a row predicts class c: among its top_k, or above the threshold. A NaN is never
- * predicted. */
-static __device__ bool names(const struct sw_class_count_args &a, const struct place *named_last,
-                             int64_t r, int64_t c)
+/* Does a row predict class c: among its top_k, or above the threshold? NaN is never predicted. */
+static __device__ bool predicts(const struct sw_class_count_args &a,
+                                const struct place *last_predicted, int64_t r, int64_t c)
 {
     float x = a.x[r * a.classes + c];
     if (a.top_k == 0)
         return x > a.threshold;
-    struct place last = named_last[r];
+    struct place last = last_predicted[r];
     return x == x && !comes_before(last.value, last.place, x, c);
 }
 
-/* Each block takes a class; its threads share the rows. */
-static __global__ void count_classes(struct sw_class_count_args a, const struct place *named_last,
-                                     uint64_t who, struct sw_cuda_trouble *trouble)
+/* One block per class; its threads divide the rows. */
+static __global__ void count_classes(struct sw_class_count_args a,
+                                     const struct place *last_predicted, uint64_t who,
+                                     struct sw_cuda_trouble *trouble)
 {
     __shared__ double room[SW_THREADS];
     const int64_t valid = sw_labels_valid_rows(&a.labels, a.step, a.rows), n = a.classes;
     const int64_t ignored = sw_labels_ignored(&a.labels);
     for (int64_t c = blockIdx.x; c < n; c += gridDim.x) {
-        double both = 0, named = 0, present = 0;
+        double hits = 0, predicted = 0, present = 0;
         for (int64_t r = threadIdx.x; r < valid; r += blockDim.x) {
             int64_t label = a.target ? 0 : a.labels.label[r];
             if (!a.target &&
                 (label == ignored || !sw_label_fits(label, n == 1 ? 2 : n, r, who, trouble)))
                 continue;
             /* With one column, label 1 is that column and 0 is none. */
-            bool is_there =
+            bool is_present =
                 a.target ? a.target[r * n + c] > PRESENT_ABOVE : c == (n == 1 ? label - 1 : label);
-            bool is_named = names(a, named_last, r, c);
-            both += is_there && is_named ? 1 : 0;
-            named += is_named ? 1 : 0;
-            present += is_there ? 1 : 0;
+            bool is_predicted = predicts(a, last_predicted, r, c);
+            hits += is_present && is_predicted ? 1 : 0;
+            predicted += is_predicted ? 1 : 0;
+            present += is_present ? 1 : 0;
         }
-        both = sw_block_sum(both, room);
-        named = sw_block_sum(named, room);
+        hits = sw_block_sum(hits, room);
+        predicted = sw_block_sum(predicted, room);
         present = sw_block_sum(present, room);
         if (threadIdx.x == 0) {
-            a.count[2 * c].sum = a.count[2 * c + 1].sum = both;
-            a.count[2 * c].weight = named;
+            a.count[2 * c].sum = a.count[2 * c + 1].sum = hits;
+            a.count[2 * c].weight = predicted;
             a.count[2 * c + 1].weight = present;
         }
     }
 }
 
-/* Bytes for the last predicted position of each row. */
+/* Returns the bytes for the last predicted position of each row. */
 static size_t count_room(const void *args)
 {
     return (size_t)((const struct sw_class_count_args *)args)->rows * sizeof(struct place);
@@ -181,7 +182,7 @@ static int launch_count(const struct sw_cuda_launch *l, const void *args)
 
 /* ---- Sorting ---- */
 
-enum { SORTED = 2048 }; /* positions that a block sorts at once */
+enum { SORTED = 2048 }; /* positions that a block can sort */
 
 /* Sorts rows of up to SORTED columns, one block each, with Batcher's bitonic sort (1968). Positions
  * beyond the row come last. */
@@ -197,9 +198,9 @@ static __global__ void sort_rows(int64_t rows, int64_t columns, int64_t most, in
         }
         __syncthreads();
         for (int run = 2; run <= size; run *= 2)
-            for (int apart = run / 2; apart > 0; apart /= 2) {
+            for (int distance = run / 2; distance > 0; distance /= 2) {
                 for (int i = threadIdx.x; i < size; i += blockDim.x) {
-                    int j = i ^ apart;
+                    int j = i ^ distance;
                     bool ascends = (i & run) == 0;
                     if (j > i && comes_before(value[j], from[j], value[i], from[i]) == ascends) {
                         float v = value[i];
@@ -218,7 +219,7 @@ static __global__ void sort_rows(int64_t rows, int64_t columns, int64_t most, in
     }
 }
 
-/* Longer rows: selects the best positions one by one. */
+/* For longer rows: selects the best positions one by one. */
 static __global__ void select_places(int64_t rows, int64_t columns, int64_t most, const float *x,
                                      int32_t *place)
 {
@@ -226,7 +227,7 @@ static __global__ void select_places(int64_t rows, int64_t columns, int64_t most
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         struct place last = {0.0f, -1};
         for (int64_t k = 0; k < most; k++) {
-            last = best_behind(x + r * columns, columns, last, room);
+            last = best_after(x + r * columns, columns, last, room);
             if (threadIdx.x == 0)
                 place[r * most + k] = last.place;
         }

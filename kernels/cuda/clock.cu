@@ -1,4 +1,4 @@
-/* The clock operation of GPUs: it counts nanoseconds, the same on all multiprocessors. */
+/* The clock operation of GPUs: a nanosecond counter that all multiprocessors share. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/clock.h"
 

@@ -1,13 +1,13 @@
-/* What all kernels of the cuda device share: launching, loops over a grid, sums over a block, and
- * reporting bad data. */
+/* Common parts of all CUDA kernels: launches, loops over a grid, sums over a block, and reports of
+ * invalid data. */
 #pragma once
 
 #include "kernels/cuda/kernels.h"
 #include <cuda_runtime.h>
 
-enum { SW_THREADS = 256 }; /* threads of a block, and the largest block for sums: a power of 2 */
+enum { SW_THREADS = 256 }; /* threads per block, also the maximum for block sums; a power of 2 */
 
-/* Starts a kernel; a host runtime for tests may define it differently. */
+/* Launches a kernel; the host runtime for tests defines it differently. */
 #ifndef SW_START
 #define SW_START(kernel, blocks, threads, launch, ...)                                             \
     kernel<<<blocks, threads, 0, (launch)->stream>>>(__VA_ARGS__)
@@ -28,7 +28,7 @@ static __device__ __forceinline__ int64_t sw_clock_ns()
     extern const struct sw_cuda_kernels sw_cuda_kernels_##stem;                                    \
     const struct sw_cuda_kernels sw_cuda_kernels_##stem
 
-/* Blocks for a loop over n elements: as many as keep the GPU busy, each going on with a stride. */
+/* Returns the blocks for a grid-stride loop over n elements: enough to keep the GPU busy. */
 static inline unsigned sw_blocks_for(int64_t n, const struct sw_cuda_launch *l)
 {
     int64_t blocks = (n + SW_THREADS - 1) / SW_THREADS, most = (int64_t)l->processors * 32;
@@ -36,13 +36,13 @@ static inline unsigned sw_blocks_for(int64_t n, const struct sw_cuda_launch *l)
     return (unsigned)(blocks > 0 ? blocks : 1);
 }
 
-/* Blocks for rows, one after the other where there are more. */
+/* Returns the blocks for a loop over rows, at most `most`. */
 static inline unsigned sw_blocks_of(int64_t rows, int64_t most)
 {
     return (unsigned)(rows < 1 ? 1 : rows < most ? rows : most);
 }
 
-/* Threads for a row of n elements. */
+/* Returns the threads per block for a row of n elements. */
 static inline unsigned sw_threads_for(int64_t n)
 {
     unsigned threads = 32;
@@ -62,7 +62,7 @@ static __device__ __forceinline__ int64_t sw_stride(void)
 }
 
 /* The sum or the maximum over the threads of a block, returned to all of them, in a fixed order.
- * room has SW_THREADS elements and may be reused at once. The block size is a power of 2. */
+ * room has SW_THREADS elements and may be reused immediately. The block size is a power of 2. */
 template <typename T> static __device__ __forceinline__ T sw_block_sum(T value, T *room)
 {
     unsigned t = threadIdx.x;
@@ -78,7 +78,7 @@ template <typename T> static __device__ __forceinline__ T sw_block_sum(T value, 
     return sum;
 }
 
-static __device__ __forceinline__ int sw_block_most(int value, int *room)
+static __device__ __forceinline__ int sw_block_max_int(int value, int *room)
 {
     unsigned t = threadIdx.x;
     room[t] = value;
@@ -108,13 +108,13 @@ static __device__ __forceinline__ float sw_block_max(float value, float *room)
     return most;
 }
 
-/* Where rows are summed: as many numbers as there are blocks. */
+/* Returns the blocks of a kernel that sums rows: one partial sum per block. */
 static inline unsigned sw_sum_blocks(int64_t rows)
 {
     return sw_blocks_of(rows, SW_CUDA_PARTIALS / 4);
 }
 
-/* Reports bad data; the first report wins. */
+/* Reports invalid data; only the first report is kept. */
 static __device__ inline void sw_tell(struct sw_cuda_trouble *t, int found, uint64_t who,
                                       int64_t row, int64_t column, int64_t limit, double value)
 {
@@ -129,8 +129,8 @@ static __device__ inline void sw_tell(struct sw_cuda_trouble *t, int found, uint
     t->found = found;
 }
 
-/* Whether the label of a row is a valid class. An invalid one is reported and must not be used as
- * an index. */
+/* Is the label of a row a valid class? An invalid label is reported and must not be used as an
+ * index. */
 static __device__ __forceinline__ bool sw_label_fits(int64_t label, int64_t classes, int64_t row,
                                                      uint64_t who, struct sw_cuda_trouble *t)
 {

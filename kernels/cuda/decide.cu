@@ -1,19 +1,19 @@
-/* Update control: measures all gradients and decides about the update, in the orders and thus with
- * the bits of the CPU (kernels/updaters/decide.h). Compiled without fused multiply-add; squares of
- * floats are exact in double. */
+/* Update control: computes the sums of squares of all gradients and decides about the update, in
+ * the same order and with the same bits as the CPU (kernels/updaters/decide.h). Compiled without
+ * fused multiply-add; squares of floats are exact in double. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/update.h"
 #include "kernels/updaters/decide.h"
 #include "kernels/updaters/finite.h"
 #include "kernels/updaters/lars.h"
 
-/* Blocks that a thread block measures at a time, a thread for each of their lanes. */
-enum { TOGETHER = SW_THREADS / SW_NORM_LANES };
+/* SW_NORM_BLOCK blocks that a thread block sums at a time, with one thread per lane. */
+enum { NORM_BLOCKS = SW_THREADS / SW_NORM_LANES };
 
-static __device__ __forceinline__ float cut(float x, float limit, int *bad)
+static __device__ __forceinline__ float clipped(float x, float limit, int *bad)
 {
     if (!(limit > 0))
-        return x; /* its square shows it */
+        return x; /* a value that is not finite makes its square not finite */
     *bad |= (int)sw_non_finite(x);
     return x < -limit ? -limit : x > limit ? limit : x;
 }
@@ -25,18 +25,18 @@ static __global__ void measure(const float *x, int64_t count, float clip,
     __shared__ int found[SW_THREADS];
     const float limit = clip * (float)known->loss_scale;
     const int lane = (int)threadIdx.x % SW_NORM_LANES, first = (int)threadIdx.x - lane;
-    for (int64_t set = blockIdx.x; set * TOGETHER * SW_NORM_BLOCK < count; set += gridDim.x) {
-        int64_t block = set * TOGETHER + first / SW_NORM_LANES, from = block * SW_NORM_BLOCK;
+    for (int64_t set = blockIdx.x; set * NORM_BLOCKS * SW_NORM_BLOCK < count; set += gridDim.x) {
+        int64_t block = set * NORM_BLOCKS + first / SW_NORM_LANES, from = block * SW_NORM_BLOCK;
         int64_t left = count - from, n = left < SW_NORM_BLOCK ? left : (int64_t)SW_NORM_BLOCK;
         int64_t whole = n > 0 ? n / SW_NORM_LANES * SW_NORM_LANES : 0;
         double mine = 0;
         int bad = 0;
         for (int64_t i = lane; i < whole; i += SW_NORM_LANES) {
-            double v = (double)cut(x[from + i], limit, &bad);
+            double v = (double)clipped(x[from + i], limit, &bad);
             mine += v * v;
         }
         for (int64_t i = whole; i < n && lane == 0; i++) {
-            double v = (double)cut(x[from + i], limit, &bad);
+            double v = (double)clipped(x[from + i], limit, &bad);
             mine += v * v;
         }
         lanes[threadIdx.x] = mine;
@@ -58,13 +58,13 @@ static __global__ void measure(const float *x, int64_t count, float clip,
 static int launch_measure(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_measure_args *a = (const struct sw_measure_args *)args;
-    int64_t sets = (sw_norm_blocks(a->count) + TOGETHER - 1) / TOGETHER;
+    int64_t sets = (sw_norm_blocks(a->count) + NORM_BLOCKS - 1) / NORM_BLOCKS;
     SW_START(measure, sw_blocks_of(sets, (int64_t)l->processors * 8), SW_THREADS, l, a->x, a->count,
              a->limit, a->known, a->squares);
     return (int)cudaGetLastError();
 }
 
-/* One thread block per array: threads add up groups of blocks, and the first thread adds the
+/* One thread block per array: each thread sums groups of blocks, and the first thread adds the
  * groups. */
 static __global__ void totals(const double *squares, const int64_t *ends, int arrays, double *total)
 {

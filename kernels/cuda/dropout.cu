@@ -1,6 +1,6 @@
-/* Dropout and noise: the same random words as on the CPU (kernels/cpu/dropout.c), by the element's
- * number in a row, channels last. A thread has the four elements of one Philox block; of a part of
- * a feature, whose blocks are cut, one element. */
+/* Dropout and noise with the same random words as on the CPU (kernels/cpu/dropout.c), by the
+ * element's number in a row, channels last. A thread computes the four elements of one Philox
+ * block; in a shard, where blocks are incomplete, one element. */
 #include "kernels/cuda/normal.cuh"
 #include "kernels/cuda/places.cuh"
 #include "kernels/ops/dropout.h"
@@ -25,7 +25,7 @@ static __device__ __forceinline__ struct sw_philox4 draw(const struct sw_dropout
     return w;
 }
 
-/* Neighboring threads process neighboring pixels if those are neighbors in memory. */
+/* Adjacent threads process adjacent pixels if these are adjacent in memory. */
 static __global__ void whole(struct sw_dropout_args a, struct sw_channels k)
 {
     uint32_t channels = (uint32_t)k.channels, pixels = (uint32_t)k.pixels;

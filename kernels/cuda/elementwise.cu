@@ -1,5 +1,5 @@
-/* Loops over arrays: adding, combining, multiplying, converting, and finding values that are not
- * finite. */
+/* Element-wise loops: addition, linear combination, products, conversion, and the search for values
+ * that are not finite. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/elementwise.h"
 #include "kernels/updaters/finite.h"
@@ -57,7 +57,7 @@ static int launch_floats(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* All threads that write store the same value. */
+/* All threads that write *answer store the same value. */
 static __global__ void find_non_finite(const float *x, int64_t n, int *answer)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride())

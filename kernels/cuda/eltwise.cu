@@ -1,5 +1,5 @@
-/* Several arrays combined element by element, and the ways back; formulas in kernels/cpu/eltwise.c.
- * A thread has one element of all arrays, so any output may be one of the inputs. */
+/* Several arrays combined element by element, and the gradients; formulas in kernels/cpu/eltwise.c.
+ * A thread computes one element of all arrays, so any output may be one of the inputs. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/eltwise.h"
 
@@ -33,7 +33,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* The gradient that a following relu passes; y NULL: no relu. */
+/* Returns the gradient that a fused relu passes; y NULL: no relu. */
 static __device__ __forceinline__ float passed(const float *y, const float *dy, int64_t i)
 {
     return y && !(y[i] > 0.0f) ? 0.0f : dy[i];

@@ -1,6 +1,6 @@
 /* Looks up rows of a table by integers; formulas in kernels/cpu/embedding.c. The gradient of a row
  * of the table is summed by the block of its first token, which follows the links to the next equal
- * tokens: they are added in order and without atomic operations. */
+ * tokens, so that gradients are added in order and without atomic operations. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/embedding.h"
 
@@ -11,7 +11,7 @@ static __device__ __forceinline__ int64_t valid_lists(const lists &k, const stru
     return sw_op_valid_rows(step, k.rows) * k.per_row;
 }
 
-/* Whether token i is to be looked up. A token that is not in the vocabulary is reported. */
+/* Is token i valid? A token that is not in the vocabulary is reported. */
 static __device__ __forceinline__ bool counts(const lists &k, const int32_t *tokens, int64_t i,
                                               struct sw_cuda_trouble *trouble)
 {
@@ -63,7 +63,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
 /* ---- Gradient ---- */
 
 /* Links every token to the next equal one (-1: none), and marks the first of each kind. Each token
- * has a block, which searches backwards; that is short if words are frequent. */
+ * has a block, which searches backwards; the search is short if words are frequent. */
 static __global__ void link_tokens(struct sw_embedding_gradient_args a, int32_t *next,
                                    int32_t *first, struct sw_cuda_trouble *trouble)
 {
@@ -71,10 +71,10 @@ static __global__ void link_tokens(struct sw_embedding_gradient_args a, int32_t 
     int64_t tokens = valid_lists(a.lists, a.step) * a.lists.length;
     for (int64_t i = blockIdx.x; i < tokens; i += gridDim.x) {
         bool mine = counts(a.lists, a.token, i, trouble);
-        int before = 0; /* counted from 1 */
+        int before = 0; /* position of the previous equal token + 1 */
         for (int64_t end = i; end > 0 && mine && before == 0; end -= blockDim.x) {
             int64_t j = end - 1 - threadIdx.x;
-            before = sw_block_most(j >= 0 && a.token[j] == a.token[i] ? (int)j + 1 : 0, room);
+            before = sw_block_max_int(j >= 0 && a.token[j] == a.token[i] ? (int)j + 1 : 0, room);
         }
         if (threadIdx.x > 0)
             continue;
@@ -108,7 +108,7 @@ static int64_t all_tokens(const lists &k)
     return k.rows * k.per_row * k.length;
 }
 
-/* Two numbers per token. */
+/* Returns the bytes of the links: two integers per token. */
 static size_t backward_room(const void *args)
 {
     const struct sw_embedding_gradient_args *a = (const struct sw_embedding_gradient_args *)args;

@@ -1,10 +1,10 @@
-/* Sums of several arrays in the order of base/tree.h: a program for a stack, which every thread
- * runs for its elements. */
+/* Sums of several arrays in the order of base/tree.h: every thread runs a stack program for its
+ * elements. */
 #include "base/tree.h"
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/fold.h"
 
-/* adds[t] additions follow when term t was pushed. */
+/* adds[t] additions follow after input t is pushed. */
 struct program {
     int adds[SW_FOLD_TERMS];
 };

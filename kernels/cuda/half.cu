@@ -1,6 +1,6 @@
 /* Converts floats to 16 bits and back, and rounds floats to 16-bit values, in place or while
- * changing the layout. If the layouts are the same, a thread converts four neighbors with one read
- * and one write. */
+ * changing the layout. If the layouts are equal, a thread converts four adjacent elements with one
+ * read and one write. */
 #include "kernels/cuda/layout.cuh"
 #include "kernels/half.h"
 
@@ -64,7 +64,7 @@ template <typename T> struct alignas(4 * sizeof(T)) four {
     T v[4];
 };
 
-/* n is a multiple of four, and both arrays begin where a four may. */
+/* n is a multiple of four, and both arrays are aligned for four elements. */
 template <typename C>
 static __global__ void convert_fours(int64_t n, const typename C::from *x, typename C::to *y)
 {
@@ -91,7 +91,7 @@ static __global__ void convert_box(struct sw_cuda_box b, int64_t n, const typena
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
         int64_t from, to;
-        sw_box_places(b, i, &from, &to);
+        sw_box_offsets(b, i, &from, &to);
         y[to] = C::of(x[from]);
     }
 }

@@ -1,4 +1,4 @@
-/* Counts the labels that count, in one block. */
+/* Counts the labels that are not ignored, in one block. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/label_count.h"
 

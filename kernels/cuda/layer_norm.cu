@@ -1,5 +1,5 @@
-/* Layer normalisation of the rows of a plain matrix; formulas in kernels/cpu/layer_norm.c. A block
- * has a row; sums over rows have 32 columns per block, whose rows 8 threads share. */
+/* Layer normalization of the rows of a plain matrix; formulas in kernels/cpu/layer_norm.c. One
+ * block per row; sums over rows have 32 columns per block and 8 threads per column. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/layer_norm.h"
 

@@ -7,7 +7,7 @@ static __global__ void copy_box(struct sw_cuda_box b, int64_t n, const T *src, T
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
         int64_t from, to;
-        sw_box_places(b, i, &from, &to);
+        sw_box_offsets(b, i, &from, &to);
         dst[to] = b.add ? (T)(src[from] + dst[to]) : src[from];
     }
 }
@@ -41,7 +41,7 @@ static struct sw_cuda_layout layout_of(const struct sw_desc *d)
     return l;
 }
 
-/* Zeroes padding that no kernel visits. */
+/* Sets padding that no kernel visits to zero. */
 static int clear(const struct sw_desc *d, void *to, const struct sw_cuda_launch *l)
 {
     return sw_desc_storage(d) == sw_desc_count(d)
@@ -81,7 +81,7 @@ int sw_cuda_reorder(const struct sw_cuda_launch *l, const struct sw_desc *from, 
     return answer ? answer : copy(&b, src, dst, l);
 }
 
-/* ---- Parts and padding ---- */
+/* ---- Slices and padding ---- */
 
 static int launch_part(const struct sw_cuda_launch *l, const void *args)
 {

@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/cuda.cuh"
 
-/* The places of element i of a box. */
-static __device__ inline void sw_box_places(const struct sw_cuda_box &b, int64_t i, int64_t *from,
+/* Sets the offsets of element i of a box in both tensors. */
+static __device__ inline void sw_box_offsets(const struct sw_cuda_box &b, int64_t i, int64_t *from,
                                             int64_t *to)
 {
     *from = *to = 0;

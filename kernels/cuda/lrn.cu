@@ -1,8 +1,8 @@
-/* Local response normalisation across and within channels; formulas in kernels/cpu/lrn.c. Each
+/* Local response normalization across and within channels; formulas in kernels/cpu/lrn.c. Each
  * thread computes one element and reads its whole window; the caches serve overlapping reads. */
 #include "kernels/cuda/places.cuh"
 
-/* s^-beta; 3/4 is what AlexNet uses. */
+/* Returns s^-beta; 3/4, the value of AlexNet, is a special case. */
 static __device__ __forceinline__ float negative_power(float s, float beta)
 {
     if (beta == 0.75f) {
@@ -17,7 +17,7 @@ static __device__ __forceinline__ int64_t clip(int64_t i, int64_t end)
     return i < 0 ? 0 : i > end ? end : i;
 }
 
-/* The sum over the window around an element, of v or of its squares. */
+/* Returns the sum of v or of its squares over the window around an element. */
 static __device__ float sum_window(const struct sw_cuda_lrn &a, const float *v, bool squares,
                                    int64_t r, int64_t c, int64_t pixel)
 {

@@ -1,9 +1,9 @@
-/* Normal numbers from random words. */
+/* Normal samples from random words. */
 #pragma once
 
 #include "kernels/cuda/cuda.cuh"
 
-/* Two words become two normal numbers (Box and Muller; kernels/cpu/draw.h). */
+/* Converts two words to two normal samples (Box and Muller; kernels/cpu/draw.h). */
 static __device__ __forceinline__ void sw_normal(const uint32_t *word, float *normal)
 {
     float sine, cosine;

@@ -10,11 +10,12 @@ static __device__ __forceinline__ int64_t sw_offset(const struct sw_channels &k,
     const uint32_t c = (uint32_t)channel, lanes = (uint32_t)k.lanes;
     const int64_t place = k.lanes == 1 ? channel * k.group_stride
                           : k.padded   ? c / lanes * k.group_stride + c % lanes
-                                       : channel; /* all channels are neighbors */
+                                       : channel; /* all channels are adjacent */
     return row * k.row_stride + place + pixel * k.pixel_stride;
 }
 
-/* The element at position `at` of the storage of a row; padding gets a channel beyond the last. */
+/* Sets the channel and the pixel of position `at` in the storage of a row; padding gets a channel
+ * beyond the last. */
 static __device__ __forceinline__ void sw_element_at(const struct sw_channels &k, uint32_t at,
                                                      int64_t *channel, int64_t *pixel)
 {
@@ -32,7 +33,7 @@ static __device__ __forceinline__ void sw_element_at(const struct sw_channels &k
     }
 }
 
-/* Loops over the storage of a row run along x, those over rows along y. */
+/* Returns a grid whose x is the storage of a row and whose y is the rows. */
 static inline dim3 sw_row_grid(const struct sw_channels *k)
 {
     return dim3(sw_blocks_of((k->row_stride + SW_THREADS - 1) / SW_THREADS, 1024),

@@ -1,10 +1,10 @@
 /* Pooling; conventions in kernels/cpu/pooling.c. Each thread computes a pixel of the output, or in
- * the backward pass one of the input, to which it adds the gradients of its windows in row-major
- * order. */
+ * the backward pass a pixel of the input, for which it adds the gradients of the windows in
+ * row-major order. */
 #include "kernels/cuda/places.cuh"
 #include <math_constants.h>
 
-/* The part of a window along one axis that lies inside the input, and its length with padding. */
+/* The part of a window along one axis that is inside the input, and its length with padding. */
 struct window {
     int64_t from, to, padded;
 };
@@ -43,7 +43,8 @@ static __device__ __forceinline__ float divisor_of(const struct sw_cuda_pool &p,
     return (float)(length_of(h, p.w.kernel_h, p.by) * length_of(w, p.w.kernel_w, p.by));
 }
 
-/* A NaN is larger than all values; of equal values the first wins. */
+/* Returns the largest value of a window; NaN is larger than all values, and the first of equal
+ * values wins. */
 static __device__ float largest(const struct sw_cuda_pool &p, int64_t r, int64_t c,
                                 const struct window &h, const struct window &w, int32_t *pixel)
 {
@@ -101,7 +102,7 @@ int sw_cuda_avg_pool(const struct sw_cuda_pool *p, const struct sw_cuda_launch *
     return (int)cudaGetLastError();
 }
 
-/* The outputs along one axis whose windows reach input pixel i: from `from`, before `to`. */
+/* Sets the range of outputs along one axis whose windows contain input pixel i. */
 static __device__ __forceinline__ void outputs_of(int64_t i, int64_t kernel, int64_t stride,
                                                   int64_t pad, int64_t out, int64_t *from,
                                                   int64_t *to)

@@ -1,6 +1,6 @@
-/* One step of a recurrent cell, and back; formulas in kernels/ops/recurrent.h and, for the
- * gradients, kernels/cpu/recurrent.c. A thread has a hidden unit of a row; the products with
- * weights are the caller's. */
+/* One step of a recurrent cell, forward and backward; formulas in kernels/ops/recurrent.h and, for
+ * the gradients, kernels/cpu/recurrent.c. A thread computes a hidden unit of a row; the caller
+ * computes the products with weights. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/recurrent.h"
 
@@ -9,26 +9,25 @@ static __device__ __forceinline__ float sigmoid(float x)
     return 1.0f / (1.0f + expf(-x));
 }
 
-/* ---- Where rows begin ---- */
+/* ---- Initial state ---- */
 
-static __global__ void carry_on(struct sw_carry_args a)
+static __global__ void initial_state(struct sw_carry_args a)
 {
     const bool goes_on = a.from && !a.step->sequences_begin;
     for (int64_t i = sw_first(); i < a.n; i += sw_stride())
         a.to[i] = goes_on ? a.from[i] : 0.0f;
 }
 
-static int launch_carry_on(const struct sw_cuda_launch *l, const void *args)
+static int launch_initial_state(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_carry_args *a = (const struct sw_carry_args *)args;
-    SW_START(carry_on, sw_blocks_for(a->n, l), SW_THREADS, l, *a);
+    SW_START(initial_state, sw_blocks_for(a->n, l), SW_THREADS, l, *a);
     return (int)cudaGetLastError();
 }
 
-SW_CUDA_KERNELS(recurrent) = {{{&sw_op_carry_on, launch_carry_on, NULL}, {}}};
+SW_CUDA_KERNELS(recurrent) = {{{&sw_op_carry_on, launch_initial_state, NULL}, {}}};
 
-/* Sets h' and c' of the first step: the state that the previous step left, or h0 and c0, or
- * zero. */
+/* Sets h' and c' of the first step: the recurrent state, or h0 and c0, or zero. */
 static __global__ void begin(struct sw_recurrent_args a)
 {
     const struct sw_recurrent &r = a.r;

@@ -1,5 +1,5 @@
 /* Losses of a row against targets of the same size, or against a label, and of triplets; formulas
- * in kernels/cpu/row_loss.c. A block has a row; y is not x. */
+ * in kernels/cpu/row_loss.c. One block per row; y must not be x. */
 #include "kernels/cuda/rows.cuh"
 #include "kernels/ops/row_loss.h"
 #include <math_constants.h>
@@ -16,7 +16,7 @@ struct room {
     double sum[SW_THREADS];
 };
 
-/* The loss of a margin m and its derivative by m. A NaN stays NaN. */
+/* Returns the loss of a margin m and sets *slope to its derivative. NaN stays NaN. */
 static __device__ __forceinline__ float hinge(bool squared, float m, float *slope)
 {
     float v = m <= 0 ? 0 : m;
@@ -44,9 +44,9 @@ static __device__ double elements(bool sigmoid, const struct row &k)
     return sum;
 }
 
-/* ---- Through a softmax ---- */
+/* ---- With a softmax ---- */
 
-/* A row without targets has no loss, unless a score is not a number. */
+/* A row without targets has no loss, unless a score is NaN. */
 static __device__ double shares(bool poisson, const struct row &k, struct room *room)
 {
     double total = 0, scores = 0, factorials = 0, sum = 0;
@@ -111,7 +111,7 @@ static __device__ double ranking(const struct sw_row_loss_args &a, const struct 
 
 /* ---- Rows ---- */
 
-/* Whether a target is valid; a pixel of 255 times 0.003922 is slightly above 1 and valid. */
+/* Is a target valid? A pixel of 255 times 0.003922 is slightly above 1 and valid. */
 static __device__ __forceinline__ bool fits(enum sw_loss kind, float t)
 {
     if (kind == SW_LOSS_SIGMOID)
@@ -121,8 +121,8 @@ static __device__ __forceinline__ bool fits(enum sw_loss kind, float t)
     return true;
 }
 
-/* The part of the loss of a row from each thread; softmax and Poisson return all of it in thread
- * 0. */
+/* Returns each thread's part of the loss of a row; softmax and Poisson return the whole loss in
+ * thread 0. */
 static __device__ double loss_of(const struct sw_row_loss_args &a, const struct row &k,
                                  struct room *room)
 {
@@ -161,7 +161,7 @@ static __global__ void forward(struct sw_row_loss_args a, uint64_t who, double *
         loss += sw_block_sum(mine, room.sum);
         rows++;
     }
-    sw_put_part(part, loss, rows);
+    sw_store_partial(part, loss, rows);
 }
 
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
@@ -170,11 +170,11 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     unsigned blocks = sw_sum_blocks(a->rows);
     SW_START(forward, blocks, sw_threads_for(a->columns), l, *a, (uint64_t)(uintptr_t)a->who,
              l->partials, l->trouble);
-    SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
+    SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
     return (int)cudaGetLastError();
 }
 
-/* Softmax: targets are shares of their sum, and a row without any has no gradient. */
+/* Softmax: targets are divided by their sum, and a row without targets has no gradient. */
 static __global__ void backward(struct sw_row_gradient_args a)
 {
     __shared__ double room[SW_THREADS];
@@ -220,7 +220,7 @@ static __global__ void triplets(struct sw_triplet_loss_args a, double *part)
         if (threadIdx.x == 0)
             a.slope[r] = slope;
     }
-    sw_put_part(part, loss, rows);
+    sw_store_partial(part, loss, rows);
 }
 
 static int launch_triplets(const struct sw_cuda_launch *l, const void *args)
@@ -228,7 +228,7 @@ static int launch_triplets(const struct sw_cuda_launch *l, const void *args)
     const struct sw_triplet_loss_args *a = (const struct sw_triplet_loss_args *)args;
     unsigned blocks = sw_sum_blocks(a->rows);
     SW_START(triplets, blocks, sw_threads_for(a->columns), l, *a, l->partials);
-    SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
+    SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
     return (int)cudaGetLastError();
 }
 

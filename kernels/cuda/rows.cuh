@@ -1,11 +1,11 @@
-/* Losses and metrics that are sums over rows: every block adds its rows in order, and a final block
- * adds the blocks. */
+/* Losses and metrics that are sums over rows: every block sums its rows in order, and a final block
+ * adds the partial sums. */
 #pragma once
 
 #include "kernels/cuda/cuda.cuh"
 
-/* A block's sum and weight; all its threads have the same. */
-static __device__ __forceinline__ void sw_put_part(double *part, double sum, double weight)
+/* Stores the sum and the weight of a block; all its threads have the same values. */
+static __device__ __forceinline__ void sw_store_partial(double *part, double sum, double weight)
 {
     if (threadIdx.x == 0) {
         part[2 * blockIdx.x] = sum;
@@ -13,7 +13,7 @@ static __device__ __forceinline__ void sw_put_part(double *part, double sum, dou
     }
 }
 
-static __global__ void sw_add_row_parts(const double *part, unsigned parts, float weight,
+static __global__ void sw_add_row_partials(const double *part, unsigned parts, float weight,
                                         struct sw_result *result)
 {
     __shared__ double room[SW_THREADS];

@@ -1,5 +1,5 @@
-/* Softmax along one dimension of a plain array, seen as [rows, classes, places]; formulas in
- * kernels/cpu/softmax_axis.c. Where classes are neighbours a block has a row, else a thread has a
+/* Softmax along one dimension of a plain array, viewed as [rows, classes, places]; formulas in
+ * kernels/cpu/softmax.c. If classes are adjacent there is one block per row, else one thread per
  * place. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/softmax.h"

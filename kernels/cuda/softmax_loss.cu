@@ -1,4 +1,5 @@
-/* Softmax with cross-entropy by a label; formulas in kernels/cpu/softmax.c. A block has a row. */
+/* Softmax with cross-entropy by a label; formulas in kernels/cpu/softmax_loss.c. One block per
+ * row. */
 #include "kernels/cuda/rows.cuh"
 #include "kernels/ops/softmax_loss.h"
 #include <math_constants.h>
@@ -34,7 +35,7 @@ static __global__ void forward(struct sw_softmax_loss_args a, uint64_t who, doub
         loss += counts ? log(sum) - ((double)at_label - (double)m) : 0;
         counted += counts ? 1 : 0;
     }
-    sw_put_part(part, loss, counted);
+    sw_store_partial(part, loss, counted);
 }
 
 static int launch_forward(const struct sw_cuda_launch *l, const void *args)
@@ -43,7 +44,7 @@ static int launch_forward(const struct sw_cuda_launch *l, const void *args)
     unsigned blocks = sw_sum_blocks(a->rows);
     SW_START(forward, blocks, sw_threads_for(a->classes), l, *a,
              (uint64_t)(uintptr_t)sw_op_softmax_loss.name, l->partials, l->trouble);
-    SW_START(sw_add_row_parts, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
+    SW_START(sw_add_row_partials, 1, SW_THREADS, l, l->partials, blocks, a->weight, a->result);
     return (int)cudaGetLastError();
 }
 

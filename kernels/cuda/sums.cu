@@ -1,11 +1,11 @@
-/* Sums that are not by channels: over rows, columns and everything; and a row that is added to all.
- * Each is cut into parts by its shape alone and added up in their order, in double. */
+/* Sums over rows, over columns and over all elements, and addition of a row to all rows. The shape
+ * alone determines the parts of a sum, which are added in order and in double. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/sums.h"
 
 enum { COLUMNS = 32, LINES = SW_THREADS / COLUMNS };
 
-/* A block has 32 columns, and 8 threads share the rows of each. */
+/* A block has 32 columns and 8 threads per column, which divide its rows. */
 static __global__ void sum_rows(int64_t rows, int64_t columns, const float *x, float *sum)
 {
     __shared__ double room[SW_THREADS];
@@ -92,8 +92,8 @@ static int launch_row_sums(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* Neighboring threads process neighboring columns. */
-static __global__ void two_sums(int64_t rows, int64_t first_rows, int64_t columns,
+/* Adjacent threads process adjacent columns. */
+static __global__ void weighted_row_sum(int64_t rows, int64_t first_rows, int64_t columns,
                                 float first_factor, float shift, const float *x, float *sum)
 {
     for (int64_t c = sw_first(); c < columns; c += sw_stride()) {
@@ -104,15 +104,15 @@ static __global__ void two_sums(int64_t rows, int64_t first_rows, int64_t column
     }
 }
 
-static int launch_two_sums(const struct sw_cuda_launch *l, const void *args)
+static int launch_weighted_row_sum(const struct sw_cuda_launch *l, const void *args)
 {
     const struct sw_two_sums_args *a = (const struct sw_two_sums_args *)args;
-    SW_START(two_sums, sw_blocks_for(a->columns, l), SW_THREADS, l, a->rows, a->first_rows,
+    SW_START(weighted_row_sum, sw_blocks_for(a->columns, l), SW_THREADS, l, a->rows, a->first_rows,
              a->columns, a->first_factor, a->shift, a->x, a->sum);
     return (int)cudaGetLastError();
 }
 
-/* A NaN passes a relu, so that divergence is seen. */
+/* NaN passes a relu, so that divergence is detected. */
 static __global__ void add_row(int64_t n, int64_t columns, const float *row, bool relu, float *y)
 {
     for (int64_t i = sw_first(); i < n; i += sw_stride()) {
@@ -138,6 +138,6 @@ static int launch_add_row(const struct sw_cuda_launch *l, const void *args)
 SW_CUDA_KERNELS(sums) = {{{&sw_op_add_row, launch_add_row, NULL},
                           {&sw_op_sum_rows, launch_sum_rows, NULL},
                           {&sw_op_row_sums, launch_row_sums, NULL},
-                          {&sw_op_two_sums, launch_two_sums, NULL},
+                          {&sw_op_two_sums, launch_weighted_row_sum, NULL},
                           {&sw_op_total, launch_total, NULL},
                           {}}};

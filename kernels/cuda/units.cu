@@ -1,5 +1,5 @@
-/* Units of restricted Boltzmann machines (kernels/units.h): the same words as on the CPU, by the
- * element's number in a row. */
+/* Units of restricted Boltzmann machines (kernels/units.h), with the same random words as on the
+ * CPU, by the element's number in a row. */
 #include "kernels/cuda/normal.cuh"
 #include "kernels/ops/units.h"
 #include <math_constants.h>
@@ -20,7 +20,7 @@ static __device__ __forceinline__ float mean_of(const struct sw_units_args &u, i
     return u.units == SW_UNITS_GAUSSIAN ? x : 1.0f / (1.0f + expf(-x));
 }
 
-/* A thread has the four units of one Philox block. */
+/* A thread computes the four units of one Philox block. */
 static __global__ void units(struct sw_units_args u)
 {
     const bool goes_on = u.carried && !u.step->chains_begin, normal = u.units == SW_UNITS_GAUSSIAN;
@@ -50,7 +50,7 @@ static __global__ void units(struct sw_units_args u)
         }
 }
 
-/* ---- Softmax units: a block has a row, and a thread some neighbouring units of it ---- */
+/* ---- Softmax units: one block per row; a thread has some adjacent units ---- */
 
 static __device__ __forceinline__ float input_of(const struct sw_units_args &u, int64_t r,
                                                  int64_t c)
@@ -71,10 +71,10 @@ static __device__ void add_up_before(double mine, double *below)
     __syncthreads();
 }
 
-/* Draws a unit: the one whose interval contains the word. The last thread whose units begin below
- * the word has it. */
-static __device__ int64_t pick(const float *share, const double *below, int64_t piece, int64_t n,
-                               uint32_t word)
+/* Samples a unit: the one whose interval contains the word. The last thread whose units begin below
+ * the word finds it. */
+static __device__ int64_t sample_unit(const float *share, const double *below, int64_t piece,
+                                      int64_t n, uint32_t word)
 {
     const double at = (double)sw_philox_uniform(word) * below[blockDim.x];
     unsigned t = 0, end = blockDim.x;
@@ -95,8 +95,8 @@ static __device__ int64_t pick(const float *share, const double *below, int64_t 
     return c;
 }
 
-/* The counts of a row: whole numbers below 2^24, which atomic additions leave exact in any order.
- */
+/* Samples the counts of a row: integers below 2^24, for which atomic additions are exact in any
+ * order. */
 static __device__ void draw_counts(const struct sw_units_args &u, int64_t r, const float *share,
                                    const double *below, int64_t piece)
 {
@@ -104,7 +104,8 @@ static __device__ void draw_counts(const struct sw_units_args &u, int64_t r, con
     const uint32_t row = (uint32_t)u.step->first_row + (uint32_t)r;
     for (uint32_t d = threadIdx.x; (float)d + 0.5f < total; d += blockDim.x) {
         const uint32_t word = sw_philox_word(u.key, u.step->step, row, d);
-        atomicAdd(&u.sample[r * u.columns + pick(share, below, piece, u.columns, word)], 1.0f);
+        int64_t c = sample_unit(share, below, piece, u.columns, word);
+        atomicAdd(&u.sample[r * u.columns + c], 1.0f);
     }
 }
 
@@ -201,7 +202,7 @@ static int launch_energy(const struct sw_cuda_launch *l, const void *args)
     return (int)cudaGetLastError();
 }
 
-/* ---- One unit turned over ---- */
+/* ---- Pseudo-likelihood: one flipped unit ---- */
 
 static __global__ void flip(struct sw_flip_args f)
 {
@@ -253,7 +254,7 @@ SW_CUDA_KERNELS(units) = {{{&sw_op_units, sw_cuda_units, NULL},
 
 /* ---- Annealing ---- */
 
-/* By one block. */
+/* Starts the chains; runs in one block. */
 static __global__ void begin_annealing(struct sw_ais_args a)
 {
     __shared__ double room[SW_THREADS];
@@ -299,7 +300,7 @@ int sw_cuda_anneal(const struct sw_kernel_anneal *a, const struct sw_cuda_launch
     return (int)cudaGetLastError();
 }
 
-static __global__ void put_chains(struct sw_ais_args a)
+static __global__ void store_chains(struct sw_ais_args a)
 {
     for (int64_t c = sw_first(); c < a.chains; c += sw_stride()) {
         const int64_t r = c - a.step->first_row;
@@ -311,6 +312,6 @@ static __global__ void put_chains(struct sw_ais_args a)
 
 int sw_cuda_ais_result(const struct sw_ais_args *a, const struct sw_cuda_launch *l)
 {
-    SW_START(put_chains, sw_blocks_for(a->chains, l), SW_THREADS, l, *a);
+    SW_START(store_chains, sw_blocks_for(a->chains, l), SW_THREADS, l, *a);
     return (int)cudaGetLastError();
 }

@@ -1,6 +1,6 @@
 /* Updaters: the formulas of kernels/updaters, one element per thread. Compiled without fused
- * multiply-add, so that a parameter gets the bits that the CPU would give it. A formula is a row of
- * the table at the end. */
+ * multiply-add, so that parameters have the same bits as on the CPU. Every formula has a row in the
+ * table at the end. */
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/ops/update.h"
 #include "kernels/updaters/adadelta.h"
@@ -42,7 +42,7 @@ template <sw_formula formula, typename K> static __global__ void update(struct s
             bad |= sw_non_finite(e.s1);
         }
         if (bad)
-            *a.non_finite = true; /* all threads that write store the same */
+            *a.non_finite = true; /* all threads that write it store the same value */
     }
 }
 

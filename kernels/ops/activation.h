@@ -1,5 +1,5 @@
 /* Activation functions and their gradients, over n storage elements. An output may be an input.
- * Formulas: kernels/cpu/activation.c. Padding may take part. */
+ * Formulas: kernels/cpu/activation.c. Padding may be included. */
 #pragma once
 
 #include "kernels/op.h"
@@ -28,7 +28,7 @@ struct sw_activation_args {
 };
 extern const struct sw_op sw_op_activate; /* y = f(x) */
 
-/* Only gelu reads x, the others read y = f(x); what is not read may be NULL. */
+/* Only gelu reads x, the others read y = f(x); the array that is not read may be NULL. */
 struct sw_activation_gradient_args {
     enum sw_activation function;
     float alpha;

@@ -1,10 +1,11 @@
-/* The positions of the largest values of a row. */
+/* The indices of the largest values of each row. */
 #pragma once
 
 #include "kernels/op.h"
 
-/* place [rows, top_k]: of the top_k largest of x [rows, columns], plain, top_k <= columns; the
- * largest first, of equal values the lower place, NaN last. */
+/* Sets place [rows, top_k] to the column indices of the top_k <= columns largest values of each row
+ * of x [rows, columns], plain: the largest first, of equal values the lower index first, NaN
+ * last. */
 struct sw_argsort_args {
     int64_t rows, columns, top_k;
     const float *x;

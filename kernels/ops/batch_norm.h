@@ -1,17 +1,18 @@
-/* Batch normalisation of an activation [N, C, ...] with a mean and a variance per channel over all
- * its elements. It is split into operations, between which sums may be added over workers: first
- * the sums of a pass, then the result from the sums. Formulas: kernels/cpu/channels.c. */
+/* Batch normalization of an activation [N, C, ...] with a mean and a variance per channel over all
+ * its elements. Each pass consists of two operations, first the sums and then the result from the
+ * sums, so that the sums may be reduced over workers in between. Formulas:
+ * kernels/cpu/channels.c. */
 #pragma once
 
 #include "kernels/channels.h"
 #include "kernels/op.h"
 
-/* Arrays without another type are [C] floats. What an operation does not use may be NULL. */
+/* float arrays are [C]. Arrays that an operation does not use may be NULL. */
 struct sw_batch_norm {
     struct sw_desc desc; /* of x, y and their gradients */
     float eps, momentum;
-    bool relu;     /* a following relu: y = max(0, y), and dy counts where y is above zero */
-    double *sums;  /* [2 C + 1]: two sums per channel, and the elements that each is of */
+    bool relu;     /* fuse a relu: y = max(0, y), and dy is passed only where y > 0 */
+    double *sums;  /* [2 C + 1]: two sums per channel, and the number of elements of each sum */
     void *scratch; /* sw_channel_scratch_bytes */
     const float *scale, *bias;
     float *mean, *inv_std; /* of the batch */
@@ -25,19 +26,20 @@ struct sw_batch_norm_args {
     float *y, *dx, *dscale, *dbias; /* y may be x, dx may be dy; padding stays zero */
 };
 
-/* sums becomes, per channel, the sum of x and of x^2 over all N rows, then the elements per
+/* Sets sums to the sum of x and of x^2 per channel over all N rows, and the number of elements per
  * channel. */
 extern const struct sw_op sw_op_batch_norm_sums;
-/* From these sums (or from those of several workers, added): mean and inv_std = 1 / sqrt(variance +
- * eps) of the batch with the biased variance; y = scale (x - mean) inv_std + bias; and where they
- * are given update = momentum update + (1 - momentum) batch, with the unbiased variance. */
+/* From these sums, or those of several workers added: mean and inv_std = 1 / sqrt(variance + eps)
+ * of the batch with the biased variance; y = scale (x - mean) inv_std + bias; and unless NULL,
+ * update_mean and update_variance become momentum update + (1 - momentum) batch, with the unbiased
+ * variance. */
 extern const struct sw_op sw_op_batch_norm;
-/* Computes the same y again from the stored mean and inv_std. Reads no sums. */
+/* Recomputes the same y from the stored mean and inv_std. Reads no sums. */
 extern const struct sw_op sw_op_batch_norm_again;
 /* y = scale (x - running_mean) / sqrt(running_variance + eps) + bias. Reads no sums. */
 extern const struct sw_op sw_op_batch_norm_running;
-/* sums becomes, per channel, the sum of dy and of dy (x - mean) inv_std, then the elements per
- * channel; dbias and dscale are these sums in float. */
+/* Sets sums to the sum of dy and of dy (x - mean) inv_std per channel, and the number of elements
+ * per channel; dbias and dscale are these sums in float. */
 extern const struct sw_op sw_op_batch_norm_sums_gradient;
-/* dx from these sums, through mean and variance too. */
+/* Computes dx from these sums, including the gradient through mean and variance. */
 extern const struct sw_op sw_op_batch_norm_gradient;

@@ -1,12 +1,12 @@
 /* Predicted classes compared with labels: top-k hits, and counts per class. Matrices are plain
- * [rows, classes]; only the valid rows of the step count. A row has a label, or labels: the columns
- * where its target is above 1/2. */
+ * [rows, classes]; only the valid rows of the step are counted. A row has one label, or several:
+ * the columns where its target is above 1/2. */
 #pragma once
 
 #include "kernels/labels.h"
 
-/* *result becomes the number of rows one of whose labels is among the top_k largest scores, and the
- * number of rows that have a label that counts. Of equal scores the lower index comes first. */
+/* Sets *result to the number of rows with a label among the top_k largest scores, and the number of
+ * rows with a label that is not ignored. Of equal scores the lower index comes first. */
 struct sw_top_k_args {
     int64_t rows, classes, top_k;
     const float *x;
@@ -17,10 +17,10 @@ struct sw_top_k_args {
 };
 extern const struct sw_op sw_op_top_k;
 
-/* A row predicts its top_k largest scores, or with top_k 0 those above threshold. count[2 c]
- * becomes the rows that predict class c and have its label, out of those that predict it; count[2 c
- * + 1] the same out of those that have the label. With one column a label is 0 or 1, whether the
- * row is of that class. */
+/* A row predicts the classes of its top_k largest scores, or with top_k 0 of the scores above
+ * threshold. Sets count[2 c] to the rows that predict class c and have its label, out of those that
+ * predict it, and count[2 c + 1] to the same out of those that have the label. With one column a
+ * label is 0 or 1 and says whether the row is of the class. */
 struct sw_class_count_args {
     int64_t rows, classes, top_k;
     float threshold;

@@ -1,10 +1,10 @@
-/* Reads the clock of a device in stream order. Only differences between two readings of the same
- * device have a meaning. */
+/* Reads the clock of a device in stream order. Only differences between readings of the same device
+ * are meaningful. */
 #pragma once
 
 #include "kernels/op.h"
 
-/* *ns becomes the nanoseconds of the device's clock when everything queued before is done. */
+/* Sets *ns to the device's clock, in nanoseconds, when all work queued before is done. */
 struct sw_clock_args {
     int64_t *ns;
 };

@@ -1,26 +1,26 @@
-/* Update control as operations (kernels/updaters/decide.h): how a device clips by norm and drops
- * updates without the host. First every gradient is measured, then the measures of all parameters
- * are added up, then the decision is made; updates (update.h) read it. The descriptors are in
- * optim/decide_op.c, beside the host version. Plain data; any thread. */
+/* Update control as operations (kernels/updaters/decide.h): a device clips by norm and skips
+ * updates without the host. First the sums of squares of every gradient are computed, then they are
+ * added per parameter, then the decision is made, which the updates (update.h) read. The
+ * descriptors are in optim/decide_op.c, with the CPU version. Plain data; any thread. */
 #pragma once
 
 #include "kernels/op.h"
 #include "kernels/updaters/decide.h"
 
-/* Sums of squares of an array, block by block. */
+/* Computes the sums of squares of an array, block by block. */
 struct sw_measure_args {
     const float *x; /* [count] */
     int64_t count;
-    float limit; /* limit of each element, times the loss scale; 0: none. Only the measure is
-                    clipped */
+    float limit; /* limit of each element, to be multiplied by the loss scale; 0: none. Clips only
+                    the sums, not x */
     const struct sw_deciding *known;
-    double *squares; /* [sw_norm_blocks(count)]; not finite where an x is not */
+    double *squares; /* [sw_norm_blocks(count)]; not finite if an x is not finite */
 };
 extern const struct sw_op sw_op_measure;
 
-/* totals[i] = the sum over blocks [ends[i - 1], ends[i]). */
+/* Sets totals[i] to the sum over blocks [ends[i - 1], ends[i]). */
 struct sw_norm_totals_args {
-    const double *squares; /* [blocks], or NULL where there are none */
+    const double *squares; /* [blocks], or NULL if there are none */
     const int64_t *ends;   /* [arrays] */
     double *totals;        /* [arrays] */
     int64_t blocks;
@@ -29,7 +29,7 @@ struct sw_norm_totals_args {
 extern const struct sw_op sw_op_norm_totals;
 
 struct sw_decide_args {
-    const double *squares; /* [params]: totals of gradients */
+    const double *squares; /* [params]: totals of the gradients */
     int params;
     double clip_norm; /* 0: no limit */
     const struct sw_deciding *known;

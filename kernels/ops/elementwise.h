@@ -1,4 +1,4 @@
-/* Arrays of n storage elements, element by element. Padding may be computed with. */
+/* Element-wise operations on arrays of n storage elements. Padding may be included. */
 #pragma once
 
 #include "kernels/op.h"
@@ -30,4 +30,4 @@ struct sw_floats_args {
     const int32_t *x;
     float *y;
 };
-extern const struct sw_op sw_op_to_floats; /* y = x; whole numbers beyond 2^24 are rounded */
+extern const struct sw_op sw_op_to_floats; /* y = x; integers beyond 2^24 are rounded */

@@ -1,6 +1,6 @@
-/* Up to sixteen arrays of one layout combined element by element, and the gradients of each; a relu
- * behind may be part of it. Formulas: kernels/cpu/eltwise.c. Padding is computed with, and zeros
- * stay zero. */
+/* Combines up to sixteen arrays of one layout element by element, and computes the gradient of
+ * each; a relu may be fused. Formulas: kernels/cpu/eltwise.c. Padding is included, and zeros stay
+ * zero. */
 #pragma once
 
 #include "kernels/op.h"
@@ -14,7 +14,7 @@ struct sw_eltwise_args {
     int count; /* 2 or more */
     bool relu;
     int64_t n;                     /* storage elements */
-    float factor[SW_ELTWISE_SRCS]; /* of sums */
+    float factor[SW_ELTWISE_SRCS]; /* coefficients of a sum */
     const float *x[SW_ELTWISE_SRCS];
     float *y; /* may be x[0] */
 };
@@ -22,23 +22,24 @@ extern const struct sw_op sw_op_eltwise;
 
 struct sw_eltwise_sum_gradient_args {
     int count;
-    uint32_t adds; /* bit i: dx[i] is added to */
+    uint32_t adds; /* bit i: adds to dx[i] instead of overwriting it */
     int64_t n;
     float factor[SW_ELTWISE_SRCS];
-    const float *y; /* after a relu, else NULL */
+    const float *y; /* output of a fused relu, else NULL */
     const float *dy;
-    float *dx[SW_ELTWISE_SRCS]; /* one may be dy; NULL: not wanted */
+    float *dx[SW_ELTWISE_SRCS]; /* one may be dy; NULL: no gradient needed */
 };
 extern const struct sw_op sw_op_eltwise_sum_gradient;
 
-/* The gradient of one source of a product or maximum. A maximum's goes to the first of equals. */
+/* The gradient of source `of` of a product or maximum. The gradient of a maximum goes to the first
+ * of equal values. */
 struct sw_eltwise_gradient_args {
     enum sw_eltwise kind;
     int count, of;
     bool add;
     int64_t n;
     const float *x[SW_ELTWISE_SRCS];
-    const float *y; /* after a relu, else NULL */
+    const float *y; /* output of a fused relu, else NULL */
     const float *dy;
     float *dx; /* may be dy */
 };

@@ -6,7 +6,7 @@
 
 enum { SW_FOLD_TERMS = 16 };
 
-/* y [n] = the sum of x[0 .. count); y may be x[0]. ends: as in struct sw_terms
+/* Sets y [n] to the sum of x[0 .. count); y may be x[0]. ends: as in struct sw_terms
  * (kernels/cpu/fold.h). */
 struct sw_fold_args {
     const float *x[SW_FOLD_TERMS];

@@ -9,6 +9,6 @@ struct sw_gemm_args {
     float alpha, beta;
     const float *a, *b;
     float *c;
-    bool exact; /* for exact counts or sums: factors are not rounded, whatever the precision */
+    bool exact; /* do not round factors, whatever the precision: for exact counts and sums */
 };
 extern const struct sw_op sw_op_gemm; /* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c */

@@ -1,9 +1,9 @@
-/* The number of labels that count. */
+/* The number of labels that are not ignored. */
 #pragma once
 
 #include "kernels/labels.h"
 
-/* *count becomes the number of valid rows whose label counts. */
+/* Sets *count to the number of valid rows whose label is not ignored. */
 struct sw_label_count_args {
     int64_t rows;
     struct sw_labels labels;

@@ -1,5 +1,5 @@
-/* Layer normalisation of the rows of a plain matrix [rows, n]. Formulas: kernels/cpu/layer_norm.c.
- */
+/* Layer normalization of the rows of a plain matrix [rows, n]. Formulas:
+ * kernels/cpu/layer_norm.c. */
 #pragma once
 
 #include "kernels/op.h"
@@ -14,6 +14,6 @@ struct sw_layer_norm_args {
     float *dx; /* may be dy, and NULL */
     float *dscale, *dbias;
 };
-/* Forward reads x, scale and bias and writes y and moments; the gradients read x, scale, moments
- * and dy and write the rest. */
+/* Forward reads x, scale and bias and writes y and moments; the gradient reads x, scale, moments
+ * and dy and writes dx, dscale and dbias. */
 extern const struct sw_op sw_op_layer_norm, sw_op_layer_norm_gradient;

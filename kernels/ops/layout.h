@@ -1,10 +1,10 @@
 /* Operations on any layout.
  *
- * Parts of features along one dimension: what concat puts together and slice takes out. The two
- * descriptors have the same dimensions but for `axis`, of which `count` indices are copied, those
- * from from_at on to those from to_at on. Nothing else of dst is touched, but that padding behind
- * the last channel may become zero. Where both layouts are alike and the part is whole blocks it
- * goes in long runs of memory. */
+ * sw_op_part copies a slice of an activation along one dimension, for concat and slice. The two
+ * descriptors have the same dimensions except for `axis`, along which indices from_at .. from_at +
+ * count - 1 are copied to to_at .. to_at + count - 1. The rest of dst does not change, except that
+ * padding after the last channel may become zero. Between equal layouts, slices of whole blocks are
+ * copied as long contiguous runs. */
 #pragma once
 
 #include "kernels/desc.h"
@@ -20,7 +20,7 @@ struct sw_part_args {
 };
 extern const struct sw_op sw_op_part;
 
-/* Zeroes the padding of x, after operations with f(0) != 0. */
+/* Sets the padding of x to zero, for use after operations with f(0) != 0. */
 struct sw_zero_padding_args {
     struct sw_desc desc;
     float *x;

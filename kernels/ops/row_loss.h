@@ -1,8 +1,8 @@
 /* Losses that are a sum over rows: of a row of values against a row of targets, or against a label
  * (hinges), or of three rows (triplets). Formulas: kernels/cpu/row_loss.c. Matrices are plain
- * [rows, columns]; only the step's valid rows are looked at. A target that its loss cannot take
- * (not in 0..1 for SW_LOSS_SIGMOID, negative or not finite for SW_LOSS_SOFTMAX and SW_LOSS_POISSON)
- * and a label outside 0..columns-1 are SW_ERR_INVALID naming row and value. */
+ * [rows, columns]; only the step's valid rows are read. A target that is invalid for its loss (not
+ * in 0..1 for SW_LOSS_SIGMOID, negative or not finite for SW_LOSS_SOFTMAX and SW_LOSS_POISSON) and
+ * a label outside 0..columns-1 are SW_ERR_INVALID naming row and value. */
 #pragma once
 
 #include "kernels/labels.h"
@@ -12,26 +12,26 @@ enum sw_loss {
     SW_LOSS_SIGMOID,
     SW_LOSS_SOFTMAX,
     SW_LOSS_POISSON,
-    SW_LOSS_HINGE, /* this and the next use labels */
+    SW_LOSS_HINGE, /* SW_LOSS_HINGE and SW_LOSS_RANKING use labels */
     SW_LOSS_RANKING,
 };
 
-/* The message of an error about a target. */
+/* Sets the error of an invalid target; returns SW_ERR_INVALID. */
 int sw_row_loss_say_bad(enum sw_loss kind, const char *who, int64_t row, int64_t column,
                         double target, struct sw_err *err) SW_MUST_CHECK;
 
-/* *result becomes weight times the sum of the valid rows' losses, and their number. y, which is not
- * x, becomes what backward needs and what users may look at: the difference (EUCLIDEAN), the
- * probabilities (SIGMOID, SOFTMAX), the reconstruction (POISSON), the derivative (hinges). */
+/* Sets *result to weight times the sum of the losses of the valid rows, and to their number. y must
+ * not be x; it becomes the output of the layer, which backward reads: the difference (EUCLIDEAN),
+ * the probabilities (SIGMOID, SOFTMAX), the reconstruction (POISSON), the derivative (hinges). */
 struct sw_row_loss_args {
     enum sw_loss kind;
-    const char *who; /* for messages; static */
+    const char *who; /* name of the layer type, for messages; static */
     int64_t rows, columns;
     float weight;
-    float margin; /* hinges, and whether their margins are squared */
+    float margin; /* margin of hinges; squared: the loss is the sum of squares */
     bool squared;
     const float *x;
-    const float *target;     /* all but hinges */
+    const float *target;     /* for all but hinges */
     struct sw_labels labels; /* hinges */
     const struct sw_step *step;
     float *y;
@@ -39,8 +39,8 @@ struct sw_row_loss_args {
 };
 extern const struct sw_op sw_op_row_loss;
 
-/* dx = weight * step->backward_scale * dL/dx for the valid rows, 0 for the rest. dx may be y. That
- * of EUCLIDEAN by its target is the same with -weight. */
+/* Sets dx = weight * step->backward_scale * dL/dx for the valid rows, 0 for the rest. dx may be y.
+ * For the gradient of the target of EUCLIDEAN use -weight. */
 struct sw_row_gradient_args {
     enum sw_loss kind;
     int64_t rows, columns;
@@ -52,8 +52,8 @@ struct sw_row_gradient_args {
 };
 extern const struct sw_op sw_op_row_loss_gradient;
 
-/* *result becomes weight times the sum of the valid rows' losses, and their number; slope [rows]
- * the derivative by the margin. */
+/* Sets *result to weight times the sum of the losses of the valid rows, and to their number, and
+ * slope [rows] to the derivative by m. */
 struct sw_triplet_loss_args {
     int64_t rows, columns;
     float weight, margin;
@@ -65,9 +65,9 @@ struct sw_triplet_loss_args {
 };
 extern const struct sw_op sw_op_triplet_loss;
 
-/* dx = weight * step->backward_scale * slope * (plus - minus) for the valid rows, 0 for the rest.
- * The gradient by the anchor is that of other - match, by the match of -anchor, by the other of
- * anchor. */
+/* Sets dx = weight * step->backward_scale * slope * (plus - minus) for the valid rows, 0 for the
+ * rest. The gradient of the anchor has plus = other and minus = match, that of the match minus =
+ * anchor, that of the other plus = anchor. */
 struct sw_triplet_gradient_args {
     int64_t rows, columns;
     float weight;

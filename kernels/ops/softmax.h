@@ -1,13 +1,13 @@
-/* Softmax along one dimension of a plain array, seen as [rows, classes, places]. */
+/* Softmax along one dimension of a plain array, viewed as [rows, classes, places]. */
 #pragma once
 
 #include "kernels/op.h"
 
-/* y = softmax(x), y may be x; or dx from y and dy, dx may be dy. Formulas: kernels/cpu/softmax.c.
- */
+/* Sets y = softmax(x), y may be x; or dx from y and dy, dx may be dy. Formulas:
+ * kernels/cpu/softmax.c. */
 struct sw_softmax_args {
     int64_t rows, classes, places;
     const float *x, *dy;
-    float *y, *dx; /* y is read by the gradient */
+    float *y, *dx; /* the gradient reads y */
 };
 extern const struct sw_op sw_op_softmax, sw_op_softmax_gradient;

@@ -1,5 +1,5 @@
-/* Sums over rows, columns and everything, of plain and dense matrices, and a row that is added to
- * all rows. Sums are in double and in an order that depends on the shape alone. */
+/* Sums over rows, over columns and over all elements of plain, dense matrices, and addition of a
+ * row to all rows. Sums are in double and in an order that depends only on the shape. */
 #pragma once
 
 #include "kernels/op.h"
@@ -25,8 +25,8 @@ struct sw_row_sums_args {
 };
 extern const struct sw_op sw_op_row_sums; /* sum[r] = sum over c of x[r, c] */
 
-/* The gradient of a machine's hidden biases: sum[c] = the sum over all rows of x, first_factor
- * times those below `first_rows`, plus shift. */
+/* The gradient of the hidden biases of a restricted Boltzmann machine: sum[c] = the sum over all
+ * rows of x, the first `first_rows` rows multiplied by first_factor, plus shift. */
 struct sw_two_sums_args {
     int64_t rows, first_rows, columns;
     float first_factor, shift;

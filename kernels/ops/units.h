@@ -1,5 +1,5 @@
 /* Units of restricted Boltzmann machines (formulas in kernels/units.h) on plain, dense rows: means,
- * samples, energies. A sample is a function of (key, step, global row, element) alone. */
+ * samples, energies. A sample depends only on (key, step, global row, element). */
 #pragma once
 
 #include "base/philox.h"
@@ -9,13 +9,16 @@
 struct sw_units_args {
     enum sw_units units;
     int64_t rows, columns;
-    int64_t first_column; /* in the whole row, of which a sample is a function; not of softmax */
+    int64_t first_column; /* index of the first column in the whole row, on which samples depend; 0
+                             for softmax */
     const float *x;       /* input from the other side */
     const float *bias;    /* [columns]; NULL: x are the means themselves */
-    const float *total;   /* [rows]: times that biases count, draws of softmax units; NULL: 1 */
-    const float *carried; /* [rows, columns]: the sample to continue, if no chains begin; or NULL */
-    float *mean, *sample; /* NULL: not wanted; mean may be x */
-    float *share;         /* softmax: for work, [rows, columns]; may be x or mean */
+    const float
+        *total; /* [rows]: factor of the biases, and number of samples of softmax units; NULL: 1 */
+    const float *carried; /* [rows, columns]: the sample to continue unless the step starts the
+                             chains; or NULL */
+    float *mean, *sample; /* NULL: not needed; mean may be x */
+    float *share;         /* scratch for softmax, [rows, columns]; may be x or mean */
     struct sw_philox key;
     const struct sw_step *step;
 };
@@ -23,26 +26,26 @@ extern const struct sw_op sw_op_units;
 
 struct sw_unit_energy_args {
     enum sw_units units;
-    bool free, add; /* summed out; added to what is in energy */
+    bool free, add; /* free: the units are summed out; add: add to energy */
     int64_t rows, columns;
     const float *x, *bias, *total;
     double *energy; /* [rows] */
-    /* May be NULL: gets factor times the sum over rows that count, added to it if `more`. */
+    /* May be NULL: set to factor times the sum over valid rows, or if `more` increased by it. */
     struct sw_result *result;
     double factor;
     bool more;
-    bool part; /* part of the columns: another part has the weight of the rows */
+    bool part; /* a further shard of the columns: another shard counts the rows */
     const struct sw_step *step;
 };
 extern const struct sw_op sw_op_unit_energy;
 
-/* The pseudo-likelihood of binary rows, estimated from one drawn unit each: visible times
- * log sigma(the rise in free energy when that unit is turned over). */
+/* The pseudo-likelihood of binary rows, estimated from one random unit per row: visible times log
+ * sigma(the increase in free energy when that unit is flipped). */
 struct sw_flip_args {
     enum sw_units hidden_units;
     int64_t rows, visible, hidden;
     const float *v, *x, *weight, *bias, *visible_bias; /* x: W v, [rows, hidden] */
-    double *rise;                                      /* [rows], for work */
+    double *rise;                                      /* [rows], scratch */
     struct sw_philox key;
     const struct sw_step *step;
     struct sw_result *result;

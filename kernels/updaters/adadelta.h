@@ -6,7 +6,8 @@
  *     u = rho u + (1 - rho) d^2
  *     w = w - lr d
  *
- * The paper has no rate: lr = 1. The rate acts on the step alone, as in Caffe and PyTorch. */
+ * The paper has no learning rate, which is lr = 1. The rate multiplies only the step, as in Caffe
+ * and PyTorch. */
 #pragma once
 
 #include "kernels/updaters/formula.h"

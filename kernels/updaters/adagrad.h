@@ -5,7 +5,7 @@
  *     h = h + g^2
  *     w = w - lr g / (sqrt(h) + delta)
  *
- * As Caffe and PyTorch; SINGA 0.3 has delta under the root. */
+ * The same as in Caffe and PyTorch; SINGA 0.3 adds delta under the root. */
 #pragma once
 
 #include "kernels/updaters/formula.h"

@@ -17,7 +17,7 @@ struct sw_adam {
     float root; /* 1 / (1 - beta2^t) */
 };
 
-/* What is taken from w, without decay; s0 is m, s1 is v; delta is above 0. */
+/* Returns what is subtracted from w, without decay; s0 is m, s1 is v; delta is above 0. */
 SW_FORMULA float sw_adam_delta(const struct sw_adam *k, struct sw_element *c, float g)
 {
     c->s0 = k->beta1 * c->s0 + k->one_minus_beta1 * g;

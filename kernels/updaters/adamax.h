@@ -6,8 +6,8 @@
  *     u = max(beta2 u, |g|)
  *     w = w - lr / (1 - beta1^t) m / u
  *
- * As published there is nothing that keeps u from zero: an element that never had a gradient does
- * not move. PyTorch adds a small number to |g|; SINGA 0.3 has no bias correction. */
+ * As in the paper, u may be zero: an element that never had a gradient does not change. PyTorch
+ * adds a small number to |g|; SINGA 0.3 has no bias correction. */
 #pragma once
 
 #include "kernels/updaters/formula.h"

@@ -1,10 +1,10 @@
 /* AdamW: Adam with decoupled weight decay, Loshchilov and Hutter, "Decoupled weight decay
  * regularization" (2019), algorithm 2:
  *
- *     w = w - (what Adam takes for g alone) - lr decay w
+ *     w = w - (Adam's step for g without decay) - lr decay w
  *
- * lr is the rate with its schedule, as in PyTorch; the paper multiplies its decay by the schedule
- * alone, so its decay is ours times the rate before the schedule. */
+ * lr is the scheduled rate, as in PyTorch. The paper multiplies its decay only by the schedule's
+ * factor, so its decay is ours times the rate before the schedule. */
 #pragma once
 
 #include "kernels/updaters/adam.h"

@@ -1,11 +1,12 @@
-/* What is decided about an update that depends on all gradients, by C and by nvcc: it is dropped
- * when something is not finite, and scaled where the norm of all gradients is too large (Pascanu et
- * al., "On the difficulty of training recurrent neural networks", 2013, algorithm 1). Whoever
- * decides, servers on the host or a device, comes to the same bits.
+/* Update control, for C and nvcc: an update is dropped if a gradient or a loss is not finite, and
+ * its gradients are scaled if their norm is too large (Pascanu et al., "On the difficulty of
+ * training recurrent neural networks", 2013, algorithm 1). Servers on the host and devices compute
+ * the same bits.
  *
- * A sum of squares is double and has one order: blocks of SW_NORM_BLOCK elements, counted from a
- * parameter's first, each in SW_NORM_LANES lanes that are added in turn; blocks in groups of
- * SW_NORM_GROUP, and then the groups. Squares of floats are exact in double and do not overflow. */
+ * Sums of squares are in double and in a fixed order: blocks of SW_NORM_BLOCK elements, counted
+ * from the first element of the parameter, each summed in SW_NORM_LANES lanes that are added in
+ * order; then groups of SW_NORM_GROUP blocks, then the groups. Squares of floats are exact in
+ * double and do not overflow. */
 #pragma once
 
 #include "kernels/updaters/formula.h"
@@ -15,26 +16,27 @@ enum { SW_NORM_BLOCK = 1024, SW_NORM_LANES = 16, SW_NORM_GROUP = 256 };
 
 /* The inputs of the decision. */
 struct sw_deciding {
-    double loss_scale; /* factor in the gradients; 1: none */
-    double vetoes;     /* number of workers whose loss is not finite */
+    double loss_scale; /* factor of the gradients; 1: none */
+    double vetoes;     /* workers that request to drop the update: their loss is not finite */
 };
 
 struct sw_decided {
-    double grad_norm;  /* norm of all gradients, clipped by value but not by norm */
-    double loss_scale; /* as above */
-    float scale;       /* factor for the gradients: clipping by norm, over the loss scale */
-    int32_t bad_param; /* the first whose gradient is not finite; -1: none */
+    double
+        grad_norm; /* norm of all gradients after clipping by value and before clipping by norm */
+    double loss_scale; /* as in struct sw_deciding */
+    float scale;       /* factor for the gradients: clipping by norm, divided by the loss scale */
+    int32_t bad_param; /* first parameter whose gradient is not finite; -1: none */
     int32_t dropped;   /* whether the update is dropped */
-    int32_t vetoed;    /* whether a worker requested that */
+    int32_t vetoed;    /* whether a worker requested to drop it */
 };
 
-/* The number of blocks of n elements. */
+/* Returns the number of blocks of n elements. */
 SW_FORMULA int64_t sw_norm_blocks(int64_t n)
 {
     return (n + SW_NORM_BLOCK - 1) / SW_NORM_BLOCK;
 }
 
-/* The sum over a group of blocks that begins at the first of `blocks`. */
+/* Returns the sum over the first group of `blocks` blocks. */
 SW_FORMULA double sw_norm_group(const double *squares, int64_t blocks)
 {
     double sum = 0;
@@ -43,7 +45,7 @@ SW_FORMULA double sw_norm_group(const double *squares, int64_t blocks)
     return sum;
 }
 
-/* The sum over a whole parameter. */
+/* Returns the sum over all blocks of a parameter. */
 SW_FORMULA double sw_norm_total(const double *squares, int64_t blocks)
 {
     double sum = 0;
@@ -52,8 +54,8 @@ SW_FORMULA double sw_norm_total(const double *squares, int64_t blocks)
     return sum;
 }
 
-/* Makes the decision. squares: of the unscaled gradient of each parameter; clip_norm 0: no
- * limit. */
+/* Makes the decision. squares: sum of squares of each parameter's gradient, which includes the loss
+ * scale; clip_norm 0: no limit. */
 SW_FORMULA struct sw_decided sw_decide(const double *squares, int params, struct sw_deciding known,
                                        double clip_norm)
 {

@@ -1,8 +1,8 @@
-/* What every formula of this folder is: a function on one element, compiled by C for the CPU loop
- * and by nvcc for the CUDA kernel. It gets its constants (a struct of its own), the element, and
- * the gradient, summed, scaled and clipped, and returns the element as it is afterwards.
+/* The type of the formulas in this folder: a function of one element, compiled by C for the CPU
+ * loop and by nvcc for the CUDA kernel. Its arguments are the constants (a struct of the formula),
+ * the element, and the gradient, summed, scaled and clipped; it returns the updated element.
  *
- * An element with value, state and gradient zero stays zero: padding may be updated too. */
+ * An element whose value, state and gradient are zero stays zero, so padding may be updated too. */
 #pragma once
 
 #include <math.h>

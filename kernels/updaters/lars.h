@@ -5,8 +5,9 @@
  *     v     = momentum v + lr ratio (g + decay w)
  *     w     = w - v
  *
- * Where |w| or |g| is zero the ratio is 1, as in the authors' code: else biases that start at zero
- * would never move. All but the ratio is sgd with momentum at the rate lr ratio (sgd.h). */
+ * If |w| or |g| is zero the ratio is 1, as in the authors' code: otherwise biases that start at
+ * zero would never change. Except for the ratio LARS is sgd with momentum at the rate lr ratio
+ * (sgd.h). */
 #pragma once
 
 #include "kernels/updaters/sgd.h"
@@ -18,8 +19,8 @@ SW_FORMULA double sw_lars_ratio(double trust, double decay, double value_norm, d
     return trust * value_norm / (gradient_norm + decay * value_norm);
 }
 
-/* The constants of an update whose rate is not adapted yet, by sums of squares of the value and of
- * the gradient, which is to be multiplied by scale. */
+/* Returns the constants k with an adapted rate, from the sums of squares of the value and of the
+ * gradient, which will be multiplied by scale. */
 SW_FORMULA struct sw_sgd sw_lars_adapt(struct sw_sgd k, double trust, double value_squares,
                                        double gradient_squares, float scale)
 {

@@ -6,8 +6,8 @@
  *     v' = momentum v + lr (g + decay w)
  *     w  = w - ((1 + momentum) v' - momentum v)
  *
- * This is Caffe's and SINGA's form. PyTorch keeps the rate outside of v: the same while the rate
- * does not change. */
+ * This is the form of Caffe and SINGA. PyTorch keeps the rate outside of v, which is the same as
+ * long as the rate does not change. */
 #pragma once
 
 #include "kernels/updaters/formula.h"

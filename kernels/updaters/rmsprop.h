@@ -4,7 +4,8 @@
  *     h = rho h + (1 - rho) g^2
  *     w = w - lr g / (sqrt(h) + delta)
  *
- * The lecture has no delta; Caffe and PyTorch add it to the root, as here, SINGA 0.3 under it. */
+ * The lecture has no delta; Caffe and PyTorch add it to the root, as here; SINGA 0.3 adds it under
+ * the root. */
 #pragma once
 
 #include "kernels/updaters/formula.h"

@@ -1,11 +1,12 @@
 /* Stochastic gradient descent with momentum and weight decay, in Caffe's form (Jia et al. 2014, the
- * solver's SGD): the rate is inside the velocity, so a change of rate acts on new gradients only.
+ * solver's SGD): the rate is part of the velocity, so a change of the rate affects only new
+ * gradients.
  *
  *     v = momentum v + lr (g + decay w)
  *     w = w - v
  *
- * PyTorch keeps the rate outside, v = momentum v + g + decay w, w = w - lr v: the same while the
- * rate does not change. */
+ * PyTorch keeps the rate outside, v = momentum v + g + decay w, w = w - lr v, which is the same as
+ * long as the rate does not change. */
 #pragma once
 
 #include "kernels/updaters/formula.h"

@@ -1,8 +1,8 @@
-/* accuracy: the share of rows whose label, or one of whose labels, is among the top_k largest
- * scores. Sources: scores [N, classes] in any layout (more dimensions are flattened), and labels
- * [N] or as many targets as scores, of which those above 1/2 are a row's labels. Of equal scores
- * the one with the lower index counts as larger, so that constant scores do not look right. Rows
- * with ignore_label, or without any target, do not count. */
+/* accuracy: the fraction of rows with at least one label among the top_k largest scores. Sources:
+ * scores [N, classes] in any layout (more dimensions are flattened), and labels [N], or as many
+ * targets as scores, where targets above 1/2 are the labels of a row. Of equal scores the one with
+ * the lower index counts as larger, so that constant scores are not counted as hits. Rows with
+ * ignore_label, or without a label, are ignored. */
 #include "device/op.h"
 #include "kernels/ops/classes.h"
 #include "layers/share/class_targets.h"
@@ -12,8 +12,8 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(INT, struct conf, top_k, "how many of the largest scores count", .def = "1", .min = 1,
-           .max = 1 << 20),
+    SW_OPT(INT, struct conf, top_k, "number of largest scores that count as a hit", .def = "1",
+           .min = 1, .max = 1 << 20),
     SW_IGNORE_LABEL_OPT(struct conf, ignore_label),
     {0},
 };
@@ -44,7 +44,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                               .step = r->step,
                               .result = l->result};
     int rc = sw_class_values(by, l, r, &a.x, &a.target, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_top_k, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_top_k, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -57,10 +59,10 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_accuracy = {
-    .base = SW_TYPE("accuracy", "share of rows whose label is among the best scores", struct conf,
-                    opts),
+    .base = SW_TYPE("accuracy", "fraction of rows whose label is among the best scores",
+                    struct conf, opts),
     .role = SW_ROLE_METRIC,
-    .split_reason = "a row is right or wrong by all its scores",
+    .split_reason = "the result of a row depends on all its scores",
     SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct sw_class_targets),
     SW_LAYER_CALLS(setup, forward, NULL),

@@ -1,6 +1,6 @@
 /* activation: an element-wise function. All but gelu compute their gradient from the output, so
- * they work in place; a relu right behind a convolution or inner_product is applied by that layer
- * itself. */
+ * they work in place. A relu directly after a layer that can fuse it (can_fuse_relu) is applied by
+ * that layer. */
 #include "device/ops/elementwise.h"
 #include "layers/layer.h"
 
@@ -59,7 +59,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
         return SW_OK;
     int rc = sw_op_activation(r->stream, (enum sw_activation)c->function, (float)c->slope,
                               l->src[0]->data, l->dst.data, sw_desc_storage(&l->dst.desc), err);
-    if (rc == SW_OK && st->fills_padding)
+    if (rc != SW_OK)
+        return rc;
+    if (st->fills_padding)
         rc = sw_op_zero_padding(r->stream, &l->dst.desc, l->dst.data, err);
     return rc;
 }

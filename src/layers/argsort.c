@@ -1,7 +1,6 @@
-/* argsort: the places of the top_k largest values of a row, the largest first: [N, classes] in any
- * layout (more dimensions are flattened) becomes whole numbers [N, top_k], as SINGA's ArgSortLayer
- * gives labels to its output layers. Of equal values the lower place comes first; what compares
- * with nothing (NaN) comes last. There is no gradient. */
+/* argsort: the indices of the top_k largest values of a row, the largest first: [N, classes] in any
+ * layout (more dimensions are flattened) becomes int32 [N, top_k], like SINGA's ArgSortLayer. Of
+ * equal values the lower index comes first; NaN comes last. There is no gradient. */
 #include "kernels/ops/argsort.h"
 #include "device/op.h"
 #include "layers/share/plain.h"
@@ -11,7 +10,7 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(INT, struct conf, top_k, "how many places of a row", .def = "1", .min = 1,
+    SW_OPT(INT, struct conf, top_k, "number of indices per row", .def = "1", .min = 1,
            .max = 1 << 20),
     {0},
 };
@@ -39,7 +38,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     struct sw_argsort_args a = {
         .rows = p->rows, .columns = p->columns, .top_k = c->top_k, .place = l->dst.data};
     int rc = sw_plain_values(p, l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_argsort, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_argsort, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -50,7 +51,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_argsort = {
-    .base = SW_TYPE("argsort", "places of the largest values of a row", struct conf, opts),
+    .base = SW_TYPE("argsort", "indices of the largest values of a row", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split_reason = "it compares all values of a row",
     SW_LAYER_SOURCES(1, 1),

@@ -1,20 +1,21 @@
-/* batch_norm: normalises every channel of a 4-D source [N, C, H, W], or every feature of a 2-D one,
+/* batch_norm: normalizes every channel of a 4-D source [N, C, H, W], or every feature of a 2-D one,
  * to mean 0 and variance 1 over the batch, then scales and shifts it (Ioffe and Szegedy, "Batch
  * Normalization", 2015, Algorithm 1):
  *
  *   y = scale (x - mean) / sqrt(variance + eps) + bias
  *
- * Training takes the batch's own statistics and carries them along as running ones, running =
- * momentum running + (1 - momentum) batch: momentum is what is kept, as in Caffe and Keras, while
- * PyTorch's momentum is 1 - ours. The variance is the biased one where it normalises and the
- * unbiased one where it is carried along, as the common frameworks do. Evaluation takes the running
- * statistics (Algorithm 2), which are checkpointed as state.LAYER.mean and state.LAYER.variance.
+ * Training uses the statistics of the batch and updates the running statistics, running = momentum
+ * running + (1 - momentum) batch: momentum is the fraction that is kept, as in Caffe and Keras;
+ * PyTorch's momentum is 1 - ours. As in the common frameworks, the batch is normalized with the
+ * biased variance, and the running variance is the unbiased one. Evaluation uses the running
+ * statistics (Algorithm 2), which are buffers saved as state.LAYER.mean and state.LAYER.variance.
  *
- * A relu right behind is part of the same passes, forward and backward.
+ * A relu that follows directly is fused, forward and backward.
  *
- * The batch is that of the whole group of workers unless sync = no; then each worker takes the rows
- * it has, and the running statistics are those of the first one. A worker that has some of the
- * channels has all rows of the group, and keeps their statistics and parameters alone. */
+ * The statistics are those of the whole worker group unless sync = no; then each worker uses its
+ * own rows, and the running statistics are those of the first worker. If the layer is sharded by
+ * channels, each worker has all rows of the group for its channels, and alone holds their
+ * statistics and parameters. */
 #include "kernels/ops/batch_norm.h"
 #include "device/op.h"
 #include "layers/layer.h"
@@ -26,9 +27,9 @@ struct conf {
 
 struct state {
     bool training;
-    bool relu;      /* behind, as part of it */
-    bool in_group;  /* sums are added over the group: two phases */
-    size_t sums_at; /* in scratch, where they are not */
+    bool relu;      /* a relu that follows is fused */
+    bool in_group;  /* sums are reduced over the group: two phases */
+    size_t sums_at; /* offset in scratch, if not in_group */
 };
 
 enum { SCALE, BIAS };
@@ -37,10 +38,10 @@ enum { MEAN, VARIANCE };
 static const struct sw_opt opts[] = {
     SW_OPT(REAL, struct conf, eps, "added to the variance", .def = "1e-5", .min = 0, .max = 1,
            .above_min = true),
-    SW_OPT(REAL, struct conf, momentum, "share of the running statistics that a step keeps",
+    SW_OPT(REAL, struct conf, momentum, "fraction of the running statistics kept by a step",
            .def = "0.9", .min = 0, .max = 1, .below_max = true),
     SW_OPT(BOOL, struct conf, sync,
-           "statistics over the rows of all workers of the group, not of each alone", .def = "yes"),
+           "compute statistics over all workers of the group, not per worker", .def = "yes"),
     {0},
 };
 
@@ -49,14 +50,16 @@ static int check_source(const struct sw_layer *l, struct sw_err *err)
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK && in->ndim != 2 && in->ndim != 4)
-        return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: %d dimensions, not 2 or 4",
+    if (rc != SW_OK)
+        return rc;
+    if (in->ndim != 2 && in->ndim != 4)
+        return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: it has %d dimensions, not 2 or 4",
                           sw_desc_text(in, text), in->ndim);
-    return rc;
+    return SW_OK;
 }
 
-/* Two sums per channel and the number of elements: in l->sums to be added over the group, else
- * behind the operations' own scratch. */
+/* Reserves two sums per channel and the number of elements: in l->sums if they are reduced over the
+ * group, else in scratch after the scratch memory of the operations. */
 static void plan_memory(struct sw_layer *l, bool wants_grad)
 {
     struct state *st = l->state;
@@ -128,7 +131,7 @@ static struct sw_batch_norm operation(const struct sw_layer *l)
     return b;
 }
 
-/* Where the sums stay with the worker, both phases are one. */
+/* If the sums are not reduced over the group, both phases run as one. */
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -144,13 +147,15 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     if (r->phase == 0)
         rc = sw_op_run(r->stream, &sw_op_batch_norm_sums,
                        &(const struct sw_batch_norm_args){.b = b, .x = x}, err);
-    if (rc == SW_OK && (r->phase == 1 || !st->in_group))
+    if (rc != SW_OK)
+        return rc;
+    if (r->phase == 1 || !st->in_group)
         rc = sw_op_run(r->stream, &sw_op_batch_norm,
                        &(const struct sw_batch_norm_args){.b = b, .x = x, .y = l->dst.data}, err);
     return rc;
 }
 
-/* The sums over the own rows are the gradients of bias and scale. */
+/* The sums over the worker's rows are the gradients of bias and scale. */
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -165,7 +170,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                                                           .dscale = l->param[SCALE].grad,
                                                           .dbias = l->param[BIAS].grad},
                        err);
-    if (rc == SW_OK && l->src_grad[0] && (r->phase == 1 || !st->in_group))
+    if (rc != SW_OK)
+        return rc;
+    if (l->src_grad[0] && (r->phase == 1 || !st->in_group))
         rc = sw_op_run(r->stream, &sw_op_batch_norm_gradient,
                        &(const struct sw_batch_norm_args){
                            .b = b, .x = x, .dy = l->dst.grad, .dx = l->src_grad[0]},
@@ -186,7 +193,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_batch_norm = {
-    .base = SW_TYPE("batch_norm", "batch normalisation with running statistics", struct conf, opts,
+    .base = SW_TYPE("batch_norm", "batch normalization with running statistics", struct conf, opts,
                     .params = params),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,

@@ -1,9 +1,9 @@
-/* concat: sources side by side along one dimension, of which each has its own extent; all others
- * are alike. Backward gives every source its part of the gradient. Rows are samples that labels and
- * workers count, so they are not put together.
+/* concat: concatenates sources along one dimension; all other dimensions must be equal. Backward
+ * copies to every source its slice of the gradient. Rows (dimension 0) are samples, which labels
+ * and workers count, and cannot be concatenated.
  *
- * The output has channels in blocks where a source has them; a source that fills whole blocks then
- * goes there in one run of memory per row. */
+ * The output has blocked channels if a source has them; a source that fills whole blocks is then
+ * copied as one contiguous range per row. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/layout.h"
 #include "layers/layer.h"
@@ -14,8 +14,8 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     SW_OPT(INT, struct conf, axis,
-           "dimension along which the sources lie side by side; 1: channels or features",
-           .def = "1", .min = 1, .max = SW_MAX_DIMS - 1),
+           "dimension along which the sources are joined; 1: channels or features", .def = "1",
+           .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
 
@@ -24,8 +24,8 @@ static bool joins(const void *conf)
     return ((const struct conf *)conf)->axis == 1;
 }
 
-/* Of a concat of columns a worker has some of the whole, and of every source what belongs there, be
- * it nothing: side by side these are its part. */
+/* Sharded by columns, a worker has a range of the output columns, and of every source the columns
+ * in that range, possibly none. */
 static int64_t columns(const void *conf, const int64_t *src, int count, int64_t *begin)
 {
     const struct conf *c = conf;
@@ -44,8 +44,9 @@ static int check_source(const struct sw_layer *l, int k, int axis, struct sw_err
     struct sw_desc first = l->src[0]->desc, other = l->src[k]->desc;
     char a[128], b[128];
     int rc = sw_layer_need_src(l, k, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_axis(l, axis, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
     bool same = first.ndim == other.ndim;
@@ -90,37 +91,39 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     const struct conf *c = l->conf;
     struct sw_part_args a = {.to = l->dst.desc, .axis = (int)c->axis, .dst = l->dst.data};
-    int rc = SW_OK;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+    for (int k = 0; k < l->src_count; k++) {
         a.from = l->src[k]->desc;
         a.src = l->src[k]->data;
         a.count = a.from.dim[a.axis];
-        if (a.count > 0)
-            rc = sw_op_run(r->stream, &sw_op_part, &a, err);
+        int rc = a.count > 0 ? sw_op_run(r->stream, &sw_op_part, &a, err) : SW_OK;
+        if (rc != SW_OK)
+            return rc;
         a.to_at += a.count;
     }
-    if (rc == SW_OK && is_padded(&l->dst.desc))
-        rc = sw_op_zero_padding(r->stream, &l->dst.desc, l->dst.data, err);
-    return rc;
+    if (is_padded(&l->dst.desc))
+        return sw_op_zero_padding(r->stream, &l->dst.desc, l->dst.data, err);
+    return SW_OK;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     struct sw_part_args a = {.from = l->dst.desc, .axis = (int)c->axis, .src = l->dst.grad};
-    int rc = SW_OK;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+    for (int k = 0; k < l->src_count; k++) {
         a.to = l->src[k]->desc;
         a.count = a.to.dim[a.axis];
         a.dst = a.count > 0 ? l->src_grad[k] : NULL;
         a.add = l->adds.src >> k & 1;
-        if (a.dst)
-            rc = sw_op_run(r->stream, &sw_op_part, &a, err);
-        if (rc == SW_OK && a.dst && is_padded(&a.to) && !a.add)
+        int rc = a.dst ? sw_op_run(r->stream, &sw_op_part, &a, err) : SW_OK;
+        if (rc != SW_OK)
+            return rc;
+        if (a.dst && is_padded(&a.to) && !a.add)
             rc = sw_op_zero_padding(r->stream, &a.to, a.dst, err);
+        if (rc != SW_OK)
+            return rc;
         a.from_at += a.count;
     }
-    return rc;
+    return SW_OK;
 }
 
 static const struct sw_layer_example examples[] = {
@@ -139,8 +142,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_concat = {
-    .base = SW_TYPE("concat", "sources side by side along channels or another dimension",
-                    struct conf, opts),
+    .base =
+        SW_TYPE("concat", "joins sources along channels or another dimension", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .columns = columns,

@@ -1,6 +1,6 @@
-/* csv_output: an evaluation's rows as text (RFC 4180 without quotes: all values are numbers): the
- * values of all sources side by side, a line per sample, in the order of the data. Numbers have
- * nine digits, so that reading them gives the same floats. */
+/* csv_output: writes the rows of an evaluation as text (RFC 4180 without quotes, since all values
+ * are numbers): one line per sample, in the order of the data, with the values of all sources.
+ * Numbers have nine digits, so that reading them gives the same floats. */
 #include "base/os.h"
 #include "base/str.h"
 #include "layers/share/output.h"
@@ -13,15 +13,15 @@ struct conf {
 };
 
 struct state {
-    struct sw_new_file file; /* fd 0 before setup; see begun */
-    struct sw_buf text;      /* of the rows under way */
+    struct sw_new_file file; /* valid while begun */
+    struct sw_buf text;      /* of the rows being written */
     bool begun;
 };
 
 static const struct sw_opt opts[] = {
     SW_OUTPUT_PATH_OPT(struct conf, path),
     SW_OPT(STRINGS, struct conf, names,
-           "of the sources, for a first line: name, or name_0, name_1, ...; default: no such line"),
+           "source names for a header line: name, or name_0, name_1, ...; default: no header"),
     {0},
 };
 
@@ -129,7 +129,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_csv_output = {
-    .base = SW_TYPE("csv_output", "writes an evaluation's rows as text", struct conf, opts),
+    .base =
+        SW_TYPE("csv_output", "writes the rows of an evaluation as CSV text", struct conf, opts),
     .role = SW_ROLE_OUTPUT,
     .split_reason = "a row is written whole",
     SW_LAYER_SOURCES(1, SW_LAYER_SRCS),

@@ -1,12 +1,13 @@
 /* deconvolution: the transpose of a convolution, which spreads every pixel of [N, C, H, W] over a
  * window of the output [N, M, OH, OW]: OH = stride (H - 1) + dilation (kernel - 1) + 1 - 2 pad +
- * output_pad (pad is cut off), as in Caffe (DeconvolutionLayer) and PyTorch (ConvTranspose2d);
- * Zeiler, Krishnan, Taylor and Fergus, "Deconvolutional Networks" (2010). Weights are logically [C,
- * M/groups, Kh, Kw], as both store them; a pass takes 2 N C H W M/groups Kh Kw flops.
+ * output_pad (pad crops the output), as in Caffe (DeconvolutionLayer) and PyTorch
+ * (ConvTranspose2d); Zeiler, Krishnan, Taylor and Fergus, "Deconvolutional Networks" (2010).
+ * Weights are logically [C, M/groups, Kh, Kw], as in both; a pass takes 2 N C H W M/groups Kh Kw
+ * flops.
  *
- * Fan-in is what one output pixel sums: C/groups ceil(Kh/stride) ceil(Kw/stride) terms, since only
- * every stride-th tap meets a pixel. Caffe's and PyTorch's take dimension 1 of the weights instead,
- * which counts outputs. */
+ * Fan-in is the number of terms that one output pixel sums: C/groups ceil(Kh/stride)
+ * ceil(Kw/stride), since only every stride-th tap meets a pixel. Caffe and PyTorch use dimension 1
+ * of the weights instead, which counts outputs. */
 #include "layers/share/conv.h"
 
 struct conf {
@@ -25,21 +26,27 @@ static const struct sw_opt opts[] = {
     {0},
 };
 
-/* Pixels along one axis of the output. */
-static int find_size(const char *axis, int64_t in, int64_t extent, int64_t stride, int64_t pad,
-                     int64_t output_pad, int64_t *out, struct sw_err *err)
+/* One axis of the source and of the window. */
+struct axis {
+    const char *name;
+    int64_t in, extent, stride, pad, output_pad;
+};
+
+/* Sets the pixels along one axis of the output. Errors: SW_ERR_INVALID. */
+static int find_size(const struct axis *a, int64_t *out, struct sw_err *err)
 {
-    *out = stride * (in - 1) + extent - 2 * pad + output_pad;
-    if (output_pad >= stride)
+    *out = a->stride * (a->in - 1) + a->extent - 2 * a->pad + a->output_pad;
+    if (a->output_pad >= a->stride)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "output_pad %lld along the %s must be less than the stride %lld: a "
-                          "convolution back would have another size",
-                          (long long)output_pad, axis, (long long)stride);
+                          "output_pad %lld along the %s must be less than the stride %lld: "
+                          "otherwise a convolution back would give another size",
+                          (long long)a->output_pad, a->name, (long long)a->stride);
     if (*out < 1)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "nothing is left of the %s: pad %lld cuts off more than %lld pixels of a "
-                          "source of %lld",
-                          axis, (long long)pad, (long long)(*out + 2 * pad), (long long)in);
+                          "the %s of the output is empty: pad %lld crops all %lld pixels that a "
+                          "source of %lld gives",
+                          a->name, (long long)a->pad, (long long)(*out + 2 * a->pad),
+                          (long long)a->in);
     return SW_OK;
 }
 
@@ -54,10 +61,12 @@ static int find_shape(const struct sw_layer *l, const struct sw_layer_setup *set
     int rc = sw_conv_resolve(l, &c->conv, setup, &w, s, p, err);
     if (rc != SW_OK)
         return rc;
-    rc = find_size("height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below, &s->out_h, err);
-    if (rc == SW_OK)
-        rc = find_size("width", in->dim[3], w.extent_w, w.stride_w, w.pad_w, right, &s->out_w, err);
-    return rc;
+    const struct axis height = {"height", in->dim[2], w.extent_h, w.stride_h, w.pad_h, below};
+    const struct axis width = {"width", in->dim[3], w.extent_w, w.stride_w, w.pad_w, right};
+    rc = find_size(&height, &s->out_h, err);
+    if (rc != SW_OK)
+        return rc;
+    return find_size(&width, &s->out_w, err);
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -65,8 +74,8 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Weights lie by channels of the source: of those a worker has the ones of its groups, or all, and
- * of each the taps of its outputs. */
+/* Dimension 0 of the weights is the channels of the source. A worker holds the weights of its
+ * groups, or without groups those of its outputs for all channels. */
 static void mark_parts(struct sw_layer *l, const struct sw_layer_setup *s,
                        const struct sw_conv_conf *c, const struct sw_conv_part *p)
 {
@@ -84,8 +93,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_conv_shape shape;
     struct sw_conv_part part;
     int rc = sw_layer_need_src(l, 0, 4, err);
-    if (rc == SW_OK)
-        rc = find_shape(l, s, &shape, &part, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = find_shape(l, s, &shape, &part, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &l->src[0]->desc;

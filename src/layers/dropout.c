@@ -1,7 +1,7 @@
-/* dropout: in training zeroes a share `ratio` of the values and scales what is kept by
- * 1 / (1 - ratio), so that evaluation does nothing (Srivastava et al. 2014, in the inverted form).
- * The mask is a pure function of (seed, layer, step, global row, element): backward draws it again
- * instead of storing it, and neither workers nor layouts change it. */
+/* dropout: in training sets a share `ratio` of the values to zero and scales the others by 1 / (1 -
+ * ratio), so that evaluation changes nothing (Srivastava et al. 2014, in the inverted form). The
+ * mask is a pure function of (seed, layer, step, global row, element): backward generates it again
+ * instead of storing it, and it depends on neither workers nor layouts. */
 #include "kernels/ops/dropout.h"
 #include "device/op.h"
 #include "layers/layer.h"

@@ -1,14 +1,16 @@
-/* eltwise: sources of one shape combined element by element: their sum with optional coefficients,
- * their product, or their maximum, whose gradient goes to the first of equal values. The sum is
- * what makes a net residual (He, Zhang, Ren and Sun, "Deep Residual Learning", 2015).
+/* eltwise: combines sources of one shape element by element: their sum with optional coefficients,
+ * their product, or their maximum, whose gradient goes to the first of equal values. The sum is the
+ * shortcut of residual nets (He, Zhang, Ren and Sun, "Deep Residual Learning", 2015).
  *
- * All is computed in one layout, a blocked one where any source has it; sources in another layout
- * are brought there first. A relu right behind is part of the same pass, forward and backward. */
+ * All sources are computed with in one layout, a blocked one if any source has it; sources in
+ * another layout are reordered first. A relu that follows directly is fused, forward and
+ * backward. */
 #include "kernels/ops/eltwise.h"
 #include "device/op.h"
 #include "layers/share/plain.h"
 
-_Static_assert((int)SW_LAYER_SRCS == (int)SW_ELTWISE_SRCS, "as many sources as a layer can have");
+_Static_assert((int)SW_LAYER_SRCS == (int)SW_ELTWISE_SRCS,
+               "the operation accepts as many sources as a layer");
 
 struct conf {
     int operation; /* enum sw_eltwise */
@@ -23,7 +25,7 @@ struct state {
 static const char *const operations[] = {"sum", "product", "max", NULL};
 
 static const struct sw_opt opts[] = {
-    SW_OPT(ENUM, struct conf, operation, "what the sources are combined by", .def = "sum",
+    SW_OPT(ENUM, struct conf, operation, "how the sources are combined", .def = "sum",
            .choices = operations),
     SW_OPT(REALS, struct conf, coefficients, "factors of a sum, one per source; default: 1 each"),
     {0},
@@ -36,11 +38,11 @@ static int check_coefficients(const struct sw_layer *l, struct sw_err *err)
         return SW_OK;
     if (c->operation != SW_ELTWISE_SUM)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "coefficients belong to a sum, not to operation = %s",
+                          "coefficients require operation = sum, not operation = %s",
                           operations[c->operation]);
     if (c->coefficients.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "coefficients has %d values, but there are %d sources: give one each",
+                          "coefficients has %d values for %d sources: give one per source",
                           c->coefficients.count, l->src_count);
     return SW_OK;
 }
@@ -48,33 +50,36 @@ static int check_coefficients(const struct sw_layer *l, struct sw_err *err)
 static int check_sources(const struct sw_layer *l, struct sw_err *err)
 {
     char first[128], other[128];
-    int rc = SW_OK;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
-        rc = sw_layer_need_src(l, k, 0, err);
-        if (rc == SW_OK && !sw_desc_same_shape(&l->src[0]->desc, &l->src[k]->desc))
-            rc = sw_err_set(err, SW_ERR_INVALID, "source %d is %s, but source 1 is %s", k + 1,
-                            sw_desc_text(&l->src[k]->desc, other),
-                            sw_desc_text(&l->src[0]->desc, first));
+    for (int k = 0; k < l->src_count; k++) {
+        int rc = sw_layer_need_src(l, k, 0, err);
+        if (rc != SW_OK)
+            return rc;
+        if (!sw_desc_same_shape(&l->src[0]->desc, &l->src[k]->desc))
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "source %d is %s, but source 1 is %s: the shapes must be equal",
+                              k + 1, sw_desc_text(&l->src[k]->desc, other),
+                              sw_desc_text(&l->src[0]->desc, first));
     }
-    return rc;
+    return SW_OK;
 }
 
 static int lay_out(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct state *st = l->state;
-    int rc = SW_OK;
     l->dst.desc = l->src[0]->desc;
     for (int k = l->src_count - 1; k >= 0; k--)
         if (l->src[k]->desc.nblock > 0)
             l->dst.desc = l->src[k]->desc;
     l->can_add.src = true;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
-        rc = sw_plain_init_as(&st->src[k], l, k, &l->dst.desc, s, err);
-        if (st->src[k].read)
-            l->can_add.src = false; /* what is given back is written, not added */
+    for (int k = 0; k < l->src_count; k++) {
+        int rc = sw_plain_init_as(&st->src[k], l, k, &l->dst.desc, s, err);
+        if (rc != SW_OK)
+            return rc;
+        if (st->src[k].from_source)
+            l->can_add.src = false; /* the reorder of the gradient overwrites, it does not add */
     }
-    l->in_place = !st->src[0].read;
-    return rc;
+    l->in_place = !st->src[0].from_source;
+    return SW_OK;
 }
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -82,10 +87,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     int rc = check_sources(l, err);
-    if (rc == SW_OK)
-        rc = check_coefficients(l, err);
-    if (rc == SW_OK)
-        rc = lay_out(l, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_coefficients(l, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = lay_out(l, s, err);
     if (rc != SW_OK)
         return rc;
     st->relu = s->fuse_relu;
@@ -105,14 +112,16 @@ static float factor_of(const struct sw_layer *l, int k)
     return c->coefficients.count ? (float)c->coefficients.items[k] : 1.0f;
 }
 
-static int take_sources(const struct sw_layer *l, const struct sw_pass *r, const float **x,
+static int read_sources(const struct sw_layer *l, const struct sw_pass *r, const float **x,
                         struct sw_err *err)
 {
     const struct state *st = l->state;
-    int rc = SW_OK;
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
-        rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
-    return rc;
+    for (int k = 0; k < l->src_count; k++) {
+        int rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -124,10 +133,12 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                 .relu = st->relu,
                                 .n = sw_desc_storage(&l->dst.desc),
                                 .y = l->dst.data};
-    int rc = take_sources(l, r, a.x, err);
+    int rc = read_sources(l, r, a.x, err);
+    if (rc != SW_OK)
+        return rc;
     for (int k = 0; k < l->src_count; k++)
         a.factor[k] = factor_of(l, k);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_eltwise, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_eltwise, &a, err);
 }
 
 static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -143,12 +154,18 @@ static int sum_backward(const struct sw_layer *l, const struct sw_pass *r, struc
         a.dx[k] = sw_plain_gradient(&st->src[k], l);
     }
     int rc = sw_op_run(r->stream, &sw_op_eltwise_sum_gradient, &a, err);
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
+    if (rc != SW_OK)
+        return rc;
+    for (int k = 0; k < l->src_count; k++) {
         rc = sw_plain_give(&st->src[k], l, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* Where source 0's gradient lies in that of the output, which the others read, it comes last. */
+/* The gradient of source 0 is computed last if it shares the memory of the output's gradient, which
+ * the other sources read. */
 static int each_backward(const struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
@@ -158,18 +175,23 @@ static int each_backward(const struct sw_layer *l, const struct sw_pass *r, stru
                                          .n = sw_desc_storage(&l->dst.desc),
                                          .y = st->relu ? l->dst.data : NULL,
                                          .dy = l->dst.grad};
-    int rc = take_sources(l, r, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
-    for (int i = 0; i < l->src_count && rc == SW_OK; i++) {
+    int rc = read_sources(l, r, a.x, err), begin = l->src_grad[0] == l->dst.grad ? 1 : 0;
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < l->src_count; i++) {
         a.of = (begin + i) % l->src_count;
         a.add = l->adds.src >> a.of & 1;
         a.dx = sw_plain_gradient(&st->src[a.of], l);
         if (!a.dx)
             continue;
         rc = sw_op_run(r->stream, &sw_op_eltwise_gradient, &a, err);
-        if (rc == SW_OK)
-            rc = sw_plain_give(&st->src[a.of], l, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_plain_give(&st->src[a.of], l, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)

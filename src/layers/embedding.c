@@ -2,8 +2,8 @@
  * Weights are logically [vocabulary, outputs]; the lookup is the product of a one-hot vector with
  * them (Bengio, Ducharme, Vincent, Jauvin, "A Neural Probabilistic Language Model", 2003, section
  * 2; thesis 2.1.3, the projection layer). The gradient is dense and summed in the order of the
- * tokens, whatever the threads. Fan-in counts the vector's elements, so that xavier gives vectors
- * of about length 1. The token `padding` gives zeros and takes no gradient. */
+ * tokens for every number of threads. Fan-in is the number of elements of a vector, so that xavier
+ * gives vectors of about length 1. The token `padding` gives zeros and gets no gradient. */
 #include "layers/share/lookup.h"
 
 struct conf {
@@ -14,8 +14,8 @@ struct conf {
 static const struct sw_opt opts[] = {
     SW_LOOKUP_OPTS(struct sw_lookup_conf),
     SW_OPT(INT, struct conf, padding,
-           "token that stands for none and gives zeros; may be -1; default: there is none",
-           .def = "-2", .min = -1, .max = 1 << 26),
+           "token whose vector is zero and is not trained; may be -1; default: none", .def = "-2",
+           .min = -1, .max = 1 << 26),
     {0},
 };
 
@@ -33,8 +33,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_lookup_init(st, l, &c->lookup, s);
     l->dst.desc = sw_layer_token_vectors(&l->src[0]->desc, st->outputs);
     const char *reason = s->parts > 1 ? sw_layer_refuse_sequences(&l->src[0]->desc) : NULL;
-    return reason ? sw_err_set(err, SW_ERR_INVALID, "it cannot be split by columns: %s", reason)
-                  : SW_OK;
+    return reason
+               ? sw_err_set(err, SW_ERR_INVALID, "the layer cannot be split by columns: %s", reason)
+               : SW_OK;
 }
 
 static int64_t width(const void *conf)

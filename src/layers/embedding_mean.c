@@ -1,10 +1,9 @@
 /* embedding_mean: the mean of the vectors of a list of tokens: [N, T] becomes [N, outputs]. It is
  * the text feature of the thesis' MDNN (section 5.5.1: "by averaging word embeddings of all tags of
- * one image, one text feature vector could be generated"). Lists are as long as the longest,
- * shorter ones filled up with -1, since an image has about six of thousands of tags
- * (NUS-WIDE, 5.7.2); a multi-hot matrix would be a thousand times as large, and goes through
- * inner_product. An empty list gives zeros. Weights, gradient and initial values are those of
- * embedding. */
+ * one image, one text feature vector could be generated"). Lists have the length of the longest
+ * one; shorter ones are padded with -1, since an image has about six of thousands of tags
+ * (NUS-WIDE, 5.7.2). The multi-hot matrix that inner_product would read is a thousand times as
+ * large. An empty list gives zeros. Weights, gradient and initial values are those of embedding. */
 #include "layers/share/lookup.h"
 
 static const struct sw_opt opts[] = {

@@ -1,8 +1,8 @@
 /* euclidean_loss: half the squared distance of two sources, 1/2 ||a - b||^2 per row, averaged over
- * rows, as Caffe's EuclideanLoss and SINGA's EuclideanLossLayer have it. Sources: a and b, rows of
- * as many values; b may be whole numbers. Both get their gradient where they want one, so that it
- * also draws two features together: the inter-modal loss of the thesis, Eq 5.6, which like Eq 5.2
- * is without the half (weight = 2). The output is a - b. */
+ * rows, like Caffe's EuclideanLoss and SINGA's EuclideanLossLayer. Sources: a and b, rows of the
+ * same number of values; b may be integers. Both get a gradient if they need one, so the loss can
+ * also pull two activations towards each other: the inter-modal loss of the thesis, Eq 5.6, which
+ * like Eq 5.2 has no factor 1/2 (weight = 2). The output is a - b. */
 #include "layers/share/target_loss.h"
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)

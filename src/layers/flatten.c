@@ -1,4 +1,4 @@
-/* flatten: all dimensions from `axis` on become one, in row-major order: [N, C, H, W] becomes
+/* flatten: merges all dimensions from `axis` on into one, in row-major order: [N, C, H, W] becomes
  * [N, C H W]. A plain source is not copied. */
 #include "layers/share/reshaped.h"
 
@@ -7,7 +7,7 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(INT, struct conf, axis, "first of the dimensions that become one; 1: all but the rows",
+    SW_OPT(INT, struct conf, axis, "first of the dimensions that are merged; 1: all but the rows",
            .def = "1", .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
@@ -29,8 +29,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t dim[SW_MAX_DIMS] = {0};
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_axis(l, axis, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
     for (int i = 0; i <= axis; i++)
@@ -48,7 +49,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_flatten = {
-    .base = SW_TYPE("flatten", "makes one dimension of several", struct conf, opts),
+    .base = SW_TYPE("flatten", "merges several dimensions into one", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,

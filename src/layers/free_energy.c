@@ -1,7 +1,8 @@
-/* free_energy: the mean of F(v) = -log sum_h exp -E(v, h) over rows, by the parameters of a
- * restricted Boltzmann machine (formulas in kernels/units.h; Hinton 2010, section 16.1): data that
- * a machine has not seen have a higher one the more it overfits. Differences count, and log Z turns
- * it into a likelihood. Sources: the rbm_visible and the rbm_hidden layer. */
+/* free_energy: the mean of F(v) = -log sum_h exp -E(v, h) over rows, with the parameters of a
+ * restricted Boltzmann machine (formulas in kernels/units.h; Hinton 2010, section 16.1). The more a
+ * machine overfits, the higher is the free energy of unseen data relative to that of the training
+ * data. Only differences are meaningful; adding log Z gives the negative log likelihood. Sources:
+ * the rbm_visible and the rbm_hidden layer. */
 #include "layers/share/rbm.h"
 
 struct conf {
@@ -24,7 +25,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct sw_rbm *m = l->state;
     const float *v;
     int rc = sw_rbm_weigh(m, l, r, &v, err);
-    return rc == SW_OK ? sw_rbm_free_energy(m, l, r, &c->machine, v, 1, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_rbm_free_energy(m, l, r, &c->machine, v, 1, err);
 }
 
 static const struct sw_layer_example examples[] = {

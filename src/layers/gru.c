@@ -1,7 +1,8 @@
 /* gru: gated recurrent units over sequences (Cho et al., "Learning phrase representations using RNN
- * encoder-decoder", 2014), with the reset gate behind the recurrent product, as in SINGA (TOMM,
- * section 4.2.3), cuDNN and PyTorch. Gates: reset, update, candidate; biases: theirs, and the one
- * that the reset gate covers. What cells share, and names: layers/share/recurrent.h. */
+ * encoder-decoder", 2014), with the reset gate applied after the recurrent product, as in SINGA
+ * (TOMM, section 4.2.3), cuDNN and PyTorch. Gates: reset, update, candidate; biases: those of the
+ * gates, and the bias that the reset gate multiplies. layers/share/recurrent.h has the common parts
+ * and the names. */
 #include "layers/share/recurrent.h"
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)

@@ -1,15 +1,17 @@
-/* hinge_loss: scores that ought to be apart by a margin. Sources and methods:
+/* hinge_loss: penalizes scores that are not separated by a margin. Methods and sources:
  *
- *   one_vs_all, scores [N, classes] and labels [N], as Caffe's HingeLoss: m_k = max(0, margin -
- * x_k) for the label, max(0, margin + x_k) for every other class ranking, the same sources, the
- * rank loss of DeViSE (Frome et al. 2013, Eq 1), with which the thesis compares (5.7.3): m_k =
- * max(0, margin - x_label + x_k) for every other class. With words' vectors as weights of the
- * inner_product below, scores are those of embeddings ranking, three sources [N, d] anchor, match,
- * other: m = max(0, margin - anchor match + anchor other), by dot products, for pairs of
- * embeddings; all three get their gradient
+ *   one_vs_all  Scores [N, classes] and labels [N], like Caffe's HingeLoss:
+ *               m_k = max(0, margin - x_k) for the label, max(0, margin + x_k) for other classes.
+ *   ranking     The same sources: the rank loss of DeViSE (Frome et al. 2013, Eq 1), with which the
+ *               thesis compares (5.7.3): m_k = max(0, margin - x_label + x_k) for the other
+ * classes. If the weights of the inner_product before it are word vectors, these are scores of
+ *               embeddings.
+ *   ranking     Three sources [N, d] anchor, match, other, for pairs of embeddings:
+ *               m = max(0, margin - anchor match + anchor other), with dot products. All three
+ *               sources get a gradient.
  *
- * L = sum m with norm l1, sum m^2 with l2; averaged over rows. The output is dL/dx, with three
- * sources [N]: dL/dmargin. */
+ * L = sum m with norm l1, sum m^2 with l2, averaged over rows. The output is dL/dx, or with three
+ * sources dL/dm, [N]. */
 #include "device/op.h"
 #include "kernels/ops/row_loss.h"
 #include "layers/share/plain.h"
@@ -29,16 +31,17 @@ struct conf {
 };
 
 struct state {
-    struct sw_plain src[TRIPLET]; /* with labels only the first */
+    struct sw_plain src[TRIPLET]; /* with labels: only the first */
 };
 
 static const struct sw_opt opts[] = {
     SW_LOSS_WEIGHT_OPT(struct conf, weight),
-    SW_OPT(ENUM, struct conf, method, "each score against the margin, or against that of the label",
+    SW_OPT(ENUM, struct conf, method,
+           "compare each score with the margin, or with the score of the label",
            .def = "one_vs_all", .choices = methods),
-    SW_OPT(REAL, struct conf, margin, "how far apart scores ought to be", .def = "1", .min = 0,
+    SW_OPT(REAL, struct conf, margin, "required margin between scores", .def = "1", .min = 0,
            .max = 1e6),
-    SW_OPT(ENUM, struct conf, norm, "margins as they are, or squared", .def = "l1",
+    SW_OPT(ENUM, struct conf, norm, "sum of the violations, or of their squares", .def = "l1",
            .choices = norms),
     {0},
 };
@@ -54,8 +57,9 @@ static int setup_labels(struct sw_layer *l, const struct sw_layer_setup *s, stru
 {
     struct state *st = l->state;
     int rc = sw_layer_need_labels(l, 1, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->src[0], l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&st->src[0], l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     l->dst.desc = st->src[0].desc;
@@ -67,20 +71,24 @@ static int setup_triplet(struct sw_layer *l, const struct sw_layer_setup *s, str
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
-    int rc = SW_OK;
+    int rc;
     if (c->method != RANKING)
         return sw_err_set(err, SW_ERR_INVALID,
                           "method = one_vs_all reads scores and labels; three sources (anchor, "
                           "match, other) are for method = ranking");
-    for (int k = MATCH; k < TRIPLET && rc == SW_OK; k++) {
+    for (int k = MATCH; k < TRIPLET; k++) {
         rc = sw_layer_need_src(l, k, 0, err);
-        if (rc == SW_OK)
-            rc = sw_layer_need_same_rows(l, ANCHOR, k, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_layer_need_same_rows(l, ANCHOR, k, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++)
+    for (int k = ANCHOR; k < TRIPLET; k++) {
         rc = sw_plain_init(&st->src[k], l, k, s, err);
-    if (rc != SW_OK)
-        return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
     l->dst.desc = sw_desc_plain(SW_F32, 1, &st->src[ANCHOR].rows);
     l->backward_reads_dst = true;
     l->backward_reads_src = 1u << ANCHOR | 1u << MATCH | 1u << OTHER;
@@ -90,11 +98,11 @@ static int setup_triplet(struct sw_layer *l, const struct sw_layer_setup *s, str
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = is_triplet(l) ? setup_triplet(l, s, err) : setup_labels(l, s, err);
+    if (rc != SW_OK)
+        return rc;
     l->flops_forward = 4.0 * (double)sw_desc_count(&l->src[0]->desc);
     l->flops_backward = (is_triplet(l) ? 6.0 : 1.0) * (double)sw_desc_count(&l->src[0]->desc);
-    return rc;
+    return is_triplet(l) ? setup_triplet(l, s, err) : setup_labels(l, s, err);
 }
 
 /* ---- Forward ---- */
@@ -115,17 +123,21 @@ static int forward_labels(struct sw_layer *l, const struct sw_pass *r, struct sw
                                  .y = l->dst.data,
                                  .result = l->result};
     int rc = sw_plain_values(&st->src[0], l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_row_loss, &a, err);
 }
 
 static int read_triplet(struct sw_layer *l, const struct sw_pass *r, const float *x[TRIPLET],
                         struct sw_err *err)
 {
     const struct state *st = l->state;
-    int rc = SW_OK;
-    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++)
-        rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
-    return rc;
+    for (int k = ANCHOR; k < TRIPLET; k++) {
+        int rc = sw_plain_values(&st->src[k], l, r, &x[k], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int forward_triplet(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -169,7 +181,9 @@ static int backward_labels(struct sw_layer *l, const struct sw_pass *r, struct s
                                      .step = r->step,
                                      .dx = sw_plain_gradient(&st->src[0], l)};
     int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(&st->src[0], l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->src[0], l, err);
 }
 
 static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -178,7 +192,9 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
     const struct state *st = l->state;
     const float *x[TRIPLET];
     int rc = read_triplet(l, r, x, err);
-    for (int k = ANCHOR; k < TRIPLET && rc == SW_OK; k++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int k = ANCHOR; k < TRIPLET; k++) {
         struct sw_triplet_gradient_args a = {.rows = st->src[k].rows,
                                              .columns = st->src[k].columns,
                                              .weight = (float)c->weight,
@@ -191,12 +207,16 @@ static int backward_triplet(struct sw_layer *l, const struct sw_pass *r, struct 
                                                                    : NULL,
                                              .step = r->step,
                                              .dx = sw_plain_gradient(&st->src[k], l)};
-        if (a.dx)
-            rc = sw_op_run(r->stream, &sw_op_triplet_loss_gradient, &a, err);
-        if (rc == SW_OK && a.dx)
-            rc = sw_plain_give(&st->src[k], l, err);
+        if (!a.dx)
+            continue;
+        rc = sw_op_run(r->stream, &sw_op_triplet_loss_gradient, &a, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_plain_give(&st->src[k], l, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -204,7 +224,7 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     return is_triplet(l) ? backward_triplet(l, r, err) : backward_labels(l, r, err);
 }
 
-/* Margins that no difference of the harness' values comes near: there is a kink. */
+/* The margins avoid the kink: no difference of the harness's values is close to them. */
 static const struct sw_layer_example examples[] = {
     {.recipe = "", .src = {{2, {4, 8}, 0}, {1, {4}, 8}}, .dst = {4, 8}},
     {.recipe = "norm = l2\nweight = 0.3\n",
@@ -223,8 +243,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_hinge_loss = {
-    .base = SW_TYPE("hinge_loss", "scores that ought to be apart by a margin, each or by rank",
-                    struct conf, opts),
+    .base = SW_TYPE("hinge_loss", "hinge loss of scores, one-vs-all or ranking", struct conf, opts),
     .role = SW_ROLE_LOSS,
     .split_reason = "a row's loss needs all its values",
     SW_LAYER_SOURCES(2, 3),

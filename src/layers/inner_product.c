@@ -1,9 +1,8 @@
 /* inner_product: dst [N, outputs] = src [N, features] weight^T + bias, the fully-connected layer. A
- * source with more dimensions is flattened in (C, H, W) order; with axis = 2 the steps of a
- * sequence [N, T, features] are rows of their own, and dst is [N, T, outputs]. Weights are
- * logically [outputs, features], or [features, outputs] with transpose = yes (as in Caffe), so that
- * the decoder of an auto-encoder can share its encoder's; a pass takes 2 N outputs features flops.
- */
+ * source with more dimensions is flattened in (C, H, W) order; with axis = 2 every step of a
+ * sequence [N, T, features] is a row, and dst is [N, T, outputs]. Weights are logically [outputs,
+ * features], or [features, outputs] with transpose = yes (as in Caffe), so that the decoder of an
+ * autoencoder can be tied to its encoder. A pass takes 2 N outputs features flops. */
 #include "layers/share/plain.h"
 
 struct conf {
@@ -12,19 +11,20 @@ struct conf {
 };
 
 struct state {
-    struct sw_plan_state base; /* first, for the callbacks of layers that are one plan */
-    struct sw_plain x;         /* the source, where it is a factor */
+    struct sw_plan_state
+        base;          /* first member, for the callbacks of layers that are a single plan */
+    struct sw_plain x; /* the source, if workers exchange factors */
 };
 
 static const struct sw_opt opts[] = {
     SW_OPT(INT, struct conf, outputs, "number of output features", .min = 1, .max = 1 << 26,
            .required = true),
     SW_OPT(INT, struct conf, axis,
-           "the first dimension of the features; 2: every step of a sequence is a row", .def = "1",
+           "first dimension of the features; 2: every step of a sequence is a row", .def = "1",
            .min = 1, .max = 2),
     SW_OPT(BOOL, struct conf, bias, "add one value per output", .def = "yes"),
     SW_OPT(BOOL, struct conf, transpose,
-           "weights are stored as features x outputs; with weight.share: the other way round",
+           "store weights as features x outputs; with weight.share: use them transposed",
            .def = "no"),
     {0},
 };
@@ -52,7 +52,7 @@ static const char *refuses_inputs(const void *conf)
 static const char *refuses_factors(const void *conf)
 {
     const struct conf *c = conf;
-    return c->transpose ? "its weights are stored by features" : NULL;
+    return c->transpose ? "its weights are stored transposed" : NULL;
 }
 
 static bool factors_of(const void *conf, const struct sw_desc *src, struct sw_layer_factors *out)
@@ -65,7 +65,8 @@ static bool factors_of(const void *conf, const struct sw_desc *src, struct sw_la
     return !c->transpose;
 }
 
-/* The columns of the source are some of its weights' columns; a bias is added once. */
+/* Marks the weight as a shard: the columns of the source in this worker are some of the weight's
+ * columns. */
 static void mark_inputs(struct sw_layer *l, const struct sw_layer_setup *s, int64_t features)
 {
     const struct conf *c = l->conf;
@@ -73,7 +74,7 @@ static void mark_inputs(struct sw_layer *l, const struct sw_layer_setup *s, int6
     sw_layer_mark_param(l, 0, c->transpose ? 0 : 1, s->first_channel * each, s->channels * each);
 }
 
-/* What the plan sees of the source. Errors: SW_ERR_INVALID. */
+/* Sets *seen to the source as the plan reads it. Errors: SW_ERR_INVALID. */
 static int rows_of(const struct sw_layer *l, const struct conf *c, struct sw_desc *seen,
                    struct sw_err *err)
 {
@@ -90,7 +91,7 @@ static int rows_of(const struct sw_layer *l, const struct conf *c, struct sw_des
     return SW_OK;
 }
 
-/* A weight from elsewhere must be the matrix that this layer stores. */
+/* Checks that a shared weight is the matrix that this layer stores. Errors: SW_ERR_INVALID. */
 static int check_given(const struct conf *c, const struct sw_desc *given, int64_t outputs,
                        int64_t features, struct sw_err *err)
 {
@@ -98,17 +99,18 @@ static int check_given(const struct conf *c, const struct sw_desc *given, int64_
     char text[128];
     if (given->ndim == 2 && given->dim[0] == want[0] && given->dim[1] == want[1])
         return SW_OK;
-    bool other_way = given->ndim == 2 && given->dim[0] == want[1] && given->dim[1] == want[0];
-    return sw_err_set(err, SW_ERR_INVALID, "its weight is %lld x %lld, the shared one is %s%s%s",
+    bool is_transposed = given->ndim == 2 && given->dim[0] == want[1] && given->dim[1] == want[0];
+    return sw_err_set(err, SW_ERR_INVALID,
+                      "the weight must be %lld x %lld, but the shared one is %s%s%s",
                       (long long)want[0], (long long)want[1], sw_desc_text(given, text),
-                      other_way ? ": say transpose = " : "",
-                      !other_way     ? ""
+                      is_transposed ? ": set transpose = " : "",
+                      !is_transposed ? ""
                       : c->transpose ? "no"
                                      : "yes");
 }
 
-/* Backward hands on source and gradient, and makes no product of them. */
-static int give_factors(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
+/* Prepares backward to return source and gradient as factors instead of their product. */
+static int setup_factors(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     struct state *st = l->state;
     factors_of(l->conf, &l->src[0]->desc, &l->factors);
@@ -119,34 +121,34 @@ static int give_factors(struct sw_layer *l, const struct sw_layer_setup *s, stru
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     const struct conf *c = l->conf;
-    struct sw_plan_state *st = l->state; /* the part that it begins with */
+    struct sw_plan_state *st = l->state; /* first member of struct state */
     int64_t first, outputs;
     sw_setup_part(s, c->outputs, &first, &outputs);
     struct sw_desc seen;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = rows_of(l, c, &seen, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = rows_of(l, c, &seen, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_desc *in = &seen;
-    /* The plan speaks of [outputs, features] in any case; what is transposed is how storage is
-     * read.
-     */
+    /* The plan's weights are always [outputs, features]; transpose only changes their storage
+     * layout. */
     const struct sw_desc *given = sw_setup_layout(s, l, "weight");
-    struct sw_desc turned;
+    struct sw_desc transposed;
     if (given) {
         rc = check_given(c, given, outputs, sw_desc_features(in), err);
         if (rc != SW_OK)
             return rc;
     }
-    /* Whole rows of the weights are what servers own. */
+    /* Servers own whole rows of plain weights. */
     struct sw_desc plain =
         sw_desc_plain(SW_F32, 2, (const int64_t[]){outputs, sw_desc_features(in)});
     if (!given && s->factors)
         given = &plain;
     if (given && c->transpose) {
-        turned = sw_desc_transposed(given, 0, 1);
-        given = &turned;
+        transposed = sw_desc_transposed(given, 0, 1);
+        given = &transposed;
     }
     struct sw_ip_shape shape = {.outputs = outputs,
                                 .bias = c->bias && (!s->sums || s->first_term),
@@ -174,7 +176,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         sw_layer_mark_param(l, 0, 1, first, c->outputs);
     l->flops_forward = 2.0 * (double)in->dim[0] * (double)features * (double)outputs;
     l->flops_backward = l->flops_forward * ((s->wants_grad & 1) + !s->frozen);
-    return s->factors ? give_factors(l, s, err) : SW_OK;
+    return s->factors ? setup_factors(l, s, err) : SW_OK;
 }
 
 static int copy_factors(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -183,17 +185,20 @@ static int copy_factors(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     const struct sw_layer_factors *f = &l->factors;
     const float *x;
     int rc = sw_plain_values(&st->x, l, r, &x, err);
-    if (rc == SW_OK)
-        rc = sw_copy(r->stream, f->x, x, (size_t)(f->rows * f->inputs) * sizeof *x, err);
-    return rc == SW_OK ? sw_copy(r->stream, f->dy, l->dst.grad,
-                                 (size_t)(f->rows * f->outputs) * sizeof *x, err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy(r->stream, f->x, x, (size_t)(f->rows * f->inputs) * sizeof *x, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_copy(r->stream, f->dy, l->dst.grad, (size_t)(f->rows * f->outputs) * sizeof *x, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     int rc = l->factors.x ? copy_factors(l, r, err) : SW_OK;
-    return rc == SW_OK ? sw_layer_plan_backward(l, r, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_layer_plan_backward(l, r, err);
 }
 
 static int64_t width(const void *conf)

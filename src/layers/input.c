@@ -1,5 +1,5 @@
-/* input: one field of the data source, such as image or label. Its memory is the batch that the
- * prefetch threads filled; forward has nothing to do. */
+/* input: one field of the data source, such as image or label. The prefetch threads have already
+ * written the batch to its memory, so forward has nothing to do. */
 #include "layers/layer.h"
 
 struct conf {

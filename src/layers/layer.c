@@ -1,6 +1,6 @@
-/* What layer types share: the keys that every [layer] section has, helpers of setup (checks of
- * sources, parameters, parts of a split), the end of a layer, and the callbacks of layers that are
- * a single plan or a view. By the worker that owns the layer. */
+/* Common parts of layer types: the keys that every [layer] section has, helpers of setup (checks of
+ * sources, parameters, shards), teardown, and the callbacks of layers that are a single plan or a
+ * view. Called by the worker that owns the layer. */
 #include "layers/layer.h"
 
 #include "base/str.h"
@@ -16,31 +16,34 @@ const char *const sw_connection_names[] = {"one-to-one", "one-to-all", "first-to
 
 const struct sw_opt sw_layer_opts[] = {
     SW_OPT(STRINGS, struct sw_layer_conf, src, "layers whose output this one reads, in order"),
-    SW_OPT(INT, struct sw_layer_conf, unroll,
-           "steps over which the layer is repeated, with the same parameters; whoever is not "
-           "unrolled reads all steps as a sequence",
-           .def = "0", .min = 1, .max = 4096),
+    SW_OPT(
+        INT, struct sw_layer_conf, unroll,
+        "number of time steps over which the layer is unrolled, with shared parameters; a reader "
+        "that is not unrolled gets all steps as a sequence",
+        .def = "0", .min = 1, .max = 4096),
     SW_OPT(STRINGS, struct sw_layer_conf, connections,
-           "how steps read their sources, one word for all or one each: one-to-one the same step, "
-           "one-to-all the whole, first-to-last the first step the last one, previous the step "
-           "before, stateful that too, and the first step the last one of the batch before; "
-           "default: one-to-one, of itself previous"),
+           "what a step reads of its sources, one word for all or one per source: one-to-one: the "
+           "same step; one-to-all: all steps; first-to-last: only the first step reads, the last "
+           "one; previous: the previous step; stateful: as previous, and the first step reads the "
+           "last step of the previous batch; default: one-to-one, for the layer itself previous"),
     SW_OPT(ENUM, struct sw_layer_conf, include,
-           "net that has the layer: both, training only, or evaluation only", .def = "always",
+           "nets that have the layer: both, training only, or evaluation only", .def = "always",
            .choices = include_choices),
     SW_OPT(STRINGS, struct sw_layer_conf, stages,
            "stages of the run that have the layer, by name or pattern; default: all"),
     SW_OPT(ENUM, struct sw_layer_conf, partition,
-           "how workers share it: 0 rows, 1 columns, 1in columns of its source, none: whole on "
-           "one; default: job.partition",
+           "how workers split it: 0 by rows, 1 by columns, 1in by columns of its source, none: "
+           "whole on one worker; default: job.partition",
            .choices = sw_partition_names),
     SW_OPT(INT, struct sw_layer_conf, location,
-           "the worker of its group, from 0, that has it whole; its neighbours there move nothing",
+           "worker of the group, from 0, that has the whole layer; adjacent layers on the same "
+           "worker exchange no data",
            .min = 0, .max = 1 << 20),
-    SW_OPT(ENUM, struct sw_layer_conf, comm,
-           "how gradients of a fully-connected layer in rows come together: ps, sfb, adam or auto; "
-           "default: cluster.comm",
-           .choices = sw_comm_way_names),
+    SW_OPT(
+        ENUM, struct sw_layer_conf, comm,
+        "how workers that split a fully-connected layer by rows exchange its gradients: ps, sfb, "
+        "adam or auto; default: cluster.comm",
+        .choices = sw_comm_way_names),
     {0},
 };
 
@@ -206,9 +209,10 @@ int sw_layer_reorder(struct sw_layer *l, struct sw_stream *s, const struct sw_de
                      const struct sw_desc *to, struct sw_plan **out, struct sw_err *err)
 {
     int rc = s->dev->ops->plans->reorder(s, from, to, out, err);
-    if (rc == SW_OK)
-        sw_layer_own_plan(l, *out);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_layer_own_plan(l, *out);
+    return SW_OK;
 }
 
 static struct sw_plan *plan_of(const struct sw_layer *l)
@@ -229,7 +233,7 @@ void sw_layer_use_plan(struct sw_layer *l, int64_t fan_in, int64_t fan_out)
     if (p->weight.ndim)
         sw_layer_add_param(l, "weight", &p->weight, fan_in, fan_out);
     if (p->bias.ndim)
-        sw_layer_add_param(l, "bias", &p->bias, 0, 0); /* starts at zero unless told otherwise */
+        sw_layer_add_param(l, "bias", &p->bias, 0, 0); /* initially zero by default */
 }
 
 static struct sw_plan_args plan_args(const struct sw_layer *l)
@@ -254,7 +258,7 @@ static struct sw_plan_args plan_args(const struct sw_layer *l)
 int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_plan_args a = plan_args(l);
-    /* Gradients live in backward only: their memory is others' now. */
+    /* Gradients are valid only in backward; in forward their memory may hold other data. */
     a.diff_dst = a.diff_src = a.diff_weight = a.diff_bias = NULL;
     return sw_plan_forward(plan_of(l), &a, err);
 }
@@ -262,11 +266,13 @@ int sw_layer_plan_forward(struct sw_layer *l, const struct sw_pass *r, struct sw
 int sw_layer_plan_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_plan_args a = plan_args(l);
-    /* Else all parameters are frozen, or others make the gradients. */
+    /* False if all parameters are frozen, or if factors are exchanged instead of gradients. */
     bool trains = !l->factors.x && (a.diff_weight || a.diff_bias);
     int rc = trains ? sw_plan_backward_weights(plan_of(l), &a, err) : SW_OK;
     a.diff_again = trains;
-    return rc == SW_OK && a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return a.diff_src ? sw_plan_backward_data(plan_of(l), &a, err) : SW_OK;
 }
 
 void sw_layer_use_elementwise(struct sw_layer *l)
@@ -282,7 +288,7 @@ void sw_layer_use_view(struct sw_layer *l)
     l->flops_forward = l->flops_backward = 0;
 }
 
-/* In place there is nothing to do, which is the rule. */
+/* Usually the output shares the source's memory, and there is nothing to do. */
 int sw_layer_view_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     if (l->dst.data == l->src[0]->data)

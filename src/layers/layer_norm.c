@@ -1,12 +1,12 @@
-/* layer_norm: normalises the trailing dimensions of every sample, from `axis` on, to mean 0 and
+/* layer_norm: normalizes the trailing dimensions of every sample, from `axis` on, to mean 0 and
  * variance 1, then scales and shifts each of their elements (Ba, Kiros and Hinton, "Layer
  * Normalization", 2016):
  *
  *   y = scale (x - mean) / sqrt(variance + eps) + bias
  *
- * The variance is the biased one. Unlike batch_norm it does the same in training and evaluation,
- * whatever the batch. scale and bias have the shape of what is normalised together. It computes in
- * plain layout, and its output is plain. */
+ * The variance is the biased one. Unlike batch_norm the result does not depend on the batch and is
+ * the same in training and evaluation. scale and bias have the shape of the normalized dimensions.
+ * The layer computes in plain layout, and its output is plain. */
 #include "kernels/ops/layer_norm.h"
 #include "device/op.h"
 #include "layers/share/plain.h"
@@ -18,14 +18,14 @@ struct conf {
 
 struct state {
     struct sw_plain plain;
-    int64_t rows, n; /* n: what is normalised together */
+    int64_t rows, n; /* n: elements normalized together */
 };
 
 enum { SCALE, BIAS };
 
 static const struct sw_opt opts[] = {
     SW_OPT(INT, struct conf, axis,
-           "first of the dimensions that are normalised together; 1: all of a sample", .def = "1",
+           "first of the dimensions that are normalized together; 1: whole samples", .def = "1",
            .min = 1, .max = SW_MAX_DIMS - 1),
     SW_OPT(REAL, struct conf, eps, "added to the variance", .def = "1e-5", .min = 0, .max = 1,
            .above_min = true),
@@ -38,8 +38,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     int axis = (int)c->axis, rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_axis(l, axis, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_axis(l, axis, err);
     if (rc != SW_OK)
         return rc;
     struct sw_desc together = sw_desc_plain(SW_F32, in->ndim - axis, in->dim + axis);
@@ -49,7 +50,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     sw_layer_add_param(l, "bias", &together, 0, 0);
     rc = sw_plain_init(&st->plain, l, 0, s, err);
     l->dst.desc = st->plain.desc;
-    l->in_place = !st->plain.read;
+    l->in_place = !st->plain.from_source;
     l->saved_bytes = (size_t)(2 * st->rows) * sizeof(float);
     l->backward_reads_src = 1;
     l->flops_forward = 7.0 * (double)sw_desc_count(in);
@@ -57,7 +58,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     return rc;
 }
 
-/* What both passes read. */
+/* Fills the arguments that both passes read. */
 static int args_of(const struct sw_layer *l, const struct sw_pass *r, struct sw_layer_norm_args *a,
                    struct sw_err *err)
 {
@@ -76,8 +77,10 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
 {
     struct sw_layer_norm_args a;
     int rc = args_of(l, r, &a, err);
+    if (rc != SW_OK)
+        return rc;
     a.y = l->dst.data;
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_layer_norm, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_layer_norm, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -85,13 +88,16 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     const struct state *st = l->state;
     struct sw_layer_norm_args a;
     int rc = args_of(l, r, &a, err);
+    if (rc != SW_OK)
+        return rc;
     a.dy = l->dst.grad;
     a.dx = sw_plain_gradient(&st->plain, l);
     a.dscale = l->param[SCALE].grad;
     a.dbias = l->param[BIAS].grad;
-    if (rc == SW_OK)
-        rc = sw_op_run(r->stream, &sw_op_layer_norm_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(&st->plain, l, err) : rc;
+    rc = sw_op_run(r->stream, &sw_op_layer_norm_gradient, &a, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->plain, l, err);
 }
 
 static const char *const params[] = {"scale", "bias", NULL};
@@ -105,10 +111,10 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_layer_norm = {
-    .base = SW_TYPE("layer_norm", "normalises every sample by its own mean and variance",
+    .base = SW_TYPE("layer_norm", "normalizes every sample by its own mean and variance",
                     struct conf, opts, .params = params),
     .role = SW_ROLE_NEURON,
-    .split_reason = "it normalises across columns, or its scale and bias belong to all of them",
+    .split_reason = "it normalizes across columns, or its scale and bias are shared by all columns",
     .keeps_columns = true,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct state),

@@ -1,11 +1,11 @@
 /* log_likelihood: the mean of log p(v) = -F(v) - log Z over rows, in nats, of a restricted
- * Boltzmann machine, with log Z estimated once in an evaluation by annealed importance sampling
- * (device/ops/ais.h). The estimate of Z is unbiased, so that of log Z tends to be too low and the
- * likelihood too high where chains are too few or too short: 100 chains of 14500 temperatures are
- * Salakhutdinov and Murray's. Every row of the first batch may run a chain, so workers share them
- * and the result does not depend on how many there are. Rows are taken as they come: those of
- * bernoulli units must be 0 or 1 (binary = yes) for this to be a likelihood.
- * Sources: the rbm_visible and the rbm_hidden layer. */
+ * Boltzmann machine, with log Z estimated once per evaluation by annealed importance sampling
+ * (kernels/ops/ais.h). The estimate of Z is unbiased, so with too few or too short chains that of
+ * log Z tends to be too low and the likelihood too high; Salakhutdinov and Murray use 100 chains of
+ * 14500 temperatures. Every row of the first batch may run a chain, so the chains are distributed
+ * over the workers and the result does not depend on their number. The result is a likelihood only
+ * if rows of bernoulli units are 0 or 1 (binary = yes); this is not checked. Sources: the
+ * rbm_visible and the rbm_hidden layer. */
 #include "device/op.h"
 #include "kernels/ops/ais.h"
 #include "layers/share/rbm.h"
@@ -19,21 +19,21 @@ struct conf {
 struct state {
     struct sw_rbm machine; /* first member */
     uint64_t seed;
-    size_t v_at, h_at, weight_at; /* in scratch */
+    size_t v_at, h_at, weight_at; /* offsets in scratch */
 };
 
 static const struct sw_opt opts[] = {
     SW_RBM_OPTS(struct conf, machine),
     SW_OPT(INT, struct conf, chains,
-           "of annealed importance sampling: at most as many as rows of an evaluation batch",
+           "chains of annealed importance sampling; at most the rows of an evaluation batch",
            .def = "100", .min = 1, .max = 65536),
     SW_OPT(INT, struct conf, temperatures,
-           "steps in which each of them goes from no weights to the machine's", .def = "14500",
-           .min = 1, .max = 10000000),
+           "steps in which each chain goes from zero weights to the machine's weights",
+           .def = "14500", .min = 1, .max = 10000000),
     {0},
 };
 
-/* Work of one phase, so that a worker gives signs of life meanwhile. */
+/* Work per phase: phases are short so that the worker's heartbeat continues. */
 #define PHASE_FLOPS 1e10
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -42,17 +42,18 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     const struct sw_rbm *m = &st->machine;
     int rc = sw_rbm_setup(&st->machine, l, s, err);
-    if (rc == SW_OK && c->machine.visible_units == SW_UNITS_SOFTMAX)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "visible_units = softmax: rows of other lengths have other partition "
-                        "functions");
-    if (rc == SW_OK && c->chains > s->batch_rows)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "chains = %lld, but a batch of the evaluation has %lld rows: raise "
-                        "eval_batch, or take fewer chains",
-                        (long long)c->chains, (long long)s->batch_rows);
     if (rc != SW_OK)
         return rc;
+    if (c->machine.visible_units == SW_UNITS_SOFTMAX)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "visible_units = softmax is not supported: rows of different lengths have "
+            "different partition functions");
+    if (c->chains > s->batch_rows)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "chains = %lld, but an evaluation batch has %lld rows: raise eval_batch "
+                          "or lower chains",
+                          (long long)c->chains, (long long)s->batch_rows);
     const int64_t rows = m->rows < c->chains ? m->rows : c->chains;
     const double step = 4.0 * (double)c->chains * (double)m->visible * (double)m->hidden;
     const double phases = ceil(step * (double)c->temperatures / PHASE_FLOPS);
@@ -99,20 +100,22 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     const float *v;
-    int rc = SW_OK;
     if (r->phase == 0) {
-        rc = sw_rbm_weigh(&st->machine, l, r, &v, err);
-        if (rc == SW_OK)
-            rc = sw_rbm_free_energy(&st->machine, l, r, &c->machine, v, -1, err);
+        int rc = sw_rbm_weigh(&st->machine, l, r, &v, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_rbm_free_energy(&st->machine, l, r, &c->machine, v, -1, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? anneal(l, r, err) : rc;
+    return anneal(l, r, err);
 }
 
-/* ---- What it says ---- */
+/* ---- Reported values ---- */
 
 static const char *const values[] = {"nats", "log_partition", NULL};
 
-/* The log of the mean of the chains' weights. */
+/* Returns the log of the mean weight of the chains, which estimates log Z. */
 static double log_partition(const struct sw_result *chain, int64_t chains)
 {
     double most = -INFINITY, sum = 0;

@@ -1,4 +1,4 @@
-/* lrn: local response normalisation, y_i = x_i (k + alpha/n sum_j x_j^2)^-beta. Across channels the
+/* lrn: local response normalization, y_i = x_i (k + alpha/n sum_j x_j^2)^-beta. Across channels the
  * sum is over the `size` channels around i and n = size (Krizhevsky, Sutskever, Hinton 2012,
  * section 3.3; alpha is divided by size as in Caffe, cuDNN and bvlc_alexnet, the paper's own alpha
  * is ours / size). Within a channel it is over the size x size pixels around i, zero outside the
@@ -17,9 +17,9 @@ static const char *const regions[] = {"across_channels", "within_channel", NULL}
 
 static const struct sw_opt opts[] = {
     SW_OPT(ENUM, struct conf, region,
-           "what is summed: neighbouring channels, or pixels around in the same one",
+           "what is summed: adjacent channels, or surrounding pixels of the channel",
            .def = "across_channels", .choices = regions),
-    SW_OPT(INT, struct conf, size, "channels, or pixels a side, in the window; odd", .def = "5",
+    SW_OPT(INT, struct conf, size, "channels, or pixels per side, of the window; odd", .def = "5",
            .min = 1, .max = 255),
     SW_OPT(REAL, struct conf, alpha,
            "scale of the sum of squares, divided by the window's elements", .def = "1", .min = 0,
@@ -77,12 +77,12 @@ static const struct sw_layer_example examples[] = {
 static const char *refuses_split(const void *conf, int parts)
 {
     const struct conf *c = conf;
-    return c->region == ACROSS ? "it normalises across channels" : NULL;
+    return c->region == ACROSS ? "it normalizes across channels" : NULL;
 }
 
 const struct sw_layer_type sw_layer_lrn = {
     .base =
-        SW_TYPE("lrn", "local response normalisation across or within channels", struct conf, opts),
+        SW_TYPE("lrn", "local response normalization across or within channels", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,

@@ -1,6 +1,6 @@
 /* lstm: long short-term memory over sequences (Hochreiter and Schmidhuber 1997, with the forget
- * gate of Gers, Schmidhuber and Cummins 2000). Gates: input, forget, cell, output. What cells
- * share, and names: layers/share/recurrent.h. */
+ * gate of Gers, Schmidhuber and Cummins 2000). Gates: input, forget, cell, output.
+ * layers/share/recurrent.h has the common parts and the names. */
 #include "layers/share/recurrent.h"
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
@@ -8,7 +8,7 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     return sw_stack_setup(l, s, l->conf, SW_CELL_LSTM, err);
 }
 
-/* h and c of every layer. */
+/* The state of a step: h and c of every layer. */
 static int64_t hands_on(const void *conf)
 {
     const struct sw_stack_conf *c = conf;

@@ -1,15 +1,14 @@
-/* noise: damages its source so that what is above learns to undo it, as in denoising auto-encoders
- * (Vincent, Larochelle, Lajoie, Bengio and Manzagol, "Stacked Denoising Autoencoders", JMLR 11,
- * 2010, section 3.3):
+/* noise: corrupts its source so that the layers above learn to remove the noise, as in denoising
+ * autoencoders (Vincent, Larochelle, Lajoie, Bengio and Manzagol, "Stacked Denoising Autoencoders",
+ * JMLR 11, 2010, section 3.3):
  *
- *   gaussian     a normal number of deviation std is added to every value
- *   masking      a share `ratio` of the values becomes 0; unlike in dropout the others stay as they
- *                are
- *   salt_pepper  a share `ratio` becomes low or high, with equal chances
+ *   gaussian     a normal sample of standard deviation std is added to every value
+ *   masking      a share `ratio` of the values becomes 0; unlike dropout the others do not change
+ *   salt_pepper  a share `ratio` becomes low or high, with equal probability
  *
- * Only in training, unless always = yes. What happens to an element is a pure function of (seed,
- * layer, step, global row, element), as in dropout. The gradient goes through where the value did.
- */
+ * Noise is applied only in training, unless always = yes. The noise of an element is a pure
+ * function of (seed, layer, step, global row, element), as in dropout. Values that were replaced
+ * pass no gradient. */
 #include "device/op.h"
 #include "kernels/ops/dropout.h"
 #include "layers/layer.h"
@@ -29,8 +28,7 @@ struct state {
 static const char *const methods[] = {"gaussian", "masking", "salt_pepper", NULL};
 
 static const struct sw_opt opts[] = {
-    SW_OPT(ENUM, struct conf, method, "what is done to the values", .choices = methods,
-           .required = true),
+    SW_OPT(ENUM, struct conf, method, "kind of noise", .choices = methods, .required = true),
     SW_OPT(REAL, struct conf, std, "standard deviation of gaussian", .def = "0.1", .min = 0,
            .max = 1e6, .above_min = true),
     SW_OPT(REAL, struct conf, ratio, "share of values that masking and salt_pepper change",
@@ -38,7 +36,7 @@ static const struct sw_opt opts[] = {
     SW_OPT(REAL, struct conf, low, "one value of salt_pepper", .def = "0", .min = -1e6, .max = 1e6),
     SW_OPT(REAL, struct conf, high, "the other value of salt_pepper", .def = "1", .min = -1e6,
            .max = 1e6),
-    SW_OPT(BOOL, struct conf, always, "in evaluation too", .def = "no"),
+    SW_OPT(BOOL, struct conf, always, "apply noise in evaluation too", .def = "no"),
     {0},
 };
 
@@ -112,7 +110,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_noise = {
-    .base = SW_TYPE("noise", "damages values at random, for denoising auto-encoders", struct conf,
+    .base = SW_TYPE("noise", "corrupts values at random, for denoising autoencoders", struct conf,
                     opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,

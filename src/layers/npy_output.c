@@ -1,5 +1,5 @@
-/* npy_output: an evaluation's rows as an array for numpy, [samples, C, H, W] for a source of
- * images, in the order of the data; f4, or i4 for whole numbers. */
+/* npy_output: writes the rows of an evaluation as a NumPy array, [samples, C, H, W] for a source of
+ * images, in the order of the data; f4, or i4 for integers. */
 #include "base/os.h"
 #include "layers/share/output.h"
 #include "tensor/npy.h"
@@ -70,7 +70,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_npy_output = {
-    .base = SW_TYPE("npy_output", "writes an evaluation's rows as an array for numpy", struct conf,
+    .base = SW_TYPE("npy_output", "writes the rows of an evaluation as a NumPy array", struct conf,
                     opts),
     .role = SW_ROLE_OUTPUT,
     .split_reason = "a row is written whole",

@@ -1,5 +1,5 @@
-/* onehot: whole numbers (labels, tokens) as vectors of zeros with a single 1: [N] becomes [N,
- * classes], [N, T] becomes [N, T, classes]. There is no gradient: the numbers are data. */
+/* onehot: encodes integers (labels, tokens) as one-hot vectors: [N] becomes [N, classes], [N, T]
+ * becomes [N, T, classes]. There is no gradient: the integers are data. */
 #include "device/op.h"
 #include "layers/share/tokens.h"
 
@@ -12,7 +12,7 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(INT, struct conf, classes, "length of the vectors; numbers are 0 to classes - 1",
+    SW_OPT(INT, struct conf, classes, "length of the vectors; values are 0 to classes - 1",
            .min = 1, .max = 1 << 26, .required = true),
     {0},
 };
@@ -53,7 +53,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_onehot = {
-    .base = SW_TYPE("onehot", "whole numbers as vectors with a single 1", struct conf, opts),
+    .base = SW_TYPE("onehot", "integers as one-hot vectors", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split_reason = "it reads data, of which every worker has its rows",
     SW_LAYER_SOURCES(1, 1),

@@ -1,7 +1,7 @@
-/* perplexity: exp of the mean of -log p_label over all rows that count, the number of classes among
- * which a model guesses as well as it would by chance (Jelinek, Mercer, Bahl, Baker 1977). Sources:
- * scores before the softmax, [N, classes] or of sequences [N, T, classes], and labels [N] or
- * [N, T]; rows with ignore_label do not count. */
+/* perplexity: exp of the mean of -log p_label over all valid rows: a uniform guess among this many
+ * classes would be as good as the model (Jelinek, Mercer, Bahl, Baker 1977). Sources: scores before
+ * the softmax, [N, classes] or of sequences [N, T, classes], and labels [N] or [N, T]; rows with
+ * ignore_label are ignored. */
 #include "device/op.h"
 #include "kernels/ops/softmax_loss.h"
 #include "layers/share/class_targets.h"
@@ -13,7 +13,7 @@ struct conf {
 
 struct state {
     struct sw_class_targets by;
-    size_t prob_at; /* in scratch */
+    size_t prob_at; /* offset in scratch */
 };
 
 static const struct sw_opt opts[] = {
@@ -26,10 +26,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     int rc = sw_class_targets_init(&st->by, l, s, c->ignore_label, err);
-    if (rc == SW_OK && !st->by.by_label)
-        rc = sw_err_set(err, SW_ERR_INVALID, "source 2 must be labels");
     if (rc != SW_OK)
         return rc;
+    if (!st->by.by_label)
+        return sw_err_set(err, SW_ERR_INVALID, "source 2 must be labels");
     st->prob_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&st->by.scores.desc));
     l->dst.desc = sw_class_rows(&st->by);
     l->flops_forward = 5.0 * (double)sw_desc_count(&st->by.scores.desc);
@@ -47,7 +47,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                      .prob = sw_layer_at(l->scratch, st->prob_at),
                                      .result = l->result};
     int rc = sw_plain_values(&st->by.scores, l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_softmax_loss, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_softmax_loss, &a, err);
 }
 
 static double value(const struct sw_layer *l, const struct sw_result *total, int which)

@@ -1,11 +1,11 @@
-/* poisson_loss: the rate-adapting Poisson model (Salakhutdinov and Hinton 2009), by which the
+/* poisson_loss: the rate-adapting Poisson model (Salakhutdinov and Hinton 2009), with which the
  * thesis reconstructs texts (5.4.1, Eq 5.3 to 5.5). Sources: scores z, and the counts n of words or
- * tags in a text, 0 or more, whole or not. With l = sum n, the length of the text,
+ * tags in a text, integers or fractions of 0 or more. With l = sum n, the length of the text,
  *
  *   y = l softmax(z),   L = -log prod Pois(n_i, y_i) = sum y - n log y + log n!
  *
- * averaged over rows; n! is Gamma(n + 1). The output is the reconstruction y; the gradient is
- * y - n. A text without words has no loss. */
+ * averaged over rows; n! is Gamma(n + 1). The output is the reconstruction y; the gradient is y -
+ * n. A text without words has no loss. */
 #include "layers/share/target_loss.h"
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)

@@ -1,9 +1,9 @@
 /* pooling: maximum or average over windows of [N, C, H, W]. Rounding `ceil` is Caffe's (windows may
- * hang over the border and are clipped), `floor` cuDNN's. What an average divides by is a choice:
- * the window clipped to the padded input as in Caffe, the pixels inside the image (cuDNN's
- * COUNT_EXCLUDE_PADDING), or the whole kernel (its COUNT_INCLUDE_PADDING). A maximum's gradient
- * goes to the first of equal values in row-major order. `global = yes` takes the whole image as one
- * window. */
+ * extend over the border and are clipped), `floor` is cuDNN's. divide_by is the divisor of an
+ * average: the window clipped to the padded input as in Caffe, the pixels inside the image (cuDNN's
+ * COUNT_EXCLUDE_PADDING), or the whole kernel (its COUNT_INCLUDE_PADDING). The gradient of a
+ * maximum goes to the first of equal values in row-major order. `global = yes` uses the whole image
+ * as one window. */
 #include "layers/layer.h"
 #include "layers/window.h"
 
@@ -21,20 +21,22 @@ static const char *const divisors[] = {"padded", "inside", "kernel", NULL};
 static const char *const roundings[] = {"ceil", "floor", NULL};
 
 static const struct sw_opt opts[] = {
-    SW_OPT(ENUM, struct conf, method, "what a window yields", .def = "max", .choices = methods),
+    SW_OPT(ENUM, struct conf, method, "what is computed from each window", .def = "max",
+           .choices = methods),
     SW_WINDOW_OPTS(struct conf, window, "1"),
     SW_OPT(BOOL, struct conf, global,
-           "one window over the whole image; kernel, stride and pad are not given then",
-           .def = "no"),
-    SW_OPT(ENUM, struct conf, round, "rounding of the output size: ceil as Caffe, floor as cuDNN",
-           .def = "ceil", .choices = roundings),
+           "one window over the whole image, without kernel, stride and pad", .def = "no"),
+    SW_OPT(ENUM, struct conf, round,
+           "rounding of the output size: ceil as in Caffe, floor as in cuDNN", .def = "ceil",
+           .choices = roundings),
     SW_OPT(ENUM, struct conf, divide_by,
-           "of an average: window clipped to the padded input (Caffe), pixels inside, or kernel",
+           "divisor of an average: window clipped to the padded input (Caffe), pixels inside, or "
+           "kernel",
            .def = "padded", .choices = divisors),
     {0},
 };
 
-/* Was anything said about the window that differs from one over the whole image? */
+/* Is any key of the window set to something else than a window over the whole image? */
 static bool has_window(const struct sw_window_conf *w)
 {
     bool kernel = w->kernel || w->kernel_x || w->kernel_y;
@@ -49,14 +51,12 @@ static int find_shape(const struct sw_layer *l, struct sw_pool_shape *s, struct 
     struct sw_window w = {.kernel_h = dim[2], .kernel_w = dim[3], .stride_h = 1, .stride_w = 1};
     if (c->method == METHOD_MAX && c->divide_by != SW_POOL_BY_PADDED)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "divide_by = %s: a maximum divides by nothing; leave it out or take "
-                          "method = avg",
+                          "divide_by = %s requires method = avg: remove it or set method = avg",
                           divisors[c->divide_by]);
     if (c->global) {
         if (has_window(&c->window))
             return sw_err_set(err, SW_ERR_INVALID,
-                              "global = yes takes the whole image: leave out kernel, stride and "
-                              "pad");
+                              "global = yes uses the whole image: remove kernel, stride and pad");
     } else {
         int rc = sw_window_resolve(&c->window, NULL, &w, err);
         if (rc != SW_OK)
@@ -88,8 +88,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_plan_state *st = l->state;
     struct sw_pool_shape shape;
     int rc = sw_layer_need_src(l, 0, 4, err);
-    if (rc == SW_OK)
-        rc = find_shape(l, &shape, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = find_shape(l, &shape, err);
     if (rc != SW_OK)
         return rc;
     rc = s->stream->dev->ops->plans->pooling(s->stream, &l->src[0]->desc, &shape,

@@ -1,17 +1,18 @@
-/* precision_recall: of the rows that are said to be of a class, the share that is (precision); of
- * those that are, the share that is said to be (recall); and their harmonic mean (f1), which goes
- * by the metric's name. Sources: scores [N, classes] in any layout, and labels [N] or as many
- * targets as scores, of which those above 1/2 are a row's labels.
+/* precision_recall: the fraction of the rows predicted to be of a class that are of it (precision);
+ * the fraction of the rows of a class that are predicted to be (recall); and their harmonic mean
+ * (f1), which is reported under the metric's name. Sources: scores [N, classes] in any layout, and
+ * labels [N], or as many targets as scores, where targets above 1/2 are the labels of a row.
  *
- * A row is said to be of the top_k classes with the largest scores, or of those with a score above
- * threshold. Single column and labels 0 and 1: whether the row is of the one class there is.
+ * The predicted classes of a row are the top_k classes with the largest scores, or those with a
+ * score above threshold. With a single column, labels 0 and 1 say whether a row is of the only
+ * class.
  *
- *   macro: the mean of each figure over the classes that occur, said or true, as scikit-learn's
- *          precision_recall_fscore_support has it: what cannot be divided is 0
- *   micro: from the sums over all classes; with top_k the thesis' Eq 5.13
+ *   macro: the mean over the classes that occur as label or prediction, like scikit-learn's
+ *          precision_recall_fscore_support: 0 / 0 is 0
+ *   micro: from the sums over all classes; with top_k this is Eq 5.13 of the thesis
  *
- * `class` looks at one class alone. Counts are added over all batches and workers before anything
- * is divided. */
+ * `class` selects a single class. Counts are summed over all batches and workers before the
+ * division. */
 #include "device/op.h"
 #include "kernels/ops/classes.h"
 #include "layers/share/class_targets.h"
@@ -36,14 +37,15 @@ struct state {
 
 static const struct sw_opt opts[] = {
     SW_OPT(ENUM, struct conf, average,
-           "mean over classes of each figure, or figures of all counts together", .def = "macro",
+           "mean over classes, or a single value from the counts of all classes", .def = "macro",
            .choices = averages),
-    SW_OPT_KEY(INT, "class", struct conf, only, "look at this class alone", .def = "-1", .min = 0,
-               .max = 1 << 20),
+    SW_OPT_KEY(INT, "class", struct conf, only, "report only this class; default: all", .def = "-1",
+               .min = 0, .max = 1 << 20),
     SW_OPT(INT, struct conf, top_k,
-           "how many of the largest scores are said; default: with labels 1, else by threshold",
+           "number of largest scores predicted; default: 1 with labels, else by threshold",
            .def = "-1", .min = 1, .max = 1 << 20),
-    SW_OPT(REAL, struct conf, threshold, "without top_k: what is above it is said", .def = "0.5"),
+    SW_OPT(REAL, struct conf, threshold,
+           "without top_k: classes with a score above it are predicted", .def = "0.5"),
     SW_IGNORE_LABEL_OPT(struct conf, ignore_label),
     {0},
 };
@@ -66,8 +68,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct state *st = l->state;
     int rc = sw_class_targets_init(&st->by, l, s, c->ignore_label, err);
     int64_t classes = st->by.scores.columns;
-    if (rc == SW_OK)
-        rc = check_classes(c, classes, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_classes(c, classes, err);
     if (rc != SW_OK)
         return rc;
     st->top_k = c->top_k > 0 ? c->top_k : st->by.by_label && classes > 1 ? 1 : 0;
@@ -89,7 +92,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                     .step = r->step,
                                     .count = l->result};
     int rc = sw_class_values(&st->by, l, r, &a.x, &a.target, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_class_count, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_class_count, &a, err);
 }
 
 static double share(double part, double whole)
@@ -97,17 +102,17 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-/* `said` counts the rows that are and are said to be of the class, out of those that are said to;
- * `true_ones` the same out of those that are. */
-static double figure(struct sw_result said, struct sw_result true_ones, int which)
+/* `predicted` counts the true positives out of the predicted rows of a class, `labeled` the true
+ * positives out of the rows with its label. */
+static double score(struct sw_result predicted, struct sw_result labeled, int which)
 {
     switch (which) {
     case PRECISION:
-        return share(said.sum, said.weight);
+        return share(predicted.sum, predicted.weight);
     case RECALL:
-        return share(true_ones.sum, true_ones.weight);
+        return share(labeled.sum, labeled.weight);
     default:
-        return share(2 * said.sum, said.weight + true_ones.weight);
+        return share(2 * predicted.sum, predicted.weight + labeled.weight);
     }
 }
 
@@ -118,22 +123,22 @@ static double macro(const struct sw_result *total, int64_t from, int64_t to, int
     for (int64_t c = from; c < to; c++) {
         bool occurs = total[2 * c].weight + total[2 * c + 1].weight > 0;
         occur += occurs;
-        sum += occurs ? figure(total[2 * c], total[2 * c + 1], which) : 0;
+        sum += occurs ? score(total[2 * c], total[2 * c + 1], which) : 0;
     }
     return occur > 0 ? sum / (double)occur : (double)NAN;
 }
 
 static double micro(const struct sw_result *total, int64_t from, int64_t to, int which)
 {
-    struct sw_result said = {0, 0}, true_ones = {0, 0};
+    struct sw_result predicted = {0, 0}, labeled = {0, 0};
     for (int64_t c = from; c < to; c++) {
-        said.sum += total[2 * c].sum;
-        said.weight += total[2 * c].weight;
-        true_ones.sum += total[2 * c + 1].sum;
-        true_ones.weight += total[2 * c + 1].weight;
+        predicted.sum += total[2 * c].sum;
+        predicted.weight += total[2 * c].weight;
+        labeled.sum += total[2 * c + 1].sum;
+        labeled.weight += total[2 * c + 1].weight;
     }
-    bool any = said.weight + true_ones.weight > 0;
-    return any ? figure(said, true_ones, which) : (double)NAN;
+    bool any = predicted.weight + labeled.weight > 0;
+    return any ? score(predicted, labeled, which) : (double)NAN;
 }
 
 static double value(const struct sw_layer *l, const struct sw_result *total, int which)
@@ -157,7 +162,7 @@ const struct sw_layer_type sw_layer_precision_recall = {
     .base = SW_TYPE("precision_recall", "precision, recall and their harmonic mean, by class",
                     struct conf, opts),
     .role = SW_ROLE_METRIC,
-    .split_reason = "what a row is said to be needs all its scores",
+    .split_reason = "the prediction of a row needs all its scores",
     SW_LAYER_SOURCES(2, 2),
     .state_bytes = sizeof(struct state),
     SW_LAYER_CALLS(setup, forward, NULL),

@@ -1,11 +1,11 @@
 /* pseudo_likelihood: the mean over rows of log PL(v) = sum_i log p(v_i | all others) (Besag 1975),
- * in nats, of a restricted Boltzmann machine with binary visible units; from one unit per row,
- * drawn, and its log p times the number of units:
+ * in nats, of a restricted Boltzmann machine with binary visible units. It is estimated from one
+ * randomly drawn unit per row, whose log p is multiplied by the number of units:
  *
- *   log p(v_i | others) = log sigma(F(v with v_i turned over) - F(v))
+ *   log p(v_i | others) = log sigma(F(v with v_i flipped) - F(v))
  *
- * It needs no partition function, and is a likelihood's stand-in while a machine learns. Sources:
- * the rbm_visible and the rbm_hidden layer. */
+ * It needs no partition function and is a proxy for the likelihood during training. Sources: the
+ * rbm_visible and the rbm_hidden layer. */
 #include "device/op.h"
 #include "layers/share/rbm.h"
 
@@ -19,7 +19,7 @@ struct state {
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(ENUM, struct conf, hidden_units, "as units of the hidden layer", .def = "bernoulli",
+    SW_OPT(ENUM, struct conf, hidden_units, "kind of units of the hidden layer", .def = "bernoulli",
            .choices = sw_hidden_units),
     {0},
 };
@@ -49,7 +49,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                              .step = r->step,
                              .result = l->result};
     int rc = sw_rbm_weigh(m, l, r, &a.v, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_flip, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_flip, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {

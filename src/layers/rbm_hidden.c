@@ -1,22 +1,24 @@
 /* rbm_hidden: the hidden units of a restricted Boltzmann machine; its source is the rbm_visible
- * layer. The output is their means given the visible states, bernoulli sigma(W v + b) or gaussian
- * W v + b, and so the features that a next machine of a stack reads.
+ * layer. The output is the means of the units given the visible states, bernoulli sigma(W v + b) or
+ * gaussian W v + b, which the next machine of a stack reads as its data.
  *
- * In training by algorithm = cd (worker/cd.c) a Gibbs chain of k turns begins with a sample of the
- * hidden units given the data (contrastive divergence: Hinton, "Training Products of Experts by
- * Minimizing Contrastive Divergence", 2002) or, persistent, with the states in which the batch
- * before left it (Tieleman, "Training Restricted Boltzmann Machines using Approximations to the
- * Likelihood Gradient", 2008). A turn is backward, W' h for the visible units, and forward. With
- * means p and visible states v the gradient of the weight is that of the mean free energy of the
- * data less that of the chain's end, of which this layer answers the hidden part:
+ * In training with algorithm = cd (worker/cd.c) a Gibbs chain of k steps starts from a sample of
+ * the hidden units given the data (contrastive divergence: Hinton, "Training Products of Experts by
+ * Minimizing Contrastive Divergence", 2002) or, if persistent, from its states at the end of the
+ * previous batch (Tieleman, "Training Restricted Boltzmann Machines using Approximations to the
+ * Likelihood Gradient", 2008). A Gibbs step is a backward pass, which computes W' h for the visible
+ * units, and a forward pass. The objective is the mean free energy of the data minus that of the
+ * end of the chain; this layer computes the part of the hidden units. With means p and visible
+ * states v the gradients are
  *
  *   dW = (p_k' v_k - p_0' v_0) / B      db = (sum p_k - sum p_0) / B + cost (mean p_0 - sparsity)
  *
- * The last term keeps the units' mean activations near a target (Lee, Ekanadham and Ng, "Sparse
- * Deep Belief Net Model for Visual Area V2", 2008; biases only). Above counts of words biases count
- * once per word. In a net that is trained by bp it is a fully-connected layer of such units.
- * Weights are logically [hidden, visible], as those of inner_product. Workers may share the hidden
- * units: each has some for all rows, what they give to the visible ones are terms of a sum. */
+ * The last term keeps the mean activations of the units near a target (Lee, Ekanadham and Ng,
+ * "Sparse Deep Belief Net Model for Visual Area V2", 2008; biases only). If the visible units are
+ * word counts, biases count once per word. In a net that is trained with bp the layer is a
+ * fully-connected layer of such units. Weights are logically [hidden, visible], as in
+ * inner_product. The hidden units can be sharded over workers: each worker has some units for all
+ * rows, and the inputs of the visible units are partial sums to be reduced. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/gemm.h"
 #include "kernels/ops/sums.h"
@@ -32,18 +34,20 @@ struct conf {
 
 struct state {
     struct sw_plain in;
-    int64_t rows, visible, hidden, first; /* hidden: this worker's, from `first` of all on */
+    int64_t rows, visible, hidden,
+        first; /* hidden: units of this worker, beginning at unit `first` of all */
     uint64_t seed;
     bool chain;
-    float share;                                     /* of a row in the batch */
-    size_t energy_at, dz_at;                         /* in scratch */
-    size_t own_total_at;                             /* without a chain, in scratch */
-    size_t sample_at, mean_at, visible_at, total_at; /* saved; all but the sample first of the
-                                                        data, with a minus, then of the chain */
+    float share;             /* weight of a row in the mean over the batch */
+    size_t energy_at, dz_at; /* offsets in scratch */
+    size_t own_total_at;     /* offset in scratch, without a chain */
+    size_t sample_at, mean_at, visible_at,
+        total_at; /* offsets in saved; all but the sample have two parts: of the data (means
+                     negated), then of the chain */
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(INT, struct conf, hidden, "number of hidden units, and so of outputs", .min = 1,
+    SW_OPT(INT, struct conf, hidden, "number of hidden units, equal to the outputs", .min = 1,
            .max = 1 << 24, .required = true),
     SW_OPT(ENUM, struct conf, units,
            "bernoulli, or gaussian (variance 1; needs a lower learning rate)", .def = "bernoulli",
@@ -51,14 +55,15 @@ static const struct sw_opt opts[] = {
     SW_OPT(BOOL, struct conf, replicated,
            "the visible units are counts of words (units = softmax): biases count once per word",
            .def = "no"),
-    SW_OPT(INT, struct conf, k, "turns of the Gibbs chain in a step of algorithm = cd", .def = "1",
-           .min = 1, .max = 100000),
-    SW_OPT(BOOL, struct conf, persistent,
-           "the chain goes on from where the last batch left it (PCD)", .def = "no"),
-    SW_OPT(REAL, struct conf, sparsity, "mean activation of hidden units that is wanted; 0: any",
+    SW_OPT(INT, struct conf, k, "steps of the Gibbs chain per training step with algorithm = cd",
+           .def = "1", .min = 1, .max = 100000),
+    SW_OPT(BOOL, struct conf, persistent, "continue the chains of the previous batch (PCD)",
+           .def = "no"),
+    SW_OPT(REAL, struct conf, sparsity, "target mean activation of the hidden units; 0: none",
            .def = "0", .min = 0, .max = 1, .below_max = true),
-    SW_OPT(REAL, struct conf, sparsity_cost, "how strongly biases follow that", .def = "0.1",
-           .min = 0, .max = 1e6),
+    SW_OPT(REAL, struct conf, sparsity_cost,
+           "weight of the sparsity target in the gradient of the biases", .def = "0.1", .min = 0,
+           .max = 1e6),
     {0},
 };
 
@@ -79,14 +84,13 @@ static int check(const struct sw_layer *l, const struct sw_layer_setup *s, struc
 {
     const struct conf *c = l->conf;
     if (c->replicated && c->units != SW_UNITS_BERNOULLI)
-        return sw_err_set(err, SW_ERR_INVALID, "replicated = yes is for units = bernoulli");
+        return sw_err_set(err, SW_ERR_INVALID, "replicated = yes requires units = bernoulli");
     if (c->sparsity > 0 && (c->replicated || c->units != SW_UNITS_BERNOULLI))
-        return sw_err_set(
-            err, SW_ERR_INVALID,
-            "sparsity is a mean activation: for units = bernoulli without replicated");
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "sparsity requires units = bernoulli and replicated = no");
     if (c->replicated && s->training && !s->chain && !s->frozen)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "replicated = yes is trained by algorithm = cd alone: use inner_product");
+                          "replicated = yes requires algorithm = cd: use inner_product instead");
     return SW_OK;
 }
 
@@ -103,7 +107,7 @@ static void setup_chain(struct sw_layer *l, const struct sw_layer_setup *s)
     st->visible_at = reserve(&l->saved_bytes, 2 * n * st->visible);
     st->total_at = reserve(&l->saved_bytes, c->replicated ? 2 * n : 0);
     l->chain_steps = (int)c->k;
-    l->backward_reads_dst = true; /* nothing may be written over it while the chain runs */
+    l->backward_reads_dst = true; /* the output must stay valid while the chain runs */
     l->backward_reads_src = 1;
     if (c->persistent) {
         struct sw_layer_carry *carry = &l->carry[sw_layer_add_carry(l, "chain", st->hidden)];
@@ -120,10 +124,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = check(l, s, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->in, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check(l, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&st->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     st->rows = st->in.rows;
@@ -153,8 +159,9 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 
 /* ---- Forward ---- */
 
-/* x = W v, in the output. */
-static int weigh(struct sw_layer *l, const struct sw_pass *r, const float *v, struct sw_err *err)
+/* Computes the input of the hidden units, x = W v, in the output. */
+static int hidden_input(struct sw_layer *l, const struct sw_pass *r, const float *v,
+                        struct sw_err *err)
 {
     const struct state *st = l->state;
     const struct sw_gemm_args g = {.trans_b = true,
@@ -168,7 +175,7 @@ static int weigh(struct sw_layer *l, const struct sw_pass *r, const float *v, st
     return sw_op_run(r->stream, &sw_op_gemm, &g, err);
 }
 
-/* How often biases count, in every row; *total NULL: once. */
+/* Sets *total to the words per row, which is how often biases count; NULL: once. */
 static int count_words(struct sw_layer *l, const struct sw_pass *r, const float *v, float **total,
                        struct sw_err *err)
 {
@@ -183,7 +190,7 @@ static int count_words(struct sw_layer *l, const struct sw_pass *r, const float 
     return sw_op_run(r->stream, &sw_op_row_sums, &a, err);
 }
 
-/* The hidden part of the free energy of rows with x = W v in the output. */
+/* Computes the hidden part of the free energy of the rows, whose x = W v is in the output. */
 static int add_energy(struct sw_layer *l, const struct sw_pass *r, const float *total,
                       struct sw_err *err)
 {
@@ -205,33 +212,37 @@ static int add_energy(struct sw_layer *l, const struct sw_pass *r, const float *
     return sw_op_run(r->stream, &sw_op_unit_energy, &a, err);
 }
 
-static int copy(const struct sw_pass *r, int64_t n, float factor, const float *x, float *y,
-                struct sw_err *err)
+static int copy_scaled(const struct sw_pass *r, int64_t n, float factor, const float *x, float *y,
+                       struct sw_err *err)
 {
     const struct sw_combine_args a = {.n = n, .alpha = factor, .beta = 0, .x = x, .y = y};
     return sw_op_run(r->stream, &sw_op_combine, &a, err);
 }
 
-/* Keeps means and visible states for the gradient, those of the data before those of the chain. */
-static int keep(struct sw_layer *l, const struct sw_pass *r, const float *v, const float *total,
-                struct sw_err *err)
+/* Saves means and visible states for the gradient, those of the data before those of the chain. */
+static int save_states(struct sw_layer *l, const struct sw_pass *r, const float *v,
+                       const float *total, struct sw_err *err)
 {
     const struct state *st = l->state;
     const int64_t n = r->chain > 0 ? st->rows : 0;
     const float share = r->chain > 0 ? st->share : -st->share;
-    int rc = copy(r, st->rows * st->hidden, share, l->dst.data,
-                  (float *)sw_layer_at(l->saved, st->mean_at) + n * st->hidden, err);
-    if (rc == SW_OK)
-        rc = copy(r, st->rows * st->visible, 1, v,
-                  (float *)sw_layer_at(l->saved, st->visible_at) + n * st->visible, err);
-    /* A chain's rows have as many words as those of the data. */
-    return rc == SW_OK && total && n > 0
-               ? copy(r, st->rows, 1, total, (float *)sw_layer_at(l->saved, st->total_at) + n, err)
-               : rc;
+    int rc = copy_scaled(r, st->rows * st->hidden, share, l->dst.data,
+                         (float *)sw_layer_at(l->saved, st->mean_at) + n * st->hidden, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = copy_scaled(r, st->rows * st->visible, 1, v,
+                     (float *)sw_layer_at(l->saved, st->visible_at) + n * st->visible, err);
+    if (rc != SW_OK)
+        return rc;
+    /* The rows of a chain have as many words as those of the data. */
+    return total && n > 0 ? copy_scaled(r, st->rows, 1, total,
+                                        (float *)sw_layer_at(l->saved, st->total_at) + n, err)
+                          : SW_OK;
 }
 
-/* At the chain's end the sample is that with which it goes on in the next batch. */
-static int draw(struct sw_layer *l, const struct sw_pass *r, const float *total, struct sw_err *err)
+/* Samples the hidden units. The sample at the end of a persistent chain is its recurrent state. */
+static int sample_units(struct sw_layer *l, const struct sw_pass *r, const float *total,
+                        struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
@@ -260,17 +271,25 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const float *v;
     float *total = NULL;
     if (r->chain > l->chain_steps)
-        return SW_OK; /* another machine's chain is longer */
+        return SW_OK; /* the chain of another machine is longer */
     int rc = sw_plain_values(&st->in, l, r, &v, err);
-    if (rc == SW_OK)
-        rc = count_words(l, r, v, &total, err);
-    if (rc == SW_OK)
-        rc = weigh(l, r, v, err);
-    if (rc == SW_OK && measured)
+    if (rc != SW_OK)
+        return rc;
+    rc = count_words(l, r, v, &total, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = hidden_input(l, r, v, err);
+    if (rc != SW_OK)
+        return rc;
+    if (measured)
         rc = add_energy(l, r, total, err);
-    if (rc == SW_OK && st->chain) {
-        rc = draw(l, r, total, err);
-        return rc == SW_OK && measured ? keep(l, r, v, total, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    if (st->chain) {
+        rc = sample_units(l, r, total, err);
+        if (rc != SW_OK)
+            return rc;
+        return measured ? save_states(l, r, v, total, err) : SW_OK;
     }
     const struct sw_units_args a = {.units = c->units,
                                     .rows = st->rows,
@@ -280,14 +299,14 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
                                     .total = total,
                                     .mean = l->dst.data,
                                     .step = r->step};
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
 /* ---- Backward ---- */
 
-/* to = h W, what hidden states (or gradients) give to the visible side. */
-static int weigh_back(struct sw_layer *l, const struct sw_pass *r, const float *h, float *to,
-                      struct sw_err *err)
+/* Computes to = h W, the input of the visible units from hidden states, or a gradient. */
+static int visible_input(struct sw_layer *l, const struct sw_pass *r, const float *h, float *to,
+                         struct sw_err *err)
 {
     const struct state *st = l->state;
     const struct sw_gemm_args g = {.m = st->rows,
@@ -329,7 +348,7 @@ static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_
         .shift = (float)(-cost * c->sparsity * (double)st->rows * (double)st->share),
         .x = sw_layer_at(l->saved, st->mean_at),
         .sum = l->param[1].grad};
-    /* Every row as often as it has words. */
+    /* Every row is weighted by its number of words. */
     const struct sw_gemm_args words = {.trans_a = true,
                                        .m = st->hidden,
                                        .n = 1,
@@ -350,11 +369,13 @@ static int chain_gradients(struct sw_layer *l, const struct sw_pass *r, struct s
         return SW_OK;
     int rc = weight_gradient(l, r, 2 * st->rows, sw_layer_at(l->saved, st->mean_at),
                              sw_layer_at(l->saved, st->visible_at), err);
-    return rc == SW_OK ? bias_gradient(l, r, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return bias_gradient(l, r, err);
 }
 
-/* As a layer of a feed-forward net. */
-static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+/* Backward of a layer of a feed-forward net. */
+static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
@@ -363,7 +384,9 @@ static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     struct sw_sum_rows_args sums = {
         .rows = st->rows, .columns = st->hidden, .sum = l->param[1].grad};
     int rc = sw_plain_values(&st->in, l, r, &v, err);
-    if (rc == SW_OK && c->units == SW_UNITS_BERNOULLI) {
+    if (rc != SW_OK)
+        return rc;
+    if (c->units == SW_UNITS_BERNOULLI) {
         float *own = sw_layer_at(l->scratch, st->dz_at);
         rc = sw_op_run(r->stream, &sw_op_activation_gradient,
                        &(const struct sw_activation_gradient_args){.function = SW_ACT_SIGMOID,
@@ -375,26 +398,34 @@ static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
                        err);
         dz = own;
     }
+    if (rc != SW_OK)
+        return rc;
     sums.x = dz;
-    if (rc == SW_OK && l->param[0].grad)
+    if (l->param[0].grad)
         rc = weight_gradient(l, r, st->rows, dz, v, err);
-    if (rc == SW_OK && l->param[1].grad)
+    if (rc != SW_OK)
+        return rc;
+    if (l->param[1].grad)
         rc = sw_op_run(r->stream, &sw_op_sum_rows, &sums, err);
-    if (rc == SW_OK && to)
-        rc = weigh_back(l, r, dz, to, err);
-    return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    if (to)
+        rc = visible_input(l, r, dz, to, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->in, l, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
     if (!st->chain)
-        return pass_back(l, r, err);
+        return backward_feed_forward(l, r, err);
     if (r->chain == 0)
         return chain_gradients(l, r, err);
     return r->chain > l->chain_steps
                ? SW_OK
-               : weigh_back(l, r, sw_layer_at(l->saved, st->sample_at), l->src_grad[0], err);
+               : visible_input(l, r, sw_layer_at(l->saved, st->sample_at), l->src_grad[0], err);
 }
 
 static const struct sw_layer_example examples[] = {

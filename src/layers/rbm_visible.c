@@ -1,17 +1,18 @@
 /* rbm_visible: the visible units of a restricted Boltzmann machine (Hinton, "A Practical Guide to
- * Training Restricted Boltzmann Machines", 2010). An undirected connection is two directed ones
- * here (SINGA, TOMM 4.1.1): an rbm_hidden layer reads this one, and in the Gibbs chain of
- * algorithm = cd (worker/cd.c) its backward pass gives back W' h, from which this layer makes the
- * chain's next visible states, in place of the data in its output.
+ * Training Restricted Boltzmann Machines", 2010). An undirected connection is represented by two
+ * directed ones (SINGA, TOMM 4.1.1): an rbm_hidden layer reads this layer, and in the Gibbs chain
+ * of algorithm = cd (worker/cd.c) its backward pass returns W' h, from which this layer computes
+ * the next visible states of the chain. They replace the data in its output.
  *
- * With one source it holds the data, rows x values, whatever the source's shape. With two, the
- * visible and the hidden layer of a machine, it is the reconstruction: the means of the visible
- * units given the hidden ones, by the parameters of those two. Elsewhere than in a net that is
- * trained by cd, data pass unchanged.
+ * With one source the output is the data, rows x values, whatever the source's shape. With two
+ * sources, the visible and the hidden layer of a machine, it is the reconstruction: the means of
+ * the visible units given the hidden units, with the parameters of these layers. In nets that are
+ * not trained with cd, data pass unchanged.
  *
- * The gradient of the bias is the mean of -dE/db, a row's states (for gaussian units less b, which
- * cancels), over the chain's end less that over the data; what it answers is the visible part of
- * the mean free energy of the data less that of the chain's end, whose gradient that is. */
+ * The gradient of the bias is the mean of -dE/db over the end of the chain minus that over the
+ * data; -dE/db is the states of a row (for gaussian units minus b, which cancels). This is the
+ * gradient of the layer's term of the loss: the visible part of the mean free energy of the data
+ * minus that of the end of the chain. */
 #include "device/op.h"
 #include "kernels/ops/elementwise.h"
 #include "kernels/ops/gemm.h"
@@ -29,9 +30,9 @@ struct state {
     struct sw_philox key;
     uint64_t seed;
     bool chain, reconstructs;
-    float share;                    /* of a row in the batch */
-    size_t energy_at, own_total_at; /* in scratch */
-    size_t sum_at, total_at;        /* saved: columns of the data summed up, rows summed up */
+    float share;                    /* weight of a row in the mean over the batch */
+    size_t energy_at, own_total_at; /* offsets in scratch */
+    size_t sum_at, total_at;        /* offsets in saved: column sums and row sums of the data */
 };
 
 static const struct sw_opt opts[] = {
@@ -39,16 +40,15 @@ static const struct sw_opt opts[] = {
            "bernoulli (0 to 1), gaussian (variance 1), or softmax: counts of words (replicated)",
            .def = "bernoulli", .choices = sw_visible_units),
     SW_OPT(BOOL, struct conf, sampled,
-           "the chain's states are drawn; no: their means are taken, as in reconstructions",
-           .def = "yes"),
+           "sample the states of the chain; no: use means, as in reconstructions", .def = "yes"),
     SW_OPT(BOOL, struct conf, binary,
-           "data are chances: 0 or 1 is drawn for each value, anew in every step", .def = "no"),
+           "data are probabilities: every step samples 0 or 1 for each value", .def = "no"),
     {0},
 };
 
 static const char *const params[] = {"weight", "bias", NULL};
 
-/* A reconstruction has the parameters of the machine. */
+/* A reconstruction uses the parameters of the machine. */
 static const struct sw_layer_borrow borrows[] = {
     {.param = "weight", .sources = 2, .src = 1, .of = "weight"},
     {.param = "bias", .sources = 2, .src = 0, .of = "bias"},
@@ -71,13 +71,13 @@ static int setup_reconstruction(struct sw_layer *l, const struct sw_layer_setup 
 {
     struct state *st = l->state;
     if (s->training)
-        return sw_err_set(
-            err, SW_ERR_INVALID,
-            "a loss depends on this reconstruction, but no gradient goes through one: "
-            "use inner_product with transpose = yes and an activation");
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "a loss depends on this reconstruction, which passes no gradient: use "
+                          "inner_product with transpose = yes and an activation");
     int rc = sw_layer_need_src(l, 1, 0, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->hidden, l, 1, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&st->hidden, l, 1, s, err);
     if (rc != SW_OK)
         return rc;
     if (st->hidden.rows != st->in.rows)
@@ -108,12 +108,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct conf *c = l->conf;
     struct state *st = l->state;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->in, l, 0, s, err);
-    if (rc == SW_OK && c->binary && c->units != SW_UNITS_BERNOULLI)
-        rc = sw_err_set(err, SW_ERR_INVALID, "binary = yes is for units = bernoulli");
     if (rc != SW_OK)
         return rc;
+    rc = sw_plain_init(&st->in, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    if (c->binary && c->units != SW_UNITS_BERNOULLI)
+        return sw_err_set(err, SW_ERR_INVALID, "binary = yes requires units = bernoulli");
     st->reconstructs = l->src_count == 2;
     st->seed = s->seed;
     st->key = sw_rbm_key(s->seed, l, 0);
@@ -141,7 +142,7 @@ static struct sw_units_args units_of(const struct sw_layer *l, const struct sw_p
                                   .step = r->step};
 }
 
-static int sum_rows_up(const struct sw_layer *l, const struct sw_pass *r, const float *x, float *to,
+static int count_words(const struct sw_layer *l, const struct sw_pass *r, const float *x, float *to,
                        struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -150,8 +151,8 @@ static int sum_rows_up(const struct sw_layer *l, const struct sw_pass *r, const 
     return counts_words(l) ? sw_op_run(r->stream, &sw_op_row_sums, &a, err) : SW_OK;
 }
 
-static int sum_columns_up(const struct sw_layer *l, const struct sw_pass *r, float *to,
-                          struct sw_err *err)
+static int sum_columns(const struct sw_layer *l, const struct sw_pass *r, float *to,
+                       struct sw_err *err)
 {
     const struct state *st = l->state;
     const struct sw_sum_rows_args a = {
@@ -159,7 +160,7 @@ static int sum_columns_up(const struct sw_layer *l, const struct sw_pass *r, flo
     return sw_op_run(r->stream, &sw_op_sum_rows, &a, err);
 }
 
-/* Their energy, to what the layer answers. */
+/* Adds the energy of the visible units to the layer's term of the loss. */
 static int add_energy(const struct sw_layer *l, const struct sw_pass *r, bool of_data,
                       struct sw_err *err)
 {
@@ -184,10 +185,12 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
     float *total = sw_layer_at(l->scratch, st->own_total_at);
     struct sw_units_args a = units_of(l, r);
     int rc = sw_plain_values(&st->in, l, r, &v, err);
-    if (rc == SW_OK)
-        rc = sw_plain_values(&st->hidden, l, r, &h, err);
-    if (rc == SW_OK)
-        rc = sum_rows_up(l, r, v, total, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_values(&st->hidden, l, r, &h, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = count_words(l, r, v, total, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_gemm_args g = {.m = st->in.rows,
@@ -198,23 +201,28 @@ static int reconstruct(struct sw_layer *l, const struct sw_pass *r, struct sw_er
                                    .b = l->param[0].value,
                                    .c = l->dst.data};
     rc = sw_op_run(r->stream, &sw_op_gemm, &g, err);
+    if (rc != SW_OK)
+        return rc;
     a.x = a.mean = l->dst.data;
     a.bias = l->param[1].value;
     a.total = counts_words(l) ? total : NULL;
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
-/* The data, as they are or drawn: means without a bias are what they are. */
-static int take_data(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+/* Copies the data to the output, or samples binary values from them. Gaussian means without a bias
+ * are a copy. */
+static int read_data(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     struct sw_units_args a = units_of(l, r);
     int rc = sw_plain_values(&st->in, l, r, &a.x, err);
+    if (rc != SW_OK)
+        return rc;
     a.units = c->binary ? SW_UNITS_BERNOULLI : SW_UNITS_GAUSSIAN;
     *(c->binary ? &a.sample : &a.mean) = l->dst.data;
     a.share = NULL;
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_units, &a, err) : rc;
+    return sw_op_run(r->stream, &sw_op_units, &a, err);
 }
 
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -223,24 +231,27 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     if (st->reconstructs)
         return reconstruct(l, r, err);
     if (r->chain > 0)
-        return SW_OK; /* its states came with the way down */
-    int rc = take_data(l, r, err);
+        return SW_OK; /* backward has already written the states */
+    int rc = read_data(l, r, err);
     if (rc != SW_OK || !st->chain)
         return rc;
-    rc = sum_columns_up(l, r, sw_layer_at(l->saved, st->sum_at), err);
-    if (rc == SW_OK)
-        rc = sum_rows_up(l, r, l->dst.data, sw_layer_at(l->saved, st->total_at), err);
-    return rc == SW_OK ? add_energy(l, r, true, err) : rc;
+    rc = sum_columns(l, r, sw_layer_at(l->saved, st->sum_at), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = count_words(l, r, l->dst.data, sw_layer_at(l->saved, st->total_at), err);
+    if (rc != SW_OK)
+        return rc;
+    return add_energy(l, r, true, err);
 }
 
-/* The chain's next states, from what the hidden units give. */
-static int turn(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+/* Computes the next states of the chain from the input that the hidden units returned. */
+static int gibbs_step(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct state *st = l->state;
     struct sw_units_args a = units_of(l, r);
     if (r->chain > l->chain_steps)
-        return SW_OK; /* another machine's chain is longer */
+        return SW_OK; /* the chain of another machine is longer */
     a.x = l->dst.grad;
     a.bias = l->param[0].value;
     a.key = sw_rbm_key(st->seed, l, r->chain);
@@ -248,26 +259,30 @@ static int turn(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
     a.share = counts_words(l) ? l->dst.grad : NULL;
     *(c->sampled ? &a.sample : &a.mean) = l->dst.data;
     int rc = sw_op_run(r->stream, &sw_op_units, &a, err);
-    return rc == SW_OK && r->chain == l->chain_steps ? add_energy(l, r, false, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return r->chain == l->chain_steps ? add_energy(l, r, false, err) : SW_OK;
 }
 
-static int give_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+static int bias_gradient(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
     float *grad = l->param[0].grad;
     if (!grad)
         return SW_OK;
-    const struct sw_combine_args less = {.n = st->in.columns,
-                                         .alpha = -st->share,
-                                         .beta = st->share,
-                                         .x = sw_layer_at(l->saved, st->sum_at),
-                                         .y = grad};
-    int rc = sum_columns_up(l, r, grad, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_combine, &less, err) : rc;
+    const struct sw_combine_args minus_data = {.n = st->in.columns,
+                                               .alpha = -st->share,
+                                               .beta = st->share,
+                                               .x = sw_layer_at(l->saved, st->sum_at),
+                                               .y = grad};
+    int rc = sum_columns(l, r, grad, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_combine, &minus_data, err);
 }
 
-/* As a layer of a feed-forward net. */
-static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
+/* Backward of a layer of a feed-forward net. */
+static int backward_feed_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
     struct sw_units_args a = units_of(l, r);
@@ -276,15 +291,17 @@ static int pass_back(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     a.mean = sw_plain_gradient(&st->in, l);
     a.share = NULL;
     int rc = a.mean ? sw_op_run(r->stream, &sw_op_units, &a, err) : SW_OK;
-    return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->in, l, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
-    return !st->chain     ? pass_back(l, r, err)
-           : r->chain > 0 ? turn(l, r, err)
-                          : give_gradient(l, r, err);
+    return !st->chain     ? backward_feed_forward(l, r, err)
+           : r->chain > 0 ? gibbs_step(l, r, err)
+                          : bias_gradient(l, r, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -300,7 +317,7 @@ const struct sw_layer_type sw_layer_rbm_visible = {
     .role = SW_ROLE_NEURON,
     .energy = SW_ENERGY_VISIBLE,
     .borrows = borrows,
-    .split_reason = "the hidden units read all of a row",
+    .split_reason = "the hidden units read whole rows",
     SW_LAYER_SOURCES(1, 2),
     .state_bytes = sizeof(struct state),
     .skips_frozen = true,

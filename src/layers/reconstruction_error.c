@@ -1,12 +1,12 @@
 /* reconstruction_error: the squared distance of two sources, ||a - b||^2 summed over a row's values
- * and averaged over rows (thesis Eq 5.2). This is the "average squared error" per picture of Hinton
- * and Salakhutdinov 2006; that of principal components of the same width, on the rows they were
- * fitted to, is the sum of the eigenvalues of the covariance (by 1/N) that were left out. Sources:
- * a and b, rows of as many values, in any layout; b may be whole numbers. */
+ * and averaged over rows (thesis Eq 5.2). This is the "average squared error" per image of Hinton
+ * and Salakhutdinov 2006. For comparison: with principal components of the same width, on the rows
+ * they were fitted to, it is the sum of the omitted eigenvalues of the covariance (with 1/N).
+ * Sources: a and b, rows of the same number of values, in any layout; b may be integers. */
 #include "device/op.h"
 #include "layers/share/target_loss.h"
 
-/* The loss twice, since it has a half. */
+/* The metric is twice the euclidean loss, which has a factor 1/2. */
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)
 {
     int rc = sw_target_loss_setup(l, s, SW_LOSS_EUCLIDEAN, 2, err);

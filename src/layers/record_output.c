@@ -1,6 +1,6 @@
-/* record_output: an evaluation's rows as a shard (data/shard.h), from which `format = shard` trains
- * another net: a record per sample in the order of the data, a field per source. A field named
- * label that is one whole number per row is the class. */
+/* record_output: writes the rows of an evaluation as a shard (data/shard.h), which another net can
+ * read with `format = shard`: a record per sample in the order of the data, a field per source. A
+ * field named label with one integer per row is the class. */
 #include "base/os.h"
 #include "base/str.h"
 #include "data/shard.h"
@@ -15,7 +15,7 @@ struct conf {
 struct state {
     struct sw_shard_writer writer;
     struct sw_shard_field field[SW_LAYER_SRCS];
-    int64_t classes; /* the largest label and one */
+    int64_t classes; /* largest label + 1 */
     bool begun;
 };
 
@@ -49,15 +49,16 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     const struct conf *c = l->conf;
     struct state *st = l->state;
-    int rc = SW_OK;
     if (c->fields.count != l->src_count)
         return sw_err_set(err, SW_ERR_INVALID, "fields: %d names for %d sources", c->fields.count,
                           l->src_count);
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++)
-        rc = describe(l, k, &st->field[k], err);
-    if (rc == SW_OK)
-        sw_output_settle(l);
-    return rc;
+    for (int k = 0; k < l->src_count; k++) {
+        int rc = describe(l, k, &st->field[k], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    sw_output_settle(l);
+    return SW_OK;
 }
 
 static void abandon(struct sw_layer *l)
@@ -78,8 +79,10 @@ static int begin(struct sw_layer *l, const char *folder, struct sw_err *err)
     st->writer = (struct sw_shard_writer){.file.fd = -1};
     st->classes = 0;
     st->begun = rc == SW_OK;
-    if (rc == SW_OK)
-        rc = sw_shard_begin(&st->writer, path, st->field, l->src_count, origin, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_shard_begin(&st->writer, path, st->field, l->src_count, origin, err);
+out:
     sw_free(path);
     sw_free(origin);
     return rc;
@@ -106,10 +109,12 @@ static int append(struct sw_layer *l, const void *const *src, int64_t row, struc
 
 static int rows(struct sw_layer *l, const void *const *src, int64_t count, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int64_t r = 0; r < count && rc == SW_OK; r++)
-        rc = append(l, src, r, err);
-    return rc;
+    for (int64_t r = 0; r < count; r++) {
+        int rc = append(l, src, r, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int commit(struct sw_layer *l, struct sw_err *err)
@@ -129,7 +134,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_record_output = {
-    .base = SW_TYPE("record_output", "writes an evaluation's rows as a shard", struct conf, opts),
+    .base =
+        SW_TYPE("record_output", "writes the rows of an evaluation as a shard", struct conf, opts),
     .role = SW_ROLE_OUTPUT,
     .split_reason = "a row is written whole",
     SW_LAYER_SOURCES(1, SW_SHARD_MAX_FIELDS),

@@ -1,6 +1,6 @@
-/* reshape: the same values of a row under other dimensions, in row-major order. In `shape` a 0
- * stands for the source's dimension at that place and one -1 for what is left, as in Caffe. A plain
- * source is not copied. */
+/* reshape: the same values of a row with other dimensions, in row-major order. In `shape` 0 means
+ * the source's dimension at that position, and a single -1 is inferred, as in Caffe. A plain source
+ * is not copied. */
 #include "layers/share/reshaped.h"
 
 struct conf {
@@ -9,12 +9,12 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     SW_OPT(REALS, struct conf, shape,
-           "dimensions after the rows; 0: the source's, -1: what is left (once)", .min = -1,
+           "dimensions after the rows; 0: as in the source, -1: inferred (once)", .min = -1,
            .max = INT32_MAX, .required = true),
     {0},
 };
 
-/* Dimension i of the output, -1 for what is left. */
+/* Sets *dim to dimension i of the output, -1 if it is to be inferred. Errors: SW_ERR_INVALID. */
 static int read_dimension(const struct sw_layer *l, int i, int64_t *dim, struct sw_err *err)
 {
     const struct conf *c = l->conf;
@@ -26,22 +26,23 @@ static int read_dimension(const struct sw_layer *l, int i, int64_t *dim, struct 
                           c->shape.items[i - 1]);
     if (*dim == 0 && i >= in->ndim)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "shape: a 0 at place %d, but source 1 is %s and has no dimension %d", i,
+                          "shape: 0 at position %d, but source 1 is %s and has no dimension %d", i,
                           sw_desc_text(in, text), i);
     *dim = *dim == 0 ? in->dim[i] : *dim;
     return SW_OK;
 }
 
-/* All of them; the elements must be those of the source. */
+/* Sets all dimensions; errors: SW_ERR_INVALID if the elements per row are not those of the
+ * source. */
 static int read_shape(const struct sw_layer *l, int64_t *dim, int *ndim, struct sw_err *err)
 {
     const struct conf *c = l->conf;
     const struct sw_desc *in = &l->src[0]->desc;
     int64_t given = 1, features = sw_desc_features(in);
-    int left = 0;
+    int inferred = 0;
     char text[128];
     if (c->shape.count > SW_MAX_DIMS - 1)
-        return sw_err_set(err, SW_ERR_INVALID, "shape has %d dimensions: at most %d are possible",
+        return sw_err_set(err, SW_ERR_INVALID, "shape has %d dimensions: at most %d are supported",
                           c->shape.count, SW_MAX_DIMS - 1);
     dim[0] = in->dim[0];
     *ndim = c->shape.count + 1;
@@ -49,23 +50,23 @@ static int read_shape(const struct sw_layer *l, int64_t *dim, int *ndim, struct 
         int rc = read_dimension(l, i, &dim[i], err);
         if (rc != SW_OK)
             return rc;
-        if (dim[i] == -1 && left)
+        if (dim[i] == -1 && inferred)
             return sw_err_set(err, SW_ERR_INVALID, "shape: only one dimension can be -1");
         if (dim[i] == -1)
-            left = i;
+            inferred = i;
         else if (__builtin_mul_overflow(given, dim[i], &given) || given > features)
             given = features + 1;
     }
-    if (left && features % given == 0)
-        given *= dim[left] = features / given;
+    if (inferred && features % given == 0)
+        given *= dim[inferred] = features / given;
     if (given != features)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "shape does not hold the %lld elements of a row: source 1 is %s",
+                          "shape does not match the %lld elements of a row: source 1 is %s",
                           (long long)features, sw_desc_text(in, text));
     return SW_OK;
 }
 
-/* A row keeps its columns where the first dimension behind the rows is the source's. */
+/* Columns are kept if the first dimension after the rows is that of the source. */
 static bool keeps_columns(const void *conf)
 {
     const struct conf *c = conf;
@@ -89,9 +90,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
 {
     int64_t dim[SW_MAX_DIMS];
     int ndim = 0, rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = read_shape(l, dim, &ndim, err);
-    return rc == SW_OK ? sw_reshaped_setup(l, s, ndim, dim, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = read_shape(l, dim, &ndim, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_reshaped_setup(l, s, ndim, dim, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -102,7 +106,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_reshape = {
-    .base = SW_TYPE("reshape", "gives the values of a row other dimensions", struct conf, opts),
+    .base = SW_TYPE("reshape", "changes the dimensions of a row", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,

@@ -1,6 +1,6 @@
-/* rnn: a simple recurrent layer over sequences (Elman, "Finding structure in time", 1990):
- * h = tanh(W x + U h' + b), or a relu in place of tanh. What cells share, and names:
- * layers/share/recurrent.h. */
+/* rnn: a simple recurrent layer over sequences (Elman, "Finding structure in time", 1990): h =
+ * tanh(W x + U h' + b), or relu instead of tanh. layers/share/recurrent.h has the common parts and
+ * the names. */
 #include "layers/share/recurrent.h"
 
 struct conf {
@@ -12,7 +12,8 @@ static const char *const functions[] = {"tanh", "relu", NULL};
 
 static const struct sw_opt opts[] = {
     SW_STACK_OPTS,
-    SW_OPT(ENUM, struct conf, function, "of the sum", .def = "tanh", .choices = functions),
+    SW_OPT(ENUM, struct conf, function, "activation of the hidden units", .def = "tanh",
+           .choices = functions),
     {0},
 };
 
@@ -26,7 +27,7 @@ static const struct sw_layer_example examples[] = {
     {.recipe = "hidden = 6\nfunction = relu\n",
      .src = {{3, {2, 3, 5}, 0}},
      .dst = {2, 3, 6},
-     .tolerance = 0.1}, /* kinks */
+     .tolerance = 0.1}, /* the relu has a kink */
     SW_STACK_EXAMPLES,
     {0},
 };

@@ -1,11 +1,11 @@
-/* sigmoid_cross_entropy: a sigmoid over every value, followed by the cross-entropy of what is
- * likely, summed over a row and averaged over rows, as Caffe's SigmoidCrossEntropyLoss:
+/* sigmoid_cross_entropy: a sigmoid of every value, followed by the cross-entropy with the targets,
+ * summed over a row and averaged over rows, like Caffe's SigmoidCrossEntropyLoss:
  *
  *   L = -sum t log p + (1 - t) log(1 - p) = sum max(x, 0) - x t + log(1 + exp -|x|)
  *
- * the second form without overflow and cancellation. Sources: scores x, and targets t of the same
- * size in 0..1 (several labels of a row, pixels of a reconstruction), floats or whole numbers. The
- * output is p; the gradient is p - t. */
+ * where p is the sigmoid of x; the second form avoids overflow and cancellation. Sources: scores x,
+ * and targets t of the same size in 0..1 (several labels of a row, pixels of a reconstruction),
+ * floats or integers. The output is p; the gradient is p - t. */
 #include "layers/share/target_loss.h"
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)

@@ -1,6 +1,7 @@
-/* slice: a part of its source along one dimension, given by its borders (from, to) or as one of
- * equal parts (parts, part). Backward touches this part of the source's gradient alone, so that the
- * slices of one source together write it once. Rows are not sliced: workers share them. */
+/* slice: a range of its source along one dimension, given by its ends (from, to) or as one of
+ * several equal parts (parts, part). Backward adds to this range of the source's gradient only, or
+ * sets the rest to zero if it is the first writer. Rows (dimension 0) cannot be sliced: they are
+ * distributed over workers. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/layout.h"
 #include "layers/layer.h"
@@ -16,14 +17,13 @@ struct state {
 static const struct sw_opt opts[] = {
     SW_OPT(INT, struct conf, axis, "dimension that is sliced; 1: channels or features", .def = "1",
            .min = 1, .max = SW_MAX_DIMS - 1),
-    SW_OPT(INT, struct conf, from, "first index of the part", .def = "0", .min = 0,
+    SW_OPT(INT, struct conf, from, "first index of the slice", .def = "0", .min = 0,
            .max = INT32_MAX),
-    SW_OPT(INT, struct conf, to, "index behind the last of the part; default: the end", .def = "0",
+    SW_OPT(INT, struct conf, to, "index after the last of the slice; default: the end", .def = "0",
            .min = 1, .max = INT32_MAX),
-    SW_OPT(INT, struct conf, parts,
-           "instead of from and to: into how many parts, as equal as can be, it is sliced",
+    SW_OPT(INT, struct conf, parts, "instead of from and to: number of parts of nearly equal size",
            .def = "0", .min = 1, .max = INT32_MAX),
-    SW_OPT(INT, struct conf, part, "which of them this is, from 0", .def = "0", .min = 0,
+    SW_OPT(INT, struct conf, part, "index of this part, from 0", .def = "0", .min = 0,
            .max = INT32_MAX),
     {0},
 };
@@ -32,17 +32,18 @@ static int find_part(const struct conf *c, int64_t extent, int64_t *first, int64
                      struct sw_err *err)
 {
     if (c->parts && (c->from || c->to))
-        return sw_err_set(err, SW_ERR_INVALID, "parts and from or to: give one or the other");
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "parts cannot be combined with from or to: remove one or the other");
     if (c->part && c->part >= c->parts)
         return sw_err_set(err, SW_ERR_INVALID, "part = %lld: must be below parts = %lld",
                           (long long)c->part, (long long)c->parts);
     if (c->parts > extent)
-        return sw_err_set(err, SW_ERR_INVALID, "parts = %lld: its source has only %lld to share",
+        return sw_err_set(err, SW_ERR_INVALID, "parts = %lld: the dimension has only %lld elements",
                           (long long)c->parts, (long long)extent);
     int64_t to = c->to ? c->to : extent;
     if (!c->parts && (to > extent || c->from >= to))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "from = %lld and to = %lld: must be a part of 0..%lld",
+                          "from = %lld and to = %lld must select a range of 0..%lld",
                           (long long)c->from, (long long)to, (long long)extent);
     *first = c->from;
     *count = to - c->from;
@@ -64,7 +65,7 @@ static int64_t columns(const void *conf, const int64_t *src, int count, int64_t 
     if (c->axis > 1 || src[0] == 0)
         return src[0];
     if (find_part(c, src[0], &first, &columns, NULL) != SW_OK)
-        return 0; /* setup says it */
+        return 0; /* setup reports the error */
     begin[0] = -first;
     return columns;
 }
@@ -76,11 +77,12 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     struct sw_desc out = *in;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
-    /* Where columns are split the source is what belongs to this worker's part, and no more. */
+    rc = sw_layer_need_axis(l, c->axis, err);
+    if (rc != SW_OK)
+        return rc;
+    /* If columns are sharded, the source contains only the columns that this worker needs. */
     if (c->axis > 1 || s->channels == 0)
         rc = find_part(c, in->dim[c->axis], &st->first, &out.dim[c->axis], err);
     if (rc != SW_OK)
@@ -110,7 +112,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     a.to = *out;
     a.dst = l->dst.data;
     int rc = sw_op_run(r->stream, &sw_op_part, &a, err);
-    if (rc == SW_OK && sw_desc_count(out) != sw_desc_storage(out))
+    if (rc != SW_OK)
+        return rc;
+    if (sw_desc_count(out) != sw_desc_storage(out))
         rc = sw_op_zero_padding(r->stream, out, l->dst.data, err);
     return rc;
 }
@@ -126,7 +130,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     a.dst = l->src_grad[0];
     a.add = l->adds.src & 1;
     int rc = a.add ? SW_OK : sw_fill_zero(r->stream, a.dst, sw_desc_bytes(&a.to), err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_part, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_part, &a, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -141,7 +147,7 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_slice = {
-    .base = SW_TYPE("slice", "a part of its source along channels or another dimension",
+    .base = SW_TYPE("slice", "a range of its source along channels or another dimension",
                     struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,

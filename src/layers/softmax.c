@@ -1,7 +1,7 @@
-/* softmax: along one dimension values become positive and sum up to 1: over the classes of a row,
- * or at every pixel over the channels. The largest value is taken off first, so that nothing
- * overflows. In front of a likelihood softmax_loss does both at once, and better. The output is
- * plain; flatten before it takes all features of a row together. */
+/* softmax: maps the values along one dimension to positive values that sum to 1: over the classes
+ * of a row, or at every pixel over the channels. The largest value is subtracted first, so that
+ * nothing overflows. For a likelihood use softmax_loss, which combines both and is more accurate.
+ * The output is plain; put flatten before it to normalize over all features of a row. */
 #include "kernels/ops/softmax.h"
 #include "device/op.h"
 #include "layers/share/plain.h"
@@ -12,7 +12,7 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     SW_OPT(INT, struct conf, axis,
-           "dimension along which the values sum up to 1; 1: channels or features", .def = "1",
+           "dimension along which the values sum to 1; 1: channels or features", .def = "1",
            .min = 1, .max = SW_MAX_DIMS - 1),
     {0},
 };
@@ -29,13 +29,14 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     struct sw_plain *p = l->state;
     const struct sw_desc *in = &l->src[0]->desc;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_axis(l, c->axis, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_axis(l, c->axis, err);
     if (rc != SW_OK)
         return rc;
     rc = sw_plain_init(p, l, 0, s, err);
     l->dst.desc = p->desc;
-    l->in_place = !p->read;
+    l->in_place = !p->from_source;
     l->backward_reads_dst = true;
     l->flops_forward = 5.0 * (double)sw_desc_count(in);
     l->flops_backward = 4.0 * (double)sw_desc_count(in);
@@ -57,7 +58,9 @@ static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *e
     const struct sw_plain *p = l->state;
     struct sw_softmax_args a = args_of(l);
     int rc = sw_plain_values(p, l, r, &a.x, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_softmax, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_softmax, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -67,7 +70,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
     a.dy = l->dst.grad;
     a.dx = sw_plain_gradient(p, l);
     int rc = sw_op_run(r->stream, &sw_op_softmax_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(p, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(p, l, err);
 }
 
 static const struct sw_layer_example examples[] = {
@@ -79,7 +84,8 @@ static const struct sw_layer_example examples[] = {
 };
 
 const struct sw_layer_type sw_layer_softmax = {
-    .base = SW_TYPE("softmax", "values that are positive and sum up to 1", struct conf, opts),
+    .base =
+        SW_TYPE("softmax", "positive values that sum to 1 along a dimension", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .split = SW_SPLIT_ELEMENTWISE,
     .refuses_split = refuses_split,

@@ -1,11 +1,10 @@
-/* softmax_loss: softmax over the features of a row, p, followed by the negative log likelihood of
- * what the row is. Sources: scores [N, classes] (more dimensions are flattened), and either
+/* softmax_loss: softmax over the scores of a row, p, followed by the negative log likelihood of its
+ * label or targets. Sources: scores [N, classes] (more dimensions are flattened), and either
  *
- *   labels [N], or of sequences [N, T, classes] labels [N, T], every step a row: L = -log p_label,
- *   averaged over the rows whose label is not ignore_label: over those of the whole batch,
- *   whichever workers have them; or
- *   targets t, as many as scores, 0 or more (several labels of a row as 0 and 1, soft labels, a
- *   distribution): L = -sum t log p / sum t, the thesis' Eq 5.7, averaged over rows. A row
+ *   labels [N], or for sequences [N, T, classes] labels [N, T], every step a row: L = -log p_label,
+ *   averaged over the rows of the global batch whose label is not ignore_label; or
+ *   targets t >= 0, as many as scores (several labels of a row as 0 and 1, soft labels, a
+ *   distribution): L = -sum t log p / sum t, Eq 5.7 of the thesis, averaged over rows. A row
  *   without targets has no loss; sum t = 1 gives Eq 2.13, and one target of 1 gives the above.
  *
  * The output is p; the gradient is p minus the target. */
@@ -41,10 +40,10 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
         return rc;
     st->batch_rows = s->batch_rows;
     if (st->by.ignores && s->training) {
-        l->phases.backward = 2; /* how many labels count, then the gradient */
+        l->phases.backward = 2; /* first the number of valid labels, then the gradient */
         l->sum_count = 1;
     }
-    l->dst.desc = st->by.scores.desc; /* the probabilities; kept for backward */
+    l->dst.desc = st->by.scores.desc; /* the probabilities, which backward reads */
     l->backward_reads_dst = true;
     l->backward_reads_src = 1u << 1; /* labels or targets */
     l->flops_forward = 5.0 * (double)sw_desc_count(&l->dst.desc);
@@ -116,7 +115,9 @@ static int gradient_by_target(struct sw_layer *l, const struct sw_pass *r, float
                                      .step = r->step,
                                      .dx = dx};
     int rc = sw_plain_values(&st->by.targets, l, r, &a.target, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -131,7 +132,9 @@ static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *
                          err);
     float *dx = sw_plain_gradient(&st->by.scores, l);
     int rc = st->by.by_label ? gradient_by_label(l, r, dx, err) : gradient_by_target(l, r, dx, err);
-    return rc == SW_OK ? sw_plain_give(&st->by.scores, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(&st->by.scores, l, err);
 }
 
 static const struct sw_layer_example examples[] = {

@@ -1,15 +1,15 @@
-/* sparsity: keeps the mean activation of every unit near `rho`, as in sparse auto-encoders. The
- * output is the source; the loss gets the penalty
+/* sparsity: keeps the mean activation of every unit near `rho`, as in sparse autoencoders. The
+ * output is the source; the penalty added to the loss is
  *
  *   beta sum_j KL(rho || rho_hat_j) = beta sum_j rho log(rho / rho_hat_j)
  *                                              + (1 - rho) log((1 - rho) / (1 - rho_hat_j))
  *
  * (Ng, "Sparse autoencoder", CS294A lecture notes, Stanford 2011, section 3), where rho_hat_j is
- * the unit's mean over the batch of the whole group of workers, and the gradient gets beta (-rho /
- * rho_hat_j + (1 - rho) / (1 - rho_hat_j)) for every sample. A unit is a feature, or a channel of
- * an image with all its pixels. Activations are expected between 0 and 1 (sigmoid); a mean outside
- * is taken as just inside. In an evaluation the mean is that of the batch, too: it does not depend
- * on how many workers share it. */
+ * the mean of the unit over the batch of the whole worker group, and beta (-rho / rho_hat_j + (1 -
+ * rho) / (1 - rho_hat_j)) is added to the gradient of every sample. A unit is a feature, or a
+ * channel of an image with all its pixels. Activations are expected to be between 0 and 1
+ * (sigmoid); a mean outside this range is clamped. Evaluation also uses the mean over the batch of
+ * the whole group, so that it does not depend on the number of workers. */
 #include "kernels/ops/sparsity.h"
 #include "device/op.h"
 #include "layers/layer.h"
@@ -19,8 +19,8 @@ struct conf {
 };
 
 static const struct sw_opt opts[] = {
-    SW_OPT(REAL, struct conf, rho, "mean activation that is wanted", .def = "0.05", .min = 0,
-           .max = 1, .above_min = true, .below_max = true),
+    SW_OPT(REAL, struct conf, rho, "target mean activation", .def = "0.05", .min = 0, .max = 1,
+           .above_min = true, .below_max = true),
     SW_OPT(REAL, struct conf, beta, "weight of the penalty in the loss", .def = "3", .min = 0,
            .max = 1e6),
     {0},
@@ -31,13 +31,13 @@ static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_e
     const struct sw_desc *in = &l->src[0]->desc;
     char text[128];
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK && in->ndim < 2)
-        rc = sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: 1 dimension, not 2 or more",
-                        sw_desc_text(in, text));
     if (rc != SW_OK)
         return rc;
+    if (in->ndim < 2)
+        return sw_err_set(err, SW_ERR_INVALID, "source 1 is %s: 1 dimension, not 2 or more",
+                          sw_desc_text(in, text));
     int64_t channels = in->dim[1];
-    sw_layer_use_view(l); /* of the values: the gradient changes */
+    sw_layer_use_view(l); /* a view of the values only: the gradient changes */
     l->can_add.src = false;
     l->dst.desc = *in;
     l->sum_count = (int)(2 * channels + 1);
@@ -59,23 +59,25 @@ static struct sw_sparsity_args args_of(const struct sw_layer *l, const struct sw
                                      .slope = l->saved};
 }
 
-/* Where all rows are seen, both phases are one. */
+/* If the worker has all rows, both phases run as one. */
 static int forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     struct sw_sparsity_args a = args_of(l, r);
-    int rc = SW_OK;
     a.sums = l->sums;
     if (r->phase == 0) {
         a.x = l->src[0]->data;
-        rc = sw_op_run(r->stream, &sw_op_sparsity_sums, &a, err);
-        if (rc == SW_OK)
-            rc = sw_layer_view_forward(l, r, err);
+        int rc = sw_op_run(r->stream, &sw_op_sparsity_sums, &a, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_layer_view_forward(l, r, err);
+        if (rc != SW_OK)
+            return rc;
     }
+    if (r->phase != (l->phases.forward == 2))
+        return SW_OK;
     a.x = NULL;
     a.result = l->result;
-    if (rc == SW_OK && r->phase == (l->phases.forward == 2))
-        rc = sw_op_run(r->stream, &sw_op_sparsity, &a, err);
-    return rc;
+    return sw_op_run(r->stream, &sw_op_sparsity, &a, err);
 }
 
 static int backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -99,7 +101,7 @@ const struct sw_layer_type sw_layer_sparsity = {
     .base = SW_TYPE("sparsity", "penalty that keeps mean activations small", struct conf, opts),
     .role = SW_ROLE_NEURON,
     .penalty = true,
-    .split_reason = "its penalty is one sum over all columns",
+    .split_reason = "its penalty is a sum over all columns",
     .keeps_columns = true,
     SW_LAYER_SOURCES(1, 1),
     SW_LAYER_CALLS(setup, forward, backward),

@@ -1,6 +1,6 @@
-/* split: its source under another name. An output may have several readers without it; by hand it
- * gives a point of a net a name of its own, to be read, placed or partitioned. It takes no time and
- * no memory: the output is the source's memory, and gradients go through. */
+/* split: its source under another name. An output may have several readers without it; split gives
+ * a point of a net its own name, to be read, placed or partitioned. It takes no time and no memory:
+ * the output shares the source's memory, and gradients pass through. */
 #include "layers/layer.h"
 
 static int setup(struct sw_layer *l, const struct sw_layer_setup *s, struct sw_err *err)

@@ -1,5 +1,6 @@
-/* Windows over height and width: the keys that convolution, deconvolution and pooling share, and
- * their arithmetic. Defaults outside the range of a key mean "not given". */
+/* Windows over height and width: the keys that convolution, deconvolution and pooling have in
+ * common, and the arithmetic of window sizes. Plain values, any thread. Defaults outside the range
+ * of a key mean "not given". */
 #pragma once
 
 #include "base/err.h"
@@ -14,7 +15,8 @@ struct sw_dilation_conf {
     int64_t dilation, dilation_x, dilation_y; /* dilation_x, dilation_y 0: not given */
 };
 
-/* The six _x and _y keys plus the three plain ones; member is the conf's struct sw_window_conf. */
+/* Option rows of kernel, stride and pad, each plain and with _x and _y; member is the conf's struct
+ * sw_window_conf. */
 #define SW_WINDOW_OPTS(conf, member, stride_default)                                               \
     SW_WINDOW_OPT(conf, member, kernel, "window size in pixels, both axes", "0", 1),               \
         SW_WINDOW_OPT(conf, member, kernel_x, "window width; default: kernel", "0", 1),            \
@@ -27,9 +29,9 @@ struct sw_dilation_conf {
         SW_WINDOW_OPT(conf, member, pad_x, "padding left and right; default: pad", "-1", 0),       \
         SW_WINDOW_OPT(conf, member, pad_y, "padding above and below; default: pad", "-1", 0)
 
-/* The three keys of dilation; member is the conf's struct sw_dilation_conf. */
+/* Option rows of the three dilation keys; member is the conf's struct sw_dilation_conf. */
 #define SW_DILATION_OPTS(conf, member)                                                             \
-    SW_WINDOW_OPT(conf, member, dilation, "distance of neighbouring filter taps, in pixels", "1",  \
+    SW_WINDOW_OPT(conf, member, dilation, "distance between adjacent filter taps, in pixels", "1", \
                   1),                                                                              \
         SW_WINDOW_OPT(conf, member, dilation_x, "along the width; default: dilation", "0", 1),     \
         SW_WINDOW_OPT(conf, member, dilation_y, "along the height; default: dilation", "0", 1)
@@ -37,15 +39,15 @@ struct sw_dilation_conf {
 #define SW_WINDOW_OPT(conf, member, key, help_, def_, min_)                                        \
     SW_OPT_KEY(INT, #key, conf, member.key, help_, .def = def_, .min = min_, .max = 1 << 16)
 
-/* Resolved: everything given, h for the height (y), w for the width (x). extent: the pixels that a
- * window spans, which is the kernel with its taps apart. */
+/* Resolved values of all keys: h for the height (y), w for the width (x). extent is the number of
+ * pixels that a window spans, which is the size of the dilated kernel. */
 struct sw_window {
     int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
     int64_t extent_h, extent_w;
 };
 
-/* d NULL: no dilation. Errors: SW_ERR_INVALID when the kernel is not given or a pad is not smaller
- * than its extent. */
+/* Resolves the keys of a window; d NULL: no dilation. Errors: SW_ERR_INVALID if the kernel is not
+ * given or a pad is not smaller than its extent. */
 static inline int sw_window_resolve(const struct sw_window_conf *c,
                                     const struct sw_dilation_conf *d, struct sw_window *w,
                                     struct sw_err *err)
@@ -66,13 +68,13 @@ static inline int sw_window_resolve(const struct sw_window_conf *c,
     };
     if (!w->kernel_h || !w->kernel_w)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "kernel is missing: give kernel, or kernel_x and kernel_y");
+                          "kernel is missing: set kernel, or kernel_x and kernel_y");
     w->extent_h = w->dilation_h * (w->kernel_h - 1) + 1;
     w->extent_w = w->dilation_w * (w->kernel_w - 1) + 1;
     if (w->pad_h >= w->extent_h || w->pad_w >= w->extent_w)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "pad %lld x %lld must be smaller than the kernel %lld x %lld, or a "
-                          "window would see only zeros",
+                          "pad %lld x %lld must be smaller than the kernel %lld x %lld: "
+                          "otherwise a window would contain only zeros",
                           (long long)w->pad_h, (long long)w->pad_w, (long long)w->extent_h,
                           (long long)w->extent_w);
     return SW_OK;

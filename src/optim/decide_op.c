@@ -1,8 +1,9 @@
-/* Decisions about updates as operations: what the CPU does. */
+/* Update control as operations (kernels/ops/decide.h): the descriptors and the CPU versions. Called
+ * by the owner of a stream. */
 #include "kernels/ops/decide.h"
 #include "optim/gather.h"
 
-/* ---- Measures ---- */
+/* ---- Sums of squares ---- */
 
 static void measure_arrays(const void *args, struct sw_op_arrays *out)
 {
@@ -45,7 +46,7 @@ static int totals(const struct sw_host_launch *l, const void *args)
 const struct sw_op sw_op_norm_totals = {"norm_totals", sizeof(struct sw_norm_totals_args),
                                         totals_arrays, totals};
 
-/* ---- Decisions ---- */
+/* ---- The decision ---- */
 
 static void decide_arrays(const void *args, struct sw_op_arrays *out)
 {

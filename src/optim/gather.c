@@ -1,6 +1,6 @@
-/* Reduces, clips and measures gradients block by block, each thread on blocks of its own. Sums of
- * squares always use LANES partial sums in double, however wide the machine's vectors are, so a
- * norm has the same bits on every machine and for every number of threads. */
+/* Reduces and clips gradients and computes their sums of squares block by block, in parallel over
+ * blocks. Sums of squares always use LANES partial sums in double, whatever the vector width of the
+ * machine, so a norm has the same bits on every machine and for every number of threads. */
 #include "optim/gather.h"
 #include "kernels/cpu/kernel.h"
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum {
     LANES = SW_NORM_LANES,
-    TASK_BLOCKS = 16, /* handed to a thread together: 64 KiB of each array */
+    TASK_BLOCKS = 16, /* blocks per task of a thread: 64 KiB of each array */
 };
 
 SW_KERNEL bool sw_gather_clip(float *out, const float *x, float limit, int64_t n)
@@ -27,7 +27,7 @@ SW_KERNEL bool sw_gather_clip(float *out, const float *x, float limit, int64_t n
     return bad;
 }
 
-/* Always LANES partial sums, however wide the machine's vectors are. */
+/* Always uses LANES partial sums, whatever the vector width of the machine. */
 SW_KERNEL static double sum_of_squares(const float *x, int64_t n)
 {
     double lane[LANES] = {0}, sum = 0;
@@ -43,7 +43,7 @@ SW_KERNEL static double sum_of_squares(const float *x, int64_t n)
     return sum;
 }
 
-/* False when a gradient is not finite. Squares of floats do not overflow a double. */
+/* Returns false if a gradient is not finite. Squares of floats do not overflow a double. */
 static bool gather_block(const struct sw_gather_args *a, int64_t block)
 {
     int64_t from = block * SW_GATHER_BLOCK, left = a->count - from;
@@ -92,8 +92,8 @@ void sw_gather_measure(const float *x, int64_t n, float limit, double *squares)
         const float *from = x + b * SW_GATHER_BLOCK;
         int64_t left = n - b * SW_GATHER_BLOCK,
                 count = left < SW_GATHER_BLOCK ? left : SW_GATHER_BLOCK;
-        float cut[SW_GATHER_BLOCK];
-        bool bad = limit > 0 && sw_gather_clip(cut, from, limit, count);
-        squares[b] = bad ? (double)NAN : sum_of_squares(limit > 0 ? cut : from, count);
+        float clipped[SW_GATHER_BLOCK];
+        bool bad = limit > 0 && sw_gather_clip(clipped, from, limit, count);
+        squares[b] = bad ? (double)NAN : sum_of_squares(limit > 0 ? clipped : from, count);
     }
 }

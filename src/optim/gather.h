@@ -1,7 +1,7 @@
-/* Gradients before an updater sees them: summed over the workers (base/tree.h), clipped by value,
- * and measured. Sums of squares are over blocks of SW_GATHER_BLOCK elements counted from the
- * range's start, in the order of kernels/updaters/decide.h, so that a norm depends neither on
- * slices and servers nor on threads. Host memory, any thread. */
+/* Gradients on the host before the update: reduced over the workers (base/tree.h), clipped by
+ * value, and their sums of squares. Sums of squares are over blocks of SW_GATHER_BLOCK elements
+ * counted from the start of the range, in the order of kernels/updaters/decide.h, so that a norm
+ * depends neither on slices and servers nor on threads. Host memory, any thread. */
 #pragma once
 
 #include "kernels/cpu/fold.h"
@@ -11,25 +11,28 @@
 
 enum { SW_GATHER_BLOCK = SW_NORM_BLOCK };
 
-/* out = x, cut at -limit and limit; out may be x. True when an x is not finite. */
+/* Sets out [n] to x clipped to -limit .. limit; out may be x. Returns true if an x is not
+ * finite. */
 bool sw_gather_clip(float *out, const float *x, float limit, int64_t n);
 
-/* out = the sum over arrays [n]. With the calling thread's OpenMP team. */
+/* Sets out [n] to the sum of arrays [n], with the calling thread's OpenMP team. */
 void sw_gather_sum(const struct sw_terms *sum, float *out, int64_t n);
 
-/* One range, for an update that is decided upon later. */
+/* One range whose update depends on update control. */
 struct sw_gather_args {
-    struct sw_terms sum; /* of arrays [count] */
-    float *gradient;     /* [count]: the first of them, where the sum is left */
-    const float *value;  /* [count]; NULL: not measured */
+    struct sw_terms sum; /* arrays [count] to be summed */
+    float *gradient;     /* [count]: the first of these arrays; receives the sum */
+    const float *value;  /* [count]; NULL: no sums of squares of the value */
     int64_t count;
-    float clip_value; /* 0: none */
-    /* [blocks of count]: sums of squares of gradient (a NaN where one is not finite) and value. */
+    float clip_value; /* limit of each element of the sum; 0: none */
+    /* [blocks of count]: sums of squares of gradient (NaN if an element is not finite) and of
+     * value. */
     double *squares, *value_squares;
 };
-/* With the calling thread's OpenMP team. False when a gradient is not finite. */
+/* Sums and clips the gradient and computes the sums of squares, with the calling thread's OpenMP
+ * team. Returns false if a gradient is not finite. */
 bool sw_gather(const struct sw_gather_args *a);
 
-/* squares[blocks of n]: what sw_gather finds of an array that is cut at limit (0: it is not), which
- * stays as it is. */
+/* Sets squares [blocks of n] to the sums of squares of x clipped to limit (0: not clipped), as
+ * sw_gather computes them. x is not changed. */
 void sw_gather_measure(const float *x, int64_t n, float limit, double *squares);

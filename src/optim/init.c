@@ -1,7 +1,7 @@
-/* Initial values. Every rule (xavier, msra, ...) comes down to a law, constant, uniform or gaussian
- * with two numbers (find_law has the sources). Values are Philox draws by index, filled in chunks
- * by the calling thread's OpenMP team, so they do not depend on its size. orthogonal.c makes the
- * one kind that needs a whole matrix. */
+/* Initial values. Every rule (xavier, msra, ...) is a constant, uniform or gaussian distribution
+ * with two parameters (find_distribution has the sources). Values are Philox samples by index,
+ * filled in chunks by the calling thread's OpenMP team, so they do not depend on its size.
+ * orthogonal.c computes the only kind that needs a whole matrix. */
 #include "optim/init.h"
 #include "base/hash.h"
 #include "base/philox.h"
@@ -48,31 +48,35 @@ const struct sw_opt sw_param_opts[] = {
     REAL("lr_mult", "factor of the learning rate", lr_mult, "1", 0),
     REAL("decay_mult", "factor of the weight decay", decay_mult, "1", 0),
     {.key = "share",
-     .help = "LAYER.PARAM of a layer before: both are one parameter, with the values of that one",
+     .help =
+         "LAYER.PARAM of an earlier layer to which this parameter is tied, with its initial values",
      .type = SW_OPT_STRING,
      .offset = offsetof(struct sw_init_conf, share)},
     {0},
 };
 
-/* What all rules come down to. */
-struct law {
+/* The distribution of a rule. */
+struct distribution {
     bool gaussian;
     double a, b; /* mean and standard deviation, or lower and upper end */
 };
 
-static struct law times(struct law law, double factor)
+static struct distribution times(struct distribution distribution, double factor)
 {
-    return (struct law){.gaussian = law.gaussian, .a = law.a * factor, .b = law.b * factor};
+    return (struct distribution){.gaussian = distribution.gaussian,
+                                 .a = distribution.a * factor,
+                                 .b = distribution.b * factor};
 }
 
 static int need_fan_in(const char *name, int init, int64_t fan_in, struct sw_err *err)
 {
     if (fan_in > 0)
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "%s: init = %s needs a fan-in, which this parameter has not; use constant, "
-                      "gaussian or uniform",
-                      name, init_names[init]);
+    return sw_err_set(
+        err, SW_ERR_INVALID,
+        "%s: init = %s needs a fan-in, which this parameter does not have; use constant, "
+        "gaussian or uniform",
+        name, init_names[init]);
 }
 
 static int check_ends(const struct sw_init_conf *c, const char *name, struct sw_err *err)
@@ -87,66 +91,69 @@ static int check_ends(const struct sw_init_conf *c, const char *name, struct sw_
 /* xavier: uniform with variance 1/fan_in, as Caffe's filler; after Glorot and Bengio,
  * "Understanding the difficulty of training deep feedforward neural networks" (2010), who average
  * the variance over fan-in and fan-out. msra: gaussian with variance 2/fan_in, He, Zhang, Ren and
- * Sun, "Delving deep into rectifiers" (2015), equation 10.
- * The last three are SINGA's kGaussianSqrtFanIn, kUniformSqrtFanIn and kUniformSqrtFanInOut as its
- * documentation has them: what gaussian or uniform draw times sqrt(1 / fan_in), sqrt(3 / fan_in),
- * sqrt(6 / (fan_in + fan_out)). SINGA 0.3 itself leaves out the 6. */
-static int find_law(const struct sw_init_conf *c, const char *name,
-                    const struct sw_init_shape *shape, struct law *law, struct sw_err *err)
+ * Sun, "Delving deep into rectifiers" (2015), equation 10. The last three are SINGA's
+ * kGaussianSqrtFanIn, kUniformSqrtFanIn and kUniformSqrtFanInOut as documented: gaussian or uniform
+ * samples times sqrt(1 / fan_in), sqrt(3 / fan_in), sqrt(6 / (fan_in + fan_out)). The code of SINGA
+ * 0.3 omits the 6. */
+static int find_distribution(const struct sw_init_conf *c, const char *name,
+                             const struct sw_init_shape *shape, struct distribution *distribution,
+                             struct sw_err *err)
 {
     double in = (double)shape->fan_in, both = in + (double)shape->fan_out;
     int init = c->init != SW_INIT_AUTO ? c->init : in > 0 ? SW_INIT_XAVIER : SW_INIT_CONSTANT;
     double constant = c->init == SW_INIT_AUTO ? c->natural : c->value;
-    struct law gaussian = {.gaussian = true, .a = c->mean, .b = c->std};
-    struct law uniform = {.a = c->low, .b = c->high}, unit = {.a = -1, .b = 1};
+    struct distribution gaussian = {.gaussian = true, .a = c->mean, .b = c->std};
+    struct distribution uniform = {.a = c->low, .b = c->high}, unit = {.a = -1, .b = 1};
     int rc = SW_OK;
 
     if (init >= SW_INIT_XAVIER && init != SW_INIT_ORTHOGONAL)
         rc = need_fan_in(name, init, shape->fan_in, err);
-    if (rc == SW_OK && (init == SW_INIT_UNIFORM || init >= SW_INIT_UNIFORM_SQRT_FAN_IN))
+    if (rc != SW_OK)
+        return rc;
+    if (init == SW_INIT_UNIFORM || init >= SW_INIT_UNIFORM_SQRT_FAN_IN)
         rc = check_ends(c, name, err);
     if (rc != SW_OK)
         return rc;
     switch (init) {
     case SW_INIT_GAUSSIAN:
-        *law = gaussian;
+        *distribution = gaussian;
         break;
     case SW_INIT_UNIFORM:
-        *law = uniform;
+        *distribution = uniform;
         break;
     case SW_INIT_XAVIER:
-        *law = times(unit, sqrt(3 / in));
+        *distribution = times(unit, sqrt(3 / in));
         break;
     case SW_INIT_MSRA:
-        *law = (struct law){.gaussian = true, .a = 0, .b = sqrt(2 / in)};
+        *distribution = (struct distribution){.gaussian = true, .a = 0, .b = sqrt(2 / in)};
         break;
     case SW_INIT_GAUSSIAN_SQRT_FAN_IN:
-        *law = times(gaussian, sqrt(1 / in));
+        *distribution = times(gaussian, sqrt(1 / in));
         break;
     case SW_INIT_UNIFORM_SQRT_FAN_IN:
-        *law = times(uniform, sqrt(3 / in));
+        *distribution = times(uniform, sqrt(3 / in));
         break;
     case SW_INIT_UNIFORM_SQRT_FAN_IN_OUT:
-        *law = times(uniform, sqrt(6 / both));
+        *distribution = times(uniform, sqrt(6 / both));
         break;
     default:
-        *law = (struct law){.a = constant, .b = constant};
+        *distribution = (struct distribution){.a = constant, .b = constant};
     }
     return SW_OK;
 }
 
-/* Writes what chunk number `chunk` and [from, to) have in common. */
-static void fill_chunk(const struct law *law, struct sw_philox key, int64_t chunk, int64_t from,
-                       int64_t to, float *out)
+/* Writes the elements of chunk number `chunk` that are in [from, to). */
+static void fill_chunk(const struct distribution *distribution, struct sw_philox key, int64_t chunk,
+                       int64_t from, int64_t to, float *out)
 {
     int64_t start = chunk * SW_FILL_CHUNK, end = start + SW_FILL_CHUNK;
     bool whole = start >= from && end <= to;
     float partial[SW_FILL_CHUNK], *value = whole ? out + (start - from) : partial;
 
-    if (law->gaussian)
-        sw_fill_gaussian(key, (uint64_t)chunk, law->a, law->b, value);
+    if (distribution->gaussian)
+        sw_fill_gaussian(key, (uint64_t)chunk, distribution->a, distribution->b, value);
     else
-        sw_fill_uniform(key, (uint64_t)chunk, law->a, law->b, value);
+        sw_fill_uniform(key, (uint64_t)chunk, distribution->a, distribution->b, value);
     if (!whole) {
         int64_t first = start > from ? start : from, last = end < to ? end : to;
         memcpy(out + (first - from), partial + (first - start),
@@ -159,30 +166,25 @@ bool sw_init_is_whole(const struct sw_init_conf *conf)
     return conf->init == SW_INIT_ORTHOGONAL;
 }
 
-static int fill_whole(const struct sw_init_conf *conf, struct sw_philox key, const char *name,
-                      const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
-                      struct sw_err *err)
-{
-    if (from != 0 || to != shape->rows * shape->columns)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: init = %s fills whole parameters, not parts",
-                          name, init_names[conf->init]);
-    return sw_fill_orthogonal(key, shape->rows, shape->columns, conf->gain, out, err);
-}
-
 int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *name,
                  const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
                  struct sw_err *err)
 {
-    struct law law;
+    struct distribution distribution;
     struct sw_philox key = sw_philox_stream(seed, SW_PURPOSE_INIT, sw_hash_name(name));
-    if (sw_init_is_whole(conf))
-        return fill_whole(conf, key, name, shape, from, to, out, err);
-    int rc = find_law(conf, name, shape, &law, err);
+    if (sw_init_is_whole(conf)) {
+        if (from != 0 || to != shape->rows * shape->columns)
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "%s: init = %s fills only whole parameters, not ranges", name,
+                              init_names[conf->init]);
+        return sw_fill_orthogonal(key, shape->rows, shape->columns, conf->gain, out, err);
+    }
+    int rc = find_distribution(conf, name, shape, &distribution, err);
     if (rc != SW_OK)
         return rc;
-    if (!law.gaussian && law.a == law.b) {
+    if (!distribution.gaussian && distribution.a == distribution.b) {
         for (int64_t i = 0; i < to - from; i++)
-            out[i] = (float)law.a;
+            out[i] = (float)distribution.a;
         return SW_OK;
     }
 
@@ -190,6 +192,6 @@ int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *nam
 #pragma omp parallel for schedule(static) if (end - first > 64)
     for (int64_t chunk = first; chunk < end; chunk++)
         if (sw_stop_check(NULL) == SW_OK)
-            fill_chunk(&law, key, chunk, from, to, out);
+            fill_chunk(&distribution, key, chunk, from, to, out);
     return sw_stop_check(err);
 }

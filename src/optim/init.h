@@ -1,6 +1,7 @@
-/* Initial values of parameters. A value depends on the seed, the parameter's name and its index in
- * plain logical order only, so every partitioning and every number of threads starts from the same
- * net; the arithmetic is ours (no libm), so every machine does too. Host memory, any thread. */
+/* Initial values of parameters. A value depends only on the seed, the parameter's name and its
+ * index in plain logical order, so every partitioning and every number of threads starts from the
+ * same net. The arithmetic does not use libm, so the values are also the same on every machine.
+ * Host memory, any thread. */
 #pragma once
 
 #include "base/err.h"
@@ -9,7 +10,7 @@
 #include <stdint.h>
 
 enum sw_init {
-    SW_INIT_AUTO, /* xavier where there is a fan-in, else what is natural: biases 0, scales 1 */
+    SW_INIT_AUTO, /* xavier if there is a fan-in, else the layer's default: biases 0, scales 1 */
     SW_INIT_CONSTANT,
     SW_INIT_GAUSSIAN,
     SW_INIT_UNIFORM,
@@ -21,7 +22,7 @@ enum sw_init {
     SW_INIT_UNIFORM_SQRT_FAN_IN_OUT,
 };
 
-/* What `weight.KEY` or `bias.KEY` of a layer fills. */
+/* Filled from the keys `weight.KEY` or `bias.KEY` of a layer. */
 struct sw_init_conf {
     int init;         /* enum sw_init */
     double value;     /* constant */
@@ -29,25 +30,27 @@ struct sw_init_conf {
     double low, high; /* uniform */
     double gain;      /* orthogonal */
     double lr_mult, decay_mult;
-    const char *share; /* "LAYER.PARAM" whose values these are, or NULL; the net sees to it */
-    double natural;    /* what auto means without a fan-in; not a key: the layer says it */
+    const char
+        *share;     /* "LAYER.PARAM" to which this parameter is tied, or NULL; handled by the net */
+    double natural; /* initial value of auto without a fan-in; not a key: set by the layer */
 };
 extern const struct sw_opt sw_param_opts[];
 
-/* What the rules look at besides the conf. */
+/* The shape of a parameter, on which the rules depend besides the conf. */
 struct sw_init_shape {
-    int64_t fan_in;  /* inputs one output sums over (C/groups * Kh * Kw, or the features of a fully
-                      * connected layer); 0 where that has no meaning */
-    int64_t fan_out; /* outputs one input goes into */
+    int64_t fan_in;  /* inputs that one output sums (C/groups * Kh * Kw, or the features of a fully
+                        connected layer); 0 if undefined */
+    int64_t fan_out; /* outputs that one input contributes to */
     int64_t rows;    /* dimension 0 of the whole parameter */
-    int64_t columns; /* all others together */
+    int64_t columns; /* product of all other dimensions */
 };
 
-/* Do its values depend on one another, so that a parameter can only be filled as a whole? */
+/* Do the values depend on one another, so that a parameter can only be filled as a whole? */
 bool sw_init_is_whole(const struct sw_init_conf *conf);
 /* Writes elements [from, to) of the parameter to out[0 .. to-from), plain order, float. Uses the
  * calling thread's OpenMP team. Errors: SW_ERR_INVALID (low > high, a rule without its fan-in, a
- * part of what is whole), SW_ERR_NOMEM. */
+ * range of a parameter that must be filled as a whole), SW_ERR_NOMEM, SW_ERR_CANCELLED
+ * (base/stop.h). */
 int sw_init_fill(const struct sw_init_conf *conf, uint64_t seed, const char *name,
                  const struct sw_init_shape *shape, int64_t from, int64_t to, float *out,
                  struct sw_err *err) SW_MUST_CHECK;

@@ -1,23 +1,23 @@
 /* Loss scaling: gradients that fp16 can hold (Micikevicius et al., "Mixed precision training",
  * 2018, section 3.2).
  *
- * Below 6e-8 a number is 0 in fp16, and many gradients are smaller. So the gradient of the loss
- * begins `scale` times as large (sw_step.backward_scale), and all gradients of the step are that
- * much larger. Who updates divides by it: limits of clipping by value are multiplied, norms and
- * gradients divided (exchange/table/decide.c), after the sum over workers and before anything else
- * looks at them. The scale is a power of 2, which changes exponents only, so that but for what
- * underflows and overflows it changes no bit of a result.
+ * Numbers below 6e-8 are 0 in fp16, and many gradients are smaller. So the gradient of the loss is
+ * multiplied by the scale (sw_step.backward_scale), which multiplies all gradients of the step. The
+ * update undoes this, after the sum over workers and before anything else reads the gradients:
+ * limits of clipping by value are multiplied by the scale, norms and gradients are divided by it
+ * (exchange/table/decide.c). The scale is a power of 2, which changes only exponents, so that it
+ * changes no bit of a result unless something underflows or overflows.
  *
- * What is too large becomes infinite, and then the gradient of some parameter is not finite.
- * Updates are decided upon in two phases: those who make an update together, all workers of a
- * synchronous job or those of one group, all drop it, and all go on with half the scale. After
- * `every` updates without that the scale doubles, up to SW_LOSS_SCALE_MOST. Every group that is
- * apart has a scale of its own, like everything that it decides. It is a function of the gradients,
- * and is saved in checkpoints with the count of good updates, so that a resume goes on to the same
- * bits.
+ * Values that are too large become infinite, and then the gradient of some parameter is not finite.
+ * Then the whole update group (all workers of a synchronous job, or those of one group) skips the
+ * update and halves the scale. After `every` updates without overflow the scale doubles, up to
+ * SW_LOSS_SCALE_MOST. Every asynchronous group has its own scale. The scale is a function of the
+ * gradients and is saved in checkpoints with the count of good updates, so that a resumed run
+ * computes the same bits.
  *
- * At scale 1 an overflow is not the scale's: what then happens is a matter of job.on_nan, and so is
- * a loss that is not finite. bf16 and tf32 have the range of fp32 and need none of this. */
+ * At scale 1 an overflow is not caused by the scale: job.on_nan decides what happens then, and when
+ * a loss is not finite. bf16 and tf32 have the range of fp32 and need no loss scale. Plain data;
+ * the owner synchronizes. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,17 +26,17 @@
 #define SW_LOSS_SCALE_MOST 16777216.0 /* 2^24 */
 
 struct sw_loss_scale {
-    double value; /* of the coming update: a power of 2 from 1 on; 0: there is no scaling */
-    int64_t good; /* updates made since it last changed */
+    double value; /* scale of the next update: a power of 2, at least 1; 0: no scaling */
+    int64_t good; /* updates since the scale last changed */
 };
 
-/* What gradients of the coming update are multiplied by: 1 without scaling. */
+/* Returns the factor of the gradients of the next update: 1 without scaling. */
 static inline double sw_loss_scale_factor(const struct sw_loss_scale *s)
 {
     return s->value > 0 ? s->value : 1;
 }
 
-/* Can a smaller scale help against gradients that are not finite? */
+/* Can a smaller scale avoid gradients that are not finite? */
 static inline bool sw_loss_scale_can_halve(const struct sw_loss_scale *s)
 {
     return s->value > 1;
@@ -48,7 +48,7 @@ static inline void sw_loss_scale_halve(struct sw_loss_scale *s)
     s->good = 0;
 }
 
-/* An update was made. every 0: the scale never grows. */
+/* Counts an update; doubles the scale after `every` good ones. every 0: the scale never grows. */
 static inline void sw_loss_scale_made(struct sw_loss_scale *s, int64_t every)
 {
     if (s->value == 0 || ++s->good < every || every == 0)

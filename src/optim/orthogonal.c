@@ -1,7 +1,8 @@
-/* Gram and Schmidt on rows of normal deviates, in double, by panels: a panel's vectors are made
- * orthonormal one after the other, then taken out of every vector below, which stays in the cache
- * for all of them. The diagonal of R is positive, so Q is evenly distributed (Mezzadri, "How to
- * generate random matrices from the classical compact groups", 2007). */
+/* Gram-Schmidt on rows of normal samples, in double, by panels: the vectors of a panel are
+ * orthonormalized one after the other, then their components are subtracted from every later
+ * vector, which stays in the cache meanwhile. The diagonal of R is positive, so Q is uniformly
+ * distributed (Mezzadri, "How to generate random matrices from the classical compact groups",
+ * 2007). */
 #include "optim/orthogonal.h"
 
 #include "base/os.h"
@@ -16,7 +17,8 @@
 
 enum { PANEL = 8, LANES = 8 };
 
-/* The sum of x[i] y[i]: always eight partial sums, however wide the machine's vectors are. */
+/* Returns the sum of x[i] y[i], always with eight partial sums, whatever the vector width of the
+ * machine. */
 SW_KERNEL_INLINE double dot(const double *x, const double *y, int64_t n)
 {
     double lane[LANES] = {0}, sum = 0;
@@ -31,9 +33,9 @@ SW_KERNEL_INLINE double dot(const double *x, const double *y, int64_t n)
     return sum;
 }
 
-/* Takes the parts along the vectors [from, to) out of v. */
-SW_KERNEL static void take_out(double *v, const double *vectors, int64_t from, int64_t to,
-                               int64_t n)
+/* Subtracts from v its components along the vectors [from, to). */
+SW_KERNEL static void subtract_components(double *v, const double *vectors, int64_t from,
+                                          int64_t to, int64_t n)
 {
     for (int64_t j = from; j < to; j++) {
         const double *q = vectors + j * n;
@@ -44,14 +46,14 @@ SW_KERNEL static void take_out(double *v, const double *vectors, int64_t from, i
     }
 }
 
-SW_KERNEL static void normalise(double *v, int64_t n)
+SW_KERNEL static void normalize(double *v, int64_t n)
 {
     double length = sqrt(dot(v, v, n));
     for (int64_t i = 0; i < n; i++)
         v[i] /= length;
 }
 
-static int orthonormalise(double *vectors, int64_t count, int64_t n, struct sw_err *err)
+static int orthonormalize(double *vectors, int64_t count, int64_t n, struct sw_err *err)
 {
     for (int64_t from = 0; from < count; from += PANEL) {
         int rc = sw_stop_check(err);
@@ -59,12 +61,12 @@ static int orthonormalise(double *vectors, int64_t count, int64_t n, struct sw_e
             return rc;
         int64_t to = from + PANEL < count ? from + PANEL : count;
         for (int64_t i = from; i < to; i++) {
-            take_out(vectors + i * n, vectors, from, i, n);
-            normalise(vectors + i * n, n);
+            subtract_components(vectors + i * n, vectors, from, i, n);
+            normalize(vectors + i * n, n);
         }
 #pragma omp parallel for schedule(static) if ((count - to) * n > 65536)
         for (int64_t i = to; i < count; i++)
-            take_out(vectors + i * n, vectors, from, to, n);
+            subtract_components(vectors + i * n, vectors, from, to, n);
     }
     return SW_OK;
 }
@@ -89,10 +91,13 @@ int sw_fill_orthogonal(struct sw_philox key, int64_t rows, int64_t columns, doub
     if (!vectors)
         return sw_err_nomem(err, "an orthogonal matrix", bytes);
     draw(key, count * n, vectors);
-    int rc = orthonormalise(vectors, count, n, err);
-    for (int64_t r = 0; r < rows && rc == SW_OK; r++)
+    int rc = orthonormalize(vectors, count, n, err);
+    if (rc != SW_OK)
+        goto out;
+    for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
             out[r * columns + c] = (float)(gain * vectors[wide ? r * n + c : c * n + r]);
+out:
     sw_free(vectors);
     return rc;
 }

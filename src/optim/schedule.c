@@ -1,6 +1,6 @@
-/* The table of schedules: one section per policy, with its keys, its formula and the source of
- * that. A rate is a pure function of the step, so nothing is kept between steps and any thread may
- * ask. sw_schedule_rate at the end adds the linear warm-up that all policies share. */
+/* The table of schedules: one section per policy, with its keys, its formula and the source of the
+ * formula. A rate is a pure function of the step, so there is no state, and any thread may call.
+ * sw_schedule_rate at the end adds the linear warm-up that all policies share. */
 #include "optim/schedule.h"
 #include <math.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
     }
 #define FINAL(struct_)                                                                             \
     {                                                                                              \
-        .key = "final", .help = "rate at the end and from there on", .type = SW_OPT_REAL,          \
+        .key = "final", .help = "rate at the end and after it", .type = SW_OPT_REAL,               \
         .offset = offsetof(struct_, final), .def = "0", .min = 0, .max = INFINITY,                 \
     }
 #define AT(struct_, help_)                                                                         \
@@ -27,15 +27,14 @@
         .min = 0, .max = INFINITY, .required = true,                                               \
     }
 
-/* Which share of `over` steps has passed: 0 to 1, and 1 from then on. */
-static double share_of(uint64_t step, int64_t over, uint64_t horizon_steps)
+/* Returns the fraction of `over` steps that has passed, at most 1. */
+static double fraction_of(uint64_t step, int64_t over, uint64_t horizon_steps)
 {
     uint64_t length = over > 0 ? (uint64_t)over : horizon_steps;
     return step < length ? (double)step / (double)length : 1;
 }
 
-/* ---- fixed ------------------------------------------------------------------------------------
- */
+/* ---- fixed ---- */
 
 static double fixed_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
@@ -47,8 +46,7 @@ static const struct sw_schedule fixed = {
     .rate = fixed_rate,
 };
 
-/* ---- step: lr gamma^floor(step / step_size), Caffe's `step` -----------------------------------
- */
+/* ---- step: lr gamma^floor(step / step_size), Caffe's `step` ---- */
 
 struct step_conf {
     double gamma;
@@ -81,8 +79,7 @@ static const struct sw_schedule stepwise = {
     .rate = step_rate,
 };
 
-/* ---- inverse: lr (1 + gamma step)^-power, Caffe's `inv`, SINGA's kInverse ----------------------
- */
+/* ---- inverse: lr (1 + gamma step)^-power, Caffe's `inv`, SINGA's kInverse ---- */
 
 struct inverse_conf {
     double gamma, power;
@@ -120,8 +117,7 @@ static const struct sw_schedule inverse = {
     .rate = inverse_rate,
 };
 
-/* ---- multistep: lr gamma^(how many of `at` have come), Caffe's `multistep` ----------------------
- */
+/* ---- multistep: lr gamma^(number of steps in `at` that have passed), Caffe's `multistep` ---- */
 
 struct multistep_conf {
     struct sw_reals at;
@@ -131,7 +127,7 @@ struct multistep_conf {
 static const struct sw_opt multistep_opts[] = {
     AT(struct multistep_conf, "steps at which the rate changes, ascending"),
     {.key = "gamma",
-     .help = "factor of the rate at each of them",
+     .help = "factor of the rate at each of these steps",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct multistep_conf, gamma),
      .def = "0.1",
@@ -140,7 +136,7 @@ static const struct sw_opt multistep_opts[] = {
     {0},
 };
 
-/* How many of the steps listed have come. */
+/* Returns how many of the listed steps have passed. */
 static int passed(const struct sw_reals *at, uint64_t step)
 {
     int n = 0;
@@ -175,24 +171,23 @@ static double multistep_rate(const void *conf, double lr, uint64_t step, uint64_
 
 static const struct sw_schedule multistep = {
     .base = {.name = "multistep",
-             .help = "lr, multiplied by gamma at each of the steps listed",
+             .help = "lr, multiplied by gamma at each of the listed steps",
              .opts = multistep_opts,
              .conf_bytes = sizeof(struct multistep_conf)},
     .check = check_multistep,
     .rate = multistep_rate,
 };
 
-/* ---- fixed_step: a list of rates, SINGA's kFixedStep (there with a state, here without) ---------
- */
+/* ---- fixed_step: a list of rates, SINGA's kFixedStep (without its state) ---- */
 
 struct fixed_step_conf {
     struct sw_reals at, rates;
 };
 
 static const struct sw_opt fixed_step_opts[] = {
-    AT(struct fixed_step_conf, "steps from which the rates listed hold, ascending"),
+    AT(struct fixed_step_conf, "steps from which the listed rates apply, ascending"),
     {.key = "rates",
-     .help = "the rate from each of them on; lr holds before the first",
+     .help = "the rate from each of these steps on; before the first it is lr",
      .type = SW_OPT_REALS,
      .offset = offsetof(struct fixed_step_conf, rates),
      .min = 0,
@@ -205,7 +200,8 @@ static int check_fixed_step(const void *conf, struct sw_err *err)
 {
     const struct fixed_step_conf *c = conf;
     if (c->at.count != c->rates.count)
-        return sw_err_set(err, SW_ERR_INVALID, "at has %d steps, but rates has %d: one for each",
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "at has %d steps, but rates has %d: give one rate for each step",
                           c->at.count, c->rates.count);
     return check_at(&c->at, err);
 }
@@ -219,7 +215,7 @@ static double fixed_step_rate(const void *conf, double lr, uint64_t step, uint64
 
 static const struct sw_schedule fixed_step = {
     .base = {.name = "fixed_step",
-             .help = "rates from a list, each from its step on",
+             .help = "a list of rates, each from its step on",
              .opts = fixed_step_opts,
              .conf_bytes = sizeof(struct fixed_step_conf)},
     .check = check_fixed_step,
@@ -227,9 +223,7 @@ static const struct sw_schedule fixed_step = {
 };
 
 /* ---- exponential: lr gamma^(step / step_size); with gamma 1/2 SINGA's kExponential, with
- * step_size 1 Caffe's `exp`
- * -------------------------------------------------------------------------------
- */
+ * step_size 1 Caffe's `exp` ---- */
 
 static const struct sw_opt exponential_opts[] = {
     {.key = "gamma",
@@ -258,8 +252,7 @@ static const struct sw_schedule exponential = {
     .rate = exponential_rate,
 };
 
-/* ---- inverse_t: lr / (1 + step / step_size), SINGA's kInverseT (which calls step_size final_lr)
- * --
+/* ---- inverse_t: lr / (1 + step / step_size), SINGA's kInverseT, with step_size for final_lr ----
  */
 
 struct inverse_t_conf {
@@ -286,8 +279,7 @@ static const struct sw_schedule inverse_t = {
 };
 
 /* ---- polynomial: final + (lr - final) (1 - r)^power, r = step / over, at most 1; with final 0
- * Caffe's `poly`. linear: power 1, SINGA's kLinear, which does not stop at its end --------------
- */
+ * Caffe's `poly`. linear: power 1, like SINGA's kLinear, which does not stop at its end ---- */
 
 struct polynomial_conf {
     double final, power;
@@ -317,14 +309,14 @@ static const struct sw_opt linear_opts[] = {
 static double polynomial_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct polynomial_conf *c = conf;
-    double left = 1 - share_of(step, c->over, horizon_steps);
+    double left = 1 - fraction_of(step, c->over, horizon_steps);
     return c->final + (lr - c->final) * pow(left, c->power);
 }
 
 static double linear_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct polynomial_conf *c = conf;
-    double left = 1 - share_of(step, c->over, horizon_steps);
+    double left = 1 - fraction_of(step, c->over, horizon_steps);
     return c->final + (lr - c->final) * left;
 }
 
@@ -345,8 +337,7 @@ static const struct sw_schedule linear = {
 };
 
 /* ---- cosine: final + (lr - final) (1 + cos(pi r)) / 2: Loshchilov and Hutter, "SGDR: stochastic
- * gradient descent with warm restarts" (2017), equation 5, without restarts ----------------------
- */
+ * gradient descent with warm restarts" (2017), equation 5, without restarts ---- */
 
 struct cosine_conf {
     double final;
@@ -368,7 +359,7 @@ static double half_cosine(double a, double b, double r)
 static double cosine_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct cosine_conf *c = conf;
-    return half_cosine(lr, c->final, share_of(step, c->over, horizon_steps));
+    return half_cosine(lr, c->final, fraction_of(step, c->over, horizon_steps));
 }
 
 static const struct sw_schedule cosine = {
@@ -380,10 +371,8 @@ static const struct sw_schedule cosine = {
 };
 
 /* ---- one_cycle: Smith and Topin, "Super-convergence: very fast training of neural networks using
- * large learning rates" (2018), with PyTorch's half cosines: up from lr / start_div to lr, then
- * down to lr / final_div. The momentum stays as it is
- * ------------------------------------------------
- */
+ * large learning rates" (2018), with PyTorch's half cosines: up from lr / start_div to lr,
+ * then down to lr / final_div. The momentum does not change ---- */
 
 struct one_cycle_conf {
     double peak, start_div, final_div;
@@ -408,7 +397,7 @@ static const struct sw_opt one_cycle_opts[] = {
      .min = 1,
      .max = INFINITY},
     {.key = "final_div",
-     .help = "it ends, and the rate stays, at lr divided by this",
+     .help = "the cycle ends at lr divided by this, which is kept",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct one_cycle_conf, final_div),
      .def = "250000",
@@ -421,7 +410,7 @@ static const struct sw_opt one_cycle_opts[] = {
 static double one_cycle_rate(const void *conf, double lr, uint64_t step, uint64_t horizon_steps)
 {
     const struct one_cycle_conf *c = conf;
-    double r = share_of(step, c->over, horizon_steps);
+    double r = fraction_of(step, c->over, horizon_steps);
     if (r < c->peak)
         return half_cosine(lr / c->start_div, lr, r / c->peak);
     return half_cosine(lr, lr / c->final_div, (r - c->peak) / (1 - c->peak));
@@ -429,14 +418,13 @@ static double one_cycle_rate(const void *conf, double lr, uint64_t step, uint64_
 
 static const struct sw_schedule one_cycle = {
     .base = {.name = "one_cycle",
-             .help = "up to lr, then down to almost nothing",
+             .help = "rises to lr, then falls to nearly 0",
              .opts = one_cycle_opts,
              .conf_bytes = sizeof(struct one_cycle_conf)},
     .rate = one_cycle_rate,
 };
 
-/* ---- the table --------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
 const struct sw_type *const sw_schedules[] = {&fixed.base,      &stepwise.base,    &multistep.base,
                                               &fixed_step.base, &linear.base,      &polynomial.base,

@@ -1,5 +1,5 @@
 /* Learning-rate schedules: rows of one table (`policy =` in [updater]). A rate is a pure function
- * of the step, so resuming needs no replay. The t-th update (t = 1, 2, ...) uses step t-1. Frozen
+ * of the step, so resuming needs no replay. The t-th update (t = 1, 2, ...) uses step t-1. Constant
  * tables, any thread. */
 #pragma once
 
@@ -9,31 +9,32 @@
 
 struct sw_schedule {
     struct sw_type base; /* opts fill the conf that rate gets */
-    /* What option rows cannot say. NULL: nothing. Errors: SW_ERR_INVALID. */
+    /* Checks what option rows cannot express. May be NULL. Errors: SW_ERR_INVALID. */
     int (*check)(const void *conf, struct sw_err *err);
-    /* The rate at step (0 for the first update). horizon_steps is job.steps as written in the
-     * recipe: where a policy ends does not move when a run is stopped early or goes on. A policy
-     * that has an end value keeps it from there on. */
+    /* Returns the rate at `step` (0 for the first update). horizon_steps is job.steps as in the
+     * recipe, so the end of a policy does not change if a run stops early or is extended. A policy
+     * with an end value keeps it after the end. */
     double (*rate)(const void *conf, double lr, uint64_t step, uint64_t horizon_steps);
 };
 
 /* NULL-terminated; each points to the base of a struct sw_schedule. */
 extern const struct sw_type *const sw_schedules[];
 
-/* All that a rate depends on but the step. */
+/* Everything a rate depends on except the step. */
 struct sw_rate {
     const struct sw_type *policy; /* one of sw_schedules */
-    const void *conf;             /* what its opts filled */
+    const void *conf;             /* filled from its opts */
     double lr;
     /* Gradual warm-up: Goyal et al., "Accurate, large minibatch SGD: training ImageNet in 1 hour"
-     * (2017), section 2.2: a straight line over `warmup` steps from warmup_start to what the policy
-     * says at their end. The policy's own steps count from 0 all the same. */
+     * (2017), section 2.2: linear over `warmup` steps from warmup_start to the policy's rate at
+     * step `warmup`. The steps of the policy still count from 0. */
     uint64_t warmup;
     double warmup_start;
     uint64_t horizon_steps;
 };
+/* Returns the learning rate at `step`, including warm-up. */
 double sw_schedule_rate(const struct sw_rate *r, uint64_t step);
 
-/* Errors: SW_ERR_INVALID naming the key. */
+/* Checks the conf of a policy. Errors: SW_ERR_INVALID naming the key. */
 int sw_schedule_check(const struct sw_type *type, const void *conf,
                       struct sw_err *err) SW_MUST_CHECK;

@@ -1,6 +1,6 @@
 /* The loop that all updaters share: a formula (kernels/updaters/) over a block of elements. It is
- * inlined into the updater's function together with the formula, so that the compiler sees one
- * plain loop over arrays and makes vectors of it:
+ * inlined into the updater's function together with the formula, so that the compiler sees a single
+ * plain loop over arrays and vectorizes it:
  *
  *     SW_KERNEL static bool block(const void *k, const struct sw_update_block *b)
  *     {
@@ -21,8 +21,8 @@ SW_KERNEL_INLINE uint32_t sw_larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Updates a block with `slots` (0 to SW_UPDATER_SLOTS) state arrays. True when a gradient or
- * anything new is not finite. */
+/* Updates a block with `slots` (0 to SW_UPDATER_SLOTS) state arrays. Returns true if a gradient or
+ * a new value or state is not finite. */
 SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
                                      sw_formula *formula, const void *constants)
 {
@@ -33,7 +33,7 @@ SW_KERNEL_INLINE bool sw_update_each(const struct sw_update_block *b, int slots,
     const float scale = b->gradient_scale;
     uint32_t most = 0;
 
-#ifdef _OPENMP /* the header is to compile without, too */
+#ifdef _OPENMP /* the header must also compile without OpenMP */
 #pragma omp simd reduction(max : most)
 #endif
     for (int64_t i = 0; i < b->count; i++) {

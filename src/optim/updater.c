@@ -1,7 +1,7 @@
-/* The part of an update that all updaters share: a range is cut into blocks for the threads of the
- * OpenMP team, and within a block into pieces that fit the cache, in which the workers' gradients
- * are reduced, clipped and given to the updater's loop. Where others read and write the arrays
- * meanwhile (Hogwild), the loop works on copies and the differences are added
+/* The common part of all updates: a range is divided into blocks for the threads of the OpenMP
+ * team, and a block into pieces that fit the cache. For each piece the workers' gradients are
+ * reduced and clipped, and the updater's loop runs. If other threads use the arrays at the same
+ * time (Hogwild), the loop works on copies and the differences are added
  * (kernels/cpu/hogwild.h). */
 #include "optim/updater.h"
 #include "kernels/cpu/hogwild.h"
@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-    /* 64 KiB of each array: a block outweighs the cost of handing it to a thread. */
+    /* 64 KiB of each array: large enough to outweigh the cost of scheduling a block. */
     BLOCK = 16384,
-    /* What is summed at a time: the sum stays in the first-level cache until the formula reads it,
+    /* Elements that are summed at a time: the sum stays in the L1 cache until the formula reads it
      * and is never written to memory. */
     PIECE = SW_FOLD_PIECE,
-    /* What is updated at a time where others do the same: copies fit the first-level cache. */
-    RACE_PIECE = 1024,
+    /* Elements that are updated at a time with Hogwild: the copies fit the L1 cache. */
+    SHARED_PIECE = 1024,
 };
 
 const struct sw_opt sw_updater_opts[] = {
@@ -29,21 +29,21 @@ const struct sw_opt sw_updater_opts[] = {
      .max = INFINITY,
      .required = true},
     {.key = "weight_decay",
-     .help = "share of the value that is added to its gradient (L2)",
+     .help = "fraction of the value that is added to its gradient (L2)",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct sw_updater_conf, weight_decay),
      .def = "0",
      .min = 0,
      .max = INFINITY},
     {.key = "warmup",
-     .help = "steps on which the rate rises on a straight line to what the policy says",
+     .help = "steps of linear warm-up to the rate of the policy",
      .type = SW_OPT_INT,
      .offset = offsetof(struct sw_updater_conf, warmup),
      .def = "0",
      .min = 0,
      .max = INFINITY},
     {.key = "warmup_start",
-     .help = "rate at which the warm-up begins",
+     .help = "rate at the start of the warm-up",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct sw_updater_conf, warmup_start),
      .def = "0",
@@ -68,7 +68,7 @@ const struct sw_opt sw_updater_override_opts[] = {
      .min = 0,
      .max = INFINITY},
     {.key = "stages",
-     .help = "stages of the run for which it counts, by name or pattern; default: all",
+     .help = "stages of the run in which it applies, by name or pattern; default: all",
      .type = SW_OPT_STRINGS,
      .offset = offsetof(struct sw_updater_override, stages)},
     {0},
@@ -95,33 +95,35 @@ static struct sw_update_block block_of(const struct sw_update_args *a, int64_t f
     return b;
 }
 
-/* An array of a block, and what the formula makes of a copy of it. */
-struct raced {
+/* An array of a block, and copies of it before and after the update. */
+struct shared_array {
     float *shared;
-    _Alignas(64) float before[RACE_PIECE], after[RACE_PIECE]; /* lines of the cache */
+    _Alignas(64) float before[SHARED_PIECE], after[SHARED_PIECE]; /* cache lines */
 };
 
-static float *take(struct raced *r, float *shared, int64_t n)
+static float *copy_shared(struct shared_array *r, float *shared, int64_t n)
 {
     r->shared = shared;
     sw_hogwild_take(shared, r->after, r->before, n);
     return r->after;
 }
 
-/* The formula works on copies, and what it changed is added to what is there by then. */
-static bool race(const struct sw_update_block *b, sw_update_loop *loop, const void *constants)
+/* Runs the formula on copies and adds the changes to the shared arrays, which may have changed
+ * meanwhile. */
+static bool update_shared(const struct sw_update_block *b, sw_update_loop *loop,
+                          const void *constants)
 {
-    struct raced arrays[1 + SW_UPDATER_SLOTS];
+    struct shared_array arrays[1 + SW_UPDATER_SLOTS];
     bool bad = false;
     for (int64_t from = 0, n; from < b->count; from += n) {
         struct sw_update_block own = {.gradient = b->gradient + from,
                                       .gradient_scale = b->gradient_scale};
         int count = 0;
-        n = b->count - from < RACE_PIECE ? b->count - from : RACE_PIECE;
+        n = b->count - from < SHARED_PIECE ? b->count - from : SHARED_PIECE;
         own.count = n;
-        own.value = take(&arrays[count++], b->value + from, n);
+        own.value = copy_shared(&arrays[count++], b->value + from, n);
         for (int s = 0; s < SW_UPDATER_SLOTS && b->slot[s]; s++)
-            own.slot[s] = take(&arrays[count++], b->slot[s] + from, n);
+            own.slot[s] = copy_shared(&arrays[count++], b->slot[s] + from, n);
         bad = loop(constants, &own) || bad;
         for (int i = 0; i < count; i++)
             sw_hogwild_add(arrays[i].shared, arrays[i].after, arrays[i].before, n);
@@ -129,7 +131,8 @@ static bool race(const struct sw_update_block *b, sw_update_loop *loop, const vo
     return bad;
 }
 
-/* The sum over several workers, or what clipping leaves, piece by piece. */
+/* Updates a range whose gradient must be summed or clipped first, or which is shared, piece by
+ * piece. */
 static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t to,
                           sw_update_loop *loop, const void *constants)
 {
@@ -144,7 +147,7 @@ static bool update_pieces(const struct sw_update_args *a, int64_t from, int64_t 
             bad = sw_gather_clip(piece, b.gradient, a->clip_value, b.count) || bad;
             b.gradient = piece;
         }
-        bad = (a->shared ? race(&b, loop, constants) : loop(constants, &b)) || bad;
+        bad = (a->shared ? update_shared(&b, loop, constants) : loop(constants, &b)) || bad;
     }
     return bad;
 }

@@ -123,7 +123,7 @@ expect 2 run "$T/bad.ini" --quiet
 has err 'stateful = yes: .*streams = BATCH'
 recipe gru 8 'bidirectional = yes' >"$T/bad.ini"
 expect 2 check "$T/bad.ini"
-has err 'bidirectional = yes: what comes later'
+has err 'bidirectional = yes: later steps'
 sed 's/length = 8/length = 900000/' "$T/gru.ini" >"$T/bad.ini"
 "$SW" check "$T/bad.ini" >"$T/out" 2>"$T/err" && fail 'records longer than the text were accepted'
 has err 'length|records'

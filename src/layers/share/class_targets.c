@@ -1,5 +1,5 @@
-/* Finds out from the shapes of two sources what scores are compared with: a label per row, a label
- * per step of a sequence, or a row of targets. Steps of a sequence become rows. */
+/* Decides from the shapes of the two sources what scores are compared with: a label per row, a
+ * label per step of a sequence, or a row of targets. Steps of a sequence become rows. */
 #include "layers/share/class_targets.h"
 
 #include "layers/share/target_loss.h"
@@ -18,23 +18,26 @@ int sw_class_targets_init(struct sw_class_targets *c, struct sw_layer *l,
     c->per_sample = steps ? first->dim[1] : 1;
     c->by_label = steps || (second->ndim == 1 && (second->dtype == SW_I32 || first->ndim > 1));
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK && !steps)
+    if (rc != SW_OK)
+        return rc;
+    if (!steps)
         rc = c->by_label ? sw_layer_need_labels(l, 1, err) : sw_layer_need_same_rows(l, 0, 1, err);
-    if (rc == SW_OK && !c->by_label && is_ignored_given(ignore_label))
-        rc =
-            sw_err_set(err, SW_ERR_INVALID, "ignore_label = %lld: source 2 has targets, not labels",
-                       (long long)ignore_label);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&c->scores, l, 0, s, err);
-    if (rc == SW_OK && steps) {
+    if (rc != SW_OK)
+        return rc;
+    if (!c->by_label && is_ignored_given(ignore_label))
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "ignore_label = %lld: source 2 has targets, not labels",
+                          (long long)ignore_label);
+    rc = sw_plain_init(&c->scores, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    if (steps) {
         c->scores.rows *= c->per_sample;
         c->scores.columns /= c->per_sample;
     }
-    if (rc == SW_OK && !c->by_label)
-        rc = sw_plain_init(&c->targets, l, 1, s, err);
     c->ignores = is_ignored_given(ignore_label);
     c->ignored = c->ignores ? (int32_t)ignore_label : 0;
-    return rc;
+    return c->by_label ? SW_OK : sw_plain_init(&c->targets, l, 1, s, err);
 }
 
 struct sw_desc sw_class_rows(const struct sw_class_targets *c)
@@ -57,5 +60,7 @@ int sw_class_values(const struct sw_class_targets *c, const struct sw_layer *l,
 {
     int rc = sw_plain_values(&c->scores, l, r, x, err);
     *target = NULL;
-    return rc == SW_OK && !c->by_label ? sw_plain_values(&c->targets, l, r, target, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return c->by_label ? SW_OK : sw_plain_values(&c->targets, l, r, target, err);
 }

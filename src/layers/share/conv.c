@@ -1,4 +1,4 @@
-/* Resolves the keys of a convolution: its window, and the part of outputs, or of whole groups of
+/* Resolves the keys of a convolution: its window, and the shard of outputs, or of whole groups of
  * channels, that this worker computes. */
 #include "layers/share/conv.h"
 

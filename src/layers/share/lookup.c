@@ -1,6 +1,5 @@
-/* The table of vectors behind embedding and embedding_mean: its one parameter [vocabulary,
- * outputs], which is split by columns, and the two operations that read it and add to its gradient.
- */
+/* The table of vectors of embedding and embedding_mean: its only parameter [vocabulary, outputs],
+ * which is sharded by columns, and the two operations that read it and compute its gradient. */
 #include "layers/share/lookup.h"
 #include "device/op.h"
 

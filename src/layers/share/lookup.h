@@ -1,5 +1,5 @@
-/* What embedding and embedding_mean share: a table of vectors, [vocabulary, outputs], from which
- * lists of tokens take theirs (device/ops/embedding.h). The layer's state is a struct sw_lookup. */
+/* What embedding and embedding_mean have in common: a table of vectors, [vocabulary, outputs],
+ * indexed by lists of tokens (kernels/ops/embedding.h). The layer's state is a struct sw_lookup. */
 #pragma once
 
 #include "layers/share/tokens.h"
@@ -8,7 +8,8 @@ struct sw_lookup_conf {
     int64_t vocabulary, outputs;
 };
 
-/* Of a conf that begins with a struct sw_lookup_conf, which is what `conf` names. */
+/* Option rows for a conf that begins with a struct sw_lookup_conf; `conf` is struct
+ * sw_lookup_conf. */
 #define SW_LOOKUP_OPTS(conf)                                                                       \
     SW_OPT(INT, conf, vocabulary, "number of different tokens; tokens are 0 to vocabulary - 1",    \
            .min = 1, .max = 1 << 26, .required = true),                                            \
@@ -20,16 +21,16 @@ struct sw_lookup {
     int64_t outputs;
 };
 
-/* For setup, with st->lists filled: weights, costs, what backward reads, and how many elements of
- * every vector this worker has. */
+/* For setup, with st->lists filled: adds the weight, sets the cost and what backward reads, and
+ * st->outputs, the number of elements of every vector in this worker's shard. */
 void sw_lookup_init(struct sw_lookup *st, struct sw_layer *l, const struct sw_lookup_conf *c,
                     const struct sw_layer_setup *s);
-/* The callbacks; a conf begins with its struct sw_lookup_conf. */
+/* Callbacks of the layer types; their conf begins with a struct sw_lookup_conf. */
 const char *sw_lookup_refuses_split(const void *conf, int parts);
 int sw_lookup_forward(struct sw_layer *l, const struct sw_pass *r,
                       struct sw_err *err) SW_MUST_CHECK;
 int sw_lookup_backward(struct sw_layer *l, const struct sw_pass *r,
                        struct sw_err *err) SW_MUST_CHECK;
 
-/* Of the descriptor's params. */
+/* Parameter names for the descriptor. */
 extern const char *const sw_lookup_params[];

@@ -1,4 +1,4 @@
-/* What output layers share. Their forward computes nothing; the trainer calls their rows() during
+/* Helpers of output layers. Their forward computes nothing; the trainer calls their rows() during
  * an evaluation (worker/outputs.c). */
 #include "layers/share/output.h"
 

@@ -1,5 +1,6 @@
-/* Makes a source readable in one layout: nothing where it has that layout already, a conversion of
- * plain integers, else a reorder plan into scratch, and one for the way of the gradient back. */
+/* Makes a source readable in one layout. A source that already has that layout is used directly,
+ * plain integers are converted, and any other source is reordered into scratch memory; a second
+ * reorder takes the gradient back. */
 #include "layers/share/plain.h"
 #include "device/op.h"
 
@@ -9,16 +10,18 @@ static int make_reorders(struct sw_plain *p, struct sw_layer *l, const struct sw
                          struct sw_err *err)
 {
     const struct sw_desc *in = &l->src[p->src]->desc;
-    int rc = sw_layer_reorder(l, s->stream, in, &p->desc, &p->read, err);
-    if (rc == SW_OK && (s->wants_grad >> p->src & 1)) {
+    int rc = sw_layer_reorder(l, s->stream, in, &p->desc, &p->from_source, err);
+    if (rc != SW_OK)
+        return rc;
+    if (s->wants_grad >> p->src & 1) {
         p->gradient_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&p->desc));
-        rc = sw_layer_reorder(l, s->stream, &p->desc, in, &p->give, err);
+        rc = sw_layer_reorder(l, s->stream, &p->desc, in, &p->to_source, err);
     }
     if (rc != SW_OK)
         return rc;
-    size_t plans = p->read->scratch_bytes;
-    if (p->give && p->give->scratch_bytes > plans)
-        plans = p->give->scratch_bytes;
+    size_t plans = p->from_source->scratch_bytes;
+    if (p->to_source && p->to_source->scratch_bytes > plans)
+        plans = p->to_source->scratch_bytes;
     p->plan_at = sw_layer_reserve(&l->scratch_bytes, plans);
     return SW_OK;
 }
@@ -35,7 +38,7 @@ int sw_plain_init(struct sw_plain *p, struct sw_layer *l, int src, const struct 
     if (sw_desc_is_plain(in) && in->dtype == SW_F32)
         return SW_OK;
     if (in->dtype == SW_U8 || (in->dtype == SW_I32 && !sw_desc_is_plain(in)))
-        return sw_err_set(err, SW_ERR_INVALID, "source %d is %s: not numbers that it can read",
+        return sw_err_set(err, SW_ERR_INVALID, "source %d is %s, which this layer cannot read",
                           src + 1, sw_desc_text(in, text));
     p->value_at = sw_layer_reserve(&l->scratch_bytes, sw_desc_bytes(&p->desc));
     p->convert = in->dtype == SW_I32;
@@ -58,7 +61,7 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
 {
     void *data = l->src[p->src]->data;
     *out = data;
-    if (!p->read && !p->convert)
+    if (!p->from_source && !p->convert)
         return SW_OK;
     float *values = sw_layer_at(l->scratch, p->value_at);
     *out = values;
@@ -69,21 +72,21 @@ int sw_plain_values(const struct sw_plain *p, const struct sw_layer *l, const st
             err);
     struct sw_plan_args a = {
         .src = data, .dst = values, .scratch = sw_layer_at(l->scratch, p->plan_at)};
-    return sw_plan_forward(p->read, &a, err);
+    return sw_plan_forward(p->from_source, &a, err);
 }
 
 float *sw_plain_gradient(const struct sw_plain *p, const struct sw_layer *l)
 {
     float *wanted = l->src_grad[p->src];
-    return wanted && p->give ? sw_layer_at(l->scratch, p->gradient_at) : wanted;
+    return wanted && p->to_source ? sw_layer_at(l->scratch, p->gradient_at) : wanted;
 }
 
 int sw_plain_give(const struct sw_plain *p, const struct sw_layer *l, struct sw_err *err)
 {
-    if (!p->give || !l->src_grad[p->src])
+    if (!p->to_source || !l->src_grad[p->src])
         return SW_OK;
     struct sw_plan_args a = {.src = sw_layer_at(l->scratch, p->gradient_at),
                              .dst = l->src_grad[p->src],
                              .scratch = sw_layer_at(l->scratch, p->plan_at)};
-    return sw_plan_forward(p->give, &a, err);
+    return sw_plan_forward(p->to_source, &a, err);
 }

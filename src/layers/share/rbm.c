@@ -1,6 +1,5 @@
-/* Metrics and losses of restricted Boltzmann machines: the parameters that they borrow from the
- * machine's layers, the product W v, and the free energy of rows. kernels/units.h has the formulas.
- */
+/* Metrics of restricted Boltzmann machines: the parameters that are tied to those of the machine's
+ * layers, the product W v, and the free energy of rows. kernels/units.h has the formulas. */
 #include "layers/share/rbm.h"
 #include "device/op.h"
 #include "kernels/ops/gemm.h"
@@ -21,10 +20,12 @@ int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_set
                  struct sw_err *err)
 {
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_src(l, 1, 2, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&m->in, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_src(l, 1, 2, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&m->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     m->rows = m->in.rows;
@@ -57,7 +58,9 @@ int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct 
                                    .a = *v,
                                    .b = l->param[SW_RBM_WEIGHT].value,
                                    .c = sw_rbm_x(m, l)};
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_gemm, &g, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_gemm, &g, err);
 }
 
 int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct sw_pass *r,
@@ -91,7 +94,10 @@ int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct 
                                                .result = l->result,
                                                .factor = factor,
                                                .step = r->step};
-    if (rc == SW_OK)
-        rc = sw_op_run(r->stream, &sw_op_unit_energy, &visible, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_unit_energy, &hidden, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_op_run(r->stream, &sw_op_unit_energy, &visible, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_unit_energy, &hidden, err);
 }

@@ -1,28 +1,31 @@
-/* What the layers of restricted Boltzmann machines share: names of units, the stream of each draw,
- * and a whole machine as a metric sees it: sources are its rbm_visible and its rbm_hidden layer, of
- * which it borrows the parameters. A metric's state begins with a struct sw_rbm. */
+/* What the layers of restricted Boltzmann machines have in common: names of units, the random
+ * stream of each sample, and a whole machine as seen by a metric, whose sources are the rbm_visible
+ * and the rbm_hidden layer and whose parameters are tied to theirs. A metric's state begins with a
+ * struct sw_rbm. */
 #pragma once
 
 #include "layers/share/plain.h"
 
 #include "kernels/ops/units.h"
 
-/* enum sw_units, as keys say it. */
+/* Key values of enum sw_units. */
 extern const char *const sw_visible_units[], *const sw_hidden_units[];
 
-/* Draws of turn `turn` of a chain (0: those of the data) in a layer. */
+/* Returns the random stream of a layer's samples in Gibbs step `turn` (0: samples given the
+ * data). */
 static inline struct sw_philox sw_rbm_key(uint64_t seed, const struct sw_layer *l, int turn)
 {
     return sw_philox_stream(seed, SW_PURPOSE_SAMPLE, l->id + sw_mix64((uint64_t)turn));
 }
 
 struct sw_rbm {
-    struct sw_plain in; /* visible states */
+    struct sw_plain in; /* source 0: visible states */
     int64_t rows, visible, hidden;
-    size_t x_at, energy_at, total_at; /* in scratch: W v, a number per row, words per row */
+    size_t x_at, energy_at,
+        total_at; /* offsets in scratch: W v, one number per row, words per row */
 };
 
-/* What kinds of units the machine has: the layers' own keys again. */
+/* The kinds of units of the machine; these keys repeat those of the layers. */
 struct sw_rbm_conf {
     int visible_units, hidden_units; /* enum sw_units */
 };
@@ -32,12 +35,15 @@ extern const struct sw_layer_borrow sw_rbm_borrows[];
 enum { SW_RBM_WEIGHT, SW_RBM_BIAS, SW_RBM_VISIBLE_BIAS };
 
 #define SW_RBM_OPTS(conf, member)                                                                  \
-    SW_OPT_KEY(ENUM, "visible_units", conf, member.visible_units, "as units of the visible layer", \
-               .def = "bernoulli", .choices = sw_visible_units),                                   \
+    SW_OPT_KEY(ENUM, "visible_units", conf, member.visible_units,                                  \
+               "kind of units of the visible layer", .def = "bernoulli",                           \
+               .choices = sw_visible_units),                                                       \
         SW_OPT_KEY(ENUM, "hidden_units", conf, member.hidden_units,                                \
-                   "as units of the hidden layer", .def = "bernoulli", .choices = sw_hidden_units)
+                   "kind of units of the hidden layer", .def = "bernoulli",                        \
+                   .choices = sw_hidden_units)
 
-/* Setup: the parameters, a plain output of one number per row, scratch. Errors: SW_ERR_INVALID. */
+/* For setup: adds the parameters, reserves scratch, and sets a plain output of one number per row.
+ * Errors: SW_ERR_INVALID. */
 int sw_rbm_setup(struct sw_rbm *m, struct sw_layer *l, const struct sw_layer_setup *s,
                  struct sw_err *err) SW_MUST_CHECK;
 
@@ -49,11 +55,12 @@ static inline double *sw_rbm_energies(const struct sw_rbm *m, const struct sw_la
 {
     return sw_layer_at(l->scratch, m->energy_at);
 }
-/* *v: the visible rows; x becomes W v. */
+/* Sets *v to the visible rows and computes the input of the hidden units, x = W v [rows,
+ * hidden]. */
 int sw_rbm_weigh(const struct sw_rbm *m, const struct sw_layer *l, const struct sw_pass *r,
                  const float **v, struct sw_err *err) SW_MUST_CHECK;
-/* Every row's free energy, and their sum in l->result as the pair `factor` times it and the rows,
- * after sw_rbm_weigh. */
+/* After sw_rbm_weigh: computes the free energy of every row, and sets l->result to `factor` times
+ * their sum and the number of rows. */
 int sw_rbm_free_energy(const struct sw_rbm *m, struct sw_layer *l, const struct sw_pass *r,
                        const struct sw_rbm_conf *c, const float *v, double factor,
                        struct sw_err *err) SW_MUST_CHECK;

@@ -1,8 +1,8 @@
 /* Stacks of recurrent cells for rnn, gru and lstm. Setup adds the cells layer by layer and
  * direction by direction (add_cell) and reserves what backward needs; each pass then runs one
- * operation per cell (device/ops/recurrent.h). Most of the rest is about where a run begins and
- * what it leaves: zeros, states of an encoder, recurrent state of the batch before, or the step
- * before of an unrolled net. */
+ * operation per cell (kernels/ops/recurrent.h). Most of the rest handles the initial and final
+ * state of a run: zeros, the state of an encoder, the state of the previous batch, or that of the
+ * previous step of an unrolled layer. */
 #include "layers/share/recurrent.h"
 #include "device/op.h"
 #include "kernels/ops/layout.h"
@@ -21,7 +21,7 @@ const struct sw_layer_example sw_stack_examples[] = {
     {0},
 };
 
-/* Three of each cell, directions inside layers. */
+/* Three names per cell; the directions of a layer are adjacent. */
 const char *const sw_stack_params[] = {
     "weight",  "recurrent",  "bias",  "weight_reverse",  "recurrent_reverse",  "bias_reverse",
     "weight2", "recurrent2", "bias2", "weight2_reverse", "recurrent2_reverse", "bias2_reverse",
@@ -32,9 +32,9 @@ _Static_assert(sizeof sw_stack_params / sizeof *sw_stack_params == PARAMS * SW_S
                    PARAMS * SW_STACK_CELLS <= SW_LAYER_PARAMS,
                "names, and room, for all parameters");
 
-static const char *const carried_h[] = {"h", "h2", "h3", "h4"};
-static const char *const carried_c[] = {"c", "c2", "c3", "c4"};
-_Static_assert(2 * SW_STACK_LAYERS <= SW_LAYER_CARRIES, "room for all carried state");
+static const char *const state_names_h[] = {"h", "h2", "h3", "h4"};
+static const char *const state_names_c[] = {"c", "c2", "c3", "c4"};
+_Static_assert(2 * SW_STACK_LAYERS <= SW_LAYER_CARRIES, "room for all recurrent state");
 
 static void add_params(struct sw_layer *l, const struct sw_recurrent *r, int cell)
 {
@@ -59,8 +59,8 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
     *cell = (struct sw_stack_cell){.r = *like,
                                    .first_param = l->param_count,
                                    .column = direction * like->hidden,
-                                   .carry_h = -1,
-                                   .carry_c = -1,
+                                   .kept_h = -1,
+                                   .kept_c = -1,
                                    .state_h = top ? 0 : layer + 1,
                                    .state_c = st->layers + layer};
     cell->r.reverse = direction == 1;
@@ -71,10 +71,10 @@ static void add_cell(struct sw_layer *l, struct sw_stack *st, const struct sw_st
         &st->kept_bytes, sw_op_floats(places * sw_cell_kept(like->kind) * like->hidden));
     cell->before_at = sw_layer_reserve(&st->kept_bytes, sw_op_floats(places * like->hidden));
     add_params(l, &cell->r, 2 * layer + direction);
-    if (st->carries) {
-        cell->carry_h = sw_layer_add_carry(l, carried_h[layer], like->hidden);
+    if (st->keeps_state) {
+        cell->kept_h = sw_layer_add_carry(l, state_names_h[layer], like->hidden);
         if (like->kind == SW_CELL_LSTM)
-            cell->carry_c = sw_layer_add_carry(l, carried_c[layer], like->hidden);
+            cell->kept_c = sw_layer_add_carry(l, state_names_c[layer], like->hidden);
     }
     st->cells++;
     double products = 2.0 * (double)(places * sw_cell_gates(like->kind) * like->hidden) *
@@ -108,33 +108,36 @@ static void reserve_memory(struct sw_layer *l, struct sw_stack *st, const struct
         st->dbetween_at[i] = sw_layer_reserve(&l->scratch_bytes, between);
 }
 
-/* Is source 2 what the step before hands on, and more than its output? */
-static bool goes_on(const struct sw_layer *l, const struct sw_stack *st, int64_t hidden)
+/* Is source 2 the state of the previous step of an unrolled layer, with more than its output? */
+static bool reads_step_state(const struct sw_layer *l, const struct sw_stack *st, int64_t hidden)
 {
     const struct sw_desc *d = l->src_count > 1 ? &l->src[1]->desc : NULL;
     return d && st->states > 1 && d->ndim == 2 && sw_desc_is_plain(d) &&
            d->dim[1] == st->states * hidden;
 }
 
-/* Where the sequence begins, of an encoder for its decoder; or the step before. */
-static int check_beginning(const struct sw_layer *l, const struct sw_stack_conf *c,
-                           struct sw_err *err)
+/* Checks source 2: the initial state, such as that of an encoder for its decoder, or the state of
+ * the previous step. */
+static int check_initial_state(const struct sw_layer *l, const struct sw_stack_conf *c,
+                               struct sw_err *err)
 {
     const struct sw_desc *d = l->src_count > 1 ? &l->src[1]->desc : NULL;
     char text[128];
-    if (!d || goes_on(l, l->state, c->hidden))
+    if (!d || reads_step_state(l, l->state, c->hidden))
         return SW_OK;
     if (c->stateful || c->bidirectional || c->layers > 1)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "source 2 says where the sequences begin: that goes with one layer and "
-                          "one direction, and not with stateful = yes");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "source 2 is the initial state: this requires layers = 1, bidirectional = "
+            "no and stateful = no");
     if (d->dtype != SW_F32 || d->ndim != 2 || !sw_desc_is_plain(d) || d->dim[1] != c->hidden)
         return sw_err_set(err, SW_ERR_INVALID, "source 2 is %s: it must be [rows, hidden = %lld]",
                           sw_desc_text(d, text), (long long)c->hidden);
     return SW_OK;
 }
 
-/* A step of an unrolled net reads the states of the one before as a source and hands its own on. */
+/* Checks the keys of one step of an unrolled layer, which reads the state of the previous step as a
+ * source and passes its own on. */
 static int check_step(const struct sw_layer_setup *s, const struct sw_stack_conf *c, bool alone,
                       int states, struct sw_err *err)
 {
@@ -142,16 +145,17 @@ static int check_step(const struct sw_layer_setup *s, const struct sw_stack_conf
         return SW_OK;
     if (c->stateful)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "stateful = yes is for a layer that runs over all steps; of an unrolled "
-                          "one say connections = stateful where it reads the step before");
+                          "stateful = yes requires a layer that runs over all steps; for an "
+                          "unrolled layer set connections = stateful for its own previous step");
     if (alone && c->bidirectional)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "bidirectional = yes is for a layer that runs over all steps: a step of "
-                          "an unrolled one does not know those behind it; leave unroll out");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "bidirectional = yes requires a layer that runs over all steps: a step of "
+            "an unrolled layer does not know later steps; remove unroll");
     if (!alone && states > 1 && c->output != SW_STACK_LAST)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "its steps read whole sequences and hand on how they end: say output = "
-                          "last, or connections = one-to-one");
+                          "each step reads a whole sequence and passes on its final state: set "
+                          "output = last, or connections = one-to-one");
     return SW_OK;
 }
 
@@ -171,20 +175,24 @@ int sw_stack_setup(struct sw_layer *l, const struct sw_layer_setup *s,
                    const struct sw_stack_conf *c, enum sw_cell_kind kind, struct sw_err *err)
 {
     struct sw_stack *st = l->state;
-    const bool alone = s->unrolled && l->src[0]->desc.ndim == 2; /* a step of a sequence */
+    const bool alone = s->unrolled && l->src[0]->desc.ndim == 2; /* one step of an unrolled layer */
     int rc = sw_layer_need_src(l, 0, alone ? 2 : 3, err);
-    st->carries = c->stateful || s->carry;
+    if (rc != SW_OK)
+        return rc;
+    st->keeps_state = c->stateful || s->carry;
     st->states = s->unrolled && l->type->hands_on(c) ? (int)(l->type->hands_on(c) / c->hidden) : 1;
-    if (rc == SW_OK)
-        rc = check_step(s, c, alone, st->states, err);
-    if (rc == SW_OK)
-        rc = check_beginning(l, c, err);
-    if (rc == SW_OK && st->carries && c->bidirectional)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "%s cannot go with bidirectional = yes: what comes later is not known yet",
-                        c->stateful ? "stateful = yes" : "sampling");
-    if (rc == SW_OK)
-        rc = sw_plain_init(&st->in, l, 0, s, err);
+    rc = check_step(s, c, alone, st->states, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_initial_state(l, c, err);
+    if (rc != SW_OK)
+        return rc;
+    if (st->keeps_state && c->bidirectional)
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "%s cannot be combined with bidirectional = yes: later steps are not known yet",
+            c->stateful ? "stateful = yes" : "sampling");
+    rc = sw_plain_init(&st->in, l, 0, s, err);
     if (rc != SW_OK)
         return rc;
     const int64_t *dim = st->in.desc.dim;
@@ -216,12 +224,13 @@ static void *kept(const struct sw_layer *l, const struct sw_stack *st)
     return st->training ? l->saved : sw_layer_at(l->scratch, st->kept_at);
 }
 
-static float *carried(const struct sw_layer *l, int i)
+static float *kept_state(const struct sw_layer *l, int i)
 {
     return i < 0 ? NULL : l->carry[i].value;
 }
 
-/* A state among those that steps hand on, [rows, states, hidden], or alone: at = ALONE. */
+/* Layout of the state that steps pass on, [rows, states, hidden], or with at = ALONE of a single
+ * one. */
 enum { ALONE = -1 };
 static struct sw_desc states(const struct sw_stack *st, int at)
 {
@@ -243,15 +252,15 @@ static int copy_state(const struct sw_stack *st, const struct sw_pass *r, const 
     return sw_op_run(r->stream, &sw_op_part, &a, err);
 }
 
-/* Where a run begins. */
-static int find_beginning(struct sw_layer *l, const struct sw_pass *r,
-                          const struct sw_stack_cell *cell, struct sw_recurrent_args *a,
-                          struct sw_err *err)
+/* Sets the initial state of a run: source 2, or zeros or recurrent state without it. */
+static int find_initial_state(struct sw_layer *l, const struct sw_pass *r,
+                              const struct sw_stack_cell *cell, struct sw_recurrent_args *a,
+                              struct sw_err *err)
 {
     const struct sw_stack *st = l->state;
     if (l->src_count < 2)
         return SW_OK;
-    if (!goes_on(l, st, cell->r.hidden)) {
+    if (!reads_step_state(l, st, cell->r.hidden)) {
         a->h0 = l->src[1]->data;
         return SW_OK;
     }
@@ -264,15 +273,18 @@ static int find_beginning(struct sw_layer *l, const struct sw_pass *r,
     return copy_state(st, r, l->src[1]->data, cell->state_c, c0, ALONE, err);
 }
 
-/* What the next step reads; h of the top layer is there already. */
-static int hand_on(struct sw_layer *l, const struct sw_pass *r, const struct sw_stack_cell *cell,
-                   const struct sw_recurrent_args *a, struct sw_err *err)
+/* Copies the final state to the output for the next step; h of the top layer is already there. */
+static int pass_state_on(struct sw_layer *l, const struct sw_pass *r,
+                         const struct sw_stack_cell *cell, const struct sw_recurrent_args *a,
+                         struct sw_err *err)
 {
     const struct sw_stack *st = l->state;
     int rc = SW_OK;
     if (cell->state_h > 0)
         rc = copy_state(st, r, a->h, ALONE, l->dst.data, cell->state_h, err);
-    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+    if (rc != SW_OK)
+        return rc;
+    if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, a->c, ALONE, l->dst.data, cell->state_c, err);
     return rc;
 }
@@ -282,13 +294,13 @@ static int run_cell(struct sw_layer *l, const struct sw_pass *r, const struct sw
 {
     const struct sw_stack *st = l->state;
     const struct sw_layer_param *p = l->param + cell->first_param;
-    float *c = carried(l, cell->carry_c);
+    float *c = kept_state(l, cell->kept_c);
     struct sw_recurrent_args a = {.r = cell->r,
                                   .x = x,
                                   .weight = p[0].value,
                                   .recurrent = p[1].value,
                                   .bias = p[2].value,
-                                  .h = carried(l, cell->carry_h),
+                                  .h = kept_state(l, cell->kept_h),
                                   .c = c ? c : sw_layer_at(l->scratch, st->c_at),
                                   .step = r->step,
                                   .gates = sw_layer_at(kept(l, st), cell->gates_at),
@@ -297,10 +309,13 @@ static int run_cell(struct sw_layer *l, const struct sw_pass *r, const struct sw
     a.carried = a.h != NULL;
     if (st->states > 1 && cell->state_h > 0)
         a.h = sw_layer_at(l->scratch, st->h_at);
-    int rc = find_beginning(l, r, cell, &a, err);
-    if (rc == SW_OK)
-        rc = sw_op_run(r->stream, &sw_op_recurrent, &a, err);
-    return rc == SW_OK && st->states > 1 ? hand_on(l, r, cell, &a, err) : rc;
+    int rc = find_initial_state(l, r, cell, &a, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_op_run(r->stream, &sw_op_recurrent, &a, err);
+    if (rc != SW_OK)
+        return rc;
+    return st->states > 1 ? pass_state_on(l, r, cell, &a, err) : SW_OK;
 }
 
 int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -308,13 +323,18 @@ int sw_stack_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err 
     const struct sw_stack *st = l->state;
     const float *x;
     int rc = sw_plain_values(&st->in, l, r, &x, err);
-    for (int i = 0; i < st->layers && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < st->layers; i++) {
         float *y = i + 1 < st->layers ? sw_layer_at(kept(l, st), st->between_at[i]) : l->dst.data;
-        for (int d = 0; d < st->directions && rc == SW_OK; d++)
+        for (int d = 0; d < st->directions; d++) {
             rc = run_cell(l, r, &st->cell[i * st->directions + d], x, y, err);
+            if (rc != SW_OK)
+                return rc;
+        }
         x = y;
     }
-    return rc;
+    return SW_OK;
 }
 
 static bool adds_to(const struct sw_layer *l, int param)
@@ -322,8 +342,9 @@ static bool adds_to(const struct sw_layer *l, int param)
     return l->adds.params >> param & 1;
 }
 
-/* What a step hands on has gradients of its own; that of the top layer's h comes with dy. */
-static int take_state_gradients(struct sw_layer *l, const struct sw_pass *r,
+/* Copies the gradients of the state that a step passes on; the gradient of the top layer's h is
+ * part of dy. */
+static int load_state_gradients(struct sw_layer *l, const struct sw_pass *r,
                                 const struct sw_stack_cell *cell, float *dh, float *dc,
                                 struct sw_err *err)
 {
@@ -331,32 +352,36 @@ static int take_state_gradients(struct sw_layer *l, const struct sw_pass *r,
     const size_t bytes = (size_t)(cell->r.rows * cell->r.hidden) * sizeof(float);
     int rc = cell->state_h > 0 ? copy_state(st, r, l->dst.grad, cell->state_h, dh, ALONE, err)
                                : sw_fill_zero(r->stream, dh, bytes, err);
-    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+    if (rc != SW_OK)
+        return rc;
+    if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, l->dst.grad, cell->state_c, dc, ALONE, err);
     return rc;
 }
 
-static int give_state_gradients(struct sw_layer *l, const struct sw_pass *r,
-                                const struct sw_stack_cell *cell, const float *dh, const float *dc,
-                                struct sw_err *err)
+static int store_state_gradients(struct sw_layer *l, const struct sw_pass *r,
+                                 const struct sw_stack_cell *cell, const float *dh, const float *dc,
+                                 struct sw_err *err)
 {
     const struct sw_stack *st = l->state;
-    if (l->src_count < 2 || !l->src_grad[1] || !goes_on(l, st, cell->r.hidden))
+    if (l->src_count < 2 || !l->src_grad[1] || !reads_step_state(l, st, cell->r.hidden))
         return SW_OK;
     int rc = copy_state(st, r, dh, ALONE, l->src_grad[1], cell->state_h, err);
-    if (rc == SW_OK && cell->r.kind == SW_CELL_LSTM)
+    if (rc != SW_OK)
+        return rc;
+    if (cell->r.kind == SW_CELL_LSTM)
         rc = copy_state(st, r, dc, ALONE, l->src_grad[1], cell->state_c, err);
     return rc;
 }
 
-/* dx: where the gradient of x goes, NULL: nowhere. */
-static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
-                         const struct sw_stack_cell *cell, const float *x, const float *dy,
-                         float *dx, struct sw_err *err)
+/* Backward of one cell. dx: gradient of x; NULL: not needed. */
+static int run_cell_backward(struct sw_layer *l, const struct sw_pass *r,
+                             const struct sw_stack_cell *cell, const float *x, const float *dy,
+                             float *dx, struct sw_err *err)
 {
     const struct sw_stack *st = l->state;
     const struct sw_layer_param *p = l->param + cell->first_param;
-    const bool begun = l->src_count > 1 && !goes_on(l, st, cell->r.hidden);
+    const bool begun = l->src_count > 1 && !reads_step_state(l, st, cell->r.hidden);
     float *dh = sw_layer_at(l->scratch, st->dstate_at), *dc = dh + cell->r.rows * cell->r.hidden;
     const struct sw_recurrent_gradient_args a = {
         .r = cell->r,
@@ -377,10 +402,13 @@ static int run_cell_back(struct sw_layer *l, const struct sw_pass *r,
         .dweight = p[0].grad,
         .drecurrent = p[1].grad,
         .dbias = p[2].grad};
-    int rc = a.handed_on ? take_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
-    return rc == SW_OK && a.handed_on ? give_state_gradients(l, r, cell, dh, dc, err) : rc;
+    int rc = a.handed_on ? load_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_op_run(r->stream, &sw_op_recurrent_gradient, &a, err);
+    if (rc != SW_OK)
+        return rc;
+    return a.handed_on ? store_state_gradients(l, r, cell, dh, dc, err) : SW_OK;
 }
 
 int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -388,13 +416,18 @@ int sw_stack_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err
     const struct sw_stack *st = l->state;
     const float *input, *dy = l->dst.grad;
     int rc = sw_plain_values(&st->in, l, r, &input, err);
-    for (int i = st->layers - 1; i >= 0 && rc == SW_OK; i--) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = st->layers - 1; i >= 0; i--) {
         const float *x = i > 0 ? sw_layer_at(kept(l, st), st->between_at[i - 1]) : input;
         float *dx = i > 0 ? sw_layer_at(l->scratch, st->dbetween_at[(i - 1) % 2])
                           : sw_plain_gradient(&st->in, l);
-        for (int d = 0; d < st->directions && rc == SW_OK; d++)
-            rc = run_cell_back(l, r, &st->cell[i * st->directions + d], x, dy, dx, err);
+        for (int d = 0; d < st->directions; d++) {
+            rc = run_cell_backward(l, r, &st->cell[i * st->directions + d], x, dy, dx, err);
+            if (rc != SW_OK)
+                return rc;
+        }
         dy = dx;
     }
-    return rc == SW_OK ? sw_plain_give(&st->in, l, err) : rc;
+    return sw_plain_give(&st->in, l, err);
 }

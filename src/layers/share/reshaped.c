@@ -1,5 +1,5 @@
-/* The same values under other dimensions: a view where the source is plain, else a reorder on the
- * way in and another one on the way of the gradient back. */
+/* The same values with other dimensions: a view if the source is plain, else a reorder of the
+ * values and another one of the gradient. */
 #include "layers/share/reshaped.h"
 
 int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int ndim,
@@ -13,14 +13,16 @@ int sw_reshaped_setup(struct sw_layer *l, const struct sw_layer_setup *s, int nd
         sw_layer_use_view(l);
         return SW_OK;
     }
-    int rc = sw_layer_reorder(l, s->stream, in, &plain, &st->read, err);
-    if (rc == SW_OK && (s->wants_grad & 1))
-        rc = sw_layer_reorder(l, s->stream, &plain, in, &st->give, err);
+    int rc = sw_layer_reorder(l, s->stream, in, &plain, &st->from_source, err);
     if (rc != SW_OK)
         return rc;
-    l->scratch_bytes = st->read->scratch_bytes;
-    if (st->give && st->give->scratch_bytes > l->scratch_bytes)
-        l->scratch_bytes = st->give->scratch_bytes;
+    if (s->wants_grad & 1)
+        rc = sw_layer_reorder(l, s->stream, &plain, in, &st->to_source, err);
+    if (rc != SW_OK)
+        return rc;
+    l->scratch_bytes = st->from_source->scratch_bytes;
+    if (st->to_source && st->to_source->scratch_bytes > l->scratch_bytes)
+        l->scratch_bytes = st->to_source->scratch_bytes;
     l->flops_forward = l->flops_backward = (double)sw_desc_count(in);
     return SW_OK;
 }
@@ -30,7 +32,8 @@ int sw_reshaped_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     const struct sw_reshaped *st = l->state;
     const struct sw_plan_args a = {
         .src = l->src[0]->data, .dst = l->dst.data, .scratch = l->scratch};
-    return st->read ? sw_plan_forward(st->read, &a, err) : sw_layer_view_forward(l, r, err);
+    return st->from_source ? sw_plan_forward(st->from_source, &a, err)
+                           : sw_layer_view_forward(l, r, err);
 }
 
 int sw_reshaped_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -38,5 +41,6 @@ int sw_reshaped_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
     const struct sw_reshaped *st = l->state;
     const struct sw_plan_args a = {
         .src = l->dst.grad, .dst = l->src_grad[0], .scratch = l->scratch};
-    return st->give ? sw_plan_forward(st->give, &a, err) : sw_layer_view_backward(l, r, err);
+    return st->to_source ? sw_plan_forward(st->to_source, &a, err)
+                         : sw_layer_view_backward(l, r, err);
 }

@@ -1,6 +1,6 @@
-/* Losses of rows against target rows: checks that both sources have the same rows, sees them as
- * plain rows of floats, and runs one operation (kernels/ops/row_loss.h) for the loss and one for
- * the gradient, which also goes to the targets where that is wanted. */
+/* Losses of rows against target rows: checks that both sources have rows of the same size, reads
+ * them as plain rows of floats, and runs one operation (kernels/ops/row_loss.h) for the loss and
+ * one for each gradient. The targets get a gradient if they need one. */
 #include "layers/share/target_loss.h"
 #include "device/op.h"
 
@@ -16,8 +16,8 @@ int sw_layer_need_same_rows(const struct sw_layer *l, int a, int b, struct sw_er
     if (x->dim[0] == y->dim[0] && sw_desc_features(x) == sw_desc_features(y))
         return SW_OK;
     return sw_err_set(err, SW_ERR_INVALID,
-                      "source %d is %s and source %d is %s: they must have as many rows, and as "
-                      "many values in a row",
+                      "source %d is %s and source %d is %s: they must have the same number of "
+                      "rows, and of values per row",
                       a + 1, sw_desc_text(x, one), b + 1, sw_desc_text(y, other));
 }
 
@@ -26,12 +26,15 @@ int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enu
 {
     struct sw_target_loss *t = l->state;
     int rc = sw_layer_need_src(l, 0, 0, err);
-    if (rc == SW_OK)
-        rc = sw_layer_need_same_rows(l, 0, 1, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&t->value, l, 0, s, err);
-    if (rc == SW_OK)
-        rc = sw_plain_init(&t->target, l, 1, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_need_same_rows(l, 0, 1, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&t->value, l, 0, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_init(&t->target, l, 1, s, err);
     if (rc != SW_OK)
         return rc;
     t->kind = kind;
@@ -57,13 +60,17 @@ int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r, struct s
                                  .y = l->dst.data,
                                  .result = l->result};
     int rc = sw_plain_values(&t->value, l, r, &a.x, err);
-    if (rc == SW_OK)
-        rc = sw_plain_values(&t->target, l, r, &a.target, err);
-    return rc == SW_OK ? sw_op_run(r->stream, &sw_op_row_loss, &a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plain_values(&t->target, l, r, &a.target, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_run(r->stream, &sw_op_row_loss, &a, err);
 }
 
-static int give(const struct sw_target_loss *t, const struct sw_plain *p, struct sw_layer *l,
-                const struct sw_pass *r, const float *target, struct sw_err *err)
+static int row_gradient(const struct sw_target_loss *t, const struct sw_plain *p,
+                        struct sw_layer *l, const struct sw_pass *r, const float *target,
+                        struct sw_err *err)
 {
     struct sw_row_gradient_args a = {.kind = t->kind,
                                      .rows = p->rows,
@@ -76,7 +83,9 @@ static int give(const struct sw_target_loss *t, const struct sw_plain *p, struct
     if (!a.dx)
         return SW_OK;
     int rc = sw_op_run(r->stream, &sw_op_row_loss_gradient, &a, err);
-    return rc == SW_OK ? sw_plain_give(p, l, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_plain_give(p, l, err);
 }
 
 int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
@@ -86,7 +95,10 @@ int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r, struct 
     int rc = SW_OK;
     if (l->backward_reads_src)
         rc = sw_plain_values(&t->target, l, r, &target, err);
-    if (rc == SW_OK)
-        rc = give(t, &t->value, l, r, target, err);
-    return rc == SW_OK ? give(t, &t->target, l, r, target, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = row_gradient(t, &t->value, l, r, target, err);
+    if (rc != SW_OK)
+        return rc;
+    return row_gradient(t, &t->target, l, r, target, err);
 }

@@ -1,18 +1,18 @@
-/* Losses of a row of values (source 1) against a row of targets of the same size (source 2): what
- * euclidean_loss, sigmoid_cross_entropy, poisson_loss, and softmax_loss with targets share. Sources
- * may have any layout and any number of dimensions; targets may be whole numbers. The layer's state
- * begins with a struct sw_target_loss. */
+/* Losses of a row of values (source 1) against a row of targets of the same size (source 2): the
+ * common part of euclidean_loss, sigmoid_cross_entropy and poisson_loss. Sources may have any
+ * layout and any number of dimensions; targets may be integers. The layer's state begins with a
+ * struct sw_target_loss. */
 #pragma once
 
 #include "kernels/ops/row_loss.h"
 #include "layers/share/plain.h"
 
-/* The key that every loss has; `member` of struct `conf` is a double. */
+/* Option row of the key that every loss has; `member` of struct `conf` is a double. */
 #define SW_LOSS_WEIGHT_OPT(conf, member)                                                           \
     SW_OPT_KEY(REAL, "weight", conf, member, "factor of this loss in the sum of all losses",       \
                .def = "1", .min = 0, .max = 1e6)
 
-/* The conf of types that have no other key. */
+/* The conf of types without other keys. */
 struct sw_target_loss_conf {
     double weight;
 };
@@ -24,17 +24,17 @@ struct sw_target_loss {
     struct sw_plain value, target;
 };
 
-/* Setup; the output is plain, of source 1's shape. Errors: SW_ERR_INVALID naming both shapes, and
- * those of sw_plain_init. */
+/* For setup: the output is plain and has the shape of source 1. Errors: SW_ERR_INVALID naming both
+ * shapes, and those of sw_plain_init. */
 int sw_target_loss_setup(struct sw_layer *l, const struct sw_layer_setup *s, enum sw_loss kind,
                          double weight, struct sw_err *err) SW_MUST_CHECK;
-/* The callbacks. */
+/* Callbacks of the layer types. */
 int sw_target_loss_forward(struct sw_layer *l, const struct sw_pass *r,
                            struct sw_err *err) SW_MUST_CHECK;
 int sw_target_loss_backward(struct sw_layer *l, const struct sw_pass *r,
                             struct sw_err *err) SW_MUST_CHECK;
 
-/* Sources a and b must have rows of the same number of values. For setup. Errors: SW_ERR_INVALID.
- */
+/* For setup: checks that sources a and b have the same number of rows and of values per row.
+ * Errors: SW_ERR_INVALID. */
 int sw_layer_need_same_rows(const struct sw_layer *l, int a, int b,
                             struct sw_err *err) SW_MUST_CHECK;

@@ -1,11 +1,11 @@
-/* What layers that read tokens share: sources of whole numbers, one or a row of them per sample. */
+/* Helpers of layers that read tokens: sources of integers, one or a list of them per sample. */
 #pragma once
 
 #include "kernels/ops/embedding.h"
 #include "layers/layer.h"
 
-/* Source 0 must be int32 [N, T] or, unless lists are wanted, [N]: fills rows, and the tokens of a
- * row. Errors: SW_ERR_INVALID saying the shape. */
+/* Checks that source 0 is int32 [N, T] or, unless `lists`, [N]; sets *rows to N and *per_row to the
+ * tokens per row. Errors: SW_ERR_INVALID naming the shape. */
 static inline int sw_layer_need_tokens(const struct sw_layer *l, bool lists, int64_t *rows,
                                        int64_t *per_row, struct sw_err *err)
 {
@@ -22,14 +22,16 @@ static inline int sw_layer_need_tokens(const struct sw_layer *l, bool lists, int
     return SW_OK;
 }
 
-/* [N, width] for one token per row, else [N, T, width]. */
+/* Returns the layout of a vector per token: [N, width] for one token per row, else [N, T,
+ * width]. */
 static inline struct sw_desc sw_layer_token_vectors(const struct sw_desc *tokens, int64_t width)
 {
     int64_t dim[3] = {tokens->dim[0], tokens->ndim == 2 ? tokens->dim[1] : width, width};
     return sw_desc_plain(SW_F32, tokens->ndim + 1, dim);
 }
 
-/* Vectors of sequences cannot be cut: their columns are steps, which share one table. */
+/* Returns why a layer over sequences cannot be split by columns, or NULL: the columns are steps,
+ * which all read the whole table. */
 static inline const char *sw_layer_refuse_sequences(const struct sw_desc *tokens)
 {
     return tokens->ndim > 1 ? "its columns are the steps of a sequence" : NULL;

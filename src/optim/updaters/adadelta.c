@@ -1,5 +1,5 @@
-/* adadelta: steps as large as past steps, per root mean square of gradients. The formula and its
- * source are in kernels/updaters/adadelta.h. */
+/* adadelta: gradients divided by their root mean square, times the root mean square of past steps.
+ * The formula and its source are in kernels/updaters/adadelta.h. */
 #include "kernels/updaters/adadelta.h"
 #include "optim/update_loop.h"
 #include <math.h>
@@ -11,7 +11,7 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     {.key = "rho",
-     .help = "share of the last mean square that is kept",
+     .help = "decay rate of the running mean squares",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, rho),
      .def = "0.95",
@@ -19,7 +19,7 @@ static const struct sw_opt opts[] = {
      .max = 1,
      .below_max = true},
     {.key = "delta",
-     .help = "keeps roots of mean squares from zero",
+     .help = "added to mean squares before the root",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, delta),
      .def = "1e-6",
@@ -52,8 +52,9 @@ static void apply(const void *conf, const struct sw_update_args *a)
 extern const struct sw_updater sw_updater_adadelta;
 const struct sw_updater sw_updater_adadelta = {
     .base = {.name = "adadelta",
-             .help = "steps as large as past steps, per root mean square of gradients; lr = 1 is "
-                     "the paper's",
+             .help =
+                 "gradients divided by their root mean square, times that of past steps; lr = 1 "
+                 "in the paper",
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .slot_names = slot_names,

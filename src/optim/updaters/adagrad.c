@@ -11,7 +11,7 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     {.key = "delta",
-     .help = "keeps the divisor from zero",
+     .help = "added to the divisor",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, delta),
      .def = "1e-7",

@@ -7,7 +7,7 @@
 
 const struct sw_opt sw_adam_opts[] = {
     {.key = "beta1",
-     .help = "share of the last mean gradient that is kept",
+     .help = "decay rate of the running mean of gradients",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct sw_adam_conf, beta1),
      .def = "0.9",
@@ -15,7 +15,7 @@ const struct sw_opt sw_adam_opts[] = {
      .max = 1,
      .below_max = true},
     {.key = "beta2",
-     .help = "share of the last mean square that is kept",
+     .help = "decay rate of the running mean of squared gradients",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct sw_adam_conf, beta2),
      .def = "0.999",
@@ -23,7 +23,7 @@ const struct sw_opt sw_adam_opts[] = {
      .max = 1,
      .below_max = true},
     {.key = "delta",
-     .help = "keeps the divisor from zero (the paper's epsilon)",
+     .help = "added to the divisor (epsilon in the paper)",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct sw_adam_conf, delta),
      .def = "1e-8",

@@ -1,4 +1,5 @@
-/* What adam and adamw share: keys, state and constants; only what weight decay does differs. */
+/* What adam and adamw have in common: keys, state and constants. They differ only in weight
+ * decay. */
 #pragma once
 
 #include "kernels/updaters/adam.h"
@@ -9,5 +10,5 @@ struct sw_adam_conf {
 };
 extern const struct sw_opt sw_adam_opts[];
 extern const char *const sw_adam_slot_names[];
-/* The constants of one update, bias corrections included. */
+/* Returns the constants of one update, including bias corrections. */
 struct sw_adam sw_adam_constants(const struct sw_adam_conf *c, const struct sw_update_args *a);

@@ -1,5 +1,5 @@
-/* adamax: adam with the largest gradient in place of the mean square. The formula and its source
- * are in kernels/updaters/adamax.h. */
+/* adamax: adam with the largest gradient instead of the mean square. The formula and its source are
+ * in kernels/updaters/adamax.h. */
 #include "kernels/updaters/adamax.h"
 #include "optim/update_loop.h"
 #include <math.h>
@@ -11,7 +11,7 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     {.key = "beta1",
-     .help = "share of the last mean gradient that is kept",
+     .help = "decay rate of the running mean of gradients",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, beta1),
      .def = "0.9",
@@ -19,7 +19,7 @@ static const struct sw_opt opts[] = {
      .max = 1,
      .below_max = true},
     {.key = "beta2",
-     .help = "share of the largest gradient so far that is kept",
+     .help = "decay rate of the largest gradient so far",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, beta2),
      .def = "0.999",
@@ -54,7 +54,7 @@ static void apply(const void *conf, const struct sw_update_args *a)
 extern const struct sw_updater sw_updater_adamax;
 const struct sw_updater sw_updater_adamax = {
     .base = {.name = "adamax",
-             .help = "adam with the largest gradient in place of the mean square",
+             .help = "adam with the largest gradient instead of the mean square",
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .slot_names = slot_names,

@@ -1,5 +1,5 @@
-/* adamw: adam with a weight decay that does not pass through its means. The formula and its source
- * are in kernels/updaters/adamw.h. */
+/* adamw: adam with decoupled weight decay, which is not part of the gradient. The formula and its
+ * source are in kernels/updaters/adamw.h. */
 #include "kernels/updaters/adamw.h"
 #include "optim/update_loop.h"
 #include "optim/updaters/adam.h"

@@ -1,5 +1,5 @@
-/* lars: sgd with momentum and a rate per parameter, from the norms of value and gradient. The
- * formula and its source are in kernels/updaters/lars.h. */
+/* lars: sgd with momentum and a rate per parameter that depends on the norms of value and gradient.
+ * The formula and its source are in kernels/updaters/lars.h. */
 #include "kernels/updaters/lars.h"
 #include "optim/update_loop.h"
 #include <math.h>
@@ -11,7 +11,7 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     {.key = "momentum",
-     .help = "share of the last change that goes on",
+     .help = "fraction of the previous step that is added",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, momentum),
      .def = "0.9",
@@ -19,7 +19,7 @@ static const struct sw_opt opts[] = {
      .max = 1,
      .below_max = true},
     {.key = "trust",
-     .help = "share of a parameter's norm that lr = 1 may change (the paper's eta)",
+     .help = "step relative to the norm of a parameter at lr = 1 (eta in the paper)",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, trust),
      .def = "0.001",

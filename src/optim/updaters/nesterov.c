@@ -10,7 +10,7 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     {.key = "momentum",
-     .help = "share of the last change that goes on",
+     .help = "fraction of the previous step that is added",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, momentum),
      .def = "0.9",
@@ -40,7 +40,7 @@ static void apply(const void *conf, const struct sw_update_args *a)
 extern const struct sw_updater sw_updater_nesterov;
 const struct sw_updater sw_updater_nesterov = {
     .base = {.name = "nesterov",
-             .help = "Nesterov's accelerated gradient (momentum that looks ahead)",
+             .help = "Nesterov's accelerated gradient (look-ahead momentum)",
              .opts = opts,
              .conf_bytes = sizeof(struct conf)},
     .slot_names = slot_names,

@@ -11,7 +11,7 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     {.key = "rho",
-     .help = "share of the last mean square that is kept",
+     .help = "decay rate of the running mean of squared gradients",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, rho),
      .def = "0.9",
@@ -19,7 +19,7 @@ static const struct sw_opt opts[] = {
      .max = 1,
      .below_max = true},
     {.key = "delta",
-     .help = "keeps the divisor from zero",
+     .help = "added to the divisor",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, delta),
      .def = "1e-8",

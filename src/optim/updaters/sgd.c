@@ -10,7 +10,7 @@ struct conf {
 
 static const struct sw_opt opts[] = {
     {.key = "momentum",
-     .help = "share of the last change that goes on",
+     .help = "fraction of the previous step that is added",
      .type = SW_OPT_REAL,
      .offset = offsetof(struct conf, momentum),
      .def = "0",

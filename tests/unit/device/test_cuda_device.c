@@ -479,7 +479,7 @@ static void a_target_that_its_loss_cannot_take_is_told(void **state)
                                  .result = m.result};
     struct sw_err err = {0};
     int rc = sw_op_run(stream, &sw_op_row_loss, &a, &err);
-    assert_told(rc, &err, "tested: target 2 of row 1 is 1.5, but a target is 0 to 1");
+    assert_told(rc, &err, "tested: target 2 of row 1 is 1.5, but a target must be 0 to 1");
 }
 
 /* Labels of rows that do not count may be anything. */

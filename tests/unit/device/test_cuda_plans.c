@@ -16,7 +16,7 @@ enum { CHANNELS_LAST = -1 }; /* instead of a block */
 
 /* ---- A plan whose arrays are the host's, around one of the device ---- */
 
-struct carried {
+struct wrapped_plan {
     struct sw_plan base; /* first member */
     struct sw_plan *inner;
 };
@@ -30,7 +30,8 @@ static size_t bytes_of(const struct sw_desc *d)
     return d->ndim ? sw_desc_bytes(d) : 0;
 }
 
-static int carry(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run, struct sw_err *err)
+static int call_inner(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run,
+                      struct sw_err *err)
 {
     const size_t src = bytes_of(&p->src), weight = bytes_of(&p->weight), bias = bytes_of(&p->bias);
     const size_t dst = bytes_of(&p->dst);
@@ -53,7 +54,7 @@ static int carry(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run, 
                                    .diff_bias = there[7],
                                    .saved = there[8],
                                    .scratch = there[9]};
-    int rc = run(((struct carried *)(void *)p)->inner, &b, err);
+    int rc = run(((struct wrapped_plan *)(void *)p)->inner, &b, err);
     for (int i = 0; i < ARRAYS; i++) {
         if (there[i] && rc == SW_OK)
             to_host(gpu, (void *)(uintptr_t)here[i], there[i], bytes[i]);
@@ -64,17 +65,17 @@ static int carry(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run, 
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    return carry(p, a, ((struct carried *)(void *)p)->inner->ops->forward, err);
+    return call_inner(p, a, ((struct wrapped_plan *)(void *)p)->inner->ops->forward, err);
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    return carry(p, a, ((struct carried *)(void *)p)->inner->ops->backward_data, err);
+    return call_inner(p, a, ((struct wrapped_plan *)(void *)p)->inner->ops->backward_data, err);
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    return carry(p, a, ((struct carried *)(void *)p)->inner->ops->backward_weights, err);
+    return call_inner(p, a, ((struct wrapped_plan *)(void *)p)->inner->ops->backward_weights, err);
 }
 
 static const struct sw_plan_ops carried_ops = {
@@ -132,7 +133,7 @@ static void check_problem(const struct problem *p, int block, struct fixture *cp
     struct sw_plan *plan;
     struct sw_err err;
     ASSERT_OK(make_there(p, block, &plan, &err));
-    struct carried c = {.base = *plan, .inner = plan};
+    struct wrapped_plan c = {.base = *plan, .inner = plan};
     c.base.ops = &carried_ops;
     struct tensors a = random_tensors(p, &c.base, 7), b = run_problem(p, cpu->stream, 7);
     run_plan(p, &c.base, &a);

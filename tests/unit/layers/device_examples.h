@@ -1,20 +1,19 @@
-/* Examples of layers on a device whose memory the host cannot reach, beside the CPU. What a layer
- * gets lies in the device's memory, each array in an allocation of its own and of its exact size,
- * so that an operation which forgets a pointer or claims more than there is behind it is found.
- * Include once per program. */
+/* Runs the examples of layers on a device whose memory the host cannot access, and on the CPU.
+ * Every array of a layer is a separate device allocation of its exact size, so that an operation
+ * that omits a pointer or declares too many bytes is detected. Include once per program. */
 #pragma once
 
 #include "layer_support.h"
 
-#include "unit/device/sim_support.h" /* streams, memory that goes there and back */
+#include "unit/device/sim_support.h" /* streams, copies to and from the device */
 
 enum { SLOTS = 64 };
 
-static char where[256]; /* what a failure is about */
+static char where[256]; /* the example under test, for messages */
 
 /* ---- Moving a layer to the device and back ---- */
 
-/* A pointer of the layer, and the host's array that stands there before and after. */
+/* A pointer of the layer, and the host array that it points to before and after. */
 struct slot {
     void **at;
     void *host, *device;
@@ -64,7 +63,7 @@ static void move_out(struct move *m, struct rig *g)
     list_slots(m, g);
     for (int i = 0; i < m->count; i++) {
         struct slot *s = &m->slot[i];
-        /* As in a net, where there is nothing there is no pointer. */
+        /* As in a net, an empty array has a NULL pointer. */
         *s->at = s->device = s->bytes ? to_device(m->stream, s->host, s->bytes) : NULL;
     }
     for (int i = 0; i < g->layer.keep_count; i++)
@@ -85,8 +84,8 @@ static void move_back(struct move *m, struct rig *g)
     m->count = 0;
 }
 
-/* As a net does: memory that backward does not read may be others' by then. */
-static void take_away_unread(struct rig *g)
+/* Like a net, hides the memory that backward does not read, which may be reused by then. */
+static void hide_unread(struct rig *g)
 {
     struct sw_layer *l = &g->layer;
     for (int k = 0; k < l->src_count; k++)
@@ -96,10 +95,10 @@ static void take_away_unread(struct rig *g)
         l->dst.data = NULL;
 }
 
-/* Gradients have no memory before backward: forward must not name it. */
-static void take_away_gradients(struct rig *g)
+/* Gradients have no memory before backward, so forward must not access them. */
+static void hide_gradients(struct rig *g)
 {
-    static float elsewhere[16]; /* no memory of the device's */
+    static float elsewhere[16]; /* not device memory */
     struct sw_layer *l = &g->layer;
     for (int k = 0; k < l->src_count; k++)
         l->src_grad[k] = l->src_grad[k] ? elsewhere : NULL;
@@ -108,8 +107,8 @@ static void take_away_gradients(struct rig *g)
         l->param[i].grad = l->param[i].grad ? elsewhere : NULL;
 }
 
-/* All phases of a pass; one worker has nothing to add in between. */
-static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
+/* Runs all phases of a pass; with one worker there is nothing to reduce in between. */
+static void run_on_device(struct rig *g, bool backward, struct sw_stream *stream)
 {
     struct move m = {.stream = stream};
     struct sw_err err;
@@ -118,9 +117,9 @@ static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
     int phases = backward ? g->layer.phases.backward : g->layer.phases.forward;
     move_out(&m, g);
     if (backward)
-        take_away_unread(g);
+        hide_unread(g);
     else
-        take_away_gradients(g);
+        hide_gradients(g);
     struct sw_pass pass = {.stream = stream, .step = step, .training = true};
     do
         if (run(&g->layer, &pass, &err) != SW_OK)
@@ -135,7 +134,7 @@ static void run_there(struct rig *g, bool backward, struct sw_stream *stream)
 static void prepare(struct rig *g, const struct values *v)
 {
     struct sw_layer *l = &g->layer;
-    put_inputs(g, v);
+    set_inputs(g, v);
     poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
     poison(l->saved, l->saved_bytes);
     poison(l->scratch, l->scratch_bytes);
@@ -145,7 +144,7 @@ static void prepare(struct rig *g, const struct values *v)
         poison(l->dst.grad, sw_desc_bytes(&l->dst.desc));
 }
 
-/* Forward and backward of an example on the CPU, and the same there; `compare` gets both. block,
+/* Runs forward and backward of an example on the CPU and on the device; `compare` gets both. block,
  * no_data: as in struct how. */
 typedef void compare_fn(const struct rig *there, const struct rig *cpu);
 
@@ -167,9 +166,9 @@ static void check_example(const struct sw_layer_type *type, const struct sw_laye
     ASSERT_OK(rig_phases(&a, type->forward, a.layer.phases.forward, &err));
     if (type->backward)
         ASSERT_OK(rig_phases(&a, type->backward, a.layer.phases.backward, &err));
-    run_there(&b, false, there);
+    run_on_device(&b, false, there);
     if (type->backward)
-        run_there(&b, true, there);
+        run_on_device(&b, true, there);
     compare(&b, &a);
     values_free(&v);
     rig_close(&a);
@@ -188,8 +187,8 @@ static void check_examples(const struct sw_layer_type *type, struct sw_stream *c
         }
 }
 
-/* All examples of all layers, with plain and with blocked sources, and those that learn also as the
- * first layer of a net. */
+/* Runs all examples of all layers with plain and with blocked sources, and those with parameters
+ * also as the first layer of a net. */
 static inline void check_all_examples(struct sw_stream *cpu, struct sw_stream *there,
                                       compare_fn *compare)
 {
@@ -197,8 +196,8 @@ static inline void check_all_examples(struct sw_stream *cpu, struct sw_stream *t
         check_examples(sw_layer_types[t], cpu, there, compare);
 }
 
-/* The same of layers that learn, among them all that multiply: what else there is has nothing to
- * round. */
+/* The same for layers with parameters, which include all layers with products: other layers round
+ * nothing. */
 static inline void check_learning_examples(struct sw_stream *cpu, struct sw_stream *there,
                                            compare_fn *compare)
 {

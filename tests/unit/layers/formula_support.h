@@ -1,10 +1,10 @@
-/* Layers against formulas that a test writes in double: forward and every gradient at once, as a
- * walk over what each output sums. On both devices, from plain and from blocked sources. */
+/* Compares layers with formulas that a test computes in double: forward and all gradients, on both
+ * devices, with plain and with blocked sources. */
 #pragma once
 
 #include "layer_support.h"
 
-/* What a formula gives for the plain tensors of a pass; owned. */
+/* The plain tensors of a pass according to a formula; owned. */
 struct exact {
     double *dst, *src_grad, *weight_grad, *bias_grad;
 };
@@ -47,7 +47,7 @@ static inline void check_pass(struct rig *g, struct values *v, bool reference, c
     free(e.bias_grad);
 }
 
-/* ties: sources are 0, 1 or 2, so that maxima have many. */
+/* ties: sources are 0, 1 or 2, so that maxima have many ties. */
 static inline void check(const char *type, const struct sw_layer_example *ex, formula_fn *formula,
                          const void *shape, bool ties)
 {
@@ -67,7 +67,7 @@ static inline void check(const char *type, const struct sw_layer_example *ex, fo
         }
 }
 
-/* Setup must refuse a source [2, 6, 5, 4], saying `says`. */
+/* Setup must refuse a source [2, 6, 5, 4] with a message that contains `says`. */
 static inline void assert_refused(const char *type, const char *recipe, const char *says)
 {
     struct fixture f = open_cpu(true, 1);

@@ -1,4 +1,4 @@
-/* Recipes that have layers only, for tests of layers and nets. */
+/* Recipes that only have layers, for tests of layers and nets. */
 #pragma once
 
 #include "unit/device/device_support.h"
@@ -20,7 +20,7 @@ static const struct sw_schema_kind layer_kinds[] = {
 };
 static const struct sw_schema layer_schema = {layer_kinds, 1};
 
-/* Loads a text whose sections may be wrong; the recipe's diags say how. */
+/* Loads a text with possible errors, which are in the recipe's diags. */
 static inline struct sw_recipe *load_layers_with_faults(const char *text)
 {
     struct sw_recipe_source source = {

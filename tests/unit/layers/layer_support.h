@@ -1,7 +1,7 @@
-/* One layer without a net: a recipe text is bound to its conf, sources are features made by hand in
- * any layout, and all memory comes from malloc, so that the address sanitizer sees every element.
- * What a pass has to write is full of NaN before it; so is everything that the layer said it would
- * not read. Tensors go in and come out in plain order, and padding must be zero on the way. */
+/* A single layer without a net: its conf is read from a recipe text, sources have any layout, and
+ * all memory is from malloc, so that the address sanitizer checks every element. Arrays that a pass
+ * must write, or that the layer declared it does not read, are filled with NaN first. Tensors are
+ * passed and returned in plain order, and padding must be zero. */
 #pragma once
 
 #include "unit/device/device_support.h"
@@ -13,9 +13,9 @@
 
 enum { RIG_SRCS = 3, RIG_PAIRS = 64 };
 
-/* ---- A layer and everything around it ---- */
+/* ---- A layer and its environment ---- */
 
-/* How a layer is made. */
+/* How to create a layer. */
 struct how {
     struct sw_stream *stream;
     const char *name; /* NULL: "tested" */
@@ -24,9 +24,9 @@ struct how {
     bool mixed;               /* every second source stays plain, from the first on */
     int64_t rows;             /* 0: the example's */
     bool evaluation;          /* no backward */
-    bool no_data;             /* no source wants a gradient, as in the first layer of a net */
-    bool in_place;            /* where the layer allows it */
-    const struct rig *shares; /* whose parameter layouts it takes over */
+    bool no_data;             /* no source needs a gradient, as in the first layer of a net */
+    bool in_place;            /* if the layer allows it */
+    const struct rig *shares; /* rig whose parameter layouts it uses */
 };
 
 struct rig {
@@ -39,14 +39,14 @@ struct rig {
     struct sw_result result[RIG_PAIRS];
 };
 
-/* Plain tensors: what goes in is random, what comes out is filled by rig_pass. */
+/* Plain tensors: inputs are random, outputs are filled by rig_pass. */
 struct values {
     int src_count, param_count;
     int64_t src_n[RIG_SRCS], param_n[SW_LAYER_PARAMS], dst_n;
     float *src[RIG_SRCS], *param[SW_LAYER_PARAMS], *dst_grad;
     int32_t *label[RIG_SRCS];
     float *dst, *src_grad[RIG_SRCS], *param_grad[SW_LAYER_PARAMS];
-    float *keeps[SW_LAYER_STATES]; /* state after forward */
+    float *keeps[SW_LAYER_STATES]; /* buffers after forward */
     int64_t keeps_n[SW_LAYER_STATES];
     int keep_count;
     struct sw_result result; /* the first pair */
@@ -83,7 +83,7 @@ static inline struct sw_desc source_layout(const struct sw_layer_example *ex, in
     return sw_desc_plain(ex->src[k].labels ? SW_I32 : SW_F32, ex->src[k].ndim, dim);
 }
 
-/* Binds the conf; nothing of the layer itself happens yet. */
+/* Reads the conf; does not call the layer yet. */
 static inline void rig_open(struct rig *g, const struct sw_layer_type *type,
                             const struct sw_layer_example *ex, const struct how *how)
 {
@@ -123,7 +123,7 @@ static inline uint32_t wanted(const struct rig *g)
     return mask & ~g->layer.type->targets;
 }
 
-/* The layer's own setup, whatever comes of it. Teardown with rig_teardown in every case. */
+/* Runs the layer's setup and returns its result. Call rig_teardown in any case. */
 static inline int rig_try_setup(struct rig *g, struct sw_err *err)
 {
     struct sw_layer *l = &g->layer;
@@ -150,7 +150,7 @@ static inline void rig_teardown(struct rig *g)
     l->phases.forward = l->phases.backward = l->pair_count = 0;
 }
 
-/* Memory for everything the layer reads and writes. */
+/* Allocates all memory that the layer reads and writes. */
 static inline void rig_allocate(struct rig *g)
 {
     struct sw_layer *l = &g->layer;
@@ -217,25 +217,27 @@ static inline void rig_close(struct rig *g)
 
 /* ---- Values ---- */
 
-/* Distinct within any 33 neighbours and away from zero, by more than twice 2^-6, so that no small
- * step crosses a kink of a maximum or a rectifier; multiples of 2^-16, so that the step is exact.
- * Every run of 32 elements is a shuffle of the odd or of the even ones of 64 strata of -2..2. */
+/* Returns values whose distance from zero and within any 33 adjacent elements is more than twice
+ * 2^-6, so that no small step crosses a kink of a maximum or a rectifier; multiples of 2^-16, so
+ * that the step is exact. Every run of 32 elements is a shuffle of the odd or of the even ones of
+ * 64 strata of -2..2. */
 static inline float *smooth_floats(struct rng *r, int64_t n)
 {
     float *x = get_floats(n);
     for (int64_t i = 0; i < n; i++) {
         int64_t first = i / 32 * 32, j = rng_int(r, first, i);
         int64_t stratum = 2 * (i % 32) + i / 32 % 2;
-        double jitter = floor((double)rng_real(r, -512, 512)); /* of 2^-16: at most 1/128 */
+        double jitter =
+            floor((double)rng_real(r, -512, 512)); /* in units of 2^-16: at most 1/128 */
         x[i] = x[j];
         x[j] = (float)(((double)stratum + 0.5) / 16 - 2 + jitter / 65536);
     }
     return x;
 }
 
-/* Turns the runs of x until no element is as near to that of `other` as a small step reaches, so
- * that no maximum over sources changes hands. */
-static inline void keep_apart(float *x, const float *other, int64_t n)
+/* Rotates the runs of x until no element is within a small step of that of `other`, so that no
+ * maximum over sources switches to another source. */
+static inline void separate(float *x, const float *other, int64_t n)
 {
     for (int64_t first = 0; first < n; first += 32) {
         int64_t run = n - first < 32 ? n - first : 32;
@@ -260,7 +262,7 @@ static inline float *step_floats(struct rng *r, int64_t n)
     return x;
 }
 
-/* Random inputs for the shapes of a layer that is set up. */
+/* Returns random inputs for the shapes of a layer after setup. */
 static inline struct values values_new(const struct rig *g, const struct sw_layer_example *ex,
                                        uint64_t seed)
 {
@@ -279,7 +281,7 @@ static inline struct values values_new(const struct rig *g, const struct sw_laye
             v.src[k] = given ? random_floats(&r, n, ex->range[k].from, ex->range[k].to)
                              : smooth_floats(&r, n);
             if (k > 0 && !given && v.src[0] && v.src_n[0] == n)
-                keep_apart(v.src[k], v.src[0], n);
+                separate(v.src[k], v.src[0], n);
             v.src_grad[k] = get_floats(n);
             continue;
         }
@@ -317,8 +319,8 @@ static inline void values_free(struct values *v)
 
 /* ---- Passes ---- */
 
-/* To plain order; what is stored besides must be zero. */
-static inline void take_plain(const char *what, const struct sw_desc *d, const float *stored,
+/* Converts to plain order; padding must be zero. */
+static inline void read_plain(const char *what, const struct sw_desc *d, const float *stored,
                               float *plain)
 {
     float *again = get_bytes(sw_desc_bytes(d));
@@ -330,7 +332,7 @@ static inline void take_plain(const char *what, const struct sw_desc *d, const f
     free(again);
 }
 
-static inline void put_inputs(struct rig *g, const struct values *v)
+static inline void set_inputs(struct rig *g, const struct values *v)
 {
     struct sw_layer *l = &g->layer;
     for (int k = 0; k < l->src_count; k++)
@@ -346,7 +348,7 @@ static inline void put_inputs(struct rig *g, const struct values *v)
 
 typedef int rig_phase(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err);
 
-/* One worker is a group too: between phases there is nothing to add. */
+/* The group has one worker, so there is nothing to reduce between phases. */
 static inline int rig_phases(struct rig *g, rig_phase *run, int phases, struct sw_err *err)
 {
     struct sw_layer *l = &g->layer;
@@ -362,7 +364,7 @@ static inline int rig_phases(struct rig *g, rig_phase *run, int phases, struct s
 static inline int rig_try_forward(struct rig *g, const struct values *v, struct sw_err *err)
 {
     struct sw_layer *l = &g->layer;
-    put_inputs(g, v);
+    set_inputs(g, v);
     if (!g->data_in_place)
         poison(l->dst.data, sw_desc_bytes(&l->dst.desc));
     poison(l->saved, l->saved_bytes);
@@ -385,12 +387,12 @@ static inline void rig_forward(struct rig *g, struct values *v)
     v->pair_count = g->layer.pair_count > 0 ? g->layer.pair_count : 1;
     memcpy(v->pairs, g->result, sizeof v->pairs);
     if (has_output(g->layer.type))
-        take_plain("output", &g->layer.dst.desc, g->layer.dst.data, v->dst);
+        read_plain("output", &g->layer.dst.desc, g->layer.dst.data, v->dst);
     for (int i = 0; i < v->keep_count; i++)
-        take_plain("state", &g->layer.keeps[i].layout, g->layer.keeps[i].value, v->keeps[i]);
+        read_plain("state", &g->layer.keeps[i].layout, g->layer.keeps[i].value, v->keeps[i]);
 }
 
-/* What backward does not read is not there, and what it writes is not read. */
+/* Hides arrays that backward does not read, and fills those that it writes with NaN. */
 static inline void hide_from_backward(struct rig *g)
 {
     struct sw_layer *l = &g->layer;
@@ -420,12 +422,12 @@ static inline void rig_backward(struct rig *g, struct values *v)
     ASSERT_OK(rig_phases(g, l->type->backward, l->phases.backward, &err));
     for (int k = 0; k < l->src_count; k++)
         if (l->src_grad[k])
-            take_plain("source gradient", &g->src[k].desc, l->src_grad[k], v->src_grad[k]);
+            read_plain("source gradient", &g->src[k].desc, l->src_grad[k], v->src_grad[k]);
     for (int i = 0; i < l->param_count; i++)
-        take_plain("parameter gradient", &l->param[i].layout, l->param[i].grad, v->param_grad[i]);
+        read_plain("parameter gradient", &l->param[i].layout, l->param[i].grad, v->param_grad[i]);
 }
 
-/* Forward, and backward where there is one. */
+/* Runs forward, and backward if the layer has it. */
 static inline void rig_pass(struct rig *g, struct values *v)
 {
     rig_forward(g, v);

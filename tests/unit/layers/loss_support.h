@@ -1,4 +1,4 @@
-/* A loss or metric with values of its own choice: a layer on one device, its inputs, and what it
+/* A loss or metric with inputs chosen by the test, on one device, and checks of sources that it
  * must refuse. */
 #pragma once
 
@@ -20,8 +20,8 @@ static inline struct scene scene_new(const char *type, const struct sw_layer_exa
     return s;
 }
 
-/* The layer keeps pointers into the scene it was made in. */
-static inline void scene_settle(struct scene *s)
+/* Corrects the pointers that the layer keeps into its scene, after the scene was copied. */
+static inline void scene_fix_pointers(struct scene *s)
 {
     for (int k = 0; k < s->g.layer.src_count; k++)
         s->g.layer.src[k] = &s->g.src[k];

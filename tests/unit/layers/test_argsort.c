@@ -1,4 +1,4 @@
-/* The order of places that argsort gives: falling values, ties by place, NaN last. */
+/* The order of the indices of argsort: descending values, ties by index, NaN last. */
 #include "device/op.h"
 #include "layer_support.h"
 
@@ -17,7 +17,7 @@ static void assert_places(const float *x, int64_t columns, int64_t top_k, const 
     close_cpu(&f);
 }
 
-static void places_come_by_falling_value_and_ties_by_place(void **state)
+static void indices_are_by_descending_value_and_ties_by_index(void **state)
 {
     const float x[] = {1, 3, 2, 3, -1, 0, 0, 0, 0, 0};
     assert_places(x, 5, 5, (const int32_t[]){1, 3, 2, 0, 4, 0, 1, 2, 3, 4});
@@ -25,14 +25,14 @@ static void places_come_by_falling_value_and_ties_by_place(void **state)
     assert_places(x, 5, 1, (const int32_t[]){1, 0});
 }
 
-static void what_compares_with_nothing_comes_last(void **state)
+static void nan_comes_last(void **state)
 {
     const float x[] = {NAN, 1, NAN, -INFINITY, 2, NAN, NAN, NAN};
     assert_places(x, 4, 4, (const int32_t[]){1, 3, 0, 2, 0, 1, 2, 3});
     assert_places(x, 4, 1, (const int32_t[]){1, 0});
 }
 
-/* Against a count of what comes before, on rows with many ties. */
+/* Compares with the number of values that rank before, on rows with many ties. */
 static void random_rows_are_sorted(void **state)
 {
     enum { COLUMNS = 37 };
@@ -60,8 +60,8 @@ static void random_rows_are_sorted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places_come_by_falling_value_and_ties_by_place),
-        cmocka_unit_test(what_compares_with_nothing_comes_last),
+        cmocka_unit_test(indices_are_by_descending_value_and_ties_by_index),
+        cmocka_unit_test(nan_comes_last),
         cmocka_unit_test(random_rows_are_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Batch normalisation against its formulas in double, over a batch on one worker and over one that
- * several share, on every layout, with its running statistics. */
+/* Batch normalization against its formulas in double, with a batch on one worker and a batch split
+ * over several, on every layout, with running statistics. */
 #include "device/op.h"
 #include "kernels/ops/batch_norm.h"
 #include "layer_support.h"
@@ -24,7 +24,7 @@ static double count_of(const struct shape *s)
     return (double)(s->rows * s->pixels);
 }
 
-/* In two passes, unlike the code under test. */
+/* Computes moments in two passes, unlike the code under test. */
 static struct moments moments_of(const struct shape *s, const float *x, int64_t c)
 {
     struct moments m = {0, 0, 0};
@@ -63,11 +63,11 @@ static void exact_free(struct exact *e)
     }
 }
 
-/* Ioffe and Szegedy 2015, Algorithm 1 and the six gradients below it, one after the other. */
+/* Computes Algorithm 1 of Ioffe and Szegedy 2015 and the six gradients below it. */
 static void exact_channel(const struct shape *s, const struct values *v, int64_t c, struct exact *e)
 {
     struct moments m = moments_of(s, v->src[0], c);
-    double scale = (double)v->param[0][c], n = count_of(s), d_variance = 0, d_mean = 0, centre = 0;
+    double scale = (double)v->param[0][c], n = count_of(s), d_variance = 0, d_mean = 0, center = 0;
     e->param_grad[0][c] = e->param_grad[1][c] = 0;
     for (int64_t i = 0; i < s->rows * s->pixels; i++) {
         int64_t k = at(s, i / s->pixels, c, i % s->pixels);
@@ -77,9 +77,9 @@ static void exact_channel(const struct shape *s, const struct values *v, int64_t
         e->param_grad[1][c] += dy;
         d_variance += dy * scale * d * -0.5 * m.inv_std * m.inv_std * m.inv_std;
         d_mean -= dy * scale * m.inv_std;
-        centre += d;
+        center += d;
     }
-    d_mean += d_variance * -2 * centre / n;
+    d_mean += d_variance * -2 * center / n;
     for (int64_t i = 0; i < s->rows * s->pixels; i++) {
         int64_t k = at(s, i / s->pixels, c, i % s->pixels);
         double d = (double)v->src[0][k] - m.mean, dy = (double)v->dst_grad[k];
@@ -162,8 +162,8 @@ static void training_follows_ioffe_and_szegedy(void **state)
         }
 }
 
-/* Where the mean is a thousand standard deviations, mean squares less squared means are all noise
- * in float. */
+/* If the mean is a thousand standard deviations, the mean square minus the squared mean is pure
+ * rounding error in float. */
 static void a_large_mean_costs_no_accuracy(void **state)
 {
     static const struct shape s = {64, 5, 30, 1e-5, 0.9};
@@ -200,7 +200,7 @@ static void take_rows(struct share *s, const struct shape *whole, const struct v
         memcpy(s->v.param[i], v->param[i], (size_t)whole->channels * sizeof(float));
 }
 
-/* One pass of all shares, phase by phase; between two, what a trainer does. */
+/* Runs one pass of all shares, phase by phase, and reduces the sums in between like a trainer. */
 static void run_shares(struct share *s, bool backward)
 {
     struct sw_err err;
@@ -225,17 +225,17 @@ static void run_shares(struct share *s, bool backward)
     }
 }
 
-/* What the shares have, put together: outputs and source gradients behind each other, parameter
- * gradients added, the first one's statistics. */
-static void put_together(struct share *s, const struct shape *whole, struct values *v)
+/* Combines the results of the shares: concatenates outputs and source gradients, adds parameter
+ * gradients, and copies the statistics of the first share. */
+static void combine_shares(struct share *s, const struct shape *whole, struct values *v)
 {
     int64_t row = whole->channels * whole->pixels;
     for (int i = 0; i < 2; i++)
         memset(v->param_grad[i], 0, (size_t)whole->channels * sizeof(float));
     for (int w = 0; w < SHARES; w++) {
         struct sw_layer *l = &s[w].g.layer;
-        take_plain("output", &l->dst.desc, l->dst.data, v->dst + s[w].first * row);
-        take_plain("source gradient", &l->dst.desc, l->src_grad[0],
+        read_plain("output", &l->dst.desc, l->dst.data, v->dst + s[w].first * row);
+        read_plain("source gradient", &l->dst.desc, l->src_grad[0],
                    v->src_grad[0] + s[w].first * row);
         for (int i = 0; i < 2; i++)
             for (int64_t c = 0; c < whole->channels; c++)
@@ -245,7 +245,7 @@ static void put_together(struct share *s, const struct shape *whole, struct valu
         memcpy(v->keeps[i], s[0].g.layer.keeps[i].value, (size_t)whole->channels * sizeof(float));
 }
 
-static void shares_of_a_batch_compute_what_the_whole_does(void **state)
+static void batch_split_over_workers_equals_whole_batch(void **state)
 {
     static const int64_t rows[SHARES] = {4, 2, 1};
     static const struct shape whole = {7, 20, 12, 1e-5, 0.9};
@@ -262,17 +262,17 @@ static void shares_of_a_batch_compute_what_the_whole_does(void **state)
                   &(struct how){.stream = f.stream, .rows = rows[w], .block = 8 * w});
         s[w].v = values_new(&s[w].g, &ex, 1);
         take_rows(&s[w], &whole, &v);
-        put_inputs(&s[w].g, &s[w].v);
+        set_inputs(&s[w].g, &s[w].v);
         struct sw_layer *l = &s[w].g.layer;
         for (int i = 0; w > 0 && i < 2; i++)
-            l->keeps[i].update = NULL; /* only one of them keeps them up */
+            l->keeps[i].update = NULL; /* only the first share updates the buffers */
         sw_desc_from_plain(&l->dst.desc, s[w].v.dst_grad, l->dst.grad);
     }
     run_shares(s, false);
     run_shares(s, true);
-    put_together(s, &whole, &v);
+    combine_shares(s, &whole, &v);
     assert_exact("three shares", &whole, &v, 2e-6);
-    for (int w = 1; w < SHARES; w++) /* the others left theirs alone */
+    for (int w = 1; w < SHARES; w++) /* the buffers of the others must not change */
         assert_true(s[w].g.layer.keeps[0].value[0] == 0.0f &&
                     s[w].g.layer.keeps[1].value[0] == 1.0f);
     for (int w = 0; w < SHARES; w++) {
@@ -284,7 +284,7 @@ static void shares_of_a_batch_compute_what_the_whole_does(void **state)
     close_cpu(&f);
 }
 
-static void without_sync_nothing_is_added(void **state)
+static void without_sync_no_sums_are_reduced(void **state)
 {
     static const struct shape s = {4, 6, 12, 1e-5, 0.9};
     struct fixture f = open_cpu(false, 1);
@@ -305,7 +305,7 @@ static void without_sync_nothing_is_added(void **state)
 
 /* ---- evaluation ---- */
 
-static void evaluation_takes_the_running_statistics(void **state)
+static void evaluation_uses_running_statistics(void **state)
 {
     static const struct shape s = {4, 21, 12, 0.5, 0.9};
     for (int block = 0; block <= 16; block += 8)
@@ -320,7 +320,7 @@ static void evaluation_takes_the_running_statistics(void **state)
                     .stream = f.stream, .block = block, .evaluation = true, .in_place = in_place});
             assert_true(g.data_in_place == in_place);
             struct values v = values_new(&g, &ex, 4);
-            put_inputs(&g, &v);
+            set_inputs(&g, &v);
             double *want = get_doubles(v.dst_n);
             for (int64_t c = 0; c < s.channels; c++) {
                 float *keeps[2];
@@ -337,7 +337,7 @@ static void evaluation_takes_the_running_statistics(void **state)
             }
             struct sw_pass pass = {.stream = f.stream, .step = &g.step};
             ASSERT_OK(g.layer.type->forward(&g.layer, &pass, &err));
-            take_plain("output", &g.layer.dst.desc, g.layer.dst.data, v.dst);
+            read_plain("output", &g.layer.dst.desc, g.layer.dst.data, v.dst);
             assert_near("evaluation", v.dst, want, v.dst_n, 1e-6);
             free(want);
             values_free(&v);
@@ -346,14 +346,14 @@ static void evaluation_takes_the_running_statistics(void **state)
         }
 }
 
-/* ---- layouts that no layer of ours makes today, and many threads ---- */
+/* ---- Layouts that no layer uses today, and many threads ---- */
 
-struct made {
+struct results {
     float *y, *dx, *scale_grad, *bias_grad, *mean, *inv_std;
     double *sums;
 };
 
-static void made_free(struct made *m)
+static void results_free(struct results *m)
 {
     free(m->y);
     free(m->dx);
@@ -364,21 +364,21 @@ static void made_free(struct made *m)
     free(m->sums);
 }
 
-/* All operations on a layout; y and dx in plain order. */
-static struct made make(struct sw_stream *s, const struct sw_desc *d)
+/* Runs all operations on a layout; returns y and dx in plain order. */
+static struct results run_all(struct sw_stream *s, const struct sw_desc *d)
 {
     int64_t n = sw_desc_count(d), stored = sw_desc_storage(d), channels = d->dim[1];
     struct rng r = rng_of(6);
     float *plain = random_floats(&r, n, -1, 3), *plain_dy = random_floats(&r, n, -1, 1);
     float *x = get_floats(stored), *dy = get_floats(stored), *out = get_floats(stored);
     float *scale = random_floats(&r, channels, 0.5, 2), *bias = random_floats(&r, channels, -1, 1);
-    struct made m = {get_floats(n),
-                     get_floats(n),
-                     get_floats(channels),
-                     get_floats(channels),
-                     get_floats(channels),
-                     get_floats(channels),
-                     get_doubles(2 * channels + 1)};
+    struct results m = {get_floats(n),
+                        get_floats(n),
+                        get_floats(channels),
+                        get_floats(channels),
+                        get_floats(channels),
+                        get_floats(channels),
+                        get_doubles(2 * channels + 1)};
     struct sw_batch_norm b = {.desc = *d,
                               .eps = 1e-5f,
                               .sums = m.sums,
@@ -395,7 +395,7 @@ static struct made make(struct sw_stream *s, const struct sw_desc *d)
                         &(const struct sw_batch_norm_args){.b = b, .x = x}, &err));
     ASSERT_OK(sw_op_run(s, &sw_op_batch_norm,
                         &(const struct sw_batch_norm_args){.b = b, .x = x, .y = out}, &err));
-    take_plain("output", d, out, m.y);
+    read_plain("output", d, out, m.y);
     poison(out, (size_t)stored * sizeof(float));
     ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_sums_gradient,
                         &(const struct sw_batch_norm_args){
@@ -404,7 +404,7 @@ static struct made make(struct sw_stream *s, const struct sw_desc *d)
     ASSERT_OK(sw_op_run(s, &sw_op_batch_norm_gradient,
                         &(const struct sw_batch_norm_args){.b = b, .x = x, .dy = dy, .dx = out},
                         &err));
-    take_plain("source gradient", d, out, m.dx);
+    read_plain("source gradient", d, out, m.dx);
     free(plain);
     free(plain_dy);
     free(x);
@@ -416,8 +416,8 @@ static struct made make(struct sw_stream *s, const struct sw_desc *d)
     return m;
 }
 
-static void assert_made_alike(const char *what, const struct made *a, const struct made *b,
-                              int64_t n, int64_t channels, double limit)
+static void assert_results_alike(const char *what, const struct results *a, const struct results *b,
+                                 int64_t n, int64_t channels, double limit)
 {
     const struct {
         const float *have, *want;
@@ -447,15 +447,15 @@ static void every_layout_gives_the_same_values(void **state)
     const int64_t turned[4] = {21 * 24, 24, 1, 4};    /* columns before rows */
     memcpy(layout[3].stride, last, sizeof last);
     memcpy(layout[4].stride, turned, sizeof turned);
-    struct made want = make(f.stream, &plain);
+    struct results want = run_all(f.stream, &plain);
     for (int i = 0; i < 5; i++) {
         char text[128];
-        struct made have = make(f.stream, &layout[i]);
-        assert_made_alike(sw_desc_text(&layout[i], text), &have, &want, sw_desc_count(&plain), 21,
-                          1e-6);
-        made_free(&have);
+        struct results have = run_all(f.stream, &layout[i]);
+        assert_results_alike(sw_desc_text(&layout[i], text), &have, &want, sw_desc_count(&plain),
+                             21, 1e-6);
+        results_free(&have);
     }
-    made_free(&want);
+    results_free(&want);
     close_cpu(&f);
 }
 
@@ -466,13 +466,13 @@ static void the_number_of_threads_changes_no_bit(void **state)
         struct fixture one = open_cpu(false, 1), many = open_cpu(false, 5);
         struct sw_desc d =
             block ? sw_desc_blocked(SW_F32, 4, dim, 1, block) : sw_desc_plain(SW_F32, 4, dim);
-        struct made a = make(one.stream, &d), b = make(many.stream, &d);
+        struct results a = run_all(one.stream, &d), b = run_all(many.stream, &d);
         int64_t n = sw_desc_count(&d);
         assert_same_bits("sums", a.sums, b.sums, 49 * sizeof(double));
         assert_same_bits("output", a.y, b.y, (size_t)n * sizeof(float));
         assert_same_bits("source gradient", a.dx, b.dx, (size_t)n * sizeof(float));
-        made_free(&a);
-        made_free(&b);
+        results_free(&a);
+        results_free(&b);
         close_cpu(&one);
         close_cpu(&many);
     }
@@ -497,9 +497,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_follows_ioffe_and_szegedy),
         cmocka_unit_test(a_large_mean_costs_no_accuracy),
-        cmocka_unit_test(shares_of_a_batch_compute_what_the_whole_does),
-        cmocka_unit_test(without_sync_nothing_is_added),
-        cmocka_unit_test(evaluation_takes_the_running_statistics),
+        cmocka_unit_test(batch_split_over_workers_equals_whole_batch),
+        cmocka_unit_test(without_sync_no_sums_are_reduced),
+        cmocka_unit_test(evaluation_uses_running_statistics),
         cmocka_unit_test(every_layout_gives_the_same_values),
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(sources_of_other_ranks_are_refused),

@@ -1,6 +1,5 @@
-/* What scores name against labels: accuracy with several labels a row and with labels that do not
- * count, precision_recall against counts made another way, and labels that softmax_loss leaves out.
- */
+/* Predicted classes against labels: accuracy with several labels per row and with ignored labels,
+ * precision_recall against independently computed counts, and labels that softmax_loss ignores. */
 #include "loss_support.h"
 
 enum { ROWS = 30, CLASSES = 6, CELLS = ROWS * CLASSES };
@@ -22,7 +21,7 @@ static void assert_value(const struct scene *s, const char *name, double want)
         fail_msg("%s is %.15g, should be %.15g", name, have, want);
 }
 
-static struct scene labelled(const char *type, const char *recipe, int block)
+static struct scene labeled(const char *type, const char *recipe, int block)
 {
     const struct sw_layer_example ex = {
         .recipe = recipe, .src = {{4, {ROWS, CLASSES, 1, 1}, 0}, {1, {ROWS}, CLASSES}}};
@@ -36,7 +35,7 @@ static struct scene targeted(const char *type, const char *recipe, int block)
     return scene_new(type, &ex, block == 8, block);
 }
 
-/* Scores that come before score c of a row. */
+/* Returns the number of scores that rank before score c of a row. */
 static int rank_of(const float *x, int c)
 {
     int before = 0;
@@ -47,15 +46,15 @@ static int rank_of(const float *x, int c)
 
 /* ---- accuracy ---- */
 
-static void accuracy_takes_any_layout(void **state)
+static void accuracy_accepts_any_layout(void **state)
 {
-    struct scene plain = labelled("accuracy", "top_k = 2\n", 0);
-    scene_settle(&plain);
+    struct scene plain = labeled("accuracy", "top_k = 2\n", 0);
+    scene_fix_pointers(&plain);
     rig_forward(&plain.g, &plain.v);
     assert_true(plain.v.result.sum > 0 && plain.v.result.sum < ROWS);
     for (int block = 8; block <= 16; block += 8) {
-        struct scene s = labelled("accuracy", "top_k = 2\n", block);
-        scene_settle(&s);
+        struct scene s = labeled("accuracy", "top_k = 2\n", block);
+        scene_fix_pointers(&s);
         rig_forward(&s.g, &s.v);
         assert_true(s.v.result.sum == plain.v.result.sum && s.v.result.weight == ROWS);
         scene_free(&s);
@@ -63,8 +62,8 @@ static void accuracy_takes_any_layout(void **state)
     scene_free(&plain);
 }
 
-/* A row is right when its best label is; without labels it does not count. */
-static void accuracy_takes_several_labels(void **state)
+/* A row is a hit if its best label is; without labels it is ignored. */
+static void accuracy_accepts_several_labels_per_row(void **state)
 {
     for (int top_k = 1; top_k <= 3; top_k++)
         for (int block = 0; block <= 16; block += 8) {
@@ -72,7 +71,7 @@ static void accuracy_takes_several_labels(void **state)
             int hits = 0, counted = 0;
             snprintf(recipe, sizeof recipe, "top_k = %d\n", top_k);
             struct scene s = targeted("accuracy", recipe, block);
-            scene_settle(&s);
+            scene_fix_pointers(&s);
             for (int c = 0; c < CLASSES; c++)
                 s.v.label[1][4 * CLASSES + c] = 0;
             for (int r = 0; r < ROWS; r++) {
@@ -92,11 +91,11 @@ static void accuracy_takes_several_labels(void **state)
         }
 }
 
-static void a_label_that_is_ignored_does_not_count(void **state)
+static void ignored_labels_are_not_counted(void **state)
 {
-    struct scene s = labelled("accuracy", "ignore_label = -1\n", 0);
+    struct scene s = labeled("accuracy", "ignore_label = -1\n", 0);
     int hits = 0;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int r = 0; r < ROWS; r++) {
         if (r % 3 == 0)
             s.v.label[1][r] = -1;
@@ -111,30 +110,31 @@ static void a_label_that_is_ignored_does_not_count(void **state)
 /* ---- precision_recall ---- */
 
 struct counts {
-    double both[CLASSES], said[CLASSES], have[CLASSES];
+    double both[CLASSES], predicted[CLASSES], have[CLASSES];
 };
 
-static struct counts count_of(const bool (*said)[CLASSES], const bool (*have)[CLASSES], int rows)
+static struct counts count_of(const bool (*predicted)[CLASSES], const bool (*have)[CLASSES],
+                              int rows)
 {
     struct counts k = {{0}, {0}, {0}};
     for (int r = 0; r < rows; r++)
         for (int c = 0; c < CLASSES; c++) {
-            k.both[c] += said[r][c] && have[r][c];
-            k.said[c] += said[r][c];
+            k.both[c] += predicted[r][c] && have[r][c];
+            k.predicted[c] += predicted[r][c];
             k.have[c] += have[r][c];
         }
     return k;
 }
 
-/* Means of what the definitions give per class; class -1: of all that occur. */
+/* Checks the means over classes of the definitions; class -1: over all classes that occur. */
 static void assert_macro(const struct scene *s, const struct counts *k, int only)
 {
     double precision = 0, recall = 0, f1 = 0;
     int n = 0;
     for (int c = 0; c < CLASSES; c++) {
-        if ((only >= 0 && c != only) || k->said[c] + k->have[c] == 0)
+        if ((only >= 0 && c != only) || k->predicted[c] + k->have[c] == 0)
             continue;
-        double p = k->said[c] > 0 ? k->both[c] / k->said[c] : 0;
+        double p = k->predicted[c] > 0 ? k->both[c] / k->predicted[c] : 0;
         double q = k->have[c] > 0 ? k->both[c] / k->have[c] : 0;
         precision += p;
         recall += q;
@@ -148,23 +148,23 @@ static void assert_macro(const struct scene *s, const struct counts *k, int only
 
 static void assert_micro(const struct scene *s, const struct counts *k)
 {
-    double both = 0, said = 0, have = 0;
+    double both = 0, predicted = 0, have = 0;
     for (int c = 0; c < CLASSES; c++) {
         both += k->both[c];
-        said += k->said[c];
+        predicted += k->predicted[c];
         have += k->have[c];
     }
-    assert_value(s, "precision", both / said);
+    assert_value(s, "precision", both / predicted);
     assert_value(s, "recall", both / have);
-    assert_value(s, "f1", 2 * both / (said + have));
+    assert_value(s, "f1", 2 * both / (predicted + have));
 }
 
-static void read_labels(const struct values *v, int top_k, bool (*said)[CLASSES],
+static void read_labels(const struct values *v, int top_k, bool (*predicted)[CLASSES],
                         bool (*have)[CLASSES])
 {
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < CLASSES; c++) {
-            said[r][c] = rank_of(v->src[0] + r * CLASSES, c) < top_k;
+            predicted[r][c] = rank_of(v->src[0] + r * CLASSES, c) < top_k;
             have[r][c] = v->label[1][r] == c;
         }
 }
@@ -174,40 +174,40 @@ static void precision_and_recall_by_label(void **state)
     for (int block = 0; block <= 16; block += 8)
         for (int only = -1; only < CLASSES; only++) {
             char recipe[32] = "";
-            bool said[ROWS][CLASSES], have[ROWS][CLASSES];
+            bool predicted[ROWS][CLASSES], have[ROWS][CLASSES];
             if (only >= 0)
                 snprintf(recipe, sizeof recipe, "class = %d\n", only);
-            struct scene s = labelled("precision_recall", recipe, block);
-            scene_settle(&s);
-            for (int r = 0; r < ROWS; r++) /* class 5 is in no label, and said of some rows */
+            struct scene s = labeled("precision_recall", recipe, block);
+            scene_fix_pointers(&s);
+            for (int r = 0; r < ROWS; r++) /* class 5 is no row's label, but some rows predict it */
                 s.v.label[1][r] %= CLASSES - 1;
-            read_labels(&s.v, 1, said, have);
+            read_labels(&s.v, 1, predicted, have);
             s.g.step.valid_rows = ROWS - 4;
             for (int r = ROWS - 4; r < ROWS; r++)
                 s.v.label[1][r] = 99;
-            struct counts k = count_of(said, have, ROWS - 4);
+            struct counts k = count_of(predicted, have, ROWS - 4);
             rig_forward(&s.g, &s.v);
             assert_macro(&s, &k, only);
             scene_free(&s);
         }
 }
 
-/* With the best k scores the overall figures are those of the thesis, Eq 5.13. */
+/* With the best k scores the micro averages are those of the thesis, Eq 5.13. */
 static void precision_and_recall_of_several_labels(void **state)
 {
     for (int block = 0; block <= 16; block += 8) {
         struct scene s = targeted("precision_recall", "top_k = 3\naverage = micro\n", block);
-        bool said[ROWS][CLASSES], have[ROWS][CLASSES];
+        bool predicted[ROWS][CLASSES], have[ROWS][CLASSES];
         double right = 0, labels = 0;
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         for (int r = 0; r < ROWS; r++)
             for (int c = 0; c < CLASSES; c++) {
-                said[r][c] = rank_of(s.v.src[0] + r * CLASSES, c) < 3;
+                predicted[r][c] = rank_of(s.v.src[0] + r * CLASSES, c) < 3;
                 have[r][c] = s.v.label[1][r * CLASSES + c];
-                right += said[r][c] && have[r][c];
+                right += predicted[r][c] && have[r][c];
                 labels += have[r][c];
             }
-        struct counts k = count_of(said, have, ROWS);
+        struct counts k = count_of(predicted, have, ROWS);
         rig_forward(&s.g, &s.v);
         assert_micro(&s, &k);
         assert_value(&s, "precision", right / (3 * ROWS));
@@ -216,30 +216,30 @@ static void precision_and_recall_of_several_labels(void **state)
     }
 }
 
-static void scores_above_the_threshold_are_said(void **state)
+static void scores_above_the_threshold_are_predicted(void **state)
 {
     struct scene s = targeted("precision_recall", "threshold = 0.25\n", 0);
-    bool said[ROWS][CLASSES], have[ROWS][CLASSES];
-    scene_settle(&s);
+    bool predicted[ROWS][CLASSES], have[ROWS][CLASSES];
+    scene_fix_pointers(&s);
     for (int i = 0; i < CELLS; i++) {
-        said[i / CLASSES][i % CLASSES] = s.v.src[0][i] > 0.25f;
+        predicted[i / CLASSES][i % CLASSES] = s.v.src[0][i] > 0.25f;
         have[i / CLASSES][i % CLASSES] = s.v.label[1][i];
     }
-    struct counts k = count_of(said, have, ROWS);
+    struct counts k = count_of(predicted, have, ROWS);
     rig_forward(&s.g, &s.v);
     assert_macro(&s, &k, -1);
     scene_free(&s);
 }
 
 /* One output: label 1 is the class, 0 is not. */
-static void one_output_is_one_class(void **state)
+static void one_column_is_a_binary_classifier(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {5, 1}, 0}, {1, {5}, 2}}};
     const float scores[5] = {0.9f, 0.8f, 0.1f, 0.2f, 0.7f};
     const int32_t labels[5] = {1, 0, 1, 0, 1};
     struct scene s = scene_new("precision_recall", &ex, false, 0);
     struct sw_err err;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     memcpy(s.v.src[0], scores, sizeof scores);
     memcpy(s.v.label[1], labels, sizeof labels);
     rig_forward(&s.g, &s.v);
@@ -251,13 +251,13 @@ static void one_output_is_one_class(void **state)
     scene_free(&s);
 }
 
-static void what_cannot_be_divided_is_zero_and_nothing_is_unknown(void **state)
+static void zero_by_zero_is_zero_and_no_rows_is_nan(void **state)
 {
-    struct scene s = labelled("precision_recall", "ignore_label = 0\n", 0);
-    scene_settle(&s);
+    struct scene s = labeled("precision_recall", "ignore_label = 0\n", 0);
+    scene_fix_pointers(&s);
     for (int r = 0; r < ROWS; r++) {
         for (int c = 0; c < CLASSES; c++)
-            s.v.src[0][r * CLASSES + c] = c == 1; /* always said: class 1 */
+            s.v.src[0][r * CLASSES + c] = c == 1; /* class 1 is always predicted */
         s.v.label[1][r] = 2;
     }
     rig_forward(&s.g, &s.v);
@@ -265,16 +265,17 @@ static void what_cannot_be_divided_is_zero_and_nothing_is_unknown(void **state)
     assert_value(&s, "recall", 0);
     assert_value(&s, "f1", 0);
     for (int r = 0; r < ROWS; r++)
-        s.v.label[1][r] = 0; /* none of them counts */
+        s.v.label[1][r] = 0; /* all labels are ignored */
     rig_forward(&s.g, &s.v);
     assert_true(isnan(value_of(&s, "f1")) && isnan(value_of(&s, "precision")));
     scene_free(&s);
 }
 
-/* ---- softmax_loss with labels left out ---- */
+/* ---- softmax_loss with ignored labels ---- */
 
-/* The mean over the rows that count, and its gradient: as if the others were not there. */
-static void rows_left_out_change_nothing(void **state)
+/* The loss is the mean over rows that are not ignored, and the gradient is that of the same batch
+ * without the ignored rows. */
+static void ignored_rows_do_not_change_the_mean(void **state)
 {
     enum { LEFT = 20 };
     const struct sw_layer_example all = {
@@ -285,8 +286,8 @@ static void rows_left_out_change_nothing(void **state)
     for (int block = 0; block <= 16; block += 8) {
         struct scene a = scene_new("softmax_loss", &all, false, block);
         struct scene b = scene_new("softmax_loss", &few, false, 0);
-        scene_settle(&a);
-        scene_settle(&b);
+        scene_fix_pointers(&a);
+        scene_fix_pointers(&b);
         a.g.step.backward_scale = 1.0f / ROWS;
         b.g.step.backward_scale = 1.0f / LEFT;
         for (int r = 0, n = 0; r < ROWS; r++) {
@@ -313,10 +314,10 @@ static void rows_left_out_change_nothing(void **state)
     }
 }
 
-static void a_batch_without_labels_teaches_nothing(void **state)
+static void batch_without_labels_has_zero_gradient(void **state)
 {
-    struct scene s = labelled("softmax_loss", "ignore_label = -1\n", 0);
-    scene_settle(&s);
+    struct scene s = labeled("softmax_loss", "ignore_label = -1\n", 0);
+    scene_fix_pointers(&s);
     for (int r = 0; r < ROWS; r++)
         s.v.label[1][r] = -1;
     rig_pass(&s.g, &s.v);
@@ -326,9 +327,9 @@ static void a_batch_without_labels_teaches_nothing(void **state)
     scene_free(&s);
 }
 
-/* ---- What does not fit ---- */
+/* ---- Invalid sources ---- */
 
-static void sources_that_do_not_fit_are_refused(void **state)
+static void invalid_sources_are_refused(void **state)
 {
     const struct sw_layer_example ignored = {.recipe = "ignore_label = 3\n",
                                              .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}}};
@@ -347,17 +348,17 @@ static void sources_that_do_not_fit_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accuracy_takes_any_layout),
-        cmocka_unit_test(accuracy_takes_several_labels),
-        cmocka_unit_test(a_label_that_is_ignored_does_not_count),
+        cmocka_unit_test(accuracy_accepts_any_layout),
+        cmocka_unit_test(accuracy_accepts_several_labels_per_row),
+        cmocka_unit_test(ignored_labels_are_not_counted),
         cmocka_unit_test(precision_and_recall_by_label),
         cmocka_unit_test(precision_and_recall_of_several_labels),
-        cmocka_unit_test(scores_above_the_threshold_are_said),
-        cmocka_unit_test(one_output_is_one_class),
-        cmocka_unit_test(what_cannot_be_divided_is_zero_and_nothing_is_unknown),
-        cmocka_unit_test(rows_left_out_change_nothing),
-        cmocka_unit_test(a_batch_without_labels_teaches_nothing),
-        cmocka_unit_test(sources_that_do_not_fit_are_refused),
+        cmocka_unit_test(scores_above_the_threshold_are_predicted),
+        cmocka_unit_test(one_column_is_a_binary_classifier),
+        cmocka_unit_test(zero_by_zero_is_zero_and_no_rows_is_nan),
+        cmocka_unit_test(ignored_rows_do_not_change_the_mean),
+        cmocka_unit_test(batch_without_labels_has_zero_gradient),
+        cmocka_unit_test(invalid_sources_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

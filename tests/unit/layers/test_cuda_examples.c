@@ -1,18 +1,17 @@
 /* ctest-labels: gpu
- * Every example of every layer type on a GPU, and in other precisions than fp32 of those that have
- * something to round, near the CPU's reference:
- * outputs, gradients, state and results in plain order, whatever layouts each of the two chose.
- * Skipped without a GPU. */
+ * Every example of every layer type on a GPU, and in lower precisions those of layers with
+ * products, against the CPU reference: outputs, gradients, buffers and results in plain order,
+ * whatever layouts the two devices chose. Skipped without a GPU. */
 #include "device_examples.h"
 
 #include "unit/device/cuda_support.h"
 
-/* Of the largest element: fp32 sums in another order, and Winograd's transforms. Where products
- * round, both round the same factors, but for what differs before: a cell's next step may see
- * another neighbour. */
+/* Relative to the largest element: fp32 sums in another order, and Winograd's transforms. In lower
+ * precisions both round the same factors, except that earlier differences may round to the adjacent
+ * value. */
 static const double limits[] = {1e-4, 2e-2, 2e-2, 4e-3};
 static double limit;
-static uint64_t bridged; /* operations that no kernel computed */
+static uint64_t bridged; /* operations without a CUDA kernel */
 
 static void compare_plain(const char *what, const struct sw_desc *da, const void *a,
                           const struct sw_desc *db, const void *b)
@@ -68,10 +67,10 @@ static void compare_layers(const struct rig *a, const struct rig *b)
                       y->keeps[i].value);
 }
 
-static void examples_are_near_the_cpus_reference(void **state)
+static void examples_match_the_cpu_reference(void **state)
 {
     for (enum sw_precision p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++) {
-        if (p == SW_PRECISION_TF32) /* it goes the ways of fp32; test_cuda_plans has it */
+        if (p == SW_PRECISION_TF32) /* tf32 uses the code paths of fp32; test_cuda_plans tests it */
             continue;
         struct fixture cpu = open_cpu_as(true, p, 1);
         struct sw_device *dev = open_gpu_as(0, p);
@@ -88,7 +87,7 @@ static void examples_are_near_the_cpus_reference(void **state)
     }
 }
 
-/* Behind the other. */
+/* Must run after the test above, which counts bridged operations. */
 static void every_operation_has_a_kernel(void **state)
 {
     assert_int_equal(bridged, 0);
@@ -97,7 +96,7 @@ static void every_operation_has_a_kernel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(examples_are_near_the_cpus_reference),
+        cmocka_unit_test(examples_match_the_cpu_reference),
         cmocka_unit_test(every_operation_has_a_kernel),
     };
     return has_gpu() ? cmocka_run_group_tests(tests, NULL, NULL) : SKIPPED;

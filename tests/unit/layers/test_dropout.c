@@ -1,5 +1,5 @@
-/* Dropout: which elements it drops is a pure function of (seed, layer, step, global row, element in
- * channels-last order), so neither layouts nor workers change it. */
+/* Dropout: the mask is a pure function of (seed, layer, step, global row, element in channels-last
+ * order), so neither layouts nor workers change it. */
 #include "layer_support.h"
 
 static const struct sw_layer_example image = {.recipe = "ratio = 0.25\n",
@@ -14,7 +14,7 @@ static struct values values_of_ones(const struct rig *g, const struct sw_layer_e
     return v;
 }
 
-/* The output for a source of ones; owned by the caller. */
+/* Returns the output for a source of ones, which the caller frees. */
 static float *mask_of(const struct sw_layer_example *ex, const struct how *how, uint64_t step,
                       int64_t first_row, int64_t *n)
 {
@@ -53,8 +53,8 @@ static double share_equal(const float *a, const float *b, int64_t n)
     return (double)equal / (double)n;
 }
 
-/* The words of the generator, asked one by one. */
-static void mask_is_that_of_the_counter(void **state)
+/* Compares with the words of the generator, one by one. */
+static void mask_matches_philox_words(void **state)
 {
     const uint64_t step = 5000000007; /* more than 32 bits */
     const int64_t first_row = 70, channels = 21, pixels = 12;
@@ -76,7 +76,7 @@ static void mask_is_that_of_the_counter(void **state)
     }
 }
 
-static void two_workers_draw_what_one_draws(void **state)
+static void two_workers_have_the_mask_of_one(void **state)
 {
     int64_t n, half_n;
     struct how how = {.seed = 1}, half = {.seed = 1, .rows = 4, .block = 16};
@@ -149,8 +149,8 @@ static void evaluation_drops_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mask_is_that_of_the_counter),
-        cmocka_unit_test(two_workers_draw_what_one_draws),
+        cmocka_unit_test(mask_matches_philox_words),
+        cmocka_unit_test(two_workers_have_the_mask_of_one),
         cmocka_unit_test(masks_of_other_steps_seeds_and_layers_are_independent),
         cmocka_unit_test(the_share_dropped_is_the_ratio),
         cmocka_unit_test(evaluation_drops_nothing),

@@ -1,18 +1,18 @@
 /* ctest-timeout: 120
- * Every example of every layer type, through everything that can be said without knowing the layer:
- * its shape, its gradient, its devices and layouts, its memory and its end. A new layer type is
- * tested by its examples alone. */
+ * Every example of every layer type, with all checks that need no knowledge of the layer: shape,
+ * gradient, devices and layouts, memory and teardown. A new layer type is tested by its examples
+ * alone. */
 #include "layer_support.h"
 
 #include "unit/faulty_os.h"
 
 enum { SAMPLES = 40, DIRECTIONS = 4 };
 
-/* Two implementations in float, one of them perhaps Winograd. */
+/* Two implementations in float, one of which may be Winograd. */
 static const double device_limit = 1e-4;
 static const double gradient_limit = 3e-4;
 
-static char where[256]; /* what a failure is about */
+static char where[256]; /* the example under test, for messages */
 
 typedef void check_fn(const struct sw_layer_type *type, const struct sw_layer_example *ex,
                       struct fixture *f);
@@ -86,7 +86,7 @@ static void assert_alike(const char *what, const struct rig *g, const struct val
     }
 }
 
-/* A fresh layer's pass over the values of seed 1. */
+/* Returns the values of a pass of a new layer with inputs of seed 1. */
 static struct values pass_of(const struct sw_layer_type *type, const struct sw_layer_example *ex,
                              const struct how *how)
 {
@@ -98,7 +98,7 @@ static struct values pass_of(const struct sw_layer_type *type, const struct sw_l
     return v;
 }
 
-/* Does a layer made as `how` do what one made as `other` does? */
+/* Checks that a layer created as `how` computes the same as one created as `other`. */
 static void assert_same_as(const char *what, const struct sw_layer_type *type,
                            const struct sw_layer_example *ex, const struct how *how,
                            const struct how *other, double limit)
@@ -151,9 +151,9 @@ static void check_shape(const struct sw_layer_type *type, const struct sw_layer_
         const char *name = l->param[i].name;
         assert_non_null(type->base.params);
         while (type->base.params[named] && strcmp(type->base.params[named], name) != 0)
-            named++; /* a layer may do without some, but keeps the order */
+            named++; /* a layer may omit some parameters, but keeps the order */
         assert_non_null(type->base.params[named]);
-        /* Matrices; others start at one value. */
+        /* Matrices need a fan-in; other parameters start with one value. */
         bool weight = strncmp(name, "weight", 6) == 0 || strncmp(name, "recurrent", 9) == 0;
         assert_true(weight ? l->param[i].fan_in > 0 : l->param[i].fan_in == 0);
     }
@@ -167,13 +167,13 @@ static void shapes_are_as_declared(void **state)
 
 /* ---- Gradients ---- */
 
-/* The scalar that the gradients of a pass are of. */
+/* Returns the scalar whose gradients a pass computes. */
 static double loss_of(struct rig *g, struct values *v)
 {
     rig_forward(g, v);
     const struct sw_layer_type *type = g->layer.type;
     double sum = 0;
-    /* A loss is a mean over the rows that count, of which the scale thinks as all rows. */
+    /* A loss is the mean over valid rows, while the gradient's scale assumes all rows. */
     if (type->role == SW_ROLE_LOSS || type->penalty)
         sum = v->result.sum / v->result.weight * (double)g->src[0].desc.dim[0] *
               (double)g->step.backward_scale;
@@ -200,7 +200,7 @@ static double central_difference(struct rig *g, struct values *v, float *x, cons
     return (loss[1] - loss[0]) / (2 * (double)h);
 }
 
-/* Of two steps, so that the error is of fourth order (Richardson). */
+/* Combines two step sizes, so that the error is of fourth order (Richardson). */
 static double derivative(struct rig *g, struct values *v, float *x, const float *direction,
                          int64_t n)
 {
@@ -210,8 +210,8 @@ static double derivative(struct rig *g, struct values *v, float *x, const float 
     return (4 * narrow - wide) / 3;
 }
 
-/* A sample of single elements against the largest of them, then all elements at once along random
- * signs against the gradient's length. */
+/* Checks a sample of single elements relative to the largest of them, then the derivative along
+ * random signs relative to the norm of the gradient. */
 static void check_tensor(struct rig *g, struct values *v, const char *name, float *x,
                          const float *gradient, int64_t n, double limit)
 {
@@ -281,7 +281,7 @@ static void check_without_data_gradient(const struct sw_layer_type *type,
                    &(struct how){.stream = f->stream}, device_limit);
 }
 
-static void parameters_learn_without_a_source_gradient(void **state)
+static void parameter_gradients_do_not_need_a_source_gradient(void **state)
 {
     for_examples(check_without_data_gradient, true, true, 1);
 }
@@ -336,7 +336,7 @@ static void in_place_gives_the_same_bits(void **state)
     for_examples(check_in_place, true, true, 1);
 }
 
-/* Twice with the same layer, and once more with another. */
+/* Runs a pass twice with the same layer, and once with another. */
 static void check_repetition(const struct sw_layer_type *type, const struct sw_layer_example *ex,
                              struct fixture *f)
 {
@@ -366,7 +366,7 @@ static void *copy_of(const void *from, size_t bytes)
     return to;
 }
 
-/* Forward once more, without what it left, changes nothing. */
+/* A second forward pass, after its results were overwritten, gives the same results. */
 static void check_second_forward(const struct sw_layer_type *type,
                                  const struct sw_layer_example *ex, struct fixture *f)
 {
@@ -399,7 +399,7 @@ static void check_second_forward(const struct sw_layer_type *type,
     rig_close(&g);
 }
 
-static void a_second_forward_changes_nothing(void **state)
+static void recomputed_forward_gives_the_same_bits(void **state)
 {
     for_examples(check_second_forward, true, true, 1);
 }
@@ -426,7 +426,7 @@ static void check_threads(const struct sw_layer_type *type, const struct sw_laye
     sw_stream_free(two);
 }
 
-static void two_threads_compute_what_one_does(void **state)
+static void two_threads_give_the_bits_of_one(void **state)
 {
     for_examples(check_threads, true, true, 1);
 }
@@ -440,7 +440,8 @@ static bool differs_in_evaluation(const struct sw_layer_type *type)
            strcmp(name, "batch_norm") == 0;
 }
 
-/* An evaluation layer with two rows more reads the parameters in training's layout. */
+/* An evaluation layer with two more rows reads the parameters in the layout of the training
+ * layer. */
 static void check_evaluation(const struct sw_layer_type *type, const struct sw_layer_example *ex,
                              struct fixture *f)
 {
@@ -473,15 +474,15 @@ static void check_evaluation(const struct sw_layer_type *type, const struct sw_l
     rig_close(&train);
 }
 
-static void evaluation_computes_what_training_does(void **state)
+static void evaluation_gives_the_outputs_of_training(void **state)
 {
     for_examples(check_evaluation, true, true, 1);
 }
 
-/* ---- Ends ---- */
+/* ---- Teardown ---- */
 
-static void check_two_lives(const struct sw_layer_type *type, const struct sw_layer_example *ex,
-                            struct fixture *f)
+static void check_second_setup(const struct sw_layer_type *type, const struct sw_layer_example *ex,
+                               struct fixture *f)
 {
     struct rig g;
     struct sw_err err;
@@ -495,10 +496,10 @@ static void check_two_lives(const struct sw_layer_type *type, const struct sw_la
 
 static void a_layer_can_be_torn_down_and_set_up_again(void **state)
 {
-    for_examples(check_two_lives, true, true, 1);
+    for_examples(check_second_setup, true, true, 1);
 }
 
-/* One life of device, stream and layer; nothing of it may stay. Returns setup's answer. */
+/* Creates and frees device, stream and layer, which must not leak. Returns the result of setup. */
 static int faulty_life(const struct sw_layer_type *type, const struct sw_layer_example *ex,
                        bool reference, struct faulty_plan plan, struct sw_err *err)
 {
@@ -553,14 +554,14 @@ int main(void)
         cmocka_unit_test(every_type_has_examples),
         cmocka_unit_test(shapes_are_as_declared),
         cmocka_unit_test(gradients_match_central_differences),
-        cmocka_unit_test(parameters_learn_without_a_source_gradient),
+        cmocka_unit_test(parameter_gradients_do_not_need_a_source_gradient),
         cmocka_unit_test(default_device_matches_reference),
         cmocka_unit_test(every_source_layout_gives_the_same_values),
         cmocka_unit_test(in_place_gives_the_same_bits),
         cmocka_unit_test(repeated_passes_give_the_same_bits),
-        cmocka_unit_test(a_second_forward_changes_nothing),
-        cmocka_unit_test(two_threads_compute_what_one_does),
-        cmocka_unit_test(evaluation_computes_what_training_does),
+        cmocka_unit_test(recomputed_forward_gives_the_same_bits),
+        cmocka_unit_test(two_threads_give_the_bits_of_one),
+        cmocka_unit_test(evaluation_gives_the_outputs_of_training),
         cmocka_unit_test(a_layer_can_be_torn_down_and_set_up_again),
         cmocka_unit_test(failing_allocations_are_errors_without_leaks),
     };

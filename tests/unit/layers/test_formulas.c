@@ -1,4 +1,4 @@
-/* Layers that know no windows against their formulas. */
+/* inner_product and activation against their formulas. */
 #include "formula_support.h"
 
 /* ---- inner_product ---- */
@@ -112,7 +112,7 @@ static void apply(const void *shape, const struct values *v, struct exact *e)
     }
 }
 
-static void activations_are_their_functions(void **state)
+static void activations_match_their_formulas(void **state)
 {
     const struct function functions[] = {
         {"function = relu\n", relu, relu_slope},
@@ -137,7 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inner_product_multiplies_flattened_features),
-        cmocka_unit_test(activations_are_their_functions),
+        cmocka_unit_test(activations_match_their_formulas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

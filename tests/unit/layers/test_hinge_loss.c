@@ -1,5 +1,5 @@
-/* hinge_loss against its definitions: one against all, by rank, and triplets of embeddings; margins
- * squared or not, on any layout, with rows that do not count. */
+/* hinge_loss against its definitions: one-vs-all, ranking, and triplets of embeddings; l1 and l2
+ * norm, on any layout, with invalid rows. */
 #include "loss_support.h"
 
 /* ---- Labels ---- */
@@ -19,7 +19,7 @@ static const struct shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* One margin: its loss; *slope its derivative. */
+/* Returns the loss of a margin and sets *slope to its derivative. */
 static double hinge(const struct shape *k, double m, double *slope)
 {
     *slope = m <= 0 ? 0 : k->squared ? 2 * m : 1;
@@ -52,7 +52,7 @@ static void check_labels(const struct shape *k, int64_t rows, int64_t valid, int
     struct scene s = scene_new("hinge_loss", &ex, block == 8, block);
     struct values *v = &s.v;
     double sum = 0, *gradient = get_doubles(rows * 18);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     memset(gradient, 0, (size_t)rows * 18 * sizeof *gradient);
     for (int64_t r = 0; r < valid; r++)
         sum += row_of(k, v->src[0] + r * 18, v->label[1][r], 18, gradient + r * 18);
@@ -72,7 +72,7 @@ static void check_labels(const struct shape *k, int64_t rows, int64_t valid, int
     scene_free(&s);
 }
 
-static void margins_are_as_defined(void **state)
+static void label_hinges_match_their_definition(void **state)
 {
     for (int i = 0; i < SHAPES; i++)
         for (int block = 0; block <= 16; block += 8) {
@@ -85,7 +85,7 @@ static double loss_by_hand(const char *recipe, const float *scores, int32_t labe
 {
     const struct sw_layer_example ex = {.recipe = recipe, .src = {{2, {1, 3}, 0}, {1, {1}, 3}}};
     struct scene s = scene_new("hinge_loss", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     memcpy(s.v.src[0], scores, 3 * sizeof *scores);
     s.v.label[1][0] = label;
     s.g.step.backward_scale = 1;
@@ -96,7 +96,7 @@ static double loss_by_hand(const char *recipe, const float *scores, int32_t labe
     return sum;
 }
 
-/* Figures worked out by hand. */
+/* Values computed by hand. */
 static void small_cases_by_hand(void **state)
 {
     const float x[3] = {0.5f, -2, 0.25f};
@@ -111,16 +111,17 @@ static void small_cases_by_hand(void **state)
     assert_true(g[0] == 1 && g[1] == -2 && g[2] == 1);
 }
 
-static void scores_far_apart_cost_what_they_are(void **state)
+static void large_scores_keep_their_precision(void **state)
 {
     const float x[3] = {100, -100, 100};
     float g[3];
     assert_true(loss_by_hand("", x, 1, g) == 101 + 101 + 101);
     assert_true(loss_by_hand("method = ranking\nnorm = l2\n", x, 1, g) == 2 * 201. * 201);
-    assert_true(loss_by_hand("method = ranking\n", x, 0, g) == 1); /* the equal one */
+    assert_true(loss_by_hand("method = ranking\n", x, 0, g) ==
+                1); /* the class with an equal score */
 }
 
-static void a_score_that_is_not_a_number_shows(void **state)
+static void nan_score_gives_nan_loss(void **state)
 {
     for (int i = 0; i < SHAPES; i++)
         for (int at = 0; at < 3; at++) {
@@ -130,12 +131,12 @@ static void a_score_that_is_not_a_number_shows(void **state)
         }
 }
 
-static void labels_outside_the_classes_name_row_and_value(void **state)
+static void invalid_label_error_names_row_and_value(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {4, 5}, 0}, {1, {4}, 5}}};
     struct scene s = scene_new("hinge_loss", &ex, false, 0);
     struct sw_err err;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.label[1][3] = 5;
     assert_int_equal(rig_try_forward(&s.g, &s.v, &err), SW_ERR_INVALID);
     assert_non_null(strstr(err.text, "hinge_loss: the label of row 3 is 5"));
@@ -155,7 +156,7 @@ static void check_triplets(const char *recipe, bool squared, double margin, int6
     struct values *v = &s.v;
     double sum = 0, gradient[3][N * D] = {{0}};
     int active = 0;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int64_t r = 0; r < N; r++) {
         double m = margin, slope;
         const float *a = v->src[0] + r * D, *p = v->src[1] + r * D, *q = v->src[2] + r * D;
@@ -169,7 +170,7 @@ static void check_triplets(const char *recipe, bool squared, double margin, int6
             gradient[2][r * D + i] = slope * 0.375 * (double)a[i];
         }
     }
-    assert_true(active > 0 && active < N); /* both sides of the kink are seen */
+    assert_true(active > 0 && active < N); /* both sides of the kink are tested */
     for (int64_t i = valid * D; i < N * D; i++)
         v->src[0][i] = v->src[1][i] = v->src[2][i] = NAN;
     s.g.step.valid_rows = valid;
@@ -181,7 +182,7 @@ static void check_triplets(const char *recipe, bool squared, double margin, int6
     scene_free(&s);
 }
 
-static void triplets_are_as_defined(void **state)
+static void triplets_match_their_definition(void **state)
 {
     for (int block = 0; block <= 16; block += 8) {
         check_triplets("method = ranking\n", false, 1, 5, block);
@@ -190,9 +191,9 @@ static void triplets_are_as_defined(void **state)
     }
 }
 
-/* ---- What does not fit ---- */
+/* ---- Invalid sources ---- */
 
-static void sources_that_do_not_fit_are_refused(void **state)
+static void invalid_sources_are_refused(void **state)
 {
     const struct sw_layer_example floats = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}}};
     const struct sw_layer_example three = {.recipe = "",
@@ -203,20 +204,20 @@ static void sources_that_do_not_fit_are_refused(void **state)
                                            .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}, {1, {4}, 5}}};
     assert_refused("hinge_loss", &floats, 0, "must be labels");
     assert_refused("hinge_loss", &three, 0, "method = ranking");
-    assert_refused("hinge_loss", &uneven, 0, "as many values in a row");
+    assert_refused("hinge_loss", &uneven, 0, "of values per row");
     assert_refused("hinge_loss", &label, 0, "not features");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(margins_are_as_defined),
+        cmocka_unit_test(label_hinges_match_their_definition),
         cmocka_unit_test(small_cases_by_hand),
-        cmocka_unit_test(scores_far_apart_cost_what_they_are),
-        cmocka_unit_test(a_score_that_is_not_a_number_shows),
-        cmocka_unit_test(labels_outside_the_classes_name_row_and_value),
-        cmocka_unit_test(triplets_are_as_defined),
-        cmocka_unit_test(sources_that_do_not_fit_are_refused),
+        cmocka_unit_test(large_scores_keep_their_precision),
+        cmocka_unit_test(nan_score_gives_nan_loss),
+        cmocka_unit_test(invalid_label_error_names_row_and_value),
+        cmocka_unit_test(triplets_match_their_definition),
+        cmocka_unit_test(invalid_sources_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Layers that put sources together, take them apart or look at them along one dimension, against
- * formulas in double: eltwise, concat, slice, flatten, reshape, softmax, layer_norm, sparsity. */
+/* Layers that combine, slice or reshape their sources or work along one dimension, against formulas
+ * in double: eltwise, concat, slice, flatten, reshape, softmax, layer_norm, sparsity. */
 #include "formula_support.h"
 
 /* ---- eltwise ---- */
@@ -50,8 +50,8 @@ static void eltwise_matches_its_formula(void **state)
     check("eltwise", &ex, maximum, NULL, false);
 }
 
-/* Of equal values the first source's passes the gradient, alone. */
-static void a_tie_of_maxima_goes_to_the_first(void **state)
+/* Of equal values only that of the first source gets the gradient. */
+static void gradient_of_equal_maxima_goes_to_the_first(void **state)
 {
     struct sw_layer_example ex = three;
     struct fixture f = open_cpu(false, 1);
@@ -71,7 +71,7 @@ static void a_tie_of_maxima_goes_to_the_first(void **state)
     close_cpu(&f);
 }
 
-/* A product's gradient is not made by dividing. */
+/* The gradient of a product must not be computed by division. */
 static void zeros_in_a_product_have_gradients(void **state)
 {
     struct sw_layer_example ex = three;
@@ -117,7 +117,7 @@ static void joined(const void *shape, const struct values *v, struct exact *e)
     }
 }
 
-static void concat_puts_sources_side_by_side(void **state)
+static void concat_matches_its_formula(void **state)
 {
     static const struct {
         struct sw_layer_example ex;
@@ -148,7 +148,7 @@ static void sliced(const void *shape, const struct values *v, struct exact *e)
     }
 }
 
-static void slice_takes_a_part(void **state)
+static void slice_matches_its_formula(void **state)
 {
     static const struct {
         struct sw_layer_example ex;
@@ -176,7 +176,7 @@ static void unchanged(const void *shape, const struct values *v, struct exact *e
     }
 }
 
-static void other_dimensions_keep_the_order(void **state)
+static void flatten_and_reshape_keep_the_order(void **state)
 {
     const struct sw_layer_example flat = {.recipe = "", .src = {{4, {2, 21, 3, 4}, 0}}},
                                   shape = {.recipe = "shape = 3, 0, -1\n",
@@ -221,7 +221,7 @@ static void softmax_matches_its_formula(void **state)
         check("softmax", &cases[i].ex, softmax, &cases[i].cut, false);
 }
 
-/* Scores far beyond what exp can say. */
+/* Scores beyond the range of exp. */
 static void softmax_of_large_scores_is_finite(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{4, {1, 3, 1, 2}, 0}}};
@@ -240,7 +240,7 @@ static void softmax_of_large_scores_is_finite(void **state)
     close_cpu(&f);
 }
 
-/* whole: elements normalised together. */
+/* whole: elements normalized together. */
 static void layer_norm(const void *shape, const struct values *v, struct exact *e)
 {
     const struct cut *c = shape;
@@ -314,14 +314,14 @@ static void sparsity_matches_its_formula(void **state)
     check("sparsity", &ex, sparsity, conf, false);
 }
 
-/* ---- Faults of recipes ---- */
+/* ---- Errors in recipes ---- */
 
-static void wrong_keys_say_what_is_wrong(void **state)
+static void wrong_keys_are_refused_with_a_reason(void **state)
 {
-    assert_refused("slice", "from = 3\nto = 7\n", "must be a part of 0..6");
-    assert_refused("slice", "from = 3\nto = 3\n", "must be a part of 0..6");
+    assert_refused("slice", "from = 3\nto = 7\n", "must select a range of 0..6");
+    assert_refused("slice", "from = 3\nto = 3\n", "must select a range of 0..6");
     assert_refused("slice", "parts = 2\npart = 2\n", "part = 2: must be below parts = 2");
-    assert_refused("slice", "parts = 2\nto = 2\n", "give one or the other");
+    assert_refused("slice", "parts = 2\nto = 2\n", "cannot be combined with from or to");
     assert_refused("slice", "parts = 7\n", "only 6");
     assert_refused("slice", "axis = 4\n", "its dimensions are 0..3");
     assert_refused("flatten", "axis = 5\n", "its dimensions are 0..3");
@@ -338,16 +338,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eltwise_matches_its_formula),
-        cmocka_unit_test(a_tie_of_maxima_goes_to_the_first),
+        cmocka_unit_test(gradient_of_equal_maxima_goes_to_the_first),
         cmocka_unit_test(zeros_in_a_product_have_gradients),
-        cmocka_unit_test(concat_puts_sources_side_by_side),
-        cmocka_unit_test(slice_takes_a_part),
-        cmocka_unit_test(other_dimensions_keep_the_order),
+        cmocka_unit_test(concat_matches_its_formula),
+        cmocka_unit_test(slice_matches_its_formula),
+        cmocka_unit_test(flatten_and_reshape_keep_the_order),
         cmocka_unit_test(softmax_matches_its_formula),
         cmocka_unit_test(softmax_of_large_scores_is_finite),
         cmocka_unit_test(layer_norm_matches_its_formula),
         cmocka_unit_test(sparsity_matches_its_formula),
-        cmocka_unit_test(wrong_keys_say_what_is_wrong),
+        cmocka_unit_test(wrong_keys_are_refused_with_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

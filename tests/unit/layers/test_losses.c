@@ -1,5 +1,5 @@
-/* softmax_loss and accuracy against their definitions, with rows that do not count, scores that
- * overflow, ties, and labels that cannot be. */
+/* softmax_loss and accuracy against their definitions, with invalid rows, scores that overflow,
+ * ties, and invalid labels. */
 #include "loss_support.h"
 
 /* ---- softmax_loss ---- */
@@ -8,13 +8,13 @@ static void check_softmax(const struct sw_layer_example *ex, bool reference, int
                           int64_t valid_rows, double weight)
 {
     struct scene s = scene_new("softmax_loss", ex, reference, block);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     struct values *v = &s.v;
     int64_t rows = ex->src[0].dim[0], classes = v->src_n[0] / rows;
     double loss = 0, scale = weight * (double)s.g.step.backward_scale;
     double *gradient = get_doubles(v->src_n[0]);
     for (int64_t r = valid_rows; r < rows; r++) {
-        v->label[1][r] = -99; /* of rows that do not count nothing is looked at */
+        v->label[1][r] = -99; /* invalid rows must not be read */
         for (int64_t c = 0; c < classes; c++)
             v->src[0][r * classes + c] = NAN;
     }
@@ -61,7 +61,7 @@ static void huge_scores_do_not_overflow(void **state)
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {2, 3}, 0}, {1, {2}, 3}}};
     const float scores[6] = {10000, -10000, 0, 10000, -10000, 0};
     struct scene s = scene_new("softmax_loss", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     memcpy(s.v.src[0], scores, sizeof scores);
     s.v.label[1][0] = 0;
     s.v.label[1][1] = 1;
@@ -73,13 +73,13 @@ static void huge_scores_do_not_overflow(void **state)
     scene_free(&s);
 }
 
-/* A score that is not a number must not hide in a finite loss. */
-static void a_score_that_is_not_a_number_shows_in_the_loss(void **state)
+/* A NaN score must not give a finite loss. */
+static void nan_score_gives_nan_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 5}, 0}, {1, {3}, 5}}};
     for (int at = 0; at < 15; at++) {
         struct scene s = scene_new("softmax_loss", &ex, false, 0);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         s.v.src[0][at] = at % 2 ? NAN : INFINITY;
         rig_forward(&s.g, &s.v);
         assert_false(isfinite(s.v.result.sum));
@@ -95,7 +95,7 @@ static void assert_label_refused(const char *type, int32_t label)
     struct scene s = scene_new(type, &ex, false, 0);
     struct sw_err err;
     char text[32];
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.label[1][2] = label;
     assert_int_equal(rig_try_forward(&s.g, &s.v, &err), SW_ERR_INVALID);
     snprintf(text, sizeof text, "row 2 is %d", (int)label);
@@ -104,7 +104,7 @@ static void assert_label_refused(const char *type, int32_t label)
     scene_free(&s);
 }
 
-static void labels_outside_the_classes_name_row_and_value(void **state)
+static void invalid_label_error_names_row_and_value(void **state)
 {
     assert_label_refused("softmax_loss", 5);
     assert_label_refused("softmax_loss", -1);
@@ -123,7 +123,7 @@ static int64_t rank_of(const float *x, int64_t label, int64_t classes)
     return before;
 }
 
-static void accuracy_counts_labels_among_the_best(void **state)
+static void accuracy_counts_labels_among_the_top_k(void **state)
 {
     struct rng r = rng_of(4);
     for (int i = 0; i < 40; i++) {
@@ -134,7 +134,7 @@ static void accuracy_counts_labels_among_the_best(void **state)
         struct sw_layer_example ex = {.recipe = text,
                                       .src = {{2, {rows, classes}, 0}, {1, {rows}, (int)classes}}};
         struct scene s = scene_new("accuracy", &ex, i % 2, 0);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         for (int64_t k = 0; k < rows * classes; k++)
             s.v.src[0][k] = (float)rng_int(&r, 0, i % 3 ? 4 : 1000); /* many ties, or few */
         for (int64_t n = 0; n < rows; n++) {
@@ -150,13 +150,13 @@ static void accuracy_counts_labels_among_the_best(void **state)
     }
 }
 
-static void equal_scores_do_not_look_right(void **state)
+static void equal_scores_are_not_all_hits(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {10, 10}, 0}, {1, {10}, 10}}};
     const float constants[] = {0, 3, -INFINITY, NAN};
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
         struct scene s = scene_new("accuracy", &ex, false, 0);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         for (int k = 0; k < 100; k++)
             s.v.src[0][k] = constants[i];
         for (int n = 0; n < 10; n++)
@@ -167,9 +167,9 @@ static void equal_scores_do_not_look_right(void **state)
     }
 }
 
-/* ---- What does not fit ---- */
+/* ---- Invalid sources ---- */
 
-static void sources_that_do_not_fit_are_refused(void **state)
+static void invalid_sources_are_refused(void **state)
 {
     const struct sw_layer_example rows = {.recipe = "", .src = {{2, {4, 5}, 0}, {1, {3}, 5}}};
     const struct sw_layer_example floats = {.recipe = "", .src = {{2, {4, 5}, 0}, {1, {4}, 0}}};
@@ -189,11 +189,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax_loss_is_the_negative_log_likelihood),
         cmocka_unit_test(huge_scores_do_not_overflow),
-        cmocka_unit_test(a_score_that_is_not_a_number_shows_in_the_loss),
-        cmocka_unit_test(labels_outside_the_classes_name_row_and_value),
-        cmocka_unit_test(accuracy_counts_labels_among_the_best),
-        cmocka_unit_test(equal_scores_do_not_look_right),
-        cmocka_unit_test(sources_that_do_not_fit_are_refused),
+        cmocka_unit_test(nan_score_gives_nan_loss),
+        cmocka_unit_test(invalid_label_error_names_row_and_value),
+        cmocka_unit_test(accuracy_counts_labels_among_the_top_k),
+        cmocka_unit_test(equal_scores_are_not_all_hits),
+        cmocka_unit_test(invalid_sources_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

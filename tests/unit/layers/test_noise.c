@@ -1,5 +1,5 @@
-/* Noise: what happens to an element is a pure function of (seed, layer, step, global row, element
- * in channels-last order), worked out here word by word in double. */
+/* Noise: the noise of an element is a pure function of (seed, layer, step, global row, element in
+ * channels-last order), computed here word by word in double. */
 #include "layer_support.h"
 
 enum { ROWS = 4, CHANNELS = 21, PIXELS = 12 };
@@ -7,7 +7,7 @@ enum { ROWS = 4, CHANNELS = 21, PIXELS = 12 };
 static const uint64_t step = 5000000007; /* more than 32 bits */
 static const int64_t first_row = 70;
 
-typedef double damage_fn(double x, const uint32_t *words, uint32_t number);
+typedef double corrupt_fn(double x, const uint32_t *words, uint32_t number);
 
 static double masked(double x, const uint32_t *words, uint32_t number)
 {
@@ -28,7 +28,7 @@ static double disturbed(double x, const uint32_t *words, uint32_t number)
     return x + 0.5 * radius * (number % 2 ? cos(angle) : sin(angle));
 }
 
-static void check(const char *recipe, damage_fn *damage, double slope)
+static void check(const char *recipe, corrupt_fn *corrupt, double slope)
 {
     const struct sw_layer_example ex = {.recipe = recipe, .src = {{4, {ROWS, CHANNELS, 3, 4}, 0}}};
     struct sw_philox stream = sw_philox_stream(42, SW_PURPOSE_NOISE, sw_hash_name("noise1"));
@@ -46,7 +46,7 @@ static void check(const char *recipe, damage_fn *damage, double slope)
             uint32_t number = (uint32_t)(p * CHANNELS + c);
             struct sw_philox4 words =
                 sw_philox_at(stream, step, (uint32_t)(first_row + row), number / 4);
-            double x = (double)v.src[0][i], y = damage(x, words.v, number);
+            double x = (double)v.src[0][i], y = corrupt(x, words.v, number);
             double dy = (double)v.dst_grad[i], dx = y == x || slope == 1 ? dy : 0;
             if (fabs((double)v.dst[i] - y) > 2e-6 || (double)v.src_grad[0][i] != dx)
                 fail_msg("%sblock %d, element %lld: %.8g and %g, should be %.8g and %g", recipe,
@@ -58,7 +58,7 @@ static void check(const char *recipe, damage_fn *damage, double slope)
     }
 }
 
-static void every_element_is_damaged_by_its_counter(void **state)
+static void noise_matches_philox_words(void **state)
 {
     check("method = masking\nratio = 0.25\n", masked, 0);
     check("method = salt_pepper\nratio = 0.25\nlow = -1\nhigh = 3\n", salted, 0);
@@ -79,7 +79,7 @@ static void gaussian_noise_has_its_moments(void **state)
         for (int k = 0; k < 4; k++)
             moment[k] += pow(((double)v.dst[i] - (double)v.src[0][i]) / 2, k + 1);
     double n = (double)v.dst_n;
-    /* Five standard errors of each moment of n normal numbers: 1, 2, 15 and 96 over n. */
+    /* Five standard errors of each moment of n normal samples: 1, 2, 15 and 96 over n. */
     assert_true(fabs(moment[0] / n) < 5 * sqrt(1 / n));
     assert_true(fabs(moment[1] / n - 1) < 5 * sqrt(2 / n));
     assert_true(fabs(moment[2] / n) < 5 * sqrt(15 / n));
@@ -89,7 +89,7 @@ static void gaussian_noise_has_its_moments(void **state)
     close_cpu(&f);
 }
 
-/* How many elements an evaluation changes. */
+/* Returns how many elements an evaluation changes. */
 static int64_t changed_in_evaluation(const char *recipe, bool in_place)
 {
     const struct sw_layer_example ex = {.recipe = recipe, .src = {{4, {2, 20, 3, 4}, 0}}};
@@ -109,7 +109,7 @@ static int64_t changed_in_evaluation(const char *recipe, bool in_place)
     return changed;
 }
 
-static void evaluation_changes_nothing_unless_told(void **state)
+static void evaluation_has_noise_only_with_always(void **state)
 {
     for (int in_place = 0; in_place < 2; in_place++) {
         assert_int_equal(changed_in_evaluation("method = gaussian\n", in_place), 0);
@@ -122,9 +122,9 @@ static void evaluation_changes_nothing_unless_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_element_is_damaged_by_its_counter),
+        cmocka_unit_test(noise_matches_philox_words),
         cmocka_unit_test(gaussian_noise_has_its_moments),
-        cmocka_unit_test(evaluation_changes_nothing_unless_told),
+        cmocka_unit_test(evaluation_has_noise_only_with_always),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
-/* Every example of layers that learn, on the CPU in every precision: near fp32, as far as factors
- * that are rounded go, and not the same where there is something to round. */
+/* Every example of layers with parameters, on the CPU in every precision: close to fp32 within the
+ * rounding of factors, and different from fp32 if the layer has products. */
 #include "device_examples.h"
 
-/* Of the largest element. A factor is off by half a unit of its last place at most, 2^-9 with bf16
- * and 2^-11 else; what a recurrent cell rounds comes back in every step. */
+/* Relative to the largest element. The rounding error of a factor is at most half a unit in the
+ * last place, 2^-9 with bf16 and 2^-11 otherwise; in a recurrent cell errors accumulate over the
+ * steps. */
 static const double limits[] = {0, 8 * 0x1p-11, 8 * 0x1p-9, 8 * 0x1p-11};
 static double limit;
 static bool differs;

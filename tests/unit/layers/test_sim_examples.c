@@ -40,7 +40,7 @@ static void examples_have_the_bits_of_the_cpu(void **state)
     close_cpu(&cpu);
 }
 
-static void what_rounds_has_the_bits_of_the_cpu(void **state)
+static void lower_precisions_have_the_bits_of_the_cpu(void **state)
 {
     for (enum sw_precision p = SW_PRECISION_TF32; p <= SW_PRECISION_FP16; p++) {
         struct fixture cpu = open_cpu_as(false, p, 1);
@@ -59,7 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_have_the_bits_of_the_cpu),
-        cmocka_unit_test(what_rounds_has_the_bits_of_the_cpu),
+        cmocka_unit_test(lower_precisions_have_the_bits_of_the_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

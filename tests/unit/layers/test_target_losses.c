@@ -1,9 +1,9 @@
 /* Losses against targets (euclidean_loss, sigmoid_cross_entropy, poisson_loss, softmax_loss with
- * targets) and reconstruction_error: their definitions in double, on any layout, with rows that do
- * not count, far from zero, and with targets that cannot be. */
+ * targets) and reconstruction_error: their definitions in double, on any layout, with invalid rows,
+ * values far from zero, and invalid targets. */
 #include "loss_support.h"
 
-/* The loss of a row and, where g is not NULL, its derivative by x. */
+/* Returns the loss of a row and, unless g is NULL, sets g to its derivative by x. */
 typedef double definition(const float *x, const float *t, int64_t n, double *g);
 
 static double euclidean(const float *x, const float *t, int64_t n, double *g)
@@ -17,7 +17,7 @@ static double euclidean(const float *x, const float *t, int64_t n, double *g)
     return sum;
 }
 
-/* As it is written in books; good for scores within +-30. */
+/* The textbook formula; accurate for scores within +-30. */
 static double sigmoid(const float *x, const float *t, int64_t n, double *g)
 {
     double sum = 0;
@@ -82,7 +82,7 @@ static const struct loss {
 };
 enum { LOSSES = sizeof losses / sizeof *losses };
 
-/* What rows that do not count hold must not matter. */
+/* Fills invalid rows with values that must not matter. */
 static void spoil_rows(struct values *v, int64_t rows, int64_t valid)
 {
     int64_t n = v->src_n[0] / rows;
@@ -97,7 +97,7 @@ static void check_loss(const struct loss *loss, const struct sw_layer_example *e
                        int block, int64_t valid, double weight)
 {
     struct scene s = scene_new(loss->type, ex, reference, block);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     struct values *v = &s.v;
     int64_t rows = ex->src[0].dim[0], n = v->src_n[0] / rows;
     double sum = 0, scale = weight * (double)s.g.step.backward_scale;
@@ -125,7 +125,7 @@ static void check_loss(const struct loss *loss, const struct sw_layer_example *e
     scene_free(&s);
 }
 
-static void losses_are_as_defined(void **state)
+static void losses_match_their_definitions(void **state)
 {
     for (int i = 0; i < LOSSES; i++) {
         const struct loss *l = &losses[i];
@@ -154,17 +154,17 @@ static void losses_are_as_defined(void **state)
     }
 }
 
-/* ---- Whole numbers ---- */
+/* ---- Integers ---- */
 
-static void targets_may_be_whole_numbers(void **state)
+static void targets_may_be_integers(void **state)
 {
     for (int i = 0; i < LOSSES; i++) {
         struct sw_layer_example whole = {.recipe = "", .src = {{2, {5, 6}, 0}, {2, {5, 6}, 2}}};
         struct sw_layer_example real = {.recipe = "", .src = {{2, {5, 6}, 0}, {2, {5, 6}, 0}}};
         struct scene a = scene_new(losses[i].type, &whole, false, 0);
         struct scene b = scene_new(losses[i].type, &real, false, 0);
-        scene_settle(&a);
-        scene_settle(&b);
+        scene_fix_pointers(&a);
+        scene_fix_pointers(&b);
         memcpy(b.v.src[0], a.v.src[0], 30 * sizeof(float));
         for (int k = 0; k < 30; k++)
             b.v.src[1][k] = (float)a.v.label[1][k];
@@ -177,12 +177,12 @@ static void targets_may_be_whole_numbers(void **state)
     }
 }
 
-/* A regression: one value a row against its label. */
+/* A regression: one value per row against its label. */
 static void a_label_is_a_target_of_one_value(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 1}, 0}, {1, {3}, 9}}};
     struct scene s = scene_new("euclidean_loss", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     for (int r = 0; r < 3; r++) {
         s.v.src[0][r] = (float)r + 0.5f;
         s.v.label[1][r] = 2 * r;
@@ -193,9 +193,9 @@ static void a_label_is_a_target_of_one_value(void **state)
     scene_free(&s);
 }
 
-/* ---- Far out ---- */
+/* ---- Far from zero ---- */
 
-/* Scores of +-100 and targets at either end: no overflow, and no digits lost. */
+/* Scores of +-100 and targets at both ends: no overflow and no loss of precision. */
 static void losses_are_stable_far_from_zero(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 4}, 0}, {2, {1, 4}, 0}}};
@@ -205,7 +205,7 @@ static void losses_are_stable_far_from_zero(void **state)
     for (int i = 0; i < LOSSES; i++) {
         struct scene s = scene_new(losses[i].type, &ex, false, 0);
         double gradient[4], sum = sums[i];
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         memcpy(s.v.src[0], scores, sizeof scores);
         memcpy(s.v.src[1], targets, sizeof targets);
         rig_pass(&s.g, &s.v);
@@ -219,11 +219,11 @@ static void losses_are_stable_far_from_zero(void **state)
     }
 }
 
-static void right_scores_far_from_zero_cost_nothing(void **state)
+static void correct_large_scores_have_no_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 2}, 0}, {2, {1, 2}, 0}}};
     struct scene s = scene_new("sigmoid_cross_entropy", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.src[0][0] = 100;
     s.v.src[0][1] = -100;
     s.v.src[1][0] = 1;
@@ -235,14 +235,14 @@ static void right_scores_far_from_zero_cost_nothing(void **state)
     scene_free(&s);
 }
 
-/* A score that is not a number must not hide in a finite loss, whatever its target is. */
-static void a_score_that_is_not_a_number_shows(void **state)
+/* A NaN score must not give a finite loss, whatever its target is. */
+static void nan_score_gives_nan_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 21}, 0}, {2, {3, 21}, 2}}};
     for (int i = 0; i < LOSSES; i++)
         for (int at = 0; at < 63; at++) {
             struct scene s = scene_new(losses[i].type, &ex, false, 0);
-            scene_settle(&s);
+            scene_fix_pointers(&s);
             s.v.src[0][at] = NAN;
             rig_forward(&s.g, &s.v);
             assert_false(isfinite(s.v.result.sum));
@@ -252,14 +252,14 @@ static void a_score_that_is_not_a_number_shows(void **state)
 
 /* ---- Special cases ---- */
 
-/* Where nothing is asked for there is nothing to learn, and the row still counts. */
+/* A row without targets has no loss and no gradient, but is counted as a row. */
 static void a_row_without_targets_has_no_loss(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {2, 3}, 0}, {2, {2, 3}, 0}}};
     static const char *const types[] = {"softmax_loss", "poisson_loss"};
     for (int i = 0; i < 2; i++) {
         struct scene s = scene_new(types[i], &ex, false, 0);
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         memset(s.v.src[1], 0, 6 * sizeof(float));
         rig_pass(&s.g, &s.v);
         assert_true(s.v.result.sum == 0 && s.v.result.weight == 2);
@@ -269,15 +269,15 @@ static void a_row_without_targets_has_no_loss(void **state)
     }
 }
 
-static void one_target_of_one_is_a_label(void **state)
+static void one_hot_target_equals_a_label(void **state)
 {
     const struct sw_layer_example labels = {.recipe = "", .src = {{2, {4, 9}, 0}, {1, {4}, 9}}};
     const struct sw_layer_example targets = {.recipe = "", .src = {{2, {4, 9}, 0}, {2, {4, 9}, 2}}};
     struct scene a = scene_new("softmax_loss", &labels, false, 0);
     struct scene b = scene_new("softmax_loss", &targets, false, 0);
     double want[36];
-    scene_settle(&a);
-    scene_settle(&b);
+    scene_fix_pointers(&a);
+    scene_fix_pointers(&b);
     memcpy(b.v.src[0], a.v.src[0], 36 * sizeof(float));
     for (int k = 0; k < 36; k++)
         b.v.label[1][k] = k % 9 == a.v.label[1][k / 9];
@@ -291,12 +291,12 @@ static void one_target_of_one_is_a_label(void **state)
     scene_free(&b);
 }
 
-/* The length of a text is that of its reconstruction. */
-static void poisson_gives_back_as_many_words(void **state)
+/* A reconstruction has the length of the text. */
+static void poisson_reconstruction_keeps_the_word_count(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {3, 50}, 0}, {2, {3, 50}, 5}}};
     struct scene s = scene_new("poisson_loss", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     rig_forward(&s.g, &s.v);
     for (int r = 0; r < 3; r++) {
         double words = 0, given = 0;
@@ -318,7 +318,7 @@ static void reconstruction_error_is_the_squared_distance(void **state)
     for (int block = 0; block <= 16; block += 8) {
         struct scene s = scene_new("reconstruction_error", &ex, block == 8, block);
         double sum = 0;
-        scene_settle(&s);
+        scene_fix_pointers(&s);
         for (int i = 0; i < 3 * 54; i++)
             sum += pow((double)s.v.src[0][i] - (double)s.v.src[1][i], 2);
         spoil_rows(&s.v, 4, 3);
@@ -330,15 +330,16 @@ static void reconstruction_error_is_the_squared_distance(void **state)
     }
 }
 
-/* Points (x, 2 x + e): the principal component leaves the smaller eigenvalue of the covariance. */
-static void reconstruction_error_of_principal_components_is_the_rest_of_the_variance(void **state)
+/* Points (x, 2 x + e): the error of the principal component is the smaller eigenvalue of the
+ * covariance. */
+static void reconstruction_error_of_pca_is_the_omitted_variance(void **state)
 {
     enum { N = 64 };
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {N, 2}, 0}, {2, {N, 2}, 0}}};
     struct scene s = scene_new("reconstruction_error", &ex, false, 0);
     struct rng r = rng_of(5);
     double mean[2] = {0}, cov[3] = {0};
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     float *x = s.v.src[0];
     for (int i = 0; i < N; i++) {
         x[2 * i] = rng_real(&r, -1, 1);
@@ -367,7 +368,7 @@ static void reconstruction_error_of_principal_components_is_the_rest_of_the_vari
     scene_free(&s);
 }
 
-/* ---- What does not fit ---- */
+/* ---- Invalid sources and targets ---- */
 
 static void assert_target_refused(const char *type, float target, const char *says)
 {
@@ -375,7 +376,7 @@ static void assert_target_refused(const char *type, float target, const char *sa
         .recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 5}, 0}}, .range = {[1] = {0, 1}}};
     struct scene s = scene_new(type, &ex, false, 0);
     struct sw_err err;
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.src[1][2 * 5 + 3] = target;
     assert_int_equal(rig_try_forward(&s.g, &s.v, &err), SW_ERR_INVALID);
     if (!strstr(err.text, says) || !strstr(err.text, type))
@@ -383,7 +384,7 @@ static void assert_target_refused(const char *type, float target, const char *sa
     scene_free(&s);
 }
 
-static void targets_that_a_loss_cannot_take_name_row_and_value(void **state)
+static void invalid_target_error_names_row_and_value(void **state)
 {
     assert_target_refused("sigmoid_cross_entropy", 255, "target 3 of row 2 is 255");
     assert_target_refused("sigmoid_cross_entropy", -0.5f, "target 3 of row 2 is -0.5");
@@ -394,49 +395,49 @@ static void targets_that_a_loss_cannot_take_name_row_and_value(void **state)
     assert_target_refused("poisson_loss", NAN, "row 2 is nan");
 }
 
-/* 255 times a rounded 1 / 255 is meant to be 1. */
-static void a_rounded_one_is_a_probability(void **state)
+/* 255 times a rounded 1 / 255 is slightly above 1 and must be accepted. */
+static void probability_slightly_above_one_is_accepted(void **state)
 {
     const struct sw_layer_example ex = {.recipe = "", .src = {{2, {1, 1}, 0}, {2, {1, 1}, 0}}};
     struct scene s = scene_new("sigmoid_cross_entropy", &ex, false, 0);
-    scene_settle(&s);
+    scene_fix_pointers(&s);
     s.v.src[1][0] = 255 * 0.003922f;
     rig_forward(&s.g, &s.v);
     assert_true(isfinite(s.v.result.sum));
     scene_free(&s);
 }
 
-static void sources_that_do_not_fit_are_refused(void **state)
+static void invalid_sources_are_refused(void **state)
 {
     const struct sw_layer_example columns = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {4, 6}, 0}}};
     const struct sw_layer_example rows = {.recipe = "", .src = {{2, {4, 5}, 0}, {2, {3, 5}, 0}}};
     const struct sw_layer_example whole = {.recipe = "", .src = {{2, {4, 5}, 3}, {2, {4, 5}, 0}}};
     for (int i = 0; i < LOSSES; i++) {
-        assert_refused(losses[i].type, &columns, 0, "as many values in a row");
-        assert_refused(losses[i].type, &rows, 0, "as many rows");
+        assert_refused(losses[i].type, &columns, 0, "of values per row");
+        assert_refused(losses[i].type, &rows, 0, "the same number of rows");
         assert_refused(losses[i].type, &whole, 0, "not features");
     }
-    assert_refused("reconstruction_error", &columns, 0, "as many values in a row");
+    assert_refused("reconstruction_error", &columns, 0, "of values per row");
     assert_refused("reconstruction_error", &whole, 0, "not features");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_are_as_defined),
-        cmocka_unit_test(targets_may_be_whole_numbers),
+        cmocka_unit_test(losses_match_their_definitions),
+        cmocka_unit_test(targets_may_be_integers),
         cmocka_unit_test(a_label_is_a_target_of_one_value),
         cmocka_unit_test(losses_are_stable_far_from_zero),
-        cmocka_unit_test(right_scores_far_from_zero_cost_nothing),
-        cmocka_unit_test(a_score_that_is_not_a_number_shows),
+        cmocka_unit_test(correct_large_scores_have_no_loss),
+        cmocka_unit_test(nan_score_gives_nan_loss),
         cmocka_unit_test(a_row_without_targets_has_no_loss),
-        cmocka_unit_test(one_target_of_one_is_a_label),
-        cmocka_unit_test(poisson_gives_back_as_many_words),
+        cmocka_unit_test(one_hot_target_equals_a_label),
+        cmocka_unit_test(poisson_reconstruction_keeps_the_word_count),
         cmocka_unit_test(reconstruction_error_is_the_squared_distance),
-        cmocka_unit_test(reconstruction_error_of_principal_components_is_the_rest_of_the_variance),
-        cmocka_unit_test(targets_that_a_loss_cannot_take_name_row_and_value),
-        cmocka_unit_test(a_rounded_one_is_a_probability),
-        cmocka_unit_test(sources_that_do_not_fit_are_refused),
+        cmocka_unit_test(reconstruction_error_of_pca_is_the_omitted_variance),
+        cmocka_unit_test(invalid_target_error_names_row_and_value),
+        cmocka_unit_test(probability_slightly_above_one_is_accepted),
+        cmocka_unit_test(invalid_sources_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

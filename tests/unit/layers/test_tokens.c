@@ -1,11 +1,11 @@
-/* Layers that read whole numbers: one-hot vectors, word vectors and their means against sums in
- * double, in fixed order whatever the threads; tokens that are none, and tokens that cannot be. */
+/* Layers that read integers: one-hot vectors, word vectors and their means against sums in double,
+ * in fixed order for any number of threads; padding tokens and invalid tokens. */
 #include "device/op.h"
 #include "formula_support.h"
 
 #include "kernels/ops/embedding.h"
 
-/* Lists of tokens with some that are skipped, and everything a pass over them reads and writes. */
+/* Lists of tokens, some of which are skipped, and all arrays of a pass over them. */
 struct text {
     struct sw_token_lists lists;
     int64_t width, count, out; /* tokens, output elements */
@@ -97,7 +97,7 @@ static void check_text(struct text *t)
     free(dweight);
 }
 
-static void vectors_are_rows_of_the_table_and_their_gradients_add_up(void **state)
+static void vectors_are_rows_of_the_table_and_gradients_are_summed(void **state)
 {
     struct text all[] = {text_new(7, 5, 1, 4, 3, SW_TOKEN_NO_SKIP), text_new(30, 1, 1, 50, 64, 2),
                          text_new(3, 2, 1, 6, 1, -1)};
@@ -107,7 +107,7 @@ static void vectors_are_rows_of_the_table_and_their_gradients_add_up(void **stat
     }
 }
 
-static void means_leave_out_what_fills_up_a_list(void **state)
+static void means_skip_padding_tokens(void **state)
 {
     struct text t = text_new(9, 1, 4, 5, 17, -1);
     for (int i = 0; i < 4; i++)
@@ -118,7 +118,7 @@ static void means_leave_out_what_fills_up_a_list(void **state)
     text_free(&t);
 }
 
-static void threads_do_not_change_a_bit(void **state)
+static void thread_count_changes_no_bit(void **state)
 {
     struct text t = text_new(40, 1, 30, 100, 333, -1), u = text_new(40, 1, 30, 100, 333, -1);
     both_passes(&t, 1);
@@ -129,7 +129,7 @@ static void threads_do_not_change_a_bit(void **state)
     text_free(&u);
 }
 
-static void rows_that_do_not_count_give_zeros_whatever_they_hold(void **state)
+static void invalid_rows_give_zeros(void **state)
 {
     struct text t = text_new(4, 2, 1, 5, 3, SW_TOKEN_NO_SKIP);
     t.step.valid_rows = 3;
@@ -140,7 +140,7 @@ static void rows_that_do_not_count_give_zeros_whatever_they_hold(void **state)
     text_free(&t);
 }
 
-static void a_token_out_of_range_is_named_and_nothing_is_written(void **state)
+static void invalid_token_error_names_it_and_writes_nothing(void **state)
 {
     struct fixture f = open_cpu(false, 1);
     struct text t = text_new(4, 3, 1, 5, 2, -1);
@@ -180,7 +180,7 @@ static void a_token_out_of_range_is_named_and_nothing_is_written(void **state)
     close_cpu(&f);
 }
 
-static void a_one_hot_vector_has_its_one_at_the_token(void **state)
+static void one_hot_vector_is_one_at_the_token(void **state)
 {
     struct fixture f = open_cpu(false, 2);
     const int32_t token[] = {3, 0, 2, 2, 9, 9};
@@ -215,7 +215,7 @@ static void refuse(const char *type, const char *recipe, const struct sw_layer_e
     close_cpu(&f);
 }
 
-static void features_and_single_labels_are_refused(void **state)
+static void floats_and_single_labels_are_refused(void **state)
 {
     const struct sw_layer_example features = {.src = {{2, {4, 3}, 0}}};
     const struct sw_layer_example labels = {.src = {{1, {4}, 3}}};
@@ -227,13 +227,13 @@ static void features_and_single_labels_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors_are_rows_of_the_table_and_their_gradients_add_up),
-        cmocka_unit_test(means_leave_out_what_fills_up_a_list),
-        cmocka_unit_test(threads_do_not_change_a_bit),
-        cmocka_unit_test(rows_that_do_not_count_give_zeros_whatever_they_hold),
-        cmocka_unit_test(a_token_out_of_range_is_named_and_nothing_is_written),
-        cmocka_unit_test(a_one_hot_vector_has_its_one_at_the_token),
-        cmocka_unit_test(features_and_single_labels_are_refused),
+        cmocka_unit_test(vectors_are_rows_of_the_table_and_gradients_are_summed),
+        cmocka_unit_test(means_skip_padding_tokens),
+        cmocka_unit_test(thread_count_changes_no_bit),
+        cmocka_unit_test(invalid_rows_give_zeros),
+        cmocka_unit_test(invalid_token_error_names_it_and_writes_nothing),
+        cmocka_unit_test(one_hot_vector_is_one_at_the_token),
+        cmocka_unit_test(floats_and_single_labels_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
-/* Layers that look at images through windows, and lrn, against their formulas. */
+/* Layers with windows over images, and lrn, against their formulas. */
 #include "formula_support.h"
 
 /* ---- convolution ---- */
 
-/* Along the two axes: 0 height, 1 width. */
+/* A window along the two axes: 0 height, 1 width. */
 struct window {
     int64_t in[2], out[2], kernel[2], stride[2], pad[2], dilation[2];
     int64_t rows, channels, outputs, groups;
@@ -99,7 +99,7 @@ static int window_text(char *text, size_t bytes, const struct window *w)
                     (int)w->pad[0], (int)w->pad[1]);
 }
 
-static void convolution_sums_taps(void **state)
+static void convolution_matches_its_formula(void **state)
 {
     struct rng r = rng_of(5);
     for (int i = 0; i < 25; i++) {
@@ -117,8 +117,8 @@ static void convolution_sums_taps(void **state)
 
 /* ---- deconvolution ---- */
 
-/* Pixel (y, x) of a source is spread over the window at its place times stride, less the padding.
- * `in` and `channels` are the source's, `out` and `outputs` those of the larger image. */
+/* Spreads pixel (y, x) of a source over the window at its position times stride minus the padding.
+ * `in` and `channels` are those of the source, `out` and `outputs` those of the larger image. */
 static void spread_one(const struct window *w, const struct values *v, struct exact *e, int64_t n,
                        int64_t c, int64_t y, int64_t x)
 {
@@ -154,7 +154,7 @@ static void spread(const void *shape, const struct values *v, struct exact *e)
     }
 }
 
-static void deconvolution_spreads_pixels(void **state)
+static void deconvolution_matches_its_formula(void **state)
 {
     struct rng r = rng_of(15);
     for (int i = 0; i < 25; i++) {
@@ -189,7 +189,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* What an average over a window from y0, x0 on divides by. */
+/* Returns the divisor of an average over the window that begins at y0, x0. */
 static double divisor_of(const struct window *w, int64_t y0, int64_t x0)
 {
     const int64_t start[] = {y0, x0};
@@ -204,7 +204,7 @@ static double divisor_of(const struct window *w, int64_t y0, int64_t x0)
     return area;
 }
 
-/* The first of equal maxima, or the sum over the divisor. */
+/* Computes the first of equal maxima, or the sum divided by the divisor. */
 static void pool_one(const struct window *w, const struct values *v, struct exact *e, int64_t o)
 {
     int64_t ox = o % w->out[1], oy = o / w->out[1] % w->out[0], plane = o / w->out[1] / w->out[0];
@@ -239,7 +239,7 @@ static void pool(const void *shape, const struct values *v, struct exact *e)
         pool_one(w, v, e, o);
 }
 
-/* Rounded up, a window more must start inside the image or the padding before it. */
+/* When rounding up, the additional window must start inside the image or the padding before it. */
 static bool pool_fits(struct window *w, bool ceil)
 {
     for (int a = 0; a < 2; a++) {
@@ -253,7 +253,7 @@ static bool pool_fits(struct window *w, bool ceil)
     return true;
 }
 
-static void pooling_follows_its_rules(void **state)
+static void pooling_matches_its_formula(void **state)
 {
     struct rng r = rng_of(6);
     for (int i = 0; i < 72; i++) {
@@ -278,7 +278,7 @@ static void pooling_follows_its_rules(void **state)
     }
 }
 
-static void global_pooling_sees_the_whole_image(void **state)
+static void global_pooling_uses_the_whole_image(void **state)
 {
     for (int max = 0; max < 2; max++) {
         struct window w = {.rows = 3, .channels = 5, .in = {4, 7}, .max = max};
@@ -297,9 +297,9 @@ struct lrn {
     double alpha, beta, k;
 };
 
-/* With s_i = k + alpha/size sum x_j^2: y_i = x_i s_i^-beta, and x_j is in the sums of its
- * neighbours: dx_j = dy_j s_j^-beta - 2 alpha beta / size x_j sum_i dy_i x_i s_i^(-beta-1). */
-static void normalise(const void *shape, const struct values *v, struct exact *e)
+/* With s_i = k + alpha/size sum x_j^2: y_i = x_i s_i^-beta, and x_j is in the sums of adjacent
+ * channels: dx_j = dy_j s_j^-beta - 2 alpha beta / size x_j sum_i dy_i x_i s_i^(-beta-1). */
+static void normalize(const void *shape, const struct values *v, struct exact *e)
 {
     const struct lrn *l = shape;
     int64_t half = l->size / 2;
@@ -320,7 +320,7 @@ static void normalise(const void *shape, const struct values *v, struct exact *e
     }
 }
 
-static void lrn_divides_by_neighbouring_channels(void **state)
+static void lrn_across_channels_matches_its_formula(void **state)
 {
     const struct lrn shapes[] = {
         {2, 7, 12, 5, 0.5, 0.75, 1}, {2, 32, 9, 5, 1e-4, 0.75, 2}, {1, 20, 4, 9, 2, 0.5, 1},
@@ -333,7 +333,7 @@ static void lrn_divides_by_neighbouring_channels(void **state)
                  l->alpha, l->beta, l->k);
         struct sw_layer_example ex = {.recipe = text,
                                       .src = {{4, {l->rows, l->channels, 1, l->pixels}, 0}}};
-        check("lrn", &ex, normalise, l, false);
+        check("lrn", &ex, normalize, l, false);
     }
 }
 
@@ -343,7 +343,7 @@ struct within {
     double alpha, beta, k;
 };
 
-static void normalise_one(const struct within *l, const struct values *v, struct exact *e,
+static void normalize_one(const struct within *l, const struct values *v, struct exact *e,
                           int64_t o)
 {
     int64_t half = l->size / 2, x0 = o % l->width, y0 = o / l->width % l->height;
@@ -367,14 +367,14 @@ static void normalise_one(const struct within *l, const struct values *v, struct
     e->src_grad[o] += (double)v->dst_grad[o] * pow(s, -l->beta);
 }
 
-static void normalise_within(const void *shape, const struct values *v, struct exact *e)
+static void normalize_within(const void *shape, const struct values *v, struct exact *e)
 {
     const struct within *l = shape;
     for (int64_t o = 0; o < l->rows * l->channels * l->height * l->width; o++)
-        normalise_one(l, v, e, o);
+        normalize_one(l, v, e, o);
 }
 
-static void lrn_divides_by_neighbouring_pixels(void **state)
+static void lrn_within_channels_matches_its_formula(void **state)
 {
     const struct within shapes[] = {
         {2, 5, 7, 6, 3, 5e-5, 0.75, 1}, {2, 17, 4, 5, 5, 2, 0.75, 1},  {1, 3, 2, 3, 9, 4, 0.5, 2},
@@ -389,13 +389,13 @@ static void lrn_divides_by_neighbouring_pixels(void **state)
                  (int)l->size, l->alpha, l->beta, l->k);
         struct sw_layer_example ex = {.recipe = text,
                                       .src = {{4, {l->rows, l->channels, l->height, l->width}, 0}}};
-        check("lrn", &ex, normalise_within, l, false);
+        check("lrn", &ex, normalize_within, l, false);
     }
 }
 
-/* ---- What does not fit ---- */
+/* ---- Invalid shapes ---- */
 
-static void shapes_that_do_not_fit_are_refused(void **state)
+static void invalid_shapes_are_refused(void **state)
 {
     assert_refused("convolution", "outputs = 4\n", "kernel is missing");
     assert_refused("convolution", "outputs = 4\nkernel_x = 3\n", "kernel is missing");
@@ -415,27 +415,27 @@ static void shapes_that_do_not_fit_are_refused(void **state)
     assert_refused("deconvolution", "outputs = 4\nkernel = 3\nstride = 2\noutput_pad_x = 2\n",
                    "output_pad 2 along the width must be less than the stride 2");
     assert_refused("deconvolution", "outputs = 4\nkernel = 7\npad = 6\n",
-                   "nothing is left of the height");
+                   "the height of the output is empty");
     assert_refused("pooling", "kernel = 3\npad_x = 3\n", "must be smaller than the kernel");
-    assert_refused("pooling", "kernel = 3\ndivide_by = inside\n", "a maximum divides by nothing");
+    assert_refused("pooling", "kernel = 3\ndivide_by = inside\n", "requires method = avg");
     assert_refused("pooling", "stride = 2\n", "kernel is missing");
     assert_refused("pooling", "kernel = 9\nround = floor\n", "9 x 9 does not fit");
-    assert_refused("pooling", "global = yes\nkernel = 2\n", "leave out kernel");
-    assert_refused("pooling", "global = yes\nstride_y = 2\n", "leave out kernel, stride");
-    assert_refused("pooling", "global = yes\npad = 1\n", "leave out kernel, stride and pad");
+    assert_refused("pooling", "global = yes\nkernel = 2\n", "remove kernel");
+    assert_refused("pooling", "global = yes\nstride_y = 2\n", "remove kernel, stride");
+    assert_refused("pooling", "global = yes\npad = 1\n", "remove kernel, stride and pad");
     assert_refused("lrn", "size = 4\n", "size = 4: must be odd");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolution_sums_taps),
-        cmocka_unit_test(deconvolution_spreads_pixels),
-        cmocka_unit_test(pooling_follows_its_rules),
-        cmocka_unit_test(global_pooling_sees_the_whole_image),
-        cmocka_unit_test(lrn_divides_by_neighbouring_channels),
-        cmocka_unit_test(lrn_divides_by_neighbouring_pixels),
-        cmocka_unit_test(shapes_that_do_not_fit_are_refused),
+        cmocka_unit_test(convolution_matches_its_formula),
+        cmocka_unit_test(deconvolution_matches_its_formula),
+        cmocka_unit_test(pooling_matches_its_formula),
+        cmocka_unit_test(global_pooling_uses_the_whole_image),
+        cmocka_unit_test(lrn_across_channels_matches_its_formula),
+        cmocka_unit_test(lrn_within_channels_matches_its_formula),
+        cmocka_unit_test(invalid_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -432,7 +432,7 @@ static void what_cannot_be_unrolled_is_told(void **state)
                    "how many features it has");
     assert_refused(SEQUENCE "[layer h]\ntype = lstm\nsrc = x, h\nhidden = 4\n"
                             "bidirectional = yes\n" UNROLL END,
-                   "does not know those behind it");
+                   "does not know later steps");
     assert_refused(SEQUENCE FC("h", "x", "") "[layer b]\ntype = batch_norm\nsrc = h\n" UNROLL
                                              "[layer scores]\ntype = inner_product\noutputs = 6\n"
                                              "src = b\n[layer loss]\ntype = softmax_loss\n"

@@ -1,9 +1,9 @@
 /* ctest-labels: gpu
- * Updates where the parameters live on a GPU: the CPU's bits, for every updater. Skipped without a
- * GPU. */
+ * Updates of parameters on a GPU have the same bits as on the CPU, for every updater. Skipped
+ * without a GPU. */
 #include "device/op.h"
 #include "unit/device/cuda_support.h"
-#include "unit/device/sim_support.h" /* streams, memory that goes there and back */
+#include "unit/device/sim_support.h" /* streams, copies to and from the device */
 #include "updater_support.h"
 
 enum { COUNT = 5003, STEPS = 3, ARRAYS = 1 + SW_UPDATER_SLOTS };
@@ -12,7 +12,7 @@ static struct sw_device *dev;
 static struct sw_stream *gpu;
 static struct fixture cpu;
 
-/* Value and state on both sides. */
+/* Value and state on host and device. */
 struct model {
     float *here[ARRAYS], *there[ARRAYS];
     int arrays;
@@ -98,7 +98,7 @@ static void check_updater(const struct sw_updater *u, const char *key, double va
     for (int t = 0; t < STEPS; t++) {
         float *gradient = random_floats(&r, COUNT, -0.5, 0.5);
         if (t == STEPS - 1)
-            gradient[COUNT - 1] = INFINITY; /* is told, and everything goes on */
+            gradient[COUNT - 1] = INFINITY; /* is reported, and the update still runs */
         update_both(u, conf, &m, t, clip_value, gradient);
         free(gradient);
         compare(u, &m, clip_value);

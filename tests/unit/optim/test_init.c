@@ -1,3 +1,4 @@
+/* Initial values: the distribution of every rule, and independence of slices and threads. */
 #include "base/hash.h"
 #include "base/philox.h"
 #include "optim/init.h"
@@ -46,7 +47,7 @@ static void near(const char *what, double got, double want, double tolerance)
         fail_msg("%s is %g, not %g within %g", what, got, want, tolerance);
 }
 
-/* Tolerances are about five standard errors of 200 000 draws. */
+/* Tolerances are about five standard errors of 200 000 samples. */
 static void check_gaussian(double mean, double std)
 {
     double root = sqrt(COUNT);
@@ -106,8 +107,8 @@ static void msra_follows_the_fan_in(void **state)
     check_gaussian(0, 0.2);
 }
 
-/* SINGA's rules, as documented: what gaussian and uniform draw, times a root. */
-static void sqrt_rules_scale_what_is_drawn(void **state)
+/* SINGA's rules, as documented: gaussian and uniform samples times a root. */
+static void sqrt_rules_scale_the_samples(void **state)
 {
     const struct {
         enum sw_init init, base;
@@ -142,8 +143,8 @@ static void fill_orthogonal(uint64_t seed, const char *name, int64_t rows, int64
         fail_msg("%s", err.text);
 }
 
-/* Rows, or columns where there are more rows, are orthogonal and of length gain = 2. */
-static void orthogonal_rows_or_columns(void **state)
+/* Rows, or columns if there are more rows, are orthogonal and have length gain = 2. */
+static void orthogonal_rows_or_columns_are_orthonormal_times_gain(void **state)
 {
     static const int64_t shapes[][2] = {{1, 1},   {1, 9},   {9, 1},     {17, 17},
                                         {20, 75}, {75, 20}, {200, 200}, {30, 3000}};
@@ -184,7 +185,7 @@ static void orthogonal_depends_on_seed_and_name_only(void **state)
 #endif
 }
 
-static void orthogonal_is_refused_in_parts(void **state)
+static void orthogonal_refuses_ranges(void **state)
 {
     struct sw_init_conf c = conf_of(SW_INIT_ORTHOGONAL);
     struct sw_init_shape shape = {.rows = 4, .columns = 4};
@@ -263,9 +264,9 @@ static void thread_counts_give_equal_bits(void **state)
     assert_memory_equal(value, other, sizeof value);
 }
 
-/* A change of these values changes every published run: they must never change by accident. They
- * hold on every machine and instruction set. */
-static void values_are_known(void **state)
+/* A change of these values changes every published run, so they must not change by accident. They
+ * are the same on every machine and instruction set. */
+static void values_match_published_hashes(void **state)
 {
     static const struct {
         enum sw_init init;
@@ -284,7 +285,7 @@ static void values_are_known(void **state)
     }
 }
 
-/* The first values from the definition, with the C library's logarithm and cosine. */
+/* Computes the first values from the definition, with the C library's logarithm and cosine. */
 static void gaussian_is_box_muller_of_philox_words(void **state)
 {
     struct sw_philox key = sw_philox_stream(7, SW_PURPOSE_INIT, sw_hash_name("conv1.weight"));
@@ -299,7 +300,7 @@ static void gaussian_is_box_muller_of_philox_words(void **state)
     }
 }
 
-static void impossible_rules_are_refused(void **state)
+static void invalid_rules_are_refused(void **state)
 {
     struct sw_init_conf c = conf_of(SW_INIT_UNIFORM);
     struct sw_err err = {0};
@@ -327,19 +328,19 @@ int main(void)
         cmocka_unit_test(uniform_stays_in_its_range),
         cmocka_unit_test(xavier_follows_the_fan_in),
         cmocka_unit_test(msra_follows_the_fan_in),
-        cmocka_unit_test(sqrt_rules_scale_what_is_drawn),
-        cmocka_unit_test(orthogonal_rows_or_columns),
+        cmocka_unit_test(sqrt_rules_scale_the_samples),
+        cmocka_unit_test(orthogonal_rows_or_columns_are_orthonormal_times_gain),
         cmocka_unit_test(orthogonal_depends_on_seed_and_name_only),
-        cmocka_unit_test(orthogonal_is_refused_in_parts),
+        cmocka_unit_test(orthogonal_refuses_ranges),
         cmocka_unit_test(auto_is_xavier_for_weights_and_zero_for_biases),
         cmocka_unit_test(values_depend_on_seed_and_name),
         cmocka_unit_test(slices_equal_the_whole),
         cmocka_unit_test(nothing_is_written_outside_the_slice),
         cmocka_unit_test(elements_beyond_32_bits_have_their_own_values),
         cmocka_unit_test(thread_counts_give_equal_bits),
-        cmocka_unit_test(values_are_known),
+        cmocka_unit_test(values_match_published_hashes),
         cmocka_unit_test(gaussian_is_box_muller_of_philox_words),
-        cmocka_unit_test(impossible_rules_are_refused),
+        cmocka_unit_test(invalid_rules_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* Learning-rate schedules: every policy at its boundaries, warm-up, and checks of keys. */
 #include "optim/schedule.h"
 #include <math.h>
 #include <setjmp.h>
@@ -17,7 +18,7 @@ static const struct sw_type *find(const char *name)
     return NULL;
 }
 
-/* What [updater] would fill: the defaults of a policy, then keys by name. */
+/* A policy as filled from [updater]: the defaults, then keys by name. */
 struct policy {
     const struct sw_type *type;
     void *conf;
@@ -71,9 +72,9 @@ static void check(const struct policy *p, uint64_t step, double want)
                  want);
 }
 
-/* ---- Each policy at its corners ---- */
+/* ---- Each policy ---- */
 
-static void the_policies_are_these(void **state)
+static void table_lists_all_policies(void **state)
 {
     static const char *const names[] = {"fixed",   "step",      "multistep",  "fixed_step",
                                         "linear",  "cosine",    "one_cycle",  "polynomial",
@@ -181,7 +182,7 @@ static void linear_reaches_its_end_and_stays(void **state)
     check(&p, 99, 0.109);
     check(&p, 100, 0.1);
     check(&p, 1000000, 0.1);
-    put(&p, "over", 10); /* before the horizon */
+    put(&p, "over", 10); /* ends before the horizon */
     check(&p, 5, 0.55);
     check(&p, 10, 0.1);
     check(&p, 99, 0.1);
@@ -198,7 +199,7 @@ static void polynomial_reaches_its_end_and_stays(void **state)
     check(&p, 99, 0.0001);
     check(&p, 100, 0);
     check(&p, 101, 0);
-    put(&p, "final", 2); /* upwards, too */
+    put(&p, "final", 2); /* the rate may also rise */
     put(&p, "power", 0.5);
     check(&p, 75, 1.5);
     check(&p, 200, 2);
@@ -235,7 +236,7 @@ static void one_cycle_rises_falls_and_stays(void **state)
     free(p.conf);
 }
 
-/* ---- Of all ---- */
+/* ---- All policies ---- */
 
 /* A policy with every required key set. */
 static struct policy some(int i)
@@ -251,7 +252,7 @@ static struct policy some(int i)
     return p;
 }
 
-static void no_rate_runs_past_its_end(void **state)
+static void rates_keep_their_end_value(void **state)
 {
     for (int i = 0; sw_schedules[i]; i++) {
         struct policy p = some(i);
@@ -269,7 +270,7 @@ static void no_rate_runs_past_its_end(void **state)
     }
 }
 
-static void warm_up_is_a_line_to_what_the_policy_says(void **state)
+static void warm_up_is_linear_to_the_rate_of_the_policy(void **state)
 {
     for (int i = 0; sw_schedules[i]; i++) {
         struct policy p = some(i);
@@ -335,7 +336,7 @@ static void lists_of_steps_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_policies_are_these),
+        cmocka_unit_test(table_lists_all_policies),
         cmocka_unit_test(fixed_never_changes),
         cmocka_unit_test(step_falls_at_every_interval),
         cmocka_unit_test(multistep_falls_at_its_steps),
@@ -347,8 +348,8 @@ int main(void)
         cmocka_unit_test(polynomial_reaches_its_end_and_stays),
         cmocka_unit_test(cosine_reaches_its_end_and_stays),
         cmocka_unit_test(one_cycle_rises_falls_and_stays),
-        cmocka_unit_test(no_rate_runs_past_its_end),
-        cmocka_unit_test(warm_up_is_a_line_to_what_the_policy_says),
+        cmocka_unit_test(rates_keep_their_end_value),
+        cmocka_unit_test(warm_up_is_linear_to_the_rate_of_the_policy),
         cmocka_unit_test(rates_do_not_depend_on_call_order),
         cmocka_unit_test(lists_of_steps_are_checked),
     };

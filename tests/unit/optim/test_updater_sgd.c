@@ -1,3 +1,4 @@
+/* sgd against its formula in double, and the reports of values that are not finite. */
 #include "updater_support.h"
 
 enum { COUNT = 100003 }; /* several blocks and an odd end */
@@ -28,7 +29,7 @@ static void model_free(struct model *m)
     free(m->conf), free(m->w), free(m->v), free(m->g);
 }
 
-/* Updates elements [from, to); returns whether something was not finite. */
+/* Updates elements [from, to); returns true if something was not finite. */
 static bool update(struct model *m, int64_t from, int64_t to)
 {
     bool bad = false;
@@ -47,7 +48,7 @@ static bool update(struct model *m, int64_t from, int64_t to)
     return bad;
 }
 
-static void momentum_decides_about_state(void **state)
+static void sgd_has_state_only_with_momentum(void **state)
 {
     void *none = conf_of(0), *some = conf_of(0.9);
     assert_int_equal(sgd()->slots(none), 0);
@@ -92,7 +93,7 @@ static void check_found(float bad_value, int at, double momentum)
     model_free(&m);
 }
 
-static void non_finite_gradients_are_noticed(void **state)
+static void non_finite_gradients_are_reported(void **state)
 {
     for (int with = 0; with < 2; with++) {
         check_found(NAN, 0, 0.9 * with);
@@ -101,7 +102,7 @@ static void non_finite_gradients_are_noticed(void **state)
     }
 }
 
-static void overflowing_values_are_noticed(void **state)
+static void overflowing_values_are_reported(void **state)
 {
     struct model m = model_new(0);
     m.w[5] = -3e38f, m.g[5] = 3e38f;
@@ -117,7 +118,7 @@ static void overflowing_values_are_noticed(void **state)
     model_free(&m);
 }
 
-static void non_finite_is_never_cleared(void **state)
+static void non_finite_flag_is_never_cleared(void **state)
 {
     struct model m = model_new(0);
     bool bad = true;
@@ -144,11 +145,11 @@ static void an_empty_range_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(momentum_decides_about_state),
+        cmocka_unit_test(sgd_has_state_only_with_momentum),
         cmocka_unit_test(sgd_matches_the_formula_in_double),
-        cmocka_unit_test(non_finite_gradients_are_noticed),
-        cmocka_unit_test(overflowing_values_are_noticed),
-        cmocka_unit_test(non_finite_is_never_cleared),
+        cmocka_unit_test(non_finite_gradients_are_reported),
+        cmocka_unit_test(overflowing_values_are_reported),
+        cmocka_unit_test(non_finite_flag_is_never_cleared),
         cmocka_unit_test(an_empty_range_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

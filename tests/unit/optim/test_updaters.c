@@ -1,5 +1,5 @@
-/* All updaters: steps worked by hand from the published formulas, and what every one of them
- * promises, whatever its formula. */
+/* All updaters: steps computed by hand from the published formulas, and properties that all
+ * updaters have. */
 #include "updater_support.h"
 
 enum { COUNT = 50003, WORKERS = 3 }; /* several blocks and an odd end */
@@ -10,7 +10,7 @@ enum { COUNT = 50003, WORKERS = 3 }; /* several blocks and an odd end */
  * headers cite; nesterov in Sutskever's form, with w where the gradient is taken. */
 
 static const struct {
-    const char *updater, *key; /* one key that is not at its default, or NULL */
+    const char *updater, *key; /* a key with another value than its default, or NULL */
     double value, lr, w[3];
 } worked[] = {
     {"sgd", "momentum", 0, 0.1, {0.949, 0.973051, 0.872077949}},
@@ -95,7 +95,7 @@ static void every_updater_has_worked_steps(void **state)
     }
 }
 
-/* ---- Properties of all ---- */
+/* ---- Properties of all updaters ---- */
 
 struct model {
     const struct sw_updater *u;
@@ -126,7 +126,7 @@ static void model_free(struct model *m)
         free(m->g[w]);
 }
 
-/* Update `step` + 1 of elements [from, to) with the gradients of that many workers. */
+/* Runs update `step` + 1 of elements [from, to) with the gradients of `workers` workers. */
 static bool update(struct model *m, uint64_t step, int workers, int64_t from, int64_t to)
 {
     bool bad = false;
@@ -158,7 +158,7 @@ static void assert_same(const struct model *a, const struct model *b, const char
         fail_msg("%s: %s", a->u->base.name, when);
 }
 
-static void cutting_and_threads_change_no_bit(void **state)
+static void ranges_and_threads_change_no_bit(void **state)
 {
     static const int64_t cut[] = {0, 1, 17, 4096, 16384, 16385, 40000, COUNT};
     for (int u = 0; sw_updaters[u]; u++) {
@@ -178,7 +178,7 @@ static void cutting_and_threads_change_no_bit(void **state)
     set_threads(1);
 }
 
-/* In worker order, and the workers' own gradients are left as they are. */
+/* Gradients are added in worker order, and the gradients of the workers do not change. */
 static void gradients_of_workers_are_added(void **state)
 {
     for (int u = 0; sw_updaters[u]; u++)
@@ -197,8 +197,8 @@ static void gradients_of_workers_are_added(void **state)
         }
 }
 
-/* What clipping by value leaves, and what it hides is noticed all the same. */
-static void clipping_by_value_cuts_the_sum(void **state)
+/* The update uses the clipped sum, and gradients that are not finite are still reported. */
+static void clipping_by_value_clips_the_sum(void **state)
 {
     for (int u = 0; sw_updaters[u]; u++)
         for (int workers = 1; workers <= WORKERS; workers++) {
@@ -243,7 +243,7 @@ static void check_found(const struct sw_updater *u, int worker, float bad_value,
     model_free(&m);
 }
 
-static void what_is_not_finite_is_noticed(void **state)
+static void non_finite_gradients_are_reported(void **state)
 {
     for (int u = 0; sw_updaters[u]; u++) {
         check_found(sw_updaters[u], 0, NAN, 0);
@@ -252,9 +252,8 @@ static void what_is_not_finite_is_noticed(void **state)
     }
 }
 
-/* Squares overflow long before gradients do: a state of infinity would stop the element for ever.
- */
-static void overflowing_state_is_noticed(void **state)
+/* Squares overflow long before gradients do: an infinite state would stop the element forever. */
+static void overflowing_state_is_reported(void **state)
 {
     for (int u = 0; sw_updaters[u]; u++) {
         struct model m = model_new(sw_updaters[u]);
@@ -287,12 +286,12 @@ int main(void)
         cmocka_unit_test(updaters_match_steps_worked_by_hand),
         cmocka_unit_test(lars_matches_steps_worked_by_hand),
         cmocka_unit_test(every_updater_has_worked_steps),
-        cmocka_unit_test(cutting_and_threads_change_no_bit),
+        cmocka_unit_test(ranges_and_threads_change_no_bit),
         cmocka_unit_test(gradients_of_workers_are_added),
-        cmocka_unit_test(clipping_by_value_cuts_the_sum),
+        cmocka_unit_test(clipping_by_value_clips_the_sum),
         cmocka_unit_test(padding_stays_zero),
-        cmocka_unit_test(what_is_not_finite_is_noticed),
-        cmocka_unit_test(overflowing_state_is_noticed),
+        cmocka_unit_test(non_finite_gradients_are_reported),
+        cmocka_unit_test(overflowing_state_is_reported),
         cmocka_unit_test(state_has_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* The team's size, through the OpenMP runtime that the library brought. */
+/* Sets the team size in the OpenMP runtime of the library. */
 static inline void set_threads(int threads)
 {
     void (*set)(int);
@@ -31,7 +31,8 @@ static inline const struct sw_updater *find_updater(const char *name)
     return NULL;
 }
 
-/* Every key of every updater is a number. `key` (or NULL) gets another value than its default. */
+/* Returns a conf with default keys, except that `key` (or NULL) is set to value. All keys of
+ * updaters are numbers. */
 static inline void *updater_conf(const struct sw_updater *u, const char *key, double value)
 {
     void *conf = calloc(1, u->base.conf_bytes + 1);
@@ -47,7 +48,7 @@ static inline void *updater_conf(const struct sw_updater *u, const char *key, do
     return conf;
 }
 
-/* Between -1/2 and 1/2. */
+/* Returns random values between -1/2 and 1/2. */
 static inline float *noise(uint32_t row, int64_t count)
 {
     float *x = malloc((size_t)count * sizeof *x);

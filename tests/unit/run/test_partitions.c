@@ -418,7 +418,7 @@ static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
          "a layer with a location is whole on that worker: leave its partition out",
          2},
         {{"layer.image.location=0"}, "input cannot be on one worker: every worker reads its", 2},
-        {{"layer.norm1.partition=1"}, "lrn cannot: it normalises across channels", 2},
+        {{"layer.norm1.partition=1"}, "lrn cannot: it normalizes across channels", 2},
         {{"layer.loss.partition=1"}, "softmax_loss cannot: a row's loss needs all its scores", 2},
         {{"layer.image.partition=none"},
          "input cannot: every worker reads its rows of the data",
@@ -471,7 +471,7 @@ static void assert_notes(const char *const *sets, const char *const *has,
 static void net_wide_settings_fall_back_and_say_so(void **state)
 {
     assert_notes((const char *[]){workers_set[2], "job.partition=1", NULL},
-                 (const char *[]){"layer norm1 is split by rows: it normalises across channels",
+                 (const char *[]){"layer norm1 is split by rows: it normalizes across channels",
                                   "layer loss is split by rows: a row's loss needs all", NULL},
                  (const char *[]){"conv1", "pool1", "fc2", NULL});
     /* fc2 has 3 outputs for 4 workers; what reads it has no more columns. */
