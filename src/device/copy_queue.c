@@ -43,8 +43,8 @@ int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue 
                       struct sw_err *err)
 {
     if (capacity < 1)
-        return sw_err_set(err, SW_ERR_INVALID, "a copy queue needs room for 1 copy, not %d",
-                          capacity);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "a copy queue needs a capacity of at least 1, not %d", capacity);
     struct sw_copy_queue *q = sw_calloc(1, sizeof *q);
     if (!q)
         return sw_err_nomem(err, "copy queue", sizeof *q);
@@ -125,7 +125,7 @@ int sw_copy_queue_push(struct sw_copy_queue *q, const struct sw_copy_event *e, s
     if (q->closed)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "the copy queue of %s is closed", q->dev->name);
     else if (!entry)
-        rc = sw_err_set(err, SW_ERR_BUSY, "the copy queue of %s is full: %d copies are under way",
+        rc = sw_err_set(err, SW_ERR_BUSY, "the copy queue of %s is full: %d copies are in flight",
                         q->dev->name, q->capacity);
     else
         *entry = (struct entry){q, *e, q->pushed++, PENDING};

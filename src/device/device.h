@@ -375,7 +375,9 @@ SW_MUST_CHECK static inline int sw_capture_begin(struct sw_stream *s, struct sw_
 {
     if (sw_device_has_graphs(s->dev))
         return s->dev->ops->capture_begin(s, err);
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s runs operations at once", s->dev->name);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "%s runs operations immediately, so its streams cannot be captured",
+                      s->dev->name);
 }
 /* Ends the capture, whatever has failed since; *out becomes the graph. Errors: why there is none.
  * Events that were recorded during the capture belong to the graph: nobody may wait for them before

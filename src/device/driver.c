@@ -51,9 +51,10 @@ static int unknown(struct sw_err *err)
     snprintf(suffix, sizeof suffix, "+%s", sw_driver_host()->name);
     list_forms(&all, false, "");
     list_forms(&mixed, true, suffix);
-    const int rc = sw_err_set(err, SW_ERR_INVALID,
-                              "unknown device; there are auto, %s, and with CPUs beside them %s",
-                              sw_buf_text(&all), sw_buf_text(&mixed));
+    const int rc =
+        sw_err_set(err, SW_ERR_INVALID,
+                   "unknown device; expected auto, %s, or with some workers on the CPU %s",
+                   sw_buf_text(&all), sw_buf_text(&mixed));
     sw_buf_fini(&all);
     sw_buf_fini(&mixed);
     return rc;

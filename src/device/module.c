@@ -53,7 +53,7 @@ int sw_module_find(const char *file, const char *variable, char *path, size_t by
         if (n > 0 && (size_t)n < bytes && is_file(path))
             return SW_OK;
     }
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not in %ssinga-ws", file, folder);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s not found in %ssinga-ws", file, folder);
 }
 
 static int find(const struct sw_module_kind *k, char *path, struct sw_err *err)
@@ -78,8 +78,8 @@ static int check(const struct sw_module_kind *k, const char *path, const struct 
                           path, (unsigned)m->abi, (unsigned)k->abi);
     if (m->table_bytes != k->table_bytes)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s was built from other sources than this program (tables of %u bytes, "
-                          "not %u): install both from one build",
+                          "%s was built from different sources than this program (tables of %u "
+                          "bytes, not %u): install both from one build",
                           path, (unsigned)m->table_bytes, (unsigned)k->table_bytes);
     return SW_OK;
 }
@@ -99,7 +99,7 @@ int sw_module_load(const struct sw_module_kind *k, const void **out, struct sw_e
     }
     const struct sw_module_head *m = dlsym(module, k->table);
     rc = m ? check(k, path, m, err)
-           : sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not a %s of singa-ws: it has no table %s",
+           : sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not a %s of singa-ws: it has no symbol %s",
                         path, k->what, k->table);
     if (rc == SW_OK)
         *out = m;

@@ -16,7 +16,7 @@ int sw_throughput_fill(struct sw_stream *s, float *x, int64_t n, struct sw_err *
     float *stage = sw_calloc(1, bytes);
     uint32_t seed = 1;
     if (!stage)
-        return sw_err_nomem(err, "numbers to measure with", bytes);
+        return sw_err_nomem(err, "data to measure with", bytes);
     for (int i = 0; i < STAGE_FLOATS; i++) {
         seed = seed * 1664525u + 1013904223u;
         stage[i] = (float)((int32_t)(seed >> 20) * 2 - 4095) / 4096;

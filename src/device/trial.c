@@ -86,8 +86,7 @@ static int compare(const struct copies *c, size_t at, size_t bytes, size_t all, 
         if (c->arrived[i] != wanted)
             return sw_err_set(
                 err, SW_ERR_FORMAT,
-                "a copy of %zu bytes from %s to %s arrived damaged: byte %zu is %02x, "
-                "not %02x",
+                "a copy of %zu bytes from %s to %s was corrupted: byte %zu is %02x, not %02x",
                 bytes, name_of(c->end[FROM]), name_of(c->end[TO]), i, c->arrived[i], wanted);
     }
     return SW_OK;
@@ -158,14 +157,14 @@ static int make(struct copies *c, struct sw_err *err)
     c->sent = sw_calloc(1, c->bytes);
     c->arrived = sw_calloc(1, c->bytes);
     if (!c->sent || !c->arrived)
-        return sw_err_nomem(err, "bytes to copy", c->bytes);
+        return sw_err_nomem(err, "test data for copies", c->bytes);
     for (int i = FROM; i <= TO; i++) {
         void *p;
         if (!c->end[i])
             continue;
         int rc = sw_stream_new(c->end[i], 1, &c->stream[i], err);
         if (rc == SW_OK)
-            rc = sw_device_alloc(c->end[i], c->bytes, "bytes to copy", &p, err);
+            rc = sw_device_alloc(c->end[i], c->bytes, "test data for copies", &p, err);
         if (rc != SW_OK)
             return rc;
         c->there[i] = p;
@@ -244,11 +243,11 @@ static int compare_sums(struct sums *s, int r, int64_t n, struct sw_err *err)
         for (int q = 0; q < s->count; q++)
             wanted += term(q, i);
         if (s->host[i] != wanted)
-            rc = sw_err_set(err, SW_ERR_FORMAT,
-                            "a sum over %d devices is wrong on %s: number %lld of %lld is %g, not "
-                            "%g",
-                            s->count, s->devices[r]->name, (long long)i, (long long)n,
-                            (double)s->host[i], (double)wanted);
+            rc = sw_err_set(
+                err, SW_ERR_FORMAT,
+                "an all-reduce over %d devices is wrong on %s: element %lld of %lld is %g, not %g",
+                s->count, s->devices[r]->name, (long long)i, (long long)n, (double)s->host[i],
+                (double)wanted);
     }
     return rc;
 }
@@ -287,12 +286,12 @@ static int make_sums(struct sums *s, int timeout_ms, struct sw_err *err)
     bytes = (size_t)s->most * sizeof(float);
     s->host = sw_calloc((size_t)s->most, sizeof *s->host);
     if (rc == SW_OK && !s->host)
-        rc = sw_err_nomem(err, "numbers to add up", bytes);
+        rc = sw_err_nomem(err, "test data for an all-reduce", bytes);
     for (int r = 0; r < s->count && rc == SW_OK; r++) {
         void *p;
         rc = sw_stream_new(s->devices[r], 1, &s->stream[r], err);
         if (rc == SW_OK)
-            rc = sw_device_alloc(s->devices[r], bytes, "numbers to add up", &p, err);
+            rc = sw_device_alloc(s->devices[r], bytes, "test data for an all-reduce", &p, err);
         if (rc == SW_OK)
             s->there[r] = p;
     }

@@ -24,7 +24,7 @@ static int open_devices(const char *text, struct devices *d, struct sw_err *err)
     const struct sw_driver *driver = sw_driver_find(text);
     const char *colon = strchr(text, ':');
     if (!driver || !driver->open_probe || !colon)
-        return sw_err_set(err, SW_ERR_INVALID, "'%s' are no devices", text);
+        return sw_err_set(err, SW_ERR_INVALID, "invalid device list '%s'", text);
     return driver->open_probe(colon + 1, d->items, SW_COLLECTIVE_RANKS, &d->count, err);
 }
 
@@ -63,7 +63,7 @@ static void try_one(const struct devices *d, const char *trial)
         say(rc, &t, &err);
     } else if (sscanf(trial, "%7[a-z]:%d:%d", kind, &a, &b) != 3 || a < 0 || b < 0 ||
                a >= d->count || b >= d->count) {
-        printf("fails '%s' is no trial of %d devices\n", trial, d->count);
+        printf("fails '%s' is not a probe of %d devices\n", trial, d->count);
     } else if (strcmp(kind, "direct") == 0) {
         try_direct(d->items[a], d->items[b]);
     } else {
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     struct devices d = {.count = 0};
     struct sw_err err;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int rc = argc < 2 ? sw_err_set(&err, SW_ERR_INVALID, "no devices are named")
+    int rc = argc < 2 ? sw_err_set(&err, SW_ERR_INVALID, "no devices given")
                       : open_devices(argv[1], &d, &err);
     if (rc == SW_OK)
         puts("ready");

@@ -62,7 +62,7 @@ static int insert(struct sw_tune *t, const char *key, const struct sw_tune_item 
     t->items = more ? more : t->items;
     char *copy = more ? sw_strdup(key) : NULL;
     if (!copy)
-        return sw_err_nomem(err, "choices that were measured", room * sizeof *more);
+        return sw_err_nomem(err, "table of measured algorithms", room * sizeof *more);
     memmove(&more[at + 1], &more[at], (size_t)(t->count - at) * sizeof *more);
     more[at] = *item;
     more[at].key = copy;

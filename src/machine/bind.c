@@ -16,8 +16,8 @@ int sw_bind_check_environment(struct sw_err *err)
         const char *value = getenv(names[i]);
         if (value && value[0] && strcasecmp(value, "false") != 0)
             return sw_err_set(err, SW_ERR_INVALID,
-                              "%s=%s would bind OpenMP's threads against the placement of workers; "
-                              "run without it (env -u %s ...)",
+                              "%s=%s makes OpenMP bind its threads, which conflicts with the "
+                              "placement of workers; unset it (env -u %s ...)",
                               names[i], value, names[i]);
     }
     return SW_OK;
@@ -27,7 +27,8 @@ static int need_here(const struct sw_machine *m, struct sw_err *err)
 {
     return m->here ? SW_OK
                    : sw_err_set(err, SW_ERR_INVALID,
-                                "the machine map is not of this machine: nothing can be bound");
+                                "the machine map describes another machine: threads and memory "
+                                "cannot be bound");
 }
 
 /* ---- threads ----------------------------------------------------------------------------------
@@ -42,8 +43,7 @@ static int collect_pus(const struct sw_machine *m, const struct sw_core_set *cor
                                ? hwloc_get_obj_by_depth(m->topology, m->core_depth, (unsigned)c)
                                : NULL;
         if (!core)
-            return sw_err_set(err, SW_ERR_INVALID, "core %d is not one that this process may use",
-                              c);
+            return sw_err_set(err, SW_ERR_INVALID, "core %d is not available to this process", c);
         if (hwloc_bitmap_or(pus, pus, core->cpuset) != 0)
             return sw_err_nomem(err, "a set of hardware threads", 0);
     }
@@ -82,7 +82,7 @@ int sw_bind_keep(const struct sw_machine *m, void **kept, struct sw_err *err)
     if (!pus)
         return sw_err_nomem(err, "a set of hardware threads", 0);
     if (hwloc_get_cpubind(m->topology, pus, HWLOC_CPUBIND_THREAD) != 0) {
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot ask where the thread may run: %s",
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot query the CPU affinity of the thread: %s",
                         strerror(errno));
         hwloc_bitmap_free(pus);
         return rc;
@@ -162,8 +162,8 @@ int sw_bind_where(const struct sw_machine *m, const void *memory, size_t bytes, 
         for (; count < BATCH && at < end; at += page_bytes)
             page[count++] = (void *)at;
         if (syscall(SYS_move_pages, 0, count, page, NULL, where, 0) != 0)
-            return sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot ask where pages live: %s",
-                              strerror(errno));
+            return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                              "cannot query the NUMA nodes of memory pages: %s", strerror(errno));
         for (unsigned long i = 0; i < count; i++)
             count_page(m, where[i], (int64_t)page_bytes, node_bytes, absent_bytes);
     }

@@ -59,10 +59,11 @@ int sw_nvml_open(struct sw_nvml **out, const char *library, struct sw_err *err)
     n->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     int rc = SW_OK;
     if (!n->library)
-        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s is not here: GPUs tell nothing of themselves",
-                        name);
+        rc = sw_err_set(err, SW_ERR_NOTFOUND,
+                        "%s not found: GPU utilization, power and temperature are unknown", name);
     else if (!find_all(n) || n->init() != SUCCESS)
-        rc = sw_err_set(err, SW_ERR_LIBRARY, "%s cannot be used: GPUs tell nothing of themselves",
+        rc = sw_err_set(err, SW_ERR_LIBRARY,
+                        "%s cannot be used: GPU utilization, power and temperature are unknown",
                         name);
     if (rc == SW_OK) {
         *out = n;

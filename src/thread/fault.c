@@ -31,7 +31,7 @@ int sw_fault_attach(struct sw_fault *f, void (*close)(void *object), void *objec
     else if ((added = sw_array_add(&f->closers, &f->closer_count, sizeof *added)))
         *added = (struct sw_fault_closer){close, object};
     else
-        rc = sw_err_nomem(err, "what a fault closes", sizeof *added);
+        rc = sw_err_nomem(err, "list of objects that a fault closes", sizeof *added);
     sw_mutex_unlock(&f->lock);
     return rc;
 }

@@ -90,7 +90,7 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
         rc = eigen(a, (int)n, values, err);
     double *root = rc ? NULL : sw_os()->alloc(bytes);
     if (!rc && !root)
-        rc = sw_err_nomem(err, "the root of a matrix", bytes);
+        rc = sw_err_nomem(err, "the square root of a matrix", bytes);
     if (!rc) {
         /* The sum over i of v_i v_i^T / sqrt(value_i + epsilon), each half of which goes into v. */
         for (int64_t i = 0; i < n; i++) {

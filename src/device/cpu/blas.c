@@ -25,7 +25,7 @@ static const struct sw_module_kind kind = {
     .abi = SW_BLAS_ABI,
     .table_bytes = SW_BLAS_TABLE_BYTES,
     .what = "OpenBLAS",
-    .without = "install it beside the library",
+    .without = "install the module next to the library",
 };
 
 /* OpenBLAS, its pool and its count of threads belong to the process, and so do these: the table,
@@ -49,8 +49,8 @@ static int load(struct sw_err *err)
     if (table)
         return SW_OK;
     int rc = sw_cpu_need_room(
-        "OpenBLAS with a buffer for each core; OPENBLAS_NUM_THREADS=1 makes it one", load_bytes(),
-        err);
+        "OpenBLAS with a buffer for each core; OPENBLAS_NUM_THREADS=1 reduces this to one buffer",
+        load_bytes(), err);
     if (rc == SW_OK)
         rc = sw_module_load(&kind, &found, err);
     if (rc == SW_ERR_LIBRARY) { /* usually libopenblas is missing, as the text says */

@@ -166,7 +166,7 @@ static int copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
     if (!dst_dev->host_memory || !src_dev->host_memory)
         return sw_err_set(err, SW_ERR_INVALID,
                           "copy_peer: a stream of %s cannot copy from %s to %s; use a stream of "
-                          "the device whose memory it is",
+                          "the device that owns the memory",
                           s->dev->name, src_dev->name, dst_dev->name);
     return copy(s, dst, src, bytes, err);
 }
@@ -208,15 +208,15 @@ static int reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *e
 {
     if (reaches(dev, peer))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s does not reach %s", dev->name, peer->name);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s has no peer access to %s", dev->name,
+                      peer->name);
 }
 
 static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
                        struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "%s has no library of sums over devices; what it adds lies in one memory",
-                      dev->name);
+                      "%s has no collective library: all its workers share one memory", dev->name);
 }
 
 /* ---- The device ---- */

@@ -15,7 +15,8 @@ static int refuse_slow(const struct sw_lrn_shape *c, const_dnnl_primitive_desc_t
 {
     if (!c->within_channel || strncmp(sw_dnnl_impl(pd), "ref", 3) != 0)
         return SW_OK;
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: lrn within channels in this layout");
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "oneDNN: lrn within channels is not implemented for this layout");
 }
 
 static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,

@@ -117,7 +117,7 @@ static size_t round_up(size_t bytes)
 
 int sw_dnnl_need_room(struct sw_err *err)
 {
-    return sw_cpu_need_room("what oneDNN compiles", 48 << 20, err);
+    return sw_cpu_need_room("code that oneDNN compiles", 48 << 20, err);
 }
 
 static int create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd, const char *what,

@@ -99,8 +99,8 @@ static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memo
     union sw_dnnl_op_desc d;
     if (wanted.name[0]) {
         if (!each_pd(b, kind, weight, is_wanted, &wanted))
-            return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: no %s", b->w->name,
-                              wanted.name);
+            return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: no implementation named %s",
+                              b->w->name, wanted.name);
         *pd = wanted.found;
         return SW_OK;
     }
@@ -145,7 +145,7 @@ static int find_outside(struct build *b, struct sw_err *err)
 {
     struct sw_plan *p = &b->plan->base;
     if (!sw_dnnl_to_desc(sw_dnnl_md(b->forward, dnnl_query_dst_md), &p->dst))
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: an output layout of its own",
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: unsupported output layout",
                           b->w->name);
     if (b->w->has_bias)
         p->bias = sw_desc_plain(SW_F32, 1, &p->weight.dim[0]);
@@ -153,7 +153,7 @@ static int find_outside(struct build *b, struct sw_err *err)
     sw_dnnl_from_desc(&p->dst, &b->dst);
     if (!sw_dnnl_weights_from_desc(&p->weight, b->w->groups, &b->weight))
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "oneDNN: %s: the weights' layout pads inside a group", b->w->name);
+                          "oneDNN: %s: the weight layout has padding inside a group", b->w->name);
     return SW_OK;
 }
 

@@ -32,7 +32,7 @@ static int need_room(struct sw_cuda_stream *s, size_t bytes, struct sw_err *err)
         return SW_OK;
     void *more = sw_realloc_array(s->bridge, 1, bytes);
     if (!more)
-        return sw_err_nomem(err, "a bridge to the CPU", bytes);
+        return sw_err_nomem(err, "host buffer for operations that run on the CPU", bytes);
     s->bridge = more;
     s->bridge_bytes = bytes;
     return SW_OK;
@@ -44,7 +44,7 @@ int sw_cuda_ferry_out(struct sw_stream *stream, struct sw_cuda_ferry *f, struct 
     size_t bytes = SW_CUDA_ALIGN_BYTES, at = 0;
     for (int i = 0; i < f->count; i++)
         bytes += aligned(f->bytes[i]);
-    int rc = sw_cuda_capture_refuse(s, "what the CPU computes", err);
+    int rc = sw_cuda_capture_refuse(s, "an operation that runs on the CPU", err);
     if (rc == SW_OK)
         rc = need_room(s, bytes, err);
     char *room = s->bridge;
@@ -82,7 +82,7 @@ int sw_cuda_bridge(struct sw_stream *stream, const struct sw_op *op, const void 
     struct sw_cuda_ferry f = {.count = 0};
     uint64_t copy[SW_OP_ARGS_BYTES / sizeof(uint64_t)]; /* aligned for any member */
     char what[80];
-    snprintf(what, sizeof what, "%s, which the CPU computes,", op->name);
+    snprintf(what, sizeof what, "%s, which runs on the CPU,", op->name);
     int rc = sw_cuda_capture_refuse(sw_cuda_stream_of(stream), what, err);
     if (rc != SW_OK)
         return rc;

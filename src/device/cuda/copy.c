@@ -29,7 +29,8 @@ int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
     if (!sw_cuda_reaches(dev, peer))
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s does not reach %s", dev->name, peer->name);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s has no peer access to %s", dev->name,
+                          peer->name);
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
@@ -38,7 +39,7 @@ int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *
         (void)cudaGetLastError();
         answer = cudaSuccess;
     }
-    return sw_cuda_check(d, (int)answer, "reaching another GPU", err);
+    return sw_cuda_check(d, (int)answer, "enabling peer access", err);
 }
 
 /* Between GPUs without peer access the driver copies through the host, which is slower: on some

@@ -79,7 +79,7 @@ static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu,
     }
     if (rc != SW_OK)
         return rc;
-    return sw_err_set(err, SW_ERR_NOTFOUND, "the driver knows no GPU at %s; it has %d", bus, count);
+    return sw_err_set(err, SW_ERR_NOTFOUND, "the driver has no GPU at %s; it lists %d", bus, count);
 }
 
 static int open_device(const struct sw_device_args *args, struct sw_device **out,
@@ -147,8 +147,7 @@ static int parse(const char *options, struct sw_device_request *out, struct sw_e
         if (!sw_parse_int(item, &number) || number < 0 || number > INT32_MAX ||
             out->count == SW_DEVICE_REQUEST_MOST)
             return sw_err_set(err, SW_ERR_INVALID,
-                              "behind cuda: there must be at most %d numbers of GPUs, as in "
-                              "cuda:0,2",
+                              "cuda: expected at most %d GPU numbers, as in cuda:0,2",
                               SW_DEVICE_REQUEST_MOST);
         out->index[out->count++] = (int)number;
         end = text + n;

@@ -26,7 +26,7 @@ int sw_cuda_event_new(struct sw_device *dev, struct sw_event **out, struct sw_er
         return sw_err_nomem(err, "cuda event", sizeof *e);
     e->device = d;
     rc = sw_cuda_check(d, (int)cudaEventCreateWithFlags(&e->event, cudaEventDisableTiming),
-                       "an event", err);
+                       "creating an event", err);
     if (rc != SW_OK) {
         sw_free(e);
         return rc;

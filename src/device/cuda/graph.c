@@ -49,7 +49,7 @@ static int make_exec(struct sw_cuda_stream *s, cudaGraph_t captured, cudaGraphEx
     cudaError_t answer = cudaGraphInstantiate(out, captured, 0);
     if (answer == cudaSuccess)
         answer = cudaGraphUpload(*out, s->stream);
-    return sw_cuda_check(s->device, (int)answer, "making a graph", err);
+    return sw_cuda_check(s->device, (int)answer, "instantiating a graph", err);
 }
 
 int sw_cuda_capture_end(struct sw_stream *stream, struct sw_graph **out, struct sw_err *err)

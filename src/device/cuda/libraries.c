@@ -49,7 +49,7 @@ int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
     void *room = NULL;
     if (s->room)
         return SW_OK;
-    int rc = sw_cuda_capture_refuse(s, "taking room for operations", err);
+    int rc = sw_cuda_capture_refuse(s, "allocating a workspace", err);
     if (rc != SW_OK)
         return rc;
     cudaError_t e = cudaMalloc(&room, SW_CUDA_ROOM_BYTES);
@@ -59,7 +59,7 @@ int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
         s->room = room;
     else
         (void)cudaFree(room);
-    return sw_cuda_check(s->device, (int)e, "room for operations", err);
+    return sw_cuda_check(s->device, (int)e, "allocating a workspace", err);
 }
 
 /* Creates the cuBLAS handle; it is stored only if all of it could be set. The workspace is set
@@ -154,5 +154,5 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
     cublasStatus_t e = as_told ? multiply_as(s, p, of_a, of_b)
                                : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha,
                                                 p->b, p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
-    return sw_cuda_check_blas(s, (int)e, "a matrix product", err);
+    return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

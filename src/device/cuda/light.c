@@ -177,10 +177,10 @@ static int begin(struct sw_stream *stream, const struct sw_cuda_light_args *args
         return rc;
     struct sw_cuda_light *l = sw_calloc(1, sizeof *l);
     if (!l)
-        return sw_err_nomem(err, "a product", sizeof *l);
+        return sw_err_nomem(err, "matrix product", sizeof *l);
     l->stream = s;
     l->bias = args->bias;
-    rc = sw_cuda_check_blas(s, (int)describe(l, args), "a product", err);
+    rc = sw_cuda_check_blas(s, (int)describe(l, args), "matrix product", err);
     if (rc == SW_OK)
         *out = l;
     else
@@ -232,5 +232,5 @@ int sw_cuda_light_run(struct sw_cuda_light *l, const void *a, const void *b, con
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasLtMatmul(s->light, l->product, &one, b, l->a, a, l->b, &zero, c, l->c, c, l->c,
                            &l->algorithm, s->room, SW_CUDA_ROOM_BYTES, s->stream);
-    return sw_cuda_check_blas(s, (int)e, "a product", err);
+    return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

@@ -20,8 +20,8 @@ static int count(int *out, struct sw_err *err)
                           "CUDA " TEXT(CUDART_VERSION));
     if (answer == cudaErrorNoDevice || (answer == cudaSuccess && n == 0))
         return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "there is no CUDA device: the driver knows none, or "
-                          "CUDA_VISIBLE_DEVICES hides them all; use --device cpu");
+                          "there is no CUDA device: the driver lists none, or CUDA_VISIBLE_DEVICES "
+                          "hides all of them; use --device cpu");
     if (answer != cudaSuccess)
         return sw_err_set(err, SW_ERR_NOTFOUND, "there is no CUDA device: %s (%s)",
                           cudaGetErrorString(answer), cudaGetErrorName(answer));
@@ -43,7 +43,7 @@ static int describe(int gpu, struct sw_cuda_gpu *out, struct sw_err *err)
     struct cudaDeviceProp p;
     cudaError_t answer = cudaGetDeviceProperties(&p, gpu);
     if (answer != cudaSuccess)
-        return sw_err_set(err, SW_ERR_LIBRARY, "GPU %d does not say what it is: %s", gpu,
+        return sw_err_set(err, SW_ERR_LIBRARY, "cannot read the properties of GPU %d: %s", gpu,
                           cudaGetErrorString(answer));
     *out = (struct sw_cuda_gpu){
         .memory_bytes = (int64_t)p.totalGlobalMem, .major = p.major, .minor = p.minor};

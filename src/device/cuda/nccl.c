@@ -96,8 +96,8 @@ static int settle(const struct nccl *c, const char *what, int timeout_ms, struct
             return sw_err_set(err, SW_ERR_CANCELLED, "%s: aborted", what);
         if (now_ns > end_ns)
             return sw_err_set(err, SW_ERR_LIBRARY,
-                              "%s: %s: NCCL did not come to an end within %d s; NCCL_DEBUG=INFO "
-                              "tells more, and all_reduce = copies does without it",
+                              "%s: %s: NCCL did not finish within %d s; set NCCL_DEBUG=INFO for "
+                              "details, or all_reduce = copies to run without NCCL",
                               c->devices[r]->base.name, what, timeout_ms / 1000);
         if (now_ns - began_ns > SPIN_NS)
             nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
@@ -255,7 +255,7 @@ static int check_members(struct sw_device *const *devices, int ranks, struct sw_
     for (int r = 0; r < ranks; r++)
         for (int q = 0; q < r; q++)
             if (sw_cuda_device_of(devices[q])->gpu == sw_cuda_device_of(devices[r])->gpu)
-                return sw_err_set(err, SW_ERR_INVALID, "%s cannot be two members of a collective",
+                return sw_err_set(err, SW_ERR_INVALID, "%s cannot join a collective twice",
                                   devices[r]->name);
     return SW_OK;
 }
@@ -269,15 +269,15 @@ static int join_all(struct nccl *c, int timeout_ms, struct sw_err *err)
     if (answer == ncclSuccess)
         answer = ncclGroupStart();
     if (answer != ncclSuccess)
-        return say(c, 0, answer, "bringing GPUs together", err);
+        return say(c, 0, answer, "initializing communicators", err);
     for (int r = 0; r < c->base.ranks && is_fine(answer); r++) {
         use(c->devices[r]);
         answer = ncclCommInitRankConfig(&c->comms[r], c->base.ranks, id, r, &config);
     }
     ncclResult_t ended = ncclGroupEnd();
     answer = is_fine(answer) ? ended : answer;
-    return is_fine(answer) ? settle(c, "bringing GPUs together", timeout_ms, err)
-                           : say(c, 0, answer, "bringing GPUs together", err);
+    return is_fine(answer) ? settle(c, "initializing communicators", timeout_ms, err)
+                           : say(c, 0, answer, "initializing communicators", err);
 }
 
 static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms,

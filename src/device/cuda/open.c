@@ -23,10 +23,10 @@ static int say_full(struct sw_cuda_device *d, size_t bytes, const char *what, st
     size_t left = 0, all = 0;
     (void)cudaGetLastError();
     (void)cudaMemGetInfo(&left, &all);
-    return sw_err_set(err, SW_ERR_NOMEM,
-                      "%s is out of memory: %s needs %zu bytes, and %zu of %zu are free (a smaller "
-                      "batch needs less)",
-                      d->base.name, what, bytes, left, all);
+    return sw_err_set(
+        err, SW_ERR_NOMEM,
+        "%s is out of memory: %s needs %zu bytes, and %zu of %zu are free (use a smaller batch)",
+        d->base.name, what, bytes, left, all);
 }
 
 /* A GPU's own memory is on no node of the host. */
@@ -145,7 +145,7 @@ static int make_trouble(struct sw_cuda_device *d, struct sw_err *err)
         memset(p, 0, sizeof *d->trouble);
         answer = cudaHostGetDevicePointer(&d->trouble_there, p, 0);
     }
-    return sw_cuda_check(d, (int)answer, "a page that both sides see", err);
+    return sw_cuda_check(d, (int)answer, "allocating mapped host memory", err);
 }
 
 static int start(struct sw_cuda_device *d, struct sw_err *err)
@@ -156,7 +156,7 @@ static int start(struct sw_cuda_device *d, struct sw_err *err)
         answer = cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, d->gpu);
     if (answer == cudaSuccess)
         answer = cudaMemGetInfo(&left, &d->capacity);
-    int rc = sw_cuda_check(d, (int)answer, "opening it", err);
+    int rc = sw_cuda_check(d, (int)answer, "opening the device", err);
     if (rc == SW_OK)
         rc = make_trouble(d, err);
     return rc == SW_OK ? sw_cpu_open_as(true, d->precision, &d->cpu, err) : rc;
@@ -193,7 +193,7 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
         return rc;
     if (m->inside_bytes != SW_CUDA_INSIDE_BYTES)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "NCCL's module was built from other sources than the CUDA device's: "
+                          "the NCCL module and the CUDA module were built from different sources: "
                           "install both from one build");
     *out = m->collectives;
     return SW_OK;

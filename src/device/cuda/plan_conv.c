@@ -340,8 +340,8 @@ static int check_size(const struct question *q, struct sw_err *err)
     if (all <= INT32_MAX)
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "%s: a convolution of %lld rows has arrays of %lld numbers, and cuDNN takes "
-                      "%d: a batch of at most %lld rows per worker does",
+                      "%s: a convolution of %lld rows has arrays of %lld elements, but cuDNN "
+                      "supports at most %d; use a batch of at most %lld rows per worker",
                       q->stream->dev->name, (long long)rows, (long long)all, INT32_MAX,
                       (long long)(INT32_MAX / ((all + rows - 1) / rows)));
 }

@@ -113,7 +113,8 @@ int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
     d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
     int rc = sw_cuda_convolution(s, &image, &inner, all, &d->conv, err);
     if (rc == SW_OK && !sw_cuda_channels(&d->conv->src, &d->dst_channels))
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "deconvolution of images of 2^31 pixels or more");
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
+                        "deconvolution does not support images of 2^31 pixels or more");
     if (rc != SW_OK) {
         free_plan(&d->base);
         return rc;

@@ -175,7 +175,8 @@ static int prepare(struct ip *c, enum sw_tune_pass pass, const char *wanted, str
         return SW_OK;
     int rc = sw_cuda_light_new(c->base.stream, &light, &c->product[pass], err);
     if (rc == SW_OK && wanted[0] && !c->product[pass])
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cuBLASLt has no product %s (any more)", wanted);
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
+                        "cuBLASLt has no algorithm %s for this matrix product", wanted);
     return rc;
 }
 

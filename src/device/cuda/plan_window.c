@@ -96,7 +96,8 @@ int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
     strcpy(p->algorithm, "cuda:direct");
     if (!sw_cuda_channels(&used, &c->kernel.in) || !sw_cuda_channels(&p->dst, &c->kernel.out)) {
         sw_free(c);
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "pooling over images of 2^31 pixels or more");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "pooling does not support images of 2^31 pixels or more");
     }
     *out = p;
     return SW_OK;
@@ -179,7 +180,8 @@ int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
     strcpy(p->algorithm, "cuda:direct");
     if (!sw_cuda_channels(&used, &c->kernel.k)) {
         sw_free(c);
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "lrn over images of 2^31 pixels or more");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "lrn does not support images of 2^31 pixels or more");
     }
     *out = p;
     return SW_OK;

@@ -172,7 +172,7 @@ int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
                   model, t->library);
     const struct sw_tune_maker maker = {
         .key = sw_buf_text(&key), .user = t->user, .make = t->make, .list = t->list};
-    int rc = key.failed ? sw_err_nomem(err, "choices that are measured", SW_TUNE_KEY)
+    int rc = key.failed ? sw_err_nomem(err, "key of measured algorithms", SW_TUNE_KEY)
                         : sw_tune_plan(s, passes, &maker, out, err);
     sw_buf_fini(&key);
     return rc;

@@ -107,7 +107,7 @@ static int make_rooms(struct sw_cuda_stream *s, bool urgent, struct sw_err *err)
     if (e == cudaSuccess)
         e = cudaHostGetDevicePointer(&there, answer, 0);
     s->answer_there = there;
-    return sw_cuda_check(d, (int)e, "a stream", err);
+    return sw_cuda_check(d, (int)e, "creating a stream", err);
 }
 
 /* Frees a stream once nothing of it runs. A host function that hangs still uses the buffers, which

@@ -55,8 +55,9 @@ static int join(struct sw_sim_graph *g, struct sw_sim_stream *s, struct sw_err *
 {
     struct sw_err why;
     if (g->members == SW_SIM_GRAPH_STREAMS) {
-        int rc = sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: a graph of more than %d streams",
-                            s->base.dev->name, SW_SIM_GRAPH_STREAMS);
+        int rc =
+            sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: a graph cannot have more than %d streams",
+                       s->base.dev->name, SW_SIM_GRAPH_STREAMS);
         return spoil(g, rc, &why, err);
     }
     g->member[g->members++] = (struct sw_sim_member){.stream = s};
@@ -134,7 +135,8 @@ int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e, struct 
     int mark = e->mark, rc = SW_OK;
     sw_mutex_unlock(&e->lock);
     if (!g || captured != g->number) {
-        rc = sw_sim_capture_refuse(s, "waiting for an event from outside", err);
+        rc = sw_sim_capture_refuse(s, "waiting for an event that was recorded outside the capture",
+                                   err);
         return rc != SW_OK
                    ? rc
                    : sw_err_set(err, SW_ERR_INVALID, "%s: event_wait: the event belongs to a graph",
@@ -162,7 +164,7 @@ int sw_sim_capture_begin(struct sw_stream *stream, struct sw_err *err)
     g->device = d;
     sw_mutex_lock(&d->lock);
     if (d->capture)
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is being captured already", d->base.name);
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is already being captured", d->base.name);
     else
         d->capture = g;
     g->number = ++d->captures;
@@ -179,9 +181,10 @@ static int check_joined(struct sw_sim_graph *g)
 {
     for (int i = 1; i < g->members; i++)
         if (g->member[i].place.of[i] > g->member[0].place.of[i])
-            return sw_err_set(&g->wrong, SW_ERR_UNSUPPORTED,
-                              "%s: the graph ends without what a second stream was given",
-                              g->device->base.name);
+            return sw_err_set(
+                &g->wrong, SW_ERR_UNSUPPORTED,
+                "%s: the captured stream does not wait for all work of a second stream",
+                g->device->base.name);
     return SW_OK;
 }
 
@@ -190,8 +193,8 @@ int sw_sim_capture_end(struct sw_stream *stream, struct sw_graph **out, struct s
     struct sw_sim_stream *s = sw_sim_stream_of(stream);
     struct sw_sim_graph *g = s->capture;
     if (!g || g->member[0].stream != s)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: capture_end: nothing of this stream is captured", stream->dev->name);
+        return sw_err_set(err, SW_ERR_INVALID, "%s: capture_end: this stream is not being captured",
+                          stream->dev->name);
     int rc = g->wrong.code == SW_OK ? check_joined(g) : g->wrong.code;
     for (int i = 0; i < g->members; i++)
         g->member[i].stream->capture = NULL;

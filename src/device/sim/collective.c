@@ -149,7 +149,7 @@ static int group_begin(struct sw_collective *collective, struct sw_err *err)
 {
     struct sw_sim_collective *c = collective_of(collective);
     if (c->open)
-        return sw_err_set(err, SW_ERR_INVALID, "a group begins inside of another one");
+        return sw_err_set(err, SW_ERR_INVALID, "a group cannot begin inside another group");
     c->open = true;
     for (int r = 0; r < c->base.ranks; r++)
         c->members[r].count = 0;
@@ -162,13 +162,15 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
     struct sw_sim_collective *c = collective_of(collective);
     struct member *m = &c->members[rank];
     if (!c->open)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: outside of a group", s->dev->name);
+        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce must be called inside a group",
+                          s->dev->name);
     if (s->dev != &m->device->base)
         return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: rank %d is %s", s->dev->name, rank,
                           m->device->base.name);
     if (m->count == GROUP)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: more than %d in one group",
-                          s->dev->name, GROUP);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: all_reduce: more than %d operations in one group", s->dev->name,
+                          GROUP);
     m->calls[m->count++] = (struct call){s, x, n};
     return SW_OK;
 }
@@ -180,12 +182,13 @@ static int compare(const struct sw_sim_collective *c, struct sw_err *err)
     for (int r = 1; r < c->base.ranks; r++) {
         const struct member *b = &c->members[r];
         if (a->count != b->count)
-            return sw_err_set(err, SW_ERR_INVALID, "all_reduce: %d in a group on %s, but %d on %s",
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "all_reduce: the group has %d operations on %s, but %d on %s",
                               a->count, a->device->base.name, b->count, b->device->base.name);
         for (int i = 0; i < a->count; i++)
             if (a->calls[i].n != b->calls[i].n)
                 return sw_err_set(err, SW_ERR_INVALID,
-                                  "all_reduce: %lld numbers on %s, but %lld on %s",
+                                  "all_reduce: %lld elements on %s, but %lld on %s",
                                   (long long)a->calls[i].n, a->device->base.name,
                                   (long long)b->calls[i].n, b->device->base.name);
     }
@@ -268,7 +271,7 @@ static int open_collective(struct sw_device *const *devices, int ranks, int time
     for (int r = 0; r < ranks; r++)
         for (int q = 0; q < r; q++)
             if (devices[q]->index == devices[r]->index)
-                return sw_err_set(err, SW_ERR_INVALID, "%s cannot be two members of a collective",
+                return sw_err_set(err, SW_ERR_INVALID, "%s cannot join a collective twice",
                                   devices[r]->name);
     struct sw_sim_collective *c = sw_calloc(1, sizeof *c);
     if (!c)
@@ -287,7 +290,7 @@ static int open_collective(struct sw_device *const *devices, int ranks, int time
 
 static const char *name(char *out, size_t bytes)
 {
-    snprintf(out, bytes, "sim's own");
+    snprintf(out, bytes, "built into sim");
     return out;
 }
 

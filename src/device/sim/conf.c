@@ -121,9 +121,9 @@ static const struct key {
     {"mem", read_memory, "bytes from 64KiB to 1TiB, as in 2GiB"},
     {"pcie", read_rate, "a rate from 1KB/s to 1TiB/s, as in 12GB/s"},
     {"latency", read_latency, "a time of at most 10s in us, ms or s, as in 10us"},
-    {"peer", read_peer, "yes, no, or what direct copies do wrong: corrupt or hang"},
+    {"peer", read_peer, "yes, no, corrupt or hang"},
     {"slow", read_slow, "a factor from 1 to 1000"},
-    {"fault", read_fault, "hang, lost, nomem or wrong and when, as in hang@500"},
+    {"fault", read_fault, "hang, lost, nomem or wrong with an operation number, as in hang@500"},
     {"faulty", read_faulty, "the number of a GPU, from 0"},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
@@ -146,7 +146,7 @@ static int read_pair(const char *key, const char *value, struct sw_sim_conf *con
         return sw_err_set(err, SW_ERR_INVALID, "sim: unknown key '%s'; did you mean '%s'?", key,
                           nearest);
     return sw_err_set(err, SW_ERR_INVALID,
-                      "sim: unknown key '%s'; known are gpus, mem, pcie, latency, peer, slow, "
+                      "sim: unknown key '%s'; known keys are gpus, mem, pcie, latency, peer, slow, "
                       "fault and faulty",
                       key);
 }
@@ -173,7 +173,7 @@ int sw_sim_parse(const char *text, struct sw_sim_conf *conf, struct sw_err *err)
         if (*equals != '=' || equals == at || equals + 1 == end || !cut(key, at, equals) ||
             !cut(value, equals + 1, end) || (*end && !end[1]))
             return sw_err_set(err, SW_ERR_INVALID,
-                              "sim: '%s' is not KEY=VALUE,...; as in gpus=4,mem=2GiB", text);
+                              "sim: '%s' is not a list KEY=VALUE,... as in gpus=4,mem=2GiB", text);
         int rc = read_pair(key, value, &c, err);
         if (rc != SW_OK)
             return rc;
@@ -185,7 +185,7 @@ int sw_sim_parse(const char *text, struct sw_sim_conf *conf, struct sw_err *err)
     }
     if (c.faulty >= c.gpus)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "sim: faulty is %d, but there are %d GPUs, from 0: at most %d", c.faulty,
+                          "sim: faulty is %d, but with %d GPUs it must be at most %d", c.faulty,
                           c.gpus, c.gpus - 1);
     *conf = c;
     return SW_OK;

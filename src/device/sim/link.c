@@ -79,7 +79,8 @@ int sw_sim_peer_reach(struct sw_device *dev, struct sw_device *peer, struct sw_e
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
     if (!sw_sim_peer_reaches(dev, peer))
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s does not reach %s", dev->name, peer->name);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s has no peer access to %s", dev->name,
+                          peer->name);
     sw_mutex_lock(&d->link_lock);
     d->reached |= (uint64_t)1 << peer->index;
     sw_mutex_unlock(&d->link_lock);

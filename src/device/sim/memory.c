@@ -24,11 +24,11 @@ int sw_sim_memory_init(struct sw_sim_device *d, struct sw_err *err)
     void *both =
         mmap(NULL, 2 * d->capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (both == MAP_FAILED)
-        return sw_err_nomem(err, "address space of a simulated GPU; give it less (mem=...)",
+        return sw_err_nomem(err, "address space of a simulated GPU; use a smaller mem=...",
                             2 * d->capacity);
     d->handed = both;
     if (mprotect(d->handed + d->capacity, d->capacity, PROT_READ | PROT_WRITE) != 0)
-        return sw_err_nomem(err, "memory of a simulated GPU; give it less (mem=...)", d->capacity);
+        return sw_err_nomem(err, "memory of a simulated GPU; use a smaller mem=...", d->capacity);
     return SW_OK;
 }
 
@@ -77,8 +77,7 @@ static int no_room(const struct sw_sim_device *d, size_t bytes, const char *what
 {
     return sw_err_set(
         err, SW_ERR_NOMEM,
-        "out of memory: %s (%zu bytes): %s has %zu of its %zu bytes left, at most %zu "
-        "in one piece",
+        "out of memory: %s (%zu bytes): %s has %zu of its %zu bytes free, at most %zu in one block",
         what, bytes, d->base.name, d->capacity - d->taken, d->capacity, largest_room(d));
 }
 
@@ -242,7 +241,7 @@ static int say_freed(struct sw_sim_device *d, const char *argument, const void *
     if (what[0])
         return sw_err_set(err, SW_ERR_INVALID, "%s (%p) was %s of %s, which has been freed",
                           argument, p, what, d->base.name);
-    return sw_err_set(err, SW_ERR_INVALID, "%s (%p) lies in no allocation of %s", argument, p,
+    return sw_err_set(err, SW_ERR_INVALID, "%s (%p) is in no allocation of %s", argument, p,
                       d->base.name);
 }
 
@@ -259,7 +258,7 @@ static int check_range(struct sw_sim_device *d, const char *argument, const void
     size_t inside = offset - d->block[i].offset;
     if (inside > d->block[i].bytes || bytes > d->block[i].bytes - inside)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: %zu bytes at byte %zu reach beyond %s (%zu bytes)", argument, bytes,
+                          "%s: %zu bytes at byte %zu extend beyond %s (%zu bytes)", argument, bytes,
                           inside, d->block[i].what, d->block[i].bytes);
     return SW_OK;
 }

@@ -99,8 +99,8 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
 {
     if (index < 0 || index >= conf->gpus)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "there is no simulated GPU sim:%d; there are %d, from sim:0", index,
-                          conf->gpus);
+                          "there is no simulated GPU sim:%d; there are %d, starting at sim:0",
+                          index, conf->gpus);
     struct sw_sim_device *d;
     int rc = sw_sim_device_new(conf, index, &d, err);
     if (rc != SW_OK)

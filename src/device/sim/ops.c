@@ -29,7 +29,7 @@ static int reach_args(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thr
         const char *name = list.array[i].name;
         if (!on_thread && op->p[i] && !op->bytes[i] && touches(&list))
             return sw_err_set(err, SW_ERR_INVALID,
-                              "%s (%p) is given, but the operation says that it does not use it",
+                              "%s (%p) is set, but the operation declares that it does not use it",
                               name, op->p[i]);
         int rc =
             sw_sim_reach(s->device, name, op->p[i], op->bytes[i], &op->block[i], &where[i], err);

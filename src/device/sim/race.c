@@ -80,7 +80,8 @@ static int make_room(struct sw_sim_uses *u, int more, struct sw_err *err)
     room = room < u->count + more ? u->count + more : room;
     struct sw_sim_range *r = sw_realloc_array(u->range, (size_t)room, sizeof *r);
     if (!r)
-        return sw_err_nomem(err, "uses of a simulated GPU's memory", (size_t)room * sizeof *r);
+        return sw_err_nomem(err, "list of accesses to the memory of a simulated GPU",
+                            (size_t)room * sizeof *r);
     u->range = r;
     u->room = room;
     return SW_OK;
@@ -271,7 +272,7 @@ static int check(struct sw_sim_stream *s, const struct memory *m, const struct s
     describe(use, here, mine, sizeof mine);
     sw_sim_name_of(m->names, use->from, use->to - use->from, what);
     return sw_err_set(err, SW_ERR_INVALID,
-                      "%s: %s %s %s%s while %s may still %s it: no event between", here, mine,
+                      "%s: %s %s %s%s while %s may still %s it: no event between them", here, mine,
                       writes ? "writes" : "reads", what[0] ? what : "memory of ",
                       what[0] ? "" : m->of, other, other_writes ? "write" : "read");
 }
@@ -324,8 +325,8 @@ int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *
             continue;
         *lane = use->lane;
         rc = sw_err_set(err, SW_ERR_INVALID,
-                        "%s was freed while %s%s%s of stream %s might still use it: nobody has "
-                        "waited for that stream",
+                        "%s was freed while %s%s%s of stream %s might still use it: the host has "
+                        "not waited for that stream",
                         what, of(use), space(use), use->name, use->lane->name);
     }
     forget(u, from, to); /* no use reaches over the end of an allocation: nothing is cut */

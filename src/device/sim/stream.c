@@ -26,7 +26,7 @@ int sw_sim_stream_hang(struct sw_sim_stream *s, struct sw_err *err)
     while (!atomic_load(&s->cancelled))
         sw_cond_wait(&s->changed, &s->lock);
     sw_mutex_unlock(&s->lock);
-    return sw_err_set(err, SW_ERR_CANCELLED, "cancelled while it hung");
+    return sw_err_set(err, SW_ERR_CANCELLED, "cancelled while hanging");
 }
 
 void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns)
@@ -254,7 +254,8 @@ static int join_device(struct sw_sim_stream *s, struct sw_err *err)
     while (i < SW_SIM_STREAMS && d->stream[i])
         i++;
     if (i == SW_SIM_STREAMS) {
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s has %d streams already", d->base.name, i);
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s already has %d streams, the maximum", d->base.name,
+                        i);
     } else {
         d->stream[i] = s;
         d->owners++;

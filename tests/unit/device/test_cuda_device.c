@@ -392,7 +392,7 @@ static void what_the_cpu_computes_is_no_part_of_a_graph(void **state)
     ASSERT_OK(sw_capture_begin(stream, &err));
     assert_int_equal(sw_op_run(stream, &op_halve, &a, &err), SW_ERR_UNSUPPORTED);
     assert_int_equal(sw_capture_end(stream, &g, &err), SW_ERR_UNSUPPORTED);
-    assert_says(&err, "halve, which the CPU computes, cannot be part of a graph");
+    assert_says(&err, "halve, which runs on the CPU, cannot be part of a graph");
     assert_null(g);
     ASSERT_OK(sw_op_run(stream, &op_halve, &a, &err));
     to_host(stream, x, there, sizeof x);

@@ -104,7 +104,7 @@ static void one_gpu_is_no_two_members(void **state)
     struct sw_device *twice[2] = {g.dev[0], g.dev[0]};
     struct sw_err err;
     assert_int_equal(sw_collective_open(g.ops, twice, 2, 1000, &g.members, &err), SW_ERR_INVALID);
-    assert_non_null(strstr(err.text, "cuda:0 cannot be two members"));
+    assert_non_null(strstr(err.text, "cuda:0 cannot join a collective twice"));
     gpus_close(&g);
 }
 
@@ -138,11 +138,11 @@ static void members_that_never_meet_are_an_error(void **state)
     struct gpus g = gpus_open(2);
     setenv("NCCL_ON_HOST", "hang", 1);
     assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 500, &g.members, &err), SW_ERR_LIBRARY);
-    assert_non_null(
-        strstr(err.text, "cuda:1: bringing GPUs together: NCCL did not come to an end"));
+    assert_non_null(strstr(err.text, "cuda:1: initializing communicators: NCCL did not finish"));
     setenv("NCCL_ON_HOST", "broken", 1);
     assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 500, &g.members, &err), SW_ERR_LIBRARY);
-    assert_non_null(strstr(err.text, "cuda:1: bringing GPUs together: NCCL: remote process error"));
+    assert_non_null(
+        strstr(err.text, "cuda:1: initializing communicators: NCCL: remote process error"));
     unsetenv("NCCL_ON_HOST");
     gpus_close(&g);
 }

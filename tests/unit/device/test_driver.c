@@ -65,7 +65,7 @@ static void texts_that_name_no_device_are_refused(void **state)
         const char *text, *says;
     } wrong[] = {
         {"tpu", "there are auto, cpu, cuda, cuda:0,2, "},
-        {"tpu", "with CPUs beside them cuda+cpu, cuda:0,2+cpu, "},
+        {"tpu", "with some workers on the CPU cuda+cpu, cuda:0,2+cpu, "},
         {"", "unknown device"},
         {"cudax", "unknown device"},
         {"cpu:0", "unknown device"},

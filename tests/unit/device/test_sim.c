@@ -53,8 +53,8 @@ static void wrong_option_text_is_named(void **state)
         {"gpus=65", "gpus is '65'"},
         {"gpus=two", "gpus is 'two'"},
         {"gpu=2", "did you mean 'gpus'"},
-        {"colour=red", "unknown key 'colour'; known are gpus, mem, pcie"},
-        {"peer=maybe", "peer is 'maybe'; it must be yes, no, or what"},
+        {"colour=red", "unknown key 'colour'; known keys are gpus, mem, pcie"},
+        {"peer=maybe", "peer is 'maybe'; it must be yes, no, corrupt or hang"},
         {"pcie=12GB", "pcie is '12GB'; it must be a rate"},
         {"pcie=0GB/s", "pcie is '0GB/s'"},
         {"latency=10", "latency is '10'; it must be a time"},
@@ -64,7 +64,7 @@ static void wrong_option_text_is_named(void **state)
         {"fault=hang", "as in hang@500"},
         {"fault=hang@0", "fault is 'hang@0'"},
         {"fault=hangs@1", "hang, lost, nomem or wrong"},
-        {"gpus=2,faulty=2", "faulty is 2, but there are 2 GPUs, from 0: at most 1"},
+        {"gpus=2,faulty=2", "faulty is 2, but with 2 GPUs it must be at most 1"},
         {"mem=4", "mem is '4'"},
         {"mem=lots", "mem is 'lots'"},
         {"mem=2TiB", "from 64KiB to 1TiB"},
@@ -270,7 +270,7 @@ static void out_of_memory_names_the_blob_and_what_is_left(void **state)
     assert_ptr_equal(p, &err);
     assert_string_equal(err.text,
                         "out of memory: the weights of fc6 (307200 bytes): sim:0 has 229376 of its "
-                        "1048576 bytes left, at most 204800 in one piece");
+                        "1048576 bytes free, at most 204800 in one block");
     assert_int_equal(sw_device_alloc(dev, SIZE_MAX, "too much", &p, &err), SW_ERR_NOMEM);
     assert_int_equal(sw_device_bytes_of(dev).in_use, 800 << 10);
     sw_device_free(dev, a, 400 << 10);
@@ -365,7 +365,7 @@ static void operations_stay_inside_their_allocation(void **state)
     ASSERT_OK(sw_op_add(s, y, x, 25, &err));
     ASSERT_OK(sw_op_add(s, y + 25, x, 0, &err));
     assert_int_equal(sw_op_add(s, y, x, 26, &err), SW_ERR_INVALID);
-    assert_says(&err, "add: y: 104 bytes at byte 0 reach beyond test memory (100 bytes)");
+    assert_says(&err, "add: y: 104 bytes at byte 0 extend beyond test memory (100 bytes)");
     assert_int_equal(sw_op_add(s, y, x + 20, 6, &err), SW_ERR_INVALID);
     assert_says(&err, "add: x: 24 bytes at byte 80");
     ASSERT_OK(sw_stream_wait(s, &err));
@@ -769,7 +769,7 @@ static void plan_errors_are_the_makers_and_name_the_pass(void **state)
     assert_says(&err, "sim:0: inner_product forward: src (");
     a.src = device_bytes(dev, 16);
     assert_int_equal(sw_plan_forward(plan, &a, &err), SW_ERR_INVALID);
-    assert_says(&err, "reach beyond test memory (16 bytes)");
+    assert_says(&err, "extend beyond test memory (16 bytes)");
     ASSERT_OK(sw_stream_wait(s, &err));
     sw_plan_free(plan);
     sw_stream_free(s);

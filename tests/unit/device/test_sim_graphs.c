@@ -212,7 +212,7 @@ static void what_the_host_has_part_in_is_refused(void **state)
     refuses(wait_for_it, "waiting for the stream cannot be part of a graph");
     refuses(call_the_host, "call cannot be part of a graph");
     refuses(ask_for_an_answer, "cannot be part of a graph");
-    refuses(wait_for_what_was_before, "an event from outside");
+    refuses(wait_for_what_was_before, "an event that was recorded outside the capture");
     refuses(capture_again, "waiting for the stream");
 }
 
@@ -224,7 +224,7 @@ static void a_stream_that_does_not_come_back_is_refused(void **state)
     follow(other, s, made);
     ASSERT_OK(sw_op_add(other, y, y, N, &err));
     assert_int_equal(sw_capture_end(s, &g, &err), SW_ERR_UNSUPPORTED);
-    assert_says(&err, "without what a second stream was given");
+    assert_says(&err, "does not wait for all work of a second stream");
     assert_int_equal(sw_event_host_wait(dev, made, &err), SW_ERR_UNSUPPORTED);
     assert_int_equal(sw_event_wait(s, made, &err), SW_ERR_INVALID);
     assert_true(first_of(y) == 1);

@@ -310,7 +310,7 @@ static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
     args.y = p.feature;
     assert_int_equal(sw_op_run(p.compute, &careless, &args, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: careless: y (");
-    assert_says(&err, "is given, but the operation says that it does not use it");
+    assert_says(&err, "is set, but the operation declares that it does not use it");
     ASSERT_OK(sw_stream_wait(p.compute, &err));
     struct sw_op_arrays list;
     sw_op_list(&careless, &args, &list);

@@ -631,7 +631,7 @@ static void streams_have_limits(void **state)
     for (int i = 0; i < 64; i++)
         s[i] = new_stream(dev);
     assert_int_equal(sw_stream_new(dev, 1, &more, &err), SW_ERR_INVALID);
-    assert_says(&err, "sim:0 has 64 streams already");
+    assert_says(&err, "sim:0 already has 64 streams");
     for (int i = 0; i < 64; i++)
         sw_stream_free(s[i]);
     sw_stream_free(new_stream(dev));
