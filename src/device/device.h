@@ -65,8 +65,8 @@ struct sw_device_ops {
     void (*stream_name)(struct sw_stream *s, const char *name);
     void (*stream_free)(struct sw_stream *s);
     int (*stream_wait)(struct sw_stream *s, struct sw_err *err);
-    int (*share)(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
-                 struct sw_err *err);
+    int (*run_lanes)(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
+                     struct sw_err *err);
     int (*event_new)(struct sw_device *dev, struct sw_event **out, struct sw_err *err);
     void (*event_free)(struct sw_event *e);
     int (*event_record)(struct sw_stream *s, struct sw_event *e, struct sw_err *err);
@@ -90,8 +90,8 @@ struct sw_device_ops {
     int (*capture_end)(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
     int (*graph_launch)(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
     void (*graph_free)(struct sw_graph *g);
-    bool (*reaches)(struct sw_device *dev, struct sw_device *peer);
-    int (*reach)(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
+    bool (*can_access_peer)(struct sw_device *dev, struct sw_device *peer);
+    int (*enable_peer_access)(struct sw_device *dev, struct sw_device *peer, struct sw_err *err);
     int (*collectives)(struct sw_device *dev, const struct sw_collective_ops **out,
                        struct sw_err *err);
 
@@ -266,7 +266,7 @@ SW_MUST_CHECK static inline int sw_stream_share(struct sw_stream *s, int lanes,
                                                 sw_stream_lane *lane, void *user,
                                                 struct sw_err *err)
 {
-    return s->dev->ops->share(s, lanes, lane, user, err);
+    return s->dev->ops->run_lanes(s, lanes, lane, user, err);
 }
 /* Runs the lanes one after the other on the calling thread: for devices that only queue. */
 int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
@@ -336,14 +336,14 @@ SW_MUST_CHECK static inline int sw_copy_peer(struct sw_stream *s, struct sw_devi
  * are correct: on some boards direct copies corrupt data. */
 static inline bool sw_device_reaches(struct sw_device *dev, struct sw_device *peer)
 {
-    return dev->ops->reaches(dev, peer);
+    return dev->ops->can_access_peer(dev, peer);
 }
 /* Enables direct copies, permanently. Before anything is queued for either. Errors:
  * SW_ERR_UNSUPPORTED, those of the device. */
 SW_MUST_CHECK static inline int sw_device_reach(struct sw_device *dev, struct sw_device *peer,
                                                 struct sw_err *err)
 {
-    return dev->ops->reach(dev, peer, err);
+    return dev->ops->enable_peer_access(dev, peer, err);
 }
 /* Copies rows of `width` bytes that begin a pitch from one another on either side. */
 SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch,

@@ -44,7 +44,7 @@ static void list_forms(struct sw_buf *out, bool mixed, const char *suffix)
                 sw_buf_printf(out, "%s%s%s", out->length ? ", " : "", *form, suffix);
 }
 
-static int unknown(struct sw_err *err)
+static int unknown_device(struct sw_err *err)
 {
     struct sw_buf all = {0}, mixed = {0};
     char suffix[16];
@@ -61,7 +61,7 @@ static int unknown(struct sw_err *err)
 }
 
 /* Cuts off "+cpu" behind a device that is not the host; says whether it was there. */
-static bool cut_host(char *text)
+static bool strip_host_suffix(char *text)
 {
     const struct sw_driver *host = sw_driver_host();
     char *plus = strrchr(text, '+');
@@ -82,12 +82,12 @@ int sw_device_request_parse(const char *text, struct sw_device_request *out, str
         return sw_err_set(err, SW_ERR_INVALID, "longer than %zu characters", sizeof rest - 1);
     strcpy(r.text, sw_str_eq(text, "auto") ? sw_driver_host()->name : text);
     strcpy(rest, r.text);
-    r.mixed = cut_host(rest);
+    r.mixed = strip_host_suffix(rest);
 
     const char *colon = strchr(rest, ':');
     r.driver = sw_driver_find(rest);
     if (!r.driver || (colon && !r.driver->parse))
-        return unknown(err);
+        return unknown_device(err);
 
     strcpy(r.options, colon ? colon + 1 : "");
     const int rc = r.driver->parse ? r.driver->parse(colon ? r.options : NULL, &r, err) : SW_OK;

@@ -14,7 +14,7 @@ enum { PATH_BYTES = 4096 };
 /* ---- Where it is ---- */
 
 /* The folder of libsinga, with its last slash; "" when the loader does not know. */
-static void own_folder(char *out)
+static void library_folder(char *out)
 {
     static const char here;
     Dl_info info;
@@ -38,18 +38,18 @@ static bool is_file(const char *path)
 int sw_module_find(const char *file, const char *variable, char *path, size_t bytes,
                    struct sw_err *err)
 {
-    const char *named = getenv(variable);
+    const char *override = getenv(variable);
     char folder[PATH_BYTES];
-    if (named && *named) {
-        snprintf(path, bytes, "%s", named);
+    if (override && *override) {
+        snprintf(path, bytes, "%s", override);
         return is_file(path) ? SW_OK
                              : sw_err_set(err, SW_ERR_NOTFOUND, "%s names %s, which cannot be read",
-                                          variable, named);
+                                          variable, override);
     }
-    own_folder(folder);
-    static const char *const below[] = {"singa-ws/", ""};
-    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-        int n = snprintf(path, bytes, "%s%s%s", folder, below[i], file);
+    library_folder(folder);
+    static const char *const subfolders[] = {"singa-ws/", ""};
+    for (size_t i = 0; i < sizeof subfolders / sizeof *subfolders; i++) {
+        int n = snprintf(path, bytes, "%s%s%s", folder, subfolders[i], file);
         if (n > 0 && (size_t)n < bytes && is_file(path))
             return SW_OK;
     }

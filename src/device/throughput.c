@@ -8,7 +8,7 @@
 
 #include "base/os.h"
 
-enum { STAGE_FLOATS = 1 << 18, BLOCK_FLOATS = 1 << 24, LEAST_PASSES = 3, MOST_PASSES = 15 };
+enum { STAGE_FLOATS = 1 << 18, BLOCK_FLOATS = 1 << 24, MIN_PASSES = 3, MAX_PASSES = 15 };
 
 int sw_throughput_fill(struct sw_stream *s, float *x, int64_t n, struct sw_err *err)
 {
@@ -50,10 +50,10 @@ int sw_throughput_of(struct sw_stream *s, double units,
                      int (*run)(struct sw_stream *s, void *args, struct sw_err *err), void *args,
                      int budget_ms, struct sw_throughput *out, struct sw_err *err)
 {
-    int64_t sorted[MOST_PASSES], ns, spent_ns = 0;
+    int64_t sorted[MAX_PASSES], ns, spent_ns = 0;
     int passes = 0, rc = time_pass(s, run, args, &ns, err); /* warms libraries up */
-    while (rc == SW_OK && passes < MOST_PASSES &&
-           (passes < LEAST_PASSES || spent_ns < budget_ms * INT64_C(1000000))) {
+    while (rc == SW_OK && passes < MAX_PASSES &&
+           (passes < MIN_PASSES || spent_ns < budget_ms * INT64_C(1000000))) {
         rc = time_pass(s, run, args, &ns, err);
         spent_ns += ns;
         int at = passes++;
@@ -86,7 +86,7 @@ int sw_throughput_product(struct sw_stream *s, float *const abc[3], int side, in
                : rc;
 }
 
-static int pass_over(struct sw_stream *s, void *args, struct sw_err *err)
+static int add_arrays(struct sw_stream *s, void *args, struct sw_err *err)
 {
     return sw_op_run(s, &sw_op_combine, args, err);
 }
@@ -111,5 +111,5 @@ int sw_throughput_memory(struct sw_stream *s, float *x, float *y, int64_t *n, in
     struct sw_combine_args args = {.n = written, .alpha = 1, .beta = 1, .x = x, .y = y};
     double bytes = 3.0 * (double)written * sizeof(float);
     *n = written;
-    return sw_throughput_of(s, bytes, pass_over, &args, budget_ms, out, err);
+    return sw_throughput_of(s, bytes, add_arrays, &args, budget_ms, out, err);
 }

@@ -11,10 +11,11 @@
 enum {
     ROUNDS = 5,
     LIMIT_MS = 50, /* for one implementation: then there is no further round */
-    TOGETHER = 16, /* runs of a device that queues, at most; fewer where so many last */
-    TOGETHER_MS = 2,
-    HOPELESS = 4, /* a first run that takes so many times the best's is the only one */
-    CLEARLY = 50, /* another one must save 1/50 of its time, since clocks are no more exact */
+    MAX_RUNS = 16, /* runs of a device that queues, at most; fewer where so many last */
+    BATCH_MS = 2,
+    ABANDON_FACTOR = 4, /* a first run that takes so many times the best's is the only one */
+    MIN_GAIN_DIVISOR =
+        50, /* another one must save 1/50 of its time, since clocks are no more exact */
 };
 
 static const char *const pass_names[SW_TUNE_PASSES] = {"forward", "backward_data",
@@ -37,13 +38,13 @@ void sw_tune_fini(struct sw_tune *t)
 }
 
 /* The position of the key, or where to insert it: keys ascend. */
-static int place_of(const struct sw_tune *t, const char *key, bool *there)
+static int find_position(const struct sw_tune *t, const char *key, bool *exists)
 {
     int low = 0, high = t->count;
-    *there = false;
-    while (low < high && !*there) {
+    *exists = false;
+    while (low < high && !*exists) {
         int middle = low + (high - low) / 2, order = strcmp(key, t->items[middle].key);
-        *there = order == 0;
+        *exists = order == 0;
         low = order > 0 ? middle + 1 : low;
         high = order > 0 ? high : middle;
     }
@@ -53,9 +54,9 @@ static int place_of(const struct sw_tune *t, const char *key, bool *there)
 static int insert(struct sw_tune *t, const char *key, const struct sw_tune_item *item,
                   struct sw_err *err)
 {
-    bool there;
-    int at = place_of(t, key, &there);
-    if (there)
+    bool exists;
+    int at = find_position(t, key, &exists);
+    if (exists)
         return SW_OK;
     size_t room = (size_t)t->count + 1;
     struct sw_tune_item *more = sw_realloc_array(t->items, room, sizeof *more);
@@ -137,7 +138,7 @@ void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes)
 
 enum { ARRAYS = 10, LINE_BYTES = 64 };
 
-static size_t whole_lines(size_t bytes)
+static size_t round_to_lines(size_t bytes)
 {
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
@@ -149,12 +150,12 @@ static size_t lay_out(const struct sw_plan *p, size_t at[ARRAYS])
     size_t bytes = LINE_BYTES; /* of the host the block begins anywhere */
     for (int i = 0; i < 8; i++) {
         at[i] = bytes;
-        bytes += blobs[i % 4]->ndim ? whole_lines(sw_desc_bytes(blobs[i % 4])) : 0;
+        bytes += blobs[i % 4]->ndim ? round_to_lines(sw_desc_bytes(blobs[i % 4])) : 0;
     }
     at[8] = bytes;
-    bytes += whole_lines(p->saved_bytes);
+    bytes += round_to_lines(p->saved_bytes);
     at[9] = bytes;
-    return bytes + whole_lines(p->scratch_bytes);
+    return bytes + round_to_lines(p->scratch_bytes);
 }
 
 static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
@@ -187,15 +188,15 @@ static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_p
 }
 
 /* Runs between two waits, when one takes so long. */
-static int64_t together(const struct sw_device *dev, int64_t ns)
+static int64_t runs_per_batch(const struct sw_device *dev, int64_t ns)
 {
-    int64_t times = TOGETHER_MS * INT64_C(1000000) / ns;
-    return dev->host_memory || times < 1 ? 1 : times < TOGETHER ? times : TOGETHER;
+    int64_t times = BATCH_MS * INT64_C(1000000) / ns;
+    return dev->host_memory || times < 1 ? 1 : times < MAX_RUNS ? times : MAX_RUNS;
 }
 
 /* Nanoseconds of the quickest round; 0: it cannot be run, or is hopeless beside the best so far (0:
  * there is none). */
-static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_so_far)
+static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_so_far)
 {
     struct sw_err ignored;
     size_t at[ARRAYS], bytes = lay_out(p, at);
@@ -216,17 +217,17 @@ static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
         int64_t ns = now - from > times ? (now - from) / times : 1;
         began = i == 0 ? now : began;
         best = rc == SW_OK && i > 0 && (best == 0 || ns < best) ? ns : best;
-        bool hopeless = i == 0 && best_so_far > 0 && ns / HOPELESS > best_so_far;
-        if (hopeless || (i > 0 && now - began > LIMIT_MS * INT64_C(1000000)))
+        bool too_slow = i == 0 && best_so_far > 0 && ns / ABANDON_FACTOR > best_so_far;
+        if (too_slow || (i > 0 && now - began > LIMIT_MS * INT64_C(1000000)))
             break;
-        times = together(p->stream->dev, ns);
+        times = runs_per_batch(p->stream->dev, ns);
     }
     sw_tune_give(p->stream->dev, block, bytes);
     return rc == SW_OK ? best : 0;
 }
 
 /* No more of it is made than that pass and what it needs. */
-static struct sw_plan_passes only(enum sw_tune_pass pass, struct sw_plan_passes passes)
+static struct sw_plan_passes passes_for(enum sw_tune_pass pass, struct sw_plan_passes passes)
 {
     return (struct sw_plan_passes){.backward_data = pass == SW_TUNE_DATA,
                                    .backward_weights = pass == SW_TUNE_WEIGHTS,
@@ -235,28 +236,28 @@ static struct sw_plan_passes only(enum sw_tune_pass pass, struct sw_plan_passes 
 
 /* Stores the fastest implementation in *out, which already has the name of the default, and the
  * times. Returns 0 if nothing could be measured. */
-static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *taken,
+static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *chosen,
                             enum sw_tune_pass pass, struct sw_plan_passes passes,
                             const struct sw_tune_ways *ways, struct sw_tune_item *out)
 {
-    struct sw_desc handed_on = {0};
+    struct sw_desc baseline_dst = {0};
     for (int i = 0; i < ways->count; i++) {
-        struct sw_tune_choice tried = *taken;
+        struct sw_tune_choice tried = *chosen;
         struct sw_plan *p = NULL;
         struct sw_err ignored;
         memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
-        if (m->make(m->user, &tried, only(pass, passes), &p, &ignored) != SW_OK) {
+        if (m->make(m->user, &tried, passes_for(pass, passes), &p, &ignored) != SW_OK) {
             if (i == 0)
                 return 0; /* the baseline of the others */
             continue;
         }
         if (i == 0)
-            handed_on = p->dst;
-        int64_t ns = sw_desc_equal(&p->dst, &handed_on) ? time_of(p, pass, out->ns) : 0;
+            baseline_dst = p->dst;
+        int64_t ns = sw_desc_equal(&p->dst, &baseline_dst) ? measure(p, pass, out->ns) : 0;
         sw_plan_free(p);
         if (i == 0)
             out->rule_ns = ns;
-        if (ns == 0 || (out->ns && ns >= out->ns - out->ns / CLEARLY))
+        if (ns == 0 || (out->ns && ns >= out->ns - out->ns / MIN_GAIN_DIVISOR))
             continue;
         out->ns = ns;
         memcpy(out->name, ways->name[i], SW_TUNE_NAME);
@@ -268,34 +269,34 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
 
 /* With the lock held. The name stays "" if there is only one implementation or none is known. */
 static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw_tune_pass pass,
-                       struct sw_plan_passes passes, struct sw_tune_choice *taken,
+                       struct sw_plan_passes passes, struct sw_tune_choice *chosen,
                        struct sw_err *err)
 {
     char key[SW_TUNE_KEY];
-    bool there;
+    bool exists;
     int length = snprintf(key, sizeof key, "%s %s", pass_names[pass], m->key);
     if (length < 0 || (size_t)length >= sizeof key)
         return SW_OK;
-    int at = place_of(t, key, &there);
-    if (there) {
+    int at = find_position(t, key, &exists);
+    if (exists) {
         t->items[at].used = true;
-        memcpy(taken->name[pass], t->items[at].name, SW_TUNE_NAME);
+        memcpy(chosen->name[pass], t->items[at].name, SW_TUNE_NAME);
         return SW_OK;
     }
     if (!t->measures)
         return SW_OK;
     struct sw_tune_ways ways = {0};
-    m->list(m->user, taken, pass, &ways);
+    m->list(m->user, chosen, pass, &ways);
     if (ways.count < 2)
         return SW_OK;
     struct sw_tune_item item = {.origin = SW_TUNE_MEASURED, .used = true};
     int64_t began = sw_os()->monotonic_ns();
     memcpy(item.rule, ways.name[0], SW_TUNE_NAME);
-    bool found = find_fastest(m, taken, pass, passes, &ways, &item) > 0;
+    bool found = find_fastest(m, chosen, pass, passes, &ways, &item) > 0;
     t->spent_ns += sw_os()->monotonic_ns() - began;
     if (!found)
         return SW_OK;
-    memcpy(taken->name[pass], item.name, SW_TUNE_NAME);
+    memcpy(chosen->name[pass], item.name, SW_TUNE_NAME);
     int rc = insert(t, key, &item, err);
     t->measured += rc == SW_OK;
     return rc;
@@ -304,11 +305,11 @@ static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw
 static int choose(struct sw_tune *t, const struct sw_tune_maker *m, struct sw_plan_passes passes,
                   struct sw_tune_choice *out, struct sw_err *err)
 {
-    const bool asked[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
+    const bool requested[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
     int rc = SW_OK;
     sw_mutex_lock(&t->lock);
     for (int pass = 0; pass < SW_TUNE_PASSES && rc == SW_OK; pass++)
-        if (asked[pass])
+        if (requested[pass])
             rc = choose_pass(t, m, (enum sw_tune_pass)pass, passes, out, err);
     sw_mutex_unlock(&t->lock);
     return rc;

@@ -71,7 +71,7 @@ struct sw_tune_maker {
                 struct sw_plan **out, struct sw_err *err);
     /* Lists the implementations of one pass, given those of the earlier passes; none if that is
      * impossible. */
-    void (*list)(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
+    void (*list)(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
                  struct sw_tune_ways *out);
 };
 /* Errors: those of make, SW_ERR_NOMEM. */

@@ -23,7 +23,7 @@ int sw_bind_check_environment(struct sw_err *err)
     return SW_OK;
 }
 
-static int need_here(const struct sw_machine *m, struct sw_err *err)
+static int require_local(const struct sw_machine *m, struct sw_err *err)
 {
     return m->here ? SW_OK
                    : sw_err_set(err, SW_ERR_INVALID,
@@ -57,7 +57,7 @@ static int collect_pus(const struct sw_machine *m, const struct sw_core_set *cor
 int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores, struct sw_err *err)
 {
     char text[128];
-    int rc = need_here(m, err);
+    int rc = require_local(m, err);
     if (rc != SW_OK)
         return rc;
     hwloc_bitmap_t pus = hwloc_bitmap_alloc();
@@ -75,7 +75,7 @@ int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores, 
 
 int sw_bind_keep(const struct sw_machine *m, void **kept, struct sw_err *err)
 {
-    int rc = need_here(m, err);
+    int rc = require_local(m, err);
     if (rc != SW_OK)
         return rc;
     hwloc_bitmap_t pus = hwloc_bitmap_alloc();
@@ -151,7 +151,7 @@ int sw_bind_where(const struct sw_machine *m, const void *memory, size_t bytes, 
     uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t at = (uintptr_t)memory / page_bytes * page_bytes, end = (uintptr_t)memory + bytes;
     void *page[BATCH];
-    int where[BATCH], rc = need_here(m, err);
+    int where[BATCH], rc = require_local(m, err);
     if (rc != SW_OK)
         return rc;
 

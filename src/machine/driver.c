@@ -59,7 +59,7 @@ static void add(struct sw_machine *m, const struct sw_device_info *gpu)
     m->io[m->io_count++] = io;
 }
 
-static int make_room(struct sw_machine *m, int more, struct sw_err *err)
+static int reserve(struct sw_machine *m, int more, struct sw_err *err)
 {
     size_t ios = (size_t)(m->io_count + more), gpus = (size_t)(m->gpu_count + more);
     struct sw_io *io = sw_realloc_array(m->io, ios, sizeof *io);
@@ -74,7 +74,7 @@ static int make_room(struct sw_machine *m, int more, struct sw_err *err)
 int sw_machine_match_gpus(struct sw_machine *m, const struct sw_device_info *list, int count,
                           struct sw_err *err)
 {
-    int before = m->gpu_count, rc = make_room(m, count, err);
+    int before = m->gpu_count, rc = reserve(m, count, err);
     if (rc != SW_OK)
         return rc;
     hide_others(m, list, count);

@@ -58,7 +58,7 @@ static const char *info_of(hwloc_obj_t device, const char *key)
 }
 
 /* The driver's own page about a GPU of this machine: "Model: \t\t NVIDIA H200". */
-static void driver_says(const char *bus, const char *key, char *out, size_t bytes)
+static void read_driver_page(const char *bus, const char *key, char *out, size_t bytes)
 {
     char *text = NULL, *path = sw_format("/proc/driver/nvidia/gpus/%s/information", bus);
     size_t length;
@@ -82,7 +82,7 @@ static void find_text(const struct sw_machine *m, hwloc_obj_t gpu, const char *i
     if (text)
         snprintf(out, bytes, "%s", text);
     else if (m->here)
-        driver_says(bus, driver_key, out, bytes);
+        read_driver_page(bus, driver_key, out, bytes);
 }
 
 static int collect_gpus(struct search *s, struct sw_err *err)
@@ -109,7 +109,7 @@ static int collect_gpus(struct search *s, struct sw_err *err)
     return SW_OK;
 }
 
-static int leave_visible(struct search *s, struct sw_err *err)
+static int keep_visible(struct search *s, struct sw_err *err)
 {
     size_t count = (size_t)s->gpus;
     hwloc_obj_t *all = s->gpu, *seen = sw_calloc(count + 1, sizeof(hwloc_obj_t));
@@ -156,16 +156,16 @@ static int count_below(const struct search *s, hwloc_obj_t obj)
 }
 
 /* Do ways part here? A bridge with one way on is only a piece of it. */
-static bool parts(const struct search *s, hwloc_obj_t bridge)
+static bool is_branch_point(const struct search *s, hwloc_obj_t bridge)
 {
-    int ways = 0;
+    int branches = 0;
     for (hwloc_obj_t c = bridge->io_first_child; c; c = c->next_sibling)
-        ways += count_below(s, c) > 0;
-    return ways > 1;
+        branches += count_below(s, c) > 0;
+    return branches > 1;
 }
 
 /* The processors on which an I/O object hangs say which node and package it is near to. */
-static void find_home(const struct sw_machine *m, hwloc_obj_t obj, struct sw_io *io)
+static void find_locality(const struct sw_machine *m, hwloc_obj_t obj, struct sw_io *io)
 {
     hwloc_obj_t on = hwloc_get_non_io_ancestor_obj(m->topology, obj);
     int nodes = 0;
@@ -209,7 +209,7 @@ static void describe(const struct search *s, hwloc_obj_t obj, struct sw_io *io)
 {
     bool from_host =
         obj->type == HWLOC_OBJ_BRIDGE && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
-    find_home(s->m, obj, io);
+    find_locality(s->m, obj, io);
     io->gpu = gpu_number(s, obj);
     io->kind = from_host      ? SW_IO_HOST_BRIDGE
                : io->gpu >= 0 ? SW_IO_GPU
@@ -236,7 +236,7 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
     int rc = SW_OK;
     if (count_below(s, obj) == 0)
         return SW_OK;
-    if (!bridge || host || parts(s, obj)) {
+    if (!bridge || host || is_branch_point(s, obj)) {
         rc = sw_grow(&s->m->io, sizeof *s->m->io, s->m->io_count, &s->room, 32, "the machine map",
                      err);
         if (rc != SW_OK)
@@ -276,7 +276,7 @@ static int gpu_of(const struct search *s, hwloc_obj_t obj)
 }
 
 /* Adds what hwloc's matrix (in MB/s) has between GPUs to the map's, and removes it there. */
-static void take_nvlinks(const struct search *s, struct hwloc_distances_s *d)
+static void add_nvlinks(const struct search *s, struct hwloc_distances_s *d)
 {
     for (unsigned i = 0; i < d->nbobjs; i++) {
         for (unsigned j = 0; j < d->nbobjs; j++) {
@@ -303,10 +303,10 @@ static int find_nvlinks(struct search *s, struct sw_err *err)
         return SW_OK;
     s->m->nvlinks = sw_calloc((size_t)s->gpus * (size_t)s->gpus, sizeof *s->m->nvlinks);
     if (s->m->nvlinks) {
-        take_nvlinks(s, d);
+        add_nvlinks(s, d);
         if (hwloc_distances_transform(topology, d, HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE,
                                       NULL, 0) == 0)
-            take_nvlinks(s, d);
+            add_nvlinks(s, d);
     }
     hwloc_distances_release(topology, d);
     return s->m->nvlinks ? SW_OK : sw_err_nomem(err, "the machine map", 0);
@@ -320,7 +320,7 @@ int sw_io_find(struct sw_machine *m, struct sw_err *err)
     struct search s = {.m = m};
     int rc = collect_gpus(&s, err);
     if (rc == SW_OK)
-        rc = leave_visible(&s, err);
+        rc = keep_visible(&s, err);
     if (rc == SW_OK) {
         m->gpus = sw_calloc((size_t)s.gpus + 1, sizeof *m->gpus);
         m->gpu_count = s.gpus;
@@ -340,7 +340,7 @@ const struct sw_io *sw_machine_gpu(const struct sw_machine *m, int gpu)
 }
 
 /* The lowest entry above both, or -1; parents have lower indices. */
-static int meeting_point(const struct sw_machine *m, int a, int b)
+static int common_ancestor(const struct sw_machine *m, int a, int b)
 {
     while (a != b && a >= 0 && b >= 0) {
         if (a > b)
@@ -355,7 +355,7 @@ enum sw_gpu_path sw_gpu_path(const struct sw_machine *m, int a, int b)
 {
     if (a == b)
         return SW_PATH_SELF;
-    int at = meeting_point(m, m->gpus[a], m->gpus[b]);
+    int at = common_ancestor(m, m->gpus[a], m->gpus[b]);
     if (at >= 0)
         return m->io[at].kind == SW_IO_BRIDGE ? SW_PATH_SWITCH : SW_PATH_HOST_BRIDGE;
     int package = sw_machine_gpu(m, a)->package;

@@ -23,7 +23,7 @@ static int library_error(const char *what, struct sw_err *err)
  */
 
 /* PCI devices that do something, and the bridges that lead to them. */
-static int want_io(struct sw_machine *m)
+static int enable_io(struct sw_machine *m)
 {
     return hwloc_topology_set_io_types_filter(m->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 }
@@ -31,7 +31,7 @@ static int want_io(struct sw_machine *m)
 /* hwloc's plugins that start a GPU's driver, or ask an X server, only to name devices: slow, and
  * memory of GPUs that nobody has asked for. PCI devices are found in /sys without the plugin pci,
  * whose library leaks. The call fails for one that is not installed, which is as good. */
-static void leave_out_plugins(struct sw_machine *m)
+static void disable_plugins(struct sw_machine *m)
 {
     static const char *const plugins[] = {"cuda", "opencl", "levelzero", "rsmi", "gl", "pci"};
     for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)
@@ -43,8 +43,8 @@ static int load_here(struct sw_machine *m, struct sw_err *err)
 {
     if (hwloc_topology_init(&m->topology) != 0)
         return library_error("start", err);
-    leave_out_plugins(m);
-    if (want_io(m) != 0 || hwloc_topology_load(m->topology) != 0)
+    disable_plugins(m);
+    if (enable_io(m) != 0 || hwloc_topology_load(m->topology) != 0)
         return library_error("map this machine", err);
     m->here = hwloc_topology_is_thissystem(m->topology);
     return SW_OK;
@@ -98,7 +98,7 @@ static int load_other(struct sw_machine *m, const char *source, struct sw_err *e
         return sw_err_errno(err, errno, "cannot open the machine map %s", source);
     if (file && sw_os_need_regular(source, &st, err) != SW_OK)
         return SW_ERR_FORMAT;
-    if (hwloc_topology_init(&m->topology) != 0 || want_io(m) != 0)
+    if (hwloc_topology_init(&m->topology) != 0 || enable_io(m) != 0)
         return library_error("start", err);
     if (!file && hwloc_topology_set_synthetic(m->topology, source) != 0)
         return sw_err_set(err, SW_ERR_FORMAT,
@@ -142,7 +142,7 @@ static int find_allowed(struct sw_machine *m, struct sw_err *err)
  */
 
 /* The first node whose processors include the core; nodes of special memory come later. */
-static hwloc_obj_t home_of(const struct sw_machine *m, hwloc_obj_t core)
+static hwloc_obj_t node_of(const struct sw_machine *m, hwloc_obj_t core)
 {
     hwloc_obj_t node = NULL;
     while ((node = hwloc_get_next_obj_by_type(m->topology, HWLOC_OBJ_NUMANODE, node))) {
@@ -153,20 +153,20 @@ static hwloc_obj_t home_of(const struct sw_machine *m, hwloc_obj_t core)
 }
 
 /* The entry of a core's node, made when it is new; -1 when the table is full. */
-static int node_index(struct sw_machine *m, hwloc_obj_t home, int package)
+static int node_index(struct sw_machine *m, hwloc_obj_t node_obj, int package)
 {
-    int number = home ? (int)home->logical_index : -1;
+    int number = node_obj ? (int)node_obj->logical_index : -1;
     for (int i = 0; i < m->node_count; i++) {
-        if (m->nodes[i].number == number && (home || m->nodes[i].package == package))
+        if (m->nodes[i].number == number && (node_obj || m->nodes[i].package == package))
             return i;
     }
     if (m->node_count == SW_MAX_NODES)
         return -1;
     struct sw_numa_node *node = &m->nodes[m->node_count];
     node->number = number;
-    node->os_number = home ? (int)home->os_index : -1;
+    node->os_number = node_obj ? (int)node_obj->os_index : -1;
     node->package = package;
-    node->memory_bytes = home ? (int64_t)home->attr->numanode.local_memory : 0;
+    node->memory_bytes = node_obj ? (int64_t)node_obj->attr->numanode.local_memory : 0;
     return m->node_count++;
 }
 
@@ -178,7 +178,7 @@ static int add_core(struct sw_machine *m, hwloc_obj_t obj, int pus, struct sw_er
         .package = package ? (int)package->logical_index : 0,
         .pus = pus,
     };
-    core.node = node_index(m, home_of(m, obj), core.package);
+    core.node = node_index(m, node_of(m, obj), core.package);
     if (core.number >= SW_MAX_CORES || core.node < 0)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "the machine has more than %d cores or %d NUMA nodes; use taskset to "

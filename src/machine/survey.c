@@ -88,7 +88,7 @@ struct governors {
     const char *sys_root;
 };
 
-static int see_governor(void *user, const char *name)
+static int add_governor(void *user, const char *name)
 {
     struct governors *g = user;
     char path[128], text[32];
@@ -230,7 +230,7 @@ static uint32_t word_at(const unsigned char *config, int at)
 
 /* Does a bridge's Access Control Services capability (0x000d; PCI Express Base 6.12) redirect
  * requests or completions of its devices upwards? Without root the kernel shows 64 bytes. */
-static void see_bridge(struct pci *p, const char *bus)
+static void check_bridge(struct pci *p, const char *bus)
 {
     enum { ACS = 0x000d, REQUEST_REDIRECT = 4, COMPLETION_REDIRECT = 8 };
     char config[PCI_CONFIG_BYTES + 1];
@@ -251,7 +251,7 @@ static void see_bridge(struct pci *p, const char *bus)
     }
 }
 
-static int see_device(void *user, const char *bus)
+static int add_device(void *user, const char *bus)
 {
     struct pci *p = user;
     char path[128], text[32];
@@ -264,11 +264,11 @@ static int see_device(void *user, const char *bus)
     if (class >> 8 == 0x0108)
         return add_link(p, bus, "NVMe");
     if (class >> 8 == 0x0604)
-        see_bridge(p, bus);
+        check_bridge(p, bus);
     return SW_OK;
 }
 
-static int see_iommu(void *user, const char *name)
+static int set_iommu(void *user, const char *name)
 {
     ((struct sw_survey *)user)->iommu = true;
     return SW_OK;
@@ -303,7 +303,7 @@ int sw_survey_read(struct sw_survey *s, const char *proc_root, const char *sys_r
 {
     struct governors g = {s, sys_root};
     struct pci p = {s, sys_root, err};
-    int code = each_entry(sys_root, "devices/system/cpu", see_governor, &g);
+    int code = each_entry(sys_root, "devices/system/cpu", add_governor, &g);
     read_choice(sys_root, "kernel/mm/transparent_hugepage/enabled", s->thp, sizeof s->thp);
     read_line(proc_root, "sys/kernel/numa_balancing", s->numa_balancing, sizeof s->numa_balancing);
     read_memory(s, proc_root);
@@ -313,9 +313,9 @@ int sw_survey_read(struct sw_survey *s, const char *proc_root, const char *sys_r
     read_shm(s);
     read_driver(s, proc_root);
     if (!code)
-        code = each_entry(sys_root, "class/iommu", see_iommu, s);
+        code = each_entry(sys_root, "class/iommu", set_iommu, s);
     if (!code)
-        code = each_entry(sys_root, "bus/pci/devices", see_device, &p);
+        code = each_entry(sys_root, "bus/pci/devices", add_device, &p);
     if (!code && s->link_count)
         qsort(s->links, (size_t)s->link_count, sizeof *s->links, by_bus);
     return code;

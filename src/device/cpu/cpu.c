@@ -90,8 +90,8 @@ static int stream_wait(struct sw_stream *s, struct sw_err *err)
 
 /* All threads of the stream take part, also those without a lane, since changing the size of a team
  * costs new threads. Nested teams are disabled. */
-static int share(struct sw_stream *stream, int lanes, sw_stream_lane *lane, void *user,
-                 struct sw_err *err)
+static int run_lanes(struct sw_stream *stream, int lanes, sw_stream_lane *lane, void *user,
+                     struct sw_err *err)
 {
     int threads = sw_cpu_threads(stream), first = lanes, result = SW_OK;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
@@ -199,14 +199,14 @@ static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *fini
 
 /* ---- Others: all of the CPU's memory is one ---- */
 
-static bool reaches(struct sw_device *dev, struct sw_device *peer)
+static bool can_access_peer(struct sw_device *dev, struct sw_device *peer)
 {
     return dev->host_memory && peer->host_memory;
 }
 
-static int reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
+static int enable_peer_access(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
 {
-    if (reaches(dev, peer))
+    if (can_access_peer(dev, peer))
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s has no peer access to %s", dev->name,
                       peer->name);
@@ -260,7 +260,7 @@ static const struct sw_device_ops cpu_ops = {
     .stream_name = stream_name,
     .stream_free = stream_free,
     .stream_wait = stream_wait,
-    .share = share,
+    .run_lanes = run_lanes,
     .event_new = event_new,
     .event_free = event_free,
     .event_record = event_record,
@@ -273,8 +273,8 @@ static const struct sw_device_ops cpu_ops = {
     .fill_zero = fill_zero,
     .run = run,
     .all_finite = all_finite,
-    .reaches = reaches,
-    .reach = reach,
+    .can_access_peer = can_access_peer,
+    .enable_peer_access = enable_peer_access,
     .collectives = collectives,
 };
 

@@ -124,11 +124,11 @@ struct sw_dnnl_weighted {
     dnnl_memory_desc_t src_plain; /* with flatten: the source's own dimensions, plain */
     int64_t groups;
     struct sw_desc weight_plain;         /* logical dimensions, for layouts that ours cannot say */
-    dnnl_data_type_t factor;             /* of what products read: f32 or bf16; they write f32 */
+    dnnl_data_type_t operand_type;       /* of what products read: f32 or bf16; they write f32 */
     const struct sw_desc *weight_layout; /* given from outside, or NULL */
     bool as_given;                       /* no primitive that wants another one */
-    const void *asked; /* what the maker was asked for, and its text for choices by measuring */
-    void (*tell)(const void *asked, struct sw_buf *key);
+    const void *request; /* what the maker was asked for, and its text for choices by measuring */
+    void (*append_key)(const void *request, struct sw_buf *key);
     dnnl_alg_kind_t algorithm; /* what describe is to ask for; of convolutions */
     const void *shape;         /* for describe */
     dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,

@@ -44,19 +44,19 @@ static void find_geometry(const struct sw_desc *src, const struct sw_conv_shape 
     };
 }
 
-static void tell(const void *asked, struct sw_buf *key)
+static void append_key(const void *request, struct sw_buf *key)
 {
-    sw_tune_key_conv(key, asked);
+    sw_tune_key_conv(key, request);
 }
 
-static void tell_direct(const void *asked, struct sw_buf *key)
+static void append_direct_key(const void *request, struct sw_buf *key)
 {
-    tell(asked, key);
+    append_key(request, key);
     sw_buf_printf(key, " without Winograd");
 }
 
 static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
-                dnnl_data_type_t factor, struct sw_plan_passes passes, struct sw_plan **out,
+                dnnl_data_type_t operand_type, struct sw_plan_passes passes, struct sw_plan **out,
                 struct sw_err *err)
 {
     int rc = sw_conv_check(src, c, err);
@@ -67,19 +67,19 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     int64_t weight[5] = {c->groups, c->outputs / c->groups, src->dim[1] / c->groups, c->kernel_h,
                          c->kernel_w};
     int64_t logical[4] = {c->outputs, weight[2], c->kernel_h, c->kernel_w};
-    struct sw_dnnl_weighted w = {.name = "convolution",
-                                 .factor = factor,
-                                 .has_bias = c->bias,
-                                 .relu = c->fuse_relu,
-                                 .groups = c->groups,
-                                 .weight_plain = sw_desc_plain(SW_F32, 4, logical),
-                                 .weight_layout = c->weight_layout,
-                                 .algorithm = s->dev->avoid_winograd ? dnnl_convolution_direct
-                                                                     : dnnl_convolution_auto,
-                                 .asked = c,
-                                 .tell = s->dev->avoid_winograd ? tell_direct : tell,
-                                 .shape = &g,
-                                 .describe = describe};
+    struct sw_dnnl_weighted w = {
+        .name = "convolution",
+        .operand_type = operand_type,
+        .has_bias = c->bias,
+        .relu = c->fuse_relu,
+        .groups = c->groups,
+        .weight_plain = sw_desc_plain(SW_F32, 4, logical),
+        .weight_layout = c->weight_layout,
+        .algorithm = s->dev->avoid_winograd ? dnnl_convolution_direct : dnnl_convolution_auto,
+        .request = c,
+        .append_key = s->dev->avoid_winograd ? append_direct_key : append_key,
+        .shape = &g,
+        .describe = describe};
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
     bool grouped = c->groups > 1;
     find_geometry(src, c, &g);

@@ -245,17 +245,18 @@ static int run_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port, struct 
                          err);
 }
 
-static int point_port(struct sw_dnnl_port *port, const struct sw_plan_args *a, struct sw_err *err)
+static int set_port_pointers(struct sw_dnnl_port *port, const struct sw_plan_args *a,
+                             struct sw_err *err)
 {
-    void *outside = slot_pointer(a, port->slot), *inside = outside;
+    void *outer = slot_pointer(a, port->slot), *inner = outer;
     int rc = SW_OK;
     if (port->reorder) {
-        rc = set_handle(port->outer, &port->handle_outer, outside, err);
-        inside = (char *)a->scratch + port->scratch_offset;
+        rc = set_handle(port->outer, &port->handle_outer, outer, err);
+        inner = (char *)a->scratch + port->scratch_offset;
     }
     if (rc == SW_OK && port->view)
-        rc = set_handle(port->view, &port->handle_view, inside, err);
-    return rc == SW_OK ? set_handle(port->inner, &port->handle, inside, err) : rc;
+        rc = set_handle(port->view, &port->handle_view, inner, err);
+    return rc == SW_OK ? set_handle(port->inner, &port->handle, inner, err) : rc;
 }
 
 int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct sw_err *err)
@@ -267,7 +268,7 @@ int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct s
     op->has_run = rc == SW_OK;
     for (int i = 0; i < op->port_count && rc == SW_OK; i++) {
         struct sw_dnnl_port *port = &op->port[i];
-        rc = point_port(port, a, err);
+        rc = set_port_pointers(port, a, err);
         if (rc == SW_OK && port->reorder && !port->output)
             rc = run_reorder(op, port, err);
         args[n++] = (dnnl_exec_arg_t){port->arg, port->view ? port->view : port->inner};

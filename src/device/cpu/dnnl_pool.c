@@ -25,7 +25,7 @@ static bool is_padded(const struct sw_pool_shape *c)
 }
 
 /* Whether a window reaches beyond the padding. */
-static bool hangs_over(const struct sw_desc *src, const struct sw_pool_shape *c)
+static bool exceeds_padding(const struct sw_desc *src, const struct sw_pool_shape *c)
 {
     return sw_conv_pad_after(src->dim[2], c->out_h, c->kernel_h, c->stride_h, c->pad_h, 1) >
                c->pad_h ||
@@ -36,7 +36,7 @@ static bool hangs_over(const struct sw_desc *src, const struct sw_pool_shape *c)
 static bool divides_by_kernel(const struct sw_plan *p, const struct sw_pool_shape *c)
 {
     return c->divisor == SW_POOL_BY_KERNEL ||
-           (c->divisor == SW_POOL_BY_PADDED && is_padded(c) && !hangs_over(&p->src, c));
+           (c->divisor == SW_POOL_BY_PADDED && is_padded(c) && !exceeds_padding(&p->src, c));
 }
 
 static void find_shapes(const struct sw_plan *p, const struct sw_pool_shape *c, struct shapes *s)
@@ -111,8 +111,9 @@ static bool needs_reference(const struct sw_desc *src, const struct sw_pool_shap
 {
     bool known = sw_desc_is_plain(src) || (src->nblock == 1 && src->block_dim[0] == 1 &&
                                            (src->block[0] == 8 || src->block[0] == 16));
-    bool neither = !c->max && c->divisor == SW_POOL_BY_PADDED && is_padded(c) && hangs_over(src, c);
-    return neither || !known;
+    bool unsupported_average =
+        !c->max && c->divisor == SW_POOL_BY_PADDED && is_padded(c) && exceeds_padding(src, c);
+    return unsupported_average || !known;
 }
 
 int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_pool_shape *c,

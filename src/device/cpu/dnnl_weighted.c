@@ -24,7 +24,7 @@ struct build {
 /* What a pass reads is of the factors' type, what it writes is floats. */
 static dnnl_data_type_t type_of(const struct sw_dnnl_weighted *w, bool written)
 {
-    return written ? dnnl_f32 : w->factor;
+    return written ? dnnl_f32 : w->operand_type;
 }
 
 static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
@@ -134,14 +134,14 @@ static int choose_forward(struct build *b, struct sw_err *err)
     if (!sw_dnnl_weights_from_desc(w->weight_layout, w->groups, &given) ||
         make_pd(b, dnnl_forward_training, &given, &fixed, &ignored) != SW_OK)
         return SW_OK;
-    bool as_good = w->as_given || strcmp(sw_dnnl_impl(fixed), sw_dnnl_impl(b->forward)) == 0;
-    dnnl_primitive_desc_destroy(as_good ? b->forward : fixed);
-    if (as_good)
+    bool keep_given = w->as_given || strcmp(sw_dnnl_impl(fixed), sw_dnnl_impl(b->forward)) == 0;
+    dnnl_primitive_desc_destroy(keep_given ? b->forward : fixed);
+    if (keep_given)
         b->forward = fixed;
     return SW_OK;
 }
 
-static int find_outside(struct build *b, struct sw_err *err)
+static int set_outer_layouts(struct build *b, struct sw_err *err)
 {
     struct sw_plan *p = &b->plan->base;
     if (!sw_dnnl_to_desc(sw_dnnl_md(b->forward, dnnl_query_dst_md), &p->dst))
@@ -248,7 +248,7 @@ static int begin_plan(struct build *b, struct sw_err *err)
         rc = sw_dnnl_attr(false, &b->plain_attr, err);
     if (rc == SW_OK)
         rc = choose_forward(b, err);
-    return rc == SW_OK ? find_outside(b, err) : rc;
+    return rc == SW_OK ? set_outer_layouts(b, err) : rc;
 }
 
 /* The plan is named after its forward pass; backward passes are added where they use Winograd's
@@ -291,13 +291,13 @@ static void end_build(struct build *b)
 }
 
 /* The arguments of the maker below. */
-struct question {
+struct request {
     struct sw_stream *stream;
     const struct sw_desc *src;
     const struct sw_dnnl_weighted *w;
 };
 
-static struct sw_dnnl_plan *empty_plan(const struct question *q)
+static struct sw_dnnl_plan *empty_plan(const struct request *q)
 {
     struct sw_dnnl_plan *plan = sw_calloc(1, sizeof *plan);
     if (plan)
@@ -309,7 +309,7 @@ static struct sw_dnnl_plan *empty_plan(const struct question *q)
 static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err)
 {
-    const struct question *q = user;
+    const struct request *q = user;
     struct build b = {.w = q->w, .choice = choice, .plan = empty_plan(q)};
     if (!b.plan)
         return sw_err_nomem(err, q->w->name, sizeof *b.plan);
@@ -325,25 +325,25 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 }
 
 /* Not the library's own reference, which is slow beyond question, unless it is the rule's. */
-static bool add_way(void *user, dnnl_primitive_desc_t pd)
+static bool add_candidate(void *user, dnnl_primitive_desc_t pd)
 {
-    struct sw_tune_ways *ways = user;
+    struct sw_tune_ways *candidates = user;
     const char *name = sw_dnnl_impl(pd);
-    if (ways->count == 0 || !(sw_str_starts(name, "ref") || sw_str_starts(name, "simple")))
-        sw_tune_add_way(ways, name);
+    if (candidates->count == 0 || !(sw_str_starts(name, "ref") || sw_str_starts(name, "simple")))
+        sw_tune_add_way(candidates, name);
     return false;
 }
 
-static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
-                      struct sw_tune_ways *out)
+static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
+                            struct sw_tune_ways *out)
 {
-    const struct question *q = user;
+    const struct request *q = user;
     const dnnl_prop_kind_t kinds[] = {dnnl_forward_training, dnnl_backward_data,
                                       dnnl_backward_weights};
-    struct build b = {.w = q->w, .choice = taken, .plan = empty_plan(q)};
+    struct build b = {.w = q->w, .choice = chosen, .plan = empty_plan(q)};
     struct sw_err ignored;
     if (b.plan && begin_plan(&b, &ignored) == SW_OK)
-        (void)each_pd(&b, kinds[pass], &q->w->weight, add_way, out);
+        (void)each_pd(&b, kinds[pass], &q->w->weight, add_candidate, out);
     end_build(&b);
     if (b.plan)
         sw_plan_free(&b.plan->base);
@@ -353,19 +353,19 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
                          const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
                          struct sw_plan **out, struct sw_err *err)
 {
-    struct question q = {.stream = s, .src = src, .w = w};
+    struct request q = {.stream = s, .src = src, .w = w};
     const struct sw_tune_choice rule = {0};
     if (!s->dev->tune)
         return make_plan(&q, &rule, passes, out, err);
     struct sw_buf key = {0};
     char text[128];
     sw_buf_printf(&key, "%s of %s to ", w->name, sw_desc_text(src, text));
-    w->tell(w->asked, &key);
+    w->append_key(w->request, &key);
     sw_buf_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
-                  w->factor == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
+                  w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
                   (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
     const struct sw_tune_maker maker = {
-        .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_ways};
+        .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_candidates};
     int rc = key.failed ? sw_err_nomem(err, w->name, SW_TUNE_KEY)
                         : sw_tune_plan(s, passes, &maker, out, err);
     sw_buf_fini(&key);

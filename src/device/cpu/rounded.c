@@ -81,17 +81,17 @@ static struct rounded *rounded_of(struct sw_plan *p)
     return (struct rounded *)(void *)p;
 }
 
-static float *room_of(const struct rounded *r, const struct sw_plan_args *a, int room)
+static float *scratch_of(const struct rounded *r, const struct sw_plan_args *a, int slot)
 {
-    return (float *)(void *)((char *)a->scratch + r->at[room]);
+    return (float *)(void *)((char *)a->scratch + r->at[slot]);
 }
 
-static const float *take(const struct rounded *r, const struct sw_plan_args *a, int room,
-                         const struct sw_desc *layout, const float *x)
+static const float *round_operand(const struct rounded *r, const struct sw_plan_args *a, int slot,
+                                  const struct sw_desc *layout, const float *x)
 {
     if (r->halves)
         return x;
-    float *copy = room_of(r, a, room);
+    float *copy = scratch_of(r, a, slot);
     sw_kernel_round_all(sw_cpu_threads(r->base.stream), r->to, x, copy, sw_desc_storage(layout));
     return copy;
 }
@@ -100,8 +100,8 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
-    inner.src = take(r, a, 0, &p->src, a->src);
-    inner.weight = take(r, a, 1, &p->weight, a->weight);
+    inner.src = round_operand(r, a, 0, &p->src, a->src);
+    inner.weight = round_operand(r, a, 1, &p->weight, a->weight);
     return sw_plan_forward(r->inner, &inner, err);
 }
 
@@ -109,9 +109,9 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
-    inner.diff_dst =
-        a->diff_again && !r->halves ? room_of(r, a, 0) : take(r, a, 0, &p->dst, a->diff_dst);
-    inner.weight = take(r, a, 1, &p->weight, a->weight);
+    inner.diff_dst = a->diff_again && !r->halves ? scratch_of(r, a, 0)
+                                                 : round_operand(r, a, 0, &p->dst, a->diff_dst);
+    inner.weight = round_operand(r, a, 1, &p->weight, a->weight);
     return sw_plan_backward_data(r->inner, &inner, err);
 }
 
@@ -119,8 +119,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
-    inner.diff_dst = take(r, a, 0, &p->dst, a->diff_dst);
-    inner.src = take(r, a, 1, &p->src, a->src);
+    inner.diff_dst = round_operand(r, a, 0, &p->dst, a->diff_dst);
+    inner.src = round_operand(r, a, 1, &p->src, a->src);
     int rc = sw_plan_backward_weights(r->inner, &inner, err);
     if (rc == SW_OK && p->bias.ndim) /* a sum, not a product, so nothing is rounded */
         sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst,

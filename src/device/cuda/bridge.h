@@ -8,7 +8,7 @@
 /* Arrays in device memory, and their copies on the host while the work is done. */
 struct sw_cuda_ferry {
     int count;
-    void *there[SW_OP_ARRAYS], *here[SW_OP_ARRAYS];
+    void *device[SW_OP_ARRAYS], *host[SW_OP_ARRAYS];
     size_t bytes[SW_OP_ARRAYS];
     bool written[SW_OP_ARRAYS];
 };

@@ -191,7 +191,7 @@ static bool is_winograd(cudnnBackendNumericalNote_t note)
 
 /* Is the engine deterministic, as precise as float (but for factors that may be rounded), and one
  * that does not use Winograd's algorithm where the device avoids it? */
-static bool suits(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winograd)
+static bool is_suitable(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winograd)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t engine = NULL;
@@ -224,7 +224,7 @@ static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, bool avoid_wi
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t plan = NULL;
     int64_t count = 0, bytes = 0;
-    if (!suits(config, tf32, avoid_winograd))
+    if (!is_suitable(config, tf32, avoid_winograd))
         return false;
     create(&e, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
     set(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
@@ -242,7 +242,7 @@ static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, bool avoid_wi
 }
 
 /* "a3/12": the place in the list of a mode, and the engine's number. */
-static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode, int64_t place,
+static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode, int64_t index,
                     char name[SW_TUNE_NAME])
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
@@ -256,7 +256,7 @@ static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode
         e = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
                                      &count, &number);
     snprintf(name, SW_TUNE_NAME, "%c%lld/%lld", mode == CUDNN_HEUR_MODE_A ? 'a' : 'f',
-             (long long)place, (long long)(e == CUDNN_STATUS_SUCCESS ? number : -1));
+             (long long)index, (long long)(e == CUDNN_STATUS_SUCCESS ? number : -1));
     drop(engine);
 }
 
@@ -265,25 +265,25 @@ struct search {
     cudnnHandle_t handle;
     cudnnBackendHeurMode_t mode;
     bool tf32, avoid_winograd;
-    const char *wanted;        /* the name of one; "": the first that will do */
-    struct sw_tune_ways *ways; /* NULL, or all that will do are to be named */
+    const char *wanted;              /* the name of one; "": the first that will do */
+    struct sw_tune_ways *candidates; /* NULL, or all that will do are to be named */
 };
 
 /* Checks one engine: true if it is the one to use. */
-static bool look_at(const struct search *q, cudnnBackendDescriptor_t config, int64_t place,
-                    struct sw_cuda_conv_graph *g)
+static bool try_candidate(const struct search *q, cudnnBackendDescriptor_t config, int64_t index,
+                          struct sw_cuda_conv_graph *g)
 {
     char name[SW_TUNE_NAME];
     struct sw_cuda_conv_graph tried;
-    if (q->wanted[0] || q->ways)
-        name_of(config, q->mode, place, name);
-    if (!q->ways && q->wanted[0] && strcmp(name, q->wanted) != 0)
+    if (q->wanted[0] || q->candidates)
+        name_of(config, q->mode, index, name);
+    if (!q->candidates && q->wanted[0] && strcmp(name, q->wanted) != 0)
         return false;
-    if (!q->ways)
+    if (!q->candidates)
         return try_engine(config, q->tf32, q->avoid_winograd, q->handle, g);
-    if (q->ways->count < SW_TUNE_WAYS &&
+    if (q->candidates->count < SW_TUNE_WAYS &&
         try_engine(config, q->tf32, q->avoid_winograd, q->handle, &tried)) {
-        sw_tune_add_way(q->ways, name);
+        sw_tune_add_way(q->candidates, name);
         drop(tried.plan);
     }
     return false;
@@ -307,7 +307,7 @@ static bool choose(cudnnBackendDescriptor_t graph, const struct search *q,
         e = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_ENGINES, &count, config);
     for (int64_t i = 0; i < count && i < MAX_ENGINES && e == CUDNN_STATUS_SUCCESS && !found; i++)
-        found = look_at(q, config[i], i, g);
+        found = try_candidate(q, config[i], i, g);
     for (int i = 0; i < MAX_ENGINES; i++)
         drop(config[i]);
     drop(heuristics);
@@ -315,8 +315,9 @@ static bool choose(cudnnBackendDescriptor_t graph, const struct search *q,
 }
 
 /* With ways NULL: into *g. */
-static bool look_for(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
-                     bool writes_halves, struct sw_tune_ways *ways, struct sw_cuda_conv_graph *g)
+static bool search_engines(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
+                           bool writes_halves, struct sw_tune_ways *candidates,
+                           struct sw_cuda_conv_graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     const struct sw_cuda_stream *s = sw_cuda_stream_of(q->stream);
@@ -325,13 +326,13 @@ static bool look_for(const struct sw_cuda_conv_question *q, enum sw_tune_pass pa
                                .tf32 = q->tf32,
                                .avoid_winograd = q->stream->dev->avoid_winograd,
                                .wanted = q->wanted,
-                               .ways = ways};
+                               .candidates = candidates};
     struct search rest = all;
     rest.mode = CUDNN_HEUR_MODE_FALLBACK;
     cudnnBackendDescriptor_t graph = make_graph(&e, q, &operations[pass], writes_halves, s->dnn);
     bool found = e == CUDNN_STATUS_SUCCESS && choose(graph, &all, g);
     /* Of ways, those of the first list are enough where there are any. */
-    if (e == CUDNN_STATUS_SUCCESS && !found && !(ways && ways->count > 0))
+    if (e == CUDNN_STATUS_SUCCESS && !found && !(candidates && candidates->count > 0))
         found = choose(graph, &rest, g);
     drop(graph);
     return found;
@@ -340,7 +341,7 @@ static bool look_for(const struct sw_cuda_conv_question *q, enum sw_tune_pass pa
 bool sw_cuda_conv_graph_make(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
                              bool writes_halves, struct sw_cuda_conv_graph *g)
 {
-    bool found = look_for(q, pass, writes_halves, NULL, g);
+    bool found = search_engines(q, pass, writes_halves, NULL, g);
     g->halves = writes_halves;
     return found;
 }
@@ -349,7 +350,7 @@ void sw_cuda_conv_graph_list(const struct sw_cuda_conv_question *q, enum sw_tune
                              bool writes_halves, struct sw_tune_ways *out)
 {
     struct sw_cuda_conv_graph none = {0};
-    (void)look_for(q, pass, writes_halves, out, &none);
+    (void)search_engines(q, pass, writes_halves, out, &none);
 }
 
 void sw_cuda_conv_graph_drop(struct sw_cuda_conv_graph *g)

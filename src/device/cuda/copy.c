@@ -21,8 +21,8 @@ bool sw_cuda_reaches(struct sw_device *dev, struct sw_device *peer)
     int can = 0, from = sw_cuda_device_of(dev)->gpu;
     if (peer->ops != &sw_cuda_ops || from == sw_cuda_device_of(peer)->gpu)
         return false;
-    cudaError_t answer = cudaDeviceCanAccessPeer(&can, from, sw_cuda_device_of(peer)->gpu);
-    return answer == cudaSuccess && can;
+    cudaError_t status = cudaDeviceCanAccessPeer(&can, from, sw_cuda_device_of(peer)->gpu);
+    return status == cudaSuccess && can;
 }
 
 int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
@@ -34,12 +34,12 @@ int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
-    cudaError_t answer = cudaDeviceEnablePeerAccess(sw_cuda_device_of(peer)->gpu, 0);
-    if (answer == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaError_t status = cudaDeviceEnablePeerAccess(sw_cuda_device_of(peer)->gpu, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled) {
         (void)cudaGetLastError();
-        answer = cudaSuccess;
+        status = cudaSuccess;
     }
-    return sw_cuda_check(d, (int)answer, "enabling peer access", err);
+    return sw_cuda_check(d, (int)status, "enabling peer access", err);
 }
 
 /* Between GPUs without peer access the driver copies through the host, which is slower: on some

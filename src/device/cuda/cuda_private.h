@@ -55,12 +55,12 @@ struct sw_cuda_device {
     enum sw_precision precision;     /* of products */
     struct sw_device *cpu;           /* owned: computes what no kernel does */
     struct sw_cuda_trouble *trouble; /* owned; host memory */
-    void *trouble_there;             /* the same, as kernels see it */
+    void *data_error_device;         /* the same, as kernels see it */
     int cancelled;                   /* atomic */
     uint64_t bridged;                /* atomic: operations computed on the host */
     struct sw_mutex lock;            /* guards all below */
     size_t in_use, peak;
-    struct sw_err broken; /* the error that broke the context; code SW_OK: none did */
+    struct sw_err sticky_error; /* the error that broke the context; code SW_OK: none did */
 };
 
 static inline struct sw_cuda_device *sw_cuda_device_of(struct sw_device *dev)
@@ -80,7 +80,7 @@ int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err) SW_MUST_CHECK;
 /* The same without looking for errors: for freeing. */
 void sw_cuda_use(const struct sw_cuda_device *d);
 /* Converts the result of a runtime call (an enum cudaError). */
-int sw_cuda_check(struct sw_cuda_device *d, int answer, const char *what,
+int sw_cuda_check(struct sw_cuda_device *d, int status, const char *what,
                   struct sw_err *err) SW_MUST_CHECK;
 /* The error that kernels reported; SW_OK for none. */
 int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err) SW_MUST_CHECK;
@@ -102,17 +102,17 @@ struct sw_cuda_stream {
     struct sw_cuda_device *device;
     struct CUstream_st *stream; /* owned, as all of these */
     struct cublasContext *blas; /* made on first use, as the two below */
-    struct cublasLtContext *light;
+    struct cublasLtContext *lt;
     struct cudnnContext *dnn;
-    void *room;                 /* device memory: SW_CUDA_ROOM_BYTES, made on first use */
-    double *partials;           /* device memory: SW_CUDA_PARTIALS of them, for sums over rows */
-    int *answer, *answer_there; /* host memory that kernels see: whether all_finite */
-    struct sw_cuda_call *calls; /* [SW_CUDA_CALLS], a ring */
-    uint64_t called;            /* functions queued so far */
-    uint64_t ran;               /* atomic: that have run */
-    bool captured;              /* queued work becomes part of a graph, */
-    struct sw_err refused;      /* why the capture fails; code SW_OK: so far it does not */
-    void *bridge;               /* host memory for operations that no kernel computes */
+    void *room;       /* device memory: SW_CUDA_ROOM_BYTES, made on first use */
+    double *partials; /* device memory: SW_CUDA_PARTIALS of them, for sums over rows */
+    int *finite_flag, *finite_flag_device; /* host memory that kernels see: whether all_finite */
+    struct sw_cuda_call *calls;            /* [SW_CUDA_CALLS], a ring */
+    uint64_t called;                       /* functions queued so far */
+    uint64_t ran;                          /* atomic: that have run */
+    bool captured;                         /* queued work becomes part of a graph, */
+    struct sw_err refused; /* why the capture fails; code SW_OK: so far it does not */
+    void *bridge;          /* host memory for operations that no kernel computes */
     size_t bridge_bytes;
 };
 

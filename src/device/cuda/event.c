@@ -63,7 +63,7 @@ int sw_cuda_event_wait(struct sw_stream *stream, struct sw_event *e, struct sw_e
                        : rc;
 }
 
-static int ask_event(void *event)
+static int query_event(void *event)
 {
     return (int)cudaEventQuery(event);
 }
@@ -72,5 +72,5 @@ int sw_cuda_event_host_wait(struct sw_event *event, struct sw_err *err)
 {
     struct event *e = event_of(event);
     sw_cuda_use(e->device);
-    return sw_cuda_poll(e->device, ask_event, e->event, "waiting for an event", err);
+    return sw_cuda_poll(e->device, query_event, e->event, "waiting for an event", err);
 }

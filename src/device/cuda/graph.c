@@ -43,13 +43,13 @@ int sw_cuda_capture_begin(struct sw_stream *stream, struct sw_err *err)
 }
 
 /* A copy of the graph that the GPU can run, put there now rather than with the first launch. */
-static int make_exec(struct sw_cuda_stream *s, cudaGraph_t captured, cudaGraphExec_t *out,
-                     struct sw_err *err)
+static int instantiate(struct sw_cuda_stream *s, cudaGraph_t captured, cudaGraphExec_t *out,
+                       struct sw_err *err)
 {
-    cudaError_t answer = cudaGraphInstantiate(out, captured, 0);
-    if (answer == cudaSuccess)
-        answer = cudaGraphUpload(*out, s->stream);
-    return sw_cuda_check(s->device, (int)answer, "instantiating a graph", err);
+    cudaError_t status = cudaGraphInstantiate(out, captured, 0);
+    if (status == cudaSuccess)
+        status = cudaGraphUpload(*out, s->stream);
+    return sw_cuda_check(s->device, (int)status, "instantiating a graph", err);
 }
 
 int sw_cuda_capture_end(struct sw_stream *stream, struct sw_graph **out, struct sw_err *err)
@@ -71,7 +71,7 @@ int sw_cuda_capture_end(struct sw_stream *stream, struct sw_graph **out, struct 
         rc = sw_err_nomem(err, "a graph", sizeof *g);
     if (rc == SW_OK) {
         g->device = s->device;
-        rc = make_exec(s, captured, &g->exec, err);
+        rc = instantiate(s, captured, &g->exec, err);
     }
     if (captured)
         (void)cudaGraphDestroy(captured);

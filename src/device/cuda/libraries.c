@@ -7,9 +7,9 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what, struct sw_err *err)
+int sw_cuda_check_blas(struct sw_cuda_stream *s, int status, const char *what, struct sw_err *err)
 {
-    cublasStatus_t e = (cublasStatus_t)answer;
+    cublasStatus_t e = (cublasStatus_t)status;
     if (e == CUBLAS_STATUS_SUCCESS)
         return SW_OK;
     int rc = sw_cuda_check(s->device, (int)cudaPeekAtLastError(), what, err);
@@ -19,9 +19,9 @@ int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what, s
                       "%s: %s: cuBLAS: %s", s->base.dev->name, what, cublasGetStatusString(e));
 }
 
-int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what, struct sw_err *err)
+int sw_cuda_check_dnn(struct sw_cuda_stream *s, int status, const char *what, struct sw_err *err)
 {
-    cudnnStatus_t e = (cudnnStatus_t)answer;
+    cudnnStatus_t e = (cudnnStatus_t)status;
     char text[512] = "";
     if (e == CUDNN_STATUS_SUCCESS)
         return SW_OK;
@@ -75,8 +75,8 @@ int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
         rc = sw_cuda_capture_refuse(s, "opening cuBLAS", err);
     if (rc != SW_OK)
         return rc;
-    if (!s->light)
-        e = cublasLtCreate(&s->light);
+    if (!s->lt)
+        e = cublasLtCreate(&s->lt);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasCreate(&blas);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -116,15 +116,15 @@ void sw_cuda_libraries_free(struct sw_cuda_stream *s)
         (void)cudnnDestroy(s->dnn);
     if (s->blas)
         (void)cublasDestroy(s->blas);
-    if (s->light)
-        (void)cublasLtDestroy(s->light);
+    if (s->lt)
+        (void)cublasLtDestroy(s->lt);
     (void)cudaFree(s->room);
 }
 
 /* A product with 16-bit factors, or with floats that cuBLAS rounds to 16 bits, or one that must be
  * exact although the handle would round. */
-static cublasStatus_t multiply_as(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
-                                  cublasOperation_t of_a, cublasOperation_t of_b)
+static cublasStatus_t gemm_ex(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
+                              cublasOperation_t of_a, cublasOperation_t of_b)
 {
     bool bf16 = s->device->precision == SW_PRECISION_BF16;
     cudaDataType_t type = !p->halves ? CUDA_R_32F : bf16 ? CUDA_R_16BF : CUDA_R_16F;
@@ -150,9 +150,11 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
     cublasOperation_t of_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     enum sw_precision precision = s->device->precision;
-    bool as_told = sw_precision_is_half(precision) || (p->exact && precision == SW_PRECISION_TF32);
-    cublasStatus_t e = as_told ? multiply_as(s, p, of_a, of_b)
-                               : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha,
-                                                p->b, p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
+    bool use_gemm_ex =
+        sw_precision_is_half(precision) || (p->exact && precision == SW_PRECISION_TF32);
+    cublasStatus_t e = use_gemm_ex
+                           ? gemm_ex(s, p, of_a, of_b)
+                           : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b,
+                                            p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
     return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

@@ -13,9 +13,9 @@ int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHEC
 void sw_cuda_libraries_free(struct sw_cuda_stream *s);
 
 /* Convert results of cuBLAS (an enum cublasStatus_t) and cuDNN (cudnnStatus_t) to errors. */
-int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what,
+int sw_cuda_check_blas(struct sw_cuda_stream *s, int status, const char *what,
                        struct sw_err *err) SW_MUST_CHECK;
-int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what,
+int sw_cuda_check_dnn(struct sw_cuda_stream *s, int status, const char *what,
                       struct sw_err *err) SW_MUST_CHECK;
 
 /* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row by row, with leading dimensions. Factors

@@ -83,7 +83,7 @@ static cublasStatus_t describe(struct sw_cuda_light *l, const struct sw_cuda_lig
 
 /* ---- Suggestions ---- */
 
-static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
+static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference)
 {
     static const cublasLtMatmulPreferenceAttributes_t sides[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -99,15 +99,16 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
 }
 
 /* The library's suggestions, at most `most`; returns how many. */
-static int ask(const struct sw_cuda_light *l, int most, cublasLtMatmulHeuristicResult_t *found)
+static int get_suggestions(const struct sw_cuda_light *l, int most,
+                           cublasLtMatmulHeuristicResult_t *found)
 {
     cublasLtMatmulPreference_t preference = NULL;
     int count = 0, good = 0;
     cublasStatus_t e = cublasLtMatmulPreferenceCreate(&preference);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = prefer(preference);
+        e = set_preferences(preference);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmulAlgoGetHeuristic(l->stream->light, l->product, l->a, l->b, l->c, l->c,
+        e = cublasLtMatmulAlgoGetHeuristic(l->stream->lt, l->product, l->a, l->b, l->c, l->c,
                                            preference, most, found, &count);
     if (preference)
         (void)cublasLtMatmulPreferenceDestroy(preference);
@@ -118,16 +119,16 @@ static int ask(const struct sw_cuda_light *l, int most, cublasLtMatmulHeuristicR
 }
 
 /* The kernel, its tile, into how many parts k is cut, and its stages. */
-static void name_of(const cublasLtMatmulAlgo_t *algorithm, int place, char name[SW_TUNE_NAME])
+static void name_of(const cublasLtMatmulAlgo_t *algorithm, int index, char name[SW_TUNE_NAME])
 {
-    static const cublasLtMatmulAlgoConfigAttributes_t asked[] = {
+    static const cublasLtMatmulAlgoConfigAttributes_t attributes[] = {
         CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
         CUBLASLT_ALGO_CONFIG_STAGES_ID};
-    int n = snprintf(name, SW_TUNE_NAME, "%d/", place);
-    for (size_t i = 0; i < sizeof asked / sizeof *asked && n < SW_TUNE_NAME; i++) {
+    int n = snprintf(name, SW_TUNE_NAME, "%d/", index);
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes && n < SW_TUNE_NAME; i++) {
         int value = -1;
         size_t written;
-        if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, asked[i], &value, sizeof value,
+        if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, attributes[i], &value, sizeof value,
                                                  &written) != CUBLAS_STATUS_SUCCESS)
             value = -1;
         n += snprintf(name + n, SW_TUNE_NAME - (size_t)n, "%s%d", i ? "-" : "", value);
@@ -138,7 +139,7 @@ static void name_of(const cublasLtMatmulAlgo_t *algorithm, int place, char name[
 static bool choose(struct sw_cuda_light *l, const char *wanted)
 {
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
-    int count = ask(l, wanted[0] ? SW_TUNE_WAYS : 1, found);
+    int count = get_suggestions(l, wanted[0] ? SW_TUNE_WAYS : 1, found);
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];
         name_of(&found[i].algo, i, name);
@@ -208,7 +209,7 @@ void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *ar
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
     struct sw_cuda_light *l = NULL;
     struct sw_err ignored; /* then only the default can be used */
-    int count = begin(s, args, &l, &ignored) == SW_OK ? ask(l, SW_TUNE_WAYS, found) : 0;
+    int count = begin(s, args, &l, &ignored) == SW_OK ? get_suggestions(l, SW_TUNE_WAYS, found) : 0;
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];
         name_of(&found[i].algo, i, name);
@@ -230,7 +231,7 @@ int sw_cuda_light_run(struct sw_cuda_light *l, const void *a, const void *b, con
         e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                            sizeof bias);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmul(s->light, l->product, &one, b, l->a, a, l->b, &zero, c, l->c, c, l->c,
+        e = cublasLtMatmul(s->lt, l->product, &one, b, l->a, a, l->b, &zero, c, l->c, c, l->c,
                            &l->algorithm, s->room, SW_CUDA_ROOM_BYTES, s->stream);
     return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

@@ -39,7 +39,7 @@ static struct nccl *nccl_of(struct sw_collective *c)
     return (struct nccl *)(void *)c;
 }
 
-static void use(const struct sw_cuda_device *d)
+static void set_device(const struct sw_cuda_device *d)
 {
     (void)cudaSetDevice(d->gpu); /* it was possible when the device was opened */
 }
@@ -56,37 +56,38 @@ static int64_t deadline_of(int timeout_ms)
 
 /* ---- What answers mean ---- */
 
-static int say(const struct nccl *c, int rank, ncclResult_t answer, const char *what,
-               struct sw_err *err)
+static int nccl_error(const struct nccl *c, int rank, ncclResult_t status, const char *what,
+                      struct sw_err *err)
 {
     ncclComm_t comm = c->comms[rank];
     const char *more = comm ? ncclGetLastError(comm) : NULL;
     return sw_err_set(err, SW_ERR_LIBRARY, "%s: %s: NCCL: %s%s%s", c->devices[rank]->base.name,
-                      what, ncclGetErrorString(answer), more && *more ? ": " : "",
+                      what, ncclGetErrorString(status), more && *more ? ": " : "",
                       more && *more ? more : "");
 }
 
-static bool is_fine(ncclResult_t answer)
+static bool is_fine(ncclResult_t status)
 {
-    return answer == ncclSuccess || answer == ncclInProgress;
+    return status == ncclSuccess || status == ncclInProgress;
 }
 
 /* The state of a communicator: idle, busy or gone. */
 static ncclResult_t state_of(ncclComm_t comm)
 {
     ncclResult_t state = ncclSuccess;
-    ncclResult_t answer = ncclCommGetAsyncError(comm, &state);
-    return answer == ncclSuccess ? state : answer;
+    ncclResult_t status = ncclCommGetAsyncError(comm, &state);
+    return status == ncclSuccess ? state : status;
 }
 
 /* Waits until all communicators have started the operation. */
-static int settle(const struct nccl *c, const char *what, int timeout_ms, struct sw_err *err)
+static int wait_until_started(const struct nccl *c, const char *what, int timeout_ms,
+                              struct sw_err *err)
 {
     int64_t began_ns = sw_os()->monotonic_ns(), end_ns = deadline_of(timeout_ms);
     for (int r = 0; r < c->base.ranks;) {
         ncclResult_t state = c->comms[r] ? state_of(c->comms[r]) : ncclSuccess;
         if (!is_fine(state))
-            return say(c, r, state, what, err);
+            return nccl_error(c, r, state, what, err);
         if (state == ncclSuccess) {
             r++;
             continue;
@@ -132,30 +133,30 @@ static int group_begin(struct sw_collective *collective, struct sw_err *err)
     int rc = enter_group(c, err);
     if (rc != SW_OK)
         return rc;
-    ncclResult_t answer = ncclGroupStart();
-    if (is_fine(answer))
+    ncclResult_t status = ncclGroupStart();
+    if (is_fine(status))
         return SW_OK;
     leave_group(c);
-    return say(c, 0, answer, "beginning a group", err);
+    return nccl_error(c, 0, status, "beginning a group", err);
 }
 
 static int all_reduce(struct sw_collective *collective, int rank, struct sw_stream *s, float *x,
                       int64_t n, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
-    use(c->devices[rank]);
-    ncclResult_t answer = ncclAllReduce(x, x, (size_t)n, ncclFloat32, ncclSum, c->comms[rank],
+    set_device(c->devices[rank]);
+    ncclResult_t status = ncclAllReduce(x, x, (size_t)n, ncclFloat32, ncclSum, c->comms[rank],
                                         sw_cuda_stream_of(s)->stream);
-    return is_fine(answer) ? SW_OK : say(c, rank, answer, "all_reduce", err);
+    return is_fine(status) ? SW_OK : nccl_error(c, rank, status, "all_reduce", err);
 }
 
 /* Nothing may be queued behind the group before NCCL has queued the group itself. */
 static int group_end(struct sw_collective *collective, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
-    ncclResult_t answer = ncclGroupEnd();
-    int rc = is_fine(answer) ? settle(c, "all_reduce", GROUP_MS, err)
-                             : say(c, 0, answer, "all_reduce", err);
+    ncclResult_t status = ncclGroupEnd();
+    int rc = is_fine(status) ? wait_until_started(c, "all_reduce", GROUP_MS, err)
+                             : nccl_error(c, 0, status, "all_reduce", err);
     leave_group(c);
     return rc;
 }
@@ -170,7 +171,7 @@ static int check(struct sw_collective *collective, struct sw_err *err)
     for (int r = 0; c->alive && r < c->base.ranks && rc == SW_OK; r++) {
         ncclResult_t state = state_of(c->comms[r]);
         if (!is_fine(state))
-            rc = say(c, r, state, "all_reduce", err);
+            rc = nccl_error(c, r, state, "all_reduce", err);
     }
     sw_mutex_unlock(&c->lock);
     return rc;
@@ -181,7 +182,7 @@ static void end_comms(struct nccl *c, ncclResult_t (*end)(ncclComm_t))
     (void)ncclGroupStart(); /* each waits for the others of this process */
     for (int r = 0; c->comms && r < c->base.ranks; r++)
         if (c->comms[r]) {
-            use(c->devices[r]);
+            set_device(c->devices[r]);
             (void)end(c->comms[r]);
         }
     (void)ncclGroupEnd();
@@ -193,10 +194,10 @@ static void abort_main(void *arg)
     sw_mutex_lock(&c->lock);
     while (c->in_group)
         sw_cond_wait(&c->changed, &c->lock);
-    bool mine = c->alive;
+    bool owns_comms = c->alive;
     c->alive = false;
     sw_mutex_unlock(&c->lock);
-    if (mine)
+    if (owns_comms)
         end_comms(c, ncclCommAbort);
 }
 
@@ -239,12 +240,12 @@ static void close_nccl(struct sw_collective *collective)
     if (!wait_for_aborter(c))
         return;
     sw_mutex_lock(&c->lock);
-    bool mine = c->alive;
+    bool owns_comms = c->alive;
     c->alive = false;
     sw_mutex_unlock(&c->lock);
-    if (mine) {
+    if (owns_comms) {
         end_comms(c, ncclCommFinalize);
-        bool ended = settle(c, "closing", CLOSE_MS, &ignored) == SW_OK;
+        bool ended = wait_until_started(c, "closing", CLOSE_MS, &ignored) == SW_OK;
         end_comms(c, ended ? ncclCommDestroy : ncclCommAbort);
     }
     free_nccl(c);
@@ -260,24 +261,24 @@ static int check_members(struct sw_device *const *devices, int ranks, struct sw_
     return SW_OK;
 }
 
-static int join_all(struct nccl *c, int timeout_ms, struct sw_err *err)
+static int init_comms(struct nccl *c, int timeout_ms, struct sw_err *err)
 {
     ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    ncclResult_t answer = ncclGetUniqueId(&id);
-    if (answer == ncclSuccess)
-        answer = ncclGroupStart();
-    if (answer != ncclSuccess)
-        return say(c, 0, answer, "initializing communicators", err);
-    for (int r = 0; r < c->base.ranks && is_fine(answer); r++) {
-        use(c->devices[r]);
-        answer = ncclCommInitRankConfig(&c->comms[r], c->base.ranks, id, r, &config);
+    ncclResult_t status = ncclGetUniqueId(&id);
+    if (status == ncclSuccess)
+        status = ncclGroupStart();
+    if (status != ncclSuccess)
+        return nccl_error(c, 0, status, "initializing communicators", err);
+    for (int r = 0; r < c->base.ranks && is_fine(status); r++) {
+        set_device(c->devices[r]);
+        status = ncclCommInitRankConfig(&c->comms[r], c->base.ranks, id, r, &config);
     }
     ncclResult_t ended = ncclGroupEnd();
-    answer = is_fine(answer) ? ended : answer;
-    return is_fine(answer) ? settle(c, "initializing communicators", timeout_ms, err)
-                           : say(c, 0, answer, "initializing communicators", err);
+    status = is_fine(status) ? ended : status;
+    return is_fine(status) ? wait_until_started(c, "initializing communicators", timeout_ms, err)
+                           : nccl_error(c, 0, status, "initializing communicators", err);
 }
 
 static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms,
@@ -291,7 +292,7 @@ static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms
     for (int r = 0; r < c->base.ranks; r++)
         c->devices[r] = sw_cuda_device_of(devices[r]);
     c->alive = true;
-    int rc = join_all(c, timeout_ms, err);
+    int rc = init_comms(c, timeout_ms, err);
     if (rc != SW_OK)
         abort_all(&c->base); /* not on this thread: it may take as long as the hanging operation */
     return rc;
@@ -345,6 +346,6 @@ static const struct sw_collective_ops nccl_ops = {
 __attribute__((visibility("default"))) extern const struct sw_nccl_module sw_nccl_module;
 const struct sw_nccl_module sw_nccl_module = {
     .head = {.abi = SW_NCCL_ABI, .table_bytes = SW_NCCL_TABLE_BYTES},
-    .inside_bytes = SW_CUDA_INSIDE_BYTES,
+    .private_bytes = SW_CUDA_INSIDE_BYTES,
     .collectives = &nccl_ops,
 };

@@ -16,7 +16,7 @@ enum { SW_NCCL_ABI = 4 };
 
 struct sw_nccl_module {
     struct sw_module_head head;
-    uint32_t inside_bytes; /* of the CUDA device's own structs, as this module knows them */
+    uint32_t private_bytes; /* of the CUDA device's own structs, as this module knows them */
     const struct sw_collective_ops *collectives;
 };
 

@@ -5,9 +5,9 @@
 #include "kernels/ops/ais.h"
 #include <cuda_runtime_api.h>
 
-static int check(struct sw_stream *s, int answer, struct sw_err *err)
+static int check(struct sw_stream *s, int status, struct sw_err *err)
 {
-    return sw_cuda_check(sw_cuda_device_of(s->dev), answer, "ais", err);
+    return sw_cuda_check(sw_cuda_device_of(s->dev), status, "ais", err);
 }
 
 /* Samples the states of one side from the input of the other, in place. */
@@ -29,11 +29,11 @@ static int draw(struct sw_stream *s, const struct sw_ais_args *a, bool hidden, i
 static int begin(struct sw_stream *s, const struct sw_ais_args *a, struct sw_err *err)
 {
     const struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    int answer = sw_cuda_ais_begin(a, &l);
-    if (!answer)
-        answer =
+    int status = sw_cuda_ais_begin(a, &l);
+    if (!status)
+        status =
             (int)cudaMemsetAsync(a->v, 0, (size_t)(a->rows * a->visible) * sizeof *a->v, l.stream);
-    int rc = check(s, answer, err);
+    int rc = check(s, status, err);
     return rc == SW_OK ? draw(s, a, false, 0, err) : rc;
 }
 

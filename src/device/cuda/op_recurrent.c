@@ -19,9 +19,9 @@ static struct widths widths_of(const struct sw_recurrent *r)
                            .kept = sw_cell_kept(r->kind) * r->hidden};
 }
 
-static int check(struct sw_stream *s, int answer, struct sw_err *err)
+static int check(struct sw_stream *s, int status, struct sw_err *err)
 {
-    return sw_cuda_check(sw_cuda_device_of(s->dev), answer, "recurrent", err);
+    return sw_cuda_check(sw_cuda_device_of(s->dev), status, "recurrent", err);
 }
 
 /* ---- Forward ---- */

@@ -36,23 +36,23 @@ static void list(const struct sw_plan *p, const struct sw_plan_args *a, struct s
                                         a->saved,    a->scratch};
     *f = (struct sw_cuda_ferry){.count = ARRAYS};
     for (int i = 0; i < ARRAYS; i++) {
-        f->there[i] = (void *)arrays[i];
+        f->device[i] = (void *)arrays[i];
         f->bytes[i] = arrays[i] ? bytes[i] : 0; /* a pass does without some */
     }
 }
 
-static struct sw_plan_args args_here(const struct sw_cuda_ferry *f)
+static struct sw_plan_args host_args(const struct sw_cuda_ferry *f)
 {
-    return (struct sw_plan_args){.src = f->here[SRC],
-                                 .weight = f->here[WEIGHT],
-                                 .bias = f->here[BIAS],
-                                 .dst = f->here[DST],
-                                 .diff_dst = f->here[DIFF_DST],
-                                 .diff_src = f->here[DIFF_SRC],
-                                 .diff_weight = f->here[DIFF_WEIGHT],
-                                 .diff_bias = f->here[DIFF_BIAS],
-                                 .saved = f->here[SAVED],
-                                 .scratch = f->here[SCRATCH]};
+    return (struct sw_plan_args){.src = f->host[SRC],
+                                 .weight = f->host[WEIGHT],
+                                 .bias = f->host[BIAS],
+                                 .dst = f->host[DST],
+                                 .diff_dst = f->host[DIFF_DST],
+                                 .diff_src = f->host[DIFF_SRC],
+                                 .diff_weight = f->host[DIFF_WEIGHT],
+                                 .diff_bias = f->host[DIFF_BIAS],
+                                 .saved = f->host[SAVED],
+                                 .scratch = f->host[SCRATCH]};
 }
 
 typedef int pass_fn(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err);
@@ -66,8 +66,8 @@ static int pass(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run, i
     int rc = sw_cuda_ferry_out(p->stream, &f, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_plan_args here = args_here(&f);
-    rc = run(bridged_of(p)->inner, &here, err);
+    struct sw_plan_args host = host_args(&f);
+    rc = run(bridged_of(p)->inner, &host, err);
     return rc == SW_OK ? sw_cuda_ferry_back(p->stream, &f, err) : rc;
 }
 

@@ -175,7 +175,7 @@ static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
         sw_cuda_factor_init(&c->base, &c->diff, &c->base.dst, &c->base.dst, c->form, false);
 }
 
-static void plan_rooms(struct conv *c)
+static void reserve_workspace(struct conv *c)
 {
     int64_t bytes = larger(c->forward.workspace_bytes,
                            larger(c->data.workspace_bytes, c->weights.workspace_bytes));
@@ -186,7 +186,7 @@ static void plan_rooms(struct conv *c)
         c->sums_offset = sw_cuda_reserve(&c->base, doubles * sizeof(double));
 }
 
-static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tune_pass pass)
+static struct sw_cuda_conv_question spec_of(const struct conv *c, enum sw_tune_pass pass)
 {
     enum sw_precision precision = sw_cuda_device_of(c->base.stream->dev)->precision;
     return (struct sw_cuda_conv_question){
@@ -204,7 +204,7 @@ static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tu
 /* Prepares a pass; false if cuDNN has no engine for it. */
 static bool prepare(struct conv *c, enum sw_tune_pass pass, struct sw_cuda_conv_graph *g)
 {
-    const struct sw_cuda_conv_question q = question_of(c, pass);
+    const struct sw_cuda_conv_question q = spec_of(c, pass);
     return sw_cuda_conv_graph_make(&q, pass, false, g) ||
            (c->form == SW_CUDA_HALVES && sw_cuda_conv_graph_make(&q, pass, true, g));
 }
@@ -252,13 +252,13 @@ static bool try_forms(struct conv *c, struct sw_plan_passes passes)
 }
 
 /* The arguments of the maker below. */
-struct question {
+struct request {
     struct sw_stream *stream;
     const struct sw_desc *src;
     const struct sw_conv_shape *shape;
 };
 
-static struct conv *begin(const struct question *q, const struct sw_tune_choice *choice,
+static struct conv *begin(const struct request *q, const struct sw_tune_choice *choice,
                           struct sw_plan_passes passes)
 {
     struct conv *c = sw_calloc(1, sizeof *c);
@@ -288,29 +288,29 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
         free_plan(&c->base);
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "cuDNN has no convolution of this shape");
     }
-    plan_rooms(c);
+    reserve_workspace(c);
     *out = &c->base;
     return SW_OK;
 }
 
 /* Lists the choices in the default form; other forms would give other results. */
-static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
-                      struct sw_tune_ways *out)
+static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
+                            struct sw_tune_ways *out)
 {
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};
-    struct conv *c = begin(user, taken, passes);
+    struct conv *c = begin(user, chosen, passes);
     if (!c)
         return;
     if (try_forms(c, passes)) {
         const struct sw_cuda_conv_graph *rule[] = {&c->forward, &c->data, &c->weights};
-        const struct sw_cuda_conv_question q = question_of(c, pass);
+        const struct sw_cuda_conv_question q = spec_of(c, pass);
         sw_cuda_conv_graph_list(&q, pass, rule[pass]->halves, out);
     }
     free_plan(&c->base);
 }
 
-static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct sw_plan **out,
+static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw_plan **out,
                       struct sw_err *err)
 {
     struct sw_buf what = {0};
@@ -324,7 +324,7 @@ static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct s
                                         .library = library,
                                         .user = q,
                                         .make = make_plan,
-                                        .list = list_ways};
+                                        .list = list_candidates};
     int rc = what.failed ? sw_err_nomem(err, "a convolution", SW_TUNE_KEY)
                          : sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
     sw_buf_fini(&what);
@@ -332,7 +332,7 @@ static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct s
 }
 
 /* Engines use 32-bit indices and do not always report an overflow. */
-static int check_size(const struct question *q, struct sw_err *err)
+static int check_size(const struct request *q, struct sw_err *err)
 {
     const struct sw_conv_shape *c = q->shape;
     int64_t rows = q->src->dim[0],
@@ -351,7 +351,7 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
                         struct sw_plan **out, struct sw_err *err)
 {
     struct sw_cuda_stream *stream = sw_cuda_stream_of(s);
-    struct question q = {.stream = s, .src = src, .shape = shape};
+    struct request q = {.stream = s, .src = src, .shape = shape};
     const struct sw_tune_choice rule = {0};
     int rc = sw_conv_check(src, shape, err);
     if (rc == SW_OK)

@@ -28,7 +28,7 @@ struct ip {
     struct sw_cuda_side src_factor, weight_factor, diff_factor; /* as products read */
     bool halves;                                                /* what those are */
     int64_t rows, features, outputs;                            /* N, K, M */
-    bool turned;                                                /* weights are stored as [K, M] */
+    bool transposed;                                            /* weights are stored as [K, M] */
     bool relu;
     struct sw_cuda_light *product[SW_TUNE_PASSES]; /* owned; NULL: by cuBLAS */
 };
@@ -43,18 +43,18 @@ static struct ip *ip_of(struct sw_plan *p)
 /* Without arrays. */
 static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass pass)
 {
-    int64_t pitch = c->turned ? c->outputs : c->features; /* of the weights */
-    int64_t lines = c->turned ? c->features : c->outputs;
+    int64_t pitch = c->transposed ? c->outputs : c->features; /* of the weights */
+    int64_t lines = c->transposed ? c->features : c->outputs;
     struct sw_cuda_product p = {.halves = c->halves, .alpha = 1, .ldb = pitch};
     switch (pass) {
     case SW_TUNE_FORWARD:
-        p.trans_b = !c->turned;
+        p.trans_b = !c->transposed;
         p.m = c->rows;
         p.n = p.ldc = c->outputs;
         p.k = p.lda = c->features;
         break;
     case SW_TUNE_DATA:
-        p.trans_b = c->turned;
+        p.trans_b = c->transposed;
         p.m = c->rows;
         p.n = p.ldc = c->features;
         p.k = p.lda = c->outputs;
@@ -124,8 +124,8 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     if (rc == SW_OK)
         rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
     if (rc == SW_OK)
-        rc = multiply(c, SW_TUNE_WEIGHTS, c->turned ? src : diff, c->turned ? diff : src, NULL,
-                      sw_cuda_side_out(&c->weight, a, a->diff_weight), err);
+        rc = multiply(c, SW_TUNE_WEIGHTS, c->transposed ? src : diff, c->transposed ? diff : src,
+                      NULL, sw_cuda_side_out(&c->weight, a, a->diff_weight), err);
     if (rc == SW_OK)
         rc = sw_cuda_side_done(p, &c->weight, a, a->diff_weight, err);
     if (rc == SW_OK && p->bias.ndim)
@@ -150,7 +150,7 @@ static const struct sw_plan_ops ops = {.forward = forward,
 /* ---- Making ---- */
 
 /* Whether the layout is the transpose of a plain matrix, and not plain itself. */
-static bool is_turned(const struct sw_desc *layout)
+static bool is_transposed(const struct sw_desc *layout)
 {
     if (!layout || sw_desc_is_plain(layout))
         return false;
@@ -158,8 +158,8 @@ static bool is_turned(const struct sw_desc *layout)
     return sw_desc_is_plain(&other);
 }
 
-static struct sw_cuda_light_args light_of(const struct ip *c, enum sw_tune_pass pass,
-                                          const char *wanted)
+static struct sw_cuda_light_args lt_args_of(const struct ip *c, enum sw_tune_pass pass,
+                                            const char *wanted)
 {
     bool forward_pass = pass == SW_TUNE_FORWARD;
     return (struct sw_cuda_light_args){.product = product_of(c, pass),
@@ -170,10 +170,10 @@ static struct sw_cuda_light_args light_of(const struct ip *c, enum sw_tune_pass 
 
 static int prepare(struct ip *c, enum sw_tune_pass pass, const char *wanted, struct sw_err *err)
 {
-    const struct sw_cuda_light_args light = light_of(c, pass, wanted);
+    const struct sw_cuda_light_args lt = lt_args_of(c, pass, wanted);
     if (wanted[0] ? strcmp(wanted, by_cublas) == 0 : pass != SW_TUNE_FORWARD)
         return SW_OK;
-    int rc = sw_cuda_light_new(c->base.stream, &light, &c->product[pass], err);
+    int rc = sw_cuda_light_new(c->base.stream, &lt, &c->product[pass], err);
     if (rc == SW_OK && wanted[0] && !c->product[pass])
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
                         "cuBLASLt has no algorithm %s for this matrix product", wanted);
@@ -183,10 +183,10 @@ static int prepare(struct ip *c, enum sw_tune_pass pass, const char *wanted, str
 static int prepare_passes(struct ip *c, const struct sw_tune_choice *choice,
                           struct sw_plan_passes passes, struct sw_err *err)
 {
-    const bool asked[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
+    const bool requested[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
     int rc = SW_OK;
     for (int pass = 0; pass < SW_TUNE_PASSES && rc == SW_OK; pass++)
-        if (asked[pass])
+        if (requested[pass])
             rc = prepare(c, (enum sw_tune_pass)pass, choice->name[pass], err);
     return rc;
 }
@@ -197,7 +197,7 @@ static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_d
                     struct sw_plan_passes passes)
 {
     struct sw_plan *p = &c->base;
-    const struct sw_desc *weight = c->turned ? &p->weight : matrix;
+    const struct sw_desc *weight = c->transposed ? &p->weight : matrix;
     sw_cuda_side_init(p, &c->src, &p->src, plain);
     sw_cuda_side_init(p, &c->weight, &p->weight, weight);
     c->src_factor = c->src;
@@ -213,14 +213,14 @@ static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_d
 }
 
 /* The arguments of the maker below. */
-struct question {
+struct request {
     struct sw_stream *stream;
     const struct sw_desc *src;
     const struct sw_ip_shape *shape;
 };
 
 /* Without products. */
-static struct ip *begin(const struct question *q, struct sw_plan_passes passes)
+static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
 {
     const struct sw_desc *src = q->src;
     const struct sw_ip_shape *shape = q->shape;
@@ -231,7 +231,7 @@ static struct ip *begin(const struct question *q, struct sw_plan_passes passes)
     c->rows = src->dim[0];
     c->features = sw_desc_features(src);
     c->outputs = shape->outputs;
-    c->turned = is_turned(shape->weight_layout);
+    c->transposed = is_transposed(shape->weight_layout);
     c->relu = shape->fuse_relu;
     c->halves = sw_precision_is_half(sw_cuda_device_of(q->stream->dev)->precision);
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
@@ -250,9 +250,9 @@ static struct ip *begin(const struct question *q, struct sw_plan_passes passes)
 static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err)
 {
-    const struct question *q = user;
+    const struct request *q = user;
     enum sw_precision precision = sw_cuda_device_of(q->stream->dev)->precision;
-    const char *forward_way = choice->name[SW_TUNE_FORWARD];
+    const char *forward_name = choice->name[SW_TUNE_FORWARD];
     struct ip *c = begin(q, passes);
     if (!c)
         return sw_err_nomem(err, "inner_product plan", sizeof *c);
@@ -262,7 +262,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
              c->product[SW_TUNE_FORWARD] ? "cublaslt" : by_cublas, c->relu ? ":relu" : "",
              precision == SW_PRECISION_FP32 ? "" : ":",
              precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision),
-             forward_way[0] ? ":" : "", forward_way);
+             forward_name[0] ? ":" : "", forward_name);
     if (rc != SW_OK) {
         free_plan(p);
         return rc;
@@ -272,33 +272,33 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
 }
 
 /* Lists the choices, the default first. */
-static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
-                      struct sw_tune_ways *out)
+static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
+                            struct sw_tune_ways *out)
 {
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};
     struct ip *c = begin(user, passes);
     if (!c)
         return;
-    const struct sw_cuda_light_args light = light_of(c, pass, "");
+    const struct sw_cuda_light_args lt = lt_args_of(c, pass, "");
     if (pass != SW_TUNE_FORWARD)
         sw_tune_add_way(out, by_cublas);
-    sw_cuda_light_list(c->base.stream, &light, out);
+    sw_cuda_light_list(c->base.stream, &lt, out);
     sw_tune_add_way(out, by_cublas);
     free_plan(&c->base);
 }
 
-static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct sw_plan **out,
+static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw_plan **out,
                       struct sw_err *err)
 {
     const struct sw_ip_shape *shape = q->shape;
     char text[128], what[SW_TUNE_KEY / 2], library[48];
     snprintf(what, sizeof what, "inner_product of %s to %lld%s%s%s", sw_desc_text(q->src, text),
              (long long)shape->outputs, shape->bias ? " bias" : "", shape->fuse_relu ? " relu" : "",
-             is_turned(shape->weight_layout) ? " turned" : "");
+             is_transposed(shape->weight_layout) ? " turned" : "");
     snprintf(library, sizeof library, "cuBLASLt %zu", cublasLtGetVersion());
     const struct sw_cuda_tuned tuned = {
-        .what = what, .library = library, .user = q, .make = make_plan, .list = list_ways};
+        .what = what, .library = library, .user = q, .make = make_plan, .list = list_candidates};
     return sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
 }
 
@@ -306,7 +306,7 @@ int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
                           const struct sw_ip_shape *shape, struct sw_plan_passes passes,
                           struct sw_plan **out, struct sw_err *err)
 {
-    struct question q = {.stream = s, .src = src, .shape = shape};
+    struct request q = {.stream = s, .src = src, .shape = shape};
     const struct sw_tune_choice rule = {0};
     int rc = sw_ip_check(src, shape, err);
     if (rc != SW_OK)

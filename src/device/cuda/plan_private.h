@@ -36,7 +36,7 @@ int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
 void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                          const struct sw_desc *used, enum sw_cuda_form form, bool saved);
 int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, const float *given, bool there,
+                      const struct sw_plan_args *a, const float *given, bool cached,
                       const void **used, struct sw_err *err) SW_MUST_CHECK;
 /* Where a product is to be written, floats or 16 bits; and bringing it to where it belongs. */
 void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
@@ -58,7 +58,7 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
 struct sw_desc sw_cuda_channels_last(const int64_t *dim);
 
 /* Converts the result of a kernel launch to an error of the device of the plan. */
-int sw_cuda_plan_check(struct sw_plan *p, int answer, struct sw_err *err) SW_MUST_CHECK;
+int sw_cuda_plan_check(struct sw_plan *p, int status, struct sw_err *err) SW_MUST_CHECK;
 
 /* A plan by choices (device/tune.h), whose keys say, beside shapes and layouts (`what`) and the
  * library with its version, which precision and model of GPU they are for. */
@@ -67,7 +67,7 @@ struct sw_cuda_tuned {
     void *user;
     int (*make)(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err);
-    void (*list)(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
+    void (*list)(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
                  struct sw_tune_ways *out);
 };
 int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,

@@ -11,9 +11,9 @@ size_t sw_cuda_reserve(struct sw_plan *p, size_t bytes)
     return sw_plan_reserve(p, bytes, SW_CUDA_ALIGN_BYTES);
 }
 
-int sw_cuda_plan_check(struct sw_plan *p, int answer, struct sw_err *err)
+int sw_cuda_plan_check(struct sw_plan *p, int status, struct sw_err *err)
 {
-    return sw_cuda_check(sw_cuda_device_of(p->stream->dev), answer, p->algorithm, err);
+    return sw_cuda_check(sw_cuda_device_of(p->stream->dev), status, p->algorithm, err);
 }
 
 /* ---- Layouts ---- */
@@ -71,13 +71,13 @@ void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struc
     sw_cuda_factor_init(p, side, given, used, SW_CUDA_FLOATS, false);
 }
 
-static void *room_of(const struct sw_cuda_side *side, const struct sw_plan_args *a)
+static void *copy_of(const struct sw_cuda_side *side, const struct sw_plan_args *a)
 {
     return (char *)(side->saved ? a->saved : a->scratch) + side->offset;
 }
 
-static int move(struct sw_plan *p, const struct sw_desc *from, const void *src,
-                const struct sw_desc *to, void *dst, struct sw_err *err)
+static int reorder(struct sw_plan *p, const struct sw_desc *from, const void *src,
+                   const struct sw_desc *to, void *dst, struct sw_err *err)
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     int rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
@@ -103,31 +103,31 @@ static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, 
 }
 
 int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, const float *given, bool there,
+                      const struct sw_plan_args *a, const float *given, bool cached,
                       const void **used, struct sw_err *err)
 {
-    *used = side->copied ? room_of(side, a) : given;
-    if (!side->copied || there)
+    *used = side->copied ? copy_of(side, a) : given;
+    if (!side->copied || cached)
         return sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     return side->form == SW_CUDA_FLOATS
-               ? move(p, &side->given, given, &side->used, room_of(side, a), err)
-               : convert(p, side, true, given, room_of(side, a), err);
+               ? reorder(p, &side->given, given, &side->used, copy_of(side, a), err)
+               : convert(p, side, true, given, copy_of(side, a), err);
 }
 
 int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
                     const struct sw_plan_args *a, const float *given, const float **used,
                     struct sw_err *err)
 {
-    const void *there;
-    int rc = sw_cuda_factor_in(p, side, a, given, false, &there, err);
-    *used = there;
+    const void *cached;
+    int rc = sw_cuda_factor_in(p, side, a, given, false, &cached, err);
+    *used = cached;
     return rc;
 }
 
 void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
                           float *given)
 {
-    return side->copied ? room_of(side, a) : given;
+    return side->copied ? copy_of(side, a) : given;
 }
 
 int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
@@ -136,8 +136,8 @@ int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
     if (!side->copied)
         return SW_OK;
     return side->form == SW_CUDA_HALVES
-               ? convert(p, side, false, room_of(side, a), given, err)
-               : move(p, &side->used, room_of(side, a), &side->given, given, err);
+               ? convert(p, side, false, copy_of(side, a), given, err)
+               : reorder(p, &side->used, copy_of(side, a), &side->given, given, err);
 }
 
 float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, float *given)
@@ -182,7 +182,7 @@ int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    return move(p, &p->src, a->src, &p->dst, a->dst, err);
+    return reorder(p, &p->src, a->src, &p->dst, a->dst, err);
 }
 
 static void free_plan(struct sw_plan *p)

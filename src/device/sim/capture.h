@@ -16,13 +16,13 @@ struct sw_sim_node {
 };
 
 /* How many operations of each stream come before. */
-struct sw_sim_place {
+struct sw_sim_graph_position {
     int of[SW_SIM_GRAPH_STREAMS];
 };
 
 struct sw_sim_mark {
     struct sw_event *event; /* owned */
-    struct sw_sim_place place;
+    struct sw_sim_graph_position position;
 };
 
 struct sw_sim_graph {
@@ -34,10 +34,10 @@ struct sw_sim_graph {
     int mark_count, mark_room;
     struct sw_sim_member {
         struct sw_sim_stream *stream;
-        struct sw_sim_place place;  /* of what it is given next */
-    } member[SW_SIM_GRAPH_STREAMS]; /* the captured one first */
+        struct sw_sim_graph_position position; /* of what it is given next */
+    } member[SW_SIM_GRAPH_STREAMS];            /* the captured one first */
     int members;
-    struct sw_err wrong; /* why the capture fails; code SW_OK: so far it does not */
+    struct sw_err error; /* why the capture fails; code SW_OK: so far it does not */
 };
 
 static inline struct sw_sim_graph *sw_sim_graph_of(struct sw_graph *g)

@@ -14,7 +14,7 @@ struct sw_sim_lane *sw_sim_lane_new(const char *device)
     return lane;
 }
 
-static struct sw_sim_lane *share(struct sw_sim_lane *lane)
+static struct sw_sim_lane *retain(struct sw_sim_lane *lane)
 {
     __atomic_add_fetch(&lane->owners, 1, __ATOMIC_RELAXED);
     return lane;
@@ -49,7 +49,7 @@ void sw_sim_use_set(struct sw_sim_use *u, const struct sw_sim_use *from)
     struct sw_sim_lane *old = u->lane;
     *u = *from;
     if (u->lane)
-        share(u->lane);
+        retain(u->lane);
     sw_sim_lane_drop(old);
 }
 
@@ -78,7 +78,7 @@ static void prune(struct sw_sim_clock *c)
     c->count = kept;
 }
 
-static int make_room(struct sw_sim_clock *c, struct sw_err *err)
+static int reserve(struct sw_sim_clock *c, struct sw_err *err)
 {
     prune(c);
     if (c->count < c->room)
@@ -103,9 +103,9 @@ int sw_sim_clock_add(struct sw_sim_clock *c, struct sw_sim_lane *lane, uint64_t 
         c->ticks[i].upto = upto > c->ticks[i].upto ? upto : c->ticks[i].upto;
         return SW_OK;
     }
-    int rc = c->count == c->room ? make_room(c, err) : SW_OK;
+    int rc = c->count == c->room ? reserve(c, err) : SW_OK;
     if (rc == SW_OK)
-        c->ticks[c->count++] = (struct sw_sim_tick){share(lane), upto};
+        c->ticks[c->count++] = (struct sw_sim_tick){retain(lane), upto};
     return rc;
 }
 

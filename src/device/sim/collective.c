@@ -34,7 +34,7 @@ struct sw_sim_collective {
     struct sw_sim_event *gate; /* happens when all have come: once per meeting */
     struct sw_mutex lock;      /* guards all below, and the members' x */
     int arrived;
-    uint64_t met;
+    uint64_t barriers;
     struct sw_err broken; /* why a member does not come; code SW_OK: all do */
 };
 
@@ -46,14 +46,14 @@ static struct sw_sim_collective *collective_of(struct sw_collective *c)
 /* ---- On the members' threads ---- */
 
 /* Waits until all members have arrived; the last one opens the gate. */
-static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
+static int barrier(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
 {
     sw_mutex_lock(&c->lock);
-    uint64_t number = c->met + 1;
+    uint64_t number = c->barriers + 1;
     bool last = ++c->arrived == c->base.ranks;
     if (last) {
         c->arrived = 0;
-        c->met = number;
+        c->barriers = number;
     }
     sw_mutex_unlock(&c->lock);
     if (last)
@@ -62,24 +62,24 @@ static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_
 }
 
 /* Simulates the transfer from every other member; returns when it is complete. */
-static void take_links(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank, bool own,
-                       int64_t n)
+static void wait_for_transfers(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank,
+                               bool own, int64_t n)
 {
     int64_t now_ns = sw_os()->monotonic_ns(), end_ns = now_ns, first, count;
     for (int q = 0; q < c->base.ranks; q++) {
         sw_part(n, c->base.ranks, own ? rank : q, &first, &count);
         if (q == rank || count == 0)
             continue;
-        int64_t through_ns =
+        int64_t transferred_ns =
             sw_sim_link_take(s->device, c->members[rank].device, c->members[q].device,
                              (size_t)count * sizeof(float), now_ns);
-        end_ns = through_ns > end_ns ? through_ns : end_ns;
+        end_ns = transferred_ns > end_ns ? transferred_ns : end_ns;
     }
     sw_sim_stream_sleep(s, end_ns);
 }
 
 /* The member's share, in place: nobody else reads that of its array before the sum is there. */
-static void add_share(const struct sw_sim_collective *c, int rank, int64_t n)
+static void reduce_shard(const struct sw_sim_collective *c, int rank, int64_t n)
 {
     int ranks = c->base.ranks;
     int64_t first, count;
@@ -93,7 +93,7 @@ static void add_share(const struct sw_sim_collective *c, int rank, int64_t n)
     }
 }
 
-static void fetch_shares(const struct sw_sim_collective *c, int rank, int64_t n)
+static void gather_shards(const struct sw_sim_collective *c, int rank, int64_t n)
 {
     int64_t first, count;
     for (int q = 0; q < c->base.ranks; q++) {
@@ -104,44 +104,44 @@ static void fetch_shares(const struct sw_sim_collective *c, int rank, int64_t n)
     }
 }
 
-static int run_sum(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+static int run_all_reduce(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
-    struct sw_sim_collective *c = op->u.sum.collective;
-    int rank = op->u.sum.rank;
+    struct sw_sim_collective *c = op->u.all_reduce.collective;
+    int rank = op->u.all_reduce.rank;
     int64_t n = (int64_t)(op->bytes[0] / sizeof(float));
     sw_mutex_lock(&c->lock);
     c->members[rank].x = op->p[0];
     sw_mutex_unlock(&c->lock);
-    int rc = meet(c, s, err);
+    int rc = barrier(c, s, err);
     if (rc != SW_OK)
         return rc;
-    take_links(c, s, rank, true, n);
-    add_share(c, rank, n);
-    rc = meet(c, s, err);
+    wait_for_transfers(c, s, rank, true, n);
+    reduce_shard(c, rank, n);
+    rc = barrier(c, s, err);
     if (rc != SW_OK)
         return rc;
-    take_links(c, s, rank, false, n);
-    fetch_shares(c, rank, n);
-    return meet(c, s, err);
+    wait_for_transfers(c, s, rank, false, n);
+    gather_shards(c, rank, n);
+    return barrier(c, s, err);
 }
 
-static void fail_sum(struct sw_sim_op *op, const struct sw_err *why)
+static void fail_all_reduce(struct sw_sim_op *op, const struct sw_err *why)
 {
-    struct sw_sim_collective *c = op->u.sum.collective;
+    struct sw_sim_collective *c = op->u.all_reduce.collective;
     sw_mutex_lock(&c->lock);
     if (c->broken.code == SW_OK && why->code != SW_ERR_CANCELLED)
         c->broken = *why;
     sw_mutex_unlock(&c->lock);
 }
 
-static const char *const sum_pointers[] = {"x", NULL};
-static const struct sw_sim_op_type sum_type = {.name = "all_reduce",
-                                               .pointers = sum_pointers,
-                                               .counted = true,
-                                               .waits = true,
-                                               .run = run_sum,
-                                               .skip = fail_sum,
-                                               .fail = fail_sum};
+static const char *const all_reduce_pointers[] = {"x", NULL};
+static const struct sw_sim_op_type all_reduce_type = {.name = "all_reduce",
+                                                      .pointers = all_reduce_pointers,
+                                                      .counted = true,
+                                                      .waits = true,
+                                                      .run = run_all_reduce,
+                                                      .skip = fail_all_reduce,
+                                                      .fail = fail_all_reduce};
 
 /* ---- The host's side ---- */
 
@@ -197,11 +197,11 @@ static int compare(const struct sw_sim_collective *c, struct sw_err *err)
 
 static int push(struct sw_sim_collective *c, int rank, const struct call *call, struct sw_err *err)
 {
-    const struct sw_sim_op op = {.type = &sum_type,
+    const struct sw_sim_op op = {.type = &all_reduce_type,
                                  .p = {call->x},
                                  .bytes = {sw_sim_floats(call->n)},
                                  .written = 1,
-                                 .u.sum = {c, rank}};
+                                 .u.all_reduce = {c, rank}};
     return sw_sim_push(call->stream, &op, err);
 }
 

@@ -115,7 +115,7 @@ static bool read_faulty(const char *value, struct sw_sim_conf *c)
 static const struct key {
     const char *name;
     bool (*read)(const char *value, struct sw_sim_conf *conf);
-    const char *must; /* what the value must be */
+    const char *expected; /* what the value must be */
 } keys[] = {
     {"gpus", read_gpus, "a whole number from 1 to 64"},
     {"mem", read_memory, "bytes from 64KiB to 1TiB, as in 2GiB"},
@@ -139,7 +139,7 @@ static int read_pair(const char *key, const char *value, struct sw_sim_conf *con
         if (keys[i].read(value, conf))
             return SW_OK;
         return sw_err_set(err, SW_ERR_INVALID, "sim: %s is '%s'; it must be %s", key, value,
-                          keys[i].must);
+                          keys[i].expected);
     }
     const char *nearest = sw_str_nearest(key, names, KEYS);
     if (nearest)
@@ -154,7 +154,7 @@ static int read_pair(const char *key, const char *value, struct sw_sim_conf *con
 /* ---- The text ---- */
 
 /* Copies what lies between `from` and `to`; false when it is too long. */
-static bool cut(char *out, const char *from, const char *to)
+static bool copy_token(char *out, const char *from, const char *to)
 {
     size_t n = (size_t)(to - from);
     if (n >= TEXT_BYTES)
@@ -170,8 +170,8 @@ int sw_sim_parse(const char *text, struct sw_sim_conf *conf, struct sw_err *err)
     char seen[2 * TEXT_BYTES] = ",", key[TEXT_BYTES], value[TEXT_BYTES], again[TEXT_BYTES + 2];
     for (const char *at = text; *at;) {
         const char *end = at + strcspn(at, ","), *equals = at + strcspn(at, ",=");
-        if (*equals != '=' || equals == at || equals + 1 == end || !cut(key, at, equals) ||
-            !cut(value, equals + 1, end) || (*end && !end[1]))
+        if (*equals != '=' || equals == at || equals + 1 == end || !copy_token(key, at, equals) ||
+            !copy_token(value, equals + 1, end) || (*end && !end[1]))
             return sw_err_set(err, SW_ERR_INVALID,
                               "sim: '%s' is not a list KEY=VALUE,... as in gpus=4,mem=2GiB", text);
         int rc = read_pair(key, value, &c, err);

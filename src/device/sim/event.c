@@ -95,7 +95,7 @@ int sw_sim_event_host_wait(struct sw_event *event, struct sw_err *err)
                                       "the host cannot wait for an event of a graph")
                          : sw_sim_clock_merge(&passed, &e->clock, err);
     e->owners++;
-    for (uint64_t number = e->asked; rc == SW_OK && e->done < number;)
+    for (uint64_t number = e->queued_records; rc == SW_OK && e->done < number;)
         sw_cond_wait(&e->changed, &e->lock);
     if (rc == SW_OK)
         rc = outcome(e, err);

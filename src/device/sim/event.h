@@ -9,11 +9,11 @@ struct sw_sim_event {
     struct sw_mutex lock; /* guards all below */
     struct sw_cond changed;
     int owners;
-    uint64_t asked, done;      /* records queued so far; the latest that happened */
-    struct sw_sim_clock clock; /* what the latest record stands behind */
-    uint64_t captured;         /* the number of the capture that it was in; 0: of none, and */
-    int mark;                  /* which of its marks it is */
-    struct sw_err err;         /* of that one: why it could not happen; code SW_OK else */
+    uint64_t queued_records, done; /* records queued so far; the latest that happened */
+    struct sw_sim_clock clock;     /* what the latest record stands behind */
+    uint64_t captured;             /* the number of the capture that it was in; 0: of none, and */
+    int mark;                      /* which of its marks it is */
+    struct sw_err err;             /* of that one: why it could not happen; code SW_OK else */
 };
 
 static inline struct sw_sim_event *sw_sim_event_of(struct sw_event *e)

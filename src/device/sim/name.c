@@ -21,7 +21,7 @@ void sw_sim_names_fini(struct sw_sim_names *n)
 }
 
 /* n->lock is held. */
-static bool is_there(const struct sw_sim_names *n, const struct sw_sim_name *name)
+static bool exists(const struct sw_sim_names *n, const struct sw_sim_name *name)
 {
     for (int i = 0; i < n->count; i++)
         if (n->list[i].from == name->from && n->list[i].to == name->to &&
@@ -50,7 +50,7 @@ void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const ch
     struct sw_sim_name name = {.from = from, .to = from + bytes};
     snprintf(name.text, sizeof name.text, "%s", what);
     sw_mutex_lock(&n->lock);
-    if (!is_there(n, &name))
+    if (!exists(n, &name))
         add(n, &name);
     sw_mutex_unlock(&n->lock);
 }

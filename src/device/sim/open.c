@@ -15,7 +15,8 @@ static void cancel(struct sw_device *dev)
 }
 
 /* d->lock is held: something is wrong with what is queued on the stream of this lane. */
-static void blame(struct sw_sim_device *d, const struct sw_sim_lane *lane, const struct sw_err *why)
+static void fail_stream(struct sw_sim_device *d, const struct sw_sim_lane *lane,
+                        const struct sw_err *why)
 {
     for (int i = 0; i < SW_SIM_STREAMS; i++) {
         struct sw_sim_stream *s = d->stream[i];
@@ -38,7 +39,7 @@ static void free_memory(struct sw_device *dev, void *p, size_t bytes)
     struct sw_err err;
     sw_mutex_lock(&d->lock);
     if (sw_sim_give_back(d, p, &lane, &err) != SW_OK)
-        blame(d, lane, &err);
+        fail_stream(d, lane, &err);
     sw_mutex_unlock(&d->lock);
 }
 
@@ -71,7 +72,7 @@ static const struct sw_device_ops ops = {
     .stream_name = sw_sim_stream_name,
     .stream_free = sw_sim_stream_free,
     .stream_wait = sw_sim_stream_wait,
-    .share = sw_stream_share_in_turn,
+    .run_lanes = sw_stream_share_in_turn,
     .event_new = sw_sim_event_new,
     .event_free = sw_sim_event_free,
     .event_record = sw_sim_event_record,
@@ -88,8 +89,8 @@ static const struct sw_device_ops ops = {
     .capture_end = sw_sim_capture_end,
     .graph_launch = sw_sim_graph_launch,
     .graph_free = sw_sim_graph_free,
-    .reaches = sw_sim_peer_reaches,
-    .reach = sw_sim_peer_reach,
+    .can_access_peer = sw_sim_peer_reaches,
+    .enable_peer_access = sw_sim_peer_reach,
     .collectives = collectives,
     .plans = &sw_sim_plans,
 };

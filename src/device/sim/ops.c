@@ -20,8 +20,8 @@ static bool touches(const struct sw_op_arrays *list)
     return false;
 }
 
-static int reach_args(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
-                      struct sw_err *err)
+static int resolve_args(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                        struct sw_err *err)
 {
     struct sw_op_arrays list;
     sw_op_list(op->u.run.op, op->u.run.args, &list);
@@ -50,7 +50,7 @@ static int run_args(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
 }
 
 static const struct sw_sim_op_type run_type = {
-    .counted = true, .reach = reach_args, .run = run_args}; /* named by its subject */
+    .counted = true, .resolve = resolve_args, .run = run_args}; /* named by its subject */
 
 int sw_sim_run(struct sw_stream *s, const struct sw_op *what, const void *args, struct sw_err *err)
 {
@@ -104,25 +104,25 @@ int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *fini
 
 /* ---- Records and waits ---- */
 
-static void let_go(const struct sw_sim_op *op)
+static void release_event(const struct sw_sim_op *op)
 {
     sw_sim_event_free((struct sw_event *)(void *)op->u.event.event);
 }
 
-static void happen(struct sw_sim_op *op, const struct sw_err *why)
+static void complete(struct sw_sim_op *op, const struct sw_err *why)
 {
     sw_sim_event_happen(op->u.event.event, op->u.event.number, why);
-    let_go(op);
+    release_event(op);
 }
 
 static int run_record(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
-    happen(op, NULL);
+    complete(op, NULL);
     return SW_OK;
 }
 
 static const struct sw_sim_op_type record_type = {
-    .name = "event_record", .run = run_record, .skip = happen};
+    .name = "event_record", .run = run_record, .skip = complete};
 
 /* e->lock is held. The event stands behind all that the stream has queued. */
 static int set_clock(struct sw_sim_event *e, const struct sw_sim_stream *s, struct sw_err *err)
@@ -147,11 +147,11 @@ int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_e
         return rc;
     }
     e->owners++;
-    op.u.event.number = ++e->asked;
+    op.u.event.number = ++e->queued_records;
     sw_mutex_unlock(&e->lock);
     rc = sw_sim_push(s, &op, &mine);
     if (rc != SW_OK) {
-        happen(&op, &mine);
+        complete(&op, &mine);
         if (err)
             *err = mine;
     }
@@ -161,13 +161,13 @@ int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_e
 static int run_wait(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     int rc = sw_sim_event_stand(s, op->u.event.event, op->u.event.number, err);
-    let_go(op);
+    release_event(op);
     return rc;
 }
 
 static void skip_wait(struct sw_sim_op *op, const struct sw_err *why)
 {
-    let_go(op);
+    release_event(op);
 }
 
 static const struct sw_sim_op_type wait_type = {
@@ -189,10 +189,10 @@ int sw_sim_event_wait(struct sw_stream *s, struct sw_event *event, struct sw_err
         return rc;
     }
     e->owners++;
-    op.u.event.number = e->asked;
+    op.u.event.number = e->queued_records;
     sw_mutex_unlock(&e->lock);
     rc = sw_sim_push(s, &op, err);
     if (rc != SW_OK)
-        let_go(&op);
+        release_event(&op);
     return rc;
 }

@@ -26,7 +26,7 @@ static struct sim_plan *plan_of(struct sw_plan *p)
 
 /* ---- Passes ---- */
 
-static void put(struct sw_sim_op *op, int i, const void *p, size_t bytes)
+static void set_array(struct sw_sim_op *op, int i, const void *p, size_t bytes)
 {
     op->p[i] = (void *)p;
     op->bytes[i] = p ? bytes : 0; /* a pass does without some */
@@ -44,16 +44,16 @@ static int push_pass(struct sw_plan *plan, const struct sw_sim_op_type *type, ui
                            .subject = plan_of(plan)->kind,
                            .written = written | BIT(SCRATCH),
                            .u.plan = plan_of(plan)->inner};
-    put(&op, SRC, a->src, sw_desc_bytes(&plan->src));
-    put(&op, WEIGHT, a->weight, parameter_bytes(&plan->weight));
-    put(&op, BIAS, a->bias, parameter_bytes(&plan->bias));
-    put(&op, DST, a->dst, sw_desc_bytes(&plan->dst));
-    put(&op, DIFF_DST, a->diff_dst, sw_desc_bytes(&plan->dst));
-    put(&op, DIFF_SRC, a->diff_src, sw_desc_bytes(&plan->src));
-    put(&op, DIFF_WEIGHT, a->diff_weight, parameter_bytes(&plan->weight));
-    put(&op, DIFF_BIAS, a->diff_bias, parameter_bytes(&plan->bias));
-    put(&op, SAVED, a->saved, plan->saved_bytes);
-    put(&op, SCRATCH, a->scratch, plan->scratch_bytes);
+    set_array(&op, SRC, a->src, sw_desc_bytes(&plan->src));
+    set_array(&op, WEIGHT, a->weight, parameter_bytes(&plan->weight));
+    set_array(&op, BIAS, a->bias, parameter_bytes(&plan->bias));
+    set_array(&op, DST, a->dst, sw_desc_bytes(&plan->dst));
+    set_array(&op, DIFF_DST, a->diff_dst, sw_desc_bytes(&plan->dst));
+    set_array(&op, DIFF_SRC, a->diff_src, sw_desc_bytes(&plan->src));
+    set_array(&op, DIFF_WEIGHT, a->diff_weight, parameter_bytes(&plan->weight));
+    set_array(&op, DIFF_BIAS, a->diff_bias, parameter_bytes(&plan->bias));
+    set_array(&op, SAVED, a->saved, plan->saved_bytes);
+    set_array(&op, SCRATCH, a->scratch, plan->scratch_bytes);
     return sw_sim_push(plan->stream, &op, err);
 }
 

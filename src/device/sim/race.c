@@ -14,7 +14,7 @@ void sw_sim_uses_init(struct sw_sim_uses *u)
     sw_mutex_init(&u->lock);
 }
 
-static void let_go(struct sw_sim_range *r)
+static void release_range(struct sw_sim_range *r)
 {
     sw_sim_lane_drop(r->write.lane);
     for (int i = 0; i < SW_SIM_READERS; i++)
@@ -24,7 +24,7 @@ static void let_go(struct sw_sim_range *r)
 void sw_sim_uses_fini(struct sw_sim_uses *u)
 {
     for (int i = 0; i < u->count; i++)
-        let_go(&u->range[i]);
+        release_range(&u->range[i]);
     sw_free(u->range);
     sw_mutex_fini(&u->lock);
 }
@@ -32,7 +32,7 @@ void sw_sim_uses_fini(struct sw_sim_uses *u)
 /* ---- The list of ranges; u->lock is held ---- */
 
 /* The first range that ends behind the place. */
-static int first_behind(const struct sw_sim_uses *u, size_t at)
+static int first_ending_after(const struct sw_sim_uses *u, size_t at)
 {
     int low = 0, high = u->count;
     while (low < high) {
@@ -46,7 +46,7 @@ static int first_behind(const struct sw_sim_uses *u, size_t at)
 }
 
 /* A use that the host has not waited for. */
-static const struct sw_sim_use *find_unknown(const struct sw_sim_range *r)
+static const struct sw_sim_use *find_pending(const struct sw_sim_range *r)
 {
     if (r->write.lane && r->write.number > sw_sim_lane_known(r->write.lane))
         return &r->write;
@@ -61,15 +61,15 @@ static void prune(struct sw_sim_uses *u)
 {
     int kept = 0;
     for (int i = 0; i < u->count; i++) {
-        if (find_unknown(&u->range[i]))
+        if (find_pending(&u->range[i]))
             u->range[kept++] = u->range[i];
         else
-            let_go(&u->range[i]);
+            release_range(&u->range[i]);
     }
     u->count = kept;
 }
 
-static int make_room(struct sw_sim_uses *u, int more, struct sw_err *err)
+static int reserve(struct sw_sim_uses *u, int more, struct sw_err *err)
 {
     if (u->count + more <= u->room)
         return SW_OK;
@@ -97,9 +97,9 @@ static struct sw_sim_range *insert(struct sw_sim_uses *u, int i, size_t from, si
 }
 
 /* Splits the range at the position. */
-static void cut(struct sw_sim_uses *u, size_t at)
+static void split_at(struct sw_sim_uses *u, size_t at)
 {
-    int i = first_behind(u, at);
+    int i = first_ending_after(u, at);
     if (i == u->count || u->range[i].from >= at)
         return;
     struct sw_sim_range *left = insert(u, i, u->range[i].from, at), *right = left + 1;
@@ -111,11 +111,11 @@ static void cut(struct sw_sim_uses *u, size_t at)
 
 static void forget(struct sw_sim_uses *u, size_t from, size_t to)
 {
-    cut(u, from);
-    cut(u, to);
-    int first = first_behind(u, from), end = first;
+    split_at(u, from);
+    split_at(u, to);
+    int first = first_ending_after(u, from), end = first;
     for (; end < u->count && u->range[end].from < to; end++)
-        let_go(&u->range[end]);
+        release_range(&u->range[end]);
     if (end == first)
         return;
     memmove(&u->range[first], &u->range[end], (size_t)(u->count - end) * sizeof *u->range);
@@ -141,10 +141,10 @@ static void add_reader(struct sw_sim_range *r, const struct sw_sim_use *use)
 
 static void remember_read(struct sw_sim_uses *u, const struct sw_sim_use *use)
 {
-    cut(u, use->from);
-    cut(u, use->to);
+    split_at(u, use->from);
+    split_at(u, use->to);
     size_t at = use->from;
-    for (int i = first_behind(u, at); at < use->to; i++) {
+    for (int i = first_ending_after(u, at); at < use->to; i++) {
         size_t next = i < u->count ? u->range[i].from : use->to;
         if (at < next)
             (void)insert(u, i, at, next < use->to ? next : use->to);
@@ -160,43 +160,44 @@ static void remember(struct sw_sim_uses *u, const struct sw_sim_use *use, bool w
         return;
     }
     forget(u, use->from, use->to);
-    sw_sim_use_set(&insert(u, first_behind(u, use->from), use->from, use->to)->write, use);
+    sw_sim_use_set(&insert(u, first_ending_after(u, use->from), use->from, use->to)->write, use);
 }
 
 /* ---- The check ---- */
 
 /* Whether both touch the same bytes. Columns of one matrix may be interleaved. */
-static bool meet(const struct sw_sim_use *a, const struct sw_sim_use *b)
+static bool overlap(const struct sw_sim_use *a, const struct sw_sim_use *b)
 {
     if (a->from >= b->to || b->from >= a->to)
         return false;
     if (!a->pitch || a->pitch != b->pitch)
         return true;
-    size_t apart = (b->from + a->pitch - a->from % a->pitch) % a->pitch;
-    return apart < a->width || apart + b->width > a->pitch;
+    size_t offset = (b->from + a->pitch - a->from % a->pitch) % a->pitch;
+    return offset < a->width || offset + b->width > a->pitch;
 }
 
-static bool collides(const struct sw_sim_stream *s, const struct sw_sim_use *mine,
-                     const struct sw_sim_use *other)
+static bool conflicts(const struct sw_sim_stream *s, const struct sw_sim_use *mine,
+                      const struct sw_sim_use *other)
 {
-    return other->lane && other->lane != mine->lane && meet(mine, other) &&
+    return other->lane && other->lane != mine->lane && overlap(mine, other) &&
            other->number > sw_sim_clock_of(&s->clock, other->lane);
 }
 
 /* u->lock is held. Finds a conflicting use, and whether that one writes; NULL: none. */
-static const struct sw_sim_use *find_collision(const struct sw_sim_stream *s,
-                                               const struct sw_sim_uses *u,
-                                               const struct sw_sim_use *use, bool writes,
-                                               bool *other_writes)
+static const struct sw_sim_use *find_conflict(const struct sw_sim_stream *s,
+                                              const struct sw_sim_uses *u,
+                                              const struct sw_sim_use *use, bool writes,
+                                              bool *other_writes)
 {
-    for (int i = first_behind(u, use->from); i < u->count && u->range[i].from < use->to; i++) {
+    for (int i = first_ending_after(u, use->from); i < u->count && u->range[i].from < use->to;
+         i++) {
         const struct sw_sim_range *r = &u->range[i];
         *other_writes = true;
-        if (collides(s, use, &r->write))
+        if (conflicts(s, use, &r->write))
             return &r->write;
         *other_writes = false;
         for (int k = 0; writes && k < SW_SIM_READERS; k++)
-            if (collides(s, use, &r->read[k]))
+            if (conflicts(s, use, &r->read[k]))
                 return &r->read[k];
     }
     return NULL;
@@ -228,7 +229,7 @@ static struct memory memory_at(struct sw_sim_stream *s, const struct sw_sim_op *
         d = i == SW_SIM_DST ? op->u.copy.dst : op->u.copy.src;
     if (!d)
         return (struct memory){&s->device->host->uses, &s->device->host->names, 0, "the host"};
-    return (struct memory){&d->uses, &d->names, (uintptr_t)d->handed, d->base.name};
+    return (struct memory){&d->uses, &d->names, (uintptr_t)d->user_base, d->base.name};
 }
 
 static struct sw_sim_use use_of(struct sw_sim_stream *s, const struct sw_sim_op *op, int i,
@@ -263,7 +264,7 @@ static int check(struct sw_sim_stream *s, const struct memory *m, const struct s
     char what[SW_SIM_WHAT], mine[128], other[128];
     bool other_writes;
     sw_mutex_lock(&m->uses->lock);
-    const struct sw_sim_use *found = find_collision(s, m->uses, use, writes, &other_writes);
+    const struct sw_sim_use *found = find_conflict(s, m->uses, use, writes, &other_writes);
     if (found)
         describe(found, here, other, sizeof other);
     sw_mutex_unlock(&m->uses->lock);
@@ -277,24 +278,24 @@ static int check(struct sw_sim_stream *s, const struct memory *m, const struct s
                       what[0] ? "" : m->of, other, other_writes ? "write" : "read");
 }
 
-static int note(struct sw_sim_uses *u, const struct sw_sim_use *use, bool writes,
-                struct sw_err *err)
+static int record_access(struct sw_sim_uses *u, const struct sw_sim_use *use, bool writes,
+                         struct sw_err *err)
 {
-    enum { MOST_CUTS = 3 };
+    enum { MAX_SPLITS = 3 };
     sw_mutex_lock(&u->lock);
     /* A reader may fill each gap that it meets. */
     int met = 0;
-    for (int i = first_behind(u, use->from); i < u->count && u->range[i].from < use->to; i++)
+    for (int i = first_ending_after(u, use->from); i < u->count && u->range[i].from < use->to; i++)
         met++;
-    int rc = make_room(u, met + MOST_CUTS, err);
+    int rc = reserve(u, met + MAX_SPLITS, err);
     if (rc == SW_OK)
         remember(u, use, writes);
     sw_mutex_unlock(&u->lock);
     return rc;
 }
 
-static int each_use(struct sw_sim_stream *s, const struct sw_sim_op *op, bool checks,
-                    struct sw_err *err)
+static int for_each_access(struct sw_sim_stream *s, const struct sw_sim_op *op, bool checks,
+                           struct sw_err *err)
 {
     int rc = SW_OK;
     for (int i = 0; i < SW_SIM_POINTERS && rc == SW_OK; i++) {
@@ -303,15 +304,15 @@ static int each_use(struct sw_sim_stream *s, const struct sw_sim_op *op, bool ch
         struct memory m = memory_at(s, op, i);
         struct sw_sim_use use = use_of(s, op, i, m.start);
         bool writes = op->written >> i & 1;
-        rc = checks ? check(s, &m, &use, writes, err) : note(m.uses, &use, writes, err);
+        rc = checks ? check(s, &m, &use, writes, err) : record_access(m.uses, &use, writes, err);
     }
     return rc;
 }
 
 int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
 {
-    int rc = each_use(s, op, true, err);
-    return rc == SW_OK ? each_use(s, op, false, err) : rc;
+    int rc = for_each_access(s, op, true, err);
+    return rc == SW_OK ? for_each_access(s, op, false, err) : rc;
 }
 
 int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *what,
@@ -319,8 +320,9 @@ int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *
 {
     int rc = SW_OK;
     sw_mutex_lock(&u->lock);
-    for (int i = first_behind(u, from); i < u->count && u->range[i].from < to && rc == SW_OK; i++) {
-        const struct sw_sim_use *use = find_unknown(&u->range[i]);
+    for (int i = first_ending_after(u, from); i < u->count && u->range[i].from < to && rc == SW_OK;
+         i++) {
+        const struct sw_sim_use *use = find_pending(&u->range[i]);
         if (!use)
             continue;
         *lane = use->lane;

@@ -81,7 +81,7 @@ struct sw_sim_device {
     struct sw_device base; /* first member */
     struct sw_sim_conf conf;
     struct sw_device *cpu; /* owned: does the arithmetic */
-    char *handed;    /* the inaccessible half; the writable one begins `capacity` further on */
+    char *user_base; /* the inaccessible half; the writable one begins `capacity` further on */
     size_t capacity; /* bytes, whole granules */
     int probe_fd;    /* tells whether an address can be read */
     struct sw_sim_names names;

@@ -40,7 +40,7 @@ void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns)
 }
 
 /* SW_SIM_WRONG is met when the operation has run. */
-static int meet_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct sw_err *err)
+static int apply_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct sw_err *err)
 {
     if (fault == SW_SIM_HANG)
         return sw_sim_stream_hang(s, err);
@@ -50,7 +50,7 @@ static int meet_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct s
 }
 
 /* Corrupts the first value that is not 0 of the output: flips a bit of its exponent. */
-static void make_wrong(const struct sw_sim_op *op, const size_t *bytes)
+static void corrupt_output(const struct sw_sim_op *op, const size_t *bytes)
 {
     const uint32_t bit = 1u << 23;
     for (int i = 0; i < SW_SIM_POINTERS; i++) {
@@ -63,12 +63,12 @@ static void make_wrong(const struct sw_sim_op *op, const size_t *bytes)
     }
 }
 
-static int reach_all(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
-                     struct sw_err *err)
+static int resolve_all(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                       struct sw_err *err)
 {
     int rc = SW_OK;
-    if (op->type->reach)
-        return op->type->reach(s, op, on_thread, where, err);
+    if (op->type->resolve)
+        return op->type->resolve(s, op, on_thread, where, err);
     for (int i = 0; op->type->pointers && op->type->pointers[i] && rc == SW_OK; i++)
         rc = sw_sim_reach(s->device, op->type->pointers[i], op->p[i], op->bytes[i], &op->block[i],
                           &where[i], err);
@@ -76,8 +76,8 @@ static int reach_all(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thre
 }
 
 /* "sim:0: convolution forward: " or "sim:0: softmax_loss: ", once. */
-static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, int code,
-                   struct sw_err *err)
+static int prefix_error(const struct sw_sim_stream *s, const struct sw_sim_op *op, int code,
+                        struct sw_err *err)
 {
     const char *name = op->type->name ? op->type->name : op->subject;
     const char *subject = op->type->name ? op->subject : NULL;
@@ -89,7 +89,7 @@ static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, in
 }
 
 /* Sleeps to simulate a slow GPU. */
-static void lag(struct sw_sim_stream *s, int64_t began_ns)
+static void simulate_slow_gpu(struct sw_sim_stream *s, int64_t began_ns)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
     double more_ns = (double)(now_ns - began_ns) * (s->device->slow - 1);
@@ -100,22 +100,22 @@ static int execute(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err 
 {
     void *where[SW_SIM_POINTERS] = {NULL};
     enum sw_sim_fault fault = op->type->counted ? sw_sim_begin(s->device) : SW_SIM_NO_FAULT;
-    int rc = meet_fault(s, fault, err);
+    int rc = apply_fault(s, fault, err);
     if (rc == SW_OK)
-        rc = reach_all(s, op, true, where, err);
+        rc = resolve_all(s, op, true, where, err);
     if (rc == SW_OK) {
         int64_t began_ns = sw_os()->monotonic_ns();
         memcpy(op->p, where, sizeof where);
         rc = op->type->run(s, op, err);
         bool computes = op->type->counted && !op->type->moves && !op->type->waits;
         if (computes && s->device->slow > 1)
-            lag(s, began_ns);
+            simulate_slow_gpu(s, began_ns);
     }
     if (rc == SW_OK && fault == SW_SIM_WRONG)
-        make_wrong(op, op->bytes);
+        corrupt_output(op, op->bytes);
     if (rc == SW_OK)
         return SW_OK;
-    rc = name_it(s, op, rc, err);
+    rc = prefix_error(s, op, rc, err);
     if (op->type->fail)
         op->type->fail(op, err);
     return rc;
@@ -130,7 +130,7 @@ static struct sw_sim_op *next(struct sw_sim_stream *s)
 }
 
 /* s->lock is held, and given up while the operation runs. */
-static void serve(struct sw_sim_stream *s, struct sw_sim_op *op)
+static void run_next(struct sw_sim_stream *s, struct sw_sim_op *op)
 {
     struct sw_err err = {.code = SW_OK};
     int rc = SW_OK;
@@ -159,7 +159,7 @@ static void stream_main(void *arg)
     s->started = true;
     sw_cond_broadcast(&s->changed);
     while ((op = next(s)))
-        serve(s, op);
+        run_next(s, op);
     sw_mutex_unlock(&s->lock);
     sw_stream_free(s->cpu);
 }
@@ -167,7 +167,7 @@ static void stream_main(void *arg)
 /* ---- The host's side ---- */
 
 /* s->lock is held. */
-static int failed(const struct sw_sim_stream *s, struct sw_err *err)
+static int stream_error(const struct sw_sim_stream *s, struct sw_err *err)
 {
     if (s->err.code != SW_OK && err)
         *err = s->err;
@@ -180,9 +180,9 @@ int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *given, struct 
     struct sw_sim_op op = *given;
     void *where[SW_SIM_POINTERS];
     struct sw_err mine;
-    int rc = reach_all(s, &op, false, where, &mine);
+    int rc = resolve_all(s, &op, false, where, &mine);
     if (rc != SW_OK) {
-        (void)name_it(s, &op, rc, &mine);
+        (void)prefix_error(s, &op, rc, &mine);
         if (err)
             *err = mine;
         return rc;
@@ -192,7 +192,7 @@ int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *given, struct 
     sw_mutex_lock(&s->lock);
     while (s->queued - s->done == SW_SIM_RING)
         sw_cond_wait(&s->changed, &s->lock);
-    rc = op.type->always ? SW_OK : failed(s, err);
+    rc = op.type->always ? SW_OK : stream_error(s, err);
     if (rc == SW_OK)
         rc = sw_sim_race_check(s, &op, err);
     if (rc == SW_OK) {
@@ -213,7 +213,7 @@ int sw_sim_stream_wait(struct sw_stream *stream, struct sw_err *err)
     uint64_t end = s->queued;
     while (s->done < end)
         sw_cond_wait(&s->changed, &s->lock);
-    rc = failed(s, err);
+    rc = stream_error(s, err);
     sw_mutex_unlock(&s->lock);
     sw_sim_lane_know(s->lane, end); /* done or skipped */
     if (rc == SW_OK)
@@ -298,7 +298,7 @@ static int start(struct sw_sim_stream *s, struct sw_err *err)
     sw_mutex_lock(&s->lock);
     while (!s->started)
         sw_cond_wait(&s->changed, &s->lock);
-    rc = failed(s, err);
+    rc = stream_error(s, err);
     s->closing = rc != SW_OK;
     sw_cond_broadcast(&s->changed);
     sw_mutex_unlock(&s->lock);

@@ -21,8 +21,8 @@ struct sw_sim_op_type {
     /* Finds where the pointers really are: where[i] for op->p[i]; and sets or checks op->block.
      * NULL: all are memory of the stream's device. on_thread: it runs next, else it is to be
      * queued. */
-    int (*reach)(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
-                 struct sw_err *err);
+    int (*resolve)(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                   struct sw_err *err);
     /* On the stream's thread, with every pointer where it really is. An error is the stream's. */
     int (*run)(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err);
     /* Instead of run, when the stream has failed; or NULL. */
@@ -55,7 +55,7 @@ struct sw_sim_call {
     void *user;
 };
 
-struct sw_sim_sum {
+struct sw_sim_all_reduce {
     struct sw_sim_collective *collective; /* shared */
     int rank;
 };
@@ -74,7 +74,7 @@ struct sw_sim_op {
         struct sw_sim_event_op event;
         struct sw_sim_call call;
         struct sw_sim_run run;
-        struct sw_sim_sum sum;
+        struct sw_sim_all_reduce all_reduce;
         struct sw_plan *plan;     /* of the cpu stream */
         struct sw_sim_make *make; /* plan.c; the caller waits */
     } u;
