@@ -34,7 +34,7 @@ static int require_local(const struct sw_machine *m, struct sw_err *err)
 /* ---- threads ----------------------------------------------------------------------------------
  */
 
-/* Adds the allowed hardware threads of the cores to pus. */
+/* Sets pus to the allowed hardware threads of the cores. */
 static int collect_pus(const struct sw_machine *m, const struct sw_core_set *cores,
                        hwloc_bitmap_t pus, struct sw_err *err)
 {
@@ -96,7 +96,7 @@ void sw_bind_restore(const struct sw_machine *m, void *kept)
     if (!kept)
         return;
     int ignored = hwloc_set_cpubind(m->topology, kept, HWLOC_CPUBIND_THREAD);
-    (void)ignored; /* it may run where it did just now */
+    (void)ignored; /* on failure the thread stays bound */
     hwloc_bitmap_free(kept);
 }
 

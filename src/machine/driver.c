@@ -1,5 +1,5 @@
 /* Matches the machine map with the GPUs that the driver lists, by PCI address: those that the
- * driver lacks are hidden, those that the map lacks are added near to no node. */
+ * driver lacks are hidden, those that the map lacks are added without a NUMA node. */
 #include "machine/driver.h"
 #include "base/os.h"
 #include <stdio.h>
@@ -33,7 +33,8 @@ static bool is_mapped(const struct sw_machine *m, const char *bus)
     return false;
 }
 
-/* What is hidden stays in the map as a piece of the way to others. */
+/* A hidden GPU stays in the map as a bridge, since paths between other devices may lead through it.
+ */
 static void hide_others(struct sw_machine *m, const struct sw_device_info *list, int count)
 {
     int kept = 0;
@@ -85,7 +86,7 @@ int sw_machine_match_gpus(struct sw_machine *m, const struct sw_device_info *lis
         add(m, &list[i]);
         changed = true;
     }
-    if (changed) { /* its rows are the old numbers */
+    if (changed) { /* its rows have the old GPU numbers */
         sw_free(m->nvlinks);
         m->nvlinks = NULL;
     }

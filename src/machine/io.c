@@ -1,6 +1,6 @@
 /* The PCIe tree of the machine map: finds GPUs and network cards among hwloc's objects, numbers the
- * GPUs as CUDA does, keeps the bridges where paths part, adds NVLink from hwloc's distances, and
- * answers how one GPU reaches another. */
+ * GPUs as CUDA does, keeps the bridges where paths branch, adds NVLink from hwloc's distances, and
+ * finds the closest common ancestor of two GPUs. */
 #include "machine/io.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -12,11 +12,11 @@
 
 enum { NVIDIA = 0x10de, DISPLAY_CLASS = 0x03, NETWORK_CLASS = 0x02, INFINIBAND_CLASS = 0x0c06 };
 
-/* What the search knows. */
+/* State of the search. */
 struct search {
     struct sw_machine *m;
-    hwloc_obj_t *gpu; /* owned: all there are, by bus id; then, the visible ones by number */
-    char (*uuid)[64]; /* owned: of the former */
+    hwloc_obj_t *gpu; /* owned: all GPUs by bus id; later the visible ones by number */
+    char (*uuid)[64]; /* owned: of all GPUs */
     int gpus;
     int64_t room; /* entries of m->io */
 };
@@ -48,7 +48,7 @@ static void bus_text(hwloc_obj_t obj, char *out, size_t bytes)
     snprintf(out, bytes, "%04x:%02x:%02x.%01x", a->domain, a->bus, a->dev, a->func);
 }
 
-/* What the objects of a device's functions (nvml0, eth0) say of it, or NULL. */
+/* An info attribute of the device or of its OS devices (nvml0, eth0), or NULL. */
 static const char *info_of(hwloc_obj_t device, const char *key)
 {
     const char *value = hwloc_obj_get_info_by_name(device, key);
@@ -57,7 +57,8 @@ static const char *info_of(hwloc_obj_t device, const char *key)
     return value;
 }
 
-/* The driver's own page about a GPU of this machine: "Model: \t\t NVIDIA H200". */
+/* Reads a line of the driver's /proc page about a GPU of this machine: "Model: \t\t NVIDIA H200".
+ */
 static void read_driver_page(const char *bus, const char *key, char *out, size_t bytes)
 {
     char *text = NULL, *path = sw_format("/proc/driver/nvidia/gpus/%s/information", bus);
@@ -146,7 +147,7 @@ static int gpu_number(const struct search *s, hwloc_obj_t obj)
 /* ---- the tree ---------------------------------------------------------------------------------
  */
 
-/* How many GPUs and network cards there are below an object, and itself. */
+/* Counts the GPUs and network cards in the subtree of an object. */
 static int count_below(const struct search *s, hwloc_obj_t obj)
 {
     int count = is_nic(obj) || gpu_number(s, obj) >= 0;
@@ -155,7 +156,7 @@ static int count_below(const struct search *s, hwloc_obj_t obj)
     return count;
 }
 
-/* Do ways part here? A bridge with one way on is only a piece of it. */
+/* Whether paths branch at this bridge. A bridge with one branch is left out of the map. */
 static bool is_branch_point(const struct search *s, hwloc_obj_t bridge)
 {
     int branches = 0;
@@ -164,7 +165,7 @@ static bool is_branch_point(const struct search *s, hwloc_obj_t bridge)
     return branches > 1;
 }
 
-/* The processors on which an I/O object hangs say which node and package it is near to. */
+/* Finds the NUMA node and package of an I/O object from the processors it is attached to. */
 static void find_locality(const struct sw_machine *m, hwloc_obj_t obj, struct sw_io *io)
 {
     hwloc_obj_t on = hwloc_get_non_io_ancestor_obj(m->topology, obj);
@@ -228,7 +229,7 @@ static void describe(const struct search *s, hwloc_obj_t obj, struct sw_io *io)
         io->link_gb_per_s = (double)obj->attr->pcidev.linkspeed;
 }
 
-/* Adds an I/O object with what is below it. */
+/* Adds an I/O object and its subtree. */
 static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *err)
 {
     bool bridge = obj->type == HWLOC_OBJ_BRIDGE;
@@ -253,7 +254,7 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
     return rc;
 }
 
-/* I/O hangs on any level of processors. */
+/* I/O devices may be attached at any level of the processor tree. */
 static int add_below(struct search *s, hwloc_obj_t processors, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -275,7 +276,8 @@ static int gpu_of(const struct search *s, hwloc_obj_t obj)
     return obj ? gpu_number(s, obj) : -1;
 }
 
-/* Adds what hwloc's matrix (in MB/s) has between GPUs to the map's, and removes it there. */
+/* Adds the bandwidths between GPUs of hwloc's matrix (in MB/s) to the map's, and zeroes them in the
+ * matrix. */
 static void add_nvlinks(const struct search *s, struct hwloc_distances_s *d)
 {
     for (unsigned i = 0; i < d->nbobjs; i++) {
@@ -289,10 +291,10 @@ static void add_nvlinks(const struct search *s, struct hwloc_distances_s *d)
     }
 }
 
-/* Where hwloc knows NVLink (its export of a machine with NVML does): links from GPU to GPU, and
- * what two GPUs can exchange through NVSwitches, for which the transitive closure stands. The
- * latter is asked for alone: hwloc before 2.12 puts it in place of direct links, and so 0 without a
- * switch. */
+/* Reads NVLink bandwidths if hwloc knows them (as in an export of a machine with NVML): direct
+ * links between GPUs, and bandwidth through NVSwitches, which the transitive closure gives. The
+ * closure is requested on a matrix without the direct links, since hwloc before 2.12 replaces them
+ * by it, which is 0 without a switch. */
 static int find_nvlinks(struct search *s, struct sw_err *err)
 {
     hwloc_topology_t topology = s->m->topology;
@@ -339,7 +341,7 @@ const struct sw_io *sw_machine_gpu(const struct sw_machine *m, int gpu)
     return &m->io[m->gpus[gpu]];
 }
 
-/* The lowest entry above both, or -1; parents have lower indices. */
+/* The closest common ancestor of two entries, or -1; parents have lower indices. */
 static int common_ancestor(const struct sw_machine *m, int a, int b)
 {
     while (a != b && a >= 0 && b >= 0) {

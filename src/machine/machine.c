@@ -1,6 +1,6 @@
 /* Makes the machine map from hwloc: loads this machine, an XML file or a synthetic description,
- * leaves out what this process may not use, then collects nodes, cores and caches; io.c adds the
- * PCIe tree and quota.c the CPU quota. Logical numbers stay those that lstopo shows. */
+ * removes what this process may not use, then collects nodes, cores and caches; io.c adds the PCIe
+ * tree and quota.c the CPU quota. Logical numbers stay those that lstopo shows. */
 #include "machine/machine.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -22,15 +22,15 @@ static int library_error(const char *what, struct sw_err *err)
 /* ---- loading ----------------------------------------------------------------------------------
  */
 
-/* PCI devices that do something, and the bridges that lead to them. */
+/* Keeps important PCI devices and the bridges above them. */
 static int enable_io(struct sw_machine *m)
 {
     return hwloc_topology_set_io_types_filter(m->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 }
 
-/* hwloc's plugins that start a GPU's driver, or ask an X server, only to name devices: slow, and
- * memory of GPUs that nobody has asked for. PCI devices are found in /sys without the plugin pci,
- * whose library leaks. The call fails for one that is not installed, which is as good. */
+/* Disables hwloc plugins that start a GPU driver or ask an X server only to name devices, which is
+ * slow and allocates GPU memory. PCI devices are found in /sys without the plugin pci, whose
+ * library leaks. The call fails for a plugin that is not installed, which is fine. */
 static void disable_plugins(struct sw_machine *m)
 {
     static const char *const plugins[] = {"cuda", "opencl", "levelzero", "rsmi", "gl", "pci"};
@@ -50,7 +50,7 @@ static int load_here(struct sw_machine *m, struct sw_err *err)
     return SW_OK;
 }
 
-/* Says why hwloc refuses a file: it tells nobody itself, unless HWLOC_XML_VERBOSE is set. */
+/* Finds out why hwloc refuses a file, since hwloc reports it only if HWLOC_XML_VERBOSE is set. */
 static int refuse_file(const char *source, struct sw_err *err)
 {
     static const char root[] = "<topology", version[] = " version=\"";
@@ -112,8 +112,8 @@ static int load_other(struct sw_machine *m, const char *source, struct sw_err *e
     return SW_OK;
 }
 
-/* hwloc has left out what cgroups forbid; what taskset forbids is left out here, so that logical
- * numbers stay those that lstopo shows. */
+/* Removes what taskset forbids; hwloc has already removed what cgroups forbid. Logical numbers stay
+ * those that lstopo shows. */
 static int find_allowed(struct sw_machine *m, struct sw_err *err)
 {
     hwloc_bitmap_t bound = NULL;
@@ -141,7 +141,7 @@ static int find_allowed(struct sw_machine *m, struct sw_err *err)
 /* ---- cores and nodes --------------------------------------------------------------------------
  */
 
-/* The first node whose processors include the core; nodes of special memory come later. */
+/* The first node whose processors include the core; nodes of special memory come after it. */
 static hwloc_obj_t node_of(const struct sw_machine *m, hwloc_obj_t core)
 {
     hwloc_obj_t node = NULL;
@@ -152,7 +152,7 @@ static hwloc_obj_t node_of(const struct sw_machine *m, hwloc_obj_t core)
     return NULL;
 }
 
-/* The entry of a core's node, made when it is new; -1 when the table is full. */
+/* The index of a core's node, which is added if it is new; -1 if the table is full. */
 static int node_index(struct sw_machine *m, hwloc_obj_t node_obj, int package)
 {
     int number = node_obj ? (int)node_obj->logical_index : -1;
@@ -212,7 +212,8 @@ static int find_cores(struct sw_machine *m, struct sw_err *err)
     return rc;
 }
 
-/* Nodes were found in the order of cores: sorts them by number, the one without memory last. */
+/* Sorts nodes, which were found in the order of cores, by number; the one without memory is last.
+ */
 static void sort_nodes(struct sw_machine *m)
 {
     for (int i = 1; i < m->node_count; i++) {
@@ -336,7 +337,7 @@ struct sw_machine *sw_machine_share(struct sw_machine *m)
 
 void sw_machine_free(struct sw_machine *m)
 {
-    /* Release and acquire: what the other owners read is read before it is freed. */
+    /* Acquire and release: all reads by other owners happen before the map is freed. */
     if (!m || __atomic_sub_fetch(&m->owners, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     hwloc_bitmap_free(m->allowed);

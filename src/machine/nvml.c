@@ -30,7 +30,8 @@ struct sw_nvml {
     int (*clock)(device d, int kind, unsigned *mhz);
 };
 
-/* ISO C knows no way from a pointer to a function; POSIX promises that the bytes are the same. */
+/* ISO C has no conversion from a data pointer to a function pointer; POSIX guarantees the same
+ * representation. */
 static bool find(void *library, const char *name, void *function)
 {
     void *at = dlsym(library, name);

@@ -22,7 +22,7 @@ int sw_queue_init(struct sw_queue *q, size_t item_bytes, size_t capacity, struct
     return SW_OK;
 }
 
-/* Accepts a queue that is all zero or whose init failed. */
+/* Accepts a zeroed queue and one whose init failed. */
 void sw_queue_fini(struct sw_queue *q)
 {
     if (!q->items)
