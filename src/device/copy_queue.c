@@ -1,5 +1,5 @@
-/* One pool of entries, each free, pending or issued. There are tens or hundreds of them, so a
- * linear search finds the most urgent one. */
+/* The copy queue: one pool of entries, each free, pending or issued. A linear search finds the most
+ * urgent one, since there are only tens or hundreds. The contract is in device/copy_queue.h. */
 #include "device/copy_queue.h"
 #include "base/os.h"
 #include "thread/thread.h"
@@ -9,7 +9,7 @@ enum state { FREE, PENDING, ISSUED };
 struct entry {
     struct sw_copy_queue *queue;
     struct sw_copy_event event;
-    uint64_t number; /* of the push */
+    uint64_t number; /* sequence number of the push */
     enum state state;
 };
 
@@ -23,8 +23,9 @@ struct sw_copy_queue {
     int64_t started_ns[SW_COPY_DIRECTIONS];
     int in_flight[SW_COPY_DIRECTIONS]; /* atomic */
 
-    struct sw_mutex lock;  /* guards all below; no callback runs under it */
-    struct entry *entries; /* owned; [capacity]. An issued one is the device's until it is done */
+    struct sw_mutex lock; /* guards all below; no callback runs under it */
+    struct entry
+        *entries; /* owned; [capacity]. An issued entry belongs to the device until it is done */
     uint64_t pushed;
     int64_t busy_ns[SW_COPY_DIRECTIONS];
     bool closed;
@@ -92,7 +93,7 @@ void sw_copy_queue_free(struct sw_copy_queue *q)
     sw_copy_queue_close(q);
     sw_stream_free(q->in);
     sw_stream_free(q->out);
-    /* The device has released everything: entries that are not done now never will be. */
+    /* The streams are freed, so entries that are not done yet will never complete. */
     for (int i = 0; i < q->capacity; i++)
         if (q->entries[i].state != FREE)
             complete(&q->entries[i], SW_ERR_CANCELLED);
@@ -155,7 +156,7 @@ static struct entry *pop_most_urgent(struct sw_copy_queue *q)
     return best;
 }
 
-/* Runs on a thread of the device, as arrived does. */
+/* Runs on a thread of the device, as copy_finished does. */
 static void copy_started(void *started_ns)
 {
     *(int64_t *)started_ns = sw_os()->monotonic_ns();
@@ -167,7 +168,7 @@ static void copy_finished(void *entry)
 }
 
 /* Issues a copy. The device owns the entry once its last part is queued, and it may be reused right
- * after. If something fails behind the copy, the copy may still be running: it is answered after
+ * after. If something fails behind the copy, the copy may still be running: it is completed after
  * the streams have been freed. */
 static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *err)
 {

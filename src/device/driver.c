@@ -60,7 +60,7 @@ static int unknown_device(struct sw_err *err)
     return rc;
 }
 
-/* Cuts off "+cpu" behind a device that is not the host; says whether it was there. */
+/* Removes the suffix "+cpu" from a device other than the host; returns whether it was present. */
 static bool strip_host_suffix(char *text)
 {
     const struct sw_driver *host = sw_driver_host();

@@ -1,5 +1,5 @@
-/* The `share` operation (a parallel loop over lanes) of devices that only queue work: the calling
- * thread runs the lanes one after the other. device/device.h has the contract. */
+/* The loop over lanes for devices that only queue work: the calling thread runs the lanes one after
+ * the other. device/device.h has the contract. */
 #include "device/device.h"
 
 int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,

@@ -28,7 +28,8 @@ int sw_throughput_fill(struct sw_stream *s, float *x, int64_t n, struct sw_err *
         rc = sw_copy(s, x + at, stage, (size_t)count * sizeof(float), err);
     }
     struct sw_err late;
-    int waited = sw_stream_wait(s, rc == SW_OK ? err : &late); /* copies still read the buffer */
+    int waited =
+        sw_stream_wait(s, rc == SW_OK ? err : &late); /* the copies still read the staging buffer */
     sw_free(stage);
     return rc == SW_OK ? waited : rc;
 }
@@ -51,7 +52,7 @@ int sw_throughput_of(struct sw_stream *s, double units,
                      int budget_ms, struct sw_throughput *out, struct sw_err *err)
 {
     int64_t sorted[MAX_PASSES], ns, spent_ns = 0;
-    int passes = 0, rc = time_pass(s, run, args, &ns, err); /* warms libraries up */
+    int passes = 0, rc = time_pass(s, run, args, &ns, err); /* warm-up */
     while (rc == SW_OK && passes < MAX_PASSES &&
            (passes < MIN_PASSES || spent_ns < budget_ms * INT64_C(1000000))) {
         rc = time_pass(s, run, args, &ns, err);

@@ -1,7 +1,7 @@
-/* Tests whether devices copy and sum correctly, and how fast. A copy is surrounded by guard bytes
- * and compared byte by byte, from the streams of both ends; a sum uses small integers, whose result
- * is exact. A call can hang where hardware or driver are broken: device/trial.h says which threads
- * may risk that. */
+/* Probes whether copies and all-reduces of devices are correct, and how fast they are. A copy is
+ * surrounded by guard bytes and compared byte by byte, from the streams of both ends; an all-reduce
+ * uses small integers, whose sum is exact. A call can hang where hardware or driver are broken:
+ * device/trial.h says which threads may call it. */
 #include "device/trial.h"
 
 #include "base/os.h"
@@ -10,7 +10,7 @@
 
 enum {
     MAX_BYTES = 16 << 20,
-    GUARD_BYTES = 64, /* behind a copy: must not change */
+    GUARD_BYTES = 64, /* after a copy: must not change */
     ROUNDS = 3,
     SMALL_BYTES = 4096,
     SMALL_ROUNDS = 20,
@@ -19,7 +19,7 @@ enum {
 /* ---- Copies ---- */
 
 struct copies {
-    struct sw_device *end[2];      /* from, to; NULL: the host */
+    struct sw_device *end[2];      /* source and destination; NULL: the host */
     struct sw_stream *stream[2];   /* owned, of the devices */
     char *device_data[2];          /* owned device memory [bytes] */
     unsigned char *sent, *arrived; /* owned [bytes] */
@@ -41,7 +41,7 @@ static void fill(unsigned char *p, size_t n, uint64_t seed)
     }
 }
 
-/* Queues the copy under test, on a stream of either end. */
+/* Queues the copy under test, on a stream of either device. */
 static int queue_copy(struct copies *c, struct sw_stream *by, size_t at, size_t bytes,
                       struct sw_err *err)
 {

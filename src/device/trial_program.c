@@ -3,8 +3,8 @@
  * name of a driver, a colon, and the output of its identify function (device/driver.h). A PROBE is
  * staged:A:B or direct:A:B (copies from the A-th device to the B-th, through the host or not), or
  * sum:N (over the first N). Staged probes come first, since enabling peer access cannot be undone.
- * The program prints "ready", and then a line for each probe: "ok GB/s us", "none" (there is no
- * such path), "damaged TEXT" or "fails TEXT". */
+ * It prints "ready" and then one line per probe: "ok GB/s us", "none" (no such path), "damaged
+ * TEXT" or "fails TEXT". */
 #include "device/driver.h"
 #include "device/trial.h"
 

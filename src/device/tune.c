@@ -1,6 +1,6 @@
 /* Measures the implementations of a pass; the contract is in device/tune.h. An implementation is
- * timed on zeros in memory of its own: one run that touches the pages, then the quickest of
- * several. A device that only queues gets several runs at a time, so that the cost of queueing and
+ * timed on zeros in its own memory: one run touches the pages, then the fastest of several rounds
+ * counts. On a device that queues work a round has several runs, so that the cost of queueing and
  * waiting does not hide the differences. */
 #include "device/tune.h"
 #include "base/os.h"
@@ -10,12 +10,14 @@
 
 enum {
     ROUNDS = 5,
-    LIMIT_MS = 50, /* for one implementation: then there is no further round */
-    MAX_RUNS = 16, /* runs of a device that queues, at most; fewer where so many last */
+    LIMIT_MS = 50, /* per implementation: then no further round starts */
+    MAX_RUNS =
+        16, /* maximum runs per round on a device that queues work; fewer if they take BATCH_MS */
     BATCH_MS = 2,
-    ABANDON_FACTOR = 4, /* a first run that takes so many times the best's is the only one */
-    MIN_GAIN_DIVISOR =
-        50, /* another one must save 1/50 of its time, since clocks are no more exact */
+    ABANDON_FACTOR =
+        4, /* a first run that is so many times slower than the best so far ends the measurement */
+    MIN_GAIN_DIVISOR = 50, /* a candidate must save at least 1/50 of the time, since the clock is no
+                              more accurate */
 };
 
 static const char *const pass_names[SW_TUNE_PASSES] = {"forward", "backward_data",
@@ -143,11 +145,12 @@ static size_t round_to_lines(size_t bytes)
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/* Where each pointer of the arguments is in one block, whose bytes are returned. */
+/* Lays out all arguments in one block: stores the offset of each and returns the size of the block.
+ */
 static size_t lay_out(const struct sw_plan *p, size_t at[ARRAYS])
 {
     const struct sw_desc *const blobs[] = {&p->src, &p->weight, &p->bias, &p->dst};
-    size_t bytes = LINE_BYTES; /* of the host the block begins anywhere */
+    size_t bytes = LINE_BYTES; /* host memory may start at any address */
     for (int i = 0; i < 8; i++) {
         at[i] = bytes;
         bytes += blobs[i % 4]->ndim ? round_to_lines(sw_desc_bytes(blobs[i % 4])) : 0;
@@ -160,7 +163,7 @@ static size_t lay_out(const struct sw_plan *p, size_t at[ARRAYS])
 
 static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
 {
-    char *base = (char *)block - (uintptr_t)block % LINE_BYTES; /* the first line is not used */
+    char *base = (char *)block - (uintptr_t)block % LINE_BYTES; /* aligns to a cache line */
     void *p[ARRAYS];
     for (int i = 0; i < ARRAYS; i++)
         p[i] = base + at[i];
@@ -187,15 +190,15 @@ static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_p
     return rc == SW_OK ? sw_stream_wait(p->stream, err) : rc;
 }
 
-/* Runs between two waits, when one takes so long. */
+/* The number of runs between two waits if one run takes ns. */
 static int64_t runs_per_batch(const struct sw_device *dev, int64_t ns)
 {
     int64_t times = BATCH_MS * INT64_C(1000000) / ns;
     return dev->host_memory || times < 1 ? 1 : times < MAX_RUNS ? times : MAX_RUNS;
 }
 
-/* Nanoseconds of the quickest round; 0: it cannot be run, or is hopeless beside the best so far (0:
- * there is none). */
+/* Returns the nanoseconds per run of the fastest round; 0 if the pass cannot be run or is much
+ * slower than best_so_far (0: none). */
 static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_so_far)
 {
     struct sw_err ignored;
@@ -207,9 +210,9 @@ static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
     int64_t best = 0, began = 0, times = 1;
     int rc = sw_fill_zero(p->stream, block, bytes, &ignored);
     if (rc == SW_OK && pass != SW_TUNE_FORWARD)
-        rc = run_pass(p, SW_TUNE_FORWARD, &a, 1, &ignored); /* which saves what backward reads */
+        rc = run_pass(p, SW_TUNE_FORWARD, &a, 1, &ignored); /* writes p->saved for backward */
     if (rc == SW_OK && !p->stream->dev->host_memory)
-        rc = run_pass(p, pass, &a, 1, &ignored); /* libraries load a kernel when it first runs */
+        rc = run_pass(p, pass, &a, 1, &ignored); /* libraries load a kernel at its first run */
     for (int i = 0; i <= ROUNDS && rc == SW_OK; i++) {
         int64_t from = sw_os()->monotonic_ns();
         rc = run_pass(p, pass, &a, times, &ignored);
@@ -226,7 +229,7 @@ static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
     return rc == SW_OK ? best : 0;
 }
 
-/* No more of it is made than that pass and what it needs. */
+/* The passes of a plan that measures one pass. */
 static struct sw_plan_passes passes_for(enum sw_tune_pass pass, struct sw_plan_passes passes)
 {
     return (struct sw_plan_passes){.backward_data = pass == SW_TUNE_DATA,
@@ -248,7 +251,7 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
         memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
         if (m->make(m->user, &tried, passes_for(pass, passes), &p, &ignored) != SW_OK) {
             if (i == 0)
-                return 0; /* the baseline of the others */
+                return 0; /* without the default there is no baseline */
             continue;
         }
         if (i == 0)
@@ -267,7 +270,8 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
 
 /* ---- Choosing ---- */
 
-/* With the lock held. The name stays "" if there is only one implementation or none is known. */
+/* t->lock is held. Stores the implementation of the pass in `chosen`; the name stays "" if there is
+ * only one or none is known. */
 static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw_tune_pass pass,
                        struct sw_plan_passes passes, struct sw_tune_choice *chosen,
                        struct sw_err *err)
@@ -326,7 +330,7 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
         int rc = choose(t, m, passes, &choice, err);
         if (rc != SW_OK)
             return rc;
-        /* A choice of another library may be none any more. */
+        /* A choice from another version of the library may not exist any more. */
         if (memcmp(&choice, &rule, sizeof rule) != 0 &&
             m->make(m->user, &choice, passes, out, &ignored) == SW_OK)
             return SW_OK;

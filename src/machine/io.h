@@ -40,9 +40,8 @@ int sw_io_find(struct sw_machine *m, struct sw_err *err) SW_MUST_CHECK;
 /* The entry of GPU `gpu`, 0 to m->gpu_count - 1. */
 const struct sw_io *sw_machine_gpu(const struct sw_machine *m, int gpu);
 enum sw_gpu_path sw_gpu_path(const struct sw_machine *m, int a, int b);
-const char *
-sw_gpu_path_name(enum sw_gpu_path path); /* identifier for JSON: switch, host_bridge, ... */
-const char *sw_gpu_path_text(enum sw_gpu_path path); /* text for messages: "the same PCIe switch" */
+const char *sw_gpu_path_name(enum sw_gpu_path path); /* in JSON: switch, host_bridge, ... */
+const char *sw_gpu_path_text(enum sw_gpu_path path); /* in messages: "the same PCIe switch" */
 /* NVLink bandwidth between two GPUs in GB/s per direction; 0: no NVLink, -1: unknown. */
 double sw_gpu_nvlink(const struct sw_machine *m, int a, int b);
 
