@@ -26,8 +26,7 @@ struct sw_copy_event {
      * side. */
     int64_t rows;
     size_t dst_pitch, src_pitch;
-    int priority; /* lower is more urgent: the layer's index. Equal priorities keep the push order
-                   */
+    int priority; /* lower is more urgent: the layer's index. Equal ones in push order */
     struct sw_event *after, *then;    /* or NULL; borrowed until done */
     void (*done)(void *user, int rc); /* or NULL */
     void *user;

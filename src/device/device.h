@@ -31,8 +31,7 @@ struct sw_tune;
 
 /* Memory of a device: bytes allocated now, the peak, the capacity (0: the machine's memory), and
  * the bytes that the system refused to place on the requested NUMA nodes, in total. bridged: the
- * number of operations without a kernel for the device, which the CPU computed on copies.
- * */
+ * number of operations without a kernel for the device, which the CPU computed on copies. */
 struct sw_device_bytes {
     size_t in_use, peak, capacity, misplaced;
     uint64_t bridged;
@@ -117,8 +116,7 @@ struct sw_device {
     int index;
     struct sw_tune *tune; /* borrowed: measured algorithms (device/tune.h); NULL: the default
                              algorithms. Set before streams are created */
-    bool
-        avoid_winograd; /* convolutions use no Winograd algorithm. Set before streams are created */
+    bool avoid_winograd;  /* no Winograd convolutions. Set before streams are created */
 };
 
 struct sw_stream {

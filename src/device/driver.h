@@ -16,8 +16,7 @@ struct sw_device_request {
     char options[256];                 /* what follows the colon, without "+cpu" */
     bool mixed;                        /* workers without a device compute on the CPU */
     int count;                         /* number of devices in the options; 0: all that exist */
-    int index[SW_DEVICE_REQUEST_MOST]; /* [count]: device numbers; a number may occur several times
-                                        */
+    int index[SW_DEVICE_REQUEST_MOST]; /* [count]: device numbers, which may repeat */
     int64_t link_bytes_per_s; /* bandwidth of each device's link to the host; 0: unknown, to be
                                  measured */
     bool peers;               /* copies between the devices are known to bypass the host */

@@ -1,7 +1,7 @@
 /* Utilization, temperature and power of GPUs through NVML, the library that comes with NVIDIA's
  * driver. It is loaded if it is installed; its types are declared in nvml.c, since Debian has no
  * header for it. One owner; calls may take long, and never return if a GPU hangs.
- * */
+ */
 #pragma once
 
 #include "base/err.h"

@@ -1,6 +1,6 @@
-/* The Gram matrix and the inverse square root of a matrix, with which data is whitened before
- * training. Work is cut into tiles of a fixed size, so that the result does not depend on the
- * number of threads. The contract is in device/cpu/algebra.h. */
+/* Computes the Gram matrix and the inverse square root of a matrix, with which data is whitened
+ * before training. Work is divided into tiles of a fixed size, so that the result does not depend
+ * on the number of threads. The contract is in device/cpu/algebra.h. */
 #include "device/cpu/algebra.h"
 #include "base/os.h"
 #include "device/cpu/blas.h"
@@ -93,7 +93,8 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
     if (!rc && !root)
         rc = sw_err_nomem(err, "the square root of a matrix", bytes);
     if (!rc) {
-        /* The sum over i of v_i v_i^T / sqrt(value_i + epsilon), each half of which goes into v. */
+        /* The result is the sum over i of v_i v_i^T / sqrt(value_i + epsilon): each v_i is scaled
+         * by the square root of its factor. */
         for (int64_t i = 0; i < n; i++) {
             const double value = values[i] > 0 ? values[i] : 0;
             const double factor = pow(value + epsilon, -0.25);

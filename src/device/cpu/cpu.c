@@ -1,6 +1,6 @@
 /* The CPU as a device: opening, streams, events, and the light operations of the table, whose
- * arithmetic is in kernels/cpu. Everything runs at once on the calling thread and its OpenMP team,
- * so waiting has nothing to wait for. */
+ * arithmetic is in kernels/cpu. Everything runs immediately on the calling thread and its OpenMP
+ * team, so waiting does nothing. */
 #include "base/os.h"
 #include "device/cpu/blas.h"
 #include "device/cpu/rounded.h"
@@ -18,7 +18,7 @@ struct sw_event {
 static int stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err)
 {
-    (void)urgent; /* operations run at once */
+    (void)urgent; /* operations run immediately */
     if (threads < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
                           dev->name, threads);
@@ -44,7 +44,7 @@ static void stream_attach(struct sw_stream *stream)
     omp_set_num_threads(sw_cpu_threads(stream));
 }
 
-/* Operations run at once, so no message needs a name. */
+/* Operations run immediately, so no message names a stream. */
 static void stream_name(struct sw_stream *stream, const char *name)
 {
 }
@@ -88,8 +88,8 @@ static int stream_wait(struct sw_stream *s, struct sw_err *err)
     return SW_OK;
 }
 
-/* All threads of the stream take part, also those without a lane, since changing the size of a team
- * costs new threads. Nested teams are disabled. */
+/* Runs lanes in parallel. All threads of the stream take part, even those without a lane, since
+ * changing the size of a team costs new threads. Nested teams are disabled. */
 static int run_lanes(struct sw_stream *stream, int lanes, sw_stream_lane *lane, void *user,
                      struct sw_err *err)
 {

@@ -1,11 +1,11 @@
 /* What the files of the CPU device share: the private structs behind sw_device and sw_stream, the
- * two tables of plans, shape checks and pooling windows. Internal to device/cpu. One math library
- * call never starts threads of its own choosing: the stream says how many there are.
+ * two tables of plans, shape checks and pooling windows. Internal to device/cpu. A math library
+ * never chooses its number of threads: the stream determines it.
  *
- * driver.c    what is known of it before it is open
+ * driver.c    the driver: properties known before the device is open
  * cpu.c       device table, streams, copies; operations come as data (device/op.h)
  * memory.c    allocation and its counters
- * layout.c    whole tensors from layout to layout
+ * layout.c    conversion of tensors between layouts
  * deconv.c    transposed convolution by the passes of a convolution plan of either kind
  * lrn_within.c  normalisation within channels, for either kind of plans
  * blas.c      OpenBLAS on one thread, and the memory it needs; blas_module.c is the module

@@ -1,7 +1,7 @@
-/* Convolution by oneDNN, in the layouts and with the algorithm the library prefers: Winograd
- * F(4x4, 3x3) where it is worth it (Lavin and Gray 2016), direct otherwise; direct alone on a
- * device that avoids Winograd. tests/unit/device/test_winograd.c measures the errors of both.
- * Forward is always of the training kind: evaluation then shares the weights' layout. */
+/* Convolution by oneDNN, in the layouts and with the algorithm the library prefers: Winograd F(4x4,
+ * 3x3) if it is faster (Lavin and Gray 2016), else direct; always direct on a device that avoids
+ * Winograd. tests/unit/device/test_winograd.c measures the errors of both. Forward primitives are
+ * always of the training kind, so that evaluation has the same weight layout. */
 #include "device/cpu/dnnl.h"
 #include "device/tune.h"
 
@@ -102,8 +102,8 @@ int sw_dnnl_conv_bf16(struct sw_stream *s, const struct sw_desc *src, const stru
     return make(s, src, c, dnnl_bf16, passes, out, err);
 }
 
-/* The output is blocked as the source is: what comes before and after are mostly convolutions. With
- * few channels the padding of a block would be more than they are. */
+/* The output is blocked as the source, since the layers before and after are usually convolutions;
+ * it is plain if it has fewer channels than a block. */
 int sw_dnnl_deconv_new(struct sw_stream *s, const struct sw_desc *src,
                        const struct sw_conv_shape *c, struct sw_plan_passes passes,
                        struct sw_plan **out, struct sw_err *err)

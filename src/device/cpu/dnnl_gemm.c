@@ -3,8 +3,8 @@
  * functions. */
 #include "device/cpu/dnnl.h"
 
-/* Computes c [m, n] row by row, in the order of k. This is for products that oneDNN refuses: when
- * it lacks memory for copies of a and b, or when k is 0. */
+/* Computes c [m, n] row by row, in the order of k. Used for products that oneDNN refuses: without
+ * memory for copies of a and b, or with k = 0. */
 static void multiply_lines(const struct sw_cpu_product *p)
 {
     for (int64_t i = 0; i < p->m; i++) {

@@ -1,5 +1,5 @@
 /* Inner product by oneDNN. The source is flattened to plain [N, features] first: with a 4-D blocked
- * source the library chooses a slow implementation and reorders all weights instead. */
+ * source the library would choose a slow implementation and reorder all weights. */
 #include "device/cpu/dnnl.h"
 
 #include "base/str.h"

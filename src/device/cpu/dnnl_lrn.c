@@ -1,5 +1,6 @@
-/* Local response normalisation by oneDNN, in the source's layout. Within channels it has code for
- * blocked layouts and larger images only; what it would leave to its reference is ours. */
+/* Local response normalization by oneDNN, in the source's layout. Within channels oneDNN has fast
+ * code only for blocked layouts and larger images; lrn_within.c replaces its slow reference code in
+ * the other cases. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"

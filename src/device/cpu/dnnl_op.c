@@ -190,7 +190,7 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
 
 static void *slot_pointer(const struct sw_plan_args *a, enum sw_dnnl_slot slot)
 {
-    /* Inputs lose their const here, since oneDNN has only one kind of memory object. */
+    /* Removes const from inputs, since oneDNN has only one kind of memory object. */
     union {
         const float *in;
         void *out;

@@ -1,4 +1,4 @@
-/* What the plans share: passes that run one op each, and reorders. */
+/* Common parts of the oneDNN plans: passes that run one op each; and the reorder plan. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"

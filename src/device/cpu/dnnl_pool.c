@@ -1,12 +1,12 @@
-/* Pooling by oneDNN. Its averages divide by the whole kernel or by the real pixels. The window
- * clipped to the padded input is the one when no window hangs over the padding, the other when
- * there is no padding; else the average goes to the reference plan. */
+/* Pooling by oneDNN. Its averages divide by the whole kernel or by the real pixels. Dividing by the
+ * window clipped to the padded input is the same as the former if no window exceeds the padding,
+ * and as the latter without padding; in other cases the reference plan computes the average. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
 
 struct shapes {
-    dnnl_memory_desc_t src, dst; /* dst: the source's blocks */
+    dnnl_memory_desc_t src, dst; /* dst: blocked as the source */
     dnnl_dims_t kernel, stride, before, after;
     dnnl_alg_kind_t algorithm;
 };

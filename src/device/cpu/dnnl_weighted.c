@@ -1,7 +1,7 @@
-/* The common part of convolution and inner product: a source, weights, a bias, an output; three
- * primitives; and the choice of the layout in which the parameter is stored. For each pass oneDNN
- * has several implementations and lists the one first that it expects to be the fastest; that one
- * is the default. With measured choices (device/tune.h) it may be another one, given by name. */
+/* The common part of convolution and inner product: creates the primitives of the three passes, and
+ * chooses the layout in which the weights are stored. For each pass oneDNN lists several
+ * implementations, the one first that it expects to be the fastest; that one is the default. With
+ * measured algorithms (device/tune.h) it may be another one, given by name. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -15,13 +15,13 @@ struct build {
     struct sw_dnnl_plan *plan;
     dnnl_primitive_attr_t attr, plain_attr;
     dnnl_primitive_desc_t forward;
-    dnnl_memory_desc_t src, weight, dst; /* outside */
-    dnnl_memory_desc_t plain, flat;      /* with flatten: the source as a port shows it */
+    dnnl_memory_desc_t src, weight, dst; /* layouts of the caller */
+    dnnl_memory_desc_t plain, flat;      /* with flatten: the source's layouts in its port */
     dnnl_engine_t engine;
-    bool winograd[SW_TUNE_PASSES]; /* which passes use it */
+    bool winograd[SW_TUNE_PASSES]; /* whether each pass uses Winograd */
 };
 
-/* What a pass reads is of the factors' type, what it writes is floats. */
+/* Passes read the operand type and write f32. */
 static dnnl_data_type_t type_of(const struct sw_dnnl_weighted *w, bool written)
 {
     return written ? dnnl_f32 : w->operand_type;
@@ -34,7 +34,7 @@ static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
                                            : SW_TUNE_FORWARD;
 }
 
-/* Describes the pass with that algorithm. */
+/* Describes the pass with the given algorithm. */
 static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
                               const dnnl_memory_desc_t *weight, dnnl_alg_kind_t algorithm,
                               union sw_dnnl_op_desc *d)
@@ -49,9 +49,9 @@ static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
     return w.describe(&w, kind, &typed, d);
 }
 
-/* Calls use(user, pd) for the implementations of a pass, its rule's first, until it returns true,
- * which means that it keeps pd. Winograd's are looked for by name, too: by itself the library takes
- * them for few shapes. */
+/* Calls use(user, pd) for the implementations of a pass, the default first, until it returns true,
+ * which means that it keeps pd. Winograd implementations are also requested explicitly, since with
+ * `auto` the library lists them for few shapes. */
 static bool each_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
                     bool (*use)(void *user, dnnl_primitive_desc_t pd), void *user)
 {
@@ -111,8 +111,8 @@ static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memo
     return sw_dnnl_check(st, b->w->name, err);
 }
 
-/* Chooses the forward primitive, and the layout that the parameter has or gets. A layout given from
- * outside is used as it is when that costs no slower implementation, else through a reorder. */
+/* Chooses the forward primitive and the layout of the weights. A layout given by the caller is used
+ * directly if the implementation stays the same, else through a reorder. */
 static int choose_forward(struct build *b, struct sw_err *err)
 {
     const struct sw_dnnl_weighted *w = b->w;
@@ -124,7 +124,7 @@ static int choose_forward(struct build *b, struct sw_err *err)
         const dnnl_memory_desc_t *chosen = sw_dnnl_md(b->forward, dnnl_query_weights_md);
         if (!sw_dnnl_weights_to_desc(chosen, w->groups, &p->weight))
             p->weight = w->weight_plain;
-        p->weight.dtype = SW_F32; /* the parameter is f32, whatever products read */
+        p->weight.dtype = SW_F32; /* the parameter is f32, whatever the operand type */
         return SW_OK;
     }
     p->weight = *w->weight_layout;
@@ -157,8 +157,8 @@ static int set_outer_layouts(struct build *b, struct sw_err *err)
     return SW_OK;
 }
 
-/* The port of the source or its gradient: what the primitive chose, or plain memory that it sees
- * flattened to [N, features]. */
+/* The port of the source or its gradient: the layout that the primitive chose, or plain memory that
+ * is passed flattened to [N, features]. */
 static struct sw_dnnl_port_spec source_port(struct build *b, const_dnnl_primitive_desc_t pd,
                                             int arg, enum sw_dnnl_slot slot, bool output)
 {
@@ -236,8 +236,8 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
     return rc;
 }
 
-/* Creates what all passes need: the forward primitive, which the others get as a hint, and the
- * layouts. */
+/* Creates what all passes need: the forward primitive descriptor, which is the hint of the others,
+ * and the layouts. */
 static int begin_plan(struct build *b, struct sw_err *err)
 {
     dnnl_stream_t stream;
@@ -251,8 +251,8 @@ static int begin_plan(struct build *b, struct sw_err *err)
     return rc == SW_OK ? set_outer_layouts(b, err) : rc;
 }
 
-/* The plan is named after its forward pass; backward passes are added where they use Winograd's
- * algorithm and that one does not. */
+/* The plan is named after its forward pass; backward passes are added if they use Winograd's
+ * algorithm and forward does not. */
 static void name_plan(struct build *b)
 {
     char *name = b->plan->base.algorithm;
@@ -324,7 +324,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     return SW_OK;
 }
 
-/* Not the library's own reference, which is slow beyond question, unless it is the rule's. */
+/* Skips oneDNN's reference implementations, which are always slow, unless one is the default. */
 static bool add_candidate(void *user, dnnl_primitive_desc_t pd)
 {
     struct sw_tune_ways *candidates = user;

@@ -1,10 +1,11 @@
-/* Inner product by matrix products, cut into tiles of fixed size:
+/* Inner product by matrix products in tiles of fixed size:
  *
  *   forward            dst [N, M] = src [N, K] weight^T [K, M] + bias
  *   backward data      diff_src [N, K] = diff_dst [N, M] weight [M, K]
  *   backward weights   diff_weight [M, K] = diff_dst^T [M, N] src [N, K]
  *
- * Weights are stored row-major, or as [K, M] when they are another layer's, seen transposed. */
+ * Weights are stored row-major, or as [K, M] if they are tied to another layer's and used
+ * transposed. */
 #include "base/os.h"
 #include "device/cpu/blas.h"
 #include "device/cpu/ref.h"
@@ -24,8 +25,7 @@ struct ip {
     bool transposed; /* weights are stored as [K, M] */
 };
 
-/* A tile of a matrix that is divided in both dimensions; task numbers run along the columns
- * first. */
+/* A tile of a matrix; task numbers run along the columns first. */
 struct tile {
     int64_t row, rows, column, columns;
 };
@@ -134,7 +134,7 @@ static const struct sw_plan_ops ops = {
     .free = sw_ref_plan_free,
 };
 
-/* Is it the transpose of a plain matrix, and not plain itself? */
+/* Whether the layout is the transpose of a plain matrix, and not plain itself. */
 static bool is_transposed(const struct sw_desc *layout)
 {
     if (!layout || sw_desc_is_plain(layout))

@@ -1,4 +1,4 @@
-/* Pooling on plain planes; a maximum saves the pixel it came from, as int32. */
+/* Pooling on plain planes; max pooling saves the index of the maximum as int32. */
 #include "base/os.h"
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"

@@ -1,6 +1,6 @@
-/* Reduced precision on the CPU: the factors of a product are rounded to tf32, bf16 or fp16 and
+/* Reduced precision on the CPU: the operands of a product are rounded to tf32, bf16 or fp16 and
  * multiplied in fp32. sw_cpu_gemm rounds block by block on the stack; convolution and inner product
- * wrap an fp32 plan, whose rounded inputs lie in its scratch memory, unless oneDNN rounds by
+ * wrap an fp32 plan and round its inputs into scratch, unless oneDNN has a plan that rounds them
  * itself. The contract is in device/cpu/rounded.h. */
 #include "device/cpu/rounded.h"
 #include "base/os.h"
@@ -65,12 +65,12 @@ void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_
 
 /* ---- Plans ---- */
 
-/* A plan whose passes read rounded factors. The copies of both factors are in scratch, behind that
- * of the inner plan, unless the inner plan rounds by itself. */
+/* A plan whose passes read rounded operands. The copies of both operands are in scratch, after the
+ * scratch of the inner plan, unless the inner plan rounds them itself. */
 struct rounded {
     struct sw_plan base;   /* first member */
     struct sw_plan *inner; /* owned */
-    bool halves;           /* it does */
+    bool halves;           /* the inner plan rounds its operands to 16 bits itself */
     enum sw_precision to;
     size_t at[2];
     size_t bias_at; /* for the gradient of the bias */
@@ -144,7 +144,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Wraps the inner plan, which it owns even if it fails. */
+/* Wraps the inner plan and takes ownership of it, even on failure. */
 static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err)
 {

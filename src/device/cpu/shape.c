@@ -1,4 +1,4 @@
-/* Shape checks for all makers, so that all plans refuse the same shapes with the same messages. */
+/* Shape checks of all makers, so that all devices refuse the same shapes with the same messages. */
 #include "device/cpu/cpu.h"
 
 typedef long long ll; /* for printf */
