@@ -168,8 +168,8 @@ static void copy_finished(void *entry)
 }
 
 /* Issues a copy. The device owns the entry once its last part is queued, and it may be reused right
- * after. If something fails behind the copy, the copy may still be running: it is completed after
- * the streams have been freed. */
+ * after. If a later call fails, the copy may still be running: it is completed after the streams
+ * have been freed. */
 static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *err)
 {
     const struct sw_copy_event e = entry->event;

@@ -22,8 +22,8 @@ struct sw_copy_event {
     void *dst;
     const void *src; /* both valid until `done` is called */
     size_t bytes;
-    /* Above 1: a strided copy of so many rows of `bytes`; rows start one pitch apart on either
-     * side. */
+    /* Above 1: a strided copy of so many rows of `bytes`; the pitch is the distance between the
+     * starts of rows. */
     int64_t rows;
     size_t dst_pitch, src_pitch;
     int priority; /* lower is more urgent: the layer's index. Equal ones in push order */

@@ -345,7 +345,8 @@ SW_MUST_CHECK static inline int sw_device_reach(struct sw_device *dev, struct sw
 {
     return dev->ops->enable_peer_access(dev, peer, err);
 }
-/* Strided copy: `rows` rows of `width` bytes, which start one pitch apart on either side. */
+/* Strided copy of `rows` rows of `width` bytes; the pitch is the distance between the starts of
+ * rows. */
 SW_MUST_CHECK static inline int sw_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch,
                                            const void *src, size_t src_pitch, size_t width,
                                            int64_t rows, struct sw_err *err)

@@ -1,7 +1,7 @@
 /* Modules: parts of src/device that are loaded on demand, since the libraries that they need are
  * not installed on every machine. Each is a shared object that exports one table and nothing else;
  * the first two members of the table identify its interface. A module is in the folder singa-ws
- * beside libsinga, or in the folder of libsinga (a build tree); an environment variable names
+ * next to libsinga, or in the folder of libsinga (a build tree); an environment variable names
  * another file. It is never unloaded. Any thread. */
 #pragma once
 

@@ -6,9 +6,9 @@
  * layer), the plan reorders into scratch. It keeps no packed copy, since backward runs once per
  * version of a parameter and the copy would be refreshed just as often.
  *
- * Memory: a plan asks for scratch_bytes (contents lost between calls) and saved_bytes (written by
- * forward, read by backward of the same step); the net's planner provides both in the arena. Makers
- * allocate, run functions do not. One owner: the worker of the stream. */
+ * Memory: a plan needs scratch_bytes (contents lost between calls) and saved_bytes (written by
+ * forward, read by backward of the same step); the net's memory planner provides both in the arena.
+ * Makers allocate, run functions do not. One owner: the worker of the stream. */
 #pragma once
 
 #include "device/device.h"

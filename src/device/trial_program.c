@@ -1,6 +1,6 @@
 /* singa_trial DEVICES PROBE...: runs probes of the links between devices (device/trial.h) in a
- * process of its own, which may hang and be killed. Only plan/ways.c starts it. DEVICES are the
- * name of a driver, a colon, and the output of its identify function (device/driver.h). A PROBE is
+ * separate process, which may hang and be killed. Only plan/ways.c starts it. DEVICES are the name
+ * of a driver, a colon, and the output of its identify function (device/driver.h). A PROBE is
  * staged:A:B or direct:A:B (copies from the A-th device to the B-th, through the host or not), or
  * sum:N (over the first N). Staged probes come first, since enabling peer access cannot be undone.
  * It prints "ready" and then one line per probe: "ok GB/s us", "none" (no such path), "damaged

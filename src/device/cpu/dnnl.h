@@ -63,7 +63,7 @@ int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err) SW
 
 /* Converts our descriptor to oneDNN's, which is always possible. */
 void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md);
-/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way that ours
+/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way that sw_desc
  * can express (Winograd weights). */
 bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d);
 /* Grouped weights: oneDNN has the shape [g, M/g, C/g, Kh, Kw], we have [M, C/g, Kh, Kw]. False if

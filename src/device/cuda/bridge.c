@@ -1,7 +1,7 @@
 /* Runs an operation that has no CUDA kernel on the CPU: copies its arrays to host memory, computes
- * there, copies the results back, and waits for the stream each time. Arrays that lie inside one
- * another are copied once and stay aliased. Every use is counted in device->bridged. The contract
- * is in device/cuda/bridge.h. */
+ * there, copies the results back, and waits for the stream each time. Arrays inside one another are
+ * copied once and stay aliased. Every use is counted in device->bridged. The contract is in
+ * device/cuda/bridge.h. */
 #include "device/cuda/bridge.h"
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
@@ -13,7 +13,8 @@ static size_t aligned(size_t bytes)
     return (bytes + SW_CUDA_ALIGN_BYTES - 1) / SW_CUDA_ALIGN_BYTES * SW_CUDA_ALIGN_BYTES;
 }
 
-/* The array that contains array i: itself, or a larger one (of equal ones the first). */
+/* The index of the array that contains array i: i itself or a larger one (the first of equal ones).
+ */
 static int containing_array(const struct sw_cuda_ferry *f, int i)
 {
     uintptr_t from = (uintptr_t)f->device[i], to = from + f->bytes[i];

@@ -1,5 +1,5 @@
-/* Copies. The CUDA runtime finds out where memory is: the host and all GPUs share one address
- * space. */
+/* Copies and peer access. The CUDA runtime finds out where memory is, since the host and all GPUs
+ * share one address space. */
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
 #include <cuda_runtime_api.h>

@@ -10,7 +10,7 @@
 #include <time.h>
 
 enum {
-    SPIN_NS = 200000,    /* how long a wait only yields */
+    SPIN_NS = 200000,    /* how long a wait only yields the processor */
     NAP_NS = 50000,      /* then it sleeps for this long at a time */
     CANCELLED_MS = 2000, /* how long to wait for the work of a cancelled device */
     /* Error codes that older toolkits do not name. */
@@ -18,9 +18,9 @@ enum {
     ERROR_TENSOR_MEMORY_LEAK = 721,
 };
 
-/* ---- What answers mean ---- */
+/* ---- Errors ---- */
 
-/* Whether the error is permanent for the context. */
+/* Whether the error is sticky: permanent for the context. */
 static bool is_sticky(cudaError_t status)
 {
     switch ((int)status) {

@@ -1,4 +1,4 @@
-/* The driver of NVIDIA GPUs. This file is part of libsinga: it loads the device, which is a module,
+/* The driver of NVIDIA GPUs. This file is part of libsinga and loads the module with the device
  * when a GPU is requested. */
 #include "device/cuda/cuda_module.h"
 #include "device/cuda/nccl_module.h"
@@ -22,7 +22,8 @@ static const struct sw_module_kind kind = {
     .without = "configure with -DSINGA_CUDA=ON where nvcc and cuDNN are; use --device cpu",
 };
 
-/* Reports a missing NVIDIA driver first: without it libraries only report that they failed. */
+/* Reports a missing NVIDIA driver, since without it libraries only report that they failed; else
+ * returns rc. */
 static int need_driver(int rc, struct sw_err *err)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -169,7 +170,7 @@ static void read_driver(char *out, size_t bytes)
     sw_free(text);
 }
 
-/* "GPU-6e2c... at 0000:34:00.0"; a probe is given the addresses. */
+/* "GPU-6e2c... at 0000:34:00.0"; the options of a probe are the addresses. */
 static int identify(const char *options, const char *const *bus, int count,
                     struct sw_probe_identity *out, struct sw_err *err)
 {

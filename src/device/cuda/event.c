@@ -1,5 +1,5 @@
-/* CUDA events. They already behave as device.h requires: a wait is for the latest record before it,
- * and a wait for an event that was never recorded returns at once. */
+/* CUDA events, which behave as device.h requires: a wait is for the latest record before it, and a
+ * wait for an event that was never recorded returns immediately. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"

@@ -1,5 +1,4 @@
-/* CUDA graphs. A capture covers only streams of the calling thread; other threads may use this GPU
- * or others meanwhile. */
+/* CUDA graphs. A capture is thread-local: other threads may use this GPU or others meanwhile. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
@@ -42,7 +41,7 @@ int sw_cuda_capture_begin(struct sw_stream *stream, struct sw_err *err)
     return rc;
 }
 
-/* A copy of the graph that the GPU can run, put there now rather than with the first launch. */
+/* Instantiates the graph and uploads it now rather than at the first launch. */
 static int instantiate(struct sw_cuda_stream *s, cudaGraph_t captured, cudaGraphExec_t *out,
                        struct sw_err *err)
 {
@@ -59,7 +58,8 @@ int sw_cuda_capture_end(struct sw_stream *stream, struct sw_graph **out, struct 
     struct graph *g = sw_calloc(1, sizeof *g);
     sw_cuda_use(s->device);
     s->captured = false;
-    /* Ends the capture whatever has failed; otherwise the stream would stay in capture mode. */
+    /* Ends the capture even after an error, since otherwise the stream would stay in capture mode.
+     */
     int rc = sw_cuda_check(s->device, (int)cudaStreamEndCapture(s->stream, &captured),
                            "ending a capture", err);
     if (s->refused.code != SW_OK) {

@@ -31,7 +31,7 @@ int sw_cuda_check_dnn(struct sw_cuda_stream *s, int status, const char *what, st
                       text[0] ? ": " : "", text);
 }
 
-/* Products accumulate in fp32, even if the library splits them. */
+/* Products accumulate in fp32, even if the library splits k. */
 static cublasMath_t math_mode(enum sw_precision precision)
 {
     return precision == SW_PRECISION_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH
@@ -41,9 +41,9 @@ static cublasMath_t math_mode(enum sw_precision precision)
                : CUBLAS_DEFAULT_MATH;
 }
 
-/* Allocates the workspace. With a workspace per handle cuBLAS gives the same bits every time, and
- * allocates nothing during calls. It is zeroed, so that checkers of uninitialized reads find none
- * in the libraries. */
+/* Allocates the workspace. With a workspace per handle cuBLAS is deterministic and allocates
+ * nothing during calls. It is zeroed, so that checkers of uninitialized reads find none in the
+ * libraries. */
 int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
 {
     void *room = NULL;
@@ -62,7 +62,7 @@ int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
     return sw_cuda_check(s->device, (int)e, "allocating a workspace", err);
 }
 
-/* Creates the cuBLAS handle; it is stored only if all of it could be set. The workspace is set
+/* Creates the cuBLAS handle and stores it only if all its settings succeed. The workspace is set
  * after the stream, since setting the stream resets it. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
 {
@@ -121,8 +121,8 @@ void sw_cuda_libraries_free(struct sw_cuda_stream *s)
     (void)cudaFree(s->room);
 }
 
-/* A product with 16-bit factors, or with floats that cuBLAS rounds to 16 bits, or one that must be
- * exact although the handle would round. */
+/* Computes a product with 16-bit operands, with floats that cuBLAS rounds to 16 bits, or in fp32
+ * although the handle would round. */
 static cublasStatus_t gemm_ex(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
                               cublasOperation_t of_a, cublasOperation_t of_b)
 {

@@ -1,5 +1,6 @@
-/* cuBLASLt is column-major, so it computes the transpose, as in libraries.c: c^T = op(b)^T op(a)^T;
- * a and b are swapped here. The columns of c are then rows, along which the library adds a bias. */
+/* Matrix products by cuBLASLt. The library is column-major, so it computes the transpose, as in
+ * libraries.c: c^T = op(b)^T op(a)^T, and a and b are swapped here. The columns of c are then rows,
+ * along which the library adds a bias. The contract is in device/cuda/light.h. */
 #include "device/cuda/light.h"
 #include "base/os.h"
 #include <cublasLt.h>
@@ -7,14 +8,14 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16, /* of every array, in bytes: what an arena promises and more */
+    ALIGNMENT = 16, /* of every array, in bytes; arenas align at least so */
     LINE_BYTES = 64,
 };
 
 struct sw_cuda_light {
     struct sw_cuda_stream *stream; /* borrowed */
     bool bias;
-    cublasLtMatmulDesc_t product; /* owned, as the layouts */
+    cublasLtMatmulDesc_t product; /* owned, as are the layouts */
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
 };
@@ -31,7 +32,7 @@ static cudaDataType_t type_of(const struct sw_cuda_product *p, enum sw_precision
     return !p->halves ? CUDA_R_32F : precision == SW_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-/* A matrix [rows, columns] of ours, or its transpose as it is stored. */
+/* Describes a row-major matrix [rows, columns], or its transpose if it is stored transposed. */
 static cublasStatus_t lay_out(cudaDataType_t type, bool flipped, int64_t rows, int64_t columns,
                               int64_t pitch, cublasLtMatrixLayout_t *out)
 {
@@ -49,7 +50,7 @@ static cublasStatus_t describe_product(struct sw_cuda_light *l,
     cublasOperation_t of_a = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(args);
-    /* The library looks at the alignment of a bias when it chooses. */
+    /* The heuristics depend on the alignment of the bias. */
     const void *some_bias = (const char *)l->stream->room + LINE_BYTES;
     cublasStatus_t e = cublasLtMatmulDescCreate(&l->product, compute, CUDA_R_32F);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -98,7 +99,7 @@ static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference)
     return e;
 }
 
-/* The library's suggestions, at most `most`; returns how many. */
+/* Gets at most `most` algorithms from the heuristics; returns their number. */
 static int get_suggestions(const struct sw_cuda_light *l, int most,
                            cublasLtMatmulHeuristicResult_t *found)
 {
@@ -118,7 +119,7 @@ static int get_suggestions(const struct sw_cuda_light *l, int most,
     return good;
 }
 
-/* The kernel, its tile, into how many parts k is cut, and its stages. */
+/* Writes the name of an algorithm: index, kernel, tile, split-k and stages. */
 static void name_of(const cublasLtMatmulAlgo_t *algorithm, int index, char name[SW_TUNE_NAME])
 {
     static const cublasLtMatmulAlgoConfigAttributes_t attributes[] = {
@@ -135,7 +136,7 @@ static void name_of(const cublasLtMatmulAlgo_t *algorithm, int index, char name[
     }
 }
 
-/* Chooses a suggestion; false if there is none, or none of that name. */
+/* Chooses an algorithm; false if there is none, or none of that name. */
 static bool choose(struct sw_cuda_light *l, const char *wanted)
 {
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
@@ -166,7 +167,7 @@ void sw_cuda_light_free(struct sw_cuda_light *l)
     sw_free(l);
 }
 
-/* Described, and no more. */
+/* Describes the product, without an algorithm. */
 static int begin(struct sw_stream *stream, const struct sw_cuda_light_args *args,
                  struct sw_cuda_light **out, struct sw_err *err)
 {
@@ -208,7 +209,7 @@ void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *ar
 {
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
     struct sw_cuda_light *l = NULL;
-    struct sw_err ignored; /* then only the default can be used */
+    struct sw_err ignored; /* on error no candidates are listed */
     int count = begin(s, args, &l, &ignored) == SW_OK ? get_suggestions(l, SW_TUNE_WAYS, found) : 0;
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];

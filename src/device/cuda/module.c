@@ -1,4 +1,4 @@
-/* The only symbol that the module exports, and the properties of GPUs from the driver. */
+/* The table of the CUDA module, the only symbol that it exports, and the properties of GPUs. */
 #include "device/cuda/cuda_module.h"
 #include "device/cuda/cuda_private.h"
 #include <cublas_v2.h>

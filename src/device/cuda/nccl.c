@@ -4,8 +4,8 @@
  *
  * Threads. A group belongs to one thread, and so do opening and closing; check and abort may come
  * from other threads meanwhile. NCCL reports errors at any time while a communicator exists, so
- * `lock` guards only its lifetime. A thread of its own carries out an abort, once the current group
- * has noticed it and returned, since an abort may take long. */
+ * `lock` guards only its lifetime. An abort may take long, so a separate thread runs it once the
+ * current group has noticed it and returned. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/nccl_module.h"
@@ -17,19 +17,19 @@
 enum {
     SPIN_NS = 200000, /* how long to poll without a pause */
     NAP_NS = 50000,
-    GROUP_MS = 60000, /* how long NCCL may take to start a group */
+    GROUP_MS = 60000, /* how long NCCL may take to start the operations of a group */
     CLOSE_MS = 5000,
 };
 
 struct nccl {
     struct sw_collective base;       /* first member */
     struct sw_cuda_device **devices; /* owned [ranks], borrowed each */
-    ncclComm_t *comms;               /* owned [ranks]; NULL: not there (any more) */
+    ncclComm_t *comms;               /* owned [ranks]; NULL: not created or already destroyed */
     int aborting;                    /* atomic */
     struct sw_mutex lock;            /* guards all below */
     struct sw_cond changed;
-    bool alive;    /* the communicators may be asked */
-    bool in_group; /* a thread is calling NCCL */
+    bool alive;    /* the communicators exist and may be queried */
+    bool in_group; /* a thread is inside a group */
     struct sw_thread aborter;
     bool has_aborter;
 };
@@ -41,7 +41,7 @@ static struct nccl *nccl_of(struct sw_collective *c)
 
 static void set_device(const struct sw_cuda_device *d)
 {
-    (void)cudaSetDevice(d->gpu); /* it was possible when the device was opened */
+    (void)cudaSetDevice(d->gpu); /* cannot fail: it succeeded when the device was opened */
 }
 
 static bool is_aborting(const struct nccl *c)
@@ -54,7 +54,7 @@ static int64_t deadline_of(int timeout_ms)
     return sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
 }
 
-/* ---- What answers mean ---- */
+/* ---- Errors and states ---- */
 
 static int nccl_error(const struct nccl *c, int rank, ncclResult_t status, const char *what,
                       struct sw_err *err)
@@ -71,7 +71,7 @@ static bool is_fine(ncclResult_t status)
     return status == ncclSuccess || status == ncclInProgress;
 }
 
-/* The state of a communicator: idle, busy or gone. */
+/* The state of a communicator: idle, busy or failed. */
 static ncclResult_t state_of(ncclComm_t comm)
 {
     ncclResult_t state = ncclSuccess;
@@ -150,7 +150,8 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
     return is_fine(status) ? SW_OK : nccl_error(c, rank, status, "all_reduce", err);
 }
 
-/* Nothing may be queued behind the group before NCCL has queued the group itself. */
+/* Waits for NCCL, since nothing may be queued after the group before NCCL has queued the group
+ * itself. */
 static int group_end(struct sw_collective *collective, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
@@ -161,7 +162,7 @@ static int group_end(struct sw_collective *collective, struct sw_err *err)
     return rc;
 }
 
-/* ---- What went wrong ---- */
+/* ---- Checking and aborting ---- */
 
 static int check(struct sw_collective *collective, struct sw_err *err)
 {
@@ -179,7 +180,7 @@ static int check(struct sw_collective *collective, struct sw_err *err)
 
 static void end_comms(struct nccl *c, ncclResult_t (*end)(ncclComm_t))
 {
-    (void)ncclGroupStart(); /* each waits for the others of this process */
+    (void)ncclGroupStart(); /* in a group, since each call waits for the others of this process */
     for (int r = 0; c->comms && r < c->base.ranks; r++)
         if (c->comms[r]) {
             set_device(c->devices[r]);
@@ -204,7 +205,7 @@ static void abort_main(void *arg)
 static void abort_all(struct sw_collective *collective)
 {
     struct nccl *c = nccl_of(collective);
-    struct sw_err ignored; /* then closing aborts it */
+    struct sw_err ignored; /* on error close_nccl aborts */
     if (__atomic_exchange_n(&c->aborting, 1, __ATOMIC_ACQ_REL))
         return;
     bool started = sw_thread_start(&c->aborter, "nccl-abort", abort_main, c, &ignored) == SW_OK;
@@ -224,7 +225,8 @@ static void free_nccl(struct nccl *c)
     sw_free(c);
 }
 
-/* An abort that hangs still uses the communicators, so they are leaked. */
+/* Waits for the abort; false if it hangs. It then still uses the communicators, so they are leaked.
+ */
 static bool wait_for_aborter(struct nccl *c)
 {
     sw_mutex_lock(&c->lock);
@@ -294,7 +296,8 @@ static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms
     c->alive = true;
     int rc = init_comms(c, timeout_ms, err);
     if (rc != SW_OK)
-        abort_all(&c->base); /* not on this thread: it may take as long as the hanging operation */
+        abort_all(
+            &c->base); /* on its own thread, since it may take as long as the hanging operation */
     return rc;
 }
 

@@ -1,5 +1,5 @@
-/* Annealed importance sampling, as kernels/ops/ais.h has it: a step is two products, each with
- * kernels after it. */
+/* Annealed importance sampling (kernels/ops/ais.h): a step is two matrix products, each followed by
+ * kernels. */
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
 #include "kernels/ops/ais.h"

@@ -1,6 +1,6 @@
-/* A recurrent cell over a sequence, as device/ops/recurrent.c has it: the input's part of all steps
- * is one product ahead of the run, weight gradients are one product behind it, and a step is one or
- * two products with a kernel after them. */
+/* A recurrent cell over a sequence, structured as device/ops/recurrent.c: one product computes the
+ * contribution of the input for all steps before the first step, weight gradients are one product
+ * after the last step, and a step is one or two products followed by a kernel. */
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
@@ -189,7 +189,7 @@ static int inputs_gradient(struct sw_stream *s, const struct sw_recurrent_gradie
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
-/* dgates^T x and dgates^T h'; gru's candidate has a recurrent gradient of its own. */
+/* dgates^T x and dgates^T h'; gru's candidate has a separate recurrent gradient. */
 static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
                             const struct widths *w, struct sw_err *err)
 {

@@ -1,4 +1,4 @@
-/* Opening a device, its memory, and its table. */
+/* Opens a device; allocates its memory; its table of functions. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
@@ -30,7 +30,7 @@ static int out_of_memory(struct sw_cuda_device *d, size_t bytes, const char *wha
         d->base.name, what, bytes, left, all);
 }
 
-/* A GPU's own memory is on no node of the host. */
+/* The memory of a GPU is on no NUMA node. */
 static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err)
 {
@@ -70,7 +70,7 @@ static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
     count_bytes(d, 0, bytes);
 }
 
-/* The first device pins the memory, and for the driver it is then pinned for all. */
+/* The first device pins the memory for all devices. */
 static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
 {
     sw_cuda_use(sw_cuda_device_of(dev));
@@ -97,7 +97,7 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
     return SW_OK;
 }
 
-/* Like cudaFree it waits until nothing uses the memory. */
+/* As cudaFree, cudaFreeHost waits until nothing uses the memory. */
 static void host_free(struct sw_device *dev, void *p, size_t bytes)
 {
     sw_cuda_use(sw_cuda_device_of(dev));

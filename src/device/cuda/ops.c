@@ -1,5 +1,6 @@
-/* Operations: by the kernels of kernels/cuda, by those of this folder that multiply, and where
- * there is none (an odd layout, or an operation of a user's own) on the host (bridge.c). */
+/* Runs operations: by a kernel of kernels/cuda, by a function of this folder that combines matrix
+ * products and kernels, or, if there is neither (an unusual layout, or a user's operation), on the
+ * host (bridge.c). */
 #include "device/cuda/ops.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/libraries.h"
@@ -44,7 +45,7 @@ static const struct sw_cuda_kernel *find(const struct sw_op *op)
     return NULL;
 }
 
-/* Starts the kernels; *answer becomes an enum cudaError, or SW_CUDA_NO_KERNEL. */
+/* Launches the kernels; stores an enum cudaError in *status, or SW_CUDA_NO_KERNEL. */
 static int launch(struct sw_stream *stream, const struct sw_cuda_kernel *k, const void *args,
                   int *status, struct sw_err *err)
 {

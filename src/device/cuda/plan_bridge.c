@@ -1,6 +1,6 @@
 /* Convolutions that cuDNN does not support (a window that exceeds one side only, an unusual type)
- * run as a plan of the cpu on copies in host memory. The name of the plan begins with "cpu:", which
- * `check -v` and the history show. */
+ * run as a plan of the cpu device on copies in host memory. The name of the plan begins with
+ * "cpu:", which `check -v` and the history show. */
 #include "base/os.h"
 #include "device/cuda/bridge.h"
 #include "device/cuda/plan_private.h"
@@ -37,7 +37,7 @@ static void list(const struct sw_plan *p, const struct sw_plan_args *a, struct s
     *f = (struct sw_cuda_ferry){.count = ARRAYS};
     for (int i = 0; i < ARRAYS; i++) {
         f->device[i] = (void *)arrays[i];
-        f->bytes[i] = arrays[i] ? bytes[i] : 0; /* a pass does without some */
+        f->bytes[i] = arrays[i] ? bytes[i] : 0; /* some are not used by a pass */
     }
 }
 

@@ -1,11 +1,10 @@
 /* Convolution by cuDNN's graph API (conv_graph.h), one graph per pass, made once. Bias and relu are
- * kernels of our own. With choices by measuring (device/tune.h) a pass may have any engine that
- * will do.
+ * separate kernels. With measured algorithms (device/tune.h) a pass may use any suitable engine.
  *
- * Where products round, factors are 16 bits with channels last, which tensor cores want, and fp32
- * is written; a pass for which no engine does that writes 16 bits, which are widened. Where there
- * is none at all for some pass, floats that are rounded before are multiplied as tf32, which loses
- * nothing of them. */
+ * In 16-bit precision, operands are 16-bit values with channels last, as tensor cores require, and
+ * results are fp32; a pass without such an engine writes 16-bit results, which are converted. If a
+ * pass has no 16-bit engine at all, operands are rounded to 16-bit precision, stored as floats and
+ * multiplied in tf32, which does not round them further. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/conv_graph.h"
@@ -16,15 +15,15 @@
 
 struct conv {
     struct sw_plan base;                              /* first member */
-    struct sw_cuda_side src, weight, diff;            /* as passes read them */
-    struct sw_cuda_side out_src, out_weight, out_dst; /* as they write them */
-    enum sw_cuda_form form;                           /* of what they read */
+    struct sw_cuda_side src, weight, diff;            /* operands that passes read */
+    struct sw_cuda_side out_src, out_weight, out_dst; /* results that passes write */
+    enum sw_cuda_form form;                           /* form of the operands */
     struct sw_conv_shape shape;
     struct sw_cuda_conv_graph forward, data, weights;
-    size_t workspace_offset, sums_offset; /* in scratch; sums: of the bias' gradient */
+    size_t workspace_offset, sums_offset; /* in scratch; sums: for the bias gradient */
     struct sw_channels dst_channels;
     bool bias, relu;
-    const struct sw_tune_choice *choice; /* while it is made */
+    const struct sw_tune_choice *choice; /* set only during creation */
 };
 
 static struct conv *conv_of(struct sw_plan *p)
@@ -126,7 +125,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What passes write has the layout that others read it in; as floats it may be the same copy. */
+/* Lays out the results of passes: a result has the layout in which other passes read it, and shares
+ * their copy if both are floats. */
 static void lay_out_results(struct conv *c)
 {
     struct sw_plan *p = &c->base;
@@ -151,7 +151,7 @@ static void lay_out_results(struct conv *c)
     }
 }
 
-/* The filters of a channels-last image have neighbouring channels, too. */
+/* Lays out operands; with channels last the filters are channels-last, too. */
 static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
 {
     const struct sw_desc *src = &c->base.src;
@@ -196,7 +196,7 @@ static struct sw_cuda_conv_question spec_of(const struct conv *c, enum sw_tune_p
         .weight = &c->weight.used,
         .dst = &c->base.dst,
         .halves = c->form == SW_CUDA_HALVES,
-        /* Nor does rounding to tf32 change floats that are rounded to 16 bits. */
+        /* tf32 does not change floats that are rounded to 16-bit precision. */
         .tf32 = precision == SW_PRECISION_TF32 || c->form == SW_CUDA_ROUNDED,
         .wanted = c->choice->name[pass]};
 }
@@ -293,7 +293,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     return SW_OK;
 }
 
-/* Lists the choices in the default form; other forms would give other results. */
+/* Lists the engines for the default form; other forms would give different results. */
 static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
                             struct sw_tune_ways *out)
 {

@@ -1,6 +1,6 @@
-/* Transposed convolution by a convolution plan with its passes swapped, as device/cpu/deconv.c has
- * it: forward is that plan's backward data, backward data its forward, and backward weights takes
- * the gradient for the image. */
+/* Transposed convolution by a convolution plan with its passes swapped, as in device/cpu/deconv.c:
+ * forward is that plan's backward data, backward data its forward, and backward weights passes the
+ * gradient as the image. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/plan_private.h"
@@ -9,9 +9,9 @@
 struct deconv {
     struct sw_plan base;     /* first member */
     struct sw_plan *conv;    /* owned: from dst to src */
-    struct sw_cuda_side src; /* ours, and the convolution's output */
+    struct sw_cuda_side src; /* source of this plan and output of the convolution */
     struct sw_channels dst_channels;
-    size_t sums_offset; /* in scratch: of the bias' gradient */
+    size_t sums_offset; /* in scratch: for the bias gradient */
 };
 
 static struct deconv *deconv_of(struct sw_plan *p)
@@ -102,7 +102,7 @@ int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
     struct sw_conv_shape inner = *shape;
     struct sw_plan_passes all = {.backward_data = true,
                                  .backward_weights = passes.backward_weights,
-                                 .training = false}; /* its passes come in another order */
+                                 .training = false}; /* its passes run in a different order */
     inner.outputs = src->dim[1];
     inner.out_h = src->dim[2];
     inner.out_w = src->dim[3];

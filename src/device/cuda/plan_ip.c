@@ -4,12 +4,12 @@
  *   backward data      diff_src [N, K] = diff_dst [N, M] weight [M, K]
  *   backward weights   diff_weight [M, K] = diff_dst^T [M, N] src [N, K]
  *
- * Where products round, the factors are 16 bits: the weights from forward to backward, sources and
- * gradients as they are read. What comes out is fp32.
+ * In 16-bit precision the operands are 16-bit values: weights are converted by forward and saved
+ * for backward, sources and gradients are converted when they are read. Results are fp32.
  *
- * By rule the forward product is cuBLASLt's first suggestion (light.h), the other two are cuBLAS'
- * choice, which are the same every time. With choices by measuring (device/tune.h) each may be any
- * suggestion of cuBLASLt's or cuBLAS' choice. */
+ * By default the forward product uses cuBLASLt's first algorithm (light.h) and the other two use
+ * cuBLAS, whose choice is the same every time. With measured algorithms (device/tune.h) each may
+ * use any algorithm of cuBLASLt, or cuBLAS. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/libraries.h"
@@ -24,13 +24,13 @@ static const char by_cublas[] = "cublas";
 
 struct ip {
     struct sw_plan base;                                        /* first member */
-    struct sw_cuda_side src, weight;                            /* as gradients are written */
-    struct sw_cuda_side src_factor, weight_factor, diff_factor; /* as products read */
-    bool halves;                                                /* what those are */
-    int64_t rows, features, outputs;                            /* N, K, M */
-    bool transposed;                                            /* weights are stored as [K, M] */
+    struct sw_cuda_side src, weight;                            /* operands for writing gradients */
+    struct sw_cuda_side src_factor, weight_factor, diff_factor; /* operands that products read */
+    bool halves;                     /* whether the operands have 16-bit elements */
+    int64_t rows, features, outputs; /* N, K, M */
+    bool transposed;                 /* weights are stored as [K, M] */
     bool relu;
-    struct sw_cuda_light *product[SW_TUNE_PASSES]; /* owned; NULL: by cuBLAS */
+    struct sw_cuda_light *product[SW_TUNE_PASSES]; /* owned; NULL: cuBLAS computes the product */
 };
 
 static struct ip *ip_of(struct sw_plan *p)
@@ -40,7 +40,7 @@ static struct ip *ip_of(struct sw_plan *p)
 
 /* ---- Products ---- */
 
-/* Without arrays. */
+/* The shape of the product of a pass, without arrays. */
 static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass pass)
 {
     int64_t pitch = c->transposed ? c->outputs : c->features; /* of the weights */
@@ -69,7 +69,7 @@ static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass p
     return p;
 }
 
-/* bias is read by forward products of cuBLASLt. */
+/* Computes the product of a pass; only forward products of cuBLASLt read bias. */
 static int multiply(struct ip *c, enum sw_tune_pass pass, const void *a, const void *b,
                     const float *bias, float *out, struct sw_err *err)
 {
@@ -191,8 +191,8 @@ static int prepare_passes(struct ip *c, const struct sw_tune_choice *choice,
     return rc;
 }
 
-/* The weights are what backward reads again; sources and gradients are converted when they are
- * read. */
+/* Lays out the operands. Only converted weights are saved for backward; sources and gradients are
+ * converted when they are read. */
 static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_desc *matrix,
                     struct sw_plan_passes passes)
 {
@@ -219,7 +219,7 @@ struct request {
     const struct sw_ip_shape *shape;
 };
 
-/* Without products. */
+/* Allocates and lays out the plan, without its products. */
 static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
 {
     const struct sw_desc *src = q->src;
@@ -271,7 +271,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     return SW_OK;
 }
 
-/* Lists the choices, the default first. */
+/* Lists the algorithms of a pass, the default first. */
 static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
                             struct sw_tune_ways *out)
 {

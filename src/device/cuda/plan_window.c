@@ -1,6 +1,6 @@
-/* Pooling and local response normalisation by kernels of our own: cuDNN's know neither windows that
- * are clipped at the border nor normalisation within channels. They keep any layout that
- * the kernels know, so that nothing is reordered between a convolution and them. */
+/* Pooling and local response normalization by kernels of this project, since cuDNN supports neither
+ * windows that are clipped at the border nor normalization within channels. They keep every layout
+ * that the kernels support, so that nothing is reordered between them and a convolution. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/plan_private.h"
@@ -92,7 +92,7 @@ int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
     c->max = shape->max;
     c->training = passes.training || passes.backward_data;
     if (c->max && c->training)
-        p->saved_bytes = sw_desc_bytes(&p->dst); /* an int32 for a float */
+        p->saved_bytes = sw_desc_bytes(&p->dst); /* an int32 per element */
     strcpy(p->algorithm, "cuda:direct");
     if (!sw_cuda_channels(&used, &c->kernel.in) || !sw_cuda_channels(&p->dst, &c->kernel.out)) {
         sw_free(c);
@@ -103,11 +103,11 @@ int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
     return SW_OK;
 }
 
-/* ---- Local response normalisation ---- */
+/* ---- Local response normalization ---- */
 
 struct lrn {
     struct sw_plan base;           /* first member */
-    struct sw_cuda_side src, diff; /* diff: the gradient, beside the source's copy */
+    struct sw_cuda_side src, diff; /* diff: the gradient, separate from the copy of the source */
     struct sw_cuda_lrn kernel;     /* without arrays */
     bool training;
     size_t ratio_offset;

@@ -1,4 +1,4 @@
-/* The table of plans, what they share, and the one that only changes a layout. */
+/* The table of makers, common functions of the plans, and the reorder plan. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/plan_private.h"
@@ -44,7 +44,7 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
     return sw_desc_plain(SW_F32, kind->ndim, dim);
 }
 
-/* ---- Sides ---- */
+/* ---- Operands ---- */
 
 void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                          const struct sw_desc *used, enum sw_cuda_form form, bool saved)
@@ -84,7 +84,7 @@ static int reorder(struct sw_plan *p, const struct sw_desc *from, const void *sr
     return rc == SW_OK ? sw_cuda_plan_check(p, sw_cuda_reorder(&l, from, src, to, dst), err) : rc;
 }
 
-/* The same with elements converted, to the side's form or from it. */
+/* As reorder, and converts elements to or from the form of the operand. */
 static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, const void *src,
                    void *dst, struct sw_err *err)
 {
@@ -151,7 +151,7 @@ int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
     return sw_cuda_product_done(p, side, a, given, err);
 }
 
-/* ---- Choices ---- */
+/* ---- Measured algorithms ---- */
 
 /* The model of the GPU, since GPUs of one model share choices. */
 static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)

@@ -1,5 +1,5 @@
-/* Streams: CUDA streams that wait for no other, each with the libraries' handles and rooms of its
- * own, so that nothing is shared between threads. */
+/* Streams: non-blocking CUDA streams, each with its own library handles and workspaces, so that
+ * nothing is shared between threads. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
@@ -31,7 +31,7 @@ int sw_cuda_stream_wait(struct sw_stream *stream, struct sw_err *err)
     return sw_cuda_poll(s->device, query_stream, s->stream, "waiting for a stream", err);
 }
 
-/* Every call names the device that it is for. */
+/* Does nothing: every call sets the current device itself. */
 void sw_cuda_stream_attach(struct sw_stream *s)
 {
 }
@@ -42,7 +42,8 @@ void sw_cuda_stream_name(struct sw_stream *s, const char *name)
 
 /* ---- Host functions ---- */
 
-/* Runs a host function on a thread of the driver. After bad data it is not called. */
+/* Runs a host function on a thread of the driver. After a data error or a cancellation it is not
+ * called. */
 static void CUDART_CB run_call(void *user)
 {
     struct sw_cuda_call *c = user;
@@ -83,7 +84,8 @@ int sw_cuda_call(struct sw_stream *stream, void (*fn)(void *user), void *user, s
 
 /* ---- Life ---- */
 
-/* Of lower numbers kernels are begun first; the others' is the one that streams have by default. */
+/* Creates a stream with the highest priority if urgent, else with the default one. CUDA schedules
+ * streams with lower numbers first. */
 static cudaError_t create(bool urgent, cudaStream_t *out)
 {
     int least = 0, greatest = 0;
@@ -119,9 +121,9 @@ void sw_cuda_stream_free(struct sw_stream *stream)
     sw_cuda_use(s->device);
     if (s->stream) {
         int rc = sw_cuda_poll(s->device, query_stream, s->stream, "freeing a stream", NULL);
-        (void)rc; /* callers that need the result have waited before */
+        (void)rc; /* callers that need the error have waited before */
         runs = cudaStreamQuery(s->stream) == cudaErrorNotReady;
-        (void)cudaGetLastError(); /* the result is also recorded as the last error */
+        (void)cudaGetLastError(); /* the error is also recorded as the last error */
     }
     if (runs)
         return;

@@ -1,11 +1,11 @@
-/* Graphs: a list of the operations that the streams were given during the capture, in that order,
- * which the thread that launches queues again. So every launch makes all checks of a stream:
- * pointers, which must be in the allocations of the capture, and the order between streams.
+/* Captures: a graph is the list of the operations queued during the capture, in that order, which a
+ * launch queues again. So every launch does all checks of a stream: pointers, which must be in the
+ * same allocations as in the capture, and the order between streams.
  *
- * Captures are as strict as those of CUDA. Events that are recorded in one belong to it: they
- * become marks, and each launch has its own events for them. A stream joins by waiting for such an
- * event, and must be ordered before the end of the captured stream again; this is checked with the
- * numbers of operations of every stream that come before a mark. */
+ * Captures are as strict as those of CUDA. Events recorded in a capture belong to it: they become
+ * marks, for which the graph has its own events. A stream joins by waiting for such an event, and
+ * the captured stream must wait for all its work before the end; this is checked with the numbers
+ * of operations of every stream that come before a mark. */
 #include "device/sim/capture.h"
 #include "base/os.h"
 #include "device/sim/memory.h"
@@ -23,7 +23,7 @@ void sw_sim_graph_free(struct sw_graph *graph)
 
 /* ---- Capturing ---- */
 
-/* Stores the first error of a capture, which is why it fails. */
+/* Marks the capture as failed and stores its first error. */
 static int fail_capture(struct sw_sim_graph *g, int rc, const struct sw_err *why,
                         struct sw_err *err)
 {
@@ -85,7 +85,7 @@ static int add_node(struct sw_sim_graph *g, const struct sw_sim_node *n, struct 
 int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
 {
     struct sw_sim_member *m = find(s->capture, s);
-    if (!op->type->counted) /* it serves the host, or asks for something to be made */
+    if (!op->type->counted) /* it serves the host, or creates an object */
         return sw_sim_capture_refuse(s, op->type->name, err);
     m->position.of[m - s->capture->member]++;
     return add_node(s->capture, &(struct sw_sim_node){SW_SIM_OPERATION, SW_SIM_NO_MARK, s, *op},
@@ -179,7 +179,7 @@ int sw_sim_capture_begin(struct sw_stream *stream, struct sw_err *err)
     return rc;
 }
 
-/* Checks that every stream that joined is ordered before the end of the captured one. */
+/* Checks that the captured stream waits for all work of every stream that joined. */
 static int check_members(struct sw_sim_graph *g)
 {
     for (int i = 1; i < g->members; i++)

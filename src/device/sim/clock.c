@@ -1,5 +1,6 @@
-/* Lanes and clocks: see race.h. What the host has waited for need not be remembered by anybody, so
- * clocks stay short: as long as there are streams that run ahead. */
+/* Lanes and clocks of the race detector; race.h has the rules. Operations that the host has waited
+ * for are dropped from clocks, so a clock has no more entries than there are streams with
+ * operations in flight. */
 #include "base/os.h"
 #include "device/sim/sim_private.h"
 #include <stdio.h>

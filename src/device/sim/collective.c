@@ -1,9 +1,9 @@
-/* Collective operations of simulated GPUs. A sum is an operation on the stream of every member,
- * which blocks there until all members have arrived, as the kernels of a library do; then each
- * member adds up its shard in the order of a ring that begins behind itself, and fetches the shards
- * of the others. The transfers take the time of the links. A member whose stream fails does not
- * arrive, and reports that only to sw_collective_check: the others block until they are aborted or
- * cancelled. */
+/* Collective operations of simulated GPUs. An all-reduce is an operation on the stream of every
+ * member, which blocks there until all members have arrived, as the kernels of NCCL do. Then each
+ * member reduces its shard in ring order, starting with the next rank, and gathers the shards of
+ * the others. The transfers take the time of the links. A member whose stream fails does not
+ * arrive, and the error is reported only by sw_collective_check: the others block until they are
+ * aborted or cancelled. */
 #include "device/collective.h"
 #include "base/os.h"
 #include "base/tree.h"
@@ -22,20 +22,21 @@ struct call {
 
 struct member {
     struct sw_sim_device *device;
-    float *x; /* the real address of the array of the current sum; constant between two meetings */
-    struct call *calls; /* owned [GROUP]: of the group that is open */
+    float
+        *x; /* the real address of the array that is being reduced; constant between two barriers */
+    struct call *calls; /* owned [GROUP]: calls in the open group */
     int count;
 };
 
 struct sw_sim_collective {
     struct sw_collective base; /* first member */
     struct member *members;    /* owned [ranks] */
-    bool open;                 /* a group is */
-    struct sw_sim_event *gate; /* happens when all have come: once per meeting */
+    bool open;                 /* a group is open */
+    struct sw_sim_event *gate; /* happens when all members have arrived: once per barrier */
     struct sw_mutex lock;      /* guards all below, and the members' x */
     int arrived;
     uint64_t barriers;
-    struct sw_err broken; /* why a member does not come; code SW_OK: all do */
+    struct sw_err broken; /* why a member failed; code SW_OK: none failed */
 };
 
 static struct sw_sim_collective *collective_of(struct sw_collective *c)
@@ -78,7 +79,8 @@ static void wait_for_transfers(struct sw_sim_collective *c, struct sw_sim_stream
     sw_sim_stream_sleep(s, end_ns);
 }
 
-/* The member's share, in place: nobody else reads that of its array before the sum is there. */
+/* Reduces the member's shard in place: no other member reads that part of its array before the next
+ * barrier. */
 static void reduce_shard(const struct sw_sim_collective *c, int rank, int64_t n)
 {
     int ranks = c->base.ranks;

@@ -1,4 +1,4 @@
-/* The option text of sim: "gpus=4,mem=2GiB,pcie=12GB/s". A row per key. */
+/* Parses the options of sim: "gpus=4,mem=2GiB,pcie=12GB/s". A table has one row per key. */
 #include "base/str.h"
 #include "device/sim/sim.h"
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    TEXT_BYTES = 64, /* of one key or value */
+    TEXT_BYTES = 64, /* maximum length of one key or value */
 };
 
 static const int64_t least_memory = 64 << 10, most_memory = (int64_t)1 << 40;
@@ -22,7 +22,7 @@ struct sw_sim_conf sw_sim_defaults(void)
                                 .faulty = -1};
 }
 
-/* ---- Values: each reader answers whether the value is one ---- */
+/* ---- Values: each reader returns whether the value is valid ---- */
 
 static bool read_gpus(const char *value, struct sw_sim_conf *c)
 {
@@ -115,7 +115,7 @@ static bool read_faulty(const char *value, struct sw_sim_conf *c)
 static const struct key {
     const char *name;
     bool (*read)(const char *value, struct sw_sim_conf *conf);
-    const char *expected; /* what the value must be */
+    const char *expected; /* expected values, for messages */
 } keys[] = {
     {"gpus", read_gpus, "a whole number from 1 to 64"},
     {"mem", read_memory, "bytes from 64KiB to 1TiB, as in 2GiB"},
@@ -153,7 +153,7 @@ static int read_pair(const char *key, const char *value, struct sw_sim_conf *con
 
 /* ---- The text ---- */
 
-/* Copies what lies between `from` and `to`; false when it is too long. */
+/* Copies the text between `from` and `to`; false if it is too long. */
 static bool copy_token(char *out, const char *from, const char *to)
 {
     size_t n = (size_t)(to - from);

@@ -1,4 +1,4 @@
-/* Copies, and host functions. When a copy runs, its destination is first filled with signalling NaN
+/* Copies and host functions. When a copy runs, its destination is first filled with signaling NaN
  * and then written, so that a premature reader gets old data or NaN. */
 #include "base/os.h"
 #include "device/sim/memory.h"
@@ -9,8 +9,8 @@ enum { CORRUPT_MIN_BYTES = 256 };
 
 static const char *const copy_pointers[] = {"dst", "src", NULL};
 
-/* One side's pointer: memory of a device, or the host's, which is looked at just before it is used.
- */
+/* Resolves the pointer of one side: memory of a device, or of the host, which is checked just
+ * before it is used. */
 static int resolve_side(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, int i,
                         struct sw_sim_device *device, void **where, struct sw_err *err)
 {
@@ -49,7 +49,8 @@ static int move(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_e
                       c->width, c->rows, err);
 }
 
-/* Corrupts a copy that is not small, as a bad peer link does: flips a bit of the last byte. */
+/* Corrupts a copy that is not small, as a bad peer link does, by flipping a bit of the last byte.
+ */
 static void corrupt(const struct sw_sim_op *op)
 {
     char *dst = op->p[SW_SIM_DST];
@@ -118,7 +119,7 @@ static int push_copy(struct sw_stream *s, struct sw_sim_op *op, struct sw_err *e
     return sw_sim_push(s, op, err);
 }
 
-/* A copy between this device and the host: an address that is not ours is that of the host. */
+/* A copy between this device and the host: an address outside the device is host memory. */
 static int copy_with_host(struct sw_stream *s, const struct sw_sim_op_type *type, void *dst,
                           const void *src, struct sw_sim_copy c, struct sw_err *err)
 {
@@ -148,7 +149,7 @@ int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void 
     return copy_with_host(s, &copy_2d_type, dst, src, c, err);
 }
 
-/* *out becomes the device, NULL for one with host memory; false when it is neither. */
+/* Stores the sim device in *out, or NULL for a device with host memory; false if it is neither. */
 static bool side_of(struct sw_device *dev, struct sw_sim_device **out)
 {
     /* Compared by function, since a test may have wrapped the table. */

@@ -1,4 +1,4 @@
-/* A simulated GPU from its first owner to its last, and the faults that it meets. */
+/* Creates and frees a simulated GPU, counts references to it, and injects faults. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The driver of simulated GPUs: its option text gives their number and the faults. */
+/* The driver of simulated GPUs: its options set their number, speed and faults. */
 #include "device/sim/sim_private.h"
 
 #include "base/str.h"
@@ -9,7 +9,7 @@ _Static_assert((int)SW_DEVICE_REQUEST_MOST >= (int)SW_SIM_MAX_GPUS, "a request n
 enum {
     PROBE_LINK_BYTES_PER_S = 500000000,
     PROBE_LATENCY_US = 100,
-    PROBE_BYTES = 16 << 20, /* blocks are a fraction of it */
+    PROBE_BYTES = 16 << 20, /* blocks of a probe are a fraction of the memory */
 };
 
 static int parse(const char *options, struct sw_device_request *out, struct sw_err *err)
@@ -62,8 +62,8 @@ static int identify(const char *options, const char *const *bus, int count,
     return SW_OK;
 }
 
-/* Faults that the options plant are meant for a job, and a probe over a slow link would take
- * seconds. */
+/* Opens the devices without the faults of the options, which are meant for a job, and without slow
+ * links, over which a probe would take seconds. */
 static int open_probe(const char *options, struct sw_device **out, int most, int *count,
                       struct sw_err *err)
 {

@@ -1,4 +1,4 @@
-/* Launching: what was captured is queued again, by the thread that launches. */
+/* Launches a graph: queues the captured operations again, on the calling thread. */
 #include "device/sim/capture.h"
 
 int sw_sim_graph_launch(struct sw_stream *stream, struct sw_graph *graph, struct sw_err *err)

@@ -1,5 +1,5 @@
 /* Links: each GPU has one in each direction, to the host and to its peers. A copy occupies the link
- * for its bytes by the rate of the link, after earlier copies, and then takes the latency. A copy
+ * for its bytes divided by the bandwidth, after earlier copies, and then takes the latency. A copy
  * between GPUs occupies the outgoing link of one and the incoming link of the other at the same
  * time, or, without peer access, both one after the other through the host. Copies inside a GPU
  * take no time. The time is real: streams sleep. */
@@ -48,7 +48,7 @@ int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_
     return hop(NULL, in, hop(out, NULL, now_ns, bytes, conf), bytes, conf);
 }
 
-/* Two devices are locked in the order of their addresses. */
+/* Devices are locked in the order of their addresses. */
 int64_t sw_sim_link_take(struct sw_sim_device *by, struct sw_sim_device *dst,
                          struct sw_sim_device *src, size_t bytes, int64_t now_ns)
 {

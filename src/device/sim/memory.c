@@ -43,7 +43,7 @@ void sw_sim_memory_fini(struct sw_sim_device *d)
 
 /* ---- Allocation ---- */
 
-/* d->lock is held. Where a block of so many granule bytes fits, and its index; false: nowhere. */
+/* d->lock is held. Finds a gap of `need` bytes and the index for its block; false: none. */
 static bool find_gap(const struct sw_sim_device *d, size_t need, size_t *offset, int *index)
 {
     size_t at = 0;
@@ -133,7 +133,7 @@ static int allocate(struct sw_sim_device *d, size_t bytes, const char *what, voi
     return SW_OK;
 }
 
-/* The memory of a GPU is on no node of the host. */
+/* Does nothing: the memory of a GPU is on no NUMA node. */
 void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
 }
@@ -165,7 +165,7 @@ int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
     sw_mutex_unlock(&d->lock);
     if (rc != SW_OK)
         return rc;
-    /* Zeroes the pages, whatever a late operation wrote after they were freed. */
+    /* Zeroes the pages, since a late operation may have written to them after they were freed. */
     (void)madvise((char *)p + d->capacity, granules(bytes), MADV_DONTNEED);
     *out = p;
     return SW_OK;
@@ -215,7 +215,7 @@ struct sw_device_bytes sw_sim_bytes(struct sw_device *dev)
     return b;
 }
 
-/* ---- What a pointer is ---- */
+/* ---- Pointer checks ---- */
 
 bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p)
 {

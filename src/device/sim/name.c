@@ -1,4 +1,4 @@
-/* Names of memory: allocations by the name of the request, and parts that were named later. They
+/* Names of memory: the names given at allocation, and names of parts that were added later. They
  * are searched only for messages, so a list is fast enough. */
 #include "base/os.h"
 #include "device/sim/memory.h"
@@ -72,7 +72,8 @@ void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to)
     sw_mutex_unlock(&n->lock);
 }
 
-/* The names of the smallest parts around the place: one, or two of those that take turns there. */
+/* Writes the names of the smallest parts that contain the range: one, or two if parts share the
+ * memory. */
 static void smallest(const struct sw_sim_name *list, int count, size_t from, size_t to, char *out)
 {
     const struct sw_sim_name *best = NULL, *second = NULL;

@@ -1,4 +1,4 @@
-/* Opening and closing a simulated GPU, what reaches into its streams, and its table. */
+/* Opens, closes and cancels a simulated GPU; its table of functions. */
 #include "device/collective.h"
 #include "device/sim/capture.h"
 #include "device/sim/memory.h"
@@ -14,7 +14,7 @@ static void cancel(struct sw_device *dev)
     sw_mutex_unlock(&d->lock);
 }
 
-/* d->lock is held: something is wrong with what is queued on the stream of this lane. */
+/* d->lock is held. Sets the error of the stream of this lane. */
 static void fail_stream(struct sw_sim_device *d, const struct sw_sim_lane *lane,
                         const struct sw_err *why)
 {

@@ -1,17 +1,18 @@
-/* Operations, and the records and waits of events: each is queued by value and run later. */
+/* Operations, and records and waits of events: each is queued by value and run asynchronously. */
 #include "device/sim/capture.h"
 #include "device/sim/memory.h"
 #include <string.h>
 
-/* Queued by an operation's function and run by run_NAME. */
+/* Defines the type of an operation that its function queues and run_NAME runs. */
 #define POINTERS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define OP_TYPE(id, ...)                                                                           \
     static const struct sw_sim_op_type id##_type = {                                               \
         .name = #id, .pointers = POINTERS(__VA_ARGS__), .counted = true, .run = run_##id}
 
-/* ---- Those that are data: device/op.h ---- */
+/* ---- Operations of kernels/op.h ---- */
 
-/* Whether the operation accesses memory. One without rows does not, whatever its pointers are. */
+/* Whether the operation accesses memory. An operation on 0 rows accesses none, whatever its
+ * pointers are. */
 static bool touches(const struct sw_op_arrays *list)
 {
     for (int i = 0; i < list->count; i++)
@@ -50,7 +51,7 @@ static int run_args(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
 }
 
 static const struct sw_sim_op_type run_type = {
-    .counted = true, .resolve = resolve_args, .run = run_args}; /* named by its subject */
+    .counted = true, .resolve = resolve_args, .run = run_args}; /* its name is the subject */
 
 int sw_sim_run(struct sw_stream *s, const struct sw_op *what, const void *args, struct sw_err *err)
 {
@@ -81,7 +82,7 @@ int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err
     return sw_sim_push(s, &op, err);
 }
 
-/* ---- The one that answers ---- */
+/* ---- An operation with a result ---- */
 
 static int run_all_finite(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
@@ -124,7 +125,7 @@ static int run_record(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_e
 static const struct sw_sim_op_type record_type = {
     .name = "event_record", .run = run_record, .skip = complete};
 
-/* e->lock is held. The event stands behind all that the stream has queued. */
+/* e->lock is held. The event comes after all operations queued on the stream. */
 static int set_clock(struct sw_sim_event *e, const struct sw_sim_stream *s, struct sw_err *err)
 {
     sw_sim_clock_clear(&e->clock);

@@ -1,7 +1,8 @@
-/* The uses of the memory of a device; race.h has the rules. A writer replaces all uses that it is
- * ordered after, since a use that is ordered after the writer is ordered after those, too. Readers
- * are kept side by side. If there are too many readers, the oldest is forgotten, as is a writer of
- * other columns of a strided copy: an error may then be missed, but none is reported wrongly. */
+/* The race detector: records accesses to the memory of a device; race.h has the rules. A writer
+ * replaces all earlier accesses to its range, since what is ordered after the writer is ordered
+ * after those, too. Several readers are kept per range. If there are too many readers, the oldest
+ * is dropped, as is a writer of other columns of a strided copy: an error may then be missed, but
+ * none is reported wrongly. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include "device/sim/stream.h"
@@ -31,7 +32,7 @@ void sw_sim_uses_fini(struct sw_sim_uses *u)
 
 /* ---- The list of ranges; u->lock is held ---- */
 
-/* The first range that ends behind the place. */
+/* The index of the first range that ends after the position. */
 static int first_ending_after(const struct sw_sim_uses *u, size_t at)
 {
     int low = 0, high = u->count;
@@ -45,7 +46,7 @@ static int first_ending_after(const struct sw_sim_uses *u, size_t at)
     return low;
 }
 
-/* A use that the host has not waited for. */
+/* An access that the host has not waited for, or NULL. */
 static const struct sw_sim_use *find_pending(const struct sw_sim_range *r)
 {
     if (r->write.lane && r->write.number > sw_sim_lane_known(r->write.lane))
@@ -56,7 +57,8 @@ static const struct sw_sim_use *find_pending(const struct sw_sim_range *r)
     return NULL;
 }
 
-/* Removes uses that nothing can conflict with any more. */
+/* Removes ranges whose accesses the host has waited for, since nothing can conflict with them any
+ * more. */
 static void prune(struct sw_sim_uses *u)
 {
     int kept = 0;
@@ -165,7 +167,7 @@ static void remember(struct sw_sim_uses *u, const struct sw_sim_use *use, bool w
 
 /* ---- The check ---- */
 
-/* Whether both touch the same bytes. Columns of one matrix may be interleaved. */
+/* Whether two accesses have common bytes. Columns of one matrix may be interleaved. */
 static bool overlap(const struct sw_sim_use *a, const struct sw_sim_use *b)
 {
     if (a->from >= b->to || b->from >= a->to)
@@ -183,7 +185,7 @@ static bool conflicts(const struct sw_sim_stream *s, const struct sw_sim_use *mi
            other->number > sw_sim_clock_of(&s->clock, other->lane);
 }
 
-/* u->lock is held. Finds a conflicting use, and whether that one writes; NULL: none. */
+/* u->lock is held. Finds a conflicting access and whether it writes; NULL: none. */
 static const struct sw_sim_use *find_conflict(const struct sw_sim_stream *s,
                                               const struct sw_sim_uses *u,
                                               const struct sw_sim_use *use, bool writes,
@@ -213,12 +215,12 @@ static const char *of(const struct sw_sim_use *u)
     return u->of ? u->of : "";
 }
 
-/* Some memory: a device's or the host's. */
+/* The memory of a device or of the host. */
 struct memory {
     struct sw_sim_uses *uses;
     struct sw_sim_names *names;
     uintptr_t start;
-    const char *of; /* whose it is */
+    const char *of; /* its owner, for messages */
 };
 
 /* The memory of pointer i of the operation. */
@@ -249,7 +251,7 @@ static struct sw_sim_use use_of(struct sw_sim_stream *s, const struct sw_sim_op 
     return use;
 }
 
-/* "copy of stream compute", with the device where it is another one. */
+/* Writes "copy of stream compute", with the device if it is not `here`. */
 static void describe(const struct sw_sim_use *u, const char *here, char *out, size_t bytes)
 {
     bool other = strcmp(here, u->lane->device) != 0;
@@ -283,7 +285,7 @@ static int record_access(struct sw_sim_uses *u, const struct sw_sim_use *use, bo
 {
     enum { MAX_SPLITS = 3 };
     sw_mutex_lock(&u->lock);
-    /* A reader may fill each gap that it meets. */
+    /* A reader may add a range in each gap between the ranges that it overlaps. */
     int met = 0;
     for (int i = first_ending_after(u, use->from); i < u->count && u->range[i].from < use->to; i++)
         met++;
@@ -331,7 +333,7 @@ int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *
                         "not waited for that stream",
                         what, of(use), space(use), use->name, use->lane->name);
     }
-    forget(u, from, to); /* no use reaches over the end of an allocation: nothing is cut */
+    forget(u, from, to); /* no access crosses the end of an allocation, so no range is split */
     sw_mutex_unlock(&u->lock);
     return rc;
 }

@@ -1,6 +1,6 @@
-/* A stream: a ring of operations and the thread that runs them. The host copies an operation into
- * the ring and goes on; the thread runs it in place, with pointers translated to the real memory,
- * on a cpu stream that only this thread uses.
+/* A stream of sim: a ring of operations and the thread that runs them. The host copies an operation
+ * into the ring and continues; the thread runs it in place, with pointers translated to the real
+ * memory, on a cpu stream that only this thread uses.
  *
  * sw_sim_stream_free stops the thread: it drains the queue for a limited time, and cancels after
  * that or when an operation hangs. Cancelling sets the error of the stream: every wait of the
@@ -39,7 +39,7 @@ void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns)
     sw_mutex_unlock(&s->lock);
 }
 
-/* SW_SIM_WRONG is met when the operation has run. */
+/* Applies a fault before the operation runs; SW_SIM_WRONG is applied after it. */
 static int apply_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct sw_err *err)
 {
     if (fault == SW_SIM_HANG)
@@ -49,7 +49,7 @@ static int apply_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct 
     return SW_OK;
 }
 
-/* Corrupts the first value that is not 0 of the output: flips a bit of its exponent. */
+/* Corrupts the first non-zero value of the output by flipping a bit of its exponent. */
 static void corrupt_output(const struct sw_sim_op *op, const size_t *bytes)
 {
     const uint32_t bit = 1u << 23;
@@ -75,7 +75,7 @@ static int resolve_all(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_th
     return rc;
 }
 
-/* "sim:0: convolution forward: " or "sim:0: softmax_loss: ", once. */
+/* Puts "sim:0: convolution forward: " or "sim:0: softmax_loss: " in front of the error, once. */
 static int prefix_error(const struct sw_sim_stream *s, const struct sw_sim_op *op, int code,
                         struct sw_err *err)
 {
@@ -88,7 +88,7 @@ static int prefix_error(const struct sw_sim_stream *s, const struct sw_sim_op *o
                          subject ? " " : "", name);
 }
 
-/* Sleeps to simulate a slow GPU. */
+/* Sleeps to simulate a slow GPU that began the operation at began_ns. */
 static void simulate_slow_gpu(struct sw_sim_stream *s, int64_t began_ns)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
@@ -121,7 +121,7 @@ static int execute(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err 
     return rc;
 }
 
-/* s->lock is held. The next operation, or NULL when the stream closes. */
+/* s->lock is held. Returns the next operation, or NULL when the stream closes. */
 static struct sw_sim_op *next(struct sw_sim_stream *s)
 {
     while (s->queued == s->done && !s->closing)
@@ -129,7 +129,7 @@ static struct sw_sim_op *next(struct sw_sim_stream *s)
     return s->queued == s->done ? NULL : &s->ring[s->done % SW_SIM_RING];
 }
 
-/* s->lock is held, and given up while the operation runs. */
+/* s->lock is held, and released while the operation runs. */
 static void run_next(struct sw_sim_stream *s, struct sw_sim_op *op)
 {
     struct sw_err err = {.code = SW_OK};
@@ -139,7 +139,7 @@ static void run_next(struct sw_sim_stream *s, struct sw_sim_op *op)
     if (healthy || op->type->always)
         rc = execute(s, op, &err);
     else if (op->type->skip)
-        op->type->skip(op, &s->err); /* which never changes again */
+        op->type->skip(op, &s->err); /* the first error never changes */
     sw_mutex_lock(&s->lock);
     if (rc != SW_OK && s->err.code == SW_OK)
         s->err = err;
@@ -238,14 +238,14 @@ void sw_sim_stream_name(struct sw_stream *s, const char *name)
     sw_sim_lane_name(sw_sim_stream_of(s)->lane, name);
 }
 
-/* The operations belong to the stream's own thread, whoever queues them. */
+/* Does nothing: operations run on the stream's own thread, whichever thread queues them. */
 void sw_sim_stream_attach(struct sw_stream *s)
 {
 }
 
 /* ---- Life ---- */
 
-/* A place among the device's streams, so that cancelling finds it. */
+/* Adds the stream to the device's list, so that cancelling the device finds it. */
 static int join_device(struct sw_sim_stream *s, struct sw_err *err)
 {
     struct sw_sim_device *d = s->device;
@@ -289,7 +289,7 @@ static void free_struct(struct sw_sim_stream *s)
     sw_free(s);
 }
 
-/* Starts the thread and waits until it has its cpu stream. */
+/* Starts the thread and waits until it has created its cpu stream. */
 static int start(struct sw_sim_stream *s, struct sw_err *err)
 {
     int rc = sw_thread_start(&s->thread, s->name, stream_main, s, err);
@@ -310,7 +310,7 @@ static int start(struct sw_sim_stream *s, struct sw_err *err)
 int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err)
 {
-    (void)urgent; /* every stream has a thread of its own */
+    (void)urgent; /* every stream has its own thread */
     if (threads < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
                           dev->name, threads);
@@ -363,7 +363,7 @@ void sw_sim_stream_free(struct sw_stream *stream)
     /* A host function that hangs still uses the stream and its device, which are then leaked. */
     if (!sw_thread_join_timed(&s->thread, JOIN_MS))
         return;
-    /* Nothing of it runs any more, nor of what it has waited for. */
+    /* Nothing queued on it runs any more, nor anything that it has waited for. */
     sw_sim_lane_know(s->lane, UINT64_MAX);
     if (s->err.code == SW_OK)
         sw_sim_clock_know(&s->clock);
