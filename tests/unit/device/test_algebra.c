@@ -49,7 +49,7 @@ static void inverse_root_of_a_diagonal_is_known(void **state)
 }
 
 /* w (a + epsilon) w = 1 for w = (a + epsilon)^(-1/2), and w is symmetric. */
-static void inverse_root_undoes_the_matrix(void **state)
+static void squared_inverse_root_inverts_the_matrix(void **state)
 {
     enum { N = 40 };
     const double epsilon = 0.05;
@@ -92,7 +92,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gram_is_the_sum_of_products),
         cmocka_unit_test(inverse_root_of_a_diagonal_is_known),
-        cmocka_unit_test(inverse_root_undoes_the_matrix),
+        cmocka_unit_test(squared_inverse_root_inverts_the_matrix),
     };
     return cmocka_run_group_tests_name("algebra", tests, NULL, NULL);
 }

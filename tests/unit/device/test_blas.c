@@ -26,7 +26,7 @@ static void *refuse_pages(size_t bytes)
 }
 
 /* The first case: nothing was loaded before. */
-static void without_memory_nothing_is_loaded(void **state)
+static void without_memory_openblas_is_not_loaded(void **state)
 {
     struct sw_err err = {0};
     os = sw_os_posix;
@@ -40,7 +40,7 @@ static void without_memory_nothing_is_loaded(void **state)
     assert_non_null(sw_blas());
 }
 
-static void without_memory_no_thread_is_added(void **state)
+static void without_memory_openblas_adds_no_thread(void **state)
 {
     struct sw_err err = {0};
     assert_int_equal(sw_blas_hold(2, &err), SW_OK);
@@ -96,7 +96,7 @@ static void take_what_is_held(void)
         sw_blas()->give_buffer(buffer[i]);
 }
 
-static void threads_that_hold_it_need_no_more_memory(void **state)
+static void holders_need_no_more_memory(void **state)
 {
     struct sw_err err = {0};
     assert_int_equal(sw_blas_hold(3, &err), SW_OK);
@@ -120,7 +120,7 @@ static void take_a_root(void)
 }
 
 /* Before the cases that make more buffers than these two. */
-static void algebra_needs_no_more_than_it_holds(void **state)
+static void algebra_needs_no_more_memory_than_it_reserved(void **state)
 {
     struct sw_err err = {0};
     assert_int_equal(sw_blas_hold(2, &err), SW_OK);
@@ -200,10 +200,10 @@ static void product_needs_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_memory_nothing_is_loaded),
-        cmocka_unit_test(without_memory_no_thread_is_added),
-        cmocka_unit_test(algebra_needs_no_more_than_it_holds),
-        cmocka_unit_test(threads_that_hold_it_need_no_more_memory),
+        cmocka_unit_test(without_memory_openblas_is_not_loaded),
+        cmocka_unit_test(without_memory_openblas_adds_no_thread),
+        cmocka_unit_test(algebra_needs_no_more_memory_than_it_reserved),
+        cmocka_unit_test(holders_need_no_more_memory),
         cmocka_unit_test(team_without_memory_is_refused),
         cmocka_unit_test(product_needs_no_memory),
     };

@@ -14,7 +14,7 @@ enum { MANY = 100003 }; /* several threads' worth, and no multiple of anything *
 
 /* ---- Memory and streams ---- */
 
-static void alloc_gives_zeroed_aligned_counted_memory(void **state)
+static void alloc_returns_zeroed_aligned_counted_memory(void **state)
 {
     static const size_t sizes[] = {1, 100, 4096, 65537, (2 << 20) - 1, 2 << 20, (5 << 20) + 3};
     struct fixture f = open_cpu(true, 1);
@@ -80,7 +80,7 @@ static void stream_needs_a_thread(void **state)
     close_cpu(&f);
 }
 
-static void events_pass_on_a_stream_that_runs_at_once(void **state)
+static void events_on_a_synchronous_stream_return_at_once(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_event *e;
@@ -151,7 +151,7 @@ static float add_tree(float *const *x, int from, int to, int64_t i)
 }
 
 /* In place of the first, for every count, whatever the team. */
-static void fold_adds_arrays_in_the_order_of_the_tree(void **state)
+static void fold_adds_arrays_in_tree_order(void **state)
 {
     float *x[SW_FOLD_TERMS];
     struct rng r = rng_of(8);
@@ -350,7 +350,7 @@ static void activation_works_in_place(void **state)
     close_cpu(&f);
 }
 
-static void activation_lets_nan_through_and_takes_infinities(void **state)
+static void activation_propagates_nan_and_handles_infinities(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
@@ -632,7 +632,7 @@ static void softmax_loss_matches_its_formula(void **state)
     close_cpu(&f);
 }
 
-static void softmax_loss_is_stable_far_out(void **state)
+static void softmax_loss_is_stable_for_large_inputs(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
@@ -712,7 +712,7 @@ static void accuracy_counts_labels_among_the_top_k(void **state)
     close_cpu(&f);
 }
 
-static void accuracy_takes_no_nan_for_a_hit(void **state)
+static void accuracy_counts_no_nan_as_a_hit(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
@@ -835,26 +835,26 @@ static void results_do_not_depend_on_the_thread_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_gives_zeroed_aligned_counted_memory),
+        cmocka_unit_test(alloc_returns_zeroed_aligned_counted_memory),
         cmocka_unit_test(alloc_failure_names_the_object_and_counts_nothing),
         cmocka_unit_test(stream_needs_a_thread),
-        cmocka_unit_test(events_pass_on_a_stream_that_runs_at_once),
+        cmocka_unit_test(events_on_a_synchronous_stream_return_at_once),
         cmocka_unit_test(lanes_run_once_each_on_one_thread),
-        cmocka_unit_test(fold_adds_arrays_in_the_order_of_the_tree),
+        cmocka_unit_test(fold_adds_arrays_in_tree_order),
         cmocka_unit_test(copy_zero_and_add_touch_exactly_their_elements),
         cmocka_unit_test(activation_matches_its_formula),
         cmocka_unit_test(activation_backward_matches_central_differences),
         cmocka_unit_test(activation_works_in_place),
-        cmocka_unit_test(activation_lets_nan_through_and_takes_infinities),
+        cmocka_unit_test(activation_propagates_nan_and_handles_infinities),
         cmocka_unit_test(dropout_mask_is_the_same_in_every_layout),
         cmocka_unit_test(dropout_does_not_depend_on_how_rows_are_divided),
         cmocka_unit_test(dropout_drops_its_share),
         cmocka_unit_test(softmax_loss_matches_its_formula),
-        cmocka_unit_test(softmax_loss_is_stable_far_out),
+        cmocka_unit_test(softmax_loss_is_stable_for_large_inputs),
         cmocka_unit_test(softmax_loss_of_nan_is_nan),
         cmocka_unit_test(label_out_of_range_names_row_and_value),
         cmocka_unit_test(accuracy_counts_labels_among_the_top_k),
-        cmocka_unit_test(accuracy_takes_no_nan_for_a_hit),
+        cmocka_unit_test(accuracy_counts_no_nan_as_a_hit),
         cmocka_unit_test(zero_padding_clears_padding_and_nothing_else),
         cmocka_unit_test(all_finite_finds_one_bad_value_anywhere),
         cmocka_unit_test(results_do_not_depend_on_the_thread_count),

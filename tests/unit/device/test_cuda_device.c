@@ -45,7 +45,7 @@ static void memory_is_zero_and_counted(void **state)
     assert_true(sw_device_bytes_of(dev).peak >= before.in_use + BYTES);
 }
 
-static void memory_that_is_not_there_is_told_by_name(void **state)
+static void failed_allocation_names_the_memory(void **state)
 {
     void *p = NULL;
     struct sw_err err = {0};
@@ -104,7 +104,7 @@ static void count_up(void *user)
 }
 
 /* More than the ring of waiting functions has room for. */
-static void host_functions_and_events_happen(void **state)
+static void host_functions_run_and_events_happen(void **state)
 {
     int calls = 0;
     struct sw_err err;
@@ -124,7 +124,7 @@ static void host_functions_and_events_happen(void **state)
     sw_stream_free(second);
 }
 
-static void what_is_not_finite_is_found(void **state)
+static void non_finite_values_are_found(void **state)
 {
     enum { N = 5000 };
     float x[N];
@@ -185,13 +185,13 @@ static void check_products(double limit)
     close_cpu(&cpu);
 }
 
-static void products_are_those_of_the_cpu(void **state)
+static void products_match_the_cpu(void **state)
 {
     check_products(1e-6);
 }
 
 /* Factors have 10 bits. */
-static void products_with_tf32_are_near_those_of_the_cpu(void **state)
+static void products_with_tf32_are_close_to_the_cpu(void **state)
 {
     assert_int_equal(end(NULL), 0);
     dev = open_gpu_as(0, SW_PRECISION_TF32);
@@ -200,7 +200,7 @@ static void products_with_tf32_are_near_those_of_the_cpu(void **state)
 }
 
 /* A factor with more bits than tf32 keeps: what counts or sums is not to lose them. */
-static void products_that_count_are_exact_with_tf32(void **state)
+static void exact_products_stay_exact_with_tf32(void **state)
 {
     const float a = 1.0f + 0x1p-20f, one = 1;
     float back = 0;
@@ -222,7 +222,7 @@ static void products_that_count_are_exact_with_tf32(void **state)
 }
 
 /* Order is all that urgency changes. */
-static void urgent_streams_are_streams(void **state)
+static void urgent_streams_work_like_others(void **state)
 {
     float x[2] = {1, 2};
     struct sw_stream *urgent = NULL;
@@ -237,7 +237,7 @@ static void urgent_streams_are_streams(void **state)
 }
 
 /* The runtime keeps what a call answered that nobody asked for the next launch. */
-static void an_error_of_before_is_not_the_next_launch(void **state)
+static void earlier_error_is_not_reported_by_the_next_launch(void **state)
 {
     float x = 1;
     struct sw_err err;
@@ -278,7 +278,7 @@ static int halve_cpu(const struct sw_host_launch *l, const void *args)
 static const struct sw_op op_halve = {"halve", sizeof(struct halve_args), halve_arrays, halve_cpu};
 
 /* In place, with another pointer into the same array: the copies have to lie alike. */
-static void what_has_no_kernel_is_computed_by_the_cpu(void **state)
+static void operations_without_a_kernel_run_on_the_cpu(void **state)
 {
     float x[4] = {2, 4, 6, 8}, y[4];
     struct sw_err err = {0};
@@ -301,7 +301,7 @@ enum { ROWS = 3, COLUMNS = 4 };
 /* ---- Graphs ---- */
 
 /* Factors are read by the launch, values when it runs. */
-static void what_is_captured_runs_when_it_is_launched(void **state)
+static void captured_operations_run_at_launch(void **state)
 {
     enum { N = 3 };
     const float a[N * N] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, one[N * N] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -382,7 +382,7 @@ static void other_streams_join_a_capture(void **state)
     sw_stream_free(second);
 }
 
-static void what_the_cpu_computes_is_no_part_of_a_graph(void **state)
+static void bridged_operations_cannot_be_captured(void **state)
 {
     float x[4] = {2, 4, 6, 8};
     struct sw_graph *g = NULL;
@@ -430,7 +430,7 @@ static void assert_told(int rc, const struct sw_err *queued, const char *words)
     assert_says(&err, words);
 }
 
-static void a_label_that_no_class_has_is_told(void **state)
+static void label_out_of_range_is_reported_by_the_wait(void **state)
 {
     static const int32_t labels[ROWS] = {0, 4, 1};
     struct matrix m = matrix_with(labels);
@@ -447,7 +447,7 @@ static void a_label_that_no_class_has_is_told(void **state)
     assert_told(rc, &err, "softmax_loss: the label of row 1 is 4, but there are 4 classes (0..3)");
 }
 
-static void a_token_out_of_the_vocabulary_is_told(void **state)
+static void token_out_of_range_is_reported_by_the_wait(void **state)
 {
     static const int32_t tokens[ROWS] = {0, 1, -7};
     struct matrix m = matrix_with(tokens);
@@ -462,7 +462,7 @@ static void a_token_out_of_the_vocabulary_is_told(void **state)
     assert_told(rc, &err, "token 0 of row 2 is -7, but the vocabulary has 2 (0..1)");
 }
 
-static void a_target_that_its_loss_cannot_take_is_told(void **state)
+static void invalid_target_is_reported_by_the_wait(void **state)
 {
     static const int32_t labels[ROWS] = {0};
     static const float targets[ROWS * COLUMNS] = {[6] = 1.5f};
@@ -483,7 +483,7 @@ static void a_target_that_its_loss_cannot_take_is_told(void **state)
 }
 
 /* Labels of rows that do not count may be anything. */
-static void rows_that_do_not_count_are_not_looked_at(void **state)
+static void ignored_rows_are_not_read(void **state)
 {
     static const int32_t labels[ROWS] = {3, 0, 99};
     struct matrix m = matrix_with(labels);
@@ -503,7 +503,7 @@ static void rows_that_do_not_count_are_not_looked_at(void **state)
     assert_true(result.sum == 1 && result.weight == 2); /* of equal scores the first is best */
 }
 
-static void a_cancelled_device_refuses(void **state)
+static void cancelled_device_refuses_calls(void **state)
 {
     struct sw_err err = {0};
     int calls = 0;
@@ -515,7 +515,7 @@ static void a_cancelled_device_refuses(void **state)
 
 /* ---- The driver's list ---- */
 
-static void a_gpu_that_is_not_there_is_told(void **state)
+static void missing_gpu_is_an_error(void **state)
 {
     struct sw_device *other = NULL;
     struct sw_err err = {0};
@@ -547,27 +547,27 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(memory_is_zero_and_counted),
-        TEST(memory_that_is_not_there_is_told_by_name),
+        TEST(failed_allocation_names_the_memory),
         TEST(copies_keep_order_and_pitches),
         TEST(devices_copy_to_each_other_and_to_the_host),
-        TEST(host_functions_and_events_happen),
-        TEST(what_is_not_finite_is_found),
-        TEST(products_are_those_of_the_cpu),
-        TEST(products_with_tf32_are_near_those_of_the_cpu),
-        TEST(products_that_count_are_exact_with_tf32),
-        TEST(urgent_streams_are_streams),
-        TEST(an_error_of_before_is_not_the_next_launch),
-        TEST(what_has_no_kernel_is_computed_by_the_cpu),
-        TEST(what_is_captured_runs_when_it_is_launched),
+        TEST(host_functions_run_and_events_happen),
+        TEST(non_finite_values_are_found),
+        TEST(products_match_the_cpu),
+        TEST(products_with_tf32_are_close_to_the_cpu),
+        TEST(exact_products_stay_exact_with_tf32),
+        TEST(urgent_streams_work_like_others),
+        TEST(earlier_error_is_not_reported_by_the_next_launch),
+        TEST(operations_without_a_kernel_run_on_the_cpu),
+        TEST(captured_operations_run_at_launch),
         TEST(libraries_are_not_opened_in_a_capture),
         TEST(other_streams_join_a_capture),
-        TEST(what_the_cpu_computes_is_no_part_of_a_graph),
-        TEST(a_label_that_no_class_has_is_told),
-        TEST(a_token_out_of_the_vocabulary_is_told),
-        TEST(a_target_that_its_loss_cannot_take_is_told),
-        TEST(rows_that_do_not_count_are_not_looked_at),
-        TEST(a_cancelled_device_refuses),
-        TEST(a_gpu_that_is_not_there_is_told),
+        TEST(bridged_operations_cannot_be_captured),
+        TEST(label_out_of_range_is_reported_by_the_wait),
+        TEST(token_out_of_range_is_reported_by_the_wait),
+        TEST(invalid_target_is_reported_by_the_wait),
+        TEST(ignored_rows_are_not_read),
+        TEST(cancelled_device_refuses_calls),
+        TEST(missing_gpu_is_an_error),
         TEST(a_gpu_is_found_by_its_address),
     };
     return has_gpu() ? cmocka_run_group_tests(tests, NULL, NULL) : SKIPPED;

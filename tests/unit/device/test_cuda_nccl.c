@@ -88,17 +88,17 @@ static void members_have_the_sum(int count)
     gpus_close(&g);
 }
 
-static void one_gpu_is_a_member(void **state)
+static void one_gpu_can_be_a_collective(void **state)
 {
     members_have_the_sum(1);
 }
 
-static void two_gpus_add_up(void **state)
+static void two_gpus_all_reduce(void **state)
 {
     members_have_the_sum(2);
 }
 
-static void one_gpu_is_no_two_members(void **state)
+static void one_gpu_cannot_join_twice(void **state)
 {
     struct gpus g = gpus_open(1);
     struct sw_device *twice[2] = {g.dev[0], g.dev[0]};
@@ -108,7 +108,7 @@ static void one_gpu_is_no_two_members(void **state)
     gpus_close(&g);
 }
 
-static void after_an_abort_nothing_begins(void **state)
+static void nothing_starts_after_an_abort(void **state)
 {
     struct gpus g = gpus_open(1);
     struct sw_err err;
@@ -130,7 +130,7 @@ static bool is_planted(void)
     return false;
 }
 
-static void members_that_never_meet_are_an_error(void **state)
+static void connecting_members_times_out_or_fails(void **state)
 {
     struct sw_err err;
     if (!is_planted())
@@ -147,7 +147,7 @@ static void members_that_never_meet_are_an_error(void **state)
     gpus_close(&g);
 }
 
-static void a_sum_that_fails_is_told_to_who_asks(void **state)
+static void failed_all_reduce_is_reported_by_check(void **state)
 {
     struct sw_err err;
     if (!is_planted())
@@ -200,12 +200,12 @@ static bool has_nccl(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_gpu_is_a_member),
-        cmocka_unit_test(two_gpus_add_up),
-        cmocka_unit_test(one_gpu_is_no_two_members),
-        cmocka_unit_test(after_an_abort_nothing_begins),
-        cmocka_unit_test(members_that_never_meet_are_an_error),
-        cmocka_unit_test(a_sum_that_fails_is_told_to_who_asks),
+        cmocka_unit_test(one_gpu_can_be_a_collective),
+        cmocka_unit_test(two_gpus_all_reduce),
+        cmocka_unit_test(one_gpu_cannot_join_twice),
+        cmocka_unit_test(nothing_starts_after_an_abort),
+        cmocka_unit_test(connecting_members_times_out_or_fails),
+        cmocka_unit_test(failed_all_reduce_is_reported_by_check),
         cmocka_unit_test(an_abort_ends_a_group),
     };
     if (!has_nccl())

@@ -226,7 +226,7 @@ static void inner_products_agree(void **state)
 }
 
 /* Weights are converted once, by forward; what is written as 16 bits is named in the plan. */
-static void weights_of_16_bits_are_kept_for_backward(void **state)
+static void converted_weights_are_saved_for_backward(void **state)
 {
     const struct sw_plan_passes all = {true, true, true}, none = {false, false, false};
     const struct problem p[] = {conv_problem("conv", 2, 8, 6, 6, 16, 3, 1, 1, 1),
@@ -300,14 +300,14 @@ static void check_measured(const struct problem *p)
     close_cpu(&cpu);
 }
 
-static void engines_by_measuring_agree(void **state)
+static void measured_engines_match_the_reference(void **state)
 {
     const struct problem p = conv_problem("conv", 2, 8, 9, 9, 16, 3, 1, 1, 1);
     check_measured(&p);
 }
 
 /* Fused and not, and weights that are stored either way round. */
-static void products_by_measuring_agree(void **state)
+static void measured_products_match_the_reference(void **state)
 {
     struct problem p[] = {ip_problem("relu", 5, 40, 0, 0, 32), ip_problem("image", 4, 6, 3, 3, 20),
                           ip_problem("turned", 6, 24, 0, 0, 16)};
@@ -329,9 +329,9 @@ int main(void)
         cmocka_unit_test(poolings_agree),
         cmocka_unit_test(lrn_agrees),
         cmocka_unit_test(inner_products_agree),
-        cmocka_unit_test(engines_by_measuring_agree),
-        cmocka_unit_test(products_by_measuring_agree),
-        cmocka_unit_test(weights_of_16_bits_are_kept_for_backward),
+        cmocka_unit_test(measured_engines_match_the_reference),
+        cmocka_unit_test(measured_products_match_the_reference),
+        cmocka_unit_test(converted_weights_are_saved_for_backward),
     };
     int rc = 0;
     for (precision = SW_PRECISION_FP32; precision <= SW_PRECISION_FP16 && rc == 0; precision++) {

@@ -70,7 +70,7 @@ static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int
     free(token);
 }
 
-static void gradients_of_word_vectors_are_those_of_the_cpu(void **state)
+static void word_vector_gradients_match_the_cpu(void **state)
 {
     check_gradient(9, 11, 20, 24);
     check_gradient(3, 70, 150, 3);
@@ -112,7 +112,7 @@ static void check_counts(int64_t rows, int64_t classes, int64_t top_k)
     free(back);
 }
 
-static void classes_that_rows_name_are_those_of_the_cpu(void **state)
+static void named_classes_match_the_cpu(void **state)
 {
     check_counts(50, 10, 1);
     check_counts(13, 100, 5);
@@ -141,7 +141,7 @@ static void check_places(int64_t rows, int64_t columns, int64_t top_k)
     free(back);
 }
 
-static void places_of_the_largest_are_those_of_the_cpu(void **state)
+static void top_k_positions_match_the_cpu(void **state)
 {
     check_places(5, 1, 1);
     check_places(7, 100, 100);
@@ -201,7 +201,7 @@ static void check_softmax_units(int64_t rows, int64_t columns, int in_place, boo
         free(all[i]);
 }
 
-static void counts_of_words_are_those_of_the_cpu(void **state)
+static void word_counts_match_the_cpu(void **state)
 {
     for (int in_place = 0; in_place < 3; in_place++) {
         check_softmax_units(3, 1, in_place, false);
@@ -214,10 +214,10 @@ static void counts_of_words_are_those_of_the_cpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_word_vectors_are_those_of_the_cpu),
-        cmocka_unit_test(classes_that_rows_name_are_those_of_the_cpu),
-        cmocka_unit_test(places_of_the_largest_are_those_of_the_cpu),
-        cmocka_unit_test(counts_of_words_are_those_of_the_cpu),
+        cmocka_unit_test(word_vector_gradients_match_the_cpu),
+        cmocka_unit_test(named_classes_match_the_cpu),
+        cmocka_unit_test(top_k_positions_match_the_cpu),
+        cmocka_unit_test(word_counts_match_the_cpu),
     };
     dev = open_gpu(0);
     if (!dev)

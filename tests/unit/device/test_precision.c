@@ -46,7 +46,7 @@ static double fp16_by_definition(uint16_t h)
     return h & 0x8000 ? -size : size;
 }
 
-static void every_number_of_16_bits_is_a_float_and_comes_back(void **state)
+static void every_16_bit_value_survives_conversion_to_float(void **state)
 {
     for (int k = 0; k < 2; k++)
         for (uint32_t h = 0; h <= 0xffff; h++) {
@@ -91,7 +91,7 @@ static void floats_round_to_the_nearest_and_ties_to_even(void **state)
     assert_becomes(&kinds[0], ldexpf(1, -133), 1); /* the smallest subnormal number */
 }
 
-static void what_is_not_finite_stays_so(void **state)
+static void non_finite_values_stay_non_finite(void **state)
 {
     float nans[] = {NAN, -NAN, sw_bits_float(0x7f800001), sw_bits_float(0x7fffffff),
                     sw_bits_float(0xffffffff)};
@@ -131,7 +131,7 @@ static float round_one(enum sw_precision p, float x)
 }
 
 /* Of all sizes, those that vectors do not divide too. */
-static void arrays_are_rounded_as_their_elements_are(void **state)
+static void arrays_are_rounded_like_single_values(void **state)
 {
     for (int64_t n = 1; n < 100000; n = n * 7 + 2) {
         struct rng r = rng_of((uint64_t)n);
@@ -194,7 +194,7 @@ static void check_gemm(struct fixture *f, enum sw_precision p, bool trans_a, boo
 }
 
 /* Counts beyond what 16 bits hold. */
-static void exact_products_round_nothing(void **state)
+static void exact_products_are_not_rounded(void **state)
 {
     float a[2] = {70001, 3}, b[2] = {1, 1e-9f}, c;
     struct sw_gemm_args g = {
@@ -208,7 +208,7 @@ static void exact_products_round_nothing(void **state)
     }
 }
 
-static void products_read_rounded_factors(void **state)
+static void products_read_rounded_operands(void **state)
 {
     for (int p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++)
         for (int threads = 1; threads <= 2; threads++) {
@@ -286,7 +286,7 @@ static void plans_compute_with_rounded_tensors(void **state)
 }
 
 /* What pooling does has no factors. */
-static void other_plans_are_those_of_fp32(void **state)
+static void plans_without_products_stay_fp32(void **state)
 {
     const struct problem p = pool_problem("pool", true, 2, 4, 7, 7, 3, 2, 0);
     struct fixture f = open_cpu_as(true, SW_PRECISION_BF16, 1), exact = open_cpu(true, 1);
@@ -299,15 +299,15 @@ static void other_plans_are_those_of_fp32(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_of_16_bits_is_a_float_and_comes_back),
+        cmocka_unit_test(every_16_bit_value_survives_conversion_to_float),
         cmocka_unit_test(floats_round_to_the_nearest_and_ties_to_even),
-        cmocka_unit_test(what_is_not_finite_stays_so),
+        cmocka_unit_test(non_finite_values_stay_non_finite),
         cmocka_unit_test(tf32_keeps_ten_bits_of_mantissa),
-        cmocka_unit_test(arrays_are_rounded_as_their_elements_are),
-        cmocka_unit_test(products_read_rounded_factors),
-        cmocka_unit_test(exact_products_round_nothing),
+        cmocka_unit_test(arrays_are_rounded_like_single_values),
+        cmocka_unit_test(products_read_rounded_operands),
+        cmocka_unit_test(exact_products_are_not_rounded),
         cmocka_unit_test(plans_compute_with_rounded_tensors),
-        cmocka_unit_test(other_plans_are_those_of_fp32),
+        cmocka_unit_test(plans_without_products_stay_fp32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

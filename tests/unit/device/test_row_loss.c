@@ -183,7 +183,7 @@ static void gradients_work_in_place(void **state)
     inputs_free(&in);
 }
 
-static void no_rows_are_no_loss(void **state)
+static void loss_of_no_rows_is_zero(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_step step = {.valid_rows = 0};
@@ -207,7 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_do_not_depend_on_the_thread_count),
         cmocka_unit_test(gradients_work_in_place),
-        cmocka_unit_test(no_rows_are_no_loss),
+        cmocka_unit_test(loss_of_no_rows_is_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

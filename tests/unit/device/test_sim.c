@@ -15,7 +15,7 @@
 
 /* ---- The option text ---- */
 
-static void option_text_is_read_over_the_defaults(void **state)
+static void options_override_the_defaults(void **state)
 {
     struct sw_sim_conf conf;
     struct sw_err err;
@@ -44,7 +44,7 @@ static void option_text_is_read_over_the_defaults(void **state)
     assert_int_equal(conf.latency_us, 2000);
 }
 
-static void wrong_option_text_is_named(void **state)
+static void wrong_options_are_named(void **state)
 {
     static const struct {
         const char *text, *says;
@@ -101,7 +101,7 @@ static void devices_know_their_names(void **state)
     assert_says(&err, "sim:1");
 }
 
-static void four_devices_of_the_default_size_can_be_open(void **state)
+static void four_devices_of_default_size_can_be_open(void **state)
 {
     struct sw_sim_conf conf = sw_sim_defaults();
     struct sw_device *dev[4];
@@ -121,7 +121,7 @@ static void four_devices_of_the_default_size_can_be_open(void **state)
 }
 
 /* An operation that the table gains and sim forgets would be a call of NULL. */
-static void every_operation_of_the_cpu_is_there(void **state)
+static void sim_implements_every_operation(void **state)
 {
     enum { MEMBERS = sizeof(struct sw_device_ops) / sizeof(void *) };
     struct fixture cpu = open_cpu(true, 1);
@@ -196,7 +196,7 @@ static void memory_is_zero_aligned_and_counted(void **state)
 
 /* A copy still runs while its memory is freed; who gets that memory next finds zeros all the same.
  */
-static void memory_freed_too_early_is_zero_for_the_next(void **state)
+static void memory_freed_too_early_is_zeroed_for_its_next_owner(void **state)
 {
     struct sw_sim_conf conf = small_conf();
     unsigned char host[100], back[100];
@@ -224,7 +224,7 @@ static void memory_freed_too_early_is_zero_for_the_next(void **state)
 }
 
 /* Blocks never overlap, and what was freed is found again. */
-static void memory_is_used_again(void **state)
+static void freed_memory_is_reused(void **state)
 {
     enum { BLOCKS = 200, ROUNDS = 2000 };
     struct sw_device *dev = open_sim(0);
@@ -295,7 +295,7 @@ static void an_allocation_fails_where_a_test_asks_for_it(void **state)
 
 /* ---- Wrong pointers ---- */
 
-static void pointers_that_are_not_the_devices_are_named(void **state)
+static void foreign_pointers_are_reported(void **state)
 {
     struct sw_device *dev = open_sim(0), *other = open_sim(1);
     struct sw_stream *s = new_stream(dev);
@@ -339,7 +339,7 @@ static void pointers_that_are_not_the_devices_are_named(void **state)
     sw_device_close(dev);
 }
 
-static void a_copy_from_where_nothing_is_ends_the_stream_by_name(void **state)
+static void copy_from_unmapped_memory_fails_the_stream_and_names_the_pointer(void **state)
 {
     struct sw_device *dev = open_sim(0), *other = open_sim(1);
     float *y = device_bytes(dev, 64), *foreign = device_bytes(other, 64);
@@ -356,7 +356,7 @@ static void a_copy_from_where_nothing_is_ends_the_stream_by_name(void **state)
     sw_device_close(dev);
 }
 
-static void operations_stay_inside_their_allocation(void **state)
+static void accesses_outside_an_allocation_are_refused(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -534,7 +534,7 @@ static void run_the_rest(struct sw_stream *s, char *base)
     assert_true(finite);
 }
 
-static void operations_have_the_bits_of_the_cpu(void **state)
+static void operations_are_bit_identical_to_the_cpu(void **state)
 {
     struct fixture cpu = open_cpu(false, 1);
     struct sw_device *dev = open_sim(0);
@@ -563,7 +563,7 @@ static void operations_have_the_bits_of_the_cpu(void **state)
     close_cpu(&cpu);
 }
 
-static void all_finite_answers_on_the_host(void **state)
+static void all_finite_returns_its_result_on_the_host(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -714,17 +714,17 @@ static void compare_plans(bool reference)
     close_cpu(&cpu);
 }
 
-static void plans_have_the_bits_of_the_cpu(void **state)
+static void plans_are_bit_identical_to_the_cpu(void **state)
 {
     compare_plans(false);
 }
 
-static void reference_plans_have_the_bits_of_the_cpu(void **state)
+static void reference_plans_are_bit_identical_to_the_cpu(void **state)
 {
     compare_plans(true);
 }
 
-static void reorders_have_the_bits_of_the_cpu(void **state)
+static void reorders_are_bit_identical_to_the_cpu(void **state)
 {
     const int64_t dim[] = {2, 5, 3, 4};
     struct sw_desc from = sw_desc_plain(SW_F32, 4, dim), to = sw_desc_blocked(SW_F32, 4, dim, 1, 8);
@@ -751,7 +751,7 @@ static void reorders_have_the_bits_of_the_cpu(void **state)
     sw_device_close(dev);
 }
 
-static void plan_errors_are_the_makers_and_name_the_pass(void **state)
+static void plan_errors_name_the_maker_and_the_pass(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -827,27 +827,27 @@ static void every_allocation_of_the_set_up_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(option_text_is_read_over_the_defaults),
-        cmocka_unit_test(wrong_option_text_is_named),
+        cmocka_unit_test(options_override_the_defaults),
+        cmocka_unit_test(wrong_options_are_named),
         cmocka_unit_test(devices_know_their_names),
-        cmocka_unit_test(four_devices_of_the_default_size_can_be_open),
-        cmocka_unit_test(every_operation_of_the_cpu_is_there),
+        cmocka_unit_test(four_devices_of_default_size_can_be_open),
+        cmocka_unit_test(sim_implements_every_operation),
         cmocka_unit_test(host_code_cannot_touch_device_memory),
         cmocka_unit_test(memory_is_zero_aligned_and_counted),
-        cmocka_unit_test(memory_freed_too_early_is_zero_for_the_next),
-        cmocka_unit_test(memory_is_used_again),
+        cmocka_unit_test(memory_freed_too_early_is_zeroed_for_its_next_owner),
+        cmocka_unit_test(freed_memory_is_reused),
         cmocka_unit_test(out_of_memory_names_the_blob_and_what_is_left),
         cmocka_unit_test(an_allocation_fails_where_a_test_asks_for_it),
-        cmocka_unit_test(pointers_that_are_not_the_devices_are_named),
-        cmocka_unit_test(a_copy_from_where_nothing_is_ends_the_stream_by_name),
-        cmocka_unit_test(operations_stay_inside_their_allocation),
+        cmocka_unit_test(foreign_pointers_are_reported),
+        cmocka_unit_test(copy_from_unmapped_memory_fails_the_stream_and_names_the_pointer),
+        cmocka_unit_test(accesses_outside_an_allocation_are_refused),
         cmocka_unit_test(memory_freed_while_its_operation_is_queued_is_found),
-        cmocka_unit_test(operations_have_the_bits_of_the_cpu),
-        cmocka_unit_test(all_finite_answers_on_the_host),
-        cmocka_unit_test(plans_have_the_bits_of_the_cpu),
-        cmocka_unit_test(reference_plans_have_the_bits_of_the_cpu),
-        cmocka_unit_test(reorders_have_the_bits_of_the_cpu),
-        cmocka_unit_test(plan_errors_are_the_makers_and_name_the_pass),
+        cmocka_unit_test(operations_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(all_finite_returns_its_result_on_the_host),
+        cmocka_unit_test(plans_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(reference_plans_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(reorders_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(plan_errors_name_the_maker_and_the_pass),
         cmocka_unit_test(every_allocation_of_the_set_up_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static void nothing(void *user)
 {
 }
 
-static void what_is_captured_runs_when_it_is_launched(void **state)
+static void captured_operations_run_at_launch(void **state)
 {
     struct sw_graph *g;
     struct sw_err err;
@@ -74,7 +74,7 @@ static void what_is_captured_runs_when_it_is_launched(void **state)
 }
 
 /* Kernels read what a step is from memory: the same graph, another mask. */
-static void each_launch_reads_the_step_of_its_turn(void **state)
+static void each_launch_reads_the_current_step(void **state)
 {
     struct sw_step step = {.step = 1, .valid_rows = 8, .batch_valid_rows = 8};
     struct sw_graph *g;
@@ -115,7 +115,7 @@ static void follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_
     ASSERT_OK(sw_event_wait(behind, e, &err));
 }
 
-static void another_stream_comes_in_and_back(void **state)
+static void second_stream_joins_a_capture_and_returns(void **state)
 {
     static float host[N];
     struct sw_graph *g;
@@ -144,7 +144,7 @@ static void another_stream_comes_in_and_back(void **state)
 }
 
 /* The graph says nothing of a wait that was forgotten: each launch is checked. */
-static void a_missing_wait_is_found_in_a_launch(void **state)
+static void launch_detects_a_missing_wait(void **state)
 {
     static float host[N];
     struct sw_graph *g;
@@ -207,7 +207,7 @@ static int capture_again(struct sw_err *err)
     return rc == SW_OK ? sw_capture_end(other, &g, err) : sw_stream_wait(s, err);
 }
 
-static void what_the_host_has_part_in_is_refused(void **state)
+static void host_calls_in_a_capture_are_refused(void **state)
 {
     refuses(wait_for_it, "waiting for the stream cannot be part of a graph");
     refuses(call_the_host, "call cannot be part of a graph");
@@ -216,7 +216,7 @@ static void what_the_host_has_part_in_is_refused(void **state)
     refuses(capture_again, "waiting for the stream");
 }
 
-static void a_stream_that_does_not_come_back_is_refused(void **state)
+static void joined_stream_without_a_final_wait_is_refused(void **state)
 {
     struct sw_graph *g;
     struct sw_err err;
@@ -231,7 +231,7 @@ static void a_stream_that_does_not_come_back_is_refused(void **state)
 }
 
 /* A graph outlives nothing that it names. */
-static void memory_that_was_freed_is_found_in_a_launch(void **state)
+static void launch_detects_freed_memory(void **state)
 {
     struct sw_graph *g;
     struct sw_err err;
@@ -274,13 +274,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_is_captured_runs_when_it_is_launched),
-        TEST(each_launch_reads_the_step_of_its_turn),
-        TEST(another_stream_comes_in_and_back),
-        TEST(a_missing_wait_is_found_in_a_launch),
-        TEST(what_the_host_has_part_in_is_refused),
-        TEST(a_stream_that_does_not_come_back_is_refused),
-        TEST(memory_that_was_freed_is_found_in_a_launch),
+        TEST(captured_operations_run_at_launch),
+        TEST(each_launch_reads_the_current_step),
+        TEST(second_stream_joins_a_capture_and_returns),
+        TEST(launch_detects_a_missing_wait),
+        TEST(host_calls_in_a_capture_are_refused),
+        TEST(joined_stream_without_a_final_wait_is_refused),
+        TEST(launch_detects_freed_memory),
         TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,7 @@ static void let_it_run(struct sw_device *dev, int64_t operations)
     sleep_ms(5);
 }
 
-static void a_kernel_that_does_not_wait_for_a_copy_is_named(void **state)
+static void missing_wait_before_a_kernel_is_reported(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -68,7 +68,7 @@ static void a_kernel_that_does_not_wait_for_a_copy_is_named(void **state)
     close_pair(&p);
 }
 
-static void a_copy_that_does_not_wait_for_a_kernel_is_named(void **state)
+static void missing_wait_before_a_copy_is_reported(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -88,7 +88,7 @@ static void a_copy_that_does_not_wait_for_a_kernel_is_named(void **state)
 }
 
 /* An event of before the operation does not stand behind it. */
-static void an_event_that_is_too_early_is_no_wait(void **state)
+static void event_before_the_operation_does_not_order_it(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -105,7 +105,7 @@ static void an_event_that_is_too_early_is_no_wait(void **state)
 }
 
 /* By way of a third stream; and only the part that was written is guarded. */
-static void order_goes_on_from_stream_to_stream(void **state)
+static void order_is_transitive_across_streams(void **state)
 {
     struct pair p = open_pair();
     struct sw_stream *third = new_stream(p.dev);
@@ -154,7 +154,7 @@ static void copies_between_devices_are_ordered_too(void **state)
 }
 
 /* By way of host memory, which joined devices watch together. */
-static void copies_by_way_of_the_host_are_ordered(void **state)
+static void copies_through_host_memory_are_ordered(void **state)
 {
     struct pair p = open_pair();
     struct sw_device *other = open_sim(1);
@@ -181,7 +181,7 @@ static void copies_by_way_of_the_host_are_ordered(void **state)
 }
 
 /* Two streams fill columns of one matrix side by side. */
-static void columns_of_a_matrix_are_apart(void **state)
+static void interleaved_columns_do_not_conflict(void **state)
 {
     enum { PITCH = 32, WIDTH = 16, ROWS = 8 };
     struct pair p = open_pair();
@@ -198,7 +198,7 @@ static void columns_of_a_matrix_are_apart(void **state)
     close_pair(&p);
 }
 
-static void freeing_what_nobody_waited_for_is_named(void **state)
+static void freeing_memory_in_use_is_reported(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -238,7 +238,7 @@ static void an_operation_does_not_touch_its_successor(void **state)
 }
 
 /* Blobs that take turns in one place are both named. */
-static void memory_with_two_names_tells_both(void **state)
+static void memory_with_two_names_reports_both(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -252,7 +252,7 @@ static void memory_with_two_names_tells_both(void **state)
 }
 
 /* Many small uses, then a large one: pieces are remembered as pieces, and forgotten together. */
-static void pieces_are_watched_one_by_one(void **state)
+static void parts_of_a_range_are_tracked_separately(void **state)
 {
     struct pair p = open_pair();
     struct rng r = rng_of(11);
@@ -301,7 +301,7 @@ static int careless_cpu(const struct sw_host_launch *l, const void *args)
 static const struct sw_op careless = {"careless", sizeof(struct careless_args), careless_arrays,
                                       careless_cpu};
 
-static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
+static void unused_pointer_must_be_null(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -321,18 +321,18 @@ static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_that_does_not_wait_for_a_copy_is_named),
-        cmocka_unit_test(a_copy_that_does_not_wait_for_a_kernel_is_named),
-        cmocka_unit_test(an_event_that_is_too_early_is_no_wait),
-        cmocka_unit_test(order_goes_on_from_stream_to_stream),
+        cmocka_unit_test(missing_wait_before_a_kernel_is_reported),
+        cmocka_unit_test(missing_wait_before_a_copy_is_reported),
+        cmocka_unit_test(event_before_the_operation_does_not_order_it),
+        cmocka_unit_test(order_is_transitive_across_streams),
         cmocka_unit_test(copies_between_devices_are_ordered_too),
-        cmocka_unit_test(copies_by_way_of_the_host_are_ordered),
-        cmocka_unit_test(columns_of_a_matrix_are_apart),
-        cmocka_unit_test(freeing_what_nobody_waited_for_is_named),
+        cmocka_unit_test(copies_through_host_memory_are_ordered),
+        cmocka_unit_test(interleaved_columns_do_not_conflict),
+        cmocka_unit_test(freeing_memory_in_use_is_reported),
         cmocka_unit_test(an_operation_does_not_touch_its_successor),
-        cmocka_unit_test(memory_with_two_names_tells_both),
-        cmocka_unit_test(pieces_are_watched_one_by_one),
-        cmocka_unit_test(a_pointer_that_is_said_to_be_unused_must_be_null),
+        cmocka_unit_test(memory_with_two_names_reports_both),
+        cmocka_unit_test(parts_of_a_range_are_tracked_separately),
+        cmocka_unit_test(unused_pointer_must_be_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

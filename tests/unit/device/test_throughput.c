@@ -74,7 +74,7 @@ static void check(const int64_t *ns, int count, int budget_ms, int passes, doubl
     free_cpu_stream(s);
 }
 
-static void the_pass_in_the_middle_counts(void **state)
+static void median_pass_is_reported(void **state)
 {
     static const int64_t one_is_late[] = {1, 10, 500, 20}; /* the first one is no pass */
     static const int64_t one_is_lucky[] = {900, 50, 1, 50};
@@ -82,7 +82,7 @@ static void the_pass_in_the_middle_counts(void **state)
     check(one_is_lucky, 4, 0, 4, 20, 1000);
 }
 
-static void a_budget_ends_it(void **state)
+static void measuring_stops_at_the_budget(void **state)
 {
     static const int64_t slow[] = {1000000}, quick[] = {1000}, instant[] = {0};
     check(slow, 1, 5, 1 + 5, 1e-3, 1e-3);
@@ -96,7 +96,7 @@ static int fail_at_once(struct sw_stream *s, void *args, struct sw_err *err)
     return sw_err_set(err, SW_ERR_LIBRARY, "no such luck");
 }
 
-static void errors_come_through(void **state)
+static void nccl_errors_are_returned(void **state)
 {
     struct sw_stream *s = new_cpu_stream();
     struct sw_throughput t;
@@ -173,7 +173,7 @@ static void memory_is_written_before_it_is_read(void **state)
 }
 
 /* Copies take a millisecond here: that is over when the first 64 MiB are written. */
-static void memory_that_comes_slowly_is_less(void **state)
+static void slow_memory_reduces_the_array_size(void **state)
 {
     assert_int_equal(measure(5), 1 << 24);
 }
@@ -181,11 +181,11 @@ static void memory_that_comes_slowly_is_less(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_pass_in_the_middle_counts),
-        cmocka_unit_test(a_budget_ends_it),
-        cmocka_unit_test(errors_come_through),
+        cmocka_unit_test(median_pass_is_reported),
+        cmocka_unit_test(measuring_stops_at_the_budget),
+        cmocka_unit_test(nccl_errors_are_returned),
         cmocka_unit_test(memory_is_written_before_it_is_read),
-        cmocka_unit_test(memory_that_comes_slowly_is_less),
+        cmocka_unit_test(slow_memory_reduces_the_array_size),
     };
     return cmocka_run_group_tests_name("throughput", tests, set_clock, restore_clock);
 }

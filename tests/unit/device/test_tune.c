@@ -144,7 +144,7 @@ static struct planted four_ways(void)
                             .ns = {{1000, 400, 900, 2000}, {50, 60, 70, 80}, {9, 8, 7, 1}}};
 }
 
-static void each_pass_takes_its_fastest_way(void **state)
+static void each_pass_uses_its_fastest_implementation(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -171,7 +171,7 @@ static void each_pass_takes_its_fastest_way(void **state)
     close_cpu(&f);
 }
 
-static void ways_that_cannot_be_compared_are_left_out(void **state)
+static void implementations_that_cannot_be_compared_are_skipped(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -197,7 +197,7 @@ static void ways_that_cannot_be_compared_are_left_out(void **state)
     close_cpu(&f);
 }
 
-static void hopeless_ways_are_run_once(void **state)
+static void much_slower_implementations_run_once(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -219,7 +219,7 @@ static void hopeless_ways_are_run_once(void **state)
 
 /* A device that queues loads a kernel when it first runs, which says nothing of those after it; and
  * it is given several at a time. */
-static void first_runs_of_devices_that_queue_do_not_count(void **state)
+static void first_run_on_a_queueing_device_is_not_timed(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -238,7 +238,7 @@ static void first_runs_of_devices_that_queue_do_not_count(void **state)
     close_cpu(&f);
 }
 
-static void long_ways_are_not_run_often(void **state)
+static void slow_implementations_run_few_times(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -280,7 +280,7 @@ static int read_text(struct sw_tune *t, const struct sw_buf *text, struct sw_err
 }
 
 /* What was chosen holds for who has the table's text, whether or not he measures. */
-static void choices_hold_for_who_has_their_text(void **state)
+static void saved_choices_are_used_by_the_next_table(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -342,7 +342,7 @@ static void agrees(const struct problem *p, struct fixture *f, struct fixture *r
 }
 
 /* By a clock that says anything every way is the fastest in its turn. */
-static void every_way_gives_what_the_reference_gives(void **state)
+static void every_implementation_matches_the_reference(void **state)
 {
     struct problem problems[] = {
         conv_problem("3x3", 2, 32, 14, 14, 32, 3, 1, 1, 1),
@@ -378,14 +378,14 @@ static void every_way_gives_what_the_reference_gives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_pass_takes_its_fastest_way),
-        TEST(ways_that_cannot_be_compared_are_left_out),
-        TEST(hopeless_ways_are_run_once),
-        TEST(long_ways_are_not_run_often),
-        TEST(first_runs_of_devices_that_queue_do_not_count),
-        TEST(long_ways_are_not_run_often),
-        TEST(choices_hold_for_who_has_their_text),
-        TEST(every_way_gives_what_the_reference_gives),
+        TEST(each_pass_uses_its_fastest_implementation),
+        TEST(implementations_that_cannot_be_compared_are_skipped),
+        TEST(much_slower_implementations_run_once),
+        TEST(slow_implementations_run_few_times),
+        TEST(first_run_on_a_queueing_device_is_not_timed),
+        TEST(slow_implementations_run_few_times),
+        TEST(saved_choices_are_used_by_the_next_table),
+        TEST(every_implementation_matches_the_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

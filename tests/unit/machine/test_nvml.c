@@ -47,7 +47,7 @@ static const char *compiled(const char *source)
     return system(command) == 0 ? path : NULL;
 }
 
-static void what_a_gpu_says_comes_through(void **state)
+static void gpu_readings_are_returned(void **state)
 {
     struct sw_nvml *n;
     struct sw_err err;
@@ -66,7 +66,7 @@ static void what_a_gpu_says_comes_through(void **state)
     sw_nvml_close(n);
 }
 
-static void a_library_that_is_not_one_is_refused(void **state)
+static void library_without_nvml_functions_is_refused(void **state)
 {
     struct sw_nvml *n = NULL;
     struct sw_err err;
@@ -81,8 +81,8 @@ static void a_library_that_is_not_one_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_a_gpu_says_comes_through, scratch_begin, scratch_end),
-        cmocka_unit_test_setup_teardown(a_library_that_is_not_one_is_refused, scratch_begin,
+        cmocka_unit_test_setup_teardown(gpu_readings_are_returned, scratch_begin, scratch_end),
+        cmocka_unit_test_setup_teardown(library_without_nvml_functions_is_refused, scratch_begin,
                                         scratch_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static void first_error_wins_and_closes_once(void **state)
     sw_fault_fini(&f);
 }
 
-static void cancelled_is_an_echo_not_a_cause(void **state)
+static void cancelled_is_not_recorded_as_the_cause(void **state)
 {
     struct sw_fault f;
     int closed = 0;
@@ -171,7 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_error_wins_and_closes_once),
-        cmocka_unit_test(cancelled_is_an_echo_not_a_cause),
+        cmocka_unit_test(cancelled_is_not_recorded_as_the_cause),
         cmocka_unit_test(attaching_to_a_fault_closes_at_once),
         cmocka_unit_test(detached_objects_are_left_alone),
         cmocka_unit_test(any_number_of_objects_is_closed),

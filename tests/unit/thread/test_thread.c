@@ -38,7 +38,7 @@ static void threads_have_names_and_no_signals(void **state)
     assert_false(sigismember(&mine, SIGINT));
 }
 
-static void joining_what_never_ran_does_nothing(void **state)
+static void joining_a_thread_that_never_ran_does_nothing(void **state)
 {
     struct sw_thread t = {0};
     sw_thread_join(&t);
@@ -147,7 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_have_names_and_no_signals),
-        cmocka_unit_test(joining_what_never_ran_does_nothing),
+        cmocka_unit_test(joining_a_thread_that_never_ran_does_nothing),
         cmocka_unit_test(timed_join_gives_up_and_can_be_repeated),
         cmocka_unit_test(timed_wait_ends_after_its_time),
         cmocka_unit_test(mutex_excludes),
