@@ -1,5 +1,6 @@
 /* ctest-labels: threads
- * The copy queue: the most urgent first, exactly one answer each, and no copy before its event. */
+ * The copy queue: the most urgent copies first, exactly one completion each, and no copy before its
+ * event. */
 #include "device/copy_queue.h"
 #include "device/ops/elementwise.h"
 #include "kernels/ops/dropout.h"
@@ -8,7 +9,7 @@
 
 enum { MOST = 64, BYTES = 64 };
 
-/* Answers come from both copy streams at once. */
+/* Both copy streams complete copies at the same time. */
 struct log {
     struct sw_mutex lock; /* guards all below */
     int count, number[MOST], rc[MOST];
@@ -95,7 +96,7 @@ static void most_urgent_copies_are_issued_first(void **state)
         push(q, event);
     }
     ASSERT_OK(sw_copy_queue_drain(q, &err));
-    /* What was issued is not overtaken any more. */
+    /* An issued copy is not overtaken by a more urgent one. */
     push(q, inwards(&job[7], x + 7 * BYTES, -1));
     ASSERT_OK(sw_copy_queue_drain(q, &err));
     assert_int_equal(answers(&log), 0);
@@ -116,7 +117,7 @@ static void most_urgent_copies_are_issued_first(void **state)
     sw_device_close(dev);
 }
 
-/* Computation, copy out after it, copy in beside it, computation after that. */
+/* A computation, a copy out after it, a copy in at the same time, and a computation after that. */
 static void events_order_copies_with_computation(void **state)
 {
     struct sw_device *dev = open_sim(0);
@@ -141,7 +142,7 @@ static void events_order_copies_with_computation(void **state)
                                    .bytes = sizeof ten,
                                    .then = arrived});
     ASSERT_OK(sw_copy_queue_drain(q, &err));
-    ASSERT_OK(sw_event_host_wait(dev, arrived, &err)); /* not behind the copy that waits */
+    ASSERT_OK(sw_event_host_wait(dev, arrived, &err)); /* not after the copy that waits */
     ASSERT_OK(sw_event_wait(s, arrived, &err));
     ASSERT_OK(sw_op_add(s, y, x, 4, &err));
     gate_open(&g);
@@ -243,8 +244,8 @@ static void hold_stream(void *mutex)
     sw_mutex_unlock(mutex);
 }
 
-/* It is issued behind an event; what is queued for it there may run when its entry is another's,
- * whose time it does not change. */
+/* The failed copy was issued after an event; its host function may run when its entry is reused,
+ * and must not change the time of the new copy. */
 static void failed_copy_does_not_affect_the_next_one(void **state)
 {
     enum { DELAY_US = 200000 };

@@ -10,7 +10,7 @@
 #include <dlfcn.h>
 #include <float.h>
 
-enum { MANY = 100003 }; /* several threads' worth, and no multiple of anything */
+enum { MANY = 100003 }; /* enough for several threads, and not a multiple of any block size */
 
 /* ---- Memory and streams ---- */
 
@@ -93,7 +93,7 @@ static void events_on_a_synchronous_stream_return_at_once(void **state)
     close_cpu(&f);
 }
 
-/* Of the OpenMP runtime that the library brings along. */
+/* Declared by the OpenMP runtime. */
 static int ask_openmp(const char *function)
 {
     int (*ask)(void);
@@ -102,7 +102,7 @@ static int ask_openmp(const char *function)
     return ask();
 }
 
-/* What a lane leaves: how many math threads a library would take in it; errors of some. */
+/* What a lane stores: how many math threads a library would use in it; some lanes fail. */
 struct lanes {
     int calls[9], threads[9];
     int fails_from;
@@ -150,7 +150,7 @@ static float add_tree(float *const *x, int from, int to, int64_t i)
     return add_tree(x, from, from + left, i) + add_tree(x, from + left, to, i);
 }
 
-/* In place of the first, for every count, whatever the team. */
+/* The result replaces the first array, for every count and team size. */
 static void fold_adds_arrays_in_tree_order(void **state)
 {
     float *x[SW_FOLD_TERMS];
@@ -234,7 +234,7 @@ static double exact_activation(enum sw_activation f, double alpha, double x)
     return 0;
 }
 
-/* Points around zero in all magnitudes, over the usual range, and far out. */
+/* Points near zero in all magnitudes, over the usual range, and at large values. */
 static float *activation_points(struct rng *r, int64_t n)
 {
     float *x = get_floats(n);
@@ -247,7 +247,7 @@ static float *activation_points(struct rng *r, int64_t n)
     return x;
 }
 
-/* Relative to the value; beside it, what a tail that is nearly zero may be off. */
+/* The error relative to the value, with an absolute tolerance for values close to zero. */
 static const struct {
     enum sw_activation f;
     double relative, absolute;
@@ -538,7 +538,7 @@ static const struct {
 } softmax_shapes[] = {{1, 1, 1},     {3, 2, 5},     {64, 10, 5},    {7, 33, 80},
                       {5, 1000, 10}, {2000, 10, 3}, {130, 1000, 30}};
 
-/* The losses with all rows valid, their sums added up. */
+/* The sum of the losses with all rows valid. */
 static int loss(struct sw_stream *s, int64_t rows, int64_t n, const float *x, const int32_t *label,
                 float *prob, double *sum, struct sw_err *err)
 {
@@ -793,7 +793,7 @@ static void all_finite_finds_one_bad_value_anywhere(void **state)
 
 /* ---- Threads ---- */
 
-/* Everything with a sum or a remainder in it, on one stream. */
+/* Runs all operations with a sum or a remainder on one stream. */
 struct outputs {
     float activated[SW_ACT_COUNT][MANY], prob[300 * 1000], dx[300 * 1000];
     double loss, hits;

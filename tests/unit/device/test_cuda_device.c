@@ -1,5 +1,5 @@
 /* ctest-labels: gpu
- * A GPU as a device: memory, copies, order, and how errors come back. Skipped without one. */
+ * A GPU as a device: memory, copies, order, and errors. Skipped without a GPU. */
 #include "cuda_support.h"
 #include "device/op.h"
 #include "kernels/ops/gemm.h"
@@ -8,7 +8,7 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/row_loss.h"
 #include "kernels/ops/softmax_loss.h"
-#include "sim_support.h" /* streams, memory that goes there and back */
+#include "sim_support.h" /* streams, copies to a device and back */
 
 static struct sw_device *dev;
 static struct sw_stream *stream;
@@ -55,7 +55,7 @@ static void failed_allocation_names_the_memory(void **state)
     assert_says(&err, "conv1 (feature)");
     assert_says(&err, "70368744177664");
     assert_null(p);
-    sw_device_free(dev, device_bytes(dev, 1000), 1000); /* and the device goes on */
+    sw_device_free(dev, device_bytes(dev, 1000), 1000); /* and the device continues to work */
 }
 
 static void copies_keep_order_and_pitches(void **state)
@@ -103,7 +103,7 @@ static void count_up(void *user)
     __atomic_add_fetch((int *)user, 1, __ATOMIC_RELAXED);
 }
 
-/* More than the ring of waiting functions has room for. */
+/* More functions than the ring of queued functions can hold. */
 static void host_functions_run_and_events_happen(void **state)
 {
     int calls = 0;
@@ -144,7 +144,7 @@ static void non_finite_values_are_found(void **state)
     sw_device_free(dev, p, sizeof x);
 }
 
-/* Matrices that are no multiples of anything, each way round. */
+/* Matrices whose sizes are not multiples of any block size, in all four transpositions. */
 static void check_products(double limit)
 {
     enum { M = 7, N = 5, K = 9 };
@@ -190,7 +190,7 @@ static void products_match_the_cpu(void **state)
     check_products(1e-6);
 }
 
-/* Factors have 10 bits. */
+/* Operands have 10 bits of mantissa. */
 static void products_with_tf32_are_close_to_the_cpu(void **state)
 {
     assert_int_equal(end(NULL), 0);
@@ -199,7 +199,7 @@ static void products_with_tf32_are_close_to_the_cpu(void **state)
     check_products(4e-3);
 }
 
-/* A factor with more bits than tf32 keeps: what counts or sums is not to lose them. */
+/* An operand with more bits than tf32 keeps: products with `exact` must not lose them. */
 static void exact_products_stay_exact_with_tf32(void **state)
 {
     const float a = 1.0f + 0x1p-20f, one = 1;
@@ -221,7 +221,7 @@ static void exact_products_stay_exact_with_tf32(void **state)
     assert_true(back == a);
 }
 
-/* Order is all that urgency changes. */
+/* Urgency changes only the order. */
 static void urgent_streams_work_like_others(void **state)
 {
     float x[2] = {1, 2};
@@ -236,7 +236,7 @@ static void urgent_streams_work_like_others(void **state)
     sw_stream_free(urgent);
 }
 
-/* The runtime keeps what a call answered that nobody asked for the next launch. */
+/* The runtime keeps the error of an unchecked call for the next launch. */
 static void earlier_error_is_not_reported_by_the_next_launch(void **state)
 {
     float x = 1;
@@ -277,7 +277,8 @@ static int halve_cpu(const struct sw_host_launch *l, const void *args)
 
 static const struct sw_op op_halve = {"halve", sizeof(struct halve_args), halve_arrays, halve_cpu};
 
-/* In place, with another pointer into the same array: the copies have to lie alike. */
+/* In place, with a second pointer into the same array: the host copies must be aliased in the same
+ * way. */
 static void operations_without_a_kernel_run_on_the_cpu(void **state)
 {
     float x[4] = {2, 4, 6, 8}, y[4];
@@ -294,13 +295,13 @@ static void operations_without_a_kernel_run_on_the_cpu(void **state)
     sw_device_free(dev, p, sizeof x);
 }
 
-/* ---- Bad data: the wait tells, with the CPU's words, and so does all that follows ---- */
+/* ---- Bad data: the wait reports it with the CPU's message, and so do all later calls ---- */
 
 enum { ROWS = 3, COLUMNS = 4 };
 
 /* ---- Graphs ---- */
 
-/* Factors are read by the launch, values when it runs. */
+/* Scalars are read at the capture, arrays when the graph runs. */
 static void captured_operations_run_at_launch(void **state)
 {
     enum { N = 3 };
@@ -312,7 +313,8 @@ static void captured_operations_run_at_launch(void **state)
     float *y = to_device(stream, one, sizeof one);
     const struct sw_gemm_args product = {
         .m = N, .n = N, .k = N, .alpha = 1, .a = x, .b = eye, .c = y};
-    for (int i = 0; i < 2; i++) { /* first as it is, which also makes what libraries need */
+    for (int i = 0; i < 2;
+         i++) { /* first without a capture, which also creates the handles of libraries */
         if (i > 0)
             ASSERT_OK(sw_capture_begin(stream, &err));
         ASSERT_OK(sw_op_add(stream, x, x, N * N, &err));
@@ -329,7 +331,7 @@ static void captured_operations_run_at_launch(void **state)
     sw_graph_free(dev, g);
 }
 
-/* Libraries allocate when they are opened, which no capture allows. */
+/* Libraries allocate memory when they are opened, which is not allowed in a capture. */
 static void libraries_are_not_opened_in_a_capture(void **state)
 {
     const float one = 1;
@@ -349,7 +351,8 @@ static void libraries_are_not_opened_in_a_capture(void **state)
     assert_true(back == 1);
 }
 
-/* A stream that waits for an event of a capture belongs to it, and has to come back. */
+/* A stream that waits for an event of a capture joins it, and the captured stream must wait for it
+ * before the end. */
 static void other_streams_join_a_capture(void **state)
 {
     float x[1] = {1};
@@ -425,7 +428,7 @@ static void assert_told(int rc, const struct sw_err *queued, const char *words)
     assert_int_equal(rc, SW_ERR_INVALID);
     assert_says(&err, words);
     assert_says(&err, dev->name);
-    /* It stays. */
+    /* The error persists. */
     assert_int_equal(sw_fill_zero(stream, NULL, 0, &err), SW_ERR_INVALID);
     assert_says(&err, words);
 }
@@ -482,7 +485,7 @@ static void invalid_target_is_reported_by_the_wait(void **state)
     assert_told(rc, &err, "tested: target 2 of row 1 is 1.5, but a target is 0 to 1");
 }
 
-/* Labels of rows that do not count may be anything. */
+/* Labels of ignored rows may have any value. */
 static void ignored_rows_are_not_read(void **state)
 {
     static const int32_t labels[ROWS] = {3, 0, 99};

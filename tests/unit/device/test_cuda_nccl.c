@@ -1,7 +1,7 @@
 /* ctest-labels: gpu
- * Sums over GPUs by NCCL: with one member on one GPU, with two where there are two; what does not
- * come to an end, goes wrong, or is aborted. Where NCCL and kernels are the host's own
- * (tests/cuda_on_host), faults are planted. */
+ * All-reduces by NCCL: with one member, and with two if there are two GPUs; operations that hang,
+ * fail or are aborted. With NCCL and kernels on the host (tests/cuda_on_host) faults are injected.
+ */
 #include "cuda_support.h"
 
 #include "device/collective.h"
@@ -115,12 +115,12 @@ static void nothing_starts_after_an_abort(void **state)
     ASSERT_OK(sw_collective_open(g.ops, g.dev, 1, 30000, &g.members, &err));
     ASSERT_OK(sum(&g, &err));
     sw_collective_abort(g.members);
-    sw_collective_abort(g.members); /* once is for ever */
+    sw_collective_abort(g.members); /* an abort is permanent */
     assert_int_equal(sum(&g, &err), SW_ERR_CANCELLED);
     gpus_close(&g);
 }
 
-/* ---- Planted ---- */
+/* ---- Injected faults ---- */
 
 static bool is_planted(void)
 {
@@ -168,7 +168,7 @@ static void abort_soon(void *members)
     sw_collective_abort(members);
 }
 
-/* Whoever stands in a group is let go by the abort of another thread. */
+/* The abort by another thread ends a group_end that hangs. */
 static void an_abort_ends_a_group(void **state)
 {
     struct sw_err err;

@@ -1,6 +1,6 @@
 /* ctest-labels: gpu
- * Long rows and many tokens on a GPU beside the CPU: gradients of word vectors, classes that are
- * named, places of the largest values, counts of words. Skipped without a GPU. */
+ * Long rows and many tokens on a GPU compared with the CPU: gradients of word vectors, named
+ * classes, positions of the largest values, word counts. Skipped without a GPU. */
 #include "cuda_support.h"
 #include "device/op.h"
 
@@ -8,7 +8,7 @@
 #include "kernels/ops/classes.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/units.h"
-#include "sim_support.h" /* streams, memory that goes there and back */
+#include "sim_support.h" /* streams, copies to a device and back */
 
 static struct sw_device *dev;
 static struct sw_stream *gpu;
@@ -23,7 +23,7 @@ static float *odd_floats(struct rng *r, int64_t n)
     return x;
 }
 
-/* Words come often and seldom; some are skipped, rows at the end do not count. */
+/* Frequent and rare words; some are skipped, and rows at the end are ignored. */
 static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int64_t width)
 {
     struct rng r = rng_of(3);
@@ -50,7 +50,7 @@ static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int
     float *dy_there = to_device(gpu, dy, (size_t)(rows * 2 * width) * sizeof *dy);
     float *table_there = device_bytes(dev, (size_t)table * sizeof *back);
     struct sw_step *step_there = to_device(gpu, &step, sizeof step);
-    for (int again = 0; again < 2; again++) { /* nothing is left over from the first time */
+    for (int again = 0; again < 2; again++) { /* no state of the first run remains */
         ASSERT_OK(sw_op_run(gpu, &sw_op_embedding_gradient,
                             &(const struct sw_embedding_gradient_args){.lists = lists,
                                                                        .width = width,
@@ -147,11 +147,11 @@ static void top_k_positions_match_the_cpu(void **state)
     check_places(7, 100, 100);
     check_places(3, 128, 9);
     check_places(1, 600, 600);
-    check_places(1, 2500, 3); /* longer than what is sorted at once */
+    check_places(1, 2500, 3); /* longer than a block that is sorted at once */
 }
 
-/* Counts of words that share one choice: means, samples and what chains carry on, with all arrays
- * apart, and with the shares in the place of the means or of the input. */
+/* Counts of words that share one choice: means, samples and what chains carry on, with separate
+ * arrays, and with the shares in place of the means or of the input. */
 static void check_softmax_units(int64_t rows, int64_t columns, int in_place, bool goes_on)
 {
     struct rng r = rng_of(21 + (uint64_t)in_place);

@@ -1,4 +1,4 @@
-/* The registry of device drivers, and what option texts ask for. */
+/* The registry of device drivers, and the parsing of option texts. */
 #include "device/driver.h"
 #include "device_support.h"
 #include <string.h>

@@ -21,7 +21,7 @@ static void every_operation_is_complete_and_has_a_unique_name(void **state)
     }
 }
 
-/* Devices follow the list wherever they check or move memory. */
+/* Devices use the list to check and copy memory. */
 static void arrays_are_pointers_inside_the_arguments(void **state)
 {
     const uint64_t nothing[SW_OP_ARGS_BYTES / sizeof(uint64_t)] = {0};

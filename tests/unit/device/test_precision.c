@@ -1,5 +1,5 @@
 /* Floats rounded to 16 bits and to tf32: to the nearest, ties to even, subnormal numbers kept; and
- * products whose factors are rounded, on the CPU: those of rounded floats. */
+ * products with rounded operands on the CPU, which equal products of rounded floats. */
 #include "device/op.h"
 #include "kernels/ops/gemm.h"
 #include "plan_support.h"
@@ -70,7 +70,8 @@ static void assert_becomes(const struct kind_of_half *k, float x, uint16_t want)
         fail_msg("%s: %.9g becomes %04x, not %04x", k->name, (double)x, k->of(x), want);
 }
 
-/* Between two neighbours the middle is a float; behind the largest number the next would be. */
+/* The midpoint between two neighbors is a float; beyond the largest value the next one would be
+ * infinity. */
 static void floats_round_to_the_nearest_and_ties_to_even(void **state)
 {
     for (int k = 0; k < 2; k++)
@@ -130,7 +131,7 @@ static float round_one(enum sw_precision p, float x)
                                     : x;
 }
 
-/* Of all sizes, those that vectors do not divide too. */
+/* All sizes, including those that are not multiples of a vector. */
 static void arrays_are_rounded_like_single_values(void **state)
 {
     for (int64_t n = 1; n < 100000; n = n * 7 + 2) {
@@ -221,7 +222,7 @@ static void products_read_rounded_operands(void **state)
         }
 }
 
-/* With a library that multiplies 16 bits by itself, sums have another order. */
+/* A library with 16-bit products adds in a different order. */
 static void assert_agree(const struct problem *p, const float *a, const float *b, int64_t n,
                          bool same_bits)
 {
@@ -235,8 +236,8 @@ static void assert_agree(const struct problem *p, const float *a, const float *b
     free(want);
 }
 
-/* A plan's numbers are those that the plan of fp32 makes of rounded tensors; but the gradient of
- * the bias is a sum of what was not rounded. */
+/* A plan's results equal those of the fp32 plan on rounded tensors, but the gradient of the bias is
+ * a sum of values that were not rounded. */
 static void check_plan(const struct problem *p, enum sw_precision precision, bool reference,
                        int threads)
 {
@@ -285,7 +286,7 @@ static void plans_compute_with_rounded_tensors(void **state)
                 check_plan(&problems[i], p, way & 1, 1 + (way >> 1));
 }
 
-/* What pooling does has no factors. */
+/* Pooling has no products, so nothing is rounded. */
 static void plans_without_products_stay_fp32(void **state)
 {
     const struct problem p = pool_problem("pool", true, 2, 4, 7, 7, 3, 2, 0);

@@ -77,7 +77,7 @@ static void check_against_formula(const struct problem *p, struct sw_stream *s, 
     free_tensors(&t);
 }
 
-/* On plain sources and on blocked ones, which the plan has to reorder. */
+/* On plain sources and on blocked ones, which the plan must reorder. */
 static void check_all(const struct problem *problems, size_t count)
 {
     struct fixture f = open_cpu(true, 2);
@@ -238,7 +238,8 @@ static void max_pooling_sends_ties_to_the_first_pixel(void **state)
 {
     const struct problem p = pool_problem("ties", true, 1, 1, 4, 5, 3, 2, 0);
     const struct sw_plan_passes passes = {.backward_data = true, .training = true};
-    /* Windows at columns 0, 2 (and 4 would start outside): first maxima marked by what arrives. */
+    /* Windows at columns 0, 2 (and 4 would start outside): the gradients show which maxima came
+     * first. */
     static const float src[] = {1,      1, 1, 1, 1, /**/ 1, 2, 1, 2, 2,
                                 /**/ 0, 2, 2, 2, 0, /**/ 0, 0, 0, 0, 2};
     static const float diff_dst[] = {1, 10, 100, 1000};

@@ -1,5 +1,5 @@
 /* Losses of rows, triplets and counts of classes as operations: on matrices large enough for a
- * team, the same bits for every number of threads; gradients in place; rows that do not count. */
+ * team, bit-identical for every number of threads; gradients in place; ignored rows. */
 #include "device/op.h"
 #include "device_support.h"
 #include "kernels/ops/classes.h"
@@ -8,7 +8,7 @@
 
 enum { ROWS = 1100, COLUMNS = 129, VALID = 1099, CELLS = ROWS * COLUMNS, KINDS = 6 };
 
-/* What all operations read. */
+/* Inputs of all operations. */
 struct inputs {
     float *x, *target, *other;
     int32_t *label, *whole;

@@ -1,5 +1,5 @@
 /* ctest-labels: threads
- * The sim device: its memory, its pointers, and that it computes what the CPU computes. */
+ * The sim device: its memory, its pointer checks, and that its results are those of the CPU. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/classes.h"
@@ -120,7 +120,7 @@ static void four_devices_of_default_size_can_be_open(void **state)
     }
 }
 
-/* An operation that the table gains and sim forgets would be a call of NULL. */
+/* An operation that is added to the table but not to sim would be a NULL call. */
 static void sim_implements_every_operation(void **state)
 {
     enum { MEMBERS = sizeof(struct sw_device_ops) / sizeof(void *) };
@@ -194,8 +194,8 @@ static void memory_is_zero_aligned_and_counted(void **state)
     sw_device_close(dev);
 }
 
-/* A copy still runs while its memory is freed; who gets that memory next finds zeros all the same.
- */
+/* A copy still runs while its memory is freed; the next allocation of that memory is zeroed
+ * nevertheless. */
 static void memory_freed_too_early_is_zeroed_for_its_next_owner(void **state)
 {
     struct sw_sim_conf conf = small_conf();
@@ -223,7 +223,7 @@ static void memory_freed_too_early_is_zeroed_for_its_next_owner(void **state)
     sw_device_close(dev);
 }
 
-/* Blocks never overlap, and what was freed is found again. */
+/* Blocks never overlap, and freed memory is reused. */
 static void freed_memory_is_reused(void **state)
 {
     enum { BLOCKS = 200, ROUNDS = 2000 };
@@ -330,7 +330,7 @@ static void foreign_pointers_are_reported(void **state)
     assert_int_equal(sw_copy(s, host, foreign, 64, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: copy: neither dst");
     assert_int_equal(sw_copy(s, y, y + 8, 48, &err), SW_ERR_INVALID);
-    /* None of this was queued, and none of it spoils the stream. */
+    /* None of this was queued, and the stream has no error. */
     ASSERT_OK(sw_op_add(s, y, y, 16, &err));
     ASSERT_OK(sw_stream_wait(s, &err));
     assert_int_equal(sw_sim_operations(dev), 1);

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
- * Graphs of sim: what was captured runs again and again with what lies in memory then, streams that
- * come in are ordered as they were, and what cannot be part of a graph says so and leaves the
- * streams as they were. */
+ * Graphs of sim: captured operations run at every launch with the memory contents of that time,
+ * joined streams stay ordered, and operations that cannot be part of a graph are refused and leave
+ * the streams usable. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/dropout.h"
 #include "sim_support.h"
@@ -73,7 +73,7 @@ static void captured_operations_run_at_launch(void **state)
     sw_graph_free(dev, g);
 }
 
-/* Kernels read what a step is from memory: the same graph, another mask. */
+/* Kernels read the step from memory: the same graph produces another mask. */
 static void each_launch_reads_the_current_step(void **state)
 {
     struct sw_step step = {.step = 1, .valid_rows = 8, .batch_valid_rows = 8};
@@ -107,7 +107,7 @@ static void each_launch_reads_the_current_step(void **state)
     sw_graph_free(dev, g);
 }
 
-/* A copy beside the computing, as swaps are. */
+/* A copy in parallel with computation, as for offloaded activations. */
 static void follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_event *e)
 {
     struct sw_err err;
@@ -139,11 +139,11 @@ static void second_stream_joins_a_capture_and_returns(void **state)
     ASSERT_OK(sw_stream_wait(s, &err));
     ASSERT_OK(sw_stream_wait(other, &err));
     sw_graph_free(dev, g);
-    follow(other, s, made); /* events of a capture are anybody's again when they are recorded */
+    follow(other, s, made); /* events of a capture can be used again when they are recorded */
     ASSERT_OK(sw_stream_wait(other, &err));
 }
 
-/* The graph says nothing of a wait that was forgotten: each launch is checked. */
+/* A capture does not detect a missing wait, so each launch is checked. */
 static void launch_detects_a_missing_wait(void **state)
 {
     static float host[N];
@@ -161,7 +161,8 @@ static void launch_detects_a_missing_wait(void **state)
     sw_graph_free(dev, g);
 }
 
-/* Begins, does it, and sees that there is no graph for that reason; then the streams go on. */
+/* Captures the call, checks that the capture fails for that reason, and that the streams still
+ * work. */
 static void refuses(int (*what)(struct sw_err *err), const char *says)
 {
     struct sw_graph *g = NULL;
@@ -230,7 +231,7 @@ static void joined_stream_without_a_final_wait_is_refused(void **state)
     assert_true(first_of(y) == 1);
 }
 
-/* A graph outlives nothing that it names. */
+/* A launch checks that the memory of the graph still exists. */
 static void launch_detects_freed_memory(void **state)
 {
     struct sw_graph *g;
@@ -256,7 +257,7 @@ static void every_allocation_may_fail(void **state)
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = n});
         int rc = sw_capture_begin(s, &err);
         if (rc == SW_OK) {
-            for (int i = 0; i < 70 && rc == SW_OK; i++) /* more than the first room */
+            for (int i = 0; i < 70 && rc == SW_OK; i++) /* more than the initial array holds */
                 rc = sw_op_add(s, x, y, N, &err);
             assert_int_equal(sw_capture_end(s, &g, &err), rc);
         }

@@ -1,13 +1,13 @@
 /* ctest-labels: threads
- * Faults that are planted between the streams of sim are found each time, however quick the copies
- * are, and by the name of the memory: a wait that is missing before a kernel, after a copy, across
- * streams and devices, and memory that is used when it is freed. What is ordered passes. */
+ * Data races between streams of sim are detected every time, however fast the copies are, and
+ * reported with the name of the memory: a missing wait before a kernel, after a copy, across
+ * streams and devices, and memory that is freed while in use. Ordered accesses pass. */
 #include "device/ops/elementwise.h"
 #include "sim_support.h"
 
 enum { FLOATS = 64, BYTES = FLOATS * sizeof(float) };
 
-/* A device with a stream that computes and one that copies, and an arena of two blobs. */
+/* A device with a compute stream, a copy stream, and an arena of two blobs. */
 struct pair {
     struct sw_device *dev;
     struct sw_stream *compute, *copy;
@@ -42,7 +42,7 @@ static void close_pair(struct pair *p)
     sw_device_close(p->dev);
 }
 
-/* Everything that is queued has long been done: luck must not hide a fault. */
+/* All queued operations are done, so that luck cannot hide a race. */
 static void let_it_run(struct sw_device *dev, int64_t operations)
 {
     while (sw_sim_operations(dev) < operations)
@@ -60,7 +60,7 @@ static void missing_wait_before_a_kernel_is_reported(void **state)
     assert_string_equal(err.text,
                         "sim:0: add of stream compute reads fc1.weight (value) while copy of "
                         "stream copy may still write it: no event between");
-    /* The same with the wait; and nothing of the fault is left. */
+    /* The same with the wait; no error remains. */
     ASSERT_OK(sw_event_record(p.copy, p.event, &err));
     ASSERT_OK(sw_event_wait(p.compute, p.event, &err));
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
@@ -77,17 +77,17 @@ static void missing_wait_before_a_copy_is_reported(void **state)
     assert_int_equal(sw_copy(p.copy, p.host, p.feature, BYTES, &err), SW_ERR_INVALID);
     assert_says(&err, "copy of stream copy reads fc1 (feature) while add of stream compute may "
                       "still write it");
-    /* A reader must not be overtaken either. */
+    /* A write must wait for earlier readers, too. */
     assert_int_equal(sw_copy(p.copy, p.weight, p.host, BYTES, &err), SW_ERR_INVALID);
     assert_says(&err, "writes fc1.weight (value) while add of stream compute may still read it");
-    /* Readers do not disturb each other. */
+    /* Readers do not conflict. */
     ASSERT_OK(sw_copy(p.copy, p.host, p.weight, BYTES, &err));
     ASSERT_OK(sw_stream_wait(p.compute, &err));
     ASSERT_OK(sw_stream_wait(p.copy, &err));
     close_pair(&p);
 }
 
-/* An event of before the operation does not stand behind it. */
+/* An event recorded before the operation does not order it. */
 static void event_before_the_operation_does_not_order_it(void **state)
 {
     struct pair p = open_pair();
@@ -98,13 +98,13 @@ static void event_before_the_operation_does_not_order_it(void **state)
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
     assert_says(&err, "reads fc1.weight (value)");
     ASSERT_OK(sw_event_record(p.copy, p.event, &err));
-    ASSERT_OK(sw_event_host_wait(p.dev, p.event, &err)); /* the host's waiting is for everybody */
+    ASSERT_OK(sw_event_host_wait(p.dev, p.event, &err)); /* a wait of the host orders all streams */
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     ASSERT_OK(sw_stream_wait(p.compute, &err));
     close_pair(&p);
 }
 
-/* By way of a third stream; and only the part that was written is guarded. */
+/* Ordered through a third stream; and only the part that was written conflicts. */
 static void order_is_transitive_across_streams(void **state)
 {
     struct pair p = open_pair();
@@ -119,7 +119,8 @@ static void order_is_transitive_across_streams(void **state)
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
     ASSERT_OK(sw_event_wait(p.compute, second, &err));
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
-    ASSERT_OK(sw_stream_wait(p.compute, &err)); /* waits for what it has waited for, too */
+    ASSERT_OK(sw_stream_wait(p.compute,
+                             &err)); /* also ordered after what the other stream has waited for */
     ASSERT_OK(sw_copy(third, p.weight, p.host, BYTES, &err));
     ASSERT_OK(sw_stream_wait(third, &err));
     sw_event_free(p.dev, second);
@@ -141,7 +142,7 @@ static void copies_between_devices_are_ordered_too(void **state)
     ASSERT_OK(sw_event_record(p.compute, p.event, &err));
     ASSERT_OK(sw_event_wait(s, p.event, &err));
     ASSERT_OK(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err));
-    /* The peer reads it still. */
+    /* The peer still reads it. */
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
     assert_says(&err, "writes fc1 (feature) while copy_peer of stream sim:1/0 of sim:1 may "
                       "still read it");
@@ -153,7 +154,7 @@ static void copies_between_devices_are_ordered_too(void **state)
     close_pair(&p);
 }
 
-/* By way of host memory, which joined devices watch together. */
+/* Through host memory, which joined devices track together. */
 static void copies_through_host_memory_are_ordered(void **state)
 {
     struct pair p = open_pair();
@@ -180,7 +181,7 @@ static void copies_through_host_memory_are_ordered(void **state)
     close_pair(&p);
 }
 
-/* Two streams fill columns of one matrix side by side. */
+/* Two streams fill different columns of one matrix. */
 static void interleaved_columns_do_not_conflict(void **state)
 {
     enum { PITCH = 32, WIDTH = 16, ROWS = 8 };
@@ -207,13 +208,14 @@ static void freeing_memory_in_use_is_reported(void **state)
     sw_device_free(p.dev, p.arena, 2 * BYTES);
     assert_int_equal(sw_stream_wait(p.compute, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: arena was freed while add of stream compute might still use it");
-    /* Nor may it be used again, by the name that it had; even when others have its place. */
+    /* Freed memory must not be used; the error has its old name, even if the memory was allocated
+     * again. */
     assert_int_equal(sw_copy(p.copy, p.weight, p.host, BYTES, &err), SW_ERR_INVALID);
     assert_says(&err, "was fc1.weight (value) of sim:0, which has been freed");
     close_pair(&p);
 }
 
-/* The memory has another owner when the operation's turn comes. */
+/* The memory has another owner when the operation runs. */
 static void an_operation_does_not_touch_its_successor(void **state)
 {
     struct pair p = open_pair();
@@ -237,7 +239,7 @@ static void an_operation_does_not_touch_its_successor(void **state)
     close_pair(&p);
 }
 
-/* Blobs that take turns in one place are both named. */
+/* Blobs that share memory in turn are both named. */
 static void memory_with_two_names_reports_both(void **state)
 {
     struct pair p = open_pair();
@@ -251,7 +253,7 @@ static void memory_with_two_names_reports_both(void **state)
     close_pair(&p);
 }
 
-/* Many small uses, then a large one: pieces are remembered as pieces, and forgotten together. */
+/* Many small accesses, then a large one: parts are tracked separately and dropped together. */
 static void parts_of_a_range_are_tracked_separately(void **state)
 {
     struct pair p = open_pair();
@@ -280,7 +282,7 @@ static void parts_of_a_range_are_tracked_separately(void **state)
     close_pair(&p);
 }
 
-/* An operation that forgets a pointer which it is given. */
+/* An operation that does not declare a pointer that is set. */
 struct careless_args {
     const float *x;
     float *y;

@@ -1,12 +1,12 @@
 /* ctest-labels: threads
- * The streams of sim: order, waits that are missing, events, errors that stay, devices that hang or
- * get lost, and ends that never hang. */
+ * The streams of sim: order, missing waits, events, persistent errors, devices that hang or are
+ * lost, and freeing that never hangs. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/softmax_loss.h"
 #include "sim_support.h"
 
-/* ---- Copies happen when their turn has come ---- */
+/* ---- Copies are asynchronous ---- */
 
 static void copy_without_a_wait_reads_old_data(void **state)
 {
@@ -48,7 +48,7 @@ static void copy_reads_its_source_when_it_runs(void **state)
     sw_device_close(dev);
 }
 
-/* The device is cancelled between the fill and the bytes, so that the fill can be looked at. */
+/* The device is cancelled between filling and moving the bytes, so that the fill can be checked. */
 static void copy_in_flight_shows_signaling_nan(void **state)
 {
     static const uint32_t signalling = 0x7fa00000;
@@ -141,7 +141,7 @@ static void events_order_streams(void **state)
     ASSERT_OK(sw_event_record(s[1], second, &err));
     ASSERT_OK(sw_event_wait(s[2], second, &err));
     ASSERT_OK(sw_stream_call(s[2], mark, &m[2], &err));
-    sw_event_free(a, first); /* what is queued keeps it */
+    sw_event_free(a, first); /* queued operations keep the event */
     gate_open(&g);
     ASSERT_OK(sw_event_host_wait(a, second, &err));
     assert_true(order.of[0] == 0 && order.of[1] == 1);
@@ -170,7 +170,7 @@ static void wait_for_unrecorded_event_returns_at_once(void **state)
     sw_device_close(dev);
 }
 
-/* A wait is for the record before it, not for one that is asked for later. */
+/* A wait is for the record before it, not for a later one. */
 static void recording_an_event_again_does_not_delay_waiters(void **state)
 {
     struct sw_device *dev = open_sim(0);
@@ -204,7 +204,7 @@ struct program {
     struct sw_event *event[STEPS];
     float *buffer[BUFFERS], *want[BUFFERS]; /* on the device; what sequential execution gives */
     int writer[BUFFERS];                    /* step; -1: none */
-    int reader[BUFFERS][STREAMS];           /* the latest of each stream since then; -1: none */
+    int reader[BUFFERS][STREAMS]; /* the latest step of each stream since then; -1: none */
     int calls[STREAMS];
 };
 
@@ -328,7 +328,7 @@ static void random_programs_match_sequential_execution(void **state)
     close_cpu(&cpu);
 }
 
-/* ---- Errors stay ---- */
+/* ---- Persistent errors ---- */
 
 struct loss {
     float *x;
@@ -432,7 +432,7 @@ static void wait_for_a_failed_stream_returns_its_error(void **state)
     assert_says(&err, "the label of row 0");
     assert_int_equal(sw_stream_wait(waiter, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:1: event_wait: sim:0: softmax_loss");
-    /* A record that cannot even be queued tells as well. */
+    /* A record that cannot be queued passes on the error, too. */
     assert_int_equal(sw_event_record(s, e, &err), SW_ERR_INVALID);
     assert_int_equal(sw_event_host_wait(dev, e, &err), SW_ERR_INVALID);
     sw_event_free(dev, e);
@@ -536,7 +536,7 @@ static void freeing_a_stream_runs_what_is_queued(void **state)
     sw_device_close(dev);
 }
 
-/* No cancelling from outside: the end is the stream's own affair. */
+/* Without cancelling: freeing the stream must end it. */
 static void freeing_a_stream_that_hangs_ends(void **state)
 {
     struct sw_device *dev = open_sim(0);

@@ -118,7 +118,8 @@ static void errors_are_small_with_and_without_winograd(void **state)
     close_cpu(&f);
 }
 
-/* The test above compares nothing on a processor where the library never uses the algorithm. */
+/* Skipped on a processor where the library never uses the algorithm, as the test above then
+ * compares nothing. */
 static void avoid_winograd_is_respected(void **state)
 {
     struct problem p = conv_problem("VGG", 32, 128, 28, 28, 128, 3, 1, 1, 1);

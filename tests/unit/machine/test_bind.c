@@ -60,11 +60,11 @@ static void environment_that_binds_threads_is_refused(void **state)
 struct visit {
     struct sw_core_set want, got;
     int rc;
-    int cpu_count; /* in the mask that the kernel has */
+    int cpu_count; /* in the mask of the kernel */
     struct sw_err err;
 };
 
-/* On a thread of its own, so that the test's thread stays as it was. */
+/* On a separate thread, so that the affinity of the test's thread does not change. */
 static void bind_and_look(void *arg)
 {
     struct visit *v = arg;
@@ -119,13 +119,14 @@ static void impossible_bindings_are_refused(void **state)
     sw_machine_free(other);
 }
 
-/* ---- OpenMP teams: an updater's loop runs in one, so a range that looks around is a probe ---- */
+/* ---- OpenMP teams: an updater's loop runs in one, so its range function can observe the threads
+ * ---- */
 
 enum { TEAM = 3, BLOCKS = 64 };
 
 static struct {
-    atomic_int outside;   /* ranges that ran with another mask than the thread that called */
-    atomic_int elsewhere; /* ranges that ran on another thread than that */
+    atomic_int outside;   /* ranges that ran with another mask than the calling thread */
+    atomic_int elsewhere; /* ranges that ran on another thread than the calling one */
     struct sw_core_set want;
     pid_t caller;
 } probe;
@@ -180,7 +181,7 @@ static void openmp_threads_inherit_the_binding(void **state)
 
 /* ---- memory ---- */
 
-/* What the kernel was told about the mapping that holds an address, as "prefer:0". */
+/* The memory policy of the mapping that contains an address, as "prefer:0". */
 static void policy_of(const void *memory, char *out, size_t bytes)
 {
     char line[512];
@@ -247,7 +248,7 @@ static void allocations_are_on_the_requested_node(void **state)
     sw_device_close(cpu);
 }
 
-/* Pages that are there already move to the node, where there are several. */
+/* Pages that exist already move to the node, if there are several nodes. */
 static void part_of_a_block_is_placed_in_whole_pages(void **state)
 {
     enum { BYTES = 4 << 20, FROM = 5000, PART = 1 << 20 };
@@ -326,7 +327,7 @@ static void os_node_mask_needs_several_nodes(void **state)
 {
     struct sw_machine *m = NULL;
     assert_int_equal(sw_machine_from("numa:4 core:2 pu:1", &m, NULL), SW_OK);
-    assert_int_equal(sw_machine_os_nodes(m, 15), 0); /* not here */
+    assert_int_equal(sw_machine_os_nodes(m, 15), 0); /* a map of another machine */
     m->here = true;
     m->nodes[2].os_number = 8;
     m->nodes[3].os_number = -1;

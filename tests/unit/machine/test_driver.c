@@ -1,4 +1,4 @@
-/* The machine map against the driver's list of GPUs, as containers make them differ. */
+/* Matching the machine map with the driver's list of GPUs, which differ in containers. */
 #include "machine/driver.h"
 #include "plan/placement.h"
 #include "recorded.h"
@@ -36,7 +36,7 @@ static void gpus_missing_from_pci_are_added(void **state)
     sw_machine_free(m);
 }
 
-/* Of sixteen two were handed in, in another order and another spelling. */
+/* The driver lists two of sixteen GPUs, in another order and another spelling. */
 static void gpus_unknown_to_the_driver_are_hidden(void **state)
 {
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
@@ -54,7 +54,7 @@ static void gpus_unknown_to_the_driver_are_hidden(void **state)
     assert_string_equal(sw_machine_gpu(m, 0)->bus, list[1].bus);
     for (int i = 0; i < 2; i++)
         assert_int_equal(sw_machine_gpu(m, i)->gpu, i);
-    assert_true(sw_gpu_nvlink(m, 0, 1) < 0); /* of other numbers */
+    assert_true(sw_gpu_nvlink(m, 0, 1) < 0); /* the rows had the old numbers */
     sw_machine_free(m);
 }
 

@@ -1,5 +1,4 @@
-/* GPUs and network cards where they hang, how GPUs reach each other, and which of them are visible.
- */
+/* The location of GPUs and network cards, paths between GPUs, and visible GPUs. */
 #include "boards.h"
 #include <string.h>
 
@@ -11,8 +10,8 @@ static int count(const struct sw_machine *m, enum sw_io_kind kind)
     return n;
 }
 
-/* Whatever the machine: parents come first, GPUs are numbered by bus id, and every way to a GPU is
- * as good in both directions. */
+/* Invariants of every machine: parents come first, GPUs are numbered by bus id, and paths between
+ * GPUs are symmetric. */
 static void check_map(const struct sw_machine *m)
 {
     assert_int_equal(count(m, SW_IO_GPU), m->gpu_count);
@@ -83,7 +82,7 @@ static void recorded_servers_have_gpus_and_nics_on_their_packages(void **state)
     }
     assert_int_equal(sw_gpu_path(m, 0, 1), SW_PATH_ACROSS);
     assert_int_equal(sw_gpu_path(m, 1, 2), SW_PATH_HOST_BRIDGE);
-    assert_true(sw_gpu_nvlink(m, 1, 2) == -1); /* nobody has recorded any */
+    assert_true(sw_gpu_nvlink(m, 1, 2) == -1); /* the recording has no NVLinks */
     sw_machine_free(m);
 
     m = recorded("32em64t-2n8c2t-pci-normalio.xml");
@@ -124,8 +123,8 @@ static void direct_nvlinks_are_read(void **state)
     sw_machine_free(m);
 }
 
-/* Two GPUs exchange through switches what the slower of them has to all of these; what is direct
- * comes on top. */
+/* Through switches two GPUs have the bandwidth of the slower one to all switches; direct links are
+ * added. */
 static void nvlinks_through_switches_are_added(void **state)
 {
     const struct board_link all[] = {{0, 4, 50000}, {0, 5, 25000}, {1, 4, 25000}, {1, 5, 25000},
@@ -172,10 +171,10 @@ static void cuda_visible_devices_is_parsed_as_by_cuda(void **state)
     check_visible("-1", 0, 0, 0);
     check_visible("2,0", 2, 2, 0);
     check_visible(" 3 , 1 ", 2, 3, 1);
-    check_visible("1,9,2", 1, 1, 0); /* what names no GPU ends the list */
+    check_visible("1,9,2", 1, 1, 0); /* an item that names no GPU ends the list */
     check_visible("1,1,2", 1, 1, 0);
     check_visible("GPU-b,0", 2, 2, 0);
-    check_visible("GPU-a,0", 0, 0, 0); /* it may be either */
+    check_visible("GPU-a,0", 0, 0, 0); /* ambiguous prefix */
     check_visible("GPU-aa00", 1, 0, 0);
     check_visible("GPU-c", 0, 0, 0);
     check_visible("MIG-GPU-aa00/1/0", 0, 0, 0);

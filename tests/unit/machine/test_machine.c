@@ -53,7 +53,7 @@ static void core_set_text_never_overflows(void **state)
     }
 }
 
-/* ---- machines that are not here ---- */
+/* ---- maps of other machines ---- */
 
 static void synthetic_machine_matches_its_description(void **state)
 {
@@ -267,7 +267,7 @@ static void taskset_is_respected(void **state)
     assert_int_equal(one->pu_count, 1);
     assert_int_equal(one->core_count, 1);
     assert_int_equal(one->hidden_pus, all->hidden_pus + all->pu_count - 1);
-    assert_non_null(sw_machine_core(all, one->cores[0].number)); /* numbers do not move */
+    assert_non_null(sw_machine_core(all, one->cores[0].number)); /* logical numbers do not change */
     sw_machine_free(all), sw_machine_free(one);
 }
 

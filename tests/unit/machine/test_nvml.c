@@ -1,5 +1,5 @@
-/* NVML, played by a library of our own that this test has compiled: what GPUs say of themselves
- * comes through, and what one does not know is not known. */
+/* NVML, replaced by a library that this test compiles: readings are returned, and missing values
+ * are NaN. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static const char played[] =
     "int nvmlDeviceGetClockInfo(void *d, int k, unsigned *mhz)\n"
     "{ (void)d; (void)k; *mhz = 1; return 3; }\n";
 
-/* The library's path, or NULL where there is no compiler. */
+/* The library's path, or NULL if there is no compiler. */
 static const char *compiled(const char *source)
 {
     const char *path = scratch_path("libplayed.so"), *c = scratch_path("played.c");

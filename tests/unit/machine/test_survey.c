@@ -1,5 +1,4 @@
-/* What the survey reads of a machine, on folders that look like proc and sysfs of one; what is not
- * there is unknown, and never zero. */
+/* The survey on fake proc and sysfs folders; missing values are unknown, never zero. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -95,7 +95,7 @@ static void any_number_of_objects_is_closed(void **state)
     sw_fault_init(&f);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(sw_fault_attach(&f, count_close, &closed[i], &e), SW_OK);
-    for (int i = 0; i < MANY; i += 2) /* and after some have left */
+    for (int i = 0; i < MANY; i += 2) /* and after some were detached */
         sw_fault_detach(&f, &closed[i]);
     for (int i = 0; i < MANY; i += 2)
         assert_int_equal(sw_fault_attach(&f, count_close, &closed[i], &e), SW_OK);
@@ -111,7 +111,8 @@ struct role {
     int mine;
 };
 
-/* Three roles wait for ever; each then reports the echo, which must not become the cause. */
+/* Three roles wait forever; after the fault each reports SW_ERR_CANCELLED, which must not become
+ * the cause. */
 static void wait_for_ever(void *arg)
 {
     struct role *r = arg;

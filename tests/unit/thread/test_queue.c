@@ -127,7 +127,7 @@ static void queue_close_wakes_waiters(void **state)
             w[i] = (struct waiter){.q = &q};
             assert_int_equal(sw_thread_start(&t[i], "waiter", mains[kind], &w[i], NULL), SW_OK);
         }
-        /* Some are asleep by now; whoever is not yet must not fall asleep after the close. */
+        /* Some threads wait by now; the others must not start to wait after the close. */
         for (int i = 0; i < 3; i++)
             assert_false(sw_thread_join_timed(&t[i], 5));
         sw_queue_close(&q);

@@ -17,7 +17,7 @@ struct seen {
 static void look(void *arg)
 {
     struct seen *s = arg;
-    /* The name is set by the starter and may come a moment later. */
+    /* The thread sets its name itself, so it may appear a moment later. */
     for (int i = 0; i < 1000 && strcmp(s->name, "worker0.0") != 0; i++) {
         pthread_getname_np(pthread_self(), s->name, sizeof s->name);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -105,7 +105,7 @@ static void timed_wait_ends_after_its_time(void **state)
     gate_init(&g);
     sw_mutex_lock(&g.lock);
     int64_t before = now_ms();
-    /* Spurious wake-ups are allowed; what may not be is a timeout before its time. */
+    /* Spurious wake-ups are allowed, but an early timeout is not. */
     while (sw_cond_wait_ms(&g.changed, &g.lock, 20))
         before = now_ms();
     assert_true(now_ms() - before >= 19);
