@@ -193,18 +193,23 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
 int sw_copy_queue_drain(struct sw_copy_queue *q, struct sw_err *err)
 {
     struct entry *entry;
-    int rc = SW_OK;
-    while (rc == SW_OK && (entry = pop_most_urgent(q)))
-        rc = issue(q, entry, err);
-    return rc;
+    while ((entry = pop_most_urgent(q))) {
+        int rc = issue(q, entry, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_copy_queue_wait(struct sw_copy_queue *q, struct sw_err *err)
 {
     int rc = sw_copy_queue_drain(q, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(q->in, err);
-    return rc == SW_OK ? sw_stream_wait(q->out, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(q->in, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_wait(q->out, err);
 }
 
 static void no_op(void *user)
@@ -215,7 +220,9 @@ static void no_op(void *user)
 int sw_copy_queue_check(struct sw_copy_queue *q, struct sw_err *err)
 {
     int rc = sw_stream_call(q->in, no_op, NULL, err);
-    return rc == SW_OK ? sw_stream_call(q->out, no_op, NULL, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_call(q->out, no_op, NULL, err);
 }
 
 int sw_copy_queue_under_way(const struct sw_copy_queue *q, enum sw_copy_direction d)

@@ -83,15 +83,14 @@ int sw_device_request_parse(const char *text, struct sw_device_request *out, str
     strcpy(r.text, sw_str_eq(text, "auto") ? sw_driver_host()->name : text);
     strcpy(rest, r.text);
     r.mixed = strip_host_suffix(rest);
-
     const char *colon = strchr(rest, ':');
     r.driver = sw_driver_find(rest);
     if (!r.driver || (colon && !r.driver->parse))
         return unknown_device(err);
-
     strcpy(r.options, colon ? colon + 1 : "");
     const int rc = r.driver->parse ? r.driver->parse(colon ? r.options : NULL, &r, err) : SW_OK;
-    if (rc == SW_OK)
-        *out = r;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    *out = r;
+    return SW_OK;
 }

@@ -5,8 +5,10 @@
 int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
                             struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < lanes && rc == SW_OK; i++)
-        rc = lane(user, i, err);
-    return rc;
+    for (int i = 0; i < lanes; i++) {
+        int rc = lane(user, i, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }

@@ -80,11 +80,12 @@ int sw_throughput_product(struct sw_stream *s, float *const abc[3], int side, in
         .m = side, .n = side, .k = side, .alpha = 1, .a = abc[0], .b = abc[1], .c = abc[2]};
     int64_t n = (int64_t)side * side;
     int rc = sw_throughput_fill(s, abc[0], n, err);
-    if (rc == SW_OK)
-        rc = sw_throughput_fill(s, abc[1], n, err);
-    return rc == SW_OK
-               ? sw_throughput_of(s, 2.0 * (double)n * side, multiply, &args, budget_ms, out, err)
-               : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_throughput_fill(s, abc[1], n, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_throughput_of(s, 2.0 * (double)n * side, multiply, &args, budget_ms, out, err);
 }
 
 static int add_arrays(struct sw_stream *s, void *args, struct sw_err *err)
@@ -96,19 +97,17 @@ int sw_throughput_memory(struct sw_stream *s, float *x, float *y, int64_t *n, in
                          struct sw_throughput *out, struct sw_err *err)
 {
     int64_t written = 0, began_ns = sw_os()->monotonic_ns(), spent_ns = 0;
-    int rc = SW_OK;
-    while (rc == SW_OK && written < *n &&
-           (written == 0 || spent_ns < budget_ms * INT64_C(1000000))) {
+    while (written < *n && (written == 0 || spent_ns < budget_ms * INT64_C(1000000))) {
         int64_t count = *n - written < BLOCK_FLOATS ? *n - written : BLOCK_FLOATS;
-        rc = sw_throughput_fill(s, x + written, count, err);
-        if (rc == SW_OK)
-            rc = sw_throughput_fill(s, y + written, count, err);
+        int rc = sw_throughput_fill(s, x + written, count, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_throughput_fill(s, y + written, count, err);
+        if (rc != SW_OK)
+            return rc;
         written += count;
         spent_ns = sw_os()->monotonic_ns() - began_ns;
     }
-    if (rc != SW_OK)
-        return rc;
-
     struct sw_combine_args args = {.n = written, .alpha = 1, .beta = 1, .x = x, .y = y};
     double bytes = 3.0 * (double)written * sizeof(float);
     *n = written;

@@ -77,7 +77,9 @@ static int fetch(struct copies *c, size_t bytes, struct sw_err *err)
     if (!c->end[TO])
         return SW_OK;
     int rc = sw_copy(c->stream[TO], c->arrived, c->device_data[TO], bytes, err);
-    return rc == SW_OK ? sw_stream_wait(c->stream[TO], err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_wait(c->stream[TO], err);
 }
 
 static int compare(const struct copies *c, size_t at, size_t bytes, size_t all, struct sw_err *err)
@@ -98,13 +100,18 @@ static int probe_block(struct copies *c, struct sw_stream *by, size_t at, size_t
 {
     size_t all = at + bytes + GUARD_BYTES;
     int rc = prepare(c, all, seed, err);
-    if (rc == SW_OK)
-        rc = queue_copy(c, by, at, bytes, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(by, err);
-    if (rc == SW_OK)
-        rc = fetch(c, all, err);
-    return rc == SW_OK ? compare(c, at, bytes, all, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = queue_copy(c, by, at, bytes, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(by, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = fetch(c, all, err);
+    if (rc != SW_OK)
+        return rc;
+    return compare(c, at, bytes, all, err);
 }
 
 static int probe_blocks(struct copies *c, struct sw_err *err)
@@ -134,14 +141,18 @@ static int time_copy(struct copies *c, size_t bytes, double *ns, struct sw_err *
 static int time_copies(struct copies *c, struct sw_trial *out, struct sw_err *err)
 {
     double large_ns = INFINITY, small_ns = INFINITY;
-    int rc = SW_OK;
-    for (int i = 0; i < ROUNDS && rc == SW_OK; i++)
-        rc = time_copy(c, c->bytes, &large_ns, err);
-    for (int i = 0; i < SMALL_ROUNDS && rc == SW_OK; i++)
-        rc = time_copy(c, SMALL_BYTES, &small_ns, err);
-    if (rc == SW_OK)
-        *out = (struct sw_trial){(double)c->bytes / large_ns, small_ns * 1e-3};
-    return rc;
+    for (int i = 0; i < ROUNDS; i++) {
+        int rc = time_copy(c, c->bytes, &large_ns, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (int i = 0; i < SMALL_ROUNDS; i++) {
+        int rc = time_copy(c, SMALL_BYTES, &small_ns, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    *out = (struct sw_trial){(double)c->bytes / large_ns, small_ns * 1e-3};
+    return SW_OK;
 }
 
 static size_t smaller(size_t a, size_t b)
@@ -233,7 +244,9 @@ static int transfer(struct sums *s, int r, bool in, int64_t n, struct sw_err *er
     size_t bytes = (size_t)n * sizeof(float);
     int rc = in ? sw_copy(s->stream[r], s->device_data[r], s->host, bytes, err)
                 : sw_copy(s->stream[r], s->host, s->device_data[r], bytes, err);
-    return rc == SW_OK ? sw_stream_wait(s->stream[r], err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_wait(s->stream[r], err);
 }
 
 static int check_sums(struct sums *s, int r, int64_t n, struct sw_err *err)
@@ -255,23 +268,27 @@ static int check_sums(struct sums *s, int r, int64_t n, struct sw_err *err)
 
 static int probe_size(struct sums *s, int64_t n, struct sw_trial *out, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int r = 0; r < s->count && rc == SW_OK; r++) {
+    for (int r = 0; r < s->count; r++) {
         for (int64_t i = 0; i < n; i++)
             s->host[i] = test_value(r, i);
-        rc = transfer(s, r, true, n, err);
+        int rc = transfer(s, r, true, n, err);
+        if (rc != SW_OK)
+            return rc;
     }
     int64_t began_ns = sw_os()->monotonic_ns();
-    if (rc == SW_OK)
-        rc = run_all_reduce(s, n, err);
+    int rc = run_all_reduce(s, n, err);
+    if (rc != SW_OK)
+        return rc;
     double ns = (double)(sw_os()->monotonic_ns() - began_ns);
-    for (int r = 0; r < s->count && rc == SW_OK; r++)
+    for (int r = 0; r < s->count; r++) {
         rc = check_sums(s, r, n, err);
-    if (rc == SW_OK) {
-        out->gb_per_s = fmax(out->gb_per_s, (double)n * sizeof(float) / ns);
-        out->latency_us = out->latency_us > 0 ? fmin(out->latency_us, ns * 1e-3) : ns * 1e-3;
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+
+    out->gb_per_s = fmax(out->gb_per_s, (double)n * sizeof(float) / ns);
+    out->latency_us = out->latency_us > 0 ? fmin(out->latency_us, ns * 1e-3) : ns * 1e-3;
+    return SW_OK;
 }
 
 static int init_sums(struct sums *s, int timeout_ms, struct sw_err *err)

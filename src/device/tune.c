@@ -182,12 +182,14 @@ static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
 static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_plan_args *a,
                     int64_t times, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int64_t i = 0; i < times && rc == SW_OK; i++)
-        rc = pass == SW_TUNE_FORWARD ? sw_plan_forward(p, a, err)
-             : pass == SW_TUNE_DATA  ? sw_plan_backward_data(p, a, err)
-                                     : sw_plan_backward_weights(p, a, err);
-    return rc == SW_OK ? sw_stream_wait(p->stream, err) : rc;
+    for (int64_t i = 0; i < times; i++) {
+        int rc = pass == SW_TUNE_FORWARD ? sw_plan_forward(p, a, err)
+                 : pass == SW_TUNE_DATA  ? sw_plan_backward_data(p, a, err)
+                                         : sw_plan_backward_weights(p, a, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_stream_wait(p->stream, err);
 }
 
 /* The number of runs between two waits if one run takes ns. */

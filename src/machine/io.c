@@ -257,12 +257,17 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
 /* I/O devices may be attached at any level of the processor tree. */
 static int add_below(struct search *s, hwloc_obj_t processors, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (hwloc_obj_t c = processors->first_child; c && rc == SW_OK; c = c->next_sibling)
-        rc = add_below(s, c, err);
-    for (hwloc_obj_t c = processors->io_first_child; c && rc == SW_OK; c = c->next_sibling)
-        rc = add_io(s, c, -1, err);
-    return rc;
+    for (hwloc_obj_t c = processors->first_child; c; c = c->next_sibling) {
+        int rc = add_below(s, c, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (hwloc_obj_t c = processors->io_first_child; c; c = c->next_sibling) {
+        int rc = add_io(s, c, -1, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* ---- NVLink -----------------------------------------------------------------------------------

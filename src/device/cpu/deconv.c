@@ -81,9 +81,11 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct sw_plan_args inner = {
         .diff_dst = source(d, a), .weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
     int rc = sw_plan_backward_data(d->conv, &inner, err);
-    if (rc == SW_OK && p->bias.ndim)
+    if (rc != SW_OK)
+        return rc;
+    if (p->bias.ndim)
         add_bias(d, a);
-    return rc;
+    return SW_OK;
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -93,9 +95,11 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     struct sw_plan_args inner = {
         .src = a->diff_dst, .weight = a->weight, .dst = diff, .scratch = a->scratch};
     int rc = sw_plan_forward(d->conv, &inner, err);
-    if (rc == SW_OK && d->copied)
+    if (rc != SW_OK)
+        return rc;
+    if (d->copied)
         sw_cpu_reorder(d->threads, &d->conv->dst, diff, &p->src, a->diff_src);
-    return rc;
+    return SW_OK;
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -106,10 +110,12 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
                                  .diff_weight = a->diff_weight,
                                  .scratch = a->scratch};
     int rc = sw_plan_backward_weights(d->conv, &inner, err);
-    if (rc == SW_OK && p->bias.ndim)
+    if (rc != SW_OK)
+        return rc;
+    if (p->bias.ndim)
         sw_cpu_bias_gradient(d->threads, &p->dst, a->diff_dst, at(a, d->channel_offset),
                              a->diff_bias);
-    return rc;
+    return SW_OK;
 }
 
 static void free_plan(struct sw_plan *p)

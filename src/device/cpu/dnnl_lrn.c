@@ -36,8 +36,9 @@ static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(pd, &d, attr, engine, NULL);
     rc = sw_dnnl_check(st, "preparing lrn", err);
-    if (rc == SW_OK)
-        rc = refuse_slow(c, *pd, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = refuse_slow(c, *pd, err);
     if (rc != SW_OK)
         return rc;
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(*pd, &p->base.saved_bytes);

@@ -124,7 +124,9 @@ static int create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd, const c
                   struct sw_err *err)
 {
     int rc = sw_dnnl_need_room(err);
-    return rc == SW_OK ? sw_dnnl_check(dnnl_primitive_create(out, pd), what, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_dnnl_check(dnnl_primitive_create(out, pd), what, err);
 }
 
 static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
@@ -161,12 +163,15 @@ static int add_port(struct sw_dnnl_op *op, const struct sw_dnnl_port_spec *spec,
     struct sw_dnnl_port *port = &op->port[op->port_count++];
     *port = (struct sw_dnnl_port){.arg = spec->arg, .slot = spec->slot, .output = spec->output};
     int rc = make_memory(op, spec->inner, &port->inner, err);
+    if (rc != SW_OK)
+        return rc;
     bool same = !spec->outer || dnnl_memory_desc_equal(spec->inner, spec->outer);
-    if (rc == SW_OK && !same)
+    if (!same) {
         rc = make_reorder(op, port, spec->inner, spec->outer, err);
-    if (rc == SW_OK && spec->view)
-        rc = make_memory(op, spec->view, &port->view, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return spec->view ? make_memory(op, spec->view, &port->view, err) : SW_OK;
 }
 
 int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,

@@ -242,13 +242,18 @@ static int begin_plan(struct build *b, struct sw_err *err)
 {
     dnnl_stream_t stream;
     int rc = sw_dnnl_open(b->plan->base.stream, &b->engine, &stream, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_attr(b->w->relu, &b->attr, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_attr(false, &b->plain_attr, err);
-    if (rc == SW_OK)
-        rc = choose_forward(b, err);
-    return rc == SW_OK ? set_outer_layouts(b, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_dnnl_attr(b->w->relu, &b->attr, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_dnnl_attr(false, &b->plain_attr, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = choose_forward(b, err);
+    if (rc != SW_OK)
+        return rc;
+    return set_outer_layouts(b, err);
 }
 
 /* The plan is named after its forward pass; backward passes are added if they use Winograd's
@@ -266,15 +271,21 @@ static void name_plan(struct build *b)
 static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_err *err)
 {
     int rc = begin_plan(b, err);
-    if (rc == SW_OK)
-        rc = init_forward(b, err);
-    if (rc == SW_OK && passes.backward_data)
-        rc = init_backward_data(b, err);
-    if (rc == SW_OK && passes.backward_weights)
-        rc = init_backward_weights(b, err);
     if (rc != SW_OK)
         return rc;
-
+    rc = init_forward(b, err);
+    if (rc != SW_OK)
+        return rc;
+    if (passes.backward_data) {
+        rc = init_backward_data(b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    if (passes.backward_weights) {
+        rc = init_backward_weights(b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
     sw_dnnl_plan_finish(b->plan, b->forward);
     name_plan(b);
     return SW_OK;

@@ -265,10 +265,12 @@ int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
                        struct sw_plan **out, struct sw_err *err)
 {
     int rc = sw_conv_check(src, shape, err);
-    if (rc == SW_OK)
-        rc = sw_ref_check_weight_layout(shape->weight_layout, err);
-    if (rc == SW_OK)
-        rc = sw_blas_hold_stream(s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_ref_check_weight_layout(shape->weight_layout, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_blas_hold_stream(s, err);
     if (rc != SW_OK)
         return rc;
     struct conv *c = (struct conv *)sw_ref_plan_new(sizeof *c, &ops, s, src, "im2col:openblas");

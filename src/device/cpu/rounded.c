@@ -122,10 +122,12 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     inner.diff_dst = round_operand(r, a, 0, &p->dst, a->diff_dst);
     inner.src = round_operand(r, a, 1, &p->src, a->src);
     int rc = sw_plan_backward_weights(r->inner, &inner, err);
-    if (rc == SW_OK && p->bias.ndim) /* a sum, not a product, so nothing is rounded */
+    if (rc != SW_OK)
+        return rc;
+    if (p->bias.ndim) /* a sum, not a product, so nothing is rounded */
         sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst,
                              (char *)a->scratch + r->bias_at, a->diff_bias);
-    return rc;
+    return SW_OK;
 }
 
 static void free_plan(struct sw_plan *p)

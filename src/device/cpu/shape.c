@@ -96,9 +96,14 @@ int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p, stru
         {"h", src->dim[2], p->out_h, p->kernel_h, p->stride_h, p->pad_h, 1},
         {"w", src->dim[3], p->out_w, p->kernel_w, p->stride_w, p->pad_w, 1}};
     rc = check_axes(axis, "pooling", err);
-    for (int i = 0; rc == SW_OK && i < 2; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < 2; i++) {
         rc = check_windows(&axis[i], err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l, struct sw_err *err)

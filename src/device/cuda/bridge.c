@@ -88,7 +88,6 @@ int sw_cuda_bridge(struct sw_stream *stream, const struct sw_op *op, const void 
     int rc = sw_cuda_capture_refuse(sw_cuda_stream_of(stream), what, err);
     if (rc != SW_OK)
         return rc;
-
     memcpy(copy, args, op->args_bytes);
     sw_op_list(op, args, &list);
     for (; f.count < list.count; f.count++) {
@@ -100,9 +99,10 @@ int sw_cuda_bridge(struct sw_stream *stream, const struct sw_op *op, const void 
     rc = sw_cuda_ferry_out(stream, &f, err);
     if (rc != SW_OK)
         return rc;
-
     for (int i = 0; i < f.count; i++)
         memcpy((char *)copy + list.array[i].offset, &f.host[i], sizeof(void *));
     rc = sw_op_compute(op, 1, sw_cuda_device_of(stream->dev)->precision, copy, err);
-    return rc == SW_OK ? sw_cuda_ferry_back(stream, &f, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_ferry_back(stream, &f, err);
 }

@@ -157,9 +157,13 @@ int sw_cuda_poll(struct sw_cuda_device *d, int (*query)(void *handle), void *han
     }
     (void)cudaGetLastError(); /* "not ready" is also recorded as the last error */
     int rc = sw_cuda_check(d, status, what, err);
-    if (rc == SW_OK)
-        rc = sticky_error_of(d, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_trouble_of(d, err);
-    return rc == SW_OK && is_cancelled(d) ? set_cancelled(d, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sticky_error_of(d, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_trouble_of(d, err);
+    if (rc != SW_OK)
+        return rc;
+    return is_cancelled(d) ? set_cancelled(d, err) : SW_OK;
 }

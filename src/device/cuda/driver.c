@@ -89,20 +89,25 @@ static int open_device(const struct sw_device_args *args, struct sw_device **out
     const struct sw_cuda_module *m = NULL;
     struct sw_cuda_gpu found;
     int gpu = args->index, rc = sw_cuda_load(&m, err);
-    if (rc == SW_OK && args->bus)
+    if (rc != SW_OK)
+        return rc;
+    if (args->bus) {
         rc = find_gpu(m, args->bus, &gpu, &found, err);
-    return rc == SW_OK ? m->open(gpu, args->index, args->precision, out, err) : rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return m->open(gpu, args->index, args->precision, out, err);
 }
 
 static int enumerate(struct sw_device_info **out, int *count, struct sw_err *err)
 {
     const struct sw_cuda_module *m;
     int gpus = 0, rc = sw_cuda_load(&m, err);
-    if (rc == SW_OK)
-        rc = m->count(&gpus, err);
     if (rc != SW_OK)
         return rc;
-
+    rc = m->count(&gpus, err);
+    if (rc != SW_OK)
+        return rc;
     struct sw_device_info *list = sw_calloc((size_t)gpus, sizeof *list);
     if (!list)
         return sw_err_nomem(err, "the list of GPUs", (size_t)gpus * sizeof *list);
@@ -118,7 +123,6 @@ static int enumerate(struct sw_device_info **out, int *count, struct sw_err *err
         sw_free(list);
         return rc;
     }
-
     *out = list;
     *count = gpus;
     return SW_OK;
@@ -128,9 +132,10 @@ static int libraries(char *out, size_t bytes, struct sw_err *err)
 {
     const struct sw_cuda_module *m;
     int rc = sw_cuda_load(&m, err);
-    if (rc == SW_OK)
-        snprintf(out, bytes, "%s", m->libraries);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    snprintf(out, bytes, "%s", m->libraries);
+    return SW_OK;
 }
 
 /* ---- Option text: numbers, comma-separated ---- */

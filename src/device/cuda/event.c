@@ -47,20 +47,20 @@ int sw_cuda_event_record(struct sw_stream *stream, struct sw_event *e, struct sw
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    return rc == SW_OK
-               ? sw_cuda_check(s->device, (int)cudaEventRecord(event_of(e)->event, s->stream),
-                               "recording an event", err)
-               : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_check(s->device, (int)cudaEventRecord(event_of(e)->event, s->stream),
+                         "recording an event", err);
 }
 
 int sw_cuda_event_wait(struct sw_stream *stream, struct sw_event *e, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    return rc == SW_OK ? sw_cuda_check(s->device,
-                                       (int)cudaStreamWaitEvent(s->stream, event_of(e)->event, 0),
-                                       "waiting for an event", err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_check(s->device, (int)cudaStreamWaitEvent(s->stream, event_of(e)->event, 0),
+                         "waiting for an event", err);
 }
 
 static int query_event(void *event)

@@ -89,10 +89,10 @@ int sw_cuda_graph_launch(struct sw_stream *stream, struct sw_graph *graph, struc
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    return rc == SW_OK
-               ? sw_cuda_check(s->device, (int)cudaGraphLaunch(graph_of(graph)->exec, s->stream),
-                               "launching a graph", err)
-               : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_check(s->device, (int)cudaGraphLaunch(graph_of(graph)->exec, s->stream),
+                         "launching a graph", err);
 }
 
 void sw_cuda_graph_free(struct sw_graph *graph)

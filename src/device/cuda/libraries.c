@@ -71,8 +71,9 @@ int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
     if (s->blas)
         return SW_OK;
     int rc = sw_cuda_need_room(s, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_capture_refuse(s, "opening cuBLAS", err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_capture_refuse(s, "opening cuBLAS", err);
     if (rc != SW_OK)
         return rc;
     if (!s->lt)
@@ -143,10 +144,13 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_need_blas(s, err);
-    if (rc != SW_OK || p->m == 0 || p->n == 0)
+    if (rc != SW_OK)
         return rc;
+    rc = sw_cuda_need_blas(s, err);
+    if (rc != SW_OK)
+        return rc;
+    if (p->m == 0 || p->n == 0)
+        return SW_OK;
     cublasOperation_t of_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     enum sw_precision precision = s->device->precision;

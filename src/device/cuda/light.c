@@ -173,8 +173,9 @@ static int begin(struct sw_stream *stream, const struct sw_cuda_light_args *args
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_need_blas(s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_need_blas(s, err);
     if (rc != SW_OK)
         return rc;
     struct sw_cuda_light *l = sw_calloc(1, sizeof *l);

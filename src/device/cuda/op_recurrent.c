@@ -100,11 +100,17 @@ int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
                                            .b = a->weight,
                                            .c = a->gates};
     int rc = sw_cuda_multiply_matrices(s, &inputs, err);
-    if (rc == SW_OK)
-        rc = check(s, sw_cuda_cell_begin(a, &l), err);
-    for (int64_t run = 0; run < r->steps && rc == SW_OK; run++)
+    if (rc != SW_OK)
+        return rc;
+    rc = check(s, sw_cuda_cell_begin(a, &l), err);
+    if (rc != SW_OK)
+        return rc;
+    for (int64_t run = 0; run < r->steps; run++) {
         rc = forward_step(s, a, &w, &k, run, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* ---- Backward ---- */
@@ -163,12 +169,19 @@ static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args
     const struct sw_recurrent *r = &a->r;
     size_t state = (size_t)(r->rows * r->hidden) * sizeof(float);
     int rc = a->handed_on ? SW_OK : sw_cuda_fill_zero(s, a->dstate, 2 * state, err);
-    for (int64_t run = r->steps - 1; run >= 0 && rc == SW_OK; run--) {
+    if (rc != SW_OK)
+        return rc;
+    for (int64_t run = r->steps - 1; run >= 0; run--) {
         rc = back_step(s, a, w, run, err);
-        if (rc == SW_OK && (run > 0 || a->dh0 || a->handed_on))
+        if (rc != SW_OK)
+            return rc;
+        if (run > 0 || a->dh0 || a->handed_on) {
             rc = back_through(s, a, w, sw_recurrent_step(r, run), err);
+            if (rc != SW_OK)
+                return rc;
+        }
     }
-    return rc == SW_OK && a->dh0 ? sw_cuda_copy(s, a->dh0, a->dstate, state, err) : rc;
+    return a->dh0 ? sw_cuda_copy(s, a->dh0, a->dstate, state, err) : SW_OK;
 }
 
 static int inputs_gradient(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
@@ -232,7 +245,12 @@ int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args, struct sw_
     const struct sw_recurrent_gradient_args *a = args;
     const struct widths w = widths_of(&a->r);
     int rc = run_back(s, a, &w, err);
-    if (rc == SW_OK && a->dx)
+    if (rc != SW_OK)
+        return rc;
+    if (a->dx) {
         rc = inputs_gradient(s, a, &w, err);
-    return rc == SW_OK && a->dweight ? weights_gradient(s, a, &w, err) : rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return a->dweight ? weights_gradient(s, a, &w, err) : SW_OK;
 }

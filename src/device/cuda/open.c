@@ -87,9 +87,10 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
     void *p = NULL;
     int rc = sw_cuda_enter(d, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_check(d, (int)cudaHostAlloc(&p, bytes ? bytes : 1, cudaHostAllocPortable),
-                           what, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_check(d, (int)cudaHostAlloc(&p, bytes ? bytes : 1, cudaHostAllocPortable), what,
+                       err);
     if (rc != SW_OK)
         return rc;
     memset(p, 0, bytes);
@@ -158,9 +159,12 @@ static int start(struct sw_cuda_device *d, struct sw_err *err)
     if (status == cudaSuccess)
         status = cudaMemGetInfo(&left, &d->capacity);
     int rc = sw_cuda_check(d, (int)status, "opening the device", err);
-    if (rc == SW_OK)
-        rc = alloc_data_error(d, err);
-    return rc == SW_OK ? sw_cpu_open_as(true, d->precision, &d->cpu, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = alloc_data_error(d, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_cpu_open_as(true, d->precision, &d->cpu, err);
 }
 
 int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct sw_device **out,

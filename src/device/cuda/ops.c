@@ -93,9 +93,11 @@ int sw_cuda_all_finite(struct sw_stream *stream, const float *x, int64_t n, bool
     *s->finite_flag = 1;
     rc = sw_cuda_check(s->device, sw_cuda_find_non_finite(x, n, s->finite_flag_device, &l),
                        "all_finite", err);
-    if (rc == SW_OK)
-        rc = sw_cuda_stream_wait(stream, err);
-    if (rc == SW_OK)
-        *finite = *(volatile int *)s->finite_flag;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_stream_wait(stream, err);
+    if (rc != SW_OK)
+        return rc;
+    *finite = *(volatile int *)s->finite_flag;
+    return SW_OK;
 }

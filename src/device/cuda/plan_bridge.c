@@ -68,7 +68,9 @@ static int pass(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run, i
         return rc;
     struct sw_plan_args host = host_args(&f);
     rc = run(bridged_of(p)->inner, &host, err);
-    return rc == SW_OK ? sw_cuda_ferry_back(p->stream, &f, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_ferry_back(p->stream, &f, err);
 }
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)

@@ -47,19 +47,24 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *weight;
     int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
-    if (rc == SW_OK)
-        rc = execute(c, &c->forward, SW_TUNE_FORWARD, a, src, weight,
-                     sw_cuda_product_out(&c->out_dst, a, a->dst), err);
-    if (rc == SW_OK)
-        rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
-    if (rc == SW_OK && (c->bias || c->relu))
-        rc = sw_cuda_plan_check(p,
-                                sw_cuda_channel_bias(&c->dst_channels, a->dst,
-                                                     c->bias ? a->bias : NULL, c->relu, a->dst, &l),
-                                err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = execute(c, &c->forward, SW_TUNE_FORWARD, a, src, weight,
+                 sw_cuda_product_out(&c->out_dst, a, a->dst), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!c->bias && !c->relu)
+        return SW_OK;
+    return sw_cuda_plan_check(p,
+                              sw_cuda_channel_bias(&c->dst_channels, a->dst,
+                                                   c->bias ? a->bias : NULL, c->relu, a->dst, &l),
+                              err);
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -67,12 +72,16 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     struct conv *c = conv_of(p);
     const void *weight, *diff;
     int rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, c->weight.saved, &weight, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
-    if (rc == SW_OK)
-        rc = execute(c, &c->data, SW_TUNE_DATA, a, sw_cuda_product_out(&c->out_src, a, a->diff_src),
-                     weight, diff, err);
-    return rc == SW_OK ? sw_cuda_product_done(p, &c->out_src, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = execute(c, &c->data, SW_TUNE_DATA, a, sw_cuda_product_out(&c->out_src, a, a->diff_src),
+                 weight, diff, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_product_done(p, &c->out_src, a, a->diff_src, err);
 }
 
 static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw_err *err)
@@ -90,14 +99,19 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct conv *c = conv_of(p);
     const void *src, *diff;
     int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
-    if (rc == SW_OK)
-        rc = execute(c, &c->weights, SW_TUNE_WEIGHTS, a, src,
-                     sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
-    return rc == SW_OK && c->bias ? bias_gradient(c, a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = execute(c, &c->weights, SW_TUNE_WEIGHTS, a, src,
+                 sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
+    if (rc != SW_OK)
+        return rc;
+    return c->bias ? bias_gradient(c, a, err) : SW_OK;
 }
 
 static void drop_graphs(struct conv *c)
@@ -354,12 +368,15 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
     struct request q = {.stream = s, .src = src, .shape = shape};
     const struct sw_tune_choice rule = {0};
     int rc = sw_conv_check(src, shape, err);
-    if (rc == SW_OK)
-        rc = check_size(&q, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_enter(stream->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_need_dnn(stream, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_size(&q, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_enter(stream->device, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_need_dnn(stream, err);
     if (rc != SW_OK)
         return rc;
     rc = s->dev->tune ? tuned_plan(&q, passes, out, err) : make_plan(&q, &rule, passes, out, err);

@@ -25,12 +25,15 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_plan_args inner = {.weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
     int rc = sw_cuda_side_in(p, &d->src, a, a->src, &inner.diff_dst, err);
-    if (rc == SW_OK)
-        rc = sw_plan_backward_data(d->conv, &inner, err);
-    if (rc == SW_OK && p->bias.ndim)
-        rc = sw_cuda_plan_check(
-            p, sw_cuda_channel_bias(&d->dst_channels, a->dst, a->bias, false, a->dst, &l), err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plan_backward_data(d->conv, &inner, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!p->bias.ndim)
+        return SW_OK;
+    return sw_cuda_plan_check(
+        p, sw_cuda_channel_bias(&d->dst_channels, a->dst, a->bias, false, a->dst, &l), err);
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -41,7 +44,9 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
                                  .dst = sw_cuda_side_out(&d->src, a, a->diff_src),
                                  .scratch = a->scratch};
     int rc = sw_plan_forward(d->conv, &inner, err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &d->src, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_side_done(p, &d->src, a, a->diff_src, err);
 }
 
 static int bias_gradient(struct deconv *d, const struct sw_plan_args *a, struct sw_err *err)
@@ -60,9 +65,12 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct sw_plan_args inner = {
         .src = a->diff_dst, .diff_weight = a->diff_weight, .scratch = a->scratch};
     int rc = sw_cuda_side_in(p, &d->src, a, a->src, &inner.diff_dst, err);
-    if (rc == SW_OK)
-        rc = sw_plan_backward_weights(d->conv, &inner, err);
-    return rc == SW_OK && p->bias.ndim ? bias_gradient(d, a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plan_backward_weights(d->conv, &inner, err);
+    if (rc != SW_OK)
+        return rc;
+    return p->bias.ndim ? bias_gradient(d, a, err) : SW_OK;
 }
 
 static void free_plan(struct sw_plan *p)

@@ -90,12 +90,16 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *weight;
     int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
-    if (rc == SW_OK)
-        rc = multiply(c, SW_TUNE_FORWARD, src, weight, a->bias, a->dst, err);
-    if (rc != SW_OK || c->product[SW_TUNE_FORWARD] || (!p->bias.ndim && !c->relu))
+    if (rc != SW_OK)
         return rc;
+    rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = multiply(c, SW_TUNE_FORWARD, src, weight, a->bias, a->dst, err);
+    if (rc != SW_OK)
+        return rc;
+    if (c->product[SW_TUNE_FORWARD] || (!p->bias.ndim && !c->relu))
+        return SW_OK;
     return sw_cuda_plan_check(
         p, sw_cuda_add_row(c->rows, c->outputs, p->bias.ndim ? a->bias : NULL, c->relu, a->dst, &l),
         err);
@@ -106,13 +110,17 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     struct ip *c = ip_of(p);
     const void *diff, *weight;
     int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, a->diff_again, &diff, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &weight,
-                               err);
-    if (rc == SW_OK)
-        rc = multiply(c, SW_TUNE_DATA, diff, weight, NULL,
-                      sw_cuda_side_out(&c->src, a, a->diff_src), err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc =
+        sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &weight, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = multiply(c, SW_TUNE_DATA, diff, weight, NULL, sw_cuda_side_out(&c->src, a, a->diff_src),
+                  err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_side_done(p, &c->src, a, a->diff_src, err);
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -121,17 +129,22 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *diff;
     int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
-    if (rc == SW_OK)
-        rc = multiply(c, SW_TUNE_WEIGHTS, c->transposed ? src : diff, c->transposed ? diff : src,
-                      NULL, sw_cuda_side_out(&c->weight, a, a->diff_weight), err);
-    if (rc == SW_OK)
-        rc = sw_cuda_side_done(p, &c->weight, a, a->diff_weight, err);
-    if (rc == SW_OK && p->bias.ndim)
-        rc = sw_cuda_plan_check(
-            p, sw_cuda_sum_rows(c->rows, c->outputs, a->diff_dst, a->diff_bias, &l), err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = multiply(c, SW_TUNE_WEIGHTS, c->transposed ? src : diff, c->transposed ? diff : src, NULL,
+                  sw_cuda_side_out(&c->weight, a, a->diff_weight), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_side_done(p, &c->weight, a, a->diff_weight, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!p->bias.ndim)
+        return SW_OK;
+    return sw_cuda_plan_check(
+        p, sw_cuda_sum_rows(c->rows, c->outputs, a->diff_dst, a->diff_bias, &l), err);
 }
 
 static void free_plan(struct sw_plan *p)
@@ -174,21 +187,25 @@ static int prepare(struct ip *c, enum sw_tune_pass pass, const char *wanted, str
     if (wanted[0] ? strcmp(wanted, by_cublas) == 0 : pass != SW_TUNE_FORWARD)
         return SW_OK;
     int rc = sw_cuda_light_new(c->base.stream, &lt, &c->product[pass], err);
-    if (rc == SW_OK && wanted[0] && !c->product[pass])
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
-                        "cuBLASLt has no algorithm %s for this matrix product", wanted);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    if (!wanted[0] || c->product[pass])
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "cuBLASLt has no algorithm %s for this matrix product", wanted);
 }
 
 static int prepare_passes(struct ip *c, const struct sw_tune_choice *choice,
                           struct sw_plan_passes passes, struct sw_err *err)
 {
     const bool requested[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
-    int rc = SW_OK;
-    for (int pass = 0; pass < SW_TUNE_PASSES && rc == SW_OK; pass++)
-        if (requested[pass])
-            rc = prepare(c, (enum sw_tune_pass)pass, choice->name[pass], err);
-    return rc;
+    for (int pass = 0; pass < SW_TUNE_PASSES; pass++)
+        if (requested[pass]) {
+            int rc = prepare(c, (enum sw_tune_pass)pass, choice->name[pass], err);
+            if (rc != SW_OK)
+                return rc;
+        }
+    return SW_OK;
 }
 
 /* Lays out the operands. Only converted weights are saved for backward; sources and gradients are

@@ -41,7 +41,9 @@ static int pool_backward(struct sw_plan *p, const struct sw_plan_args *a, struct
     k.index = c->max ? a->saved : NULL;
     rc = sw_cuda_plan_check(
         p, c->max ? sw_cuda_max_pool_backward(&k, &l) : sw_cuda_avg_pool_backward(&k, &l), err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_side_done(p, &c->src, a, a->diff_src, err);
 }
 
 static void free_plan(struct sw_plan *p)
@@ -139,7 +141,9 @@ static int lrn_backward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     k.scale = a->saved;
     k.ratio = sw_cuda_at(a, c->ratio_offset);
     rc = sw_cuda_plan_check(p, sw_cuda_lrn_backward(&k, &l), err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &c->diff, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_side_done(p, &c->diff, a, a->diff_src, err);
 }
 
 static const struct sw_plan_ops lrn_ops = {

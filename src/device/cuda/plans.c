@@ -81,7 +81,9 @@ static int reorder(struct sw_plan *p, const struct sw_desc *from, const void *sr
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     int rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
-    return rc == SW_OK ? sw_cuda_plan_check(p, sw_cuda_reorder(&l, from, src, to, dst), err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_plan_check(p, sw_cuda_reorder(&l, from, src, to, dst), err);
 }
 
 /* As reorder, and converts elements to or from the form of the operand. */
@@ -98,8 +100,9 @@ static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, 
     const struct sw_desc *from = in ? &side->given : &side->used;
     const struct sw_desc *to = in ? &side->used : &side->given;
     int rc = sw_cuda_enter(d, err);
-    return rc == SW_OK ? sw_cuda_plan_check(p, sw_cuda_reorder_as(&l, c, from, src, to, dst), err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_plan_check(p, sw_cuda_reorder_as(&l, c, from, src, to, dst), err);
 }
 
 int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,

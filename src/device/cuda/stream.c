@@ -67,12 +67,16 @@ int sw_cuda_call(struct sw_stream *stream, void (*fn)(void *user), void *user, s
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_capture_refuse(s, "a host function", err);
-    if (rc == SW_OK)
-        rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK && query_slots(s) != (int)cudaSuccess)
-        rc = sw_cuda_poll(s->device, query_slots, s, "waiting for host functions", err);
     if (rc != SW_OK)
         return rc;
+    rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK)
+        return rc;
+    if (query_slots(s) != (int)cudaSuccess) {
+        rc = sw_cuda_poll(s->device, query_slots, s, "waiting for host functions", err);
+        if (rc != SW_OK)
+            return rc;
+    }
     struct sw_cuda_call *c = &s->calls[s->called % SW_CUDA_CALLS];
     *c = (struct sw_cuda_call){.stream = s, .fn = fn, .user = user};
     s->called++;

@@ -105,17 +105,20 @@ int sw_sim_clock_add(struct sw_sim_clock *c, struct sw_sim_lane *lane, uint64_t 
         return SW_OK;
     }
     int rc = c->count == c->room ? reserve(c, err) : SW_OK;
-    if (rc == SW_OK)
-        c->ticks[c->count++] = (struct sw_sim_tick){retain(lane), upto};
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    c->ticks[c->count++] = (struct sw_sim_tick){retain(lane), upto};
+    return SW_OK;
 }
 
 int sw_sim_clock_merge(struct sw_sim_clock *c, const struct sw_sim_clock *other, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < other->count && rc == SW_OK; i++)
-        rc = sw_sim_clock_add(c, other->ticks[i].lane, other->ticks[i].upto, err);
-    return rc;
+    for (int i = 0; i < other->count; i++) {
+        int rc = sw_sim_clock_add(c, other->ticks[i].lane, other->ticks[i].upto, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 void sw_sim_clock_clear(struct sw_sim_clock *c)

@@ -212,10 +212,15 @@ static int group_end(struct sw_collective *collective, struct sw_err *err)
     struct sw_sim_collective *c = collective_of(collective);
     c->open = false;
     int rc = compare(c, err);
-    for (int i = 0; i < c->members[0].count && rc == SW_OK; i++)
-        for (int r = 0; r < c->base.ranks && rc == SW_OK; r++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < c->members[0].count; i++)
+        for (int r = 0; r < c->base.ranks; r++) {
             rc = push(c, r, &c->members[r].calls[i], err);
-    return rc;
+            if (rc != SW_OK)
+                return rc;
+        }
+    return SW_OK;
 }
 
 static int check(struct sw_collective *collective, struct sw_err *err)
@@ -262,9 +267,10 @@ static int make(struct sw_sim_collective *c, struct sw_device *const *devices, s
             return sw_err_nomem(err, "a collective", GROUP * sizeof *c->members[r].calls);
     }
     int rc = sw_sim_event_new(devices[0], &gate, err);
-    if (rc == SW_OK)
-        c->gate = sw_sim_event_of(gate);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    c->gate = sw_sim_event_of(gate);
+    return SW_OK;
 }
 
 static int open_collective(struct sw_device *const *devices, int ranks, int timeout_ms,

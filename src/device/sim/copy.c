@@ -18,16 +18,18 @@ static int resolve_side(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_t
         return sw_sim_reach(device, copy_pointers[i], op->p[i], op->bytes[i], &op->block[i],
                             &where[i], err);
     where[i] = op->p[i];
-    return on_thread ? sw_sim_reach_host(s->device, copy_pointers[i], op->p[i], op->bytes[i], err)
-                     : SW_OK;
+    if (!on_thread)
+        return SW_OK;
+    return sw_sim_reach_host(s->device, copy_pointers[i], op->p[i], op->bytes[i], err);
 }
 
 static int resolve(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
                    struct sw_err *err)
 {
     int rc = resolve_side(s, op, on_thread, SW_SIM_DST, op->u.copy.dst, where, err);
-    return rc == SW_OK ? resolve_side(s, op, on_thread, SW_SIM_SRC, op->u.copy.src, where, err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    return resolve_side(s, op, on_thread, SW_SIM_SRC, op->u.copy.src, where, err);
 }
 
 static void fill_nan(char *dst, size_t bytes)

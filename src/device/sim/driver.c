@@ -36,9 +36,11 @@ static int open_one(const struct sw_sim_conf *conf, int index, struct sw_device 
                     struct sw_device **out, struct sw_err *err)
 {
     int rc = sw_sim_open(conf, index, out, err);
-    if (rc == SW_OK && beside)
+    if (rc != SW_OK)
+        return rc;
+    if (beside)
         sw_sim_join(*out, beside);
-    return rc;
+    return SW_OK;
 }
 
 static int open_device(const struct sw_device_args *args, struct sw_device **out,

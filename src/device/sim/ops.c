@@ -96,11 +96,13 @@ int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *fini
     const struct sw_sim_op op = {
         .type = &all_finite_type, .p = {(void *)x}, .bytes = {sw_sim_floats(n)}, .u.n = n};
     int rc = sw_sim_push(s, &op, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(s, err);
-    if (rc == SW_OK)
-        *finite = sw_sim_stream_of(s)->finite;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(s, err);
+    if (rc != SW_OK)
+        return rc;
+    *finite = sw_sim_stream_of(s)->finite;
+    return SW_OK;
 }
 
 /* ---- Records and waits ---- */
@@ -130,7 +132,9 @@ static int set_clock(struct sw_sim_event *e, const struct sw_sim_stream *s, stru
 {
     sw_sim_clock_clear(&e->clock);
     int rc = sw_sim_clock_merge(&e->clock, &s->clock, err);
-    return rc == SW_OK ? sw_sim_clock_add(&e->clock, s->lane, s->queued, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_sim_clock_add(&e->clock, s->lane, s->queued, err);
 }
 
 int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_err *err)

@@ -299,22 +299,26 @@ static int record_access(struct sw_sim_uses *u, const struct sw_sim_use *use, bo
 static int for_each_access(struct sw_sim_stream *s, const struct sw_sim_op *op, bool checks,
                            struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < SW_SIM_POINTERS && rc == SW_OK; i++) {
+    for (int i = 0; i < SW_SIM_POINTERS; i++) {
         if (!op->bytes[i])
             continue;
         struct memory m = memory_at(s, op, i);
         struct sw_sim_use use = use_of(s, op, i, m.start);
         bool writes = op->written >> i & 1;
-        rc = checks ? check(s, &m, &use, writes, err) : record_access(m.uses, &use, writes, err);
+        int rc =
+            checks ? check(s, &m, &use, writes, err) : record_access(m.uses, &use, writes, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
 {
     int rc = for_each_access(s, op, true, err);
-    return rc == SW_OK ? for_each_access(s, op, false, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return for_each_access(s, op, false, err);
 }
 
 int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *what,
