@@ -54,21 +54,24 @@ int sw_copy_queue_new(struct sw_device *dev, int capacity, struct sw_copy_queue 
     sw_mutex_init(&q->lock);
     q->entries = sw_calloc((size_t)capacity, sizeof *q->entries);
     int rc = SW_OK;
-    if (!q->entries)
+    if (!q->entries) {
         rc = sw_err_nomem(err, "copy queue", (size_t)capacity * sizeof *q->entries);
-    if (rc == SW_OK)
-        rc = sw_stream_new_urgent(dev, 1, &q->in, err);
-    if (rc == SW_OK)
-        rc = sw_stream_new_urgent(dev, 1, &q->out, err);
-    if (rc != SW_OK) {
-        sw_stream_free(q->in);
-        destroy(q);
-        return rc;
+        goto fail;
     }
+    rc = sw_stream_new_urgent(dev, 1, &q->in, err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = sw_stream_new_urgent(dev, 1, &q->out, err);
+    if (rc != SW_OK)
+        goto fail;
     sw_stream_name(q->in, "copy in");
     sw_stream_name(q->out, "copy out");
     *out = q;
     return SW_OK;
+fail:
+    sw_stream_free(q->in);
+    destroy(q);
+    return rc;
 }
 
 /* Returns the entry to the pool before the callback, which may push. */
@@ -175,19 +178,24 @@ static int issue(struct sw_copy_queue *q, struct entry *entry, struct sw_err *er
     const struct sw_copy_event e = entry->event;
     struct sw_stream *s = e.direction == SW_COPY_TO_DEVICE ? q->in : q->out;
     int rc = e.after ? sw_event_wait(s, e.after, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_stream_call(s, copy_started, &q->started_ns[e.direction], err);
-    if (rc == SW_OK)
-        rc = e.rows > 1
-                 ? sw_copy_2d(s, e.dst, e.dst_pitch, e.src, e.src_pitch, e.bytes, e.rows, err)
-                 : sw_copy(s, e.dst, e.src, e.bytes, err);
-    if (rc != SW_OK) {
-        complete(entry, rc);
-        return rc;
-    }
-    if (e.then)
+    if (rc != SW_OK)
+        goto fail;
+    rc = sw_stream_call(s, copy_started, &q->started_ns[e.direction], err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = e.rows > 1 ? sw_copy_2d(s, e.dst, e.dst_pitch, e.src, e.src_pitch, e.bytes, e.rows, err)
+                    : sw_copy(s, e.dst, e.src, e.bytes, err);
+    if (rc != SW_OK)
+        goto fail;
+    if (e.then) {
         rc = sw_event_record(s, e.then, err);
-    return rc == SW_OK ? sw_stream_call(s, copy_finished, entry, err) : rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_stream_call(s, copy_finished, entry, err);
+fail:
+    complete(entry, rc);
+    return rc;
 }
 
 int sw_copy_queue_drain(struct sw_copy_queue *q, struct sw_err *err)

@@ -101,13 +101,15 @@ void sw_tune_write(struct sw_tune *t, bool used, struct sw_json_writer *w)
 int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_origin origin,
                  struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (const struct sw_json *c = list ? list->first : NULL; c && rc == SW_OK; c = c->next) {
-        const struct sw_json *key = sw_json_get(c, "key"), *way = sw_json_get(c, "way");
-        if (key && way && key->type == SW_JSON_STRING && way->type == SW_JSON_STRING)
-            rc = sw_tune_put(t, key->string, way->string, origin, err);
+    for (const struct sw_json *c = list ? list->first : NULL; c; c = c->next) {
+        const struct sw_json *key = sw_json_get(c, "key"), *name = sw_json_get(c, "way");
+        if (!key || !name || key->type != SW_JSON_STRING || name->type != SW_JSON_STRING)
+            continue;
+        int rc = sw_tune_put(t, key->string, name->string, origin, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 void sw_tune_add_way(struct sw_tune_ways *ways, const char *name)

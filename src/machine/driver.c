@@ -97,8 +97,10 @@ int sw_machine_ask_driver(struct sw_machine *m, const struct sw_driver *driver, 
 {
     struct sw_device_info *list = NULL;
     int count = 0, rc = driver->enumerate(&list, &count, err);
-    if (rc == SW_OK)
-        rc = sw_machine_match_gpus(m, list, count, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_machine_match_gpus(m, list, count, err);
+out:
     sw_free(list);
     return rc;
 }

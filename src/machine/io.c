@@ -326,16 +326,19 @@ int sw_io_find(struct sw_machine *m, struct sw_err *err)
 {
     struct search s = {.m = m};
     int rc = collect_gpus(&s, err);
-    if (rc == SW_OK)
-        rc = keep_visible(&s, err);
-    if (rc == SW_OK) {
-        m->gpus = sw_calloc((size_t)s.gpus + 1, sizeof *m->gpus);
-        m->gpu_count = s.gpus;
-        rc = m->gpus ? add_below(&s, hwloc_get_root_obj(m->topology), err)
-                     : sw_err_nomem(err, "the machine map", 0);
-    }
-    if (rc == SW_OK)
-        rc = find_nvlinks(&s, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = keep_visible(&s, err);
+    if (rc != SW_OK)
+        goto out;
+    m->gpus = sw_calloc((size_t)s.gpus + 1, sizeof *m->gpus);
+    m->gpu_count = s.gpus;
+    rc = m->gpus ? add_below(&s, hwloc_get_root_obj(m->topology), err)
+                 : sw_err_nomem(err, "the machine map", 0);
+    if (rc != SW_OK)
+        goto out;
+    rc = find_nvlinks(&s, err);
+out:
     sw_free(s.gpu);
     sw_free(s.uuid);
     return rc;

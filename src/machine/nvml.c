@@ -59,17 +59,20 @@ int sw_nvml_open(struct sw_nvml **out, const char *library, struct sw_err *err)
         return sw_err_nomem(err, "NVML", sizeof *n);
     n->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     int rc = SW_OK;
-    if (!n->library)
+    if (!n->library) {
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
                         "%s not found: GPU utilization, power and temperature are unknown", name);
-    else if (!find_all(n) || n->init() != SUCCESS)
+        goto fail;
+    }
+    if (!find_all(n) || n->init() != SUCCESS) {
         rc = sw_err_set(err, SW_ERR_LIBRARY,
                         "%s cannot be used: GPU utilization, power and temperature are unknown",
                         name);
-    if (rc == SW_OK) {
-        *out = n;
-        return SW_OK;
+        goto fail;
     }
+    *out = n;
+    return SW_OK;
+fail:
     if (n->library)
         dlclose(n->library);
     sw_free(n);

@@ -81,29 +81,34 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
 {
     const size_t bytes = (size_t)n * (size_t)n * sizeof *a;
     const int threads = omp_get_max_threads();
+    double *root = NULL, *values;
     int rc = begin(threads, err);
     if (rc != SW_OK)
         return rc;
-    double *values = sw_os()->alloc((size_t)n * sizeof *values);
-    if (!values)
+    values = sw_os()->alloc((size_t)n * sizeof *values);
+    if (!values) {
         rc = sw_err_nomem(err, "eigenvalues", (size_t)n * sizeof *values);
-    if (!rc)
-        rc = eigen(a, (int)n, values, err);
-    double *root = rc ? NULL : sw_os()->alloc(bytes);
-    if (!rc && !root)
-        rc = sw_err_nomem(err, "the square root of a matrix", bytes);
-    if (!rc) {
-        /* The result is the sum over i of v_i v_i^T / sqrt(value_i + epsilon): each v_i is scaled
-         * by the square root of its factor. */
-        for (int64_t i = 0; i < n; i++) {
-            const double value = values[i] > 0 ? values[i] : 0;
-            const double factor = pow(value + epsilon, -0.25);
-            for (int64_t k = 0; k < n; k++)
-                a[i * n + k] *= factor;
-        }
-        square(a, n, root);
-        memcpy(a, root, bytes);
+        goto out;
     }
+    rc = eigen(a, (int)n, values, err);
+    if (rc != SW_OK)
+        goto out;
+    root = sw_os()->alloc(bytes);
+    if (!root) {
+        rc = sw_err_nomem(err, "the square root of a matrix", bytes);
+        goto out;
+    }
+    /* The result is the sum over i of v_i v_i^T / sqrt(value_i + epsilon): each v_i is scaled
+     * by the square root of its factor. */
+    for (int64_t i = 0; i < n; i++) {
+        const double value = values[i] > 0 ? values[i] : 0;
+        const double factor = pow(value + epsilon, -0.25);
+        for (int64_t k = 0; k < n; k++)
+            a[i * n + k] *= factor;
+    }
+    square(a, n, root);
+    memcpy(a, root, bytes);
+out:
     sw_blas_release(threads);
     sw_free(values);
     sw_free(root);

@@ -134,20 +134,24 @@ int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src, const struc
         .ops = &sw_dnnl_weightless_ops, .stream = s, .src = *src, .dst = output_of(src, c)};
     find_shapes(&p->base, c, &sh);
     rc = sw_dnnl_attr(false, &attr, err);
-    if (rc == SW_OK)
-        rc = make_forward(p, &sh, attr, passes.training, &pd, err);
-    if (rc == SW_OK && passes.backward_data)
+    if (rc != SW_OK)
+        goto out;
+    rc = make_forward(p, &sh, attr, passes.training, &pd, err);
+    if (rc != SW_OK)
+        goto out;
+    if (passes.backward_data) {
         rc = make_backward(p, &sh, attr, pd, err);
-    if (rc == SW_OK)
-        sw_dnnl_plan_finish(p, pd);
+        if (rc != SW_OK)
+            goto out;
+    }
+    sw_dnnl_plan_finish(p, pd);
+    *out = &p->base;
+out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
-    if (rc != SW_OK) {
+    if (rc != SW_OK)
         sw_plan_free(&p->base);
-        return rc;
-    }
-    *out = &p->base;
-    return SW_OK;
+    return rc;
 }

@@ -69,12 +69,14 @@ int sw_cuda_ferry_out(struct sw_stream *stream, struct sw_cuda_ferry *f, struct 
 
 int sw_cuda_ferry_back(struct sw_stream *stream, const struct sw_cuda_ferry *f, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < f->count && rc == SW_OK; i++)
-        if (f->written[i] && f->bytes[i])
-            rc = sw_cuda_copy(stream, f->device[i], f->host[i], f->bytes[i], err);
-    /* The next operation may use the buffer. */
-    return rc == SW_OK ? sw_cuda_stream_wait(stream, err) : rc;
+    for (int i = 0; i < f->count; i++) {
+        if (!f->written[i] || !f->bytes[i])
+            continue;
+        int rc = sw_cuda_copy(stream, f->device[i], f->host[i], f->bytes[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_cuda_stream_wait(stream, err); /* the next operation may use the buffer */
 }
 
 int sw_cuda_bridge(struct sw_stream *stream, const struct sw_op *op, const void *args,

@@ -127,10 +127,13 @@ int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err)
     if (is_cancelled(d))
         return set_cancelled(d, err);
     int rc = sticky_error_of(d, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_trouble_of(d, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "selecting the device", err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_cuda_trouble_of(d, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "selecting the device", err);
+out:
     /* A launch reports only the last error of the thread, so an error that a library or another
      * call left is cleared first. Errors that break the context appear again. */
     (void)cudaGetLastError();

@@ -71,15 +71,17 @@ static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu,
                     struct sw_cuda_gpu *out, struct sw_err *err)
 {
     int count = 0, rc = m->count(&count, err);
-    for (int i = 0; i < count && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < count; i++) {
         rc = m->describe(i, out, err);
-        if (rc == SW_OK && sw_cuda_same_bus(bus, out->bus)) {
+        if (rc != SW_OK)
+            return rc;
+        if (sw_cuda_same_bus(bus, out->bus)) {
             *gpu = i;
             return SW_OK;
         }
     }
-    if (rc != SW_OK)
-        return rc;
     return sw_err_set(err, SW_ERR_NOTFOUND, "the driver has no GPU at %s; it lists %d", bus, count);
 }
 
@@ -209,17 +211,18 @@ static int identify(const char *options, const char *const *bus, int count,
 static int open_probe(const char *options, struct sw_device **out, int most, int *count,
                       struct sw_err *err)
 {
-    int rc = SW_OK;
-    while (*options && *count < most && rc == SW_OK) {
+    while (*options && *count < most) {
         char bus[20];
         size_t n = strcspn(options, ",");
         snprintf(bus, sizeof bus, "%.*s", (int)n, options);
         const struct sw_device_args args = {.index = *count, .bus = bus};
-        rc = open_device(&args, &out[*count], err);
-        *count += rc == SW_OK;
+        int rc = open_device(&args, &out[*count], err);
+        if (rc != SW_OK)
+            return rc;
+        ++*count;
         options += n + (options[n] == ',');
     }
-    return rc;
+    return SW_OK;
 }
 
 const struct sw_driver sw_driver_cuda = {

@@ -31,14 +31,18 @@ int sw_cuda_capture_refuse(struct sw_cuda_stream *s, const char *what, struct sw
 int sw_cuda_capture_begin(struct sw_stream *stream, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
-    int rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_check(s->device,
-                           (int)cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal),
-                           "capturing a stream", err);
-    s->captured = rc == SW_OK;
+    s->captured = false;
     s->refused.code = SW_OK;
-    return rc;
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_check(s->device,
+                       (int)cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal),
+                       "capturing a stream", err);
+    if (rc != SW_OK)
+        return rc;
+    s->captured = true;
+    return SW_OK;
 }
 
 /* Instantiates the graph and uploads it now rather than at the first launch. */

@@ -196,13 +196,14 @@ int sw_cuda_light_new(struct sw_stream *s, const struct sw_cuda_light_args *args
 {
     struct sw_cuda_light *l = NULL;
     int rc = begin(s, args, &l, err);
-    if (rc == SW_OK && !choose(l, args->wanted)) {
+    if (rc != SW_OK)
+        return rc;
+    if (!choose(l, args->wanted)) {
         sw_cuda_light_free(l);
         l = NULL;
     }
-    if (rc == SW_OK)
-        *out = l;
-    return rc;
+    *out = l;
+    return SW_OK;
 }
 
 void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *args,

@@ -223,21 +223,25 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
                                 .b = a->x,
                                 .c = a->dweight};
     int rc = sw_cuda_multiply_matrices(s, &p, err);
+    if (rc != SW_OK)
+        return rc;
     p.m = gru ? 2 * r->hidden : w->gates;
     p.n = p.ldb = p.ldc = r->hidden;
     p.beta = a->adds_drecurrent ? 1 : 0;
     p.b = a->before;
     p.c = a->drecurrent;
-    if (rc == SW_OK)
-        rc = sw_cuda_multiply_matrices(s, &p, err);
-    if (rc == SW_OK && gru) {
+    rc = sw_cuda_multiply_matrices(s, &p, err);
+    if (rc != SW_OK)
+        return rc;
+    if (gru) {
         p.m = r->hidden;
         p.a = a->dgates + 3 * r->hidden;
         p.c += 2 * r->hidden * r->hidden;
         rc = sw_cuda_multiply_matrices(s, &p, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? check(s, sw_cuda_sum_rows(all, w->biases, a->dgates, a->dbias, &l), err)
-                       : rc;
+    return check(s, sw_cuda_sum_rows(all, w->biases, a->dgates, a->dbias, &l), err);
 }
 
 int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args, struct sw_err *err)

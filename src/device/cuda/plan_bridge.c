@@ -110,16 +110,18 @@ int sw_cuda_bridge_convolution(struct sw_stream *s, const struct sw_desc *src,
     if (!b)
         return sw_err_nomem(err, "a convolution plan", sizeof *b);
     int rc = sw_stream_new(cpu, 1, &b->cpu, err);
-    if (rc == SW_OK)
-        rc = cpu->ops->plans->convolution(b->cpu, src, shape, passes, &b->inner, err);
-    if (rc != SW_OK) {
-        free_plan(&b->base);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto fail;
+    rc = cpu->ops->plans->convolution(b->cpu, src, shape, passes, &b->inner, err);
+    if (rc != SW_OK)
+        goto fail;
     b->base = *b->inner;
     b->base.ops = &ops;
     b->base.stream = s;
     snprintf(b->base.algorithm, sizeof b->base.algorithm, "cpu:%.58s", b->inner->algorithm);
     *out = &b->base;
     return SW_OK;
+fail:
+    free_plan(&b->base);
+    return rc;
 }

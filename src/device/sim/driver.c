@@ -48,8 +48,10 @@ static int open_device(const struct sw_device_args *args, struct sw_device **out
 {
     struct sw_sim_conf conf;
     int rc = sw_sim_parse(args->options, &conf, err);
+    if (rc != SW_OK)
+        return rc;
     conf.precision = args->precision;
-    return rc == SW_OK ? open_one(&conf, args->index, args->beside, out, err) : rc;
+    return open_one(&conf, args->index, args->beside, out, err);
 }
 
 /* ---- Links ---- */
@@ -82,9 +84,12 @@ static int open_probe(const char *options, struct sw_device **out, int most, int
         conf.link_bytes_per_s = conf.latency_us = 0;
     conf.memory_bytes = conf.memory_bytes < PROBE_BYTES ? conf.memory_bytes : PROBE_BYTES;
 
-    for (; *count < conf.gpus && *count < most && rc == SW_OK; *count += rc == SW_OK)
+    for (; *count < conf.gpus && *count < most; ++*count) {
         rc = open_one(&conf, *count, *count > 0 ? out[0] : NULL, &out[*count], err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 const struct sw_driver sw_driver_sim = {
