@@ -101,9 +101,10 @@ int sw_module_load(const struct sw_module_kind *k, const void **out, struct sw_e
     rc = m ? check(k, path, m, err)
            : sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not a %s of singa-ws: it has no symbol %s",
                         path, k->what, k->table);
-    if (rc == SW_OK)
-        *out = m;
-    else
+    if (rc != SW_OK) {
         dlclose(module);
-    return rc;
+        return rc;
+    }
+    *out = m;
+    return SW_OK;
 }

@@ -40,11 +40,14 @@ static int time_pass(struct sw_stream *s,
 {
     int64_t began_ns = sw_os()->monotonic_ns();
     int rc = run(s, args, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(s, err);
+    if (rc != SW_OK)
+        return rc;
     *ns = sw_os()->monotonic_ns() - began_ns;
     *ns = *ns > 0 ? *ns : 1;
-    return rc;
+    return SW_OK;
 }
 
 int sw_throughput_of(struct sw_stream *s, double units,
@@ -53,19 +56,21 @@ int sw_throughput_of(struct sw_stream *s, double units,
 {
     int64_t sorted[MAX_PASSES], ns, spent_ns = 0;
     int passes = 0, rc = time_pass(s, run, args, &ns, err); /* warm-up */
-    while (rc == SW_OK && passes < MAX_PASSES &&
+    if (rc != SW_OK)
+        return rc;
+    while (passes < MAX_PASSES &&
            (passes < MIN_PASSES || spent_ns < budget_ms * INT64_C(1000000))) {
         rc = time_pass(s, run, args, &ns, err);
+        if (rc != SW_OK)
+            return rc;
         spent_ns += ns;
         int at = passes++;
         for (; at > 0 && sorted[at - 1] > ns; at--)
             sorted[at] = sorted[at - 1];
         sorted[at] = ns;
     }
-    if (rc == SW_OK)
-        *out =
-            (struct sw_throughput){units / (double)sorted[passes / 2], units / (double)sorted[0]};
-    return rc;
+    *out = (struct sw_throughput){units / (double)sorted[passes / 2], units / (double)sorted[0]};
+    return SW_OK;
 }
 
 static int multiply(struct sw_stream *s, void *args, struct sw_err *err)

@@ -56,20 +56,22 @@ static int queue_copy(struct copies *c, struct sw_stream *by, size_t at, size_t 
 /* Fills the source with data and the destination with zeros. */
 static int prepare(struct copies *c, size_t bytes, uint64_t seed, struct sw_err *err)
 {
-    int rc = SW_OK;
     fill(c->sent, bytes, seed);
     memset(c->arrived, 0, bytes);
     if (c->end[FROM]) {
-        rc = sw_copy(c->stream[FROM], c->device_data[FROM], c->sent, bytes, err);
-        if (rc == SW_OK)
-            rc = sw_stream_wait(c->stream[FROM], err);
+        int rc = sw_copy(c->stream[FROM], c->device_data[FROM], c->sent, bytes, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_stream_wait(c->stream[FROM], err);
+        if (rc != SW_OK)
+            return rc;
     }
-    if (rc == SW_OK && c->end[TO]) {
-        rc = sw_fill_zero(c->stream[TO], c->device_data[TO], bytes, err);
-        if (rc == SW_OK)
-            rc = sw_stream_wait(c->stream[TO], err);
-    }
-    return rc;
+    if (!c->end[TO])
+        return SW_OK;
+    int rc = sw_fill_zero(c->stream[TO], c->device_data[TO], bytes, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_wait(c->stream[TO], err);
 }
 
 static int fetch(struct copies *c, size_t bytes, struct sw_err *err)
@@ -119,12 +121,14 @@ static int probe_blocks(struct copies *c, struct sw_err *err)
     const struct {
         size_t at, bytes;
     } blocks[] = {{0, 4}, {4, 1000}, {0, SMALL_BYTES}, {12, c->bytes / 7}, {0, c->bytes - 256}};
-    int rc = SW_OK;
     for (int by = FROM; by <= TO; by++)
-        for (size_t i = 0; c->stream[by] && i < sizeof blocks / sizeof *blocks && rc == SW_OK; i++)
-            rc = probe_block(c, c->stream[by], blocks[i].at, blocks[i].bytes, 10 * i + (size_t)by,
-                             err);
-    return rc;
+        for (size_t i = 0; c->stream[by] && i < sizeof blocks / sizeof *blocks; i++) {
+            int rc = probe_block(c, c->stream[by], blocks[i].at, blocks[i].bytes,
+                                 10 * i + (size_t)by, err);
+            if (rc != SW_OK)
+                return rc;
+        }
+    return SW_OK;
 }
 
 static int time_copy(struct copies *c, size_t bytes, double *ns, struct sw_err *err)
@@ -132,10 +136,13 @@ static int time_copy(struct copies *c, size_t bytes, double *ns, struct sw_err *
     struct sw_stream *by = c->stream[TO] ? c->stream[TO] : c->stream[FROM];
     int64_t began_ns = sw_os()->monotonic_ns();
     int rc = queue_copy(c, by, 0, bytes, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(by, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(by, err);
+    if (rc != SW_OK)
+        return rc;
     *ns = fmin(*ns, (double)(sw_os()->monotonic_ns() - began_ns));
-    return rc;
+    return SW_OK;
 }
 
 static int time_copies(struct copies *c, struct sw_trial *out, struct sw_err *err)
@@ -175,8 +182,9 @@ static int init_copies(struct copies *c, struct sw_err *err)
         if (!c->end[i])
             continue;
         int rc = sw_stream_new(c->end[i], 1, &c->stream[i], err);
-        if (rc == SW_OK)
-            rc = sw_device_alloc(c->end[i], c->bytes, "test data for copies", &p, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_device_alloc(c->end[i], c->bytes, "test data for copies", &p, err);
         if (rc != SW_OK)
             return rc;
         c->device_data[i] = p;
@@ -190,10 +198,13 @@ int sw_trial_copies(struct sw_device *from, struct sw_device *to, struct sw_tria
     struct copies c = {.end = {from, to}};
     *out = (struct sw_trial){0};
     int rc = init_copies(&c, err);
-    if (rc == SW_OK)
-        rc = probe_blocks(&c, err);
-    if (rc == SW_OK)
-        rc = time_copies(&c, out, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = probe_blocks(&c, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = time_copies(&c, out, err);
+out:
     for (int i = FROM; i <= TO; i++)
         sw_stream_free(c.stream[i]);
     for (int i = FROM; i <= TO; i++)
@@ -252,18 +263,20 @@ static int transfer(struct sums *s, int r, bool in, int64_t n, struct sw_err *er
 static int check_sums(struct sums *s, int r, int64_t n, struct sw_err *err)
 {
     int rc = transfer(s, r, false, n, err);
-    for (int64_t i = 0; i < n && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int64_t i = 0; i < n; i++) {
         float expected = 0;
         for (int q = 0; q < s->count; q++)
             expected += test_value(q, i);
         if (s->host[i] != expected)
-            rc = sw_err_set(
+            return sw_err_set(
                 err, SW_ERR_FORMAT,
                 "an all-reduce over %d devices is wrong on %s: element %lld of %lld is %g, not %g",
                 s->count, s->devices[r]->name, (long long)i, (long long)n, (double)s->host[i],
                 (double)expected);
     }
-    return rc;
+    return SW_OK;
 }
 
 static int probe_size(struct sums *s, int64_t n, struct sw_trial *out, struct sw_err *err)
@@ -295,25 +308,30 @@ static int init_sums(struct sums *s, int timeout_ms, struct sw_err *err)
 {
     const struct sw_collective_ops *ops;
     int rc = sw_device_collectives(s->devices[0], &ops, err);
-    if (rc == SW_OK)
-        rc = sw_collective_open(ops, s->devices, s->count, timeout_ms, &s->library, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_collective_open(ops, s->devices, s->count, timeout_ms, &s->library, err);
+    if (rc != SW_OK)
+        return rc;
     size_t bytes = MAX_BYTES;
     for (int r = 0; r < s->count; r++)
         bytes = smaller(bytes, sw_device_bytes_of(s->devices[r]).capacity / 8);
     s->max_elements = (int64_t)(bytes / sizeof(float));
     bytes = (size_t)s->max_elements * sizeof(float);
     s->host = sw_calloc((size_t)s->max_elements, sizeof *s->host);
-    if (rc == SW_OK && !s->host)
-        rc = sw_err_nomem(err, "test data for an all-reduce", bytes);
-    for (int r = 0; r < s->count && rc == SW_OK; r++) {
+    if (!s->host)
+        return sw_err_nomem(err, "test data for an all-reduce", bytes);
+    for (int r = 0; r < s->count; r++) {
         void *p;
         rc = sw_stream_new(s->devices[r], 1, &s->stream[r], err);
-        if (rc == SW_OK)
-            rc = sw_device_alloc(s->devices[r], bytes, "test data for an all-reduce", &p, err);
-        if (rc == SW_OK)
-            s->device_data[r] = p;
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_device_alloc(s->devices[r], bytes, "test data for an all-reduce", &p, err);
+        if (rc != SW_OK)
+            return rc;
+        s->device_data[r] = p;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_trial_sums(struct sw_device *const *devices, int count, int timeout_ms, struct sw_trial *out,
@@ -322,9 +340,15 @@ int sw_trial_sums(struct sw_device *const *devices, int count, int timeout_ms, s
     struct sums s = {.devices = devices, .count = count};
     *out = (struct sw_trial){0};
     int rc = init_sums(&s, timeout_ms, err);
+    if (rc != SW_OK)
+        goto out;
     const int64_t sizes[] = {1, 1000, s.max_elements / 7, s.max_elements};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && rc == SW_OK; i++)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         rc = probe_size(&s, sizes[i], out, err);
+        if (rc != SW_OK)
+            goto out;
+    }
+out:
     for (int r = 0; r < count; r++)
         sw_stream_free(s.stream[r]);
     sw_collective_close(s.library);

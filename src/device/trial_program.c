@@ -45,10 +45,13 @@ static void probe_direct(struct sw_device *from, struct sw_device *to)
         return;
     }
     int rc = sw_device_reach(from, to, &err);
-    if (rc == SW_OK)
-        rc = sw_device_reach(to, from, &err);
-    if (rc == SW_OK)
-        rc = sw_trial_copies(from, to, &t, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_device_reach(to, from, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_trial_copies(from, to, &t, &err);
+out:
     print_result(rc, &t, &err);
 }
 

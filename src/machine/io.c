@@ -234,12 +234,11 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
 {
     bool bridge = obj->type == HWLOC_OBJ_BRIDGE;
     bool host = bridge && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
-    int rc = SW_OK;
     if (count_below(s, obj) == 0)
         return SW_OK;
     if (!bridge || host || is_branch_point(s, obj)) {
-        rc = sw_grow(&s->m->io, sizeof *s->m->io, s->m->io_count, &s->room, 32, "the machine map",
-                     err);
+        int rc = sw_grow(&s->m->io, sizeof *s->m->io, s->m->io_count, &s->room, 32,
+                         "the machine map", err);
         if (rc != SW_OK)
             return rc;
         struct sw_io io = {.parent = parent, .node = -1};
@@ -249,9 +248,12 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
         if (io.gpu >= 0)
             s->m->gpus[io.gpu] = parent;
     }
-    for (hwloc_obj_t c = obj->io_first_child; c && rc == SW_OK; c = c->next_sibling)
-        rc = add_io(s, c, parent, err);
-    return rc;
+    for (hwloc_obj_t c = obj->io_first_child; c; c = c->next_sibling) {
+        int rc = add_io(s, c, parent, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* I/O devices may be attached at any level of the processor tree. */

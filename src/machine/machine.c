@@ -300,23 +300,27 @@ static int machine_new(const char *source, struct sw_machine **out, struct sw_er
         return sw_err_nomem(err, "the machine map", sizeof *m);
     m->owners = 1;
     int rc = source ? load_other(m, source, err) : load_here(m, err);
-    if (rc == SW_OK)
-        rc = find_allowed(m, err);
-    if (rc == SW_OK)
-        rc = find_cores(m, err);
-    if (rc == SW_OK) {
-        sort_nodes(m);
-        describe(m);
-        rc = find_caches(m, err);
-    }
-    if (rc == SW_OK)
-        rc = sw_io_find(m, err);
-    if (rc != SW_OK) {
-        sw_machine_free(m);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto fail;
+    rc = find_allowed(m, err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = find_cores(m, err);
+    if (rc != SW_OK)
+        goto fail;
+    sort_nodes(m);
+    describe(m);
+    rc = find_caches(m, err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = sw_io_find(m, err);
+    if (rc != SW_OK)
+        goto fail;
     *out = m;
     return SW_OK;
+fail:
+    sw_machine_free(m);
+    return rc;
 }
 
 int sw_machine_here(struct sw_machine **out, struct sw_err *err)

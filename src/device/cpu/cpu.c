@@ -313,11 +313,12 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
     dev->base.caps = &sw_driver_cpu.caps;
     dev->base.host_memory = dev->base.caps->host_memory;
     int rc = prepare_products(err);
-    if (rc == SW_OK)
-        *out = &dev->base;
-    else
+    if (rc != SW_OK) {
         sw_free(dev);
-    return rc;
+        return rc;
+    }
+    *out = &dev->base;
+    return SW_OK;
 }
 
 void sw_device_close(struct sw_device *dev)

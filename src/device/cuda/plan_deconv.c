@@ -120,14 +120,17 @@ int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
         return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
     d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
     int rc = sw_cuda_convolution(s, &image, &inner, all, &d->conv, err);
-    if (rc == SW_OK && !sw_cuda_channels(&d->conv->src, &d->dst_channels))
+    if (rc != SW_OK)
+        goto fail;
+    if (!sw_cuda_channels(&d->conv->src, &d->dst_channels)) {
         rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
                         "deconvolution does not support images of 2^31 pixels or more");
-    if (rc != SW_OK) {
-        free_plan(&d->base);
-        return rc;
+        goto fail;
     }
     describe(d, shape, passes);
     *out = &d->base;
     return SW_OK;
+fail:
+    free_plan(&d->base);
+    return rc;
 }

@@ -66,13 +66,15 @@ static void corrupt_output(const struct sw_sim_op *op, const size_t *bytes)
 static int resolve_all(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
                        struct sw_err *err)
 {
-    int rc = SW_OK;
     if (op->type->resolve)
         return op->type->resolve(s, op, on_thread, where, err);
-    for (int i = 0; op->type->pointers && op->type->pointers[i] && rc == SW_OK; i++)
-        rc = sw_sim_reach(s->device, op->type->pointers[i], op->p[i], op->bytes[i], &op->block[i],
-                          &where[i], err);
-    return rc;
+    for (int i = 0; op->type->pointers && op->type->pointers[i]; i++) {
+        int rc = sw_sim_reach(s->device, op->type->pointers[i], op->p[i], op->bytes[i],
+                              &op->block[i], &where[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* Puts "sim:0: convolution forward: " or "sim:0: softmax_loss: " in front of the error, once. */
@@ -101,20 +103,23 @@ static int execute(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err 
     void *where[SW_SIM_POINTERS] = {NULL};
     enum sw_sim_fault fault = op->type->counted ? sw_sim_begin(s->device) : SW_SIM_NO_FAULT;
     int rc = apply_fault(s, fault, err);
-    if (rc == SW_OK)
-        rc = resolve_all(s, op, true, where, err);
-    if (rc == SW_OK) {
-        int64_t began_ns = sw_os()->monotonic_ns();
-        memcpy(op->p, where, sizeof where);
-        rc = op->type->run(s, op, err);
-        bool computes = op->type->counted && !op->type->moves && !op->type->waits;
-        if (computes && s->device->slow > 1)
-            simulate_slow_gpu(s, began_ns);
-    }
-    if (rc == SW_OK && fault == SW_SIM_WRONG)
+    if (rc != SW_OK)
+        goto fail;
+    rc = resolve_all(s, op, true, where, err);
+    if (rc != SW_OK)
+        goto fail;
+    int64_t began_ns = sw_os()->monotonic_ns();
+    memcpy(op->p, where, sizeof where);
+    rc = op->type->run(s, op, err);
+    bool computes = op->type->counted && !op->type->moves && !op->type->waits;
+    if (computes && s->device->slow > 1)
+        simulate_slow_gpu(s, began_ns);
+    if (rc != SW_OK)
+        goto fail;
+    if (fault == SW_SIM_WRONG)
         corrupt_output(op, op->bytes);
-    if (rc == SW_OK)
-        return SW_OK;
+    return SW_OK;
+fail:
     rc = prefix_error(s, op, rc, err);
     if (op->type->fail)
         op->type->fail(op, err);
@@ -193,12 +198,14 @@ int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *given, struct 
     while (s->queued - s->done == SW_SIM_RING)
         sw_cond_wait(&s->changed, &s->lock);
     rc = op.type->always ? SW_OK : stream_error(s, err);
-    if (rc == SW_OK)
-        rc = sw_sim_race_check(s, &op, err);
-    if (rc == SW_OK) {
-        s->ring[s->queued++ % SW_SIM_RING] = op;
-        sw_cond_broadcast(&s->changed);
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_sim_race_check(s, &op, err);
+    if (rc != SW_OK)
+        goto out;
+    s->ring[s->queued++ % SW_SIM_RING] = op;
+    sw_cond_broadcast(&s->changed);
+out:
     sw_mutex_unlock(&s->lock);
     return rc;
 }
@@ -325,20 +332,21 @@ int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw
     s->lane = sw_sim_lane_new(dev->name);
     int rc =
         s->ring && s->lane ? SW_OK : sw_err_nomem(err, "sim stream", SW_SIM_RING * sizeof *s->ring);
-    if (rc == SW_OK) {
-        rc = join_device(s, err);
-        if (rc == SW_OK) {
-            rc = start(s, err);
-            if (rc != SW_OK)
-                leave_device(s);
-        }
-    }
+    if (rc != SW_OK)
+        goto fail;
+    rc = join_device(s, err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = start(s, err);
     if (rc != SW_OK) {
-        free_struct(s);
-        return rc;
+        leave_device(s);
+        goto fail;
     }
     *out = &s->base;
     return SW_OK;
+fail:
+    free_struct(s);
+    return rc;
 }
 
 /* Drains the queue within a time limit; returns whether it is empty. */
