@@ -64,7 +64,7 @@ static void unknown_device_texts_are_refused(void **state)
     static const struct {
         const char *text, *says;
     } wrong[] = {
-        {"tpu", "there are auto, cpu, cuda, cuda:0,2, "},
+        {"tpu", "expected auto, cpu, cuda, cuda:0,2, "},
         {"tpu", "with some workers on the CPU cuda+cpu, cuda:0,2+cpu, "},
         {"", "unknown device"},
         {"cudax", "unknown device"},
@@ -72,9 +72,9 @@ static void unknown_device_texts_are_refused(void **state)
         {"cpu+cpu", "unknown device"},
         {"auto+cpu", "unknown device"},
         {"cuda+sim", "unknown device"},
-        {"cuda:", "numbers of GPUs"},
-        {"cuda:0,", "numbers of GPUs"},
-        {"cuda:-1", "numbers of GPUs"},
+        {"cuda:", "GPU numbers"},
+        {"cuda:0,", "GPU numbers"},
+        {"cuda:-1", "GPU numbers"},
         {"sim:gpu=2", "did you mean 'gpus'"},
     };
     char longer[400];

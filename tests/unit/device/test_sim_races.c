@@ -59,7 +59,7 @@ static void missing_wait_before_a_kernel_is_reported(void **state)
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
     assert_string_equal(err.text,
                         "sim:0: add of stream compute reads fc1.weight (value) while copy of "
-                        "stream copy may still write it: no event between");
+                        "stream copy may still write it: no event between them");
     /* The same with the wait; no error remains. */
     ASSERT_OK(sw_event_record(p.copy, p.event, &err));
     ASSERT_OK(sw_event_wait(p.compute, p.event, &err));
