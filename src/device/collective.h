@@ -1,17 +1,17 @@
 /* Collective operations over several devices of a process, by a library that knows their links
- * (NCCL for GPUs). There is one table of functions per kind of device; `sim` has one too, so that
+ * (NCCL for GPUs). Each kind of device has one table of functions; `sim` has one, too, so that
  * queueing, ordering and waiting are tested on every machine. A member is a device, identified by
  * its rank.
  *
- * Operations are queued on streams like any other; each begins when all members have reached it.
- * They must be queued in the same order on every member, and operations of several members that
- * belong together form a group between group_begin and group_end: nothing of a group has to run
- * before its end. A member has at most one operation in progress, whatever the stream. The library
- * chooses the order of a sum: the bits are the same every time and on every member, but differ with
- * the number of members.
+ * Operations are queued on streams like any other; each starts when all members have reached it.
+ * They must be queued in the same order on every member, and the calls of all members for one
+ * operation form a group between group_begin and group_end, and may not run before its end. A
+ * member has at most one operation in progress, whatever the stream. The library chooses the order
+ * of a sum: results are bit-identical in every run and on every member, but depend on the number of
+ * members.
  *
  * Thread rule: groups and their operations by one thread at a time; check and abort by any thread,
- * also while another thread is in a group. */
+ * even while another thread is inside a group. */
 #pragma once
 
 #include "device/device.h"
@@ -37,8 +37,8 @@ struct sw_collective_ops {
 struct sw_collective {
     const struct sw_collective_ops *ops;
     int ranks;
-    /* Objects that a hanging library call may still use: borrowed, never to be freed, like the
-     * devices. NULL: none. */
+    /* Not NULL: a library call hangs and may still use this object and the devices, so none of them
+     * is freed. Borrowed. */
     void *hanging;
 };
 
@@ -51,9 +51,10 @@ SW_MUST_CHECK static inline int sw_device_collectives(struct sw_device *dev,
     return dev->ops->collectives(dev, out, err);
 }
 
-/* Connects the devices, which must be different. Call it before large allocations, since the
- * library takes memory for itself. The devices are borrowed until close. Errors: SW_ERR_INVALID
- * (one device twice), SW_ERR_LIBRARY (they did not connect in time), SW_ERR_NOMEM. */
+/* Creates the collective of the devices, which must be different. Call it before large allocations,
+ * since the library allocates device memory. The devices are borrowed until close. Errors:
+ * SW_ERR_INVALID (one device twice), SW_ERR_LIBRARY (they did not connect in time), SW_ERR_NOMEM.
+ */
 SW_MUST_CHECK static inline int sw_collective_open(const struct sw_collective_ops *ops,
                                                    struct sw_device *const *devices, int ranks,
                                                    int timeout_ms, struct sw_collective **out,
@@ -61,8 +62,8 @@ SW_MUST_CHECK static inline int sw_collective_open(const struct sw_collective_op
 {
     return ops->open(devices, ranks, timeout_ms, out, err);
 }
-/* Closes it once nothing of it runs; operations that still run are aborted. NULL is accepted. A
- * collective in which a thread hangs is leaked. */
+/* Closes the collective when all operations are done; operations that still run are aborted. NULL
+ * is accepted. A collective in which a call hangs is leaked. */
 static inline void sw_collective_close(struct sw_collective *c)
 {
     if (c && !c->hanging)
@@ -72,12 +73,14 @@ SW_MUST_CHECK static inline int sw_collective_begin(struct sw_collective *c, str
 {
     return c->ops->group_begin(c, err);
 }
-/* Errors: SW_ERR_INVALID (members of the group differ in what they do), those of the library. */
+/* Errors: SW_ERR_INVALID (members of the group differ in number or size of operations), those of
+ * the library. */
 SW_MUST_CHECK static inline int sw_collective_end(struct sw_collective *c, struct sw_err *err)
 {
     return c->ops->group_end(c, err);
 }
-/* x[0 .. n) of all members becomes their sum, on each. s is a stream of that member's device. */
+/* Sums x[0 .. n) over all members, in place on each member. s is a stream of that member's device.
+ */
 SW_MUST_CHECK static inline int sw_collective_sum(struct sw_collective *c, int rank,
                                                   struct sw_stream *s, float *x, int64_t n,
                                                   struct sw_err *err)
@@ -90,7 +93,7 @@ SW_MUST_CHECK static inline int sw_collective_check(struct sw_collective *c, str
 {
     return c->ops->check(c, err);
 }
-/* Aborts the queued operations without a result, and everything after them. Never waits; cannot be
+/* Aborts the queued operations and all later ones, without a result. Does not wait; cannot be
  * undone. */
 static inline void sw_collective_abort(struct sw_collective *c)
 {

@@ -44,23 +44,24 @@ static void list_forms(struct sw_buf *out, bool mixed, const char *suffix)
                 sw_buf_printf(out, "%s%s%s", out->length ? ", " : "", *form, suffix);
 }
 
-static int unknown(struct sw_err *err)
+static int unknown_device(struct sw_err *err)
 {
     struct sw_buf all = {0}, mixed = {0};
     char suffix[16];
     snprintf(suffix, sizeof suffix, "+%s", sw_driver_host()->name);
     list_forms(&all, false, "");
     list_forms(&mixed, true, suffix);
-    const int rc = sw_err_set(err, SW_ERR_INVALID,
-                              "unknown device; there are auto, %s, and with CPUs beside them %s",
-                              sw_buf_text(&all), sw_buf_text(&mixed));
+    const int rc =
+        sw_err_set(err, SW_ERR_INVALID,
+                   "unknown device; expected auto, %s, or with some workers on the CPU %s",
+                   sw_buf_text(&all), sw_buf_text(&mixed));
     sw_buf_fini(&all);
     sw_buf_fini(&mixed);
     return rc;
 }
 
-/* Cuts off "+cpu" behind a device that is not the host; says whether it was there. */
-static bool cut_host(char *text)
+/* Removes the suffix "+cpu" from a device other than the host; returns whether it was present. */
+static bool strip_host_suffix(char *text)
 {
     const struct sw_driver *host = sw_driver_host();
     char *plus = strrchr(text, '+');
@@ -81,16 +82,15 @@ int sw_device_request_parse(const char *text, struct sw_device_request *out, str
         return sw_err_set(err, SW_ERR_INVALID, "longer than %zu characters", sizeof rest - 1);
     strcpy(r.text, sw_str_eq(text, "auto") ? sw_driver_host()->name : text);
     strcpy(rest, r.text);
-    r.mixed = cut_host(rest);
-
+    r.mixed = strip_host_suffix(rest);
     const char *colon = strchr(rest, ':');
     r.driver = sw_driver_find(rest);
     if (!r.driver || (colon && !r.driver->parse))
-        return unknown(err);
-
+        return unknown_device(err);
     strcpy(r.options, colon ? colon + 1 : "");
     const int rc = r.driver->parse ? r.driver->parse(colon ? r.options : NULL, &r, err) : SW_OK;
-    if (rc == SW_OK)
-        *out = r;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    *out = r;
+    return SW_OK;
 }

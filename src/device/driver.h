@@ -12,12 +12,13 @@ enum { SW_DEVICE_REQUEST_MOST = 64 };
 /* The parsed option text: "cpu", "cuda:0,2", "sim:gpus=4+cpu". */
 struct sw_device_request {
     const struct sw_driver *driver;
-    char text[256];    /* as it was given; "auto" is replaced by the host's name */
-    char options[256]; /* what follows the colon, without "+cpu" */
-    bool mixed;        /* workers that get none of the devices compute on the host */
-    int count;         /* devices that the options name or make; 0: all that exist */
-    int index[SW_DEVICE_REQUEST_MOST]; /* [count]: their numbers; one may occur several times */
-    int64_t link_bytes_per_s; /* what each device's link to the host carries; 0: to be measured */
+    char text[256];                    /* as it was given; "auto" is replaced by the host's name */
+    char options[256];                 /* what follows the colon, without "+cpu" */
+    bool mixed;                        /* workers without a device compute on the CPU */
+    int count;                         /* number of devices in the options; 0: all that exist */
+    int index[SW_DEVICE_REQUEST_MOST]; /* [count]: device numbers, which may repeat */
+    int64_t link_bytes_per_s; /* bandwidth of each device's link to the host; 0: unknown, to be
+                                 measured */
     bool peers;               /* copies between the devices are known to bypass the host */
 };
 
@@ -35,12 +36,12 @@ struct sw_device_args {
     struct sw_device *beside;    /* an open device of the same request, or NULL */
 };
 
-/* The identity of the devices for which the results of a probe (device/trial.h) are valid. The
- * caller frees the strings. */
+/* Identifies the devices for which the results of a probe (device/trial.h) are valid. The caller
+ * frees the strings. */
 struct sw_probe_identity {
-    char *options; /* what open_probe is to open */
-    char *common;  /* versions of all that copies and sums depend on; may be empty */
-    char **device; /* [count]: each device, and where it is */
+    char *options; /* argument of open_probe */
+    char *common;  /* versions of everything that copies and all-reduces depend on; may be empty */
+    char **device; /* [count]: each device and its location */
 };
 
 struct sw_driver {
@@ -50,10 +51,10 @@ struct sw_driver {
     struct sw_device_caps caps;
     int gemm_side; /* rows of square matrices whose product keeps one device busy */
 
-    /* Reads what follows the colon (NULL: there is no colon) into the numbers of a zeroed request.
-     * NULL: the driver takes no options. Errors: SW_ERR_INVALID. */
+    /* Parses the text after the colon (NULL: no colon) into a zeroed request. NULL: the driver
+     * takes no options. Errors: SW_ERR_INVALID. */
     int (*parse)(const char *options, struct sw_device_request *out, struct sw_err *err);
-    /* Writes the option text that makes so many devices. NULL: how many exist is the machine's. */
+    /* Writes the option text for so many devices. NULL: the machine determines the number. */
     void (*format)(int count, char *out, size_t bytes);
     /* Lists the devices that exist; the caller frees the list. Drivers of devices on the bus only.
      * Errors say what is missing: SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
@@ -64,12 +65,12 @@ struct sw_driver {
     /* Libraries that compute on it, "oneDNN 2.6.3, OpenBLAS 0.3.21". NULL: those of the host. */
     int (*libraries)(char *out, size_t bytes, struct sw_err *err);
 
-    /* Links. Devices in memory of their own have both functions, and the host has neither. bus
-     * [count]: PCI addresses, or NULL where devices are not on the bus. */
+    /* Links. Devices with their own memory have both functions, the host has neither. bus [count]:
+     * PCI addresses, or NULL if the devices are not on the bus. */
     int (*identify)(const char *options, const char *const *bus, int count,
                     struct sw_probe_identity *out, struct sw_err *err);
-    /* Opens up to `most` devices for probing their links, without what the options make go wrong
-     * elsewhere. Those that were opened before an error are counted, too. */
+    /* Opens up to `most` devices to probe their links, without the faults that the options inject.
+     * *count includes those that were opened before an error. */
     int (*open_probe)(const char *options, struct sw_device **out, int most, int *count,
                       struct sw_err *err);
 
@@ -81,8 +82,7 @@ struct sw_driver {
 /* By name, NULL at the end; written by CMake. */
 extern const struct sw_driver *const sw_drivers[];
 
-/* The driver whose device is the host itself, and the one whose devices are the GPUs of the machine
- * map. */
+/* The driver of the host's CPU, and the driver of the GPUs in the machine map. */
 const struct sw_driver *sw_driver_host(void);
 const struct sw_driver *sw_driver_on_bus(void);
 /* The driver that an option text ("cuda", "cuda:0,2") names, or NULL. */

@@ -14,7 +14,7 @@ enum { PATH_BYTES = 4096 };
 /* ---- Where it is ---- */
 
 /* The folder of libsinga, with its last slash; "" when the loader does not know. */
-static void own_folder(char *out)
+static void library_folder(char *out)
 {
     static const char here;
     Dl_info info;
@@ -38,22 +38,22 @@ static bool is_file(const char *path)
 int sw_module_find(const char *file, const char *variable, char *path, size_t bytes,
                    struct sw_err *err)
 {
-    const char *named = getenv(variable);
+    const char *override = getenv(variable);
     char folder[PATH_BYTES];
-    if (named && *named) {
-        snprintf(path, bytes, "%s", named);
+    if (override && *override) {
+        snprintf(path, bytes, "%s", override);
         return is_file(path) ? SW_OK
                              : sw_err_set(err, SW_ERR_NOTFOUND, "%s names %s, which cannot be read",
-                                          variable, named);
+                                          variable, override);
     }
-    own_folder(folder);
-    static const char *const below[] = {"singa-ws/", ""};
-    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-        int n = snprintf(path, bytes, "%s%s%s", folder, below[i], file);
+    library_folder(folder);
+    static const char *const subfolders[] = {"singa-ws/", ""};
+    for (size_t i = 0; i < sizeof subfolders / sizeof *subfolders; i++) {
+        int n = snprintf(path, bytes, "%s%s%s", folder, subfolders[i], file);
         if (n > 0 && (size_t)n < bytes && is_file(path))
             return SW_OK;
     }
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not in %ssinga-ws", file, folder);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s not found in %ssinga-ws", file, folder);
 }
 
 static int find(const struct sw_module_kind *k, char *path, struct sw_err *err)
@@ -78,8 +78,8 @@ static int check(const struct sw_module_kind *k, const char *path, const struct 
                           path, (unsigned)m->abi, (unsigned)k->abi);
     if (m->table_bytes != k->table_bytes)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s was built from other sources than this program (tables of %u bytes, "
-                          "not %u): install both from one build",
+                          "%s was built from different sources than this program (tables of %u "
+                          "bytes, not %u): install both from one build",
                           path, (unsigned)m->table_bytes, (unsigned)k->table_bytes);
     return SW_OK;
 }
@@ -99,11 +99,12 @@ int sw_module_load(const struct sw_module_kind *k, const void **out, struct sw_e
     }
     const struct sw_module_head *m = dlsym(module, k->table);
     rc = m ? check(k, path, m, err)
-           : sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not a %s of singa-ws: it has no table %s",
+           : sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is not a %s of singa-ws: it has no symbol %s",
                         path, k->what, k->table);
-    if (rc == SW_OK)
-        *out = m;
-    else
+    if (rc != SW_OK) {
         dlclose(module);
-    return rc;
+        return rc;
+    }
+    *out = m;
+    return SW_OK;
 }

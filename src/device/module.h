@@ -1,8 +1,8 @@
 /* Modules: parts of src/device that are loaded on demand, since the libraries that they need are
- * not on every machine. Each is a shared object that exports one table and nothing else; the first
- * two members of the table identify its interface. A module is in the folder singa-ws beside
- * libsinga, or in the folder of libsinga (a build tree); an environment variable names another
- * file. It is never unloaded. Any thread. */
+ * not installed on every machine. Each is a shared object that exports one table and nothing else;
+ * the first two members of the table identify its interface. A module is in the folder singa-ws
+ * next to libsinga, or in the folder of libsinga (a build tree); an environment variable names
+ * another file. It is never unloaded. Any thread. */
 #pragma once
 
 #include "base/err.h"
@@ -19,16 +19,16 @@ struct sw_module_kind {
     const char *table;           /* "sw_cuda_module" */
     uint32_t abi, table_bytes;   /* that the caller requires */
     const char *what;            /* "CUDA device" */
-    const char *without;         /* what a build without it lacks, and what to do then */
+    const char *without;         /* advice for a build without the module */
 };
 
-/* Finds a file that is installed with the library, as described above. Errors: SW_ERR_NOTFOUND (the
- * variable names no file), SW_ERR_UNSUPPORTED (this build has none). */
+/* Finds a file that is installed with libsinga, as described above, and writes its path. Errors:
+ * SW_ERR_NOTFOUND (the variable names no file), SW_ERR_UNSUPPORTED (this build has none). */
 int sw_module_find(const char *file, const char *variable, char *path, size_t bytes,
                    struct sw_err *err) SW_MUST_CHECK;
 
-/* *out becomes the table. Errors: SW_ERR_UNSUPPORTED (there is none, or it was built from other
- * sources), SW_ERR_NOTFOUND (the variable names no file), SW_ERR_LIBRARY (it does not load: what it
- * stands on is not there). */
+/* Loads the module and stores its table in *out. Errors: SW_ERR_UNSUPPORTED (there is none, or it
+ * was built from different sources), SW_ERR_NOTFOUND (the variable names no file), SW_ERR_LIBRARY
+ * (it cannot be loaded: a library that it needs is missing). */
 int sw_module_load(const struct sw_module_kind *kind, const void **out,
                    struct sw_err *err) SW_MUST_CHECK;

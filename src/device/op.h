@@ -6,15 +6,15 @@
 #include "device/device.h"
 #include "kernels/op.h"
 
-/* Queues the operation; the arguments are copied, what they point to stays valid until it has run.
- * Errors: those of the operation, now or from a later call, as device.h says. */
+/* Queues the operation. The arguments are copied; memory that they point to must stay valid until
+ * it has run. Errors: those of the operation, which may be returned by a later call (device.h). */
 SW_MUST_CHECK static inline int sw_op_run(struct sw_stream *s, const struct sw_op *op,
                                           const void *args, struct sw_err *err)
 {
     return s->dev->ops->run(s, op, args, err);
 }
 
-/* Computes it on the CPU, synchronously. */
+/* Computes the operation on the CPU, synchronously. */
 SW_MUST_CHECK static inline int sw_op_compute(const struct sw_op *op, int threads,
                                               enum sw_precision precision, const void *args,
                                               struct sw_err *err)

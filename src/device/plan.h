@@ -1,14 +1,14 @@
 /* Plans: heavy operations prepared once (algorithm, layouts, workspace) and run every step.
  *
- * A maker gets the shapes and the layout its source already has, and answers with the layouts it
- * chose for weights and destination. A gradient has the layout of its blob or parameter. Where a
- * library wants something else inside (transposed weights in backward-data, plain features before a
- * fully connected layer) the plan reorders privately, into scratch: backward runs once per version
- * of a parameter, so a packed copy that is kept would be refreshed just as often.
+ * A maker gets the shapes and the layout of the source, and returns the layouts it chose for
+ * weights and destination. A gradient has the layout of its blob or parameter. If a library needs
+ * another layout (transposed weights in backward-data, plain features before a fully connected
+ * layer), the plan reorders into scratch. It keeps no packed copy, since backward runs once per
+ * version of a parameter and the copy would be refreshed just as often.
  *
- * Memory: a plan asks for scratch_bytes (contents lost between calls) and saved_bytes (written by
- * forward, read by backward of the same step); the net's planner provides both in the arena. Makers
- * allocate, run functions do not. One owner: the worker of the stream. */
+ * Memory: a plan needs scratch_bytes (contents lost between calls) and saved_bytes (written by
+ * forward, read by backward of the same step); the net's memory planner provides both in the arena.
+ * Makers allocate, run functions do not. One owner: the worker of the stream. */
 #pragma once
 
 #include "device/device.h"
@@ -22,18 +22,18 @@ struct sw_plan_args {
     const float *diff_dst;
     float *diff_src, *diff_weight, *diff_bias;
     void *saved, *scratch;
-    /* Nothing but backward_weights of this plan has used scratch since diff_dst was there: what
-     * that made of it still is. */
+    /* Only backward_weights of this plan has used scratch since diff_dst was written, so the
+     * converted diff_dst that it left in scratch can be reused. */
     bool diff_again;
 };
 
 struct sw_plan {
     const struct sw_plan_ops *ops;
     struct sw_stream *stream;              /* borrowed */
-    struct sw_desc src, weight, bias, dst; /* weight and bias have ndim 0 where there are none */
+    struct sw_desc src, weight, bias, dst; /* weight and bias have ndim 0 if there are none */
     size_t saved_bytes, scratch_bytes;
     bool backward_reads_src, backward_reads_dst; /* backward_data or backward_weights */
-    struct sw_plan *next;                        /* for its owner: another plan of the same layer */
+    struct sw_plan *next;                        /* for its owner: list of the plans of one layer */
     char algorithm[64]; /* for `check -v` and the history: "jit_wino_4x3:avx512_core" */
 };
 
@@ -45,7 +45,7 @@ struct sw_plan_ops {
     void (*free)(struct sw_plan *p);
 };
 
-/* Which passes will be run. An evaluation net is made with all three false. */
+/* Which passes will be run. In an evaluation net all three are false. */
 struct sw_plan_passes {
     bool backward_data, backward_weights;
     bool training; /* forward keeps what backward needs */
@@ -62,13 +62,14 @@ struct sw_conv_shape {
     const struct sw_desc *weight_layout; /* NULL: the plan chooses; else the layout it must read */
 };
 
-/* A transposed convolution is said by the convolution whose backward-data it is (Dumoulin and
- * Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4): src [N, C, H, W]
- * is that one's output, dst [N, outputs, out_h, out_w] its input, and weights are logically [C,
- * outputs/groups, Kh, Kw], as Caffe stores them. fuse_relu is not honoured. */
+/* A transposed convolution is described by the convolution of which it is the backward-data pass
+ * (Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016, section 4): src
+ * [N, C, H, W] is the output of that convolution, dst [N, outputs, out_h, out_w] its input, and
+ * weights are logically [C, outputs/groups, Kh, Kw], as Caffe stores them. fuse_relu is ignored. */
 
-/* What an average divides by: the window clipped to the padded input (Caffe), the pixels inside the
- * input (cuDNN's EXCLUDE_PADDING), or the whole kernel (its INCLUDE_PADDING). */
+/* The divisor of an average: the area of the window clipped to the padded input (Caffe), the number
+ * of pixels inside the input (cuDNN's EXCLUDE_PADDING), or the area of the kernel
+ * (INCLUDE_PADDING). */
 enum sw_pool_divisor { SW_POOL_BY_PADDED, SW_POOL_BY_INSIDE, SW_POOL_BY_KERNEL };
 
 struct sw_pool_shape {
@@ -94,12 +95,12 @@ struct sw_ip_shape {
     int64_t outputs;
     bool bias, fuse_relu;
     const struct sw_desc *weight_layout; /* as for convolution; logically [outputs, features] */
-    bool as_given; /* read that layout as it is, where a library can, even if another algorithm with
-                      a reorder of all weights seems better */
+    bool as_given; /* read weight_layout without a reorder if a library can, even if another
+                      algorithm with a reorder of all weights is expected to be faster */
 };
 
-/* Every maker: src is the layout the source has. The plan belongs to the caller (sw_plan_free).
- * Errors: SW_ERR_INVALID (shapes), SW_ERR_UNSUPPORTED, SW_ERR_NOMEM, SW_ERR_LIBRARY. */
+/* Creates a plan for a source with layout src. The caller owns *out (sw_plan_free). Errors:
+ * SW_ERR_INVALID (shapes), SW_ERR_UNSUPPORTED, SW_ERR_NOMEM, SW_ERR_LIBRARY. */
 struct sw_plan_makers {
     int (*convolution)(struct sw_stream *s, const struct sw_desc *src,
                        const struct sw_conv_shape *shape, struct sw_plan_passes passes,
@@ -136,8 +137,8 @@ sw_plan_backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     return p->ops->backward_weights(p, a, err);
 }
-/* For makers: adds room to the plan's scratch, and returns its offset in bytes, a multiple of
- * `alignment`. */
+/* For makers: reserves `bytes` of the plan's scratch and returns their offset in bytes, a multiple
+ * of `alignment`. */
 static inline size_t sw_plan_reserve(struct sw_plan *p, size_t bytes, size_t alignment)
 {
     size_t offset = (p->scratch_bytes + alignment - 1) / alignment * alignment;

@@ -1,12 +1,14 @@
-/* The `share` operation (a parallel loop over lanes) of devices that only queue work: the calling
- * thread runs the lanes one after the other. device/device.h has the contract. */
+/* The loop over lanes for devices that only queue work: the calling thread runs the lanes one after
+ * the other. device/device.h has the contract. */
 #include "device/device.h"
 
 int sw_stream_share_in_turn(struct sw_stream *s, int lanes, sw_stream_lane *lane, void *user,
                             struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < lanes && rc == SW_OK; i++)
-        rc = lane(user, i, err);
-    return rc;
+    for (int i = 0; i < lanes; i++) {
+        int rc = lane(user, i, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }

@@ -1,17 +1,17 @@
 /* singa_trial DEVICES PROBE...: runs probes of the links between devices (device/trial.h) in a
- * process of its own, which may hang and be killed. Only plan/ways.c starts it. DEVICES are the
- * name of a driver, a colon, and the output of its identify function (device/driver.h). A PROBE is
+ * separate process, which may hang and be killed. Only plan/ways.c starts it. DEVICES are the name
+ * of a driver, a colon, and the output of its identify function (device/driver.h). A PROBE is
  * staged:A:B or direct:A:B (copies from the A-th device to the B-th, through the host or not), or
  * sum:N (over the first N). Staged probes come first, since enabling peer access cannot be undone.
- * The program prints "ready", and then a line for each probe: "ok GB/s us", "none" (there is no
- * such path), "damaged TEXT" or "fails TEXT". */
+ * It prints "ready" and then one line per probe: "ok GB/s us", "none" (no such path), "damaged
+ * TEXT" or "fails TEXT". */
 #include "device/driver.h"
 #include "device/trial.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { TOGETHER_MS = 60000 };
+enum { ALL_REDUCE_TIMEOUT_MS = 60000 };
 
 struct devices {
     struct sw_device *items[SW_COLLECTIVE_RANKS]; /* owned */
@@ -24,11 +24,11 @@ static int open_devices(const char *text, struct devices *d, struct sw_err *err)
     const struct sw_driver *driver = sw_driver_find(text);
     const char *colon = strchr(text, ':');
     if (!driver || !driver->open_probe || !colon)
-        return sw_err_set(err, SW_ERR_INVALID, "'%s' are no devices", text);
+        return sw_err_set(err, SW_ERR_INVALID, "invalid device list '%s'", text);
     return driver->open_probe(colon + 1, d->items, SW_COLLECTIVE_RANKS, &d->count, err);
 }
 
-static void say(int rc, const struct sw_trial *t, const struct sw_err *err)
+static void print_result(int rc, const struct sw_trial *t, const struct sw_err *err)
 {
     if (rc == SW_OK)
         printf("ok %.9g %.9g\n", t->gb_per_s, t->latency_us);
@@ -36,7 +36,7 @@ static void say(int rc, const struct sw_trial *t, const struct sw_err *err)
         printf("%s %s\n", rc == SW_ERR_FORMAT ? "damaged" : "fails", err->text);
 }
 
-static void try_direct(struct sw_device *from, struct sw_device *to)
+static void probe_direct(struct sw_device *from, struct sw_device *to)
 {
     struct sw_trial t = {0};
     struct sw_err err;
@@ -45,30 +45,33 @@ static void try_direct(struct sw_device *from, struct sw_device *to)
         return;
     }
     int rc = sw_device_reach(from, to, &err);
-    if (rc == SW_OK)
-        rc = sw_device_reach(to, from, &err);
-    if (rc == SW_OK)
-        rc = sw_trial_copies(from, to, &t, &err);
-    say(rc, &t, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_device_reach(to, from, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_trial_copies(from, to, &t, &err);
+out:
+    print_result(rc, &t, &err);
 }
 
-static void try_one(const struct devices *d, const char *trial)
+static void run_probe(const struct devices *d, const char *probe)
 {
     struct sw_trial t = {0};
     struct sw_err err;
     char kind[8];
     int a, b, rc;
-    if (sscanf(trial, "sum:%d", &a) == 1 && a >= 1 && a <= d->count) {
-        rc = sw_trial_sums(d->items, a, TOGETHER_MS, &t, &err);
-        say(rc, &t, &err);
-    } else if (sscanf(trial, "%7[a-z]:%d:%d", kind, &a, &b) != 3 || a < 0 || b < 0 ||
+    if (sscanf(probe, "sum:%d", &a) == 1 && a >= 1 && a <= d->count) {
+        rc = sw_trial_sums(d->items, a, ALL_REDUCE_TIMEOUT_MS, &t, &err);
+        print_result(rc, &t, &err);
+    } else if (sscanf(probe, "%7[a-z]:%d:%d", kind, &a, &b) != 3 || a < 0 || b < 0 ||
                a >= d->count || b >= d->count) {
-        printf("fails '%s' is no trial of %d devices\n", trial, d->count);
+        printf("fails '%s' is not a probe of %d devices\n", probe, d->count);
     } else if (strcmp(kind, "direct") == 0) {
-        try_direct(d->items[a], d->items[b]);
+        probe_direct(d->items[a], d->items[b]);
     } else {
         rc = sw_trial_copies(d->items[a], d->items[b], &t, &err);
-        say(rc, &t, &err);
+        print_result(rc, &t, &err);
     }
 }
 
@@ -77,14 +80,14 @@ int main(int argc, char **argv)
     struct devices d = {.count = 0};
     struct sw_err err;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int rc = argc < 2 ? sw_err_set(&err, SW_ERR_INVALID, "no devices are named")
+    int rc = argc < 2 ? sw_err_set(&err, SW_ERR_INVALID, "no devices given")
                       : open_devices(argv[1], &d, &err);
     if (rc == SW_OK)
         puts("ready");
     else
         printf("fails %s\n", err.text);
     for (int i = 2; i < argc && rc == SW_OK; i++)
-        try_one(&d, argv[i]);
+        run_probe(&d, argv[i]);
     for (int i = 0; i < d.count; i++)
         sw_device_close(d.items[i]);
     return rc == SW_OK ? 0 : 1;

@@ -1,6 +1,6 @@
 /* Measures the implementations of a pass; the contract is in device/tune.h. An implementation is
- * timed on zeros in memory of its own: one run that touches the pages, then the quickest of
- * several. A device that only queues gets several runs at a time, so that the cost of queueing and
+ * timed on zeros in its own memory: one run touches the pages, then the fastest of several rounds
+ * counts. On a device that queues work a round has several runs, so that the cost of queueing and
  * waiting does not hide the differences. */
 #include "device/tune.h"
 #include "base/os.h"
@@ -10,11 +10,14 @@
 
 enum {
     ROUNDS = 5,
-    LIMIT_MS = 50, /* for one implementation: then there is no further round */
-    TOGETHER = 16, /* runs of a device that queues, at most; fewer where so many last */
-    TOGETHER_MS = 2,
-    HOPELESS = 4, /* a first run that takes so many times the best's is the only one */
-    CLEARLY = 50, /* another one must save 1/50 of its time, since clocks are no more exact */
+    LIMIT_MS = 50, /* per implementation: then no further round starts */
+    MAX_RUNS =
+        16, /* maximum runs per round on a device that queues work; fewer if they take BATCH_MS */
+    BATCH_MS = 2,
+    ABANDON_FACTOR =
+        4, /* a first run that is so many times slower than the best so far ends the measurement */
+    MIN_GAIN_DIVISOR = 50, /* a candidate must save at least 1/50 of the time, since the clock is no
+                              more accurate */
 };
 
 static const char *const pass_names[SW_TUNE_PASSES] = {"forward", "backward_data",
@@ -37,13 +40,13 @@ void sw_tune_fini(struct sw_tune *t)
 }
 
 /* The position of the key, or where to insert it: keys ascend. */
-static int place_of(const struct sw_tune *t, const char *key, bool *there)
+static int find_position(const struct sw_tune *t, const char *key, bool *exists)
 {
     int low = 0, high = t->count;
-    *there = false;
-    while (low < high && !*there) {
+    *exists = false;
+    while (low < high && !*exists) {
         int middle = low + (high - low) / 2, order = strcmp(key, t->items[middle].key);
-        *there = order == 0;
+        *exists = order == 0;
         low = order > 0 ? middle + 1 : low;
         high = order > 0 ? high : middle;
     }
@@ -53,16 +56,16 @@ static int place_of(const struct sw_tune *t, const char *key, bool *there)
 static int insert(struct sw_tune *t, const char *key, const struct sw_tune_item *item,
                   struct sw_err *err)
 {
-    bool there;
-    int at = place_of(t, key, &there);
-    if (there)
+    bool exists;
+    int at = find_position(t, key, &exists);
+    if (exists)
         return SW_OK;
     size_t room = (size_t)t->count + 1;
     struct sw_tune_item *more = sw_realloc_array(t->items, room, sizeof *more);
     t->items = more ? more : t->items;
     char *copy = more ? sw_strdup(key) : NULL;
     if (!copy)
-        return sw_err_nomem(err, "choices that were measured", room * sizeof *more);
+        return sw_err_nomem(err, "table of measured algorithms", room * sizeof *more);
     memmove(&more[at + 1], &more[at], (size_t)(t->count - at) * sizeof *more);
     more[at] = *item;
     more[at].key = copy;
@@ -98,13 +101,15 @@ void sw_tune_write(struct sw_tune *t, bool used, struct sw_json_writer *w)
 int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_origin origin,
                  struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (const struct sw_json *c = list ? list->first : NULL; c && rc == SW_OK; c = c->next) {
-        const struct sw_json *key = sw_json_get(c, "key"), *way = sw_json_get(c, "way");
-        if (key && way && key->type == SW_JSON_STRING && way->type == SW_JSON_STRING)
-            rc = sw_tune_put(t, key->string, way->string, origin, err);
+    for (const struct sw_json *c = list ? list->first : NULL; c; c = c->next) {
+        const struct sw_json *key = sw_json_get(c, "key"), *name = sw_json_get(c, "way");
+        if (!key || !name || key->type != SW_JSON_STRING || name->type != SW_JSON_STRING)
+            continue;
+        int rc = sw_tune_put(t, key->string, name->string, origin, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 void sw_tune_add_way(struct sw_tune_ways *ways, const char *name)
@@ -137,29 +142,30 @@ void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes)
 
 enum { ARRAYS = 10, LINE_BYTES = 64 };
 
-static size_t whole_lines(size_t bytes)
+static size_t round_to_lines(size_t bytes)
 {
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/* Where each pointer of the arguments is in one block, whose bytes are returned. */
+/* Lays out all arguments in one block: stores the offset of each and returns the size of the block.
+ */
 static size_t lay_out(const struct sw_plan *p, size_t at[ARRAYS])
 {
     const struct sw_desc *const blobs[] = {&p->src, &p->weight, &p->bias, &p->dst};
-    size_t bytes = LINE_BYTES; /* of the host the block begins anywhere */
+    size_t bytes = LINE_BYTES; /* host memory may start at any address */
     for (int i = 0; i < 8; i++) {
         at[i] = bytes;
-        bytes += blobs[i % 4]->ndim ? whole_lines(sw_desc_bytes(blobs[i % 4])) : 0;
+        bytes += blobs[i % 4]->ndim ? round_to_lines(sw_desc_bytes(blobs[i % 4])) : 0;
     }
     at[8] = bytes;
-    bytes += whole_lines(p->saved_bytes);
+    bytes += round_to_lines(p->saved_bytes);
     at[9] = bytes;
-    return bytes + whole_lines(p->scratch_bytes);
+    return bytes + round_to_lines(p->scratch_bytes);
 }
 
 static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
 {
-    char *base = (char *)block - (uintptr_t)block % LINE_BYTES; /* the first line is not used */
+    char *base = (char *)block - (uintptr_t)block % LINE_BYTES; /* aligns to a cache line */
     void *p[ARRAYS];
     for (int i = 0; i < ARRAYS; i++)
         p[i] = base + at[i];
@@ -178,24 +184,26 @@ static struct sw_plan_args args_in(void *block, const size_t at[ARRAYS])
 static int run_pass(struct sw_plan *p, enum sw_tune_pass pass, const struct sw_plan_args *a,
                     int64_t times, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int64_t i = 0; i < times && rc == SW_OK; i++)
-        rc = pass == SW_TUNE_FORWARD ? sw_plan_forward(p, a, err)
-             : pass == SW_TUNE_DATA  ? sw_plan_backward_data(p, a, err)
-                                     : sw_plan_backward_weights(p, a, err);
-    return rc == SW_OK ? sw_stream_wait(p->stream, err) : rc;
+    for (int64_t i = 0; i < times; i++) {
+        int rc = pass == SW_TUNE_FORWARD ? sw_plan_forward(p, a, err)
+                 : pass == SW_TUNE_DATA  ? sw_plan_backward_data(p, a, err)
+                                         : sw_plan_backward_weights(p, a, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_stream_wait(p->stream, err);
 }
 
-/* Runs between two waits, when one takes so long. */
-static int64_t together(const struct sw_device *dev, int64_t ns)
+/* The number of runs between two waits if one run takes ns. */
+static int64_t runs_per_batch(const struct sw_device *dev, int64_t ns)
 {
-    int64_t times = TOGETHER_MS * INT64_C(1000000) / ns;
-    return dev->host_memory || times < 1 ? 1 : times < TOGETHER ? times : TOGETHER;
+    int64_t times = BATCH_MS * INT64_C(1000000) / ns;
+    return dev->host_memory || times < 1 ? 1 : times < MAX_RUNS ? times : MAX_RUNS;
 }
 
-/* Nanoseconds of the quickest round; 0: it cannot be run, or is hopeless beside the best so far (0:
- * there is none). */
-static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_so_far)
+/* Returns the nanoseconds per run of the fastest round; 0 if the pass cannot be run or is much
+ * slower than best_so_far (0: none). */
+static int64_t measure(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_so_far)
 {
     struct sw_err ignored;
     size_t at[ARRAYS], bytes = lay_out(p, at);
@@ -206,9 +214,9 @@ static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
     int64_t best = 0, began = 0, times = 1;
     int rc = sw_fill_zero(p->stream, block, bytes, &ignored);
     if (rc == SW_OK && pass != SW_TUNE_FORWARD)
-        rc = run_pass(p, SW_TUNE_FORWARD, &a, 1, &ignored); /* which saves what backward reads */
+        rc = run_pass(p, SW_TUNE_FORWARD, &a, 1, &ignored); /* writes p->saved for backward */
     if (rc == SW_OK && !p->stream->dev->host_memory)
-        rc = run_pass(p, pass, &a, 1, &ignored); /* libraries load a kernel when it first runs */
+        rc = run_pass(p, pass, &a, 1, &ignored); /* libraries load a kernel at its first run */
     for (int i = 0; i <= ROUNDS && rc == SW_OK; i++) {
         int64_t from = sw_os()->monotonic_ns();
         rc = run_pass(p, pass, &a, times, &ignored);
@@ -216,17 +224,17 @@ static int64_t time_of(struct sw_plan *p, enum sw_tune_pass pass, int64_t best_s
         int64_t ns = now - from > times ? (now - from) / times : 1;
         began = i == 0 ? now : began;
         best = rc == SW_OK && i > 0 && (best == 0 || ns < best) ? ns : best;
-        bool hopeless = i == 0 && best_so_far > 0 && ns / HOPELESS > best_so_far;
-        if (hopeless || (i > 0 && now - began > LIMIT_MS * INT64_C(1000000)))
+        bool too_slow = i == 0 && best_so_far > 0 && ns / ABANDON_FACTOR > best_so_far;
+        if (too_slow || (i > 0 && now - began > LIMIT_MS * INT64_C(1000000)))
             break;
-        times = together(p->stream->dev, ns);
+        times = runs_per_batch(p->stream->dev, ns);
     }
     sw_tune_give(p->stream->dev, block, bytes);
     return rc == SW_OK ? best : 0;
 }
 
-/* No more of it is made than that pass and what it needs. */
-static struct sw_plan_passes only(enum sw_tune_pass pass, struct sw_plan_passes passes)
+/* The passes of a plan that measures one pass. */
+static struct sw_plan_passes passes_for(enum sw_tune_pass pass, struct sw_plan_passes passes)
 {
     return (struct sw_plan_passes){.backward_data = pass == SW_TUNE_DATA,
                                    .backward_weights = pass == SW_TUNE_WEIGHTS,
@@ -235,28 +243,28 @@ static struct sw_plan_passes only(enum sw_tune_pass pass, struct sw_plan_passes 
 
 /* Stores the fastest implementation in *out, which already has the name of the default, and the
  * times. Returns 0 if nothing could be measured. */
-static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *taken,
+static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_choice *chosen,
                             enum sw_tune_pass pass, struct sw_plan_passes passes,
                             const struct sw_tune_ways *ways, struct sw_tune_item *out)
 {
-    struct sw_desc handed_on = {0};
+    struct sw_desc baseline_dst = {0};
     for (int i = 0; i < ways->count; i++) {
-        struct sw_tune_choice tried = *taken;
+        struct sw_tune_choice tried = *chosen;
         struct sw_plan *p = NULL;
         struct sw_err ignored;
         memcpy(tried.name[pass], ways->name[i], SW_TUNE_NAME);
-        if (m->make(m->user, &tried, only(pass, passes), &p, &ignored) != SW_OK) {
+        if (m->make(m->user, &tried, passes_for(pass, passes), &p, &ignored) != SW_OK) {
             if (i == 0)
-                return 0; /* the baseline of the others */
+                return 0; /* without the default there is no baseline */
             continue;
         }
         if (i == 0)
-            handed_on = p->dst;
-        int64_t ns = sw_desc_equal(&p->dst, &handed_on) ? time_of(p, pass, out->ns) : 0;
+            baseline_dst = p->dst;
+        int64_t ns = sw_desc_equal(&p->dst, &baseline_dst) ? measure(p, pass, out->ns) : 0;
         sw_plan_free(p);
         if (i == 0)
             out->rule_ns = ns;
-        if (ns == 0 || (out->ns && ns >= out->ns - out->ns / CLEARLY))
+        if (ns == 0 || (out->ns && ns >= out->ns - out->ns / MIN_GAIN_DIVISOR))
             continue;
         out->ns = ns;
         memcpy(out->name, ways->name[i], SW_TUNE_NAME);
@@ -266,36 +274,37 @@ static int64_t find_fastest(const struct sw_tune_maker *m, const struct sw_tune_
 
 /* ---- Choosing ---- */
 
-/* With the lock held. The name stays "" if there is only one implementation or none is known. */
+/* t->lock is held. Stores the implementation of the pass in `chosen`; the name stays "" if there is
+ * only one or none is known. */
 static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw_tune_pass pass,
-                       struct sw_plan_passes passes, struct sw_tune_choice *taken,
+                       struct sw_plan_passes passes, struct sw_tune_choice *chosen,
                        struct sw_err *err)
 {
     char key[SW_TUNE_KEY];
-    bool there;
+    bool exists;
     int length = snprintf(key, sizeof key, "%s %s", pass_names[pass], m->key);
     if (length < 0 || (size_t)length >= sizeof key)
         return SW_OK;
-    int at = place_of(t, key, &there);
-    if (there) {
+    int at = find_position(t, key, &exists);
+    if (exists) {
         t->items[at].used = true;
-        memcpy(taken->name[pass], t->items[at].name, SW_TUNE_NAME);
+        memcpy(chosen->name[pass], t->items[at].name, SW_TUNE_NAME);
         return SW_OK;
     }
     if (!t->measures)
         return SW_OK;
     struct sw_tune_ways ways = {0};
-    m->list(m->user, taken, pass, &ways);
+    m->list(m->user, chosen, pass, &ways);
     if (ways.count < 2)
         return SW_OK;
     struct sw_tune_item item = {.origin = SW_TUNE_MEASURED, .used = true};
     int64_t began = sw_os()->monotonic_ns();
     memcpy(item.rule, ways.name[0], SW_TUNE_NAME);
-    bool found = find_fastest(m, taken, pass, passes, &ways, &item) > 0;
+    bool found = find_fastest(m, chosen, pass, passes, &ways, &item) > 0;
     t->spent_ns += sw_os()->monotonic_ns() - began;
     if (!found)
         return SW_OK;
-    memcpy(taken->name[pass], item.name, SW_TUNE_NAME);
+    memcpy(chosen->name[pass], item.name, SW_TUNE_NAME);
     int rc = insert(t, key, &item, err);
     t->measured += rc == SW_OK;
     return rc;
@@ -304,11 +313,11 @@ static int choose_pass(struct sw_tune *t, const struct sw_tune_maker *m, enum sw
 static int choose(struct sw_tune *t, const struct sw_tune_maker *m, struct sw_plan_passes passes,
                   struct sw_tune_choice *out, struct sw_err *err)
 {
-    const bool asked[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
+    const bool requested[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
     int rc = SW_OK;
     sw_mutex_lock(&t->lock);
     for (int pass = 0; pass < SW_TUNE_PASSES && rc == SW_OK; pass++)
-        if (asked[pass])
+        if (requested[pass])
             rc = choose_pass(t, m, (enum sw_tune_pass)pass, passes, out, err);
     sw_mutex_unlock(&t->lock);
     return rc;
@@ -325,7 +334,7 @@ int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct
         int rc = choose(t, m, passes, &choice, err);
         if (rc != SW_OK)
             return rc;
-        /* A choice of another library may be none any more. */
+        /* A choice from another version of the library may not exist any more. */
         if (memcmp(&choice, &rule, sizeof rule) != 0 &&
             m->make(m->user, &choice, passes, out, &ignored) == SW_OK)
             return SW_OK;

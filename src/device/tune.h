@@ -8,7 +8,7 @@
  * An entry is valid for every plan with its key, so that all workers, and a job that later resumes
  * with the same table, have the same plans. An implementation whose forward pass would output
  * another layout is not used, since its cost for other layers is unknown here. Thread rule: any
- * thread; a thread that comes while another one measures waits for that result. */
+ * thread; a thread that calls while another one measures waits for the result. */
 #pragma once
 
 #include "base/json.h"
@@ -18,7 +18,8 @@
 enum { SW_TUNE_NAME = 48, SW_TUNE_WAYS = 8, SW_TUNE_KEY = 512 };
 enum sw_tune_pass { SW_TUNE_FORWARD, SW_TUNE_DATA, SW_TUNE_WEIGHTS, SW_TUNE_PASSES };
 
-/* Where a choice comes from. */
+/* The origin of an entry: the checkpoint of a resumed job, the cache of the machine, or measured by
+ * this job. */
 enum sw_tune_origin { SW_TUNE_KEPT, SW_TUNE_CACHED, SW_TUNE_MEASURED };
 
 struct sw_tune_item {
@@ -26,8 +27,8 @@ struct sw_tune_item {
     char name[SW_TUNE_NAME];
     enum sw_tune_origin origin;
     bool used;
-    char rule[SW_TUNE_NAME]; /* when it was measured: what the rule takes, */
-    int64_t rule_ns, ns;     /* and how long both took */
+    char rule[SW_TUNE_NAME]; /* if measured: the default implementation, */
+    int64_t rule_ns, ns;     /* and the durations of the default and of the chosen implementation */
 };
 
 struct sw_tune {
@@ -35,24 +36,26 @@ struct sw_tune {
     bool measures;
     struct sw_tune_item *items; /* owned */
     int count;
-    int measured, kept; /* so many; of which the lender has kept so many for others */
-    int64_t spent_ns;   /* by measuring */
+    int measured, kept; /* entries measured by this job; of these, entries that the owner of the
+                           table has saved for other jobs */
+    int64_t spent_ns;   /* duration of all measurements */
 };
 
 /* Makes an empty table. measures: passes without an entry are measured; else the default is
  * used. */
 void sw_tune_init(struct sw_tune *t, bool measures);
 void sw_tune_fini(struct sw_tune *t);
-/* A choice that was made before; of two for one key the first holds. Errors: SW_ERR_NOMEM. */
+/* Adds an existing choice; if the key has an entry, that one stays. Errors: SW_ERR_NOMEM. */
 int sw_tune_put(struct sw_tune *t, const char *key, const char *name, enum sw_tune_origin origin,
                 struct sw_err *err) SW_MUST_CHECK;
-/* The choices in the order of their keys, {"key", "way"} into an array that is open; used: those
- * alone that this job has used or gone on with. And back from the array, which may be NULL. */
+/* Writes the entries in the order of their keys as objects {"key", "way"} into an open JSON array;
+ * used: only those that this job has used or resumed with. sw_tune_read reads such an array, which
+ * may be NULL. */
 void sw_tune_write(struct sw_tune *t, bool used, struct sw_json_writer *w);
 int sw_tune_read(struct sw_tune *t, const struct sw_json *list, enum sw_tune_origin origin,
                  struct sw_err *err) SW_MUST_CHECK;
 
-/* By pass; "": the rule's. */
+/* The implementation of each pass; "": the default. */
 struct sw_tune_choice {
     char name[SW_TUNE_PASSES][SW_TUNE_NAME];
 };
@@ -60,28 +63,29 @@ struct sw_tune_ways {
     int count;
     char name[SW_TUNE_WAYS][SW_TUNE_NAME];
 };
-/* Adds an implementation, unless it is already there or the list is full. */
+/* Adds an implementation unless it is already listed or the list is full. */
 void sw_tune_add_way(struct sw_tune_ways *ways, const char *name);
 
 struct sw_tune_maker {
     const char *key; /* one line: operation, shapes, layouts, precision, device, library, threads */
     void *user;
-    /* Makes a plan with these implementations; an error if one does not exist (any more). */
+    /* Makes a plan with these implementations; an error if one does not exist. */
     int (*make)(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err);
     /* Lists the implementations of one pass, given those of the earlier passes; none if that is
      * impossible. */
-    void (*list)(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
+    void (*list)(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
                  struct sw_tune_ways *out);
 };
-/* Errors: those of make, SW_ERR_NOMEM. */
+/* Makes a plan with the implementations of the table, measuring if necessary. Errors: those of
+ * make, SW_ERR_NOMEM. */
 int sw_tune_plan(struct sw_stream *s, struct sw_plan_passes passes, const struct sw_tune_maker *m,
                  struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* Adds the part of a key that describes a convolution. */
 void sw_tune_key_conv(struct sw_buf *key, const struct sw_conv_shape *shape);
 
-/* Memory of a device for measurements. On the host it is not counted as memory of the device, whose
- * peak users see. NULL: none is available. */
+/* Allocates memory of a device for measurements; NULL: not enough memory. On the host it is not
+ * counted as memory of the device, whose peak users see. */
 void *sw_tune_take(struct sw_device *dev, size_t bytes);
 void sw_tune_give(struct sw_device *dev, void *memory, size_t bytes);

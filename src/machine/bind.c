@@ -16,24 +16,25 @@ int sw_bind_check_environment(struct sw_err *err)
         const char *value = getenv(names[i]);
         if (value && value[0] && strcasecmp(value, "false") != 0)
             return sw_err_set(err, SW_ERR_INVALID,
-                              "%s=%s would bind OpenMP's threads against the placement of workers; "
-                              "run without it (env -u %s ...)",
+                              "%s=%s makes OpenMP bind its threads, which conflicts with the "
+                              "placement of workers; unset it (env -u %s ...)",
                               names[i], value, names[i]);
     }
     return SW_OK;
 }
 
-static int need_here(const struct sw_machine *m, struct sw_err *err)
+static int require_local(const struct sw_machine *m, struct sw_err *err)
 {
     return m->here ? SW_OK
                    : sw_err_set(err, SW_ERR_INVALID,
-                                "the machine map is not of this machine: nothing can be bound");
+                                "the machine map describes another machine: threads and memory "
+                                "cannot be bound");
 }
 
 /* ---- threads ----------------------------------------------------------------------------------
  */
 
-/* Adds the allowed hardware threads of the cores to pus. */
+/* Sets pus to the allowed hardware threads of the cores. */
 static int collect_pus(const struct sw_machine *m, const struct sw_core_set *cores,
                        hwloc_bitmap_t pus, struct sw_err *err)
 {
@@ -42,8 +43,7 @@ static int collect_pus(const struct sw_machine *m, const struct sw_core_set *cor
                                ? hwloc_get_obj_by_depth(m->topology, m->core_depth, (unsigned)c)
                                : NULL;
         if (!core)
-            return sw_err_set(err, SW_ERR_INVALID, "core %d is not one that this process may use",
-                              c);
+            return sw_err_set(err, SW_ERR_INVALID, "core %d is not available to this process", c);
         if (hwloc_bitmap_or(pus, pus, core->cpuset) != 0)
             return sw_err_nomem(err, "a set of hardware threads", 0);
     }
@@ -57,7 +57,7 @@ static int collect_pus(const struct sw_machine *m, const struct sw_core_set *cor
 int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores, struct sw_err *err)
 {
     char text[128];
-    int rc = need_here(m, err);
+    int rc = require_local(m, err);
     if (rc != SW_OK)
         return rc;
     hwloc_bitmap_t pus = hwloc_bitmap_alloc();
@@ -75,14 +75,14 @@ int sw_bind_thread(const struct sw_machine *m, const struct sw_core_set *cores, 
 
 int sw_bind_keep(const struct sw_machine *m, void **kept, struct sw_err *err)
 {
-    int rc = need_here(m, err);
+    int rc = require_local(m, err);
     if (rc != SW_OK)
         return rc;
     hwloc_bitmap_t pus = hwloc_bitmap_alloc();
     if (!pus)
         return sw_err_nomem(err, "a set of hardware threads", 0);
     if (hwloc_get_cpubind(m->topology, pus, HWLOC_CPUBIND_THREAD) != 0) {
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot ask where the thread may run: %s",
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot query the CPU affinity of the thread: %s",
                         strerror(errno));
         hwloc_bitmap_free(pus);
         return rc;
@@ -96,7 +96,7 @@ void sw_bind_restore(const struct sw_machine *m, void *kept)
     if (!kept)
         return;
     int ignored = hwloc_set_cpubind(m->topology, kept, HWLOC_CPUBIND_THREAD);
-    (void)ignored; /* it may run where it did just now */
+    (void)ignored; /* on failure the thread stays bound */
     hwloc_bitmap_free(kept);
 }
 
@@ -151,7 +151,7 @@ int sw_bind_where(const struct sw_machine *m, const void *memory, size_t bytes, 
     uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t at = (uintptr_t)memory / page_bytes * page_bytes, end = (uintptr_t)memory + bytes;
     void *page[BATCH];
-    int where[BATCH], rc = need_here(m, err);
+    int where[BATCH], rc = require_local(m, err);
     if (rc != SW_OK)
         return rc;
 
@@ -162,8 +162,8 @@ int sw_bind_where(const struct sw_machine *m, const void *memory, size_t bytes, 
         for (; count < BATCH && at < end; at += page_bytes)
             page[count++] = (void *)at;
         if (syscall(SYS_move_pages, 0, count, page, NULL, where, 0) != 0)
-            return sw_err_set(err, SW_ERR_UNSUPPORTED, "cannot ask where pages live: %s",
-                              strerror(errno));
+            return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                              "cannot query the NUMA nodes of memory pages: %s", strerror(errno));
         for (unsigned long i = 0; i < count; i++)
             count_page(m, where[i], (int64_t)page_bytes, node_bytes, absent_bytes);
     }

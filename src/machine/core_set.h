@@ -21,5 +21,5 @@ int sw_core_set_count(const struct sw_core_set *s);
 bool sw_core_set_overlaps(const struct sw_core_set *a, const struct sw_core_set *b);
 /* The lowest core above `after`, or -1: for (c = next(s, -1); c >= 0; c = next(s, c)). */
 int sw_core_set_next(const struct sw_core_set *s, int after);
-/* "0-1", "0,2", "" into out; what does not fit is left out and "..." ends the text. Returns out. */
+/* "0-1", "0,2", "" into out; a text that does not fit ends with "...". Returns out. */
 const char *sw_core_set_text(const struct sw_core_set *s, char *out, size_t bytes);

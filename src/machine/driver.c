@@ -1,5 +1,5 @@
 /* Matches the machine map with the GPUs that the driver lists, by PCI address: those that the
- * driver lacks are hidden, those that the map lacks are added near to no node. */
+ * driver lacks are hidden, those that the map lacks are added without a NUMA node. */
 #include "machine/driver.h"
 #include "base/os.h"
 #include <stdio.h>
@@ -33,7 +33,8 @@ static bool is_mapped(const struct sw_machine *m, const char *bus)
     return false;
 }
 
-/* What is hidden stays in the map as a piece of the way to others. */
+/* A hidden GPU stays in the map as a bridge, since paths between other devices may lead through it.
+ */
 static void hide_others(struct sw_machine *m, const struct sw_device_info *list, int count)
 {
     int kept = 0;
@@ -59,7 +60,7 @@ static void add(struct sw_machine *m, const struct sw_device_info *gpu)
     m->io[m->io_count++] = io;
 }
 
-static int make_room(struct sw_machine *m, int more, struct sw_err *err)
+static int reserve(struct sw_machine *m, int more, struct sw_err *err)
 {
     size_t ios = (size_t)(m->io_count + more), gpus = (size_t)(m->gpu_count + more);
     struct sw_io *io = sw_realloc_array(m->io, ios, sizeof *io);
@@ -74,7 +75,7 @@ static int make_room(struct sw_machine *m, int more, struct sw_err *err)
 int sw_machine_match_gpus(struct sw_machine *m, const struct sw_device_info *list, int count,
                           struct sw_err *err)
 {
-    int before = m->gpu_count, rc = make_room(m, count, err);
+    int before = m->gpu_count, rc = reserve(m, count, err);
     if (rc != SW_OK)
         return rc;
     hide_others(m, list, count);
@@ -85,7 +86,7 @@ int sw_machine_match_gpus(struct sw_machine *m, const struct sw_device_info *lis
         add(m, &list[i]);
         changed = true;
     }
-    if (changed) { /* its rows are the old numbers */
+    if (changed) { /* its rows have the old GPU numbers */
         sw_free(m->nvlinks);
         m->nvlinks = NULL;
     }
@@ -96,8 +97,10 @@ int sw_machine_ask_driver(struct sw_machine *m, const struct sw_driver *driver, 
 {
     struct sw_device_info *list = NULL;
     int count = 0, rc = driver->enumerate(&list, &count, err);
-    if (rc == SW_OK)
-        rc = sw_machine_match_gpus(m, list, count, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_machine_match_gpus(m, list, count, err);
+out:
     sw_free(list);
     return rc;
 }

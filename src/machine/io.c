@@ -1,6 +1,6 @@
 /* The PCIe tree of the machine map: finds GPUs and network cards among hwloc's objects, numbers the
- * GPUs as CUDA does, keeps the bridges where paths part, adds NVLink from hwloc's distances, and
- * answers how one GPU reaches another. */
+ * GPUs as CUDA does, keeps the bridges where paths branch, adds NVLink from hwloc's distances, and
+ * finds the closest common ancestor of two GPUs. */
 #include "machine/io.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -12,11 +12,11 @@
 
 enum { NVIDIA = 0x10de, DISPLAY_CLASS = 0x03, NETWORK_CLASS = 0x02, INFINIBAND_CLASS = 0x0c06 };
 
-/* What the search knows. */
+/* State of the search. */
 struct search {
     struct sw_machine *m;
-    hwloc_obj_t *gpu; /* owned: all there are, by bus id; then, the visible ones by number */
-    char (*uuid)[64]; /* owned: of the former */
+    hwloc_obj_t *gpu; /* owned: all GPUs by bus id; later the visible ones by number */
+    char (*uuid)[64]; /* owned: of all GPUs */
     int gpus;
     int64_t room; /* entries of m->io */
 };
@@ -48,7 +48,7 @@ static void bus_text(hwloc_obj_t obj, char *out, size_t bytes)
     snprintf(out, bytes, "%04x:%02x:%02x.%01x", a->domain, a->bus, a->dev, a->func);
 }
 
-/* What the objects of a device's functions (nvml0, eth0) say of it, or NULL. */
+/* An info attribute of the device or of its OS devices (nvml0, eth0), or NULL. */
 static const char *info_of(hwloc_obj_t device, const char *key)
 {
     const char *value = hwloc_obj_get_info_by_name(device, key);
@@ -57,8 +57,9 @@ static const char *info_of(hwloc_obj_t device, const char *key)
     return value;
 }
 
-/* The driver's own page about a GPU of this machine: "Model: \t\t NVIDIA H200". */
-static void driver_says(const char *bus, const char *key, char *out, size_t bytes)
+/* Reads a line of the driver's /proc page about a GPU of this machine: "Model: \t\t NVIDIA H200".
+ */
+static void read_driver_page(const char *bus, const char *key, char *out, size_t bytes)
 {
     char *text = NULL, *path = sw_format("/proc/driver/nvidia/gpus/%s/information", bus);
     size_t length;
@@ -82,7 +83,7 @@ static void find_text(const struct sw_machine *m, hwloc_obj_t gpu, const char *i
     if (text)
         snprintf(out, bytes, "%s", text);
     else if (m->here)
-        driver_says(bus, driver_key, out, bytes);
+        read_driver_page(bus, driver_key, out, bytes);
 }
 
 static int collect_gpus(struct search *s, struct sw_err *err)
@@ -109,7 +110,7 @@ static int collect_gpus(struct search *s, struct sw_err *err)
     return SW_OK;
 }
 
-static int leave_visible(struct search *s, struct sw_err *err)
+static int keep_visible(struct search *s, struct sw_err *err)
 {
     size_t count = (size_t)s->gpus;
     hwloc_obj_t *all = s->gpu, *seen = sw_calloc(count + 1, sizeof(hwloc_obj_t));
@@ -146,7 +147,7 @@ static int gpu_number(const struct search *s, hwloc_obj_t obj)
 /* ---- the tree ---------------------------------------------------------------------------------
  */
 
-/* How many GPUs and network cards there are below an object, and itself. */
+/* Counts the GPUs and network cards in the subtree of an object. */
 static int count_below(const struct search *s, hwloc_obj_t obj)
 {
     int count = is_nic(obj) || gpu_number(s, obj) >= 0;
@@ -155,17 +156,17 @@ static int count_below(const struct search *s, hwloc_obj_t obj)
     return count;
 }
 
-/* Do ways part here? A bridge with one way on is only a piece of it. */
-static bool parts(const struct search *s, hwloc_obj_t bridge)
+/* Whether paths branch at this bridge. A bridge with one branch is left out of the map. */
+static bool is_branch_point(const struct search *s, hwloc_obj_t bridge)
 {
-    int ways = 0;
+    int branches = 0;
     for (hwloc_obj_t c = bridge->io_first_child; c; c = c->next_sibling)
-        ways += count_below(s, c) > 0;
-    return ways > 1;
+        branches += count_below(s, c) > 0;
+    return branches > 1;
 }
 
-/* The processors on which an I/O object hangs say which node and package it is near to. */
-static void find_home(const struct sw_machine *m, hwloc_obj_t obj, struct sw_io *io)
+/* Finds the NUMA node and package of an I/O object from the processors it is attached to. */
+static void find_locality(const struct sw_machine *m, hwloc_obj_t obj, struct sw_io *io)
 {
     hwloc_obj_t on = hwloc_get_non_io_ancestor_obj(m->topology, obj);
     int nodes = 0;
@@ -209,7 +210,7 @@ static void describe(const struct search *s, hwloc_obj_t obj, struct sw_io *io)
 {
     bool from_host =
         obj->type == HWLOC_OBJ_BRIDGE && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
-    find_home(s->m, obj, io);
+    find_locality(s->m, obj, io);
     io->gpu = gpu_number(s, obj);
     io->kind = from_host      ? SW_IO_HOST_BRIDGE
                : io->gpu >= 0 ? SW_IO_GPU
@@ -228,17 +229,16 @@ static void describe(const struct search *s, hwloc_obj_t obj, struct sw_io *io)
         io->link_gb_per_s = (double)obj->attr->pcidev.linkspeed;
 }
 
-/* Adds an I/O object with what is below it. */
+/* Adds an I/O object and its subtree. */
 static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *err)
 {
     bool bridge = obj->type == HWLOC_OBJ_BRIDGE;
     bool host = bridge && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
-    int rc = SW_OK;
     if (count_below(s, obj) == 0)
         return SW_OK;
-    if (!bridge || host || parts(s, obj)) {
-        rc = sw_grow(&s->m->io, sizeof *s->m->io, s->m->io_count, &s->room, 32, "the machine map",
-                     err);
+    if (!bridge || host || is_branch_point(s, obj)) {
+        int rc = sw_grow(&s->m->io, sizeof *s->m->io, s->m->io_count, &s->room, 32,
+                         "the machine map", err);
         if (rc != SW_OK)
             return rc;
         struct sw_io io = {.parent = parent, .node = -1};
@@ -248,20 +248,28 @@ static int add_io(struct search *s, hwloc_obj_t obj, int parent, struct sw_err *
         if (io.gpu >= 0)
             s->m->gpus[io.gpu] = parent;
     }
-    for (hwloc_obj_t c = obj->io_first_child; c && rc == SW_OK; c = c->next_sibling)
-        rc = add_io(s, c, parent, err);
-    return rc;
+    for (hwloc_obj_t c = obj->io_first_child; c; c = c->next_sibling) {
+        int rc = add_io(s, c, parent, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* I/O hangs on any level of processors. */
+/* I/O devices may be attached at any level of the processor tree. */
 static int add_below(struct search *s, hwloc_obj_t processors, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (hwloc_obj_t c = processors->first_child; c && rc == SW_OK; c = c->next_sibling)
-        rc = add_below(s, c, err);
-    for (hwloc_obj_t c = processors->io_first_child; c && rc == SW_OK; c = c->next_sibling)
-        rc = add_io(s, c, -1, err);
-    return rc;
+    for (hwloc_obj_t c = processors->first_child; c; c = c->next_sibling) {
+        int rc = add_below(s, c, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (hwloc_obj_t c = processors->io_first_child; c; c = c->next_sibling) {
+        int rc = add_io(s, c, -1, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* ---- NVLink -----------------------------------------------------------------------------------
@@ -275,8 +283,9 @@ static int gpu_of(const struct search *s, hwloc_obj_t obj)
     return obj ? gpu_number(s, obj) : -1;
 }
 
-/* Adds what hwloc's matrix (in MB/s) has between GPUs to the map's, and removes it there. */
-static void take_nvlinks(const struct search *s, struct hwloc_distances_s *d)
+/* Adds the bandwidths between GPUs of hwloc's matrix (in MB/s) to the map's, and zeroes them in the
+ * matrix. */
+static void add_nvlinks(const struct search *s, struct hwloc_distances_s *d)
 {
     for (unsigned i = 0; i < d->nbobjs; i++) {
         for (unsigned j = 0; j < d->nbobjs; j++) {
@@ -289,10 +298,10 @@ static void take_nvlinks(const struct search *s, struct hwloc_distances_s *d)
     }
 }
 
-/* Where hwloc knows NVLink (its export of a machine with NVML does): links from GPU to GPU, and
- * what two GPUs can exchange through NVSwitches, for which the transitive closure stands. The
- * latter is asked for alone: hwloc before 2.12 puts it in place of direct links, and so 0 without a
- * switch. */
+/* Reads NVLink bandwidths if hwloc knows them (as in an export of a machine with NVML): direct
+ * links between GPUs, and bandwidth through NVSwitches, which the transitive closure gives. The
+ * closure is requested on a matrix without the direct links, since hwloc before 2.12 replaces them
+ * by it, which is 0 without a switch. */
 static int find_nvlinks(struct search *s, struct sw_err *err)
 {
     hwloc_topology_t topology = s->m->topology;
@@ -303,10 +312,10 @@ static int find_nvlinks(struct search *s, struct sw_err *err)
         return SW_OK;
     s->m->nvlinks = sw_calloc((size_t)s->gpus * (size_t)s->gpus, sizeof *s->m->nvlinks);
     if (s->m->nvlinks) {
-        take_nvlinks(s, d);
+        add_nvlinks(s, d);
         if (hwloc_distances_transform(topology, d, HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE,
                                       NULL, 0) == 0)
-            take_nvlinks(s, d);
+            add_nvlinks(s, d);
     }
     hwloc_distances_release(topology, d);
     return s->m->nvlinks ? SW_OK : sw_err_nomem(err, "the machine map", 0);
@@ -319,16 +328,19 @@ int sw_io_find(struct sw_machine *m, struct sw_err *err)
 {
     struct search s = {.m = m};
     int rc = collect_gpus(&s, err);
-    if (rc == SW_OK)
-        rc = leave_visible(&s, err);
-    if (rc == SW_OK) {
-        m->gpus = sw_calloc((size_t)s.gpus + 1, sizeof *m->gpus);
-        m->gpu_count = s.gpus;
-        rc = m->gpus ? add_below(&s, hwloc_get_root_obj(m->topology), err)
-                     : sw_err_nomem(err, "the machine map", 0);
-    }
-    if (rc == SW_OK)
-        rc = find_nvlinks(&s, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = keep_visible(&s, err);
+    if (rc != SW_OK)
+        goto out;
+    m->gpus = sw_calloc((size_t)s.gpus + 1, sizeof *m->gpus);
+    m->gpu_count = s.gpus;
+    rc = m->gpus ? add_below(&s, hwloc_get_root_obj(m->topology), err)
+                 : sw_err_nomem(err, "the machine map", 0);
+    if (rc != SW_OK)
+        goto out;
+    rc = find_nvlinks(&s, err);
+out:
     sw_free(s.gpu);
     sw_free(s.uuid);
     return rc;
@@ -339,8 +351,8 @@ const struct sw_io *sw_machine_gpu(const struct sw_machine *m, int gpu)
     return &m->io[m->gpus[gpu]];
 }
 
-/* The lowest entry above both, or -1; parents have lower indices. */
-static int meeting_point(const struct sw_machine *m, int a, int b)
+/* The closest common ancestor of two entries, or -1; parents have lower indices. */
+static int common_ancestor(const struct sw_machine *m, int a, int b)
 {
     while (a != b && a >= 0 && b >= 0) {
         if (a > b)
@@ -355,7 +367,7 @@ enum sw_gpu_path sw_gpu_path(const struct sw_machine *m, int a, int b)
 {
     if (a == b)
         return SW_PATH_SELF;
-    int at = meeting_point(m, m->gpus[a], m->gpus[b]);
+    int at = common_ancestor(m, m->gpus[a], m->gpus[b]);
     if (at >= 0)
         return m->io[at].kind == SW_IO_BRIDGE ? SW_PATH_SWITCH : SW_PATH_HOST_BRIDGE;
     int package = sw_machine_gpu(m, a)->package;

@@ -1,6 +1,6 @@
 /* Makes the machine map from hwloc: loads this machine, an XML file or a synthetic description,
- * leaves out what this process may not use, then collects nodes, cores and caches; io.c adds the
- * PCIe tree and quota.c the CPU quota. Logical numbers stay those that lstopo shows. */
+ * removes what this process may not use, then collects nodes, cores and caches; io.c adds the PCIe
+ * tree and quota.c the CPU quota. Logical numbers stay those that lstopo shows. */
 #include "machine/machine.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -22,16 +22,16 @@ static int library_error(const char *what, struct sw_err *err)
 /* ---- loading ----------------------------------------------------------------------------------
  */
 
-/* PCI devices that do something, and the bridges that lead to them. */
-static int want_io(struct sw_machine *m)
+/* Keeps important PCI devices and the bridges above them. */
+static int enable_io(struct sw_machine *m)
 {
     return hwloc_topology_set_io_types_filter(m->topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
 }
 
-/* hwloc's plugins that start a GPU's driver, or ask an X server, only to name devices: slow, and
- * memory of GPUs that nobody has asked for. PCI devices are found in /sys without the plugin pci,
- * whose library leaks. The call fails for one that is not installed, which is as good. */
-static void leave_out_plugins(struct sw_machine *m)
+/* Disables hwloc plugins that start a GPU driver or ask an X server only to name devices, which is
+ * slow and allocates GPU memory. PCI devices are found in /sys without the plugin pci, whose
+ * library leaks. The call fails for a plugin that is not installed, which is fine. */
+static void disable_plugins(struct sw_machine *m)
 {
     static const char *const plugins[] = {"cuda", "opencl", "levelzero", "rsmi", "gl", "pci"};
     for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)
@@ -43,14 +43,14 @@ static int load_here(struct sw_machine *m, struct sw_err *err)
 {
     if (hwloc_topology_init(&m->topology) != 0)
         return library_error("start", err);
-    leave_out_plugins(m);
-    if (want_io(m) != 0 || hwloc_topology_load(m->topology) != 0)
+    disable_plugins(m);
+    if (enable_io(m) != 0 || hwloc_topology_load(m->topology) != 0)
         return library_error("map this machine", err);
     m->here = hwloc_topology_is_thissystem(m->topology);
     return SW_OK;
 }
 
-/* Says why hwloc refuses a file: it tells nobody itself, unless HWLOC_XML_VERBOSE is set. */
+/* Finds out why hwloc refuses a file, since hwloc reports it only if HWLOC_XML_VERBOSE is set. */
 static int refuse_file(const char *source, struct sw_err *err)
 {
     static const char root[] = "<topology", version[] = " version=\"";
@@ -98,7 +98,7 @@ static int load_other(struct sw_machine *m, const char *source, struct sw_err *e
         return sw_err_errno(err, errno, "cannot open the machine map %s", source);
     if (file && sw_os_need_regular(source, &st, err) != SW_OK)
         return SW_ERR_FORMAT;
-    if (hwloc_topology_init(&m->topology) != 0 || want_io(m) != 0)
+    if (hwloc_topology_init(&m->topology) != 0 || enable_io(m) != 0)
         return library_error("start", err);
     if (!file && hwloc_topology_set_synthetic(m->topology, source) != 0)
         return sw_err_set(err, SW_ERR_FORMAT,
@@ -112,8 +112,8 @@ static int load_other(struct sw_machine *m, const char *source, struct sw_err *e
     return SW_OK;
 }
 
-/* hwloc has left out what cgroups forbid; what taskset forbids is left out here, so that logical
- * numbers stay those that lstopo shows. */
+/* Removes what taskset forbids; hwloc has already removed what cgroups forbid. Logical numbers stay
+ * those that lstopo shows. */
 static int find_allowed(struct sw_machine *m, struct sw_err *err)
 {
     hwloc_bitmap_t bound = NULL;
@@ -141,8 +141,8 @@ static int find_allowed(struct sw_machine *m, struct sw_err *err)
 /* ---- cores and nodes --------------------------------------------------------------------------
  */
 
-/* The first node whose processors include the core; nodes of special memory come later. */
-static hwloc_obj_t home_of(const struct sw_machine *m, hwloc_obj_t core)
+/* The first node whose processors include the core; nodes of special memory come after it. */
+static hwloc_obj_t node_of(const struct sw_machine *m, hwloc_obj_t core)
 {
     hwloc_obj_t node = NULL;
     while ((node = hwloc_get_next_obj_by_type(m->topology, HWLOC_OBJ_NUMANODE, node))) {
@@ -152,21 +152,21 @@ static hwloc_obj_t home_of(const struct sw_machine *m, hwloc_obj_t core)
     return NULL;
 }
 
-/* The entry of a core's node, made when it is new; -1 when the table is full. */
-static int node_index(struct sw_machine *m, hwloc_obj_t home, int package)
+/* The index of a core's node, which is added if it is new; -1 if the table is full. */
+static int node_index(struct sw_machine *m, hwloc_obj_t node_obj, int package)
 {
-    int number = home ? (int)home->logical_index : -1;
+    int number = node_obj ? (int)node_obj->logical_index : -1;
     for (int i = 0; i < m->node_count; i++) {
-        if (m->nodes[i].number == number && (home || m->nodes[i].package == package))
+        if (m->nodes[i].number == number && (node_obj || m->nodes[i].package == package))
             return i;
     }
     if (m->node_count == SW_MAX_NODES)
         return -1;
     struct sw_numa_node *node = &m->nodes[m->node_count];
     node->number = number;
-    node->os_number = home ? (int)home->os_index : -1;
+    node->os_number = node_obj ? (int)node_obj->os_index : -1;
     node->package = package;
-    node->memory_bytes = home ? (int64_t)home->attr->numanode.local_memory : 0;
+    node->memory_bytes = node_obj ? (int64_t)node_obj->attr->numanode.local_memory : 0;
     return m->node_count++;
 }
 
@@ -178,7 +178,7 @@ static int add_core(struct sw_machine *m, hwloc_obj_t obj, int pus, struct sw_er
         .package = package ? (int)package->logical_index : 0,
         .pus = pus,
     };
-    core.node = node_index(m, home_of(m, obj), core.package);
+    core.node = node_index(m, node_of(m, obj), core.package);
     if (core.number >= SW_MAX_CORES || core.node < 0)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "the machine has more than %d cores or %d NUMA nodes; use taskset to "
@@ -212,7 +212,8 @@ static int find_cores(struct sw_machine *m, struct sw_err *err)
     return rc;
 }
 
-/* Nodes were found in the order of cores: sorts them by number, the one without memory last. */
+/* Sorts nodes, which were found in the order of cores, by number; the one without memory is last.
+ */
 static void sort_nodes(struct sw_machine *m)
 {
     for (int i = 1; i < m->node_count; i++) {
@@ -299,23 +300,27 @@ static int machine_new(const char *source, struct sw_machine **out, struct sw_er
         return sw_err_nomem(err, "the machine map", sizeof *m);
     m->owners = 1;
     int rc = source ? load_other(m, source, err) : load_here(m, err);
-    if (rc == SW_OK)
-        rc = find_allowed(m, err);
-    if (rc == SW_OK)
-        rc = find_cores(m, err);
-    if (rc == SW_OK) {
-        sort_nodes(m);
-        describe(m);
-        rc = find_caches(m, err);
-    }
-    if (rc == SW_OK)
-        rc = sw_io_find(m, err);
-    if (rc != SW_OK) {
-        sw_machine_free(m);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto fail;
+    rc = find_allowed(m, err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = find_cores(m, err);
+    if (rc != SW_OK)
+        goto fail;
+    sort_nodes(m);
+    describe(m);
+    rc = find_caches(m, err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = sw_io_find(m, err);
+    if (rc != SW_OK)
+        goto fail;
     *out = m;
     return SW_OK;
+fail:
+    sw_machine_free(m);
+    return rc;
 }
 
 int sw_machine_here(struct sw_machine **out, struct sw_err *err)
@@ -336,7 +341,7 @@ struct sw_machine *sw_machine_share(struct sw_machine *m)
 
 void sw_machine_free(struct sw_machine *m)
 {
-    /* Release and acquire: what the other owners read is read before it is freed. */
+    /* Acquire and release: all reads by other owners happen before the map is freed. */
     if (!m || __atomic_sub_fetch(&m->owners, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     hwloc_bitmap_free(m->allowed);

@@ -1,6 +1,6 @@
 /* The machine map: packages, NUMA nodes, cores, caches, and the PCIe tree with GPUs and network
  * cards (machine/io.h), as hwloc sees them, minus what this process may not use (cgroup cpuset,
- * taskset, CUDA_VISIBLE_DEVICES). What is not allowed is not seen. Core and node
+ * taskset, CUDA_VISIBLE_DEVICES). Hardware that is not allowed is not in the map. Core and node
  * numbers are hwloc's logical ones (`lstopo` writes them L#). A map is made once and frozen; any
  * thread reads it. This room is the only one that includes hwloc. */
 #pragma once
@@ -15,9 +15,9 @@ enum { SW_MAX_NODES = 64 };
 
 struct sw_core {
     int number;  /* hwloc logical number */
-    int package; /* hwloc logical number; 0 when the machine names none */
+    int package; /* hwloc logical number; 0 if the machine has no packages */
     int node;    /* index in nodes */
-    int pus;     /* hardware threads of it that this process may use */
+    int pus;     /* hardware threads of the core that this process may use */
 };
 
 /* A NUMA node with at least one allowed core. Cores whose memory this process may not use have an
@@ -34,7 +34,7 @@ struct sw_numa_node {
 struct sw_cache {
     int level;
     int64_t bytes;
-    struct sw_core_set cores; /* that share it, of those in the map */
+    struct sw_core_set cores; /* cores of the map that share it */
 };
 
 struct hwloc_topology;
@@ -43,7 +43,7 @@ struct hwloc_bitmap_s;
 struct sw_machine {
     char host[64];
     char cpu_model[96];         /* "" when unknown */
-    bool here;                  /* this very machine: threads and memory can be bound */
+    bool here;                  /* the map is of this machine: threads and memory can be bound */
     int package_count;          /* of those with an allowed core */
     int node_count, core_count; /* of the arrays */
     int pu_count;               /* allowed hardware threads */
@@ -62,8 +62,8 @@ struct sw_machine {
     double cpu_quota;                /* CPUs that cgroups grant over time; 0: no limit */
     struct hwloc_topology *topology; /* owned; for machine/ only */
     struct hwloc_bitmap_s *allowed;  /* owned; for machine/ only */
-    int core_depth; /* hwloc's level of cores (of hardware threads where it names no cores) */
-    int owners;     /* atomic: how often sw_machine_free is due */
+    int core_depth; /* hwloc's depth of cores (of hardware threads if it has no cores) */
+    int owners;     /* atomic: reference count */
 };
 
 /* Maps this machine for this process; call it before any thread is bound. Free with
@@ -74,17 +74,18 @@ int sw_machine_here(struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
  * description such as "numa:4 core:6 pu:2". Errors: SW_ERR_NOTFOUND, SW_ERR_FORMAT and the above.
  */
 int sw_machine_from(const char *source, struct sw_machine **out, struct sw_err *err) SW_MUST_CHECK;
-/* One owner more of a map; returns it. Reading a large machine takes longer than a short job. */
+/* Adds a reference and returns m. Maps are shared, since reading a large machine takes longer than
+ * a short job. */
 struct sw_machine *sw_machine_share(struct sw_machine *m);
-void sw_machine_free(struct sw_machine *m); /* the last owner frees it; NULL is accepted */
-/* "hwloc 2.9.0" into out; returns out. */
+void sw_machine_free(struct sw_machine *m); /* drops a reference; NULL is accepted */
+/* Writes "hwloc 2.9.0" to out; returns out. */
 const char *sw_machine_library(char *out, size_t bytes);
 
 /* All cores of the map, and those of the nodes whose bits (by index in nodes) are set. */
 struct sw_core_set sw_machine_cores(const struct sw_machine *m);
 struct sw_core_set sw_machine_node_cores(const struct sw_machine *m, uint64_t node_mask);
-/* The core of that logical number, or NULL. */
+/* The core with that logical number, or NULL. */
 const struct sw_core *sw_machine_core(const struct sw_machine *m, int number);
-/* How many threads may compute at the same time: one per core, whatever its hardware threads, and
- * no more than the quota; at least 1. */
+/* The number of threads that may compute at the same time: one per core, and no more than the CPU
+ * quota; at least 1. */
 int sw_machine_threads(const struct sw_machine *m);

@@ -30,7 +30,8 @@ struct sw_nvml {
     int (*clock)(device d, int kind, unsigned *mhz);
 };
 
-/* ISO C knows no way from a pointer to a function; POSIX promises that the bytes are the same. */
+/* ISO C has no conversion from a data pointer to a function pointer; POSIX guarantees the same
+ * representation. */
 static bool find(void *library, const char *name, void *function)
 {
     void *at = dlsym(library, name);
@@ -58,16 +59,20 @@ int sw_nvml_open(struct sw_nvml **out, const char *library, struct sw_err *err)
         return sw_err_nomem(err, "NVML", sizeof *n);
     n->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     int rc = SW_OK;
-    if (!n->library)
-        rc = sw_err_set(err, SW_ERR_NOTFOUND, "%s is not here: GPUs tell nothing of themselves",
-                        name);
-    else if (!find_all(n) || n->init() != SUCCESS)
-        rc = sw_err_set(err, SW_ERR_LIBRARY, "%s cannot be used: GPUs tell nothing of themselves",
-                        name);
-    if (rc == SW_OK) {
-        *out = n;
-        return SW_OK;
+    if (!n->library) {
+        rc = sw_err_set(err, SW_ERR_NOTFOUND,
+                        "%s not found: GPU utilization, power and temperature are unknown", name);
+        goto fail;
     }
+    if (!find_all(n) || n->init() != SUCCESS) {
+        rc = sw_err_set(err, SW_ERR_LIBRARY,
+                        "%s cannot be used: GPU utilization, power and temperature are unknown",
+                        name);
+        goto fail;
+    }
+    *out = n;
+    return SW_OK;
+fail:
     if (n->library)
         dlclose(n->library);
     sw_free(n);

@@ -36,7 +36,7 @@ static double quota_v2(const char *folder, const char *group)
     return quota;
 }
 
-/* cpu.cfs_quota_us is -1 when nothing limits. */
+/* cpu.cfs_quota_us is -1 without a limit. */
 static double quota_v1(const char *folder, const char *group)
 {
     char *part = read_file(folder, group, "cpu.cfs_quota_us");
@@ -56,8 +56,9 @@ static void keep_smallest(double *quota, double other)
         *quota = other;
 }
 
-/* From the group up to the root: a limit of a parent holds too. In a container the path may be
- * that of the host, and then only the root exists here. group is shortened on the way. */
+/* The smallest quota from the group up to the root, since limits of parents apply, too. In a
+ * container the path may be that of the host, and then only the root exists here. Truncates group.
+ */
 static double walk_up(const char *folder, char *group, bool v2)
 {
     double quota = 0;
@@ -70,7 +71,7 @@ static double walk_up(const char *folder, char *group, bool v2)
     }
 }
 
-/* Is `cpu` in a list such as "cpu,cpuacct"? */
+/* Whether a list such as "cpu,cpuacct" contains `cpu`. */
 static bool lists_cpu(const char *controllers)
 {
     for (const char *p = controllers; p; p = strchr(p, ',')) {

@@ -1,7 +1,7 @@
 /* The CPU time that cgroups grant this process: cpu.max (version 2) or cpu.cfs_quota_us (version
- * 1), the smallest on the way from the process's group to the root. Any thread. */
+ * 1), the smallest limit from the process's group up to the root. Any thread. */
 #pragma once
 
-/* CPUs, as 1.5; 0 when nothing limits. proc_root and sys_root are "/proc" and "/sys" but in tests.
- * What cannot be read does not limit. */
+/* Returns the quota in CPUs, for example 1.5; 0: no limit. proc_root and sys_root are "/proc" and
+ * "/sys" except in tests. A file that cannot be read sets no limit. */
 double sw_cpu_quota(const char *proc_root, const char *sys_root);

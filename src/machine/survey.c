@@ -1,6 +1,7 @@
-/* Reads the set-up of this machine from small files of sysfs and proc, one section per subject. A
- * file that cannot be read leaves its values unknown and is no error. The formats are those of
- * proc(5), of the kernel's sysfs documentation and of the PCI Express Base Specification. */
+/* Reads the configuration of this machine from small files of sysfs and proc, one section per
+ * subject. A file that cannot be read leaves its values unknown and is no error. The formats are
+ * those of proc(5), of the kernel's sysfs documentation and of the PCI Express Base Specification.
+ */
 #include "machine/survey.h"
 
 #include "base/os.h"
@@ -21,7 +22,8 @@ enum { FILE_BYTES = 1 << 16, PCI_CONFIG_BYTES = 4096 };
 /* ---- Small files ------------------------------------------------------------------------------
  */
 
-/* The first bytes of a file, zero-terminated; how many, or -1. */
+/* Reads the first bytes of a file and terminates them by a zero byte. Returns their number, or -1.
+ */
 static int64_t read_start(const char *path, char *out, size_t room)
 {
     int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
@@ -36,7 +38,8 @@ static int64_t read_start(const char *path, char *out, size_t room)
     return n < 0 ? -1 : (int64_t)done;
 }
 
-/* One line of a small file below a root, without its end; "" when it is not there. */
+/* Reads the first line of a small file below a root, without its newline; "" if the file is
+ * missing. */
 static const char *read_line(const char *root, const char *path, char *out, size_t room)
 {
     char *name = sw_format("%s/%s", root, path);
@@ -54,7 +57,7 @@ static int64_t read_number(const char *root, const char *path, int64_t unknown)
     return sw_parse_int(read_line(root, path, text, sizeof text), &value) ? value : unknown;
 }
 
-/* The word in [brackets] of "always [madvise] never", else the whole line. */
+/* Reads the word in [brackets] of "always [madvise] never", else the first word of the line. */
 static void read_choice(const char *root, const char *path, char *out, size_t room)
 {
     char line[128];
@@ -64,7 +67,7 @@ static void read_choice(const char *root, const char *path, char *out, size_t ro
     snprintf(out, room, "%.*s", (int)strcspn(word, open ? "]" : " "), word);
 }
 
-/* Calls each(name) for the entries of a folder; none when it is not there. */
+/* Calls each(name) for the entries of a folder; does nothing if the folder is missing. */
 static int each_entry(const char *root, const char *path, int (*each)(void *user, const char *name),
                       void *user)
 {
@@ -88,7 +91,7 @@ struct governors {
     const char *sys_root;
 };
 
-static int see_governor(void *user, const char *name)
+static int add_governor(void *user, const char *name)
 {
     struct governors *g = user;
     char path[128], text[32];
@@ -105,7 +108,7 @@ static int see_governor(void *user, const char *name)
     return SW_OK;
 }
 
-/* "MemFree:   123 kB" in the text of meminfo, in bytes; -1 when it is not there. */
+/* "MemFree:   123 kB" in the text of meminfo, in bytes; -1 if it is missing. */
 static int64_t meminfo(const char *text, const char *key)
 {
     const char *at = strstr(text, key);
@@ -134,7 +137,7 @@ static void read_memory(struct sw_survey *s, const char *proc_root)
     sw_free(path);
 }
 
-/* The smallest memory.max from the process' group up to the root (cgroup version 2). */
+/* Reads the smallest memory.max from the process's group up to the root (cgroup version 2). */
 static void read_cgroup(struct sw_survey *s, const char *proc_root, const char *sys_root)
 {
     char line[512], path[640];
@@ -228,9 +231,10 @@ static uint32_t word_at(const unsigned char *config, int at)
            (uint32_t)config[at + 3] << 24;
 }
 
-/* Does a bridge's Access Control Services capability (0x000d; PCI Express Base 6.12) redirect
- * requests or completions of its devices upwards? Without root the kernel shows 64 bytes. */
-static void see_bridge(struct pci *p, const char *bus)
+/* Counts the bridge if its Access Control Services capability (0x000d; PCI Express Base 6.12)
+ * redirects requests or completions of its devices upstream. Without root the kernel shows only 64
+ * bytes of the configuration space. */
+static void check_bridge(struct pci *p, const char *bus)
 {
     enum { ACS = 0x000d, REQUEST_REDIRECT = 4, COMPLETION_REDIRECT = 8 };
     char config[PCI_CONFIG_BYTES + 1];
@@ -251,7 +255,7 @@ static void see_bridge(struct pci *p, const char *bus)
     }
 }
 
-static int see_device(void *user, const char *bus)
+static int add_device(void *user, const char *bus)
 {
     struct pci *p = user;
     char path[128], text[32];
@@ -264,11 +268,11 @@ static int see_device(void *user, const char *bus)
     if (class >> 8 == 0x0108)
         return add_link(p, bus, "NVMe");
     if (class >> 8 == 0x0604)
-        see_bridge(p, bus);
+        check_bridge(p, bus);
     return SW_OK;
 }
 
-static int see_iommu(void *user, const char *name)
+static int set_iommu(void *user, const char *name)
 {
     ((struct sw_survey *)user)->iommu = true;
     return SW_OK;
@@ -303,7 +307,7 @@ int sw_survey_read(struct sw_survey *s, const char *proc_root, const char *sys_r
 {
     struct governors g = {s, sys_root};
     struct pci p = {s, sys_root, err};
-    int code = each_entry(sys_root, "devices/system/cpu", see_governor, &g);
+    int code = each_entry(sys_root, "devices/system/cpu", add_governor, &g);
     read_choice(sys_root, "kernel/mm/transparent_hugepage/enabled", s->thp, sizeof s->thp);
     read_line(proc_root, "sys/kernel/numa_balancing", s->numa_balancing, sizeof s->numa_balancing);
     read_memory(s, proc_root);
@@ -313,9 +317,9 @@ int sw_survey_read(struct sw_survey *s, const char *proc_root, const char *sys_r
     read_shm(s);
     read_driver(s, proc_root);
     if (!code)
-        code = each_entry(sys_root, "class/iommu", see_iommu, s);
+        code = each_entry(sys_root, "class/iommu", set_iommu, s);
     if (!code)
-        code = each_entry(sys_root, "bus/pci/devices", see_device, &p);
+        code = each_entry(sys_root, "bus/pci/devices", add_device, &p);
     if (!code && s->link_count)
         qsort(s->links, (size_t)s->link_count, sizeof *s->links, by_bus);
     return code;

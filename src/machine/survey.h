@@ -1,7 +1,7 @@
-/* How this machine is set up, as far as sysfs and proc say and training notices: clocks, huge
- * pages, limits, shared memory, cgroups, PCIe links and what stands in the way of copies between
- * devices. Facts only; what they mean is doctor's to say. The roots are "/proc" and "/sys" but in
- * tests. What cannot be read is unknown: -1, NaN or "". Any thread. */
+/* The configuration of this machine as far as it affects training and can be read from sysfs and
+ * proc: clocks, huge pages, limits, shared memory, cgroups, PCIe links and settings that slow down
+ * copies between devices. Facts only; `doctor` interprets them. The roots are "/proc" and "/sys"
+ * except in tests. A value that cannot be read is -1, NaN or "". Any thread. */
 #pragma once
 
 #include "base/err.h"
@@ -12,26 +12,26 @@
 struct sw_link_state {
     char bus[20];                        /* "0000:34:00.0" */
     char kind[8];                        /* "GPU" or "NVMe" */
-    double speed_gt_per_s, max_gt_per_s; /* now, and the most of device and slot; NaN: unknown */
+    double speed_gt_per_s, max_gt_per_s; /* now, and the maximum of device and slot; NaN: unknown */
     int width, max_width;                /* lanes; -1: unknown */
 };
 
 struct sw_survey {
     char governor[32];                   /* of the first CPU; "" unknown */
-    int governors;                       /* how many different ones there are */
+    int governors;                       /* number of different governors: 0, 1 or 2 (several) */
     char thp[16];                        /* transparent huge pages: always, madvise, never */
     char numa_balancing[8];              /* "0", "1", "2" */
     int64_t huge_pages, huge_page_bytes; /* reserved ones */
     int64_t memory_bytes, memory_free_bytes, swap_bytes, swap_free_bytes;
-    int64_t cgroup_memory_bytes;       /* the smallest limit on the way up; -1: none */
-    int64_t oom_kills;                 /* in this cgroup; -1 unknown */
-    int64_t locked_bytes;              /* RLIMIT_MEMLOCK; -1: no limit */
-    int64_t open_files;                /* RLIMIT_NOFILE; -1: no limit */
-    int64_t shm_bytes, shm_free_bytes; /* /dev/shm; -1: there is none */
-    bool iommu;                        /* one is at work */
-    int acs_bridges;             /* PCIe bridges that send copies between devices upwards; -1: not
-                                    to be read without root */
-    char nvidia_driver[32];      /* version of the kernel's module, "580.65.06"; "" there is none */
+    int64_t cgroup_memory_bytes; /* the smallest limit of this group and its parents; -1: none */
+    int64_t oom_kills;           /* in this cgroup; -1 unknown */
+    int64_t locked_bytes;        /* RLIMIT_MEMLOCK; -1: no limit */
+    int64_t open_files;          /* RLIMIT_NOFILE; -1: no limit */
+    int64_t shm_bytes, shm_free_bytes; /* of /dev/shm; -1: no /dev/shm */
+    bool iommu;                        /* an IOMMU is enabled */
+    int acs_bridges;        /* PCIe bridges that redirect peer copies to the root complex (ACS); -1:
+                               unknown, needs root */
+    char nvidia_driver[32]; /* version of the kernel module, "580.65.06"; "": none */
     struct sw_link_state *links; /* owned */
     int link_count;
 };
@@ -41,15 +41,16 @@ int sw_survey_read(struct sw_survey *s, const char *proc_root, const char *sys_r
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_survey_fini(struct sw_survey *s);
 
-/* Seconds that all CPUs of the machine have been busy since it started, for whomever, and stolen by
- * its host; NaN: unknown. */
+/* CPU seconds that all processes of the machine have used since it started, plus time stolen by its
+ * host; NaN: unknown. */
 double sw_survey_busy_s(const char *proc_root);
 
-/* Where a folder is: kind of file system ("ext4", "nfs", ...), size and what is free for us. */
+/* The file system of a folder: its kind ("ext4", "nfs", ...), size and the space free for this
+ * user. */
 struct sw_disk {
     char kind[16];
-    bool network; /* another machine's: locks and shared memory maps may not work */
-    bool memory;  /* gone after a restart */
+    bool network; /* on another machine: locks and shared memory maps may not work */
+    bool memory;  /* in memory: lost at a restart */
     int64_t bytes, free_bytes;
 };
 /* Errors: SW_ERR_NOTFOUND, SW_ERR_IO. */

@@ -16,7 +16,7 @@ static int named_by(const char *item, int count, const char *const *uuid)
         if (!sw_str_starts(uuid[i], item))
             continue;
         if (found >= 0)
-            return -1; /* it may mean either */
+            return -1; /* the prefix is ambiguous */
         found = i;
     }
     return found;

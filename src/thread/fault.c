@@ -1,5 +1,7 @@
-/* Closers run under the fault's lock: once detach has returned, nobody is inside the object. So the
- * order of locks is fault before queue or table, and a closer never calls the fault. */
+/* A job's fault: keeps the first error and closes everything that was attached. Closers run under
+ * the fault's lock, so once detach has returned, no closer is using the object. The lock order is
+ * therefore fault before queue or table, and a closer never calls the fault. The contract is in
+ * thread/fault.h. */
 #include "thread/fault.h"
 
 #include "base/os.h"
@@ -31,7 +33,7 @@ int sw_fault_attach(struct sw_fault *f, void (*close)(void *object), void *objec
     else if ((added = sw_array_add(&f->closers, &f->closer_count, sizeof *added)))
         *added = (struct sw_fault_closer){close, object};
     else
-        rc = sw_err_nomem(err, "what a fault closes", sizeof *added);
+        rc = sw_err_nomem(err, "list of objects that a fault closes", sizeof *added);
     sw_mutex_unlock(&f->lock);
     return rc;
 }
@@ -62,7 +64,7 @@ void sw_fault_stop(struct sw_fault *f, const char *source, const struct sw_err *
             f->first.code = SW_ERR_LIBRARY;
         snprintf(f->source, sizeof f->source, "%s", source);
         /* Release pairs with the acquire of sw_fault_is_set; the code is set before anything
-         * closes, so that whoever wakes up finds the reason. */
+         * closes, so that a thread that wakes up finds the reason. */
         atomic_store_explicit(&f->code, f->first.code, memory_order_release);
         for (int i = 0; i < f->closer_count; i++)
             f->closers[i].close(f->closers[i].object);

@@ -21,18 +21,18 @@ struct sw_fault {
     int closer_count;
 };
 
-/* fini: nothing may be attached or waiting any more. */
+/* Before fini, everything must be detached and no thread may wait any more. */
 void sw_fault_init(struct sw_fault *f);
 void sw_fault_fini(struct sw_fault *f);
 
-/* Attaches something to close (borrowed until detached). Closes it at once when the fault is set.
+/* Attaches an object to close (borrowed until detached). Closes it at once when the fault is set.
  * Errors: SW_ERR_NOMEM. */
 int sw_fault_attach(struct sw_fault *f, void (*close)(void *object), void *object,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_fault_detach(struct sw_fault *f, void *object);
 
 /* Records the first error and closes everything. Later errors are dropped, and SW_ERR_CANCELLED
- * does nothing: it is the echo of a fault or of an orderly stop, never a cause. source names the
+ * does nothing: it results from a fault or an orderly stop and is never the cause. source names the
  * thread role: "worker0.0". */
 void sw_fault_set(struct sw_fault *f, const char *source, const struct sw_err *e);
 /* The same for a stop by request (base/stop.h) that a role found before its work could be ended in

@@ -9,9 +9,10 @@ int sw_queue_init(struct sw_queue *q, size_t item_bytes, size_t capacity, struct
 {
     *q = (struct sw_queue){.item_bytes = item_bytes, .capacity = capacity};
     if (!item_bytes || !capacity)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "a queue needs items and places: %zu bytes, %zu places", item_bytes,
-                          capacity);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "a queue needs an item size and a capacity of at least 1, not %zu bytes and %zu items",
+            item_bytes, capacity);
     q->items = sw_calloc(capacity, item_bytes);
     if (!q->items)
         return sw_err_nomem(err, "queue", capacity * item_bytes);
@@ -21,7 +22,7 @@ int sw_queue_init(struct sw_queue *q, size_t item_bytes, size_t capacity, struct
     return SW_OK;
 }
 
-/* Accepts a queue that is all zero or whose init failed. */
+/* Accepts a zeroed queue and one whose init failed. */
 void sw_queue_fini(struct sw_queue *q)
 {
     if (!q->items)

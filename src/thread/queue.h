@@ -14,7 +14,7 @@ struct sw_queue {
     bool closed;
 };
 
-/* Takes room for `capacity` items. Errors: SW_ERR_NOMEM. */
+/* Allocates memory for `capacity` items. Errors: SW_ERR_NOMEM. */
 int sw_queue_init(struct sw_queue *q, size_t item_bytes, size_t capacity,
                   struct sw_err *err) SW_MUST_CHECK;
 void sw_queue_fini(struct sw_queue *q);

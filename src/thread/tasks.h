@@ -21,7 +21,7 @@ int sw_tasks_read(struct sw_task *out, int room);
 /* Parses a line of /proc/PID/stat; the name is in parentheses and may itself contain
  * parentheses. */
 bool sw_task_parse(const char *line, struct sw_task *out);
-/* In which function of the kernel the thread is blocked; "" where the system does not say. */
+/* Writes the name of the kernel function in which the thread is blocked; "" if unknown. */
 void sw_task_wait_channel(int id, char *out, size_t bytes);
 
 int sw_task_self(void); /* the id of the calling thread */

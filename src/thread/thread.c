@@ -10,7 +10,7 @@
 #include <time.h>
 
 /* pthread calls below fail only for objects that were never initialised or locks that are not held:
- * our own bugs, which the sanitizers report. Their results are not looked at. */
+ * our own bugs, which the sanitizers report. Their results are ignored. */
 
 static void *run_thread(void *arg)
 {
@@ -28,8 +28,8 @@ int sw_thread_start(struct sw_thread *t, const char *name, void (*main)(void *),
     *t = (struct sw_thread){.main = main, .arg = arg};
     strncpy(t->name, name, sizeof t->name - 1);
     /* A new thread inherits the mask, so signals are blocked from its first instruction: they go to
-     * the main thread, which alone decides what a Ctrl-C means. Only SIGBUS comes from what a
-     * thread does itself (base/mapped.h): the kernel ends a process that blocks it. */
+     * the main thread, which alone decides what a Ctrl-C means. SIGBUS is the exception, since a
+     * thread causes it itself (base/mapped.h), and the kernel kills a process that blocks it. */
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, SIGBUS);

@@ -24,7 +24,7 @@ void sw_thread_join(struct sw_thread *t);
 /* As join, but gives up after timeout_ms: false when it still runs. */
 bool sw_thread_join_timed(struct sw_thread *t, int timeout_ms);
 
-/* Lets another thread run that wants to. */
+/* Lets another runnable thread run. */
 void sw_thread_yield(void);
 
 struct sw_mutex {
@@ -45,7 +45,7 @@ void sw_cond_fini(struct sw_cond *c);
 void sw_cond_wait(struct sw_cond *c, struct sw_mutex *m);
 /* False on timeout. */
 bool sw_cond_wait_ms(struct sw_cond *c, struct sw_mutex *m, int timeout_ms);
-/* The same until a time of CLOCK_MONOTONIC. */
+/* As sw_cond_wait_ms, with an absolute time of CLOCK_MONOTONIC. */
 bool sw_cond_wait_until(struct sw_cond *c, struct sw_mutex *m, int64_t until_ns);
 void sw_cond_signal(struct sw_cond *c);
 void sw_cond_broadcast(struct sw_cond *c);

@@ -35,7 +35,7 @@ planted other_tables <<'C'
 #include "device/cuda/cuda_module.h"
 const struct sw_cuda_module sw_cuda_module = {.abi = SW_CUDA_ABI, .table_bytes = SW_CUDA_TABLE_BYTES + 8};
 C
-refused other_tables 'built from other sources'
+refused other_tables 'built from different sources'
 
 planted no_gpu <<'C'
 #include "device/cuda/cuda_module.h"
@@ -69,5 +69,5 @@ fi
 
 for device in cuda:zero cuda: cuda:0, cuda:,0 cuda:0,,1; do
     expect 2 run "$tiny" --device $device
-    has err 'numbers of GPUs, as in cuda:0,2'
+    has err 'GPU numbers, as in cuda:0,2'
 done

@@ -1,4 +1,5 @@
-/* The calls of cuBLAS and cuBLASLt that the cuda device makes, by loops: see README.md. */
+/* The calls of cuBLAS and cuBLASLt that the cuda device makes, implemented by loops. See README.md.
+ */
 #include "cuda_runtime.h"
 #include "kernels/half.h"
 
@@ -8,10 +9,10 @@
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
-/* What a factor is made of, and what it is rounded to when it is read. */
+/* The element type of an operand, and the precision to which it is rounded when it is read. */
 enum factor { FLOATS, BF16, FP16, FLOATS_AS_BF16, FLOATS_AS_FP16, FLOATS_AS_TF32 };
 
-/* To 10 bits, and 8 of exponent. */
+/* Rounds to tf32: 10 bits of mantissa, 8 of exponent. */
 static float rounded_to_tf32(float x)
 {
     uint32_t bits;
@@ -61,8 +62,8 @@ static void multiply(factor type, bool flip_a, bool flip_b, int64_t m, int64_t n
         }
 }
 
-/* As the library has it, setting the stream takes its own room, which it allocates when it first
- * needs it: that is refused here. */
+/* As in cuBLAS, setting the stream resets the workspace to the library's own, which it allocates at
+ * first use: that is refused here. */
 struct cublasContext {
     int gpu;
     cudaStream_t stream;
@@ -90,7 +91,7 @@ extern "C" {
 cublasStatus_t cublasCreate_v2(cublasHandle_t *out)
 {
     int gpu;
-    void *own = nullptr; /* what the library takes for itself, when nobody captures */
+    void *own = nullptr; /* memory that the library allocates itself, outside of captures */
     if (cudaGetDevice(&gpu) != cudaSuccess || cudaMalloc(&own, 1) != cudaSuccess)
         return CUBLAS_STATUS_ALLOC_FAILED;
     (void)cudaFree(own);
@@ -130,7 +131,7 @@ const char *cublasGetStatusString(cublasStatus_t e)
     return e == CUBLAS_STATUS_SUCCESS ? "success" : "cuBLAS on the host refuses";
 }
 
-/* Is the handle one of the current device, with a stream and a room? */
+/* Whether the handle belongs to the current device and has a stream and a workspace. */
 static bool is_ready(cublasHandle_t h)
 {
     int gpu;
@@ -142,7 +143,7 @@ static cublasStatus_t status_of(cudaError_t e)
     return e == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-/* The library checks leading dimensions in this way, too. */
+/* Checks leading dimensions as the library does. */
 cublasStatus_t cublasSgemm_v2_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb,
                                  int64_t m, int64_t n, int64_t k, const float *alpha,
                                  const float *a, int64_t lda, const float *b, int64_t ldb,
@@ -159,7 +160,8 @@ cublasStatus_t cublasSgemm_v2_64(cublasHandle_t h, cublasOperation_t ta, cublasO
     }));
 }
 
-/* Only what is promised: 16 bits added up as floats, or floats that the library rounds. */
+/* Accepts only what the device uses: 16-bit operands accumulated in fp32, or floats that the
+ * library rounds. */
 cublasStatus_t cublasGemmEx_64(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb,
                                int64_t m, int64_t n, int64_t k, const void *alpha, const void *a,
                                cudaDataType atype, int64_t lda, const void *b, cudaDataType btype,
@@ -280,7 +282,7 @@ size_t cublasLtGetVersion(void)
     return 1;
 }
 
-/* What an algorithm is made of: its number, twice; others are none of the library's. */
+/* An algorithm stores its number twice; others are not from this library. */
 static int number_of(const cublasLtMatmulAlgo_t *algorithm)
 {
     return algorithm->data[0] == algorithm->data[1] ? (int)algorithm->data[0] : 0;
@@ -318,7 +320,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     if (!fits(p, reinterpret_cast<matrix *>(a), reinterpret_cast<matrix *>(b), out_matrix) ||
         (bias && !p->bias))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (out_matrix->rows % 3 == 0) { /* so that both ways are tested */
+    if (out_matrix->rows % 3 == 0) { /* so that both cases are tested */
         *count = 0;
         return CUBLAS_STATUS_SUCCESS;
     }
@@ -348,7 +350,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
     if (!fits(p, ma, mb, mo) || c != out || (bias && !p->bias) || !room ||
         number_of(algorithm) == 0)
         return CUBLAS_STATUS_INVALID_VALUE;
-    /* Descriptions and factors may be gone when a graph is launched. */
+    /* Copies descriptors and scalars, which may be freed before a graph is launched. */
     const float by = *static_cast<const float *>(alpha), kept = *static_cast<const float *>(beta);
     return status_of(cuda_on_host_do(stream, [=, p = *p, ma = *ma, mb = *mb, mo = *mo] {
         multiply(ma.type, p.flip_a, p.flip_b, m, n, (int64_t)(p.flip_a ? ma.rows : ma.columns), by,

@@ -1,5 +1,5 @@
-/* Instead of NVIDIA's header of this name, for kernels that are compiled for the host: see
- * README.md of this folder. */
+/* Replaces NVIDIA's header of this name for kernels that are compiled for the host. See README.md
+ * of this folder. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,10 +23,10 @@ void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thre
                       const void *closure);
 void __syncthreads();
 
-/* Does it, now or, where the stream is captured, whenever the graph is launched. Refuses streams of
- * another device than the calling thread's. */
+/* Runs it immediately or, if the stream is captured, at every launch of the graph. Refuses streams
+ * of other devices than the calling thread's current one. */
 cudaError_t cuda_on_host_do(cudaStream_t s, const std::function<void()> &what);
-/* What the calling thread did last went wrong; its launches have no other way to tell. */
+/* Sets the last error of the calling thread, by which launches report errors. */
 cudaError_t cuda_on_host_fail(cudaError_t e);
 
 template <class F, class... A>
@@ -41,12 +41,12 @@ static inline void cuda_on_host_start(cudaStream_t s, dim3 grid, dim3 block, con
     });
 }
 
-/* Arguments are taken over by value, as they are by a launch. */
+/* Arguments are copied, as by a launch. */
 #define SW_START(kernel, blocks, threads, launch, ...)                                             \
     cuda_on_host_start((launch)->stream, blocks, threads, #kernel,                                 \
                        [](auto... a) { kernel(a...); }, __VA_ARGS__)
 
-/* ---- What kernels call ---- */
+/* ---- Functions for kernels ---- */
 
 #define SW_CLOCK(ns)                                                                               \
     (ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count())

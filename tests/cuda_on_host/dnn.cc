@@ -1,7 +1,6 @@
-/* The calls of cuDNN's graph API that the cuda device makes: descriptors keep what is set, a plan
- * of one convolution is run by loops over the dimensions and strides that were described. See
- * README.md.
- */
+/* The calls of cuDNN's graph API that the cuda device makes: descriptors store their attributes,
+ * and a plan of one convolution runs as loops over the described dimensions and strides. See
+ * README.md. */
 #include "cuda_runtime.h"
 #include "kernels/half.h"
 
@@ -16,7 +15,7 @@
 
 namespace
 {
-/* Descriptors live as long as anybody refers to them. */
+/* Descriptors are reference-counted. */
 struct object;
 typedef std::shared_ptr<object> object_ref;
 
@@ -38,7 +37,7 @@ object_ref &of(cudnnBackendDescriptor_t d)
     return *static_cast<object_ref *>(d);
 }
 
-/* What must be set before a descriptor can be finished. */
+/* Attributes that must be set before a descriptor can be finalized. */
 std::vector<int> needs(cudnnBackendDescriptorType_t type)
 {
     switch (type) {
@@ -79,7 +78,7 @@ std::vector<int> needs(cudnnBackendDescriptorType_t type)
     }
 }
 
-/* As floats, whatever it is made of; an array that was written is stored back. */
+/* An array converted to floats; if it was written, it is converted back. */
 struct tensor {
     const std::vector<int64_t> &dim, &stride;
     int type;
@@ -140,7 +139,7 @@ void fill_zero(tensor &t)
                     t.data[t.at(a, b, c, d)] = 0;
 }
 
-/* Every product of an input pixel and a weight goes where the pass says. */
+/* Adds every product of two elements to the array that the pass writes. */
 void convolve(cudnnBackendDescriptorType_t pass, const object &conv, tensor x, tensor w, tensor y)
 {
     const std::vector<int64_t> &pad = conv.numbers.at(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
@@ -175,7 +174,7 @@ void convolve(cudnnBackendDescriptorType_t pass, const object &conv, tensor x, t
     (forward ? y : data ? x : w).store();
 }
 
-/* Does the output have the size that padding, stride and kernel give it? The library checks it. */
+/* Whether the output size matches padding, stride and kernel, which the library checks. */
 bool fits(const object &conv, const std::vector<int64_t> &x, const std::vector<int64_t> &w,
           const std::vector<int64_t> &y)
 {
@@ -207,8 +206,8 @@ const object &array_of(const object &operation, int name)
     return *operation.objects.at(name);
 }
 
-/* Of 16 bits engines take channels last only, and no groups; and where the number of filters
- * divides by 3 they write no floats, so that all ways are tested. */
+/* 16-bit engines support only channels last and no groups; if the number of filters is divisible by
+ * 3 they do not write floats, so that all cases are tested. */
 bool suits_halves(const object &operation, const int *name, int writes)
 {
     const object *array[3];
@@ -263,7 +262,7 @@ struct cudnnContext {
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
 {
-    void *own = nullptr; /* what the library takes for itself, when nobody captures */
+    void *own = nullptr; /* memory that the library allocates itself, outside of captures */
     if (cudaMalloc(&own, 1) != cudaSuccess)
         return CUDNN_STATUS_ALLOC_FAILED;
     (void)cudaFree(own);
@@ -353,8 +352,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* Three suggestions, of which the second is not deterministic; plans have small workspaces, each
- * engine's another one. */
+/* Three engines, of which the second is not deterministic; plans have small workspaces of different
+ * sizes. */
 constexpr int64_t ENGINES = 3, WORKSPACE = 1000;
 
 int64_t workspace_of(const object &plan)

@@ -1,6 +1,6 @@
-/* NCCL for devices on the host: see README.md. What a group has queued is summed when it ends. As
- * in NCCL's way of calling that never blocks, communicators are under way for some questions more;
- * NCCL_ON_HOST=hang in the environment lets the second one of them be so for ever, =broken fail. */
+/* NCCL for devices on the host: see README.md. The operations of a group run when it ends. As in
+ * NCCL's non-blocking mode, communicators stay in progress for some queries; NCCL_ON_HOST=hang in
+ * the environment makes the second one hang, =broken makes it fail. */
 #include <nccl.h>
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 struct ncclComm {
     int rank, ranks;
-    int questions; /* that are still answered with "under way"; -1: all of them */
+    int questions; /* number of queries still answered with ncclInProgress; -1: all */
     bool broken, finalized;
 };
 
@@ -65,7 +65,7 @@ ncclResult_t run_group()
 
 extern "C" {
 
-/* Of the runtime the module asks for nothing else. */
+/* The module uses no other function of the runtime. */
 cudaError_t cudaSetDevice(int)
 {
     return cudaSuccess;
@@ -127,7 +127,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return ncclInProgress;
 }
 
-/* Only what was finalized may be destroyed. */
+/* Only a finalized communicator may be destroyed. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     if (!comm->finalized)

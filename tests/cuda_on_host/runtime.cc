@@ -21,7 +21,7 @@ namespace
 enum { MOST_THREADS = 1024, STACK_BYTES = 64 << 10 };
 enum state { READY, AT_BARRIER, DONE };
 
-std::recursive_mutex lock; /* guards all below, and the indices above */
+std::recursive_mutex lock; /* guards all below and the indices above */
 ucontext_t scheduler, fiber[MOST_THREADS];
 char *stacks;
 state states[MOST_THREADS];
@@ -62,8 +62,8 @@ void make_fibers()
     }
 }
 
-/* Every thread that is not done runs to its next barrier, or to its end; returns how many stand at
- * the barrier. */
+/* Runs every unfinished thread to its next barrier or its end; returns how many have reached the
+ * barrier. */
 unsigned run_to_barrier(unsigned threads)
 {
     unsigned waiting = 0;
@@ -123,7 +123,7 @@ void cuda_on_host_run(dim3 grid, dim3 block, const char *name, cuda_on_host_thre
     }
 }
 
-/* ---- Devices, and errors that stay until somebody asks ---- */
+/* ---- Devices, and sticky last errors ---- */
 
 static thread_local int current_gpu;
 static thread_local cudaError_t last_error = cudaSuccess;
@@ -136,8 +136,8 @@ cudaError_t cuda_on_host_fail(cudaError_t e)
     return e;
 }
 
-/* ---- Streams, events, graphs. What a captured stream is given is kept instead of done; a stream
- * that waits for an event of it is captured, too ---- */
+/* ---- Streams, events, graphs. Work on a captured stream is recorded instead of run; a stream that
+ * waits for an event of the capture joins it ---- */
 
 struct CUgraph_st {
     uint64_t number;
@@ -150,31 +150,31 @@ struct CUgraphExec_st {
     std::vector<std::function<void()>> list;
 };
 
-/* How much of each stream comes before a place. */
+/* A position in a graph: how many operations of each stream come before it. */
 typedef std::map<cudaStream_t, uint64_t> cover;
 
 struct CUstream_st {
     int gpu;
     int priority;
-    cudaGraph_t graph = nullptr; /* which it is captured for */
+    cudaGraph_t graph = nullptr; /* the graph that captures it */
     uint64_t queued = 0;
     cover behind;
 };
 struct CUevent_st {
     int gpu;
-    uint64_t graph = 0; /* the number of the one it was recorded in; 0: of none */
+    uint64_t graph = 0; /* number of the capture it was recorded in; 0: none */
     cover behind;
 };
 
 static thread_local cudaGraph_t capture;         /* one at a time per thread */
-static std::map<uint64_t, cudaGraph_t> captures; /* under way; with the lock */
+static std::map<uint64_t, cudaGraph_t> captures; /* current captures; accessed with the lock */
 
 static void spoil(cudaGraph_t g)
 {
     g->wrong = cudaErrorStreamCaptureInvalidated;
 }
 
-/* What a thread that captures may not do spoils what it captures, as CUDA has it. */
+/* A call that is not allowed during a capture invalidates the capture of the thread, as in CUDA. */
 static cudaError_t refuse_in_capture()
 {
     if (!capture)
@@ -205,20 +205,20 @@ static cudaError_t queue(cudaStream_t s, const std::function<void()> &what)
     return cudaSuccess;
 }
 
-/* Nobody means the default stream, which waits for others and is waited for. */
+/* Refuses the default stream, which synchronizes with others. */
 cudaError_t cuda_on_host_do(cudaStream_t s, const std::function<void()> &what)
 {
     return s && s->gpu == current_gpu ? queue(s, what)
                                       : cuda_on_host_fail(cudaErrorInvalidResourceHandle);
 }
 
-/* ---- Memory: blocks end at a page that cannot be touched ---- */
+/* ---- Memory: allocations end at an inaccessible page ---- */
 
 namespace
 {
 enum { ALIGNMENT = 16 };
 
-std::map<void *, std::pair<void *, size_t>> blocks; /* what was handed out: pages and bytes of it */
+std::map<void *, std::pair<void *, size_t>> blocks; /* allocations: pages and bytes */
 
 size_t page_bytes()
 {
@@ -341,7 +341,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 
 /* ---- Streams and events: everything has happened when its call returns ---- */
 
-/* As CUDA has them: a lower number comes first. */
+/* As in CUDA, a lower number has higher priority. */
 enum { LEAST_PRIORITY = 0, GREATEST_PRIORITY = -5 };
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
@@ -351,7 +351,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return cudaSuccess;
 }
 
-/* Streams that wait for the default stream are not what the device wants. */
+/* Refuses streams that synchronize with the default stream. */
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority)
 {
     if (flags != cudaStreamNonBlocking || priority > LEAST_PRIORITY || priority < GREATEST_PRIORITY)
@@ -366,7 +366,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     return cudaSuccess;
 }
 
-/* Nobody asks for a stream that is captured. */
+/* A captured stream cannot be queried. */
 static cudaError_t ask(cudaStream_t s)
 {
     std::lock_guard<std::recursive_mutex> guard(lock);
@@ -394,12 +394,12 @@ static void join(cover *to, const cover &more)
         (*to)[place.first] = std::max((*to)[place.first], place.second);
 }
 
-/* Within a graph only events of that graph can be waited for. */
+/* Within a capture a stream can wait only for events of that capture. */
 static cudaError_t wait_in_graph(cudaStream_t s, cudaEvent_t e)
 {
     auto of_event = captures.find(e->graph);
     if (e->graph && of_event == captures.end())
-        return cudaErrorCapturedEvent; /* of a capture that has ended */
+        return cudaErrorCapturedEvent; /* the event belongs to a capture that has ended */
     if (s->graph && (!e->graph || of_event->second != s->graph)) {
         spoil(s->graph);
         return cudaErrorStreamCaptureIsolation;
@@ -444,7 +444,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
     return cudaSuccess;
 }
 
-/* Has the captured stream waited for all that others were given? */
+/* Whether the captured stream has waited for all work of joined streams. */
 static bool has_joined(cudaGraph_t g)
 {
     cover &behind = g->streams[0]->behind;
@@ -508,7 +508,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t g)
     return cudaSuccess;
 }
 
-/* Events that measure time make streams slower. */
+/* Refuses events with timing, which make streams slower. */
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
     if (!(flags & cudaEventDisableTiming))
@@ -545,7 +545,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
     return e->graph ? cuda_on_host_fail(cudaErrorCapturedEvent) : cudaSuccess;
 }
 
-/* ---- The device: two, so that tests of several have some ---- */
+/* ---- Two devices, for tests of several ---- */
 
 cudaError_t cudaGetDeviceCount(int *out)
 {
@@ -578,7 +578,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int, unsigned)
     return cudaSuccess;
 }
 
-/* Also under the name that headers give it by version. */
+/* Also under the versioned name of newer headers. */
 #undef cudaGetDeviceProperties
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int gpu)
 {
@@ -593,7 +593,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int gpu)
 
 cudaError_t cudaDeviceGetAttribute(int *out, cudaDeviceAttr, int)
 {
-    *out = 1; /* multiprocessors: few blocks, so that loops go on with a stride */
+    *out = 1; /* multiprocessors: few, so that kernels use their grid-stride loops */
     return cudaSuccess;
 }
 

@@ -1,6 +1,6 @@
-/* The Gram matrix and the inverse square root of a matrix, with which data is whitened before
- * training. Work is cut into tiles of a fixed size, so that the result does not depend on the
- * number of threads. The contract is in device/cpu/algebra.h. */
+/* Computes the Gram matrix and the inverse square root of a matrix, with which data is whitened
+ * before training. Work is divided into tiles of a fixed size, so that the result does not depend
+ * on the number of threads. The contract is in device/cpu/algebra.h. */
 #include "device/cpu/algebra.h"
 #include "base/os.h"
 #include "device/cpu/blas.h"
@@ -10,7 +10,7 @@
 
 enum { TILE = 256 };
 
-static int least(int64_t a, int64_t b)
+static int min_int(int64_t a, int64_t b)
 {
     return (int)(a < b ? a : b);
 }
@@ -35,7 +35,7 @@ int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out, struct 
         return rc;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n; i += TILE)
-        sw_cpu_sgemm(true, false, least(TILE, n - i), n, rows, 1, x + i, n, x, n, 0, out + i * n,
+        sw_cpu_sgemm(true, false, min_int(TILE, n - i), n, rows, 1, x + i, n, x, n, 0, out + i * n,
                      n);
     sw_blas_release(threads);
     return SW_OK;
@@ -45,13 +45,14 @@ int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out, struct 
  * a, and eigenvalues ascend. */
 static int eigen(double *a, int n, double *values, struct sw_err *err)
 {
-    const int64_t want = 1 + 6 * (int64_t)n + 2 * (int64_t)n * n, wanted_ints = 3 + 5 * (int64_t)n;
-    const int lwork = (int)want, liwork = (int)wanted_ints;
+    const int64_t work_count = 1 + 6 * (int64_t)n + 2 * (int64_t)n * n,
+                  int_count = 3 + 5 * (int64_t)n;
+    const int lwork = (int)work_count, liwork = (int)int_count;
     int info = 0, rc = SW_OK;
-    double *work = sw_os()->alloc((size_t)want * sizeof *work);
-    int *iwork = sw_os()->alloc((size_t)wanted_ints * sizeof *iwork);
+    double *work = sw_os()->alloc((size_t)work_count * sizeof *work);
+    int *iwork = sw_os()->alloc((size_t)int_count * sizeof *iwork);
     if (!work || !iwork)
-        rc = sw_err_nomem(err, "eigenvectors", (size_t)want * sizeof *work);
+        rc = sw_err_nomem(err, "eigenvectors", (size_t)work_count * sizeof *work);
     const int team = sw_blas_stay_alone();
     if (!rc)
         info = sw_blas()->eigen(n, a, values, work, lwork, iwork, liwork);
@@ -70,8 +71,8 @@ static void square(const double *a, int64_t n, double *out)
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < n; i += TILE) {
         int team = sw_blas_stay_alone();
-        sw_blas()->dgemm(least(TILE, n - i), (int)n, (int)n, a + i, (int)n, a, (int)n, out + i * n,
-                         (int)n);
+        sw_blas()->dgemm(min_int(TILE, n - i), (int)n, (int)n, a + i, (int)n, a, (int)n,
+                         out + i * n, (int)n);
         sw_blas_be_team(team);
     }
 }
@@ -80,28 +81,34 @@ int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err 
 {
     const size_t bytes = (size_t)n * (size_t)n * sizeof *a;
     const int threads = omp_get_max_threads();
+    double *root = NULL, *values;
     int rc = begin(threads, err);
     if (rc != SW_OK)
         return rc;
-    double *values = sw_os()->alloc((size_t)n * sizeof *values);
-    if (!values)
+    values = sw_os()->alloc((size_t)n * sizeof *values);
+    if (!values) {
         rc = sw_err_nomem(err, "eigenvalues", (size_t)n * sizeof *values);
-    if (!rc)
-        rc = eigen(a, (int)n, values, err);
-    double *root = rc ? NULL : sw_os()->alloc(bytes);
-    if (!rc && !root)
-        rc = sw_err_nomem(err, "the root of a matrix", bytes);
-    if (!rc) {
-        /* The sum over i of v_i v_i^T / sqrt(value_i + epsilon), each half of which goes into v. */
-        for (int64_t i = 0; i < n; i++) {
-            const double value = values[i] > 0 ? values[i] : 0;
-            const double factor = pow(value + epsilon, -0.25);
-            for (int64_t k = 0; k < n; k++)
-                a[i * n + k] *= factor;
-        }
-        square(a, n, root);
-        memcpy(a, root, bytes);
+        goto out;
     }
+    rc = eigen(a, (int)n, values, err);
+    if (rc != SW_OK)
+        goto out;
+    root = sw_os()->alloc(bytes);
+    if (!root) {
+        rc = sw_err_nomem(err, "the square root of a matrix", bytes);
+        goto out;
+    }
+    /* The result is the sum over i of v_i v_i^T / sqrt(value_i + epsilon): each v_i is scaled
+     * by the square root of its factor. */
+    for (int64_t i = 0; i < n; i++) {
+        const double value = values[i] > 0 ? values[i] : 0;
+        const double factor = pow(value + epsilon, -0.25);
+        for (int64_t k = 0; k < n; k++)
+            a[i * n + k] *= factor;
+    }
+    square(a, n, root);
+    memcpy(a, root, bytes);
+out:
     sw_blas_release(threads);
     sw_free(values);
     sw_free(root);

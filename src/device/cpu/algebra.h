@@ -1,6 +1,6 @@
-/* Linear algebra on host memory for the preparation of a training; not an operation of a device.
- * OpenBLAS and its LAPACK do the work, on one thread per call; where several threads compute, the
- * pieces depend only on the shape. Main thread, outside of training. */
+/* Linear algebra on host memory to prepare a training (whitening); not an operation of a device.
+ * Computed by OpenBLAS and its LAPACK with one thread per call; several threads compute tiles that
+ * depend only on the shape. Main thread, outside of training. */
 #pragma once
 
 #include "base/err.h"
@@ -9,12 +9,12 @@
 /* The largest number of rows, since LAPACK counts with int. */
 enum { SW_ALGEBRA_MAX = 16384 };
 
-/* out [n, n] = x^T x for x [rows, n], all of it. Errors: those of sw_blas_hold and
+/* out [n, n] = x^T x for x [rows, n]; both triangles are written. Errors: those of sw_blas_hold and
  * sw_cpu_start_team. */
 int sw_algebra_gram(int64_t n, int64_t rows, const float *x, float *out,
                     struct sw_err *err) SW_MUST_CHECK;
 
-/* a [n, n], symmetric and without negative eigenvalues (which rounding may make a little so),
- * becomes (a + epsilon)^(-1/2), by its eigenvalues and -vectors. n is 1 to SW_ALGEBRA_MAX, epsilon
- * above 0. Errors: the same, SW_ERR_NOMEM, SW_ERR_LIBRARY when LAPACK does not converge. */
+/* a [n, n], symmetric and positive semidefinite up to rounding, becomes (a + epsilon I)^(-1/2) by
+ * an eigendecomposition. n is 1 to SW_ALGEBRA_MAX, epsilon above 0. Errors: the same, SW_ERR_NOMEM,
+ * SW_ERR_LIBRARY when LAPACK does not converge. */
 int sw_algebra_inverse_root(double *a, int64_t n, double epsilon, struct sw_err *err) SW_MUST_CHECK;

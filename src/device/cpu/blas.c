@@ -1,6 +1,7 @@
-/* OpenBLAS, always on one thread: we divide parallel work ourselves, so that its pieces depend on
- * shapes only. Its OpenMP build starts a team of omp_get_max_threads() when it is called outside a
- * parallel region, and keeps its own count in a global that every change of size rewrites.
+/* Loads OpenBLAS and runs it on one thread: parallel work is divided here, so that tiles depend on
+ * shapes only. The OpenMP build of OpenBLAS starts a team of omp_get_max_threads() when it is
+ * called outside a parallel region, and keeps its own thread count in a global that every change of
+ * size rewrites.
  *
  * A call of OpenBLAS takes a buffer from a pool that grows and never shrinks. If the system refuses
  * memory for another buffer, OpenBLAS retries forever. So the buffers of all threads that may call
@@ -25,16 +26,16 @@ static const struct sw_module_kind kind = {
     .abi = SW_BLAS_ABI,
     .table_bytes = SW_BLAS_TABLE_BYTES,
     .what = "OpenBLAS",
-    .without = "install it beside the library",
+    .without = "install the module next to the library",
 };
 
-/* OpenBLAS, its pool and its count of threads belong to the process, and so do these: the table,
- * which is set once (atomic), how many threads hold it, and the buffers that were made. The last
- * two are touched in the critical sections sw_blas only. */
+/* These are global, as are OpenBLAS, its pool and its thread count: the table, which is set once
+ * (atomic), the number of threads that hold it, and the number of buffers allocated. The last two
+ * are accessed only in the critical sections sw_blas. */
 static const struct sw_blas_module *table;
 static int held, made;
 
-/* Memory that OpenBLAS takes when it is loaded: a buffer for every core, and one more. */
+/* Memory that OpenBLAS allocates when it is loaded: one buffer per core, and one more. */
 static size_t load_bytes(void)
 {
     const char *set = getenv("OPENBLAS_NUM_THREADS");
@@ -49,8 +50,8 @@ static int load(struct sw_err *err)
     if (table)
         return SW_OK;
     int rc = sw_cpu_need_room(
-        "OpenBLAS with a buffer for each core; OPENBLAS_NUM_THREADS=1 makes it one", load_bytes(),
-        err);
+        "OpenBLAS with a buffer for each core; OPENBLAS_NUM_THREADS=1 reduces this to one buffer",
+        load_bytes(), err);
     if (rc == SW_OK)
         rc = sw_module_load(&kind, &found, err);
     if (rc == SW_ERR_LIBRARY) { /* usually libopenblas is missing, as the text says */
@@ -64,7 +65,7 @@ static int load(struct sw_err *err)
     const int before = omp_get_max_threads();
     m->one_thread();
     omp_set_num_threads(before);
-    __atomic_store_n(&table, m, __ATOMIC_RELEASE); /* last: readers compute at once */
+    __atomic_store_n(&table, m, __ATOMIC_RELEASE); /* last, since readers may compute immediately */
     return SW_OK;
 }
 
@@ -75,7 +76,7 @@ const struct sw_blas_module *sw_blas(void)
 
 /* ---- Holding ---- */
 
-/* Takes `count` buffers at once, so that the pool has them, and gives them back. */
+/* Makes the pool allocate `count` buffers by taking them all and giving them back. */
 static int fill_pool(int count, struct sw_err *err)
 {
     if (count <= made)

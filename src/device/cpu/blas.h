@@ -5,18 +5,20 @@
 
 #include "device/cpu/blas_module.h"
 
-/* Loads OpenBLAS if need be, and makes room for so many more calls at once; 0 only loads. Errors:
- * SW_ERR_NOMEM (the limits of the process leave too little), SW_ERR_UNSUPPORTED (singa_blas.so or
- * OpenBLAS is missing); nothing is held then. */
+/* Loads OpenBLAS if necessary and reserves buffers for so many more concurrent calls; 0 only loads.
+ * Errors: SW_ERR_NOMEM (the limits of the process leave too little), SW_ERR_UNSUPPORTED
+ * (singa_blas.so or OpenBLAS is missing); on error nothing is held. */
 int sw_blas_hold(int threads, struct sw_err *err) SW_MUST_CHECK;
 void sw_blas_release(int threads);
 
-/* Holds OpenBLAS for the threads of a stream until the stream is freed, once. */
+/* Holds OpenBLAS for the threads of a stream until the stream is freed. Further calls do nothing.
+ */
 int sw_blas_hold_stream(struct sw_stream *stream, struct sw_err *err) SW_MUST_CHECK;
 
-/* The table. Only while it is held, and between the next two: OpenBLAS and oneDNN take as many
- * threads as they find outside of a parallel region, and OpenBLAS keeps a buffer for each of them.
- * The first returns what the second needs. */
+/* sw_blas returns the table, to be used only while OpenBLAS is held and between sw_blas_stay_alone
+ * and sw_blas_be_team, which make libraries compute on the calling thread only: outside of a
+ * parallel region OpenBLAS and oneDNN use the whole OpenMP team, and OpenBLAS keeps a buffer per
+ * thread. sw_blas_stay_alone returns the team size that sw_blas_be_team restores. */
 int sw_blas_stay_alone(void);
 void sw_blas_be_team(int team);
 const struct sw_blas_module *sw_blas(void);

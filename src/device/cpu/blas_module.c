@@ -1,15 +1,15 @@
-/* The functions of singa_blas.so, and its table: the only file that is linked to OpenBLAS. */
+/* The module singa_blas.so: its functions and its table. Only this file is linked to OpenBLAS. */
 #include "device/cpu/blas_module.h"
 #include <cblas.h>
 
-/* OpenBLAS's own; the netlib header that some systems install as cblas.h does not declare them. The
- * last two are those by which every routine of it gets its buffer. */
+/* Functions of OpenBLAS that the netlib header, which some systems install as cblas.h, does not
+ * declare. Every routine of OpenBLAS gets its buffer by the last two. */
 void openblas_set_num_threads(int num_threads);
 char *openblas_get_config(void);
 void *blas_memory_alloc(int unused);
 void blas_memory_free(void *buffer);
 
-/* LAPACK, divide and conquer. The lengths of the texts come last, as Fortran passes them. */
+/* LAPACK, divide and conquer. Fortran passes the lengths of strings as the last arguments. */
 void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a, const int *lda, double *w,
              double *work, const int *lwork, int *iwork, const int *liwork, int *info,
              size_t jobz_bytes, size_t uplo_bytes);

@@ -1,7 +1,7 @@
 /* OpenBLAS and its LAPACK as a module (device/module.h), singa_blas.so, which blas.c loads at the
  * first product: OpenBLAS allocates memory for every core when it is loaded, and retries forever if
- * the system refuses it. SINGA_BLAS_MODULE names another file. The functions of the table compute
- * on the calling thread only, once one_thread() was called. */
+ * the system refuses the memory. SINGA_BLAS_MODULE names another file. The functions of the table
+ * compute on the calling thread only, after one_thread() was called. */
 #pragma once
 
 #include "device/cpu/cpu.h"
@@ -14,10 +14,10 @@ enum { SW_BLAS_ABI = 1 };
 
 struct sw_blas_module {
     struct sw_module_head head;
-    void (*one_thread)(void);    /* sets the size of the caller's OpenMP team to 1, too */
+    void (*one_thread)(void);    /* also sets the size of the caller's OpenMP team to 1 */
     const char *(*config)(void); /* "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
-    /* Takes a buffer of OpenBLAS, a new one if none is free. OpenBLAS retries forever if there is
-     * no memory. */
+    /* Takes a buffer from OpenBLAS's pool, which allocates a new one if none is free and retries
+     * forever without memory. */
     void *(*take_buffer)(void);
     void (*give_buffer)(void *buffer);
     void (*sgemm)(const struct sw_cpu_product *p);

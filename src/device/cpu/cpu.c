@@ -1,6 +1,6 @@
 /* The CPU as a device: opening, streams, events, and the light operations of the table, whose
- * arithmetic is in kernels/cpu. Everything runs at once on the calling thread and its OpenMP team,
- * so waiting has nothing to wait for. */
+ * arithmetic is in kernels/cpu. Everything runs immediately on the calling thread and its OpenMP
+ * team, so waiting does nothing. */
 #include "base/os.h"
 #include "device/cpu/blas.h"
 #include "device/cpu/rounded.h"
@@ -18,7 +18,7 @@ struct sw_event {
 static int stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err)
 {
-    (void)urgent; /* operations run at once */
+    (void)urgent; /* operations run immediately */
     if (threads < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
                           dev->name, threads);
@@ -44,7 +44,7 @@ static void stream_attach(struct sw_stream *stream)
     omp_set_num_threads(sw_cpu_threads(stream));
 }
 
-/* Operations run at once, so no message needs a name. */
+/* Operations run immediately, so no message names a stream. */
 static void stream_name(struct sw_stream *stream, const char *name)
 {
 }
@@ -88,10 +88,10 @@ static int stream_wait(struct sw_stream *s, struct sw_err *err)
     return SW_OK;
 }
 
-/* All threads of the stream take part, also those without a lane, since changing the size of a team
- * costs new threads. Nested teams are disabled. */
-static int share(struct sw_stream *stream, int lanes, sw_stream_lane *lane, void *user,
-                 struct sw_err *err)
+/* Runs lanes in parallel. All threads of the stream take part, even those without a lane, since
+ * changing the size of a team costs new threads. Nested teams are disabled. */
+static int run_lanes(struct sw_stream *stream, int lanes, sw_stream_lane *lane, void *user,
+                     struct sw_err *err)
 {
     int threads = sw_cpu_threads(stream), first = lanes, result = SW_OK;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
@@ -166,7 +166,7 @@ static int copy_peer(struct sw_stream *s, struct sw_device *dst_dev, void *dst,
     if (!dst_dev->host_memory || !src_dev->host_memory)
         return sw_err_set(err, SW_ERR_INVALID,
                           "copy_peer: a stream of %s cannot copy from %s to %s; use a stream of "
-                          "the device whose memory it is",
+                          "the device that owns the memory",
                           s->dev->name, src_dev->name, dst_dev->name);
     return copy(s, dst, src, bytes, err);
 }
@@ -199,24 +199,24 @@ static int all_finite(struct sw_stream *s, const float *x, int64_t n, bool *fini
 
 /* ---- Others: all of the CPU's memory is one ---- */
 
-static bool reaches(struct sw_device *dev, struct sw_device *peer)
+static bool can_access_peer(struct sw_device *dev, struct sw_device *peer)
 {
     return dev->host_memory && peer->host_memory;
 }
 
-static int reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
+static int enable_peer_access(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
 {
-    if (reaches(dev, peer))
+    if (can_access_peer(dev, peer))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s does not reach %s", dev->name, peer->name);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s has no peer access to %s", dev->name,
+                      peer->name);
 }
 
 static int collectives(struct sw_device *dev, const struct sw_collective_ops **out,
                        struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "%s has no library of sums over devices; what it adds lies in one memory",
-                      dev->name);
+                      "%s has no collective library: all its workers share one memory", dev->name);
 }
 
 /* ---- The device ---- */
@@ -260,7 +260,7 @@ static const struct sw_device_ops cpu_ops = {
     .stream_name = stream_name,
     .stream_free = stream_free,
     .stream_wait = stream_wait,
-    .share = share,
+    .run_lanes = run_lanes,
     .event_new = event_new,
     .event_free = event_free,
     .event_record = event_record,
@@ -273,8 +273,8 @@ static const struct sw_device_ops cpu_ops = {
     .fill_zero = fill_zero,
     .run = run,
     .all_finite = all_finite,
-    .reaches = reaches,
-    .reach = reach,
+    .can_access_peer = can_access_peer,
+    .enable_peer_access = enable_peer_access,
     .collectives = collectives,
 };
 
@@ -313,11 +313,12 @@ int sw_cpu_open_as(bool reference, enum sw_precision precision, struct sw_device
     dev->base.caps = &sw_driver_cpu.caps;
     dev->base.host_memory = dev->base.caps->host_memory;
     int rc = prepare_products(err);
-    if (rc == SW_OK)
-        *out = &dev->base;
-    else
+    if (rc != SW_OK) {
         sw_free(dev);
-    return rc;
+        return rc;
+    }
+    *out = &dev->base;
+    return SW_OK;
 }
 
 void sw_device_close(struct sw_device *dev)

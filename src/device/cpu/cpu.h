@@ -1,11 +1,11 @@
-/* What the files of the CPU device share: the private structs behind sw_device and sw_stream, the
- * two tables of plans, shape checks and pooling windows. Internal to device/cpu. One math library
- * call never starts threads of its own choosing: the stream says how many there are.
+/* Common declarations of the CPU device: the private structs behind sw_device and sw_stream, the
+ * two tables of plans, shape checks and pooling windows. Internal to device/cpu. A math library
+ * never chooses its number of threads: the stream determines it.
  *
- * driver.c    what is known of it before it is open
+ * driver.c    the driver: properties known before the device is open
  * cpu.c       device table, streams, copies; operations come as data (device/op.h)
  * memory.c    allocation and its counters
- * layout.c    whole tensors from layout to layout
+ * layout.c    conversion of tensors between layouts
  * deconv.c    transposed convolution by the passes of a convolution plan of either kind
  * lrn_within.c  normalisation within channels, for either kind of plans
  * blas.c      OpenBLAS on one thread, and the memory it needs; blas_module.c is the module
@@ -15,11 +15,11 @@
  * ref_*.c     plans by im2col and OpenBLAS: the oracle of the tests, and the build without oneDNN
  * dnnl_*.c    plans by oneDNN, and its product on one thread
  *
- * Where a process may not have the memory that they ask for (ulimit -v), the libraries do not
- * return errors: OpenBLAS tries again for ever (blas.c), oneDNN writes code to address 0, libgomp
- * ends the process. So OpenBLAS is held, with the buffers of as many threads as may call it, before
- * it is used; oneDNN compiles only where sw_cpu_need_room found room; a thread makes its team with
- * sw_cpu_start_team (team.c). All three answer SW_ERR_NOMEM with the limit. */
+ * If a process cannot get memory (ulimit -v), the libraries do not return errors: OpenBLAS retries
+ * forever (blas.c), oneDNN writes code to address 0, libgomp ends the process. Therefore OpenBLAS
+ * is held with buffers for all threads that may call it before it is used, oneDNN compiles only
+ * after sw_cpu_need_room has succeeded, and threads start their teams with sw_cpu_start_team
+ * (team.c). All three return SW_ERR_NOMEM with the limit. */
 #pragma once
 
 #include "device/driver.h"
@@ -63,8 +63,8 @@ static inline int sw_cpu_threads(const struct sw_stream *s)
 extern const struct sw_plan_makers sw_cpu_ref_plans;
 #ifdef SW_HAVE_ONEDNN
 extern const struct sw_plan_makers sw_cpu_dnnl_plans;
-/* Convolutions and inner products that read 16 bits, where the processor multiplies them; NULL: it
- * does not. Dimensions that they do not take are SW_ERR_UNSUPPORTED. */
+/* Makers of convolutions and inner products on 16-bit operands; NULL if the processor cannot
+ * multiply them. Errors: SW_ERR_UNSUPPORTED for unsupported dimensions. */
 const struct sw_plan_makers *sw_cpu_dnnl_halves(enum sw_precision precision);
 #endif
 
@@ -81,8 +81,8 @@ int sw_ip_check(const struct sw_desc *src, const struct sw_ip_shape *ip,
 int sw_reorder_check(const struct sw_desc *from, const struct sw_desc *to,
                      struct sw_err *err) SW_MUST_CHECK;
 
-/* Bottom or right padding that an output size implies: what the last window reaches beyond the
- * input. Negative where the last window ends before the input does. */
+/* The bottom or right padding that an output size implies: how far the last window extends beyond
+ * the input. Negative if the last window ends before the input does. */
 static inline int64_t sw_conv_pad_after(int64_t in, int64_t out, int64_t kernel, int64_t stride,
                                         int64_t pad, int64_t dilation)
 {
@@ -107,8 +107,9 @@ const char *sw_cpu_dnnl_version(void);
 void sw_cpu_sgemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc);
-/* The same for operations, on a stream: by oneDNN if the build has it, which supports newer
- * processors; not for the reference plans, which must compute independently. */
+/* A matrix product for operations on a stream: computed by oneDNN if the build has it, which
+ * supports newer processors. Reference plans use sw_cpu_sgemm, since they must be independent of
+ * oneDNN. */
 struct sw_cpu_product {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -118,36 +119,36 @@ struct sw_cpu_product {
     int64_t lda, ldb, ldc;
 };
 void sw_cpu_multiply(const struct sw_cpu_product *p);
-/* dnnl_gemm.c. Prepare before the first product, which could not report missing memory. Errors:
- * SW_ERR_NOMEM. */
+/* dnnl_gemm.c. Prepares oneDNN before the first product, which cannot report missing memory.
+ * Errors: SW_ERR_NOMEM. */
 int sw_cpu_dnnl_prepare(struct sw_err *err) SW_MUST_CHECK;
 void sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p);
 
-/* deconv.c. For the makers of both tables: image is the layout of the output. */
+/* deconv.c. Used by the makers of both tables; image is the layout of the output. */
 int sw_cpu_deconvolution(struct sw_stream *s, const struct sw_desc *src,
                          const struct sw_desc *image, const struct sw_conv_shape *shape,
                          struct sw_plan_passes passes, struct sw_plan **out,
                          struct sw_err *err) SW_MUST_CHECK;
 
-/* Adds room to a plan's scratch that begins at a line; returns its offset in bytes. */
+/* Reserves `bytes` of a plan's scratch, aligned to a cache line; returns their offset in bytes. */
 static inline size_t sw_cpu_reserve(struct sw_plan *p, size_t bytes)
 {
     return sw_plan_reserve(p, bytes, 64);
 }
 
-/* The gradient of a bias over the channels of an output, or over the columns of a matrix, with room
- * for so many bytes. */
+/* Computes the gradient of a bias over the channels of an output, or over the columns of a matrix,
+ * with a scratch buffer of sw_cpu_bias_room bytes. */
 size_t sw_cpu_bias_room(const struct sw_desc *dst);
 void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *diff_dst, void *room,
                           float *diff_bias);
 
-/* lrn_within.c. A checked shape with within_channel. */
+/* lrn_within.c. The shape must have been checked and have within_channel. */
 int sw_cpu_lrn_within(struct sw_stream *s, const struct sw_desc *src,
                       const struct sw_lrn_shape *shape, struct sw_plan_passes passes,
                       struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
-/* layout.c. Copies values from one layout to another of the same dtype and logical shape, whatever
- * both are; padding of `to` becomes zero. Blocked channels against plain NCHW go the quick way. src
- * and dst must not overlap. */
+/* layout.c. Copies values from one layout to another of the same dtype and logical shape, in any
+ * layout; padding of `to` becomes zero. Conversions between blocked channels and plain NCHW are
+ * fast. src and dst must not overlap. */
 void sw_cpu_reorder(int threads, const struct sw_desc *from, const void *src,
                     const struct sw_desc *to, void *dst);

@@ -6,9 +6,9 @@
  *   backward weights   diff_weight = convolution's, of diff_dst as its source and src as its
  * gradient
  *
- * The convolution plan has one layout for its output, which is our source; where the source has
- * another one it is copied. The bias goes through the kernels of batch normalisation, of which it
- * is the case of mean 0 and factor 1. */
+ * The convolution plan has one layout for its output, which is the source here; a source with
+ * another layout is copied. The bias is added by the kernels of batch normalization with mean 0 and
+ * factor 1. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "kernels/cpu/kernels.h"
@@ -19,7 +19,7 @@ struct deconv {
     struct sw_plan *conv;  /* owned: from dst to src */
     bool copied;           /* src and the convolution's output differ in layout */
     size_t copy_offset;    /* in scratch: the copy of the source */
-    size_t channel_offset; /* what the bias needs */
+    size_t channel_offset; /* in scratch: buffers for the bias */
     int threads;
 };
 
@@ -49,7 +49,7 @@ static void add_bias(const struct deconv *d, const struct sw_plan_args *a)
     int64_t channels = d->base.dst.dim[1];
     float *zero = at(a, d->channel_offset), *one = zero + channels;
     bool known = sw_channels_of(&d->base.dst, &k);
-    (void)known; /* the makers choose layouts that are */
+    (void)known; /* always true for layouts that makers choose */
     for (int64_t c = 0; c < channels; c++) {
         zero[c] = 0;
         one[c] = 1;
@@ -69,7 +69,7 @@ void sw_cpu_bias_gradient(int threads, const struct sw_desc *dst, const float *d
     int64_t channels = dst->dim[1];
     double *sums = room, *parts = sums + 2 * channels;
     bool known = sw_channels_of(dst, &k);
-    (void)known; /* the makers choose layouts that are */
+    (void)known; /* always true for layouts that makers choose */
     sw_kernel_channel_sums(threads, &k, diff_dst, parts, sums);
     for (int64_t c = 0; c < channels; c++)
         diff_bias[c] = (float)sums[c];
@@ -81,9 +81,11 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct sw_plan_args inner = {
         .diff_dst = source(d, a), .weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
     int rc = sw_plan_backward_data(d->conv, &inner, err);
-    if (rc == SW_OK && p->bias.ndim)
+    if (rc != SW_OK)
+        return rc;
+    if (p->bias.ndim)
         add_bias(d, a);
-    return rc;
+    return SW_OK;
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -93,9 +95,11 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     struct sw_plan_args inner = {
         .src = a->diff_dst, .weight = a->weight, .dst = diff, .scratch = a->scratch};
     int rc = sw_plan_forward(d->conv, &inner, err);
-    if (rc == SW_OK && d->copied)
+    if (rc != SW_OK)
+        return rc;
+    if (d->copied)
         sw_cpu_reorder(d->threads, &d->conv->dst, diff, &p->src, a->diff_src);
-    return rc;
+    return SW_OK;
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -106,10 +110,12 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
                                  .diff_weight = a->diff_weight,
                                  .scratch = a->scratch};
     int rc = sw_plan_backward_weights(d->conv, &inner, err);
-    if (rc == SW_OK && p->bias.ndim)
+    if (rc != SW_OK)
+        return rc;
+    if (p->bias.ndim)
         sw_cpu_bias_gradient(d->threads, &p->dst, a->diff_dst, at(a, d->channel_offset),
                              a->diff_bias);
-    return rc;
+    return SW_OK;
 }
 
 static void free_plan(struct sw_plan *p)

@@ -1,8 +1,8 @@
-/* What the oneDNN files share: conversion of layouts, and `ops`, one primitive with everything
- * around it. An op is made of ports: which pointer of struct sw_plan_args an argument is, the
- * layout the pointer has outside, and the layout the primitive wants. Where these differ the op
- * owns a reorder primitive and a piece of the plan's scratch. Running an op allocates nothing of
- * ours. oneDNN 2.x only: version 3 removed the operation descriptors. */
+/* Common parts of the oneDNN files: conversion of layouts, and `ops`: a primitive with its
+ * reorders. An op has one port per argument, which says which pointer of struct sw_plan_args it is,
+ * the layout of the caller (outer), and the layout of the primitive (inner). If these differ, the
+ * op owns a reorder primitive and a part of the plan's scratch. Running an op allocates no memory
+ * itself. oneDNN 2.x only: version 3 removed the operation descriptors. */
 #pragma once
 
 #include "base/str.h"
@@ -27,12 +27,13 @@ struct sw_dnnl_port {
     int arg; /* DNNL_ARG_* */
     enum sw_dnnl_slot slot;
     bool output;
-    dnnl_memory_t inner;                       /* owned: what the primitive gets */
-    dnnl_memory_t outer;                       /* owned; NULL without a reorder */
-    dnnl_memory_t view;                        /* owned; inner's bytes in another shape, or NULL */
-    dnnl_primitive_t reorder;                  /* owned; NULL without a reorder */
-    size_t scratch_offset;                     /* of inner, with a reorder */
-    void *handle, *handle_outer, *handle_view; /* last pointers set: setting may be slow */
+    dnnl_memory_t inner;      /* owned: argument of the primitive */
+    dnnl_memory_t outer;      /* owned; NULL without a reorder */
+    dnnl_memory_t view;       /* owned; inner's bytes in another shape, or NULL */
+    dnnl_primitive_t reorder; /* owned; NULL without a reorder */
+    size_t scratch_offset;    /* of inner, with a reorder */
+    void *handle, *handle_outer,
+        *handle_view; /* the last pointers set, since setting may be slow */
 };
 
 enum { SW_DNNL_PORTS = 8 };
@@ -54,37 +55,37 @@ int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stre
                  struct sw_err *err) SW_MUST_CHECK;
 
 /* Reserves memory for the code that oneDNN compiles when it creates a primitive, or when it first
- * runs one: it does not check for memory, and crashes without it. Errors: SW_ERR_NOMEM. */
+ * runs one: oneDNN does not check for memory and crashes without it. Errors: SW_ERR_NOMEM. */
 int sw_dnnl_need_room(struct sw_err *err) SW_MUST_CHECK;
 
 /* SW_OK, or the library's status as an error: "oneDNN: WHAT: out of memory". */
 int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err) SW_MUST_CHECK;
 
-/* Our descriptor as oneDNN's. Always possible. */
+/* Converts our descriptor to oneDNN's, which is always possible. */
 void sw_dnnl_from_desc(const struct sw_desc *d, dnnl_memory_desc_t *md);
-/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way that ours
+/* Converts a descriptor of oneDNN to ours; false if its format is not blocked in a way that sw_desc
  * can express (Winograd weights). */
 bool sw_dnnl_to_desc(const dnnl_memory_desc_t *md, struct sw_desc *d);
 /* Grouped weights: oneDNN has the shape [g, M/g, C/g, Kh, Kw], we have [M, C/g, Kh, Kw]. False if
  * the layout pads inside a group, which ours cannot express. */
 bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, dnnl_memory_desc_t *md);
 bool sw_dnnl_weights_to_desc(const dnnl_memory_desc_t *md, int64_t groups, struct sw_desc *d);
-/* md of any format with these dims. */
+/* Stores in *md a descriptor with these dimensions and any format. */
 void sw_dnnl_any(int ndims, const int64_t *dims, dnnl_memory_desc_t *md);
 
-/* Attributes: scratchpad from us, a relu on the output where asked. Destroy by the caller. */
+/* Creates attributes: a scratchpad provided by the caller, and optionally a relu on the output. The
+ * caller destroys them. */
 int sw_dnnl_attr(bool relu, dnnl_primitive_attr_t *attr, struct sw_err *err) SW_MUST_CHECK;
 
-/* The description of a port. inner is the layout that the primitive wants; outer the one outside,
- * NULL if it is the same; view another shape of the bytes of inner that the primitive sees, or
- * NULL. */
+/* The description of a port. inner is the layout of the primitive; outer that of the caller, NULL
+ * if it is the same; view another shape of the bytes of inner for the primitive, or NULL. */
 struct sw_dnnl_port_spec {
     int arg;
     enum sw_dnnl_slot slot;
     bool output;
     const dnnl_memory_desc_t *inner, *outer, *view;
 };
-/* Makes the primitive of pd with its ports; a spec without inner is left out (no bias, no
+/* Creates the primitive of pd with its ports; a spec without inner is skipped (no bias, no
  * workspace). Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
 int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
                     const struct sw_dnnl_port_spec *ports, int count,
@@ -94,13 +95,13 @@ int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_dnnl_op_fini(struct sw_dnnl_op *op); /* a zeroed one is accepted */
 
-/* The memory descriptor a primitive descriptor chose. */
+/* The memory descriptor that a primitive descriptor chose. */
 const dnnl_memory_desc_t *sw_dnnl_md(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
 /* What forward saves for backward; NULL if nothing. */
 const dnnl_memory_desc_t *sw_dnnl_workspace(const_dnnl_primitive_desc_t pd, size_t *bytes);
 const char *sw_dnnl_impl(const_dnnl_primitive_desc_t pd);
 
-/* A plan of up to three ops; the private struct behind every plan of these files. */
+/* A plan of up to three ops; the private struct of every plan in the oneDNN files. */
 struct sw_dnnl_plan {
     struct sw_plan base; /* first member */
     struct sw_dnnl_op forward, backward_data, backward_weights;
@@ -115,21 +116,23 @@ union sw_dnnl_op_desc {
     dnnl_inner_product_desc_t inner_product;
 };
 
-/* A convolution or inner product as sw_dnnl_weighted_new wants it. */
+/* The description of a convolution or inner product for sw_dnnl_weighted_new. */
 struct sw_dnnl_weighted {
     const char *name;                          /* for messages */
-    dnnl_memory_desc_t src, weight, bias, dst; /* as the primitive sees them; any format or fixed */
+    dnnl_memory_desc_t src, weight, bias, dst; /* for the primitive; any format or fixed */
     bool has_bias, relu;
-    bool flatten;                 /* the source is made plain and then seen as `src` */
+    bool flatten;                 /* the source is reordered to plain and then passed as `src` */
     dnnl_memory_desc_t src_plain; /* with flatten: the source's own dimensions, plain */
     int64_t groups;
-    struct sw_desc weight_plain;         /* logical dimensions, for layouts that ours cannot say */
-    dnnl_data_type_t factor;             /* of what products read: f32 or bf16; they write f32 */
-    const struct sw_desc *weight_layout; /* given from outside, or NULL */
-    bool as_given;                       /* no primitive that wants another one */
-    const void *asked; /* what the maker was asked for, and its text for choices by measuring */
-    void (*tell)(const void *asked, struct sw_buf *key);
-    dnnl_alg_kind_t algorithm; /* what describe is to ask for; of convolutions */
+    struct sw_desc weight_plain; /* logical dimensions, for layouts that sw_desc cannot express */
+    dnnl_data_type_t
+        operand_type; /* type of the operands of products: f32 or bf16; results are f32 */
+    const struct sw_desc *weight_layout; /* given by the caller, or NULL */
+    bool as_given;                       /* use no primitive that needs another weight layout */
+    const void *request; /* the shape passed to the maker; append_key writes it to the key of
+                            measured algorithms */
+    void (*append_key)(const void *request, struct sw_buf *key);
+    dnnl_alg_kind_t algorithm; /* algorithm that describe requests; convolutions only */
     const void *shape;         /* for describe */
     dnnl_status_t (*describe)(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t kind,
                               const dnnl_memory_desc_t *weight, union sw_dnnl_op_desc *d);
@@ -140,11 +143,12 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
                          const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
                          struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
 
-/* The makers of the table in dnnl_plans.c; arguments and errors as in device/plan.h. */
+/* The makers in the table of dnnl_plans.c; arguments and errors as in device/plan.h. */
 int sw_dnnl_conv_new(struct sw_stream *s, const struct sw_desc *src,
                      const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err) SW_MUST_CHECK;
-/* The same with factors of bf16. SW_ERR_UNSUPPORTED: there is nothing for these shapes. */
+/* As sw_dnnl_conv_new and sw_dnnl_ip_new with operands in bf16. SW_ERR_UNSUPPORTED: not implemented
+ * for these shapes. */
 int sw_dnnl_conv_bf16(struct sw_stream *s, const struct sw_desc *src,
                       const struct sw_conv_shape *shape, struct sw_plan_passes passes,
                       struct sw_plan **out, struct sw_err *err);

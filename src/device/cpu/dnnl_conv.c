@@ -1,7 +1,7 @@
-/* Convolution by oneDNN, in the layouts and with the algorithm the library prefers: Winograd
- * F(4x4, 3x3) where it is worth it (Lavin and Gray 2016), direct otherwise; direct alone on a
- * device that avoids Winograd. tests/unit/device/test_winograd.c measures the errors of both.
- * Forward is always of the training kind: evaluation then shares the weights' layout. */
+/* Convolution by oneDNN, in the layouts and with the algorithm the library prefers: Winograd F(4x4,
+ * 3x3) if it is faster (Lavin and Gray 2016), else direct; always direct on a device that avoids
+ * Winograd. tests/unit/device/test_winograd.c measures the errors of both. Forward primitives are
+ * always of the training kind, so that evaluation has the same weight layout. */
 #include "device/cpu/dnnl.h"
 #include "device/tune.h"
 
@@ -44,19 +44,19 @@ static void find_geometry(const struct sw_desc *src, const struct sw_conv_shape 
     };
 }
 
-static void tell(const void *asked, struct sw_buf *key)
+static void append_key(const void *request, struct sw_buf *key)
 {
-    sw_tune_key_conv(key, asked);
+    sw_tune_key_conv(key, request);
 }
 
-static void tell_direct(const void *asked, struct sw_buf *key)
+static void append_direct_key(const void *request, struct sw_buf *key)
 {
-    tell(asked, key);
+    append_key(request, key);
     sw_buf_printf(key, " without Winograd");
 }
 
 static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_conv_shape *c,
-                dnnl_data_type_t factor, struct sw_plan_passes passes, struct sw_plan **out,
+                dnnl_data_type_t operand_type, struct sw_plan_passes passes, struct sw_plan **out,
                 struct sw_err *err)
 {
     int rc = sw_conv_check(src, c, err);
@@ -67,19 +67,19 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     int64_t weight[5] = {c->groups, c->outputs / c->groups, src->dim[1] / c->groups, c->kernel_h,
                          c->kernel_w};
     int64_t logical[4] = {c->outputs, weight[2], c->kernel_h, c->kernel_w};
-    struct sw_dnnl_weighted w = {.name = "convolution",
-                                 .factor = factor,
-                                 .has_bias = c->bias,
-                                 .relu = c->fuse_relu,
-                                 .groups = c->groups,
-                                 .weight_plain = sw_desc_plain(SW_F32, 4, logical),
-                                 .weight_layout = c->weight_layout,
-                                 .algorithm = s->dev->avoid_winograd ? dnnl_convolution_direct
-                                                                     : dnnl_convolution_auto,
-                                 .asked = c,
-                                 .tell = s->dev->avoid_winograd ? tell_direct : tell,
-                                 .shape = &g,
-                                 .describe = describe};
+    struct sw_dnnl_weighted w = {
+        .name = "convolution",
+        .operand_type = operand_type,
+        .has_bias = c->bias,
+        .relu = c->fuse_relu,
+        .groups = c->groups,
+        .weight_plain = sw_desc_plain(SW_F32, 4, logical),
+        .weight_layout = c->weight_layout,
+        .algorithm = s->dev->avoid_winograd ? dnnl_convolution_direct : dnnl_convolution_auto,
+        .request = c,
+        .append_key = s->dev->avoid_winograd ? append_direct_key : append_key,
+        .shape = &g,
+        .describe = describe};
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
     bool grouped = c->groups > 1;
     find_geometry(src, c, &g);
@@ -102,8 +102,8 @@ int sw_dnnl_conv_bf16(struct sw_stream *s, const struct sw_desc *src, const stru
     return make(s, src, c, dnnl_bf16, passes, out, err);
 }
 
-/* The output is blocked as the source is: what comes before and after are mostly convolutions. With
- * few channels the padding of a block would be more than they are. */
+/* The output is blocked as the source, since the layers before and after are usually convolutions;
+ * it is plain if it has fewer channels than a block. */
 int sw_dnnl_deconv_new(struct sw_stream *s, const struct sw_desc *src,
                        const struct sw_conv_shape *c, struct sw_plan_passes passes,
                        struct sw_plan **out, struct sw_err *err)

@@ -1,4 +1,5 @@
-/* Layout descriptors between our form and oneDNN's; both are strided arrays of inner blocks. */
+/* Converts layout descriptors between our form and oneDNN's; both are strided arrays of inner
+ * blocks. */
 #include "device/cpu/dnnl.h"
 
 #include <string.h>
@@ -58,7 +59,8 @@ static int64_t blocks_of(const struct sw_desc *d, int dim)
     return n;
 }
 
-/* Dimension 0 = group * (M/g) + output: one stride serves both as long as a group is whole blocks.
+/* Dimension 0 = group * (M/g) + output: one stride describes both if a group consists of whole
+ * blocks.
  */
 bool sw_dnnl_weights_from_desc(const struct sw_desc *d, int64_t groups, dnnl_memory_desc_t *md)
 {
@@ -118,7 +120,7 @@ void sw_dnnl_any(int ndims, const int64_t *dims, dnnl_memory_desc_t *md)
 {
     dnnl_dims_t d = {0};
     memcpy(d, dims, (size_t)ndims * sizeof *dims);
-    /* Fails on bad arguments only, and these are checked shapes. */
+    /* Fails only on bad arguments; shapes were checked. */
     if (dnnl_memory_desc_init_by_tag(md, ndims, d, dnnl_f32, dnnl_format_tag_any) != dnnl_success)
         memset(md, 0, sizeof *md);
 }

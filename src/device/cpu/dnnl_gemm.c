@@ -3,8 +3,8 @@
  * functions. */
 #include "device/cpu/dnnl.h"
 
-/* Computes c [m, n] row by row, in the order of k. This is for products that oneDNN refuses: when
- * it lacks memory for copies of a and b, or when k is 0. */
+/* Computes c [m, n] row by row, in the order of k. Used for products that oneDNN refuses: without
+ * memory for copies of a and b, or with k = 0. */
 static void multiply_lines(const struct sw_cpu_product *p)
 {
     for (int64_t i = 0; i < p->m; i++) {
@@ -25,10 +25,11 @@ int sw_cpu_dnnl_prepare(struct sw_err *err)
     enum { N = 16 };
     float a[N * N] = {0}, c[N * N];
     int rc = sw_dnnl_need_room(err);
-    if (rc == SW_OK)
-        sw_cpu_multiply(&(struct sw_cpu_product){
-            .m = N, .n = N, .k = N, .a = a, .b = a, .c = c, .lda = N, .ldb = N, .ldc = N});
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_cpu_multiply(&(struct sw_cpu_product){
+        .m = N, .n = N, .k = N, .a = a, .b = a, .c = c, .lda = N, .ldb = N, .ldc = N});
+    return SW_OK;
 }
 
 void sw_cpu_dnnl_sgemm(const struct sw_cpu_product *p)

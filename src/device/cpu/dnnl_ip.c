@@ -1,5 +1,5 @@
 /* Inner product by oneDNN. The source is flattened to plain [N, features] first: with a 4-D blocked
- * source the library chooses a slow implementation and reorders all weights instead. */
+ * source the library would choose a slow implementation and reorder all weights. */
 #include "device/cpu/dnnl.h"
 
 #include "base/str.h"
@@ -21,15 +21,15 @@ static dnnl_status_t describe(const struct sw_dnnl_weighted *w, dnnl_prop_kind_t
     }
 }
 
-static void tell(const void *asked, struct sw_buf *key)
+static void append_key(const void *request, struct sw_buf *key)
 {
-    const struct sw_ip_shape *c = asked;
+    const struct sw_ip_shape *c = request;
     sw_buf_printf(key, "%lld%s%s%s", (long long)c->outputs, c->bias ? " bias" : "",
                   c->fuse_relu ? " relu" : "", c->as_given ? " given" : "");
 }
 
 static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_ip_shape *c,
-                dnnl_data_type_t factor, struct sw_plan_passes passes, struct sw_plan **out,
+                dnnl_data_type_t operand_type, struct sw_plan_passes passes, struct sw_plan **out,
                 struct sw_err *err)
 {
     int rc = sw_ip_check(src, c, err);
@@ -41,7 +41,7 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
     struct sw_desc two = sw_desc_plain(SW_F32, 2, flat), output = sw_desc_plain(SW_F32, 2, dst);
     struct sw_desc bias = sw_desc_plain(SW_F32, 1, &c->outputs);
     struct sw_dnnl_weighted w = {.name = "inner product",
-                                 .factor = factor,
+                                 .operand_type = operand_type,
                                  .has_bias = c->bias,
                                  .relu = c->fuse_relu,
                                  .groups = 1,
@@ -49,8 +49,8 @@ static int make(struct sw_stream *s, const struct sw_desc *src, const struct sw_
                                  .weight_plain = sw_desc_plain(SW_F32, 2, weight),
                                  .weight_layout = c->weight_layout,
                                  .as_given = c->as_given,
-                                 .asked = c,
-                                 .tell = tell,
+                                 .request = c,
+                                 .append_key = append_key,
                                  .describe = describe};
     sw_dnnl_from_desc(&plain, &w.src_plain);
     sw_dnnl_from_desc(&two, &w.src);

@@ -1,5 +1,6 @@
-/* Local response normalisation by oneDNN, in the source's layout. Within channels it has code for
- * blocked layouts and larger images only; what it would leave to its reference is ours. */
+/* Local response normalization by oneDNN, in the source's layout. Within channels oneDNN has fast
+ * code only for blocked layouts and larger images; lrn_within.c replaces its slow reference code in
+ * the other cases. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -15,7 +16,8 @@ static int refuse_slow(const struct sw_lrn_shape *c, const_dnnl_primitive_desc_t
 {
     if (!c->within_channel || strncmp(sw_dnnl_impl(pd), "ref", 3) != 0)
         return SW_OK;
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: lrn within channels in this layout");
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "oneDNN: lrn within channels is not implemented for this layout");
 }
 
 static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
@@ -34,8 +36,9 @@ static int make_forward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(pd, &d, attr, engine, NULL);
     rc = sw_dnnl_check(st, "preparing lrn", err);
-    if (rc == SW_OK)
-        rc = refuse_slow(c, *pd, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = refuse_slow(c, *pd, err);
     if (rc != SW_OK)
         return rc;
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(*pd, &p->base.saved_bytes);
@@ -57,15 +60,13 @@ static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
         dnnl_lrn_backward_desc_init(&d, algorithm_of(c), md, md, c->size, c->alpha, c->beta, c->k);
     if (st == dnnl_success)
         st = dnnl_primitive_desc_create(&pd, &d, attr, p->forward.engine, hint);
-    int rc = sw_dnnl_check(st, "preparing lrn's backward", err);
-    if (rc == SW_OK)
-        rc = refuse_slow(c, pd, err);
-    if (rc != SW_OK) {
-        if (pd)
-            dnnl_primitive_desc_destroy(pd);
-        return rc;
-    }
     size_t bytes;
+    int rc = sw_dnnl_check(st, "preparing lrn's backward", err);
+    if (rc != SW_OK)
+        goto out;
+    rc = refuse_slow(c, pd, err);
+    if (rc != SW_OK)
+        goto out;
     const dnnl_memory_desc_t *saved = sw_dnnl_workspace(pd, &bytes);
     const struct sw_dnnl_port_spec ports[] = {
         {DNNL_ARG_SRC, SW_SLOT_SRC, false, md, NULL, NULL},
@@ -75,7 +76,9 @@ static int make_backward(struct sw_dnnl_plan *p, const struct sw_lrn_shape *c,
     };
     rc = sw_dnnl_op_init(&p->backward_data, p->base.stream, pd, ports, SW_DNNL_PORT_COUNT(ports),
                          err);
-    dnnl_primitive_desc_destroy(pd);
+out:
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
     return rc;
 }
 
@@ -96,31 +99,36 @@ static int new_plan(struct sw_stream *s, const struct sw_desc *src, const struct
                                .dst = *src,
                                .backward_reads_src = passes.backward_data};
     rc = sw_dnnl_attr(false, &attr, err);
-    if (rc == SW_OK)
-        rc = make_forward(p, c, &md, attr, passes.training, &pd, err);
-    if (rc == SW_OK && passes.backward_data)
+    if (rc != SW_OK)
+        goto out;
+    rc = make_forward(p, c, &md, attr, passes.training, &pd, err);
+    if (rc != SW_OK)
+        goto out;
+    if (passes.backward_data) {
         rc = make_backward(p, c, &md, attr, pd, err);
-    if (rc == SW_OK)
-        sw_dnnl_plan_finish(p, pd);
+        if (rc != SW_OK)
+            goto out;
+    }
+    sw_dnnl_plan_finish(p, pd);
+    *out = &p->base;
+out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
-    if (rc != SW_OK) {
+    if (rc != SW_OK)
         sw_plan_free(&p->base);
-        return rc;
-    }
-    *out = &p->base;
-    return SW_OK;
+    return rc;
 }
 
 int sw_dnnl_lrn_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_lrn_shape *c,
                     struct sw_plan_passes passes, struct sw_plan **out, struct sw_err *err)
 {
     int rc = sw_lrn_check(src, c, err);
-    if (rc == SW_OK)
-        rc = new_plan(s, src, c, passes, out, err);
-    return rc == SW_ERR_UNSUPPORTED && c->within_channel
-               ? sw_cpu_lrn_within(s, src, c, passes, out, err)
-               : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = new_plan(s, src, c, passes, out, err);
+    if (rc != SW_ERR_UNSUPPORTED || !c->within_channel)
+        return rc;
+    return sw_cpu_lrn_within(s, src, c, passes, out, err);
 }

@@ -46,6 +46,15 @@ int sw_dnnl_check(dnnl_status_t status, const char *what, struct sw_err *err)
     return sw_err_set(err, code, "oneDNN: %s: %s", what, status_name(status));
 }
 
+static int init_context(struct context *c, struct sw_err *err)
+{
+    int rc = sw_dnnl_check(dnnl_engine_create(&c->engine, dnnl_cpu, 0), "creating the engine", err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_dnnl_check(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags),
+                         "creating a stream", err);
+}
+
 int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stream,
                  struct sw_err *err)
 {
@@ -54,11 +63,7 @@ int sw_dnnl_open(struct sw_stream *s, dnnl_engine_t *engine, dnnl_stream_t *stre
         struct context *c = sw_calloc(1, sizeof *c);
         if (!c)
             return sw_err_nomem(err, "oneDNN context", sizeof *c);
-        int rc =
-            sw_dnnl_check(dnnl_engine_create(&c->engine, dnnl_cpu, 0), "creating the engine", err);
-        if (rc == SW_OK)
-            rc = sw_dnnl_check(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags),
-                               "creating a stream", err);
+        int rc = init_context(c, err);
         if (rc != SW_OK) {
             free_context(c);
             return rc;
@@ -117,14 +122,16 @@ static size_t round_up(size_t bytes)
 
 int sw_dnnl_need_room(struct sw_err *err)
 {
-    return sw_cpu_need_room("what oneDNN compiles", 48 << 20, err);
+    return sw_cpu_need_room("code that oneDNN compiles", 48 << 20, err);
 }
 
 static int create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd, const char *what,
                   struct sw_err *err)
 {
     int rc = sw_dnnl_need_room(err);
-    return rc == SW_OK ? sw_dnnl_check(dnnl_primitive_create(out, pd), what, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_dnnl_check(dnnl_primitive_create(out, pd), what, err);
 }
 
 static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
@@ -137,15 +144,18 @@ static int make_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port,
     int rc = sw_dnnl_check(
         dnnl_reorder_primitive_desc_create(&pd, from, op->engine, to, op->engine, NULL),
         "preparing a reorder", err);
-    if (rc == SW_OK)
-        rc = create(&port->reorder, pd, "creating a reorder", err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_check(dnnl_memory_create(&port->outer, outer, op->engine, DNNL_MEMORY_NONE),
-                           "creating a memory object", err);
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
+    if (rc != SW_OK)
+        goto out;
+    rc = create(&port->reorder, pd, "creating a reorder", err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_dnnl_check(dnnl_memory_create(&port->outer, outer, op->engine, DNNL_MEMORY_NONE),
+                       "creating a memory object", err);
     port->scratch_offset = op->scratch_bytes;
     op->scratch_bytes += round_up(dnnl_memory_desc_get_size(inner));
+out:
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
     return rc;
 }
 
@@ -161,12 +171,15 @@ static int add_port(struct sw_dnnl_op *op, const struct sw_dnnl_port_spec *spec,
     struct sw_dnnl_port *port = &op->port[op->port_count++];
     *port = (struct sw_dnnl_port){.arg = spec->arg, .slot = spec->slot, .output = spec->output};
     int rc = make_memory(op, spec->inner, &port->inner, err);
+    if (rc != SW_OK)
+        return rc;
     bool same = !spec->outer || dnnl_memory_desc_equal(spec->inner, spec->outer);
-    if (rc == SW_OK && !same)
+    if (!same) {
         rc = make_reorder(op, port, spec->inner, spec->outer, err);
-    if (rc == SW_OK && spec->view)
-        rc = make_memory(op, spec->view, &port->view, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return spec->view ? make_memory(op, spec->view, &port->view, err) : SW_OK;
 }
 
 int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primitive_desc_t pd,
@@ -174,23 +187,32 @@ int sw_dnnl_op_init(struct sw_dnnl_op *op, struct sw_stream *s, const_dnnl_primi
 {
     memset(op, 0, sizeof *op);
     int rc = sw_dnnl_open(s, &op->engine, &op->stream, err);
-    if (rc == SW_OK)
-        rc = create(&op->primitive, pd, "creating a primitive", err);
+    if (rc != SW_OK)
+        return rc;
+    rc = create(&op->primitive, pd, "creating a primitive", err);
+    if (rc != SW_OK)
+        return rc;
     const dnnl_memory_desc_t *md = sw_dnnl_md(pd, dnnl_query_scratchpad_md);
     size_t bytes = md ? dnnl_memory_desc_get_size(md) : 0;
-    if (rc == SW_OK && bytes > 0) {
+    if (bytes > 0) {
         op->scratch_bytes = round_up(bytes);
         rc = make_memory(op, md, &op->scratchpad, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    for (int i = 0; i < count && rc == SW_OK; i++)
-        if (ports[i].inner)
-            rc = add_port(op, &ports[i], err);
-    return rc;
+    for (int i = 0; i < count; i++) {
+        if (!ports[i].inner)
+            continue;
+        rc = add_port(op, &ports[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void *slot_pointer(const struct sw_plan_args *a, enum sw_dnnl_slot slot)
 {
-    /* Inputs lose their const here, since oneDNN has only one kind of memory object. */
+    /* Removes const from inputs, since oneDNN has only one kind of memory object. */
     union {
         const float *in;
         void *out;
@@ -245,17 +267,22 @@ static int run_reorder(struct sw_dnnl_op *op, struct sw_dnnl_port *port, struct 
                          err);
 }
 
-static int point_port(struct sw_dnnl_port *port, const struct sw_plan_args *a, struct sw_err *err)
+static int set_port_pointers(struct sw_dnnl_port *port, const struct sw_plan_args *a,
+                             struct sw_err *err)
 {
-    void *outside = slot_pointer(a, port->slot), *inside = outside;
-    int rc = SW_OK;
+    void *outer = slot_pointer(a, port->slot), *inner = outer;
     if (port->reorder) {
-        rc = set_handle(port->outer, &port->handle_outer, outside, err);
-        inside = (char *)a->scratch + port->scratch_offset;
+        int rc = set_handle(port->outer, &port->handle_outer, outer, err);
+        if (rc != SW_OK)
+            return rc;
+        inner = (char *)a->scratch + port->scratch_offset;
     }
-    if (rc == SW_OK && port->view)
-        rc = set_handle(port->view, &port->handle_view, inside, err);
-    return rc == SW_OK ? set_handle(port->inner, &port->handle, inside, err) : rc;
+    if (port->view) {
+        int rc = set_handle(port->view, &port->handle_view, inner, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return set_handle(port->inner, &port->handle, inner, err);
 }
 
 int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct sw_err *err)
@@ -264,25 +291,39 @@ int sw_dnnl_op_run(struct sw_dnnl_op *op, const struct sw_plan_args *a, struct s
     int n = 0;
 
     int rc = op->has_run ? SW_OK : sw_dnnl_need_room(err);
-    op->has_run = rc == SW_OK;
-    for (int i = 0; i < op->port_count && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    op->has_run = true;
+    for (int i = 0; i < op->port_count; i++) {
         struct sw_dnnl_port *port = &op->port[i];
-        rc = point_port(port, a, err);
-        if (rc == SW_OK && port->reorder && !port->output)
+        rc = set_port_pointers(port, a, err);
+        if (rc != SW_OK)
+            return rc;
+        if (port->reorder && !port->output) {
             rc = run_reorder(op, port, err);
+            if (rc != SW_OK)
+                return rc;
+        }
         args[n++] = (dnnl_exec_arg_t){port->arg, port->view ? port->view : port->inner};
     }
-    if (rc == SW_OK && op->scratchpad) {
+    if (op->scratchpad) {
         rc = set_handle(op->scratchpad, &op->scratchpad_handle, a->scratch, err);
+        if (rc != SW_OK)
+            return rc;
         args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, op->scratchpad};
     }
-    if (rc == SW_OK)
-        rc = sw_dnnl_check(dnnl_primitive_execute(op->primitive, op->stream, n, args),
-                           "running a primitive", err);
-    for (int i = 0; i < op->port_count && rc == SW_OK; i++)
-        if (op->port[i].reorder && op->port[i].output)
-            rc = run_reorder(op, &op->port[i], err);
-    return rc;
+    rc = sw_dnnl_check(dnnl_primitive_execute(op->primitive, op->stream, n, args),
+                       "running a primitive", err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < op->port_count; i++) {
+        if (!op->port[i].reorder || !op->port[i].output)
+            continue;
+        rc = run_reorder(op, &op->port[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 void sw_dnnl_op_fini(struct sw_dnnl_op *op)

@@ -1,4 +1,4 @@
-/* What the plans share: passes that run one op each, and reorders. */
+/* Common parts of the oneDNN plans: passes that run one op each; and the reorder plan. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -59,27 +59,29 @@ int sw_dnnl_reorder_new(struct sw_stream *s, const struct sw_desc *from, const s
     dnnl_primitive_desc_t pd = NULL;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    rc = sw_dnnl_open(s, &engine, &stream, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_check(
-            dnnl_reorder_primitive_desc_create(&pd, &md_from, engine, &md_to, engine, NULL),
-            "preparing a reorder", err);
     const struct sw_dnnl_port_spec ports[] = {
         {DNNL_ARG_FROM, SW_SLOT_SRC, false, &md_from, NULL, NULL},
         {DNNL_ARG_TO, SW_SLOT_DST, true, &md_to, NULL, NULL},
     };
-    if (rc == SW_OK)
-        rc = sw_dnnl_op_init(&p->forward, s, pd, ports, SW_DNNL_PORT_COUNT(ports), err);
-    if (rc == SW_OK)
-        sw_dnnl_plan_finish(p, pd);
+    rc = sw_dnnl_open(s, &engine, &stream, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_dnnl_check(
+        dnnl_reorder_primitive_desc_create(&pd, &md_from, engine, &md_to, engine, NULL),
+        "preparing a reorder", err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_dnnl_op_init(&p->forward, s, pd, ports, SW_DNNL_PORT_COUNT(ports), err);
+    if (rc != SW_OK)
+        goto out;
+    sw_dnnl_plan_finish(p, pd);
+    *out = &p->base;
+out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
-    if (rc != SW_OK) {
+    if (rc != SW_OK)
         free_plan(&p->base);
-        return rc;
-    }
-    *out = &p->base;
-    return SW_OK;
+    return rc;
 }
 
 const struct sw_plan_ops sw_dnnl_plan_ops = {

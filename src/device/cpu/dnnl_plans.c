@@ -1,4 +1,4 @@
-/* The tables of oneDNN's plans, of fp32 and of 16 bits. */
+/* The tables of makers of oneDNN plans, for fp32 and for bf16. */
 #include "device/cpu/dnnl.h"
 
 /* Whether the processor has bf16; otherwise oneDNN would emulate it. */

@@ -1,12 +1,12 @@
-/* Pooling by oneDNN. Its averages divide by the whole kernel or by the real pixels. The window
- * clipped to the padded input is the one when no window hangs over the padding, the other when
- * there is no padding; else the average goes to the reference plan. */
+/* Pooling by oneDNN. Its averages divide by the whole kernel or by the real pixels. Dividing by the
+ * window clipped to the padded input is the same as the former if no window exceeds the padding,
+ * and as the latter without padding; in other cases the reference plan computes the average. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
 
 struct shapes {
-    dnnl_memory_desc_t src, dst; /* dst: the source's blocks */
+    dnnl_memory_desc_t src, dst; /* dst: blocked as the source */
     dnnl_dims_t kernel, stride, before, after;
     dnnl_alg_kind_t algorithm;
 };
@@ -25,7 +25,7 @@ static bool is_padded(const struct sw_pool_shape *c)
 }
 
 /* Whether a window reaches beyond the padding. */
-static bool hangs_over(const struct sw_desc *src, const struct sw_pool_shape *c)
+static bool exceeds_padding(const struct sw_desc *src, const struct sw_pool_shape *c)
 {
     return sw_conv_pad_after(src->dim[2], c->out_h, c->kernel_h, c->stride_h, c->pad_h, 1) >
                c->pad_h ||
@@ -36,7 +36,7 @@ static bool hangs_over(const struct sw_desc *src, const struct sw_pool_shape *c)
 static bool divides_by_kernel(const struct sw_plan *p, const struct sw_pool_shape *c)
 {
     return c->divisor == SW_POOL_BY_KERNEL ||
-           (c->divisor == SW_POOL_BY_PADDED && is_padded(c) && !hangs_over(&p->src, c));
+           (c->divisor == SW_POOL_BY_PADDED && is_padded(c) && !exceeds_padding(&p->src, c));
 }
 
 static void find_shapes(const struct sw_plan *p, const struct sw_pool_shape *c, struct shapes *s)
@@ -111,8 +111,9 @@ static bool needs_reference(const struct sw_desc *src, const struct sw_pool_shap
 {
     bool known = sw_desc_is_plain(src) || (src->nblock == 1 && src->block_dim[0] == 1 &&
                                            (src->block[0] == 8 || src->block[0] == 16));
-    bool neither = !c->max && c->divisor == SW_POOL_BY_PADDED && is_padded(c) && hangs_over(src, c);
-    return neither || !known;
+    bool unsupported_average =
+        !c->max && c->divisor == SW_POOL_BY_PADDED && is_padded(c) && exceeds_padding(src, c);
+    return unsupported_average || !known;
 }
 
 int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src, const struct sw_pool_shape *c,
@@ -133,20 +134,24 @@ int sw_dnnl_pool_new(struct sw_stream *s, const struct sw_desc *src, const struc
         .ops = &sw_dnnl_weightless_ops, .stream = s, .src = *src, .dst = output_of(src, c)};
     find_shapes(&p->base, c, &sh);
     rc = sw_dnnl_attr(false, &attr, err);
-    if (rc == SW_OK)
-        rc = make_forward(p, &sh, attr, passes.training, &pd, err);
-    if (rc == SW_OK && passes.backward_data)
+    if (rc != SW_OK)
+        goto out;
+    rc = make_forward(p, &sh, attr, passes.training, &pd, err);
+    if (rc != SW_OK)
+        goto out;
+    if (passes.backward_data) {
         rc = make_backward(p, &sh, attr, pd, err);
-    if (rc == SW_OK)
-        sw_dnnl_plan_finish(p, pd);
+        if (rc != SW_OK)
+            goto out;
+    }
+    sw_dnnl_plan_finish(p, pd);
+    *out = &p->base;
+out:
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     if (attr)
         dnnl_primitive_attr_destroy(attr);
-    if (rc != SW_OK) {
+    if (rc != SW_OK)
         sw_plan_free(&p->base);
-        return rc;
-    }
-    *out = &p->base;
-    return SW_OK;
+    return rc;
 }

@@ -1,7 +1,7 @@
-/* The common part of convolution and inner product: a source, weights, a bias, an output; three
- * primitives; and the choice of the layout in which the parameter is stored. For each pass oneDNN
- * has several implementations and lists the one first that it expects to be the fastest; that one
- * is the default. With measured choices (device/tune.h) it may be another one, given by name. */
+/* The common part of convolution and inner product: creates the primitives of the three passes, and
+ * chooses the layout in which the weights are stored. For each pass oneDNN lists several
+ * implementations, the one first that it expects to be the fastest; that one is the default. With
+ * measured algorithms (device/tune.h) it may be another one, given by name. */
 #include "device/cpu/dnnl.h"
 
 #include "base/os.h"
@@ -15,16 +15,16 @@ struct build {
     struct sw_dnnl_plan *plan;
     dnnl_primitive_attr_t attr, plain_attr;
     dnnl_primitive_desc_t forward;
-    dnnl_memory_desc_t src, weight, dst; /* outside */
-    dnnl_memory_desc_t plain, flat;      /* with flatten: the source as a port shows it */
+    dnnl_memory_desc_t src, weight, dst; /* layouts of the caller */
+    dnnl_memory_desc_t plain, flat;      /* with flatten: the source's layouts in its port */
     dnnl_engine_t engine;
-    bool winograd[SW_TUNE_PASSES]; /* which passes use it */
+    bool winograd[SW_TUNE_PASSES]; /* whether each pass uses Winograd */
 };
 
-/* What a pass reads is of the factors' type, what it writes is floats. */
+/* Passes read the operand type and write f32. */
 static dnnl_data_type_t type_of(const struct sw_dnnl_weighted *w, bool written)
 {
-    return written ? dnnl_f32 : w->factor;
+    return written ? dnnl_f32 : w->operand_type;
 }
 
 static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
@@ -34,7 +34,7 @@ static enum sw_tune_pass pass_of(dnnl_prop_kind_t kind)
                                            : SW_TUNE_FORWARD;
 }
 
-/* Describes the pass with that algorithm. */
+/* Describes the pass with the given algorithm. */
 static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
                               const dnnl_memory_desc_t *weight, dnnl_alg_kind_t algorithm,
                               union sw_dnnl_op_desc *d)
@@ -49,9 +49,9 @@ static dnnl_status_t describe(const struct build *b, dnnl_prop_kind_t kind,
     return w.describe(&w, kind, &typed, d);
 }
 
-/* Calls use(user, pd) for the implementations of a pass, its rule's first, until it returns true,
- * which means that it keeps pd. Winograd's are looked for by name, too: by itself the library takes
- * them for few shapes. */
+/* Calls use(user, pd) for the implementations of a pass, the default first, until it returns true,
+ * which means that it keeps pd. Winograd implementations are also requested explicitly, since with
+ * `auto` the library lists them for few shapes. */
 static bool each_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memory_desc_t *weight,
                     bool (*use)(void *user, dnnl_primitive_desc_t pd), void *user)
 {
@@ -99,8 +99,8 @@ static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memo
     union sw_dnnl_op_desc d;
     if (wanted.name[0]) {
         if (!each_pd(b, kind, weight, is_wanted, &wanted))
-            return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: no %s", b->w->name,
-                              wanted.name);
+            return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: no implementation named %s",
+                              b->w->name, wanted.name);
         *pd = wanted.found;
         return SW_OK;
     }
@@ -111,8 +111,8 @@ static int make_pd(const struct build *b, dnnl_prop_kind_t kind, const dnnl_memo
     return sw_dnnl_check(st, b->w->name, err);
 }
 
-/* Chooses the forward primitive, and the layout that the parameter has or gets. A layout given from
- * outside is used as it is when that costs no slower implementation, else through a reorder. */
+/* Chooses the forward primitive and the layout of the weights. A layout given by the caller is used
+ * directly if the implementation stays the same, else through a reorder. */
 static int choose_forward(struct build *b, struct sw_err *err)
 {
     const struct sw_dnnl_weighted *w = b->w;
@@ -124,7 +124,7 @@ static int choose_forward(struct build *b, struct sw_err *err)
         const dnnl_memory_desc_t *chosen = sw_dnnl_md(b->forward, dnnl_query_weights_md);
         if (!sw_dnnl_weights_to_desc(chosen, w->groups, &p->weight))
             p->weight = w->weight_plain;
-        p->weight.dtype = SW_F32; /* the parameter is f32, whatever products read */
+        p->weight.dtype = SW_F32; /* the parameter is f32, whatever the operand type */
         return SW_OK;
     }
     p->weight = *w->weight_layout;
@@ -134,18 +134,18 @@ static int choose_forward(struct build *b, struct sw_err *err)
     if (!sw_dnnl_weights_from_desc(w->weight_layout, w->groups, &given) ||
         make_pd(b, dnnl_forward_training, &given, &fixed, &ignored) != SW_OK)
         return SW_OK;
-    bool as_good = w->as_given || strcmp(sw_dnnl_impl(fixed), sw_dnnl_impl(b->forward)) == 0;
-    dnnl_primitive_desc_destroy(as_good ? b->forward : fixed);
-    if (as_good)
+    bool keep_given = w->as_given || strcmp(sw_dnnl_impl(fixed), sw_dnnl_impl(b->forward)) == 0;
+    dnnl_primitive_desc_destroy(keep_given ? b->forward : fixed);
+    if (keep_given)
         b->forward = fixed;
     return SW_OK;
 }
 
-static int find_outside(struct build *b, struct sw_err *err)
+static int set_outer_layouts(struct build *b, struct sw_err *err)
 {
     struct sw_plan *p = &b->plan->base;
     if (!sw_dnnl_to_desc(sw_dnnl_md(b->forward, dnnl_query_dst_md), &p->dst))
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: an output layout of its own",
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "oneDNN: %s: unsupported output layout",
                           b->w->name);
     if (b->w->has_bias)
         p->bias = sw_desc_plain(SW_F32, 1, &p->weight.dim[0]);
@@ -153,12 +153,12 @@ static int find_outside(struct build *b, struct sw_err *err)
     sw_dnnl_from_desc(&p->dst, &b->dst);
     if (!sw_dnnl_weights_from_desc(&p->weight, b->w->groups, &b->weight))
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "oneDNN: %s: the weights' layout pads inside a group", b->w->name);
+                          "oneDNN: %s: the weight layout has padding inside a group", b->w->name);
     return SW_OK;
 }
 
-/* The port of the source or its gradient: what the primitive chose, or plain memory that it sees
- * flattened to [N, features]. */
+/* The port of the source or its gradient: the layout that the primitive chose, or plain memory that
+ * is passed flattened to [N, features]. */
 static struct sw_dnnl_port_spec source_port(struct build *b, const_dnnl_primitive_desc_t pd,
                                             int arg, enum sw_dnnl_slot slot, bool output)
 {
@@ -236,23 +236,28 @@ static int init_backward_weights(struct build *b, struct sw_err *err)
     return rc;
 }
 
-/* Creates what all passes need: the forward primitive, which the others get as a hint, and the
- * layouts. */
+/* Creates what all passes need: the forward primitive descriptor, which is the hint of the others,
+ * and the layouts. */
 static int begin_plan(struct build *b, struct sw_err *err)
 {
     dnnl_stream_t stream;
     int rc = sw_dnnl_open(b->plan->base.stream, &b->engine, &stream, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_attr(b->w->relu, &b->attr, err);
-    if (rc == SW_OK)
-        rc = sw_dnnl_attr(false, &b->plain_attr, err);
-    if (rc == SW_OK)
-        rc = choose_forward(b, err);
-    return rc == SW_OK ? find_outside(b, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_dnnl_attr(b->w->relu, &b->attr, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_dnnl_attr(false, &b->plain_attr, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = choose_forward(b, err);
+    if (rc != SW_OK)
+        return rc;
+    return set_outer_layouts(b, err);
 }
 
-/* The plan is named after its forward pass; backward passes are added where they use Winograd's
- * algorithm and that one does not. */
+/* The plan is named after its forward pass; backward passes are added if they use Winograd's
+ * algorithm and forward does not. */
 static void name_plan(struct build *b)
 {
     char *name = b->plan->base.algorithm;
@@ -266,15 +271,21 @@ static void name_plan(struct build *b)
 static int build_plan(struct build *b, struct sw_plan_passes passes, struct sw_err *err)
 {
     int rc = begin_plan(b, err);
-    if (rc == SW_OK)
-        rc = init_forward(b, err);
-    if (rc == SW_OK && passes.backward_data)
-        rc = init_backward_data(b, err);
-    if (rc == SW_OK && passes.backward_weights)
-        rc = init_backward_weights(b, err);
     if (rc != SW_OK)
         return rc;
-
+    rc = init_forward(b, err);
+    if (rc != SW_OK)
+        return rc;
+    if (passes.backward_data) {
+        rc = init_backward_data(b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    if (passes.backward_weights) {
+        rc = init_backward_weights(b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
     sw_dnnl_plan_finish(b->plan, b->forward);
     name_plan(b);
     return SW_OK;
@@ -291,13 +302,13 @@ static void end_build(struct build *b)
 }
 
 /* The arguments of the maker below. */
-struct question {
+struct request {
     struct sw_stream *stream;
     const struct sw_desc *src;
     const struct sw_dnnl_weighted *w;
 };
 
-static struct sw_dnnl_plan *empty_plan(const struct question *q)
+static struct sw_dnnl_plan *empty_plan(const struct request *q)
 {
     struct sw_dnnl_plan *plan = sw_calloc(1, sizeof *plan);
     if (plan)
@@ -309,7 +320,7 @@ static struct sw_dnnl_plan *empty_plan(const struct question *q)
 static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err)
 {
-    const struct question *q = user;
+    const struct request *q = user;
     struct build b = {.w = q->w, .choice = choice, .plan = empty_plan(q)};
     if (!b.plan)
         return sw_err_nomem(err, q->w->name, sizeof *b.plan);
@@ -324,26 +335,26 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     return SW_OK;
 }
 
-/* Not the library's own reference, which is slow beyond question, unless it is the rule's. */
-static bool add_way(void *user, dnnl_primitive_desc_t pd)
+/* Skips oneDNN's reference implementations, which are always slow, unless one is the default. */
+static bool add_candidate(void *user, dnnl_primitive_desc_t pd)
 {
-    struct sw_tune_ways *ways = user;
+    struct sw_tune_ways *candidates = user;
     const char *name = sw_dnnl_impl(pd);
-    if (ways->count == 0 || !(sw_str_starts(name, "ref") || sw_str_starts(name, "simple")))
-        sw_tune_add_way(ways, name);
+    if (candidates->count == 0 || !(sw_str_starts(name, "ref") || sw_str_starts(name, "simple")))
+        sw_tune_add_way(candidates, name);
     return false;
 }
 
-static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
-                      struct sw_tune_ways *out)
+static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
+                            struct sw_tune_ways *out)
 {
-    const struct question *q = user;
+    const struct request *q = user;
     const dnnl_prop_kind_t kinds[] = {dnnl_forward_training, dnnl_backward_data,
                                       dnnl_backward_weights};
-    struct build b = {.w = q->w, .choice = taken, .plan = empty_plan(q)};
+    struct build b = {.w = q->w, .choice = chosen, .plan = empty_plan(q)};
     struct sw_err ignored;
     if (b.plan && begin_plan(&b, &ignored) == SW_OK)
-        (void)each_pd(&b, kinds[pass], &q->w->weight, add_way, out);
+        (void)each_pd(&b, kinds[pass], &q->w->weight, add_candidate, out);
     end_build(&b);
     if (b.plan)
         sw_plan_free(&b.plan->base);
@@ -353,19 +364,19 @@ int sw_dnnl_weighted_new(struct sw_stream *s, const struct sw_desc *src,
                          const struct sw_dnnl_weighted *w, struct sw_plan_passes passes,
                          struct sw_plan **out, struct sw_err *err)
 {
-    struct question q = {.stream = s, .src = src, .w = w};
+    struct request q = {.stream = s, .src = src, .w = w};
     const struct sw_tune_choice rule = {0};
     if (!s->dev->tune)
         return make_plan(&q, &rule, passes, out, err);
     struct sw_buf key = {0};
     char text[128];
     sw_buf_printf(&key, "%s of %s to ", w->name, sw_desc_text(src, text));
-    w->tell(w->asked, &key);
+    w->append_key(w->request, &key);
     sw_buf_printf(&key, " with factors of %s on cpu, %s isa %x, threads %d",
-                  w->factor == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
+                  w->operand_type == dnnl_f32 ? "fp32" : "bf16", sw_cpu_dnnl_version(),
                   (unsigned)dnnl_get_effective_cpu_isa(), sw_cpu_threads(s));
     const struct sw_tune_maker maker = {
-        .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_ways};
+        .key = sw_buf_text(&key), .user = &q, .make = make_plan, .list = list_candidates};
     int rc = key.failed ? sw_err_nomem(err, w->name, SW_TUNE_KEY)
                         : sw_tune_plan(s, passes, &maker, out, err);
     sw_buf_fini(&key);

@@ -1,4 +1,4 @@
-/* The driver of the host: it has no options, and all code may use its memory. */
+/* The driver of the CPU: it has no options, and its memory is host memory. */
 #include "device/cpu/cpu.h"
 
 static int open_device(const struct sw_device_args *args, struct sw_device **out,

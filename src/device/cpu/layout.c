@@ -1,9 +1,9 @@
-/* Whole tensors from layout to layout. Blocked channels against plain go through
- * transposing kernels, equal layouts are copied, everything else is found element by element. */
+/* Converts tensors between layouts. Transposing kernels convert between blocked channels and plain
+ * order, equal layouts are copied, and everything else is converted element by element. */
 #include "device/cpu/cpu.h"
 #include "kernels/cpu/kernels.h"
 
-/* The elements of one row in logical order; index[0] is set. */
+/* Copies the elements of one row in logical order. */
 static void copy_row(const struct sw_desc *from, const void *src, const struct sw_desc *to,
                      void *dst, int64_t row)
 {

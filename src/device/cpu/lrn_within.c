@@ -1,6 +1,6 @@
-/* Local response normalisation within channels, for both kinds of plans: one kernel that reads
- * plain images and blocked channels as they are; others are copied. Forward saves the scale of
- * every element. Padding channels are zero, and stay it. */
+/* Local response normalization within channels, for reference and oneDNN plans: one kernel that
+ * reads plain images and blocked channels directly; sources in other layouts are copied. Forward
+ * saves the scale of every element. Padding channels stay zero. */
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"
 
@@ -10,7 +10,7 @@ struct within {
     struct sw_ref_plan ref;
     struct sw_kernel_lrn_within shape;
     bool training;
-    size_t ratio_offset, diff_offset; /* diff_offset: the gradient, where the source is copied */
+    size_t ratio_offset, diff_offset; /* diff_offset: the gradient, if the source is copied */
 };
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)

@@ -1,6 +1,6 @@
-/* Memory of the CPU device. Large blocks are pages of their own, aligned to huge pages and offered
- * to the kernel as such: an arena touched every step then costs few TLB misses and no fresh page
- * faults. Small blocks come from the allocator, with the address to free kept in front of them. */
+/* Memory of the CPU device. Large blocks have their own pages, aligned to huge pages and marked as
+ * such for the kernel: an arena that is accessed every step then costs few TLB misses and no page
+ * faults. Small blocks come from the allocator; the address to free is stored in front of them. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include <stdatomic.h>
@@ -14,8 +14,8 @@ enum {
 };
 _Static_assert(SW_DEVICE_PAGES_BYTES == HUGE_PAGE_BYTES, "what is mapped can be placed");
 
-/* Totals over all CPU devices of the process, for `check` and the history; relaxed, since they
- * order nothing. */
+/* Totals over all CPU devices of the process, for `check` and the history; relaxed, since they do
+ * not order other accesses. */
 static _Atomic size_t bytes_in_use, bytes_peak, bytes_misplaced;
 
 size_t sw_cpu_bytes_in_use(void)

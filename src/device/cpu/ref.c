@@ -1,4 +1,4 @@
-/* What the reference plans share. */
+/* Common parts of the reference plans; device/cpu/ref.h has the contract. */
 #include "device/cpu/ref.h"
 #include "base/os.h"
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* What the reference plans share. They work on plain NCHW; a source in another layout is copied
- * into scratch first, and its gradient is computed in scratch and copied back. Every plan's private
- * struct begins with struct sw_ref_plan. Internal to ref_*.c. */
+/* Common parts of the reference plans. They work on plain NCHW; a source in another layout is first
+ * copied into scratch, and its gradient is computed in scratch and copied back. Every plan's
+ * private struct begins with struct sw_ref_plan. Internal to ref_*.c. */
 #pragma once
 
 #include "device/cpu/cpu.h"
@@ -8,21 +8,21 @@
 struct sw_ref_plan {
     struct sw_plan base;  /* first member */
     struct sw_desc plain; /* the source in plain order */
-    bool copied;          /* the source has another layout, and its copy lies in scratch */
+    bool copied;          /* the source has another layout, and a copy is in scratch */
     size_t copy_offset;   /* bytes */
     int threads;
 };
 
-/* A plan of `bytes` bytes for a source on a stream; scratch holds the copy, where one is needed.
- * NULL when memory is exhausted. */
+/* Allocates a plan of `bytes` bytes for a source on a stream; reserves scratch for the copy if one
+ * is needed. NULL: out of memory. */
 struct sw_ref_plan *sw_ref_plan_new(size_t bytes, const struct sw_plan_ops *ops,
                                     struct sw_stream *s, const struct sw_desc *src,
                                     const char *algorithm);
 void sw_ref_plan_free(struct sw_plan *p);
 
-/* The source in plain order: the source itself, or a copy made now. */
+/* Returns the source in plain order: the source itself, or a copy that it makes. */
 const float *sw_ref_source(const struct sw_ref_plan *p, const struct sw_plan_args *a);
-/* Where to write the source's gradient in plain order. */
+/* Returns where to write the source's gradient in plain order. */
 float *sw_ref_diff(const struct sw_ref_plan *p, const struct sw_plan_args *a);
 /* Copies the gradient to its destination, if it was computed in scratch. */
 void sw_ref_diff_done(const struct sw_ref_plan *p, const struct sw_plan_args *a);
@@ -50,5 +50,5 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
 int sw_ref_reorder(struct sw_stream *s, const struct sw_desc *from, const struct sw_desc *to,
                    struct sw_plan **out, struct sw_err *err);
 
-/* A given weight layout must be plain. Errors: SW_ERR_UNSUPPORTED. */
+/* Checks that a given weight layout is plain. Errors: SW_ERR_UNSUPPORTED. */
 int sw_ref_check_weight_layout(const struct sw_desc *layout, struct sw_err *err) SW_MUST_CHECK;

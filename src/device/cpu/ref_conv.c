@@ -1,12 +1,12 @@
-/* Convolution by im2col and matrix products, one product per image, group and piece of output rows:
+/* Convolution by im2col and matrix products, one product per image, group and band of output rows:
  *
  *   forward            dst [M/g, P] = weight [M/g, K] col [K, P]
  *   backward data      col [K, P] = weight^T diff_dst [M/g, P], then added back to the pixels
  *   backward weights   diff_weight [M/g, K] += diff_dst [M/g, P] col^T
  *
- * with K = C/g Kh Kw and P the output pixels of the piece. Pieces keep col in the second-level
- * cache. They, the order of additions and the partial sums of the weight gradient follow from the
- * shape alone, so results do not depend on the number of threads. */
+ * with K = C/g Kh Kw and P the output pixels of the band. Bands are small enough to keep col in the
+ * L2 cache. Bands, the order of additions and the partial sums of the weight gradient depend only
+ * on the shape, so results do not depend on the number of threads. */
 #include "base/os.h"
 #include "device/cpu/blas.h"
 #include "device/cpu/ref.h"
@@ -16,8 +16,8 @@
 
 enum {
     COL_FLOATS = 128 << 10, /* 512 KiB */
-    SLICE_COLUMNS = 256,    /* of the weight gradient, per task */
-    WEIGHT_TASKS = 16,      /* to divide among threads */
+    SLICE_COLUMNS = 256,    /* of the weight gradient per task */
+    WEIGHT_TASKS = 16,      /* tasks of the weight gradient, to divide among threads */
     MAX_CHUNKS = 8,
 };
 
@@ -26,7 +26,7 @@ struct conv {
     struct sw_kernel_windows windows;
     int64_t rows, groups, in_channels, out_channels; /* channels of one group */
     int64_t taps;                                    /* kernel_h kernel_w */
-    int64_t piece_rows;                              /* output rows of a piece */
+    int64_t piece_rows;                              /* output rows of a band */
     bool bias, relu, pointwise;                      /* pointwise: the image is its own col */
     /* The weight gradient: tasks are (chunk of images, group, slice of channels). Chunk 0 sums in
      * place, the others in scratch. */
@@ -59,7 +59,7 @@ static int64_t columns(const struct conv *c)
     return c->in_channels * c->taps;
 }
 
-/* The calling thread's own col. */
+/* The col buffer of the calling thread. */
 static float *my_col(const struct conv *c, const struct sw_plan_args *a)
 {
     return sw_ref_scratch(a, c->col_offset + (size_t)omp_get_thread_num() * c->col_bytes);
@@ -67,7 +67,8 @@ static float *my_col(const struct conv *c, const struct sw_plan_args *a)
 
 /* ---- Forward ---- */
 
-/* Output rows from `first` on, of one group of one image; pointers are at image and group. */
+/* Computes a band of output rows from `first` on, for one group of one image; pointers are at image
+ * and group. */
 static void forward_piece(const struct conv *c, const float *image, const float *weight,
                           const float *bias, int64_t first, float *col, float *dst)
 {
@@ -131,8 +132,9 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 
 /* ---- Gradients of weight and bias ---- */
 
-/* Adds one image's part of a slice: columns of diff_weight [M/g, K] that belong to `channels`
- * channels. Pointers are at image and group, and at the slice's first channel and column. */
+/* Adds the gradient of one image to a slice: the columns of diff_weight [M/g, K] that belong to
+ * `channels` channels. Pointers are at image and group, and at the slice's first channel and
+ * column. */
 static void add_weight_slice(const struct conv *c, int64_t channels, const float *image,
                              const float *diff_dst, bool first_image, float *col,
                              float *diff_weight)
@@ -235,7 +237,7 @@ static void set_geometry(struct conv *c, const struct sw_desc *src, const struct
                    s->pad_w == 0 && s->out_h == src->dim[2] && s->out_w == src->dim[3];
 }
 
-/* Pieces, slices and chunks: of the shape only. */
+/* Chooses bands, slices and chunks, which depend on the shape only. */
 static void divide_work(struct conv *c)
 {
     c->piece_rows = rows_in_cache(c, columns(c));
@@ -263,10 +265,12 @@ int sw_ref_convolution(struct sw_stream *s, const struct sw_desc *src,
                        struct sw_plan **out, struct sw_err *err)
 {
     int rc = sw_conv_check(src, shape, err);
-    if (rc == SW_OK)
-        rc = sw_ref_check_weight_layout(shape->weight_layout, err);
-    if (rc == SW_OK)
-        rc = sw_blas_hold_stream(s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_ref_check_weight_layout(shape->weight_layout, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_blas_hold_stream(s, err);
     if (rc != SW_OK)
         return rc;
     struct conv *c = (struct conv *)sw_ref_plan_new(sizeof *c, &ops, s, src, "im2col:openblas");

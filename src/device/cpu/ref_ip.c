@@ -1,10 +1,11 @@
-/* Inner product by matrix products, cut into tiles of fixed size:
+/* Inner product by matrix products in tiles of fixed size:
  *
  *   forward            dst [N, M] = src [N, K] weight^T [K, M] + bias
  *   backward data      diff_src [N, K] = diff_dst [N, M] weight [M, K]
  *   backward weights   diff_weight [M, K] = diff_dst^T [M, N] src [N, K]
  *
- * Weights are stored row-major, or as [K, M] when they are another layer's, seen transposed. */
+ * Weights are stored row-major, or as [K, M] if they are tied to another layer's and used
+ * transposed. */
 #include "base/os.h"
 #include "device/cpu/blas.h"
 #include "device/cpu/ref.h"
@@ -21,11 +22,10 @@ struct ip {
     struct sw_ref_plan ref;
     int64_t rows, features, outputs; /* N, K, M */
     bool bias, relu;
-    bool turned; /* weights are stored as [K, M] */
+    bool transposed; /* weights are stored as [K, M] */
 };
 
-/* A tile of a matrix that is divided in both dimensions; task numbers run along the columns
- * first. */
+/* A tile of a matrix; task numbers run along the columns first. */
 struct tile {
     int64_t row, rows, column, columns;
 };
@@ -53,12 +53,12 @@ static int64_t tile_count(int64_t rows, int64_t row_tile, int64_t columns, int64
 /* The offset of the weight from feature k to output m, and the step from row to row. */
 static int64_t weight_at(const struct ip *c, int64_t m, int64_t k)
 {
-    return c->turned ? k * c->outputs + m : m * c->features + k;
+    return c->transposed ? k * c->outputs + m : m * c->features + k;
 }
 
 static int64_t weight_step(const struct ip *c)
 {
-    return c->turned ? c->outputs : c->features;
+    return c->transposed ? c->outputs : c->features;
 }
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -70,7 +70,7 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, m, OUTPUT_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, m, OUTPUT_TILE);
         float *dst = a->dst + t.row * m + t.column;
-        sw_cpu_sgemm(false, !c->turned, t.rows, t.columns, k, 1.0f, src + t.row * k, k,
+        sw_cpu_sgemm(false, !c->transposed, t.rows, t.columns, k, 1.0f, src + t.row * k, k,
                      a->weight + weight_at(c, t.column, 0), weight_step(c), 0.0f, dst, m);
         sw_kernel_bias_columns(t.rows, t.columns, m, c->bias ? a->bias + t.column : NULL, c->relu,
                                dst);
@@ -86,7 +86,7 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 #pragma omp parallel for num_threads(c->ref.threads) schedule(dynamic)
     for (int64_t i = 0; i < tile_count(n, ROW_TILE, k, FEATURE_TILE); i++) {
         struct tile t = tile_of(i, n, ROW_TILE, k, FEATURE_TILE);
-        sw_cpu_sgemm(false, c->turned, t.rows, t.columns, m, 1.0f, a->diff_dst + t.row * m, m,
+        sw_cpu_sgemm(false, c->transposed, t.rows, t.columns, m, 1.0f, a->diff_dst + t.row * m, m,
                      a->weight + weight_at(c, 0, t.column), weight_step(c), 0.0f,
                      diff + t.row * k + t.column, k);
     }
@@ -100,7 +100,7 @@ static void weight_tile(const struct ip *c, const struct tile *t, const float *s
 {
     const float *dy = diff_dst + t->row, *x = src + t->column;
     float *to = diff_weight + weight_at(c, t->row, t->column);
-    if (c->turned)
+    if (c->transposed)
         sw_cpu_sgemm(true, false, t->columns, t->rows, c->rows, 1.0f, x, c->features, dy,
                      c->outputs, 0.0f, to, weight_step(c));
     else
@@ -134,8 +134,8 @@ static const struct sw_plan_ops ops = {
     .free = sw_ref_plan_free,
 };
 
-/* Is it the transpose of a plain matrix, and not plain itself? */
-static bool is_turned(const struct sw_desc *layout)
+/* Whether the layout is the transpose of a plain matrix, and not plain itself. */
+static bool is_transposed(const struct sw_desc *layout)
 {
     if (!layout || sw_desc_is_plain(layout))
         return false;
@@ -148,8 +148,8 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
                          struct sw_plan **out, struct sw_err *err)
 {
     int rc = sw_ip_check(src, shape, err);
-    bool turned = rc == SW_OK && is_turned(shape->weight_layout);
-    if (rc == SW_OK && !turned)
+    bool transposed = rc == SW_OK && is_transposed(shape->weight_layout);
+    if (rc == SW_OK && !transposed)
         rc = sw_ref_check_weight_layout(shape->weight_layout, err);
     if (rc == SW_OK)
         rc = sw_blas_hold_stream(s, err);
@@ -164,9 +164,9 @@ int sw_ref_inner_product(struct sw_stream *s, const struct sw_desc *src,
     c->outputs = shape->outputs;
     c->bias = shape->bias;
     c->relu = shape->fuse_relu;
-    c->turned = turned;
+    c->transposed = transposed;
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
-    p->weight = turned ? *shape->weight_layout : sw_desc_plain(SW_F32, 2, weight);
+    p->weight = transposed ? *shape->weight_layout : sw_desc_plain(SW_F32, 2, weight);
     if (shape->bias)
         p->bias = sw_desc_plain(SW_F32, 1, weight);
     p->dst = sw_desc_plain(SW_F32, 2, dst);

@@ -1,4 +1,4 @@
-/* Local response normalisation on plain planes; forward saves the scale of every element. */
+/* Local response normalization on plain planes; forward saves the scale of every element. */
 #include "base/os.h"
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"
@@ -7,7 +7,7 @@ struct lrn {
     struct sw_ref_plan ref;
     struct sw_kernel_lrn shape;
     bool training;
-    size_t ratio_offset, diff_offset; /* diff_offset: the gradient, where the source is copied */
+    size_t ratio_offset, diff_offset; /* diff_offset: the gradient, if the source is copied */
 };
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)

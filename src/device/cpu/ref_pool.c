@@ -1,4 +1,4 @@
-/* Pooling on plain planes; a maximum saves the pixel it came from, as int32. */
+/* Pooling on plain planes; max pooling saves the index of the maximum as int32. */
 #include "base/os.h"
 #include "device/cpu/ref.h"
 #include "kernels/cpu/kernels.h"
@@ -51,7 +51,8 @@ int sw_ref_pooling(struct sw_stream *s, const struct sw_desc *src,
     if (rc != SW_OK)
         return rc;
     if (src->dim[2] * src->dim[3] > INT32_MAX)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "pooling over planes of 2^31 pixels or more");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "pooling does not support planes of 2^31 pixels or more");
     struct pool *c = (struct pool *)sw_ref_plan_new(sizeof *c, &ops, s, src, "direct");
     if (!c)
         return sw_err_nomem(err, "pooling plan", sizeof *c);

@@ -1,5 +1,4 @@
-/* Copies between layouts. Blocked channels against plain go through transposing kernels, equal
- * layouts are copied, and everything else is found element by element. */
+/* The plan that converts between layouts, by sw_cpu_reorder (layout.c). */
 #include "base/os.h"
 #include "device/cpu/ref.h"
 

@@ -1,6 +1,6 @@
-/* Reduced precision on the CPU: the factors of a product are rounded to tf32, bf16 or fp16 and
+/* Reduced precision on the CPU: the operands of a product are rounded to tf32, bf16 or fp16 and
  * multiplied in fp32. sw_cpu_gemm rounds block by block on the stack; convolution and inner product
- * wrap an fp32 plan, whose rounded inputs lie in its scratch memory, unless oneDNN rounds by
+ * wrap an fp32 plan and round its inputs into scratch, unless oneDNN has a plan that rounds them
  * itself. The contract is in device/cpu/rounded.h. */
 #include "device/cpu/rounded.h"
 #include "base/os.h"
@@ -65,12 +65,12 @@ void sw_cpu_gemm(enum sw_precision precision, bool trans_a, bool trans_b, int64_
 
 /* ---- Plans ---- */
 
-/* A plan whose passes read rounded factors. The copies of both factors are in scratch, behind that
- * of the inner plan, unless the inner plan rounds by itself. */
+/* A plan whose passes read rounded operands. The copies of both operands are in scratch, after the
+ * scratch of the inner plan, unless the inner plan rounds them itself. */
 struct rounded {
     struct sw_plan base;   /* first member */
     struct sw_plan *inner; /* owned */
-    bool halves;           /* it does */
+    bool halves;           /* the inner plan rounds its operands to 16 bits itself */
     enum sw_precision to;
     size_t at[2];
     size_t bias_at; /* for the gradient of the bias */
@@ -81,17 +81,17 @@ static struct rounded *rounded_of(struct sw_plan *p)
     return (struct rounded *)(void *)p;
 }
 
-static float *room_of(const struct rounded *r, const struct sw_plan_args *a, int room)
+static float *scratch_of(const struct rounded *r, const struct sw_plan_args *a, int slot)
 {
-    return (float *)(void *)((char *)a->scratch + r->at[room]);
+    return (float *)(void *)((char *)a->scratch + r->at[slot]);
 }
 
-static const float *take(const struct rounded *r, const struct sw_plan_args *a, int room,
-                         const struct sw_desc *layout, const float *x)
+static const float *round_operand(const struct rounded *r, const struct sw_plan_args *a, int slot,
+                                  const struct sw_desc *layout, const float *x)
 {
     if (r->halves)
         return x;
-    float *copy = room_of(r, a, room);
+    float *copy = scratch_of(r, a, slot);
     sw_kernel_round_all(sw_cpu_threads(r->base.stream), r->to, x, copy, sw_desc_storage(layout));
     return copy;
 }
@@ -100,8 +100,8 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
-    inner.src = take(r, a, 0, &p->src, a->src);
-    inner.weight = take(r, a, 1, &p->weight, a->weight);
+    inner.src = round_operand(r, a, 0, &p->src, a->src);
+    inner.weight = round_operand(r, a, 1, &p->weight, a->weight);
     return sw_plan_forward(r->inner, &inner, err);
 }
 
@@ -109,9 +109,9 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
-    inner.diff_dst =
-        a->diff_again && !r->halves ? room_of(r, a, 0) : take(r, a, 0, &p->dst, a->diff_dst);
-    inner.weight = take(r, a, 1, &p->weight, a->weight);
+    inner.diff_dst = a->diff_again && !r->halves ? scratch_of(r, a, 0)
+                                                 : round_operand(r, a, 0, &p->dst, a->diff_dst);
+    inner.weight = round_operand(r, a, 1, &p->weight, a->weight);
     return sw_plan_backward_data(r->inner, &inner, err);
 }
 
@@ -119,13 +119,15 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 {
     struct rounded *r = rounded_of(p);
     struct sw_plan_args inner = *a;
-    inner.diff_dst = take(r, a, 0, &p->dst, a->diff_dst);
-    inner.src = take(r, a, 1, &p->src, a->src);
+    inner.diff_dst = round_operand(r, a, 0, &p->dst, a->diff_dst);
+    inner.src = round_operand(r, a, 1, &p->src, a->src);
     int rc = sw_plan_backward_weights(r->inner, &inner, err);
-    if (rc == SW_OK && p->bias.ndim) /* a sum, not a product, so nothing is rounded */
+    if (rc != SW_OK)
+        return rc;
+    if (p->bias.ndim) /* a sum, not a product, so nothing is rounded */
         sw_cpu_bias_gradient(sw_cpu_threads(p->stream), &p->dst, a->diff_dst,
                              (char *)a->scratch + r->bias_at, a->diff_bias);
-    return rc;
+    return SW_OK;
 }
 
 static void free_plan(struct sw_plan *p)
@@ -144,7 +146,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Wraps the inner plan, which it owns even if it fails. */
+/* Wraps the inner plan and takes ownership of it, even on failure. */
 static int wrap(struct sw_plan *inner, bool halves, struct sw_plan_passes passes,
                 struct sw_plan **out, struct sw_err *err)
 {

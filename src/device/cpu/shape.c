@@ -1,4 +1,4 @@
-/* Shape checks for all makers, so that all plans refuse the same shapes with the same messages. */
+/* Shape checks of all makers, so that all devices refuse the same shapes with the same messages. */
 #include "device/cpu/cpu.h"
 
 typedef long long ll; /* for printf */
@@ -46,7 +46,7 @@ static int check_weight_layout(const struct sw_desc *w, const struct sw_desc *wa
     char have_text[128], want_text[128];
     if (!w || sw_desc_same_shape(w, want))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID, "%s: the weight layout is %s, the weight is %s", who,
+    return sw_err_set(err, SW_ERR_INVALID, "%s: the weight layout is %s, but the weight is %s", who,
                       sw_desc_text(w, have_text), sw_desc_text(want, want_text));
 }
 
@@ -80,10 +80,10 @@ static int check_windows(const struct axis *a, struct sw_err *err)
                           (ll)a->pad, a->name, (ll)a->kernel);
     int64_t last = (a->out - 1) * a->stride - a->pad;
     if (last >= a->in)
-        return sw_err_set(
-            err, SW_ERR_INVALID,
-            "pooling: out_%s %lld puts the last window at %lld, behind the %lld pixels", a->name,
-            (ll)a->out, (ll)last, (ll)a->in);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "pooling: out_%s %lld puts the last window at pixel %lld, beyond the "
+                          "%lld pixels of the input",
+                          a->name, (ll)a->out, (ll)last, (ll)a->in);
     return SW_OK;
 }
 
@@ -96,9 +96,14 @@ int sw_pool_check(const struct sw_desc *src, const struct sw_pool_shape *p, stru
         {"h", src->dim[2], p->out_h, p->kernel_h, p->stride_h, p->pad_h, 1},
         {"w", src->dim[3], p->out_w, p->kernel_w, p->stride_w, p->pad_w, 1}};
     rc = check_axes(axis, "pooling", err);
-    for (int i = 0; rc == SW_OK && i < 2; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < 2; i++) {
         rc = check_windows(&axis[i], err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l, struct sw_err *err)
@@ -109,10 +114,10 @@ int sw_lrn_check(const struct sw_desc *src, const struct sw_lrn_shape *l, struct
     if (l->size < 1 || l->size % 2 == 0)
         return sw_err_set(err, SW_ERR_INVALID, "lrn: size %lld must be odd", (ll)l->size);
     if (l->within_channel && l->size > 255)
-        return sw_err_set(err, SW_ERR_INVALID, "lrn: size %lld within a channel is above 255",
-                          (ll)l->size);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "lrn: size %lld within a channel must be at most 255", (ll)l->size);
     if (!(l->k > 0) || !(l->alpha >= 0))
-        return sw_err_set(err, SW_ERR_INVALID, "lrn: k %g must be above 0 and alpha %g not below",
+        return sw_err_set(err, SW_ERR_INVALID, "lrn: k %g must be above 0 and alpha %g at least 0",
                           (double)l->k, (double)l->alpha);
     return SW_OK;
 }

@@ -1,7 +1,7 @@
-/* Starts OpenMP teams safely. libgomp ends the process if it cannot start a thread of a team. So as
- * many threads as the team will have are first started and ended here, where an error can be
- * reported. The team itself is created right after and stays: later parallel regions of the same
- * size find its threads waiting. */
+/* Starts OpenMP teams safely. libgomp ends the process if it cannot start a thread of a team.
+ * Therefore as many threads as the team will have are first started and ended here, where an error
+ * can be reported. The team is created right after that and persists: later parallel regions of the
+ * same size reuse its threads. */
 #include "base/os.h"
 #include "device/device.h"
 #include "thread/thread.h"

@@ -1,5 +1,6 @@
-/* The only file that includes cudnn_backend.h. Its descriptors are reference-counted objects of the
- * library; a graph keeps the execution plan, everything else is let go when that is made. */
+/* Convolutions in cuDNN's graph API; the only file that includes cudnn_backend.h. Descriptors are
+ * reference-counted objects of the library; a graph keeps the execution plan and releases all
+ * others once that is created. The contract is in device/cuda/conv_graph.h. */
 #include "device/cuda/conv_graph.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/libraries.h"
@@ -8,16 +9,16 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16,     /* of every array, in bytes: what an arena promises and more */
-    MAX_ENGINES = 32,   /* engines that are tried */
-    WORKSPACE_MB = 512, /* of one pass, at most */
-    ARRAYS = 3,         /* of an operation */
+    ALIGNMENT = 16,     /* of every array, in bytes; arenas align at least so */
+    MAX_ENGINES = 32,   /* maximum number of engines to try */
+    WORKSPACE_MB = 512, /* maximum workspace of one pass */
+    ARRAYS = 3,         /* arrays of an operation */
 };
 
 /* The ids of the arrays of an operation in a variant pack. */
 enum { IMAGE = 1, FILTER, RESULT };
 
-/* ---- Descriptors: the first error stays in *e, and everything after it does nothing ---- */
+/* ---- Descriptors: the first error stays in *e, and later calls do nothing ---- */
 
 static void create(cudnnStatus_t *e, cudnnBackendDescriptorType_t type,
                    cudnnBackendDescriptor_t *out)
@@ -64,8 +65,8 @@ static void make_tensor(cudnnStatus_t *e, int64_t id, const struct sw_desc *d, c
     finish(e, *out);
 }
 
-/* What the last window reaches beyond the input, where that is more than the padding before it: an
- * output that floor rounding gives needs no other padding than the same on both sides. */
+/* The padding after the input: what the last window needs, but the same as the padding before it if
+ * floor rounding results in the same output size. */
 static int64_t padding_after(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t pad,
                              int64_t dilation)
 {
@@ -101,7 +102,7 @@ struct operation {
     const char *name;
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t alpha, beta, convolution, image, filter, result;
-    int64_t writes; /* which array */
+    int64_t writes; /* the array that is written */
 };
 
 static const struct operation operations[SW_TUNE_PASSES] = {
@@ -143,7 +144,7 @@ static const struct operation operations[SW_TUNE_PASSES] = {
         },
 };
 
-/* What an array of the operation is made of. */
+/* The element type of an array of the operation. */
 static cudnnDataType_t type_of(const struct sw_cuda_conv_question *q, const struct operation *o,
                                int64_t array, bool writes_halves)
 {
@@ -152,7 +153,7 @@ static cudnnDataType_t type_of(const struct sw_cuda_conv_question *q, const stru
     return !halves ? CUDNN_DATA_FLOAT : bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
 }
 
-/* A graph of one operation. The library keeps what its descriptors refer to. */
+/* Creates a graph of one operation. The library keeps the descriptors that others refer to. */
 static cudnnBackendDescriptor_t make_graph(cudnnStatus_t *e, const struct sw_cuda_conv_question *q,
                                            const struct operation *o, bool writes_halves,
                                            cudnnHandle_t handle)
@@ -189,9 +190,9 @@ static bool is_winograd(cudnnBackendNumericalNote_t note)
            note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6;
 }
 
-/* Is the engine deterministic, as precise as float (but for factors that may be rounded), and one
- * that does not use Winograd's algorithm where the device avoids it? */
-static bool suits(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winograd)
+/* Whether the engine is deterministic, as precise as fp32 (tf32: inputs may be rounded), and does
+ * not use Winograd's algorithm if the device avoids it. */
+static bool is_suitable(cudnnBackendDescriptor_t config, bool tf32, bool avoid_winograd)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t engine = NULL;
@@ -224,7 +225,7 @@ static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, bool avoid_wi
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     cudnnBackendDescriptor_t plan = NULL;
     int64_t count = 0, bytes = 0;
-    if (!suits(config, tf32, avoid_winograd))
+    if (!is_suitable(config, tf32, avoid_winograd))
         return false;
     create(&e, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
     set(&e, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
@@ -241,8 +242,8 @@ static bool try_engine(cudnnBackendDescriptor_t config, bool tf32, bool avoid_wi
     return true;
 }
 
-/* "a3/12": the place in the list of a mode, and the engine's number. */
-static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode, int64_t place,
+/* Writes the name "a3/12": the mode, the index in its list, and the number of the engine. */
+static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode, int64_t index,
                     char name[SW_TUNE_NAME])
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
@@ -256,40 +257,40 @@ static void name_of(cudnnBackendDescriptor_t config, cudnnBackendHeurMode_t mode
         e = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
                                      &count, &number);
     snprintf(name, SW_TUNE_NAME, "%c%lld/%lld", mode == CUDNN_HEUR_MODE_A ? 'a' : 'f',
-             (long long)place, (long long)(e == CUDNN_STATUS_SUCCESS ? number : -1));
+             (long long)index, (long long)(e == CUDNN_STATUS_SUCCESS ? number : -1));
     drop(engine);
 }
 
-/* What to do with the engines of a list. */
+/* A search through the engines of a list. */
 struct search {
     cudnnHandle_t handle;
     cudnnBackendHeurMode_t mode;
     bool tf32, avoid_winograd;
-    const char *wanted;        /* the name of one; "": the first that will do */
-    struct sw_tune_ways *ways; /* NULL, or all that will do are to be named */
+    const char *wanted;              /* the name of an engine; "": the first suitable one */
+    struct sw_tune_ways *candidates; /* not NULL: collects the names of all suitable engines */
 };
 
 /* Checks one engine: true if it is the one to use. */
-static bool look_at(const struct search *q, cudnnBackendDescriptor_t config, int64_t place,
-                    struct sw_cuda_conv_graph *g)
+static bool try_candidate(const struct search *q, cudnnBackendDescriptor_t config, int64_t index,
+                          struct sw_cuda_conv_graph *g)
 {
     char name[SW_TUNE_NAME];
     struct sw_cuda_conv_graph tried;
-    if (q->wanted[0] || q->ways)
-        name_of(config, q->mode, place, name);
-    if (!q->ways && q->wanted[0] && strcmp(name, q->wanted) != 0)
+    if (q->wanted[0] || q->candidates)
+        name_of(config, q->mode, index, name);
+    if (!q->candidates && q->wanted[0] && strcmp(name, q->wanted) != 0)
         return false;
-    if (!q->ways)
+    if (!q->candidates)
         return try_engine(config, q->tf32, q->avoid_winograd, q->handle, g);
-    if (q->ways->count < SW_TUNE_WAYS &&
+    if (q->candidates->count < SW_TUNE_WAYS &&
         try_engine(config, q->tf32, q->avoid_winograd, q->handle, &tried)) {
-        sw_tune_add_way(q->ways, name);
+        sw_tune_add_way(q->candidates, name);
         drop(tried.plan);
     }
     return false;
 }
 
-/* The engine, of those that the heuristics of this mode name. */
+/* Chooses an engine from the list of the heuristics in this mode. */
 static bool choose(cudnnBackendDescriptor_t graph, const struct search *q,
                    struct sw_cuda_conv_graph *g)
 {
@@ -307,16 +308,18 @@ static bool choose(cudnnBackendDescriptor_t graph, const struct search *q,
         e = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, MAX_ENGINES, &count, config);
     for (int64_t i = 0; i < count && i < MAX_ENGINES && e == CUDNN_STATUS_SUCCESS && !found; i++)
-        found = look_at(q, config[i], i, g);
+        found = try_candidate(q, config[i], i, g);
     for (int i = 0; i < MAX_ENGINES; i++)
         drop(config[i]);
     drop(heuristics);
     return found;
 }
 
-/* With ways NULL: into *g. */
-static bool look_for(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
-                     bool writes_halves, struct sw_tune_ways *ways, struct sw_cuda_conv_graph *g)
+/* Searches the engines of the heuristics and then the fallback list: with candidates NULL stores
+ * the chosen one in *g, else lists names. */
+static bool search_engines(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
+                           bool writes_halves, struct sw_tune_ways *candidates,
+                           struct sw_cuda_conv_graph *g)
 {
     cudnnStatus_t e = CUDNN_STATUS_SUCCESS;
     const struct sw_cuda_stream *s = sw_cuda_stream_of(q->stream);
@@ -325,13 +328,13 @@ static bool look_for(const struct sw_cuda_conv_question *q, enum sw_tune_pass pa
                                .tf32 = q->tf32,
                                .avoid_winograd = q->stream->dev->avoid_winograd,
                                .wanted = q->wanted,
-                               .ways = ways};
+                               .candidates = candidates};
     struct search rest = all;
     rest.mode = CUDNN_HEUR_MODE_FALLBACK;
     cudnnBackendDescriptor_t graph = make_graph(&e, q, &operations[pass], writes_halves, s->dnn);
     bool found = e == CUDNN_STATUS_SUCCESS && choose(graph, &all, g);
-    /* Of ways, those of the first list are enough where there are any. */
-    if (e == CUDNN_STATUS_SUCCESS && !found && !(ways && ways->count > 0))
+    /* For candidates the first list is sufficient unless it is empty. */
+    if (e == CUDNN_STATUS_SUCCESS && !found && !(candidates && candidates->count > 0))
         found = choose(graph, &rest, g);
     drop(graph);
     return found;
@@ -340,7 +343,7 @@ static bool look_for(const struct sw_cuda_conv_question *q, enum sw_tune_pass pa
 bool sw_cuda_conv_graph_make(const struct sw_cuda_conv_question *q, enum sw_tune_pass pass,
                              bool writes_halves, struct sw_cuda_conv_graph *g)
 {
-    bool found = look_for(q, pass, writes_halves, NULL, g);
+    bool found = search_engines(q, pass, writes_halves, NULL, g);
     g->halves = writes_halves;
     return found;
 }
@@ -349,7 +352,7 @@ void sw_cuda_conv_graph_list(const struct sw_cuda_conv_question *q, enum sw_tune
                              bool writes_halves, struct sw_tune_ways *out)
 {
     struct sw_cuda_conv_graph none = {0};
-    (void)look_for(q, pass, writes_halves, out, &none);
+    (void)search_engines(q, pass, writes_halves, out, &none);
 }
 
 void sw_cuda_conv_graph_drop(struct sw_cuda_conv_graph *g)

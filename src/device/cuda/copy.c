@@ -1,5 +1,5 @@
-/* Copies. The CUDA runtime finds out where memory is: the host and all GPUs share one address
- * space. */
+/* Copies and peer access. The CUDA runtime finds out where memory is, since the host and all GPUs
+ * share one address space. */
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
 #include <cuda_runtime_api.h>
@@ -21,24 +21,25 @@ bool sw_cuda_reaches(struct sw_device *dev, struct sw_device *peer)
     int can = 0, from = sw_cuda_device_of(dev)->gpu;
     if (peer->ops != &sw_cuda_ops || from == sw_cuda_device_of(peer)->gpu)
         return false;
-    cudaError_t answer = cudaDeviceCanAccessPeer(&can, from, sw_cuda_device_of(peer)->gpu);
-    return answer == cudaSuccess && can;
+    cudaError_t status = cudaDeviceCanAccessPeer(&can, from, sw_cuda_device_of(peer)->gpu);
+    return status == cudaSuccess && can;
 }
 
 int sw_cuda_reach(struct sw_device *dev, struct sw_device *peer, struct sw_err *err)
 {
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
     if (!sw_cuda_reaches(dev, peer))
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s does not reach %s", dev->name, peer->name);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "%s has no peer access to %s", dev->name,
+                          peer->name);
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
-    cudaError_t answer = cudaDeviceEnablePeerAccess(sw_cuda_device_of(peer)->gpu, 0);
-    if (answer == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaError_t status = cudaDeviceEnablePeerAccess(sw_cuda_device_of(peer)->gpu, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled) {
         (void)cudaGetLastError();
-        answer = cudaSuccess;
+        status = cudaSuccess;
     }
-    return sw_cuda_check(d, (int)answer, "reaching another GPU", err);
+    return sw_cuda_check(d, (int)status, "enabling peer access", err);
 }
 
 /* Between GPUs without peer access the driver copies through the host, which is slower: on some

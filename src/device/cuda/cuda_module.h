@@ -1,7 +1,7 @@
 /* The interface to the module with the device `cuda` (device/module.h), which makes one package run
  * on machines with and without the NVIDIA driver. The module exports one table, sw_cuda_module, and
- * nothing else; this header is all that both sides share. The module is singa_cuda.so;
- * SINGA_CUDA_MODULE names another file. Any thread. */
+ * nothing else; this header is the whole interface. The module is singa_cuda.so; SINGA_CUDA_MODULE
+ * names another file. Any thread. */
 #pragma once
 
 #include "device/driver.h"
@@ -10,7 +10,7 @@
 /* Increased with every change of what the two sides share: this table, device.h, plan.h, op.h or
  * the arguments of an operation. */
 enum { SW_CUDA_ABI = 20 };
-/* Detects most changes for which the increase was forgotten. */
+/* Detects most changes for which SW_CUDA_ABI was not increased. */
 #define SW_CUDA_TABLE_BYTES                                                                        \
     ((uint32_t)(sizeof(struct sw_cuda_module) + sizeof(struct sw_device_ops) +                     \
                 sizeof(struct sw_device) + sizeof(struct sw_plan_makers) +                         \
@@ -26,10 +26,10 @@ struct sw_cuda_gpu {
 };
 
 struct sw_cuda_module {
-    uint32_t abi, table_bytes; /* first, whatever else changes */
+    uint32_t abi, table_bytes; /* always first */
     const char *libraries;     /* "CUDA 13.0, cuBLAS 13.1.0, cuDNN 9.19.0" */
-    /* How many GPUs there are. Errors: SW_ERR_NOTFOUND (there is none), SW_ERR_UNSUPPORTED (the
-     * driver is too old). */
+    /* Stores the number of GPUs. Errors: SW_ERR_NOTFOUND (no GPU), SW_ERR_UNSUPPORTED (the driver
+     * is too old). */
     int (*count)(int *out, struct sw_err *err);
     int (*describe)(int gpu, struct sw_cuda_gpu *out, struct sw_err *err);
     /* Opens GPU number `gpu` of the driver as a device called "cuda:INDEX". */
@@ -37,8 +37,8 @@ struct sw_cuda_module {
                 struct sw_err *err);
 };
 
-/* Loads the module and makes sure that there is a GPU. Errors say what is missing:
- * SW_ERR_UNSUPPORTED, SW_ERR_NOTFOUND. */
+/* Loads the module and checks that there is a GPU. Errors say what is missing: SW_ERR_UNSUPPORTED,
+ * SW_ERR_NOTFOUND. */
 int sw_cuda_load(const struct sw_cuda_module **out, struct sw_err *err) SW_MUST_CHECK;
 
 /* Whether two PCI addresses are the same; they may differ in leading zeros and case. */

@@ -10,7 +10,7 @@
 #include <time.h>
 
 enum {
-    SPIN_NS = 200000,    /* how long a wait only yields */
+    SPIN_NS = 200000,    /* how long a wait only yields the processor */
     NAP_NS = 50000,      /* then it sleeps for this long at a time */
     CANCELLED_MS = 2000, /* how long to wait for the work of a cancelled device */
     /* Error codes that older toolkits do not name. */
@@ -18,12 +18,12 @@ enum {
     ERROR_TENSOR_MEMORY_LEAK = 721,
 };
 
-/* ---- What answers mean ---- */
+/* ---- Errors ---- */
 
-/* Whether the error is permanent for the context. */
-static bool breaks(cudaError_t answer)
+/* Whether the error is sticky: permanent for the context. */
+static bool is_sticky(cudaError_t status)
 {
-    switch ((int)answer) {
+    switch ((int)status) {
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchFailure:
     case cudaErrorLaunchTimeout:
@@ -48,18 +48,18 @@ static bool breaks(cudaError_t answer)
     }
 }
 
-static int keep_broken(struct sw_cuda_device *d, const struct sw_err *why)
+static int store_sticky_error(struct sw_cuda_device *d, const struct sw_err *why)
 {
     sw_mutex_lock(&d->lock);
-    if (d->broken.code == SW_OK)
-        d->broken = *why;
+    if (d->sticky_error.code == SW_OK)
+        d->sticky_error = *why;
     sw_mutex_unlock(&d->lock);
     return why->code;
 }
 
-int sw_cuda_check(struct sw_cuda_device *d, int answer, const char *what, struct sw_err *err)
+int sw_cuda_check(struct sw_cuda_device *d, int status, const char *what, struct sw_err *err)
 {
-    cudaError_t e = (cudaError_t)answer;
+    cudaError_t e = (cudaError_t)status;
     struct sw_err mine;
     if (e == cudaSuccess)
         return SW_OK;
@@ -67,10 +67,10 @@ int sw_cuda_check(struct sw_cuda_device *d, int answer, const char *what, struct
     if (e == cudaErrorMemoryAllocation)
         return sw_err_set(err, SW_ERR_NOMEM, "%s: %s: out of memory", d->base.name, what);
     int rc = sw_err_set(&mine, SW_ERR_LIBRARY, "%s: %s: %s%s (%s)", d->base.name, what,
-                        breaks(e) ? "the device is lost: " : "", cudaGetErrorString(e),
+                        is_sticky(e) ? "the device is lost: " : "", cudaGetErrorString(e),
                         cudaGetErrorName(e));
-    if (breaks(e))
-        rc = keep_broken(d, &mine);
+    if (is_sticky(e))
+        rc = store_sticky_error(d, &mine);
     if (err)
         *err = mine;
     return rc;
@@ -97,7 +97,7 @@ int sw_cuda_trouble_of(const struct sw_cuda_device *d, struct sw_err *err)
     return sw_err_prefix(err, rc, "%s", d->base.name);
 }
 
-static int say_cancelled(const struct sw_cuda_device *d, struct sw_err *err)
+static int set_cancelled(const struct sw_cuda_device *d, struct sw_err *err)
 {
     return sw_err_set(err, SW_ERR_CANCELLED, "%s: cancelled", d->base.name);
 }
@@ -107,12 +107,12 @@ static bool is_cancelled(const struct sw_cuda_device *d)
     return __atomic_load_n(&d->cancelled, __ATOMIC_RELAXED);
 }
 
-static int broken_of(struct sw_cuda_device *d, struct sw_err *err)
+static int sticky_error_of(struct sw_cuda_device *d, struct sw_err *err)
 {
     sw_mutex_lock(&d->lock);
-    int rc = d->broken.code;
+    int rc = d->sticky_error.code;
     if (rc != SW_OK && err)
-        *err = d->broken;
+        *err = d->sticky_error;
     sw_mutex_unlock(&d->lock);
     return rc;
 }
@@ -125,30 +125,33 @@ void sw_cuda_use(const struct sw_cuda_device *d)
 int sw_cuda_enter(struct sw_cuda_device *d, struct sw_err *err)
 {
     if (is_cancelled(d))
-        return say_cancelled(d, err);
-    int rc = broken_of(d, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_trouble_of(d, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "choosing it", err);
+        return set_cancelled(d, err);
+    int rc = sticky_error_of(d, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_cuda_trouble_of(d, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_cuda_check(d, (int)cudaSetDevice(d->gpu), "selecting the device", err);
+out:
     /* A launch reports only the last error of the thread, so an error that a library or another
      * call left is cleared first. Errors that break the context appear again. */
     (void)cudaGetLastError();
     return rc;
 }
 
-int sw_cuda_poll(struct sw_cuda_device *d, int (*ask)(void *handle), void *handle, const char *what,
-                 struct sw_err *err)
+int sw_cuda_poll(struct sw_cuda_device *d, int (*query)(void *handle), void *handle,
+                 const char *what, struct sw_err *err)
 {
     int64_t began_ns = sw_os()->monotonic_ns(), end_ns = 0;
-    int answer;
-    while ((answer = ask(handle)) == (int)cudaErrorNotReady) {
+    int status;
+    while ((status = query(handle)) == (int)cudaErrorNotReady) {
         int64_t now_ns = sw_os()->monotonic_ns();
         if (is_cancelled(d) && end_ns == 0)
             end_ns = now_ns + (int64_t)CANCELLED_MS * 1000000;
         if (end_ns > 0 && now_ns > end_ns) {
             (void)cudaGetLastError();
-            return say_cancelled(d, err);
+            return set_cancelled(d, err);
         }
         if (now_ns - began_ns < SPIN_NS)
             sw_thread_yield();
@@ -156,10 +159,14 @@ int sw_cuda_poll(struct sw_cuda_device *d, int (*ask)(void *handle), void *handl
             nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
     (void)cudaGetLastError(); /* "not ready" is also recorded as the last error */
-    int rc = sw_cuda_check(d, answer, what, err);
-    if (rc == SW_OK)
-        rc = broken_of(d, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_trouble_of(d, err);
-    return rc == SW_OK && is_cancelled(d) ? say_cancelled(d, err) : rc;
+    int rc = sw_cuda_check(d, status, what, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sticky_error_of(d, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_trouble_of(d, err);
+    if (rc != SW_OK)
+        return rc;
+    return is_cancelled(d) ? set_cancelled(d, err) : SW_OK;
 }

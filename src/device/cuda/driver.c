@@ -1,4 +1,4 @@
-/* The driver of NVIDIA GPUs. This file is part of libsinga: it loads the device, which is a module,
+/* The driver of NVIDIA GPUs. This file is part of libsinga and loads the module with the device
  * when a GPU is requested. */
 #include "device/cuda/cuda_module.h"
 #include "device/cuda/nccl_module.h"
@@ -22,7 +22,8 @@ static const struct sw_module_kind kind = {
     .without = "configure with -DSINGA_CUDA=ON where nvcc and cuDNN are; use --device cpu",
 };
 
-/* Reports a missing NVIDIA driver first: without it libraries only report that they failed. */
+/* Reports a missing NVIDIA driver, since without it libraries only report that they failed; else
+ * returns rc. */
 static int need_driver(int rc, struct sw_err *err)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -70,16 +71,18 @@ static int find_gpu(const struct sw_cuda_module *m, const char *bus, int *gpu,
                     struct sw_cuda_gpu *out, struct sw_err *err)
 {
     int count = 0, rc = m->count(&count, err);
-    for (int i = 0; i < count && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < count; i++) {
         rc = m->describe(i, out, err);
-        if (rc == SW_OK && sw_cuda_same_bus(bus, out->bus)) {
+        if (rc != SW_OK)
+            return rc;
+        if (sw_cuda_same_bus(bus, out->bus)) {
             *gpu = i;
             return SW_OK;
         }
     }
-    if (rc != SW_OK)
-        return rc;
-    return sw_err_set(err, SW_ERR_NOTFOUND, "the driver knows no GPU at %s; it has %d", bus, count);
+    return sw_err_set(err, SW_ERR_NOTFOUND, "the driver has no GPU at %s; it lists %d", bus, count);
 }
 
 static int open_device(const struct sw_device_args *args, struct sw_device **out,
@@ -88,20 +91,25 @@ static int open_device(const struct sw_device_args *args, struct sw_device **out
     const struct sw_cuda_module *m = NULL;
     struct sw_cuda_gpu found;
     int gpu = args->index, rc = sw_cuda_load(&m, err);
-    if (rc == SW_OK && args->bus)
+    if (rc != SW_OK)
+        return rc;
+    if (args->bus) {
         rc = find_gpu(m, args->bus, &gpu, &found, err);
-    return rc == SW_OK ? m->open(gpu, args->index, args->precision, out, err) : rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return m->open(gpu, args->index, args->precision, out, err);
 }
 
 static int enumerate(struct sw_device_info **out, int *count, struct sw_err *err)
 {
     const struct sw_cuda_module *m;
     int gpus = 0, rc = sw_cuda_load(&m, err);
-    if (rc == SW_OK)
-        rc = m->count(&gpus, err);
     if (rc != SW_OK)
         return rc;
-
+    rc = m->count(&gpus, err);
+    if (rc != SW_OK)
+        return rc;
     struct sw_device_info *list = sw_calloc((size_t)gpus, sizeof *list);
     if (!list)
         return sw_err_nomem(err, "the list of GPUs", (size_t)gpus * sizeof *list);
@@ -117,7 +125,6 @@ static int enumerate(struct sw_device_info **out, int *count, struct sw_err *err
         sw_free(list);
         return rc;
     }
-
     *out = list;
     *count = gpus;
     return SW_OK;
@@ -127,9 +134,10 @@ static int libraries(char *out, size_t bytes, struct sw_err *err)
 {
     const struct sw_cuda_module *m;
     int rc = sw_cuda_load(&m, err);
-    if (rc == SW_OK)
-        snprintf(out, bytes, "%s", m->libraries);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    snprintf(out, bytes, "%s", m->libraries);
+    return SW_OK;
 }
 
 /* ---- Option text: numbers, comma-separated ---- */
@@ -147,8 +155,7 @@ static int parse(const char *options, struct sw_device_request *out, struct sw_e
         if (!sw_parse_int(item, &number) || number < 0 || number > INT32_MAX ||
             out->count == SW_DEVICE_REQUEST_MOST)
             return sw_err_set(err, SW_ERR_INVALID,
-                              "behind cuda: there must be at most %d numbers of GPUs, as in "
-                              "cuda:0,2",
+                              "cuda: expected at most %d GPU numbers, as in cuda:0,2",
                               SW_DEVICE_REQUEST_MOST);
         out->index[out->count++] = (int)number;
         end = text + n;
@@ -170,7 +177,7 @@ static void read_driver(char *out, size_t bytes)
     sw_free(text);
 }
 
-/* "GPU-6e2c... at 0000:34:00.0"; a probe is given the addresses. */
+/* "GPU-6e2c... at 0000:34:00.0"; the options of a probe are the addresses. */
 static int identify(const char *options, const char *const *bus, int count,
                     struct sw_probe_identity *out, struct sw_err *err)
 {
@@ -204,17 +211,18 @@ static int identify(const char *options, const char *const *bus, int count,
 static int open_probe(const char *options, struct sw_device **out, int most, int *count,
                       struct sw_err *err)
 {
-    int rc = SW_OK;
-    while (*options && *count < most && rc == SW_OK) {
+    while (*options && *count < most) {
         char bus[20];
         size_t n = strcspn(options, ",");
         snprintf(bus, sizeof bus, "%.*s", (int)n, options);
         const struct sw_device_args args = {.index = *count, .bus = bus};
-        rc = open_device(&args, &out[*count], err);
-        *count += rc == SW_OK;
+        int rc = open_device(&args, &out[*count], err);
+        if (rc != SW_OK)
+            return rc;
+        ++*count;
         options += n + (options[n] == ',');
     }
-    return rc;
+    return SW_OK;
 }
 
 const struct sw_driver sw_driver_cuda = {

@@ -1,5 +1,5 @@
-/* CUDA events. They already behave as device.h requires: a wait is for the latest record before it,
- * and a wait for an event that was never recorded returns at once. */
+/* CUDA events, which behave as device.h requires: a wait is for the latest record before it, and a
+ * wait for an event that was never recorded returns immediately. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
@@ -26,7 +26,7 @@ int sw_cuda_event_new(struct sw_device *dev, struct sw_event **out, struct sw_er
         return sw_err_nomem(err, "cuda event", sizeof *e);
     e->device = d;
     rc = sw_cuda_check(d, (int)cudaEventCreateWithFlags(&e->event, cudaEventDisableTiming),
-                       "an event", err);
+                       "creating an event", err);
     if (rc != SW_OK) {
         sw_free(e);
         return rc;
@@ -47,23 +47,23 @@ int sw_cuda_event_record(struct sw_stream *stream, struct sw_event *e, struct sw
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    return rc == SW_OK
-               ? sw_cuda_check(s->device, (int)cudaEventRecord(event_of(e)->event, s->stream),
-                               "recording an event", err)
-               : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_check(s->device, (int)cudaEventRecord(event_of(e)->event, s->stream),
+                         "recording an event", err);
 }
 
 int sw_cuda_event_wait(struct sw_stream *stream, struct sw_event *e, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    return rc == SW_OK ? sw_cuda_check(s->device,
-                                       (int)cudaStreamWaitEvent(s->stream, event_of(e)->event, 0),
-                                       "waiting for an event", err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_check(s->device, (int)cudaStreamWaitEvent(s->stream, event_of(e)->event, 0),
+                         "waiting for an event", err);
 }
 
-static int ask_event(void *event)
+static int query_event(void *event)
 {
     return (int)cudaEventQuery(event);
 }
@@ -72,5 +72,5 @@ int sw_cuda_event_host_wait(struct sw_event *event, struct sw_err *err)
 {
     struct event *e = event_of(event);
     sw_cuda_use(e->device);
-    return sw_cuda_poll(e->device, ask_event, e->event, "waiting for an event", err);
+    return sw_cuda_poll(e->device, query_event, e->event, "waiting for an event", err);
 }

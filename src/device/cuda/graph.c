@@ -1,5 +1,4 @@
-/* CUDA graphs. A capture covers only streams of the calling thread; other threads may use this GPU
- * or others meanwhile. */
+/* CUDA graphs. A capture is thread-local: other threads may use this GPU or others meanwhile. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
@@ -32,24 +31,28 @@ int sw_cuda_capture_refuse(struct sw_cuda_stream *s, const char *what, struct sw
 int sw_cuda_capture_begin(struct sw_stream *stream, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
-    int rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_check(s->device,
-                           (int)cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal),
-                           "capturing a stream", err);
-    s->captured = rc == SW_OK;
+    s->captured = false;
     s->refused.code = SW_OK;
-    return rc;
+    int rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_check(s->device,
+                       (int)cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal),
+                       "capturing a stream", err);
+    if (rc != SW_OK)
+        return rc;
+    s->captured = true;
+    return SW_OK;
 }
 
-/* A copy of the graph that the GPU can run, put there now rather than with the first launch. */
-static int make_exec(struct sw_cuda_stream *s, cudaGraph_t captured, cudaGraphExec_t *out,
-                     struct sw_err *err)
+/* Instantiates the graph and uploads it now rather than at the first launch. */
+static int instantiate(struct sw_cuda_stream *s, cudaGraph_t captured, cudaGraphExec_t *out,
+                       struct sw_err *err)
 {
-    cudaError_t answer = cudaGraphInstantiate(out, captured, 0);
-    if (answer == cudaSuccess)
-        answer = cudaGraphUpload(*out, s->stream);
-    return sw_cuda_check(s->device, (int)answer, "making a graph", err);
+    cudaError_t status = cudaGraphInstantiate(out, captured, 0);
+    if (status == cudaSuccess)
+        status = cudaGraphUpload(*out, s->stream);
+    return sw_cuda_check(s->device, (int)status, "instantiating a graph", err);
 }
 
 int sw_cuda_capture_end(struct sw_stream *stream, struct sw_graph **out, struct sw_err *err)
@@ -59,7 +62,8 @@ int sw_cuda_capture_end(struct sw_stream *stream, struct sw_graph **out, struct 
     struct graph *g = sw_calloc(1, sizeof *g);
     sw_cuda_use(s->device);
     s->captured = false;
-    /* Ends the capture whatever has failed; otherwise the stream would stay in capture mode. */
+    /* Ends the capture even after an error, since otherwise the stream would stay in capture mode.
+     */
     int rc = sw_cuda_check(s->device, (int)cudaStreamEndCapture(s->stream, &captured),
                            "ending a capture", err);
     if (s->refused.code != SW_OK) {
@@ -71,7 +75,7 @@ int sw_cuda_capture_end(struct sw_stream *stream, struct sw_graph **out, struct 
         rc = sw_err_nomem(err, "a graph", sizeof *g);
     if (rc == SW_OK) {
         g->device = s->device;
-        rc = make_exec(s, captured, &g->exec, err);
+        rc = instantiate(s, captured, &g->exec, err);
     }
     if (captured)
         (void)cudaGraphDestroy(captured);
@@ -89,10 +93,10 @@ int sw_cuda_graph_launch(struct sw_stream *stream, struct sw_graph *graph, struc
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    return rc == SW_OK
-               ? sw_cuda_check(s->device, (int)cudaGraphLaunch(graph_of(graph)->exec, s->stream),
-                               "launching a graph", err)
-               : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_check(s->device, (int)cudaGraphLaunch(graph_of(graph)->exec, s->stream),
+                         "launching a graph", err);
 }
 
 void sw_cuda_graph_free(struct sw_graph *graph)

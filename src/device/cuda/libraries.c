@@ -7,9 +7,9 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what, struct sw_err *err)
+int sw_cuda_check_blas(struct sw_cuda_stream *s, int status, const char *what, struct sw_err *err)
 {
-    cublasStatus_t e = (cublasStatus_t)answer;
+    cublasStatus_t e = (cublasStatus_t)status;
     if (e == CUBLAS_STATUS_SUCCESS)
         return SW_OK;
     int rc = sw_cuda_check(s->device, (int)cudaPeekAtLastError(), what, err);
@@ -19,9 +19,9 @@ int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what, s
                       "%s: %s: cuBLAS: %s", s->base.dev->name, what, cublasGetStatusString(e));
 }
 
-int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what, struct sw_err *err)
+int sw_cuda_check_dnn(struct sw_cuda_stream *s, int status, const char *what, struct sw_err *err)
 {
-    cudnnStatus_t e = (cudnnStatus_t)answer;
+    cudnnStatus_t e = (cudnnStatus_t)status;
     char text[512] = "";
     if (e == CUDNN_STATUS_SUCCESS)
         return SW_OK;
@@ -31,7 +31,7 @@ int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what, st
                       text[0] ? ": " : "", text);
 }
 
-/* Products accumulate in fp32, even if the library splits them. */
+/* Products accumulate in fp32, even if the library splits k. */
 static cublasMath_t math_mode(enum sw_precision precision)
 {
     return precision == SW_PRECISION_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH
@@ -41,15 +41,15 @@ static cublasMath_t math_mode(enum sw_precision precision)
                : CUBLAS_DEFAULT_MATH;
 }
 
-/* Allocates the workspace. With a workspace per handle cuBLAS gives the same bits every time, and
- * allocates nothing during calls. It is zeroed, so that checkers of uninitialized reads find none
- * in the libraries. */
+/* Allocates the workspace. With a workspace per handle cuBLAS is deterministic and allocates
+ * nothing during calls. It is zeroed, so that checkers of uninitialized reads find none in the
+ * libraries. */
 int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
 {
     void *room = NULL;
     if (s->room)
         return SW_OK;
-    int rc = sw_cuda_capture_refuse(s, "taking room for operations", err);
+    int rc = sw_cuda_capture_refuse(s, "allocating a workspace", err);
     if (rc != SW_OK)
         return rc;
     cudaError_t e = cudaMalloc(&room, SW_CUDA_ROOM_BYTES);
@@ -59,10 +59,10 @@ int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err)
         s->room = room;
     else
         (void)cudaFree(room);
-    return sw_cuda_check(s->device, (int)e, "room for operations", err);
+    return sw_cuda_check(s->device, (int)e, "allocating a workspace", err);
 }
 
-/* Creates the cuBLAS handle; it is stored only if all of it could be set. The workspace is set
+/* Creates the cuBLAS handle and stores it only if all its settings succeed. The workspace is set
  * after the stream, since setting the stream resets it. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
 {
@@ -71,12 +71,13 @@ int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err)
     if (s->blas)
         return SW_OK;
     int rc = sw_cuda_need_room(s, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_capture_refuse(s, "opening cuBLAS", err);
     if (rc != SW_OK)
         return rc;
-    if (!s->light)
-        e = cublasLtCreate(&s->light);
+    rc = sw_cuda_capture_refuse(s, "opening cuBLAS", err);
+    if (rc != SW_OK)
+        return rc;
+    if (!s->lt)
+        e = cublasLtCreate(&s->lt);
     if (e == CUBLAS_STATUS_SUCCESS)
         e = cublasCreate(&blas);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -116,15 +117,15 @@ void sw_cuda_libraries_free(struct sw_cuda_stream *s)
         (void)cudnnDestroy(s->dnn);
     if (s->blas)
         (void)cublasDestroy(s->blas);
-    if (s->light)
-        (void)cublasLtDestroy(s->light);
+    if (s->lt)
+        (void)cublasLtDestroy(s->lt);
     (void)cudaFree(s->room);
 }
 
-/* A product with 16-bit factors, or with floats that cuBLAS rounds to 16 bits, or one that must be
- * exact although the handle would round. */
-static cublasStatus_t multiply_as(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
-                                  cublasOperation_t of_a, cublasOperation_t of_b)
+/* Computes a product with 16-bit operands, with floats that cuBLAS rounds to 16 bits, or in fp32
+ * although the handle would round. */
+static cublasStatus_t gemm_ex(struct sw_cuda_stream *s, const struct sw_cuda_product *p,
+                              cublasOperation_t of_a, cublasOperation_t of_b)
 {
     bool bf16 = s->device->precision == SW_PRECISION_BF16;
     cudaDataType_t type = !p->halves ? CUDA_R_32F : bf16 ? CUDA_R_16BF : CUDA_R_16F;
@@ -143,16 +144,21 @@ int sw_cuda_multiply_matrices(struct sw_stream *stream, const struct sw_cuda_pro
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_need_blas(s, err);
-    if (rc != SW_OK || p->m == 0 || p->n == 0)
+    if (rc != SW_OK)
         return rc;
+    rc = sw_cuda_need_blas(s, err);
+    if (rc != SW_OK)
+        return rc;
+    if (p->m == 0 || p->n == 0)
+        return SW_OK;
     cublasOperation_t of_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     enum sw_precision precision = s->device->precision;
-    bool as_told = sw_precision_is_half(precision) || (p->exact && precision == SW_PRECISION_TF32);
-    cublasStatus_t e = as_told ? multiply_as(s, p, of_a, of_b)
-                               : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha,
-                                                p->b, p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
-    return sw_cuda_check_blas(s, (int)e, "a matrix product", err);
+    bool use_gemm_ex =
+        sw_precision_is_half(precision) || (p->exact && precision == SW_PRECISION_TF32);
+    cublasStatus_t e = use_gemm_ex
+                           ? gemm_ex(s, p, of_a, of_b)
+                           : cublasSgemm_64(s->blas, of_b, of_a, p->n, p->m, p->k, &p->alpha, p->b,
+                                            p->ldb, p->a, p->lda, &p->beta, p->c, p->ldc);
+    return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

@@ -4,7 +4,7 @@
 
 #include "device/cuda/cuda_private.h"
 
-/* Create the handle unless it exists. Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
+/* Creates the handle unless it exists. Errors: SW_ERR_LIBRARY, SW_ERR_NOMEM. */
 int sw_cuda_need_blas(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_need_dnn(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHECK;
 /* The workspace of the stream, which an operation may use while it runs. It never moves, since
@@ -13,16 +13,16 @@ int sw_cuda_need_room(struct sw_cuda_stream *s, struct sw_err *err) SW_MUST_CHEC
 void sw_cuda_libraries_free(struct sw_cuda_stream *s);
 
 /* Convert results of cuBLAS (an enum cublasStatus_t) and cuDNN (cudnnStatus_t) to errors. */
-int sw_cuda_check_blas(struct sw_cuda_stream *s, int answer, const char *what,
+int sw_cuda_check_blas(struct sw_cuda_stream *s, int status, const char *what,
                        struct sw_err *err) SW_MUST_CHECK;
-int sw_cuda_check_dnn(struct sw_cuda_stream *s, int answer, const char *what,
+int sw_cuda_check_dnn(struct sw_cuda_stream *s, int status, const char *what,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row by row, with leading dimensions. Factors
- * are floats, which cuBLAS rounds to the device's precision, or 16 bits of it. */
+/* c [m, n] = alpha op(a) [m, k] op(b) [k, n] + beta c, row by row, with leading dimensions. a and b
+ * are floats, which cuBLAS rounds to the device's precision, or 16-bit values of that precision. */
 struct sw_cuda_product {
-    bool halves; /* what a and b are */
-    bool exact;  /* they are floats that are not rounded */
+    bool halves; /* a and b have 16-bit elements */
+    bool exact;  /* a and b are floats and not rounded */
     bool trans_a, trans_b;
     int64_t m, n, k, lda, ldb, ldc;
     float alpha, beta;

@@ -1,5 +1,6 @@
-/* cuBLASLt is column-major, so it computes the transpose, as in libraries.c: c^T = op(b)^T op(a)^T;
- * a and b are swapped here. The columns of c are then rows, along which the library adds a bias. */
+/* Matrix products by cuBLASLt. The library is column-major, so it computes the transpose, as in
+ * libraries.c: c^T = op(b)^T op(a)^T, and a and b are swapped here. The columns of c are then rows,
+ * along which the library adds a bias. The contract is in device/cuda/light.h. */
 #include "device/cuda/light.h"
 #include "base/os.h"
 #include <cublasLt.h>
@@ -7,14 +8,14 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16, /* of every array, in bytes: what an arena promises and more */
+    ALIGNMENT = 16, /* of every array, in bytes; arenas align at least so */
     LINE_BYTES = 64,
 };
 
 struct sw_cuda_light {
     struct sw_cuda_stream *stream; /* borrowed */
     bool bias;
-    cublasLtMatmulDesc_t product; /* owned, as the layouts */
+    cublasLtMatmulDesc_t product; /* owned, as are the layouts */
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
 };
@@ -31,7 +32,7 @@ static cudaDataType_t type_of(const struct sw_cuda_product *p, enum sw_precision
     return !p->halves ? CUDA_R_32F : precision == SW_PRECISION_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-/* A matrix [rows, columns] of ours, or its transpose as it is stored. */
+/* Describes a row-major matrix [rows, columns], or its transpose if it is stored transposed. */
 static cublasStatus_t lay_out(cudaDataType_t type, bool flipped, int64_t rows, int64_t columns,
                               int64_t pitch, cublasLtMatrixLayout_t *out)
 {
@@ -49,7 +50,7 @@ static cublasStatus_t describe_product(struct sw_cuda_light *l,
     cublasOperation_t of_a = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t of_b = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(args);
-    /* The library looks at the alignment of a bias when it chooses. */
+    /* The heuristics depend on the alignment of the bias. */
     const void *some_bias = (const char *)l->stream->room + LINE_BYTES;
     cublasStatus_t e = cublasLtMatmulDescCreate(&l->product, compute, CUDA_R_32F);
     if (e == CUBLAS_STATUS_SUCCESS)
@@ -83,7 +84,7 @@ static cublasStatus_t describe(struct sw_cuda_light *l, const struct sw_cuda_lig
 
 /* ---- Suggestions ---- */
 
-static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
+static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference)
 {
     static const cublasLtMatmulPreferenceAttributes_t sides[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -98,16 +99,17 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference)
     return e;
 }
 
-/* The library's suggestions, at most `most`; returns how many. */
-static int ask(const struct sw_cuda_light *l, int most, cublasLtMatmulHeuristicResult_t *found)
+/* Gets at most `most` algorithms from the heuristics; returns their number. */
+static int get_suggestions(const struct sw_cuda_light *l, int most,
+                           cublasLtMatmulHeuristicResult_t *found)
 {
     cublasLtMatmulPreference_t preference = NULL;
     int count = 0, good = 0;
     cublasStatus_t e = cublasLtMatmulPreferenceCreate(&preference);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = prefer(preference);
+        e = set_preferences(preference);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmulAlgoGetHeuristic(l->stream->light, l->product, l->a, l->b, l->c, l->c,
+        e = cublasLtMatmulAlgoGetHeuristic(l->stream->lt, l->product, l->a, l->b, l->c, l->c,
                                            preference, most, found, &count);
     if (preference)
         (void)cublasLtMatmulPreferenceDestroy(preference);
@@ -117,28 +119,28 @@ static int ask(const struct sw_cuda_light *l, int most, cublasLtMatmulHeuristicR
     return good;
 }
 
-/* The kernel, its tile, into how many parts k is cut, and its stages. */
-static void name_of(const cublasLtMatmulAlgo_t *algorithm, int place, char name[SW_TUNE_NAME])
+/* Writes the name of an algorithm: index, kernel, tile, split-k and stages. */
+static void name_of(const cublasLtMatmulAlgo_t *algorithm, int index, char name[SW_TUNE_NAME])
 {
-    static const cublasLtMatmulAlgoConfigAttributes_t asked[] = {
+    static const cublasLtMatmulAlgoConfigAttributes_t attributes[] = {
         CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
         CUBLASLT_ALGO_CONFIG_STAGES_ID};
-    int n = snprintf(name, SW_TUNE_NAME, "%d/", place);
-    for (size_t i = 0; i < sizeof asked / sizeof *asked && n < SW_TUNE_NAME; i++) {
+    int n = snprintf(name, SW_TUNE_NAME, "%d/", index);
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes && n < SW_TUNE_NAME; i++) {
         int value = -1;
         size_t written;
-        if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, asked[i], &value, sizeof value,
+        if (cublasLtMatmulAlgoConfigGetAttribute(algorithm, attributes[i], &value, sizeof value,
                                                  &written) != CUBLAS_STATUS_SUCCESS)
             value = -1;
         n += snprintf(name + n, SW_TUNE_NAME - (size_t)n, "%s%d", i ? "-" : "", value);
     }
 }
 
-/* Chooses a suggestion; false if there is none, or none of that name. */
+/* Chooses an algorithm; false if there is none, or none of that name. */
 static bool choose(struct sw_cuda_light *l, const char *wanted)
 {
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
-    int count = ask(l, wanted[0] ? SW_TUNE_WAYS : 1, found);
+    int count = get_suggestions(l, wanted[0] ? SW_TUNE_WAYS : 1, found);
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];
         name_of(&found[i].algo, i, name);
@@ -165,22 +167,23 @@ void sw_cuda_light_free(struct sw_cuda_light *l)
     sw_free(l);
 }
 
-/* Described, and no more. */
+/* Describes the product, without an algorithm. */
 static int begin(struct sw_stream *stream, const struct sw_cuda_light_args *args,
                  struct sw_cuda_light **out, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_need_blas(s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_need_blas(s, err);
     if (rc != SW_OK)
         return rc;
     struct sw_cuda_light *l = sw_calloc(1, sizeof *l);
     if (!l)
-        return sw_err_nomem(err, "a product", sizeof *l);
+        return sw_err_nomem(err, "matrix product", sizeof *l);
     l->stream = s;
     l->bias = args->bias;
-    rc = sw_cuda_check_blas(s, (int)describe(l, args), "a product", err);
+    rc = sw_cuda_check_blas(s, (int)describe(l, args), "matrix product", err);
     if (rc == SW_OK)
         *out = l;
     else
@@ -193,13 +196,14 @@ int sw_cuda_light_new(struct sw_stream *s, const struct sw_cuda_light_args *args
 {
     struct sw_cuda_light *l = NULL;
     int rc = begin(s, args, &l, err);
-    if (rc == SW_OK && !choose(l, args->wanted)) {
+    if (rc != SW_OK)
+        return rc;
+    if (!choose(l, args->wanted)) {
         sw_cuda_light_free(l);
         l = NULL;
     }
-    if (rc == SW_OK)
-        *out = l;
-    return rc;
+    *out = l;
+    return SW_OK;
 }
 
 void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *args,
@@ -207,8 +211,8 @@ void sw_cuda_light_list(struct sw_stream *s, const struct sw_cuda_light_args *ar
 {
     cublasLtMatmulHeuristicResult_t found[SW_TUNE_WAYS];
     struct sw_cuda_light *l = NULL;
-    struct sw_err ignored; /* then only the default can be used */
-    int count = begin(s, args, &l, &ignored) == SW_OK ? ask(l, SW_TUNE_WAYS, found) : 0;
+    struct sw_err ignored; /* on error no candidates are listed */
+    int count = begin(s, args, &l, &ignored) == SW_OK ? get_suggestions(l, SW_TUNE_WAYS, found) : 0;
     for (int i = 0; i < count; i++) {
         char name[SW_TUNE_NAME];
         name_of(&found[i].algo, i, name);
@@ -230,7 +234,7 @@ int sw_cuda_light_run(struct sw_cuda_light *l, const void *a, const void *b, con
         e = cublasLtMatmulDescSetAttribute(l->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                            sizeof bias);
     if (e == CUBLAS_STATUS_SUCCESS)
-        e = cublasLtMatmul(s->light, l->product, &one, b, l->a, a, l->b, &zero, c, l->c, c, l->c,
+        e = cublasLtMatmul(s->lt, l->product, &one, b, l->a, a, l->b, &zero, c, l->c, c, l->c,
                            &l->algorithm, s->room, SW_CUDA_ROOM_BYTES, s->stream);
-    return sw_cuda_check_blas(s, (int)e, "a product", err);
+    return sw_cuda_check_blas(s, (int)e, "matrix product", err);
 }

@@ -1,4 +1,4 @@
-/* The only symbol that the module exports, and the properties of GPUs from the driver. */
+/* The table of the CUDA module, the only symbol that it exports, and the properties of GPUs. */
 #include "device/cuda/cuda_module.h"
 #include "device/cuda/cuda_private.h"
 #include <cublas_v2.h>
@@ -12,19 +12,19 @@
 static int count(int *out, struct sw_err *err)
 {
     int n = 0;
-    cudaError_t answer = cudaGetDeviceCount(&n);
-    if (answer == cudaErrorInsufficientDriver)
+    cudaError_t status = cudaGetDeviceCount(&n);
+    if (status == cudaErrorInsufficientDriver)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "the NVIDIA driver is too old for this build (%s); install a newer one, "
                           "or use --device cpu",
                           "CUDA " TEXT(CUDART_VERSION));
-    if (answer == cudaErrorNoDevice || (answer == cudaSuccess && n == 0))
+    if (status == cudaErrorNoDevice || (status == cudaSuccess && n == 0))
         return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "there is no CUDA device: the driver knows none, or "
-                          "CUDA_VISIBLE_DEVICES hides them all; use --device cpu");
-    if (answer != cudaSuccess)
+                          "there is no CUDA device: the driver lists none, or CUDA_VISIBLE_DEVICES "
+                          "hides all of them; use --device cpu");
+    if (status != cudaSuccess)
         return sw_err_set(err, SW_ERR_NOTFOUND, "there is no CUDA device: %s (%s)",
-                          cudaGetErrorString(answer), cudaGetErrorName(answer));
+                          cudaGetErrorString(status), cudaGetErrorName(status));
     *out = n;
     return SW_OK;
 }
@@ -41,10 +41,10 @@ static void write_uuid(const cudaUUID_t *uuid, char *out, size_t bytes)
 static int describe(int gpu, struct sw_cuda_gpu *out, struct sw_err *err)
 {
     struct cudaDeviceProp p;
-    cudaError_t answer = cudaGetDeviceProperties(&p, gpu);
-    if (answer != cudaSuccess)
-        return sw_err_set(err, SW_ERR_LIBRARY, "GPU %d does not say what it is: %s", gpu,
-                          cudaGetErrorString(answer));
+    cudaError_t status = cudaGetDeviceProperties(&p, gpu);
+    if (status != cudaSuccess)
+        return sw_err_set(err, SW_ERR_LIBRARY, "cannot read the properties of GPU %d: %s", gpu,
+                          cudaGetErrorString(status));
     *out = (struct sw_cuda_gpu){
         .memory_bytes = (int64_t)p.totalGlobalMem, .major = p.major, .minor = p.minor};
     snprintf(out->bus, sizeof out->bus, "%04x:%02x:%02x.0", (unsigned)p.pciDomainID,

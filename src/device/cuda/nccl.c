@@ -4,8 +4,8 @@
  *
  * Threads. A group belongs to one thread, and so do opening and closing; check and abort may come
  * from other threads meanwhile. NCCL reports errors at any time while a communicator exists, so
- * `lock` guards only its lifetime. A thread of its own carries out an abort, once the current group
- * has noticed it and returned, since an abort may take long. */
+ * `lock` guards only its lifetime. An abort may take long, so a separate thread runs it once the
+ * current group has noticed it and returned. */
 #include "base/os.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/nccl_module.h"
@@ -17,19 +17,19 @@
 enum {
     SPIN_NS = 200000, /* how long to poll without a pause */
     NAP_NS = 50000,
-    GROUP_MS = 60000, /* how long NCCL may take to start a group */
+    GROUP_MS = 60000, /* how long NCCL may take to start the operations of a group */
     CLOSE_MS = 5000,
 };
 
 struct nccl {
     struct sw_collective base;       /* first member */
     struct sw_cuda_device **devices; /* owned [ranks], borrowed each */
-    ncclComm_t *comms;               /* owned [ranks]; NULL: not there (any more) */
+    ncclComm_t *comms;               /* owned [ranks]; NULL: not created or already destroyed */
     int aborting;                    /* atomic */
     struct sw_mutex lock;            /* guards all below */
     struct sw_cond changed;
-    bool alive;    /* the communicators may be asked */
-    bool in_group; /* a thread is calling NCCL */
+    bool alive;    /* the communicators exist and may be queried */
+    bool in_group; /* a thread is inside a group */
     struct sw_thread aborter;
     bool has_aborter;
 };
@@ -39,9 +39,9 @@ static struct nccl *nccl_of(struct sw_collective *c)
     return (struct nccl *)(void *)c;
 }
 
-static void use(const struct sw_cuda_device *d)
+static void set_device(const struct sw_cuda_device *d)
 {
-    (void)cudaSetDevice(d->gpu); /* it was possible when the device was opened */
+    (void)cudaSetDevice(d->gpu); /* cannot fail: it succeeded when the device was opened */
 }
 
 static bool is_aborting(const struct nccl *c)
@@ -54,39 +54,40 @@ static int64_t deadline_of(int timeout_ms)
     return sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
 }
 
-/* ---- What answers mean ---- */
+/* ---- Errors and states ---- */
 
-static int say(const struct nccl *c, int rank, ncclResult_t answer, const char *what,
-               struct sw_err *err)
+static int nccl_error(const struct nccl *c, int rank, ncclResult_t status, const char *what,
+                      struct sw_err *err)
 {
     ncclComm_t comm = c->comms[rank];
     const char *more = comm ? ncclGetLastError(comm) : NULL;
     return sw_err_set(err, SW_ERR_LIBRARY, "%s: %s: NCCL: %s%s%s", c->devices[rank]->base.name,
-                      what, ncclGetErrorString(answer), more && *more ? ": " : "",
+                      what, ncclGetErrorString(status), more && *more ? ": " : "",
                       more && *more ? more : "");
 }
 
-static bool is_fine(ncclResult_t answer)
+static bool is_fine(ncclResult_t status)
 {
-    return answer == ncclSuccess || answer == ncclInProgress;
+    return status == ncclSuccess || status == ncclInProgress;
 }
 
-/* The state of a communicator: idle, busy or gone. */
+/* The state of a communicator: idle, busy or failed. */
 static ncclResult_t state_of(ncclComm_t comm)
 {
     ncclResult_t state = ncclSuccess;
-    ncclResult_t answer = ncclCommGetAsyncError(comm, &state);
-    return answer == ncclSuccess ? state : answer;
+    ncclResult_t status = ncclCommGetAsyncError(comm, &state);
+    return status == ncclSuccess ? state : status;
 }
 
 /* Waits until all communicators have started the operation. */
-static int settle(const struct nccl *c, const char *what, int timeout_ms, struct sw_err *err)
+static int wait_until_started(const struct nccl *c, const char *what, int timeout_ms,
+                              struct sw_err *err)
 {
     int64_t began_ns = sw_os()->monotonic_ns(), end_ns = deadline_of(timeout_ms);
     for (int r = 0; r < c->base.ranks;) {
         ncclResult_t state = c->comms[r] ? state_of(c->comms[r]) : ncclSuccess;
         if (!is_fine(state))
-            return say(c, r, state, what, err);
+            return nccl_error(c, r, state, what, err);
         if (state == ncclSuccess) {
             r++;
             continue;
@@ -96,8 +97,8 @@ static int settle(const struct nccl *c, const char *what, int timeout_ms, struct
             return sw_err_set(err, SW_ERR_CANCELLED, "%s: aborted", what);
         if (now_ns > end_ns)
             return sw_err_set(err, SW_ERR_LIBRARY,
-                              "%s: %s: NCCL did not come to an end within %d s; NCCL_DEBUG=INFO "
-                              "tells more, and all_reduce = copies does without it",
+                              "%s: %s: NCCL did not finish within %d s; set NCCL_DEBUG=INFO for "
+                              "details, or all_reduce = copies to run without NCCL",
                               c->devices[r]->base.name, what, timeout_ms / 1000);
         if (now_ns - began_ns > SPIN_NS)
             nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
@@ -132,35 +133,36 @@ static int group_begin(struct sw_collective *collective, struct sw_err *err)
     int rc = enter_group(c, err);
     if (rc != SW_OK)
         return rc;
-    ncclResult_t answer = ncclGroupStart();
-    if (is_fine(answer))
+    ncclResult_t status = ncclGroupStart();
+    if (is_fine(status))
         return SW_OK;
     leave_group(c);
-    return say(c, 0, answer, "beginning a group", err);
+    return nccl_error(c, 0, status, "beginning a group", err);
 }
 
 static int all_reduce(struct sw_collective *collective, int rank, struct sw_stream *s, float *x,
                       int64_t n, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
-    use(c->devices[rank]);
-    ncclResult_t answer = ncclAllReduce(x, x, (size_t)n, ncclFloat32, ncclSum, c->comms[rank],
+    set_device(c->devices[rank]);
+    ncclResult_t status = ncclAllReduce(x, x, (size_t)n, ncclFloat32, ncclSum, c->comms[rank],
                                         sw_cuda_stream_of(s)->stream);
-    return is_fine(answer) ? SW_OK : say(c, rank, answer, "all_reduce", err);
+    return is_fine(status) ? SW_OK : nccl_error(c, rank, status, "all_reduce", err);
 }
 
-/* Nothing may be queued behind the group before NCCL has queued the group itself. */
+/* Waits for NCCL, since nothing may be queued after the group before NCCL has queued the group
+ * itself. */
 static int group_end(struct sw_collective *collective, struct sw_err *err)
 {
     struct nccl *c = nccl_of(collective);
-    ncclResult_t answer = ncclGroupEnd();
-    int rc = is_fine(answer) ? settle(c, "all_reduce", GROUP_MS, err)
-                             : say(c, 0, answer, "all_reduce", err);
+    ncclResult_t status = ncclGroupEnd();
+    int rc = is_fine(status) ? wait_until_started(c, "all_reduce", GROUP_MS, err)
+                             : nccl_error(c, 0, status, "all_reduce", err);
     leave_group(c);
     return rc;
 }
 
-/* ---- What went wrong ---- */
+/* ---- Checking and aborting ---- */
 
 static int check(struct sw_collective *collective, struct sw_err *err)
 {
@@ -170,7 +172,7 @@ static int check(struct sw_collective *collective, struct sw_err *err)
     for (int r = 0; c->alive && r < c->base.ranks && rc == SW_OK; r++) {
         ncclResult_t state = state_of(c->comms[r]);
         if (!is_fine(state))
-            rc = say(c, r, state, "all_reduce", err);
+            rc = nccl_error(c, r, state, "all_reduce", err);
     }
     sw_mutex_unlock(&c->lock);
     return rc;
@@ -178,10 +180,10 @@ static int check(struct sw_collective *collective, struct sw_err *err)
 
 static void end_comms(struct nccl *c, ncclResult_t (*end)(ncclComm_t))
 {
-    (void)ncclGroupStart(); /* each waits for the others of this process */
+    (void)ncclGroupStart(); /* in a group, since each call waits for the others of this process */
     for (int r = 0; c->comms && r < c->base.ranks; r++)
         if (c->comms[r]) {
-            use(c->devices[r]);
+            set_device(c->devices[r]);
             (void)end(c->comms[r]);
         }
     (void)ncclGroupEnd();
@@ -193,17 +195,17 @@ static void abort_main(void *arg)
     sw_mutex_lock(&c->lock);
     while (c->in_group)
         sw_cond_wait(&c->changed, &c->lock);
-    bool mine = c->alive;
+    bool owns_comms = c->alive;
     c->alive = false;
     sw_mutex_unlock(&c->lock);
-    if (mine)
+    if (owns_comms)
         end_comms(c, ncclCommAbort);
 }
 
 static void abort_all(struct sw_collective *collective)
 {
     struct nccl *c = nccl_of(collective);
-    struct sw_err ignored; /* then closing aborts it */
+    struct sw_err ignored; /* on error close_nccl aborts */
     if (__atomic_exchange_n(&c->aborting, 1, __ATOMIC_ACQ_REL))
         return;
     bool started = sw_thread_start(&c->aborter, "nccl-abort", abort_main, c, &ignored) == SW_OK;
@@ -223,7 +225,8 @@ static void free_nccl(struct nccl *c)
     sw_free(c);
 }
 
-/* An abort that hangs still uses the communicators, so they are leaked. */
+/* Waits for the abort; false if it hangs. It then still uses the communicators, so they are leaked.
+ */
 static bool wait_for_aborter(struct nccl *c)
 {
     sw_mutex_lock(&c->lock);
@@ -239,12 +242,12 @@ static void close_nccl(struct sw_collective *collective)
     if (!wait_for_aborter(c))
         return;
     sw_mutex_lock(&c->lock);
-    bool mine = c->alive;
+    bool owns_comms = c->alive;
     c->alive = false;
     sw_mutex_unlock(&c->lock);
-    if (mine) {
+    if (owns_comms) {
         end_comms(c, ncclCommFinalize);
-        bool ended = settle(c, "closing", CLOSE_MS, &ignored) == SW_OK;
+        bool ended = wait_until_started(c, "closing", CLOSE_MS, &ignored) == SW_OK;
         end_comms(c, ended ? ncclCommDestroy : ncclCommAbort);
     }
     free_nccl(c);
@@ -255,29 +258,29 @@ static int check_members(struct sw_device *const *devices, int ranks, struct sw_
     for (int r = 0; r < ranks; r++)
         for (int q = 0; q < r; q++)
             if (sw_cuda_device_of(devices[q])->gpu == sw_cuda_device_of(devices[r])->gpu)
-                return sw_err_set(err, SW_ERR_INVALID, "%s cannot be two members of a collective",
+                return sw_err_set(err, SW_ERR_INVALID, "%s cannot join a collective twice",
                                   devices[r]->name);
     return SW_OK;
 }
 
-static int join_all(struct nccl *c, int timeout_ms, struct sw_err *err)
+static int init_comms(struct nccl *c, int timeout_ms, struct sw_err *err)
 {
     ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    ncclResult_t answer = ncclGetUniqueId(&id);
-    if (answer == ncclSuccess)
-        answer = ncclGroupStart();
-    if (answer != ncclSuccess)
-        return say(c, 0, answer, "bringing GPUs together", err);
-    for (int r = 0; r < c->base.ranks && is_fine(answer); r++) {
-        use(c->devices[r]);
-        answer = ncclCommInitRankConfig(&c->comms[r], c->base.ranks, id, r, &config);
+    ncclResult_t status = ncclGetUniqueId(&id);
+    if (status == ncclSuccess)
+        status = ncclGroupStart();
+    if (status != ncclSuccess)
+        return nccl_error(c, 0, status, "initializing communicators", err);
+    for (int r = 0; r < c->base.ranks && is_fine(status); r++) {
+        set_device(c->devices[r]);
+        status = ncclCommInitRankConfig(&c->comms[r], c->base.ranks, id, r, &config);
     }
     ncclResult_t ended = ncclGroupEnd();
-    answer = is_fine(answer) ? ended : answer;
-    return is_fine(answer) ? settle(c, "bringing GPUs together", timeout_ms, err)
-                           : say(c, 0, answer, "bringing GPUs together", err);
+    status = is_fine(status) ? ended : status;
+    return is_fine(status) ? wait_until_started(c, "initializing communicators", timeout_ms, err)
+                           : nccl_error(c, 0, status, "initializing communicators", err);
 }
 
 static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms,
@@ -291,9 +294,10 @@ static int make(struct nccl *c, struct sw_device *const *devices, int timeout_ms
     for (int r = 0; r < c->base.ranks; r++)
         c->devices[r] = sw_cuda_device_of(devices[r]);
     c->alive = true;
-    int rc = join_all(c, timeout_ms, err);
+    int rc = init_comms(c, timeout_ms, err);
     if (rc != SW_OK)
-        abort_all(&c->base); /* not on this thread: it may take as long as the hanging operation */
+        abort_all(
+            &c->base); /* on its own thread, since it may take as long as the hanging operation */
     return rc;
 }
 
@@ -345,6 +349,6 @@ static const struct sw_collective_ops nccl_ops = {
 __attribute__((visibility("default"))) extern const struct sw_nccl_module sw_nccl_module;
 const struct sw_nccl_module sw_nccl_module = {
     .head = {.abi = SW_NCCL_ABI, .table_bytes = SW_NCCL_TABLE_BYTES},
-    .inside_bytes = SW_CUDA_INSIDE_BYTES,
+    .private_bytes = SW_CUDA_INSIDE_BYTES,
     .collectives = &nccl_ops,
 };

@@ -1,4 +1,4 @@
-/* NCCL, the all-reduce back end for several GPUs: a module of its own (device/module.h) beside the
+/* NCCL, the all-reduce backend for several GPUs: a separate module (device/module.h) next to the
  * CUDA device, since many machines with a GPU have no NCCL. Its table is one of collectives;
  * SINGA_NCCL_MODULE names another file than singa_nccl.so. It uses private structs of the CUDA
  * device, so both must come from the same build. Any thread. */
@@ -16,7 +16,8 @@ enum { SW_NCCL_ABI = 4 };
 
 struct sw_nccl_module {
     struct sw_module_head head;
-    uint32_t inside_bytes; /* of the CUDA device's own structs, as this module knows them */
+    uint32_t private_bytes; /* size of the private structs of the CUDA device when this module was
+                               built */
     const struct sw_collective_ops *collectives;
 };
 

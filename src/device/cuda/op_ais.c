@@ -1,13 +1,13 @@
-/* Annealed importance sampling, as kernels/ops/ais.h has it: a step is two products, each with
- * kernels after it. */
+/* Annealed importance sampling (kernels/ops/ais.h): a step is two matrix products, each followed by
+ * kernels. */
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
 #include "kernels/ops/ais.h"
 #include <cuda_runtime_api.h>
 
-static int check(struct sw_stream *s, int answer, struct sw_err *err)
+static int check(struct sw_stream *s, int status, struct sw_err *err)
 {
-    return sw_cuda_check(sw_cuda_device_of(s->dev), answer, "ais", err);
+    return sw_cuda_check(sw_cuda_device_of(s->dev), status, "ais", err);
 }
 
 /* Samples the states of one side from the input of the other, in place. */
@@ -29,12 +29,14 @@ static int draw(struct sw_stream *s, const struct sw_ais_args *a, bool hidden, i
 static int begin(struct sw_stream *s, const struct sw_ais_args *a, struct sw_err *err)
 {
     const struct sw_cuda_launch l = sw_cuda_launch_of(s);
-    int answer = sw_cuda_ais_begin(a, &l);
-    if (!answer)
-        answer =
+    int status = sw_cuda_ais_begin(a, &l);
+    if (!status)
+        status =
             (int)cudaMemsetAsync(a->v, 0, (size_t)(a->rows * a->visible) * sizeof *a->v, l.stream);
-    int rc = check(s, answer, err);
-    return rc == SW_OK ? draw(s, a, false, 0, err) : rc;
+    int rc = check(s, status, err);
+    if (rc != SW_OK)
+        return rc;
+    return draw(s, a, false, 0, err);
 }
 
 static int anneal(struct sw_stream *s, const struct sw_ais_args *a, int64_t k, struct sw_err *err)
@@ -70,13 +72,18 @@ static int anneal(struct sw_stream *s, const struct sw_ais_args *a, int64_t k, s
                                          .b = a->weight,
                                          .c = a->v};
     int rc = sw_cuda_multiply_matrices(s, &up, err);
-    if (rc == SW_OK)
-        rc = check(s, sw_cuda_anneal(&step, &l), err);
-    if (rc == SW_OK)
-        rc = draw(s, a, true, k + 1, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_multiply_matrices(s, &down, err);
-    return rc == SW_OK ? draw(s, a, false, k + 1, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = check(s, sw_cuda_anneal(&step, &l), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = draw(s, a, true, k + 1, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_multiply_matrices(s, &down, err);
+    if (rc != SW_OK)
+        return rc;
+    return draw(s, a, false, k + 1, err);
 }
 
 int sw_cuda_ais(struct sw_stream *s, const void *args, struct sw_err *err)
@@ -84,7 +91,12 @@ int sw_cuda_ais(struct sw_stream *s, const void *args, struct sw_err *err)
     const struct sw_ais_args *a = args;
     const struct sw_cuda_launch l = sw_cuda_launch_of(s);
     int rc = a->runs && a->first == 0 ? begin(s, a, err) : SW_OK;
-    for (int64_t k = a->first; k < a->last && a->runs && rc == SW_OK; k++)
+    if (rc != SW_OK)
+        return rc;
+    for (int64_t k = a->first; k < a->last && a->runs; k++) {
         rc = anneal(s, a, k, err);
-    return rc == SW_OK ? check(s, sw_cuda_ais_result(a, &l), err) : rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return check(s, sw_cuda_ais_result(a, &l), err);
 }

@@ -1,6 +1,6 @@
-/* A recurrent cell over a sequence, as device/ops/recurrent.c has it: the input's part of all steps
- * is one product ahead of the run, weight gradients are one product behind it, and a step is one or
- * two products with a kernel after them. */
+/* A recurrent cell over a sequence, structured as device/ops/recurrent.c: one product computes the
+ * contribution of the input for all steps before the first step, weight gradients are one product
+ * after the last step, and a step is one or two products followed by a kernel. */
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/libraries.h"
 #include "device/cuda/ops.h"
@@ -19,9 +19,9 @@ static struct widths widths_of(const struct sw_recurrent *r)
                            .kept = sw_cell_kept(r->kind) * r->hidden};
 }
 
-static int check(struct sw_stream *s, int answer, struct sw_err *err)
+static int check(struct sw_stream *s, int status, struct sw_err *err)
 {
-    return sw_cuda_check(sw_cuda_device_of(s->dev), answer, "recurrent", err);
+    return sw_cuda_check(sw_cuda_device_of(s->dev), status, "recurrent", err);
 }
 
 /* ---- Forward ---- */
@@ -100,11 +100,17 @@ int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err)
                                            .b = a->weight,
                                            .c = a->gates};
     int rc = sw_cuda_multiply_matrices(s, &inputs, err);
-    if (rc == SW_OK)
-        rc = check(s, sw_cuda_cell_begin(a, &l), err);
-    for (int64_t run = 0; run < r->steps && rc == SW_OK; run++)
+    if (rc != SW_OK)
+        return rc;
+    rc = check(s, sw_cuda_cell_begin(a, &l), err);
+    if (rc != SW_OK)
+        return rc;
+    for (int64_t run = 0; run < r->steps; run++) {
         rc = forward_step(s, a, &w, &k, run, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* ---- Backward ---- */
@@ -163,12 +169,19 @@ static int run_back(struct sw_stream *s, const struct sw_recurrent_gradient_args
     const struct sw_recurrent *r = &a->r;
     size_t state = (size_t)(r->rows * r->hidden) * sizeof(float);
     int rc = a->handed_on ? SW_OK : sw_cuda_fill_zero(s, a->dstate, 2 * state, err);
-    for (int64_t run = r->steps - 1; run >= 0 && rc == SW_OK; run--) {
+    if (rc != SW_OK)
+        return rc;
+    for (int64_t run = r->steps - 1; run >= 0; run--) {
         rc = back_step(s, a, w, run, err);
-        if (rc == SW_OK && (run > 0 || a->dh0 || a->handed_on))
+        if (rc != SW_OK)
+            return rc;
+        if (run > 0 || a->dh0 || a->handed_on) {
             rc = back_through(s, a, w, sw_recurrent_step(r, run), err);
+            if (rc != SW_OK)
+                return rc;
+        }
     }
-    return rc == SW_OK && a->dh0 ? sw_cuda_copy(s, a->dh0, a->dstate, state, err) : rc;
+    return a->dh0 ? sw_cuda_copy(s, a->dh0, a->dstate, state, err) : SW_OK;
 }
 
 static int inputs_gradient(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
@@ -189,7 +202,7 @@ static int inputs_gradient(struct sw_stream *s, const struct sw_recurrent_gradie
     return sw_cuda_multiply_matrices(s, &p, err);
 }
 
-/* dgates^T x and dgates^T h'; gru's candidate has a recurrent gradient of its own. */
+/* dgates^T x and dgates^T h'; gru's candidate has a separate recurrent gradient. */
 static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradient_args *a,
                             const struct widths *w, struct sw_err *err)
 {
@@ -210,21 +223,25 @@ static int weights_gradient(struct sw_stream *s, const struct sw_recurrent_gradi
                                 .b = a->x,
                                 .c = a->dweight};
     int rc = sw_cuda_multiply_matrices(s, &p, err);
+    if (rc != SW_OK)
+        return rc;
     p.m = gru ? 2 * r->hidden : w->gates;
     p.n = p.ldb = p.ldc = r->hidden;
     p.beta = a->adds_drecurrent ? 1 : 0;
     p.b = a->before;
     p.c = a->drecurrent;
-    if (rc == SW_OK)
-        rc = sw_cuda_multiply_matrices(s, &p, err);
-    if (rc == SW_OK && gru) {
+    rc = sw_cuda_multiply_matrices(s, &p, err);
+    if (rc != SW_OK)
+        return rc;
+    if (gru) {
         p.m = r->hidden;
         p.a = a->dgates + 3 * r->hidden;
         p.c += 2 * r->hidden * r->hidden;
         rc = sw_cuda_multiply_matrices(s, &p, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? check(s, sw_cuda_sum_rows(all, w->biases, a->dgates, a->dbias, &l), err)
-                       : rc;
+    return check(s, sw_cuda_sum_rows(all, w->biases, a->dgates, a->dbias, &l), err);
 }
 
 int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args, struct sw_err *err)
@@ -232,7 +249,12 @@ int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args, struct sw_
     const struct sw_recurrent_gradient_args *a = args;
     const struct widths w = widths_of(&a->r);
     int rc = run_back(s, a, &w, err);
-    if (rc == SW_OK && a->dx)
+    if (rc != SW_OK)
+        return rc;
+    if (a->dx) {
         rc = inputs_gradient(s, a, &w, err);
-    return rc == SW_OK && a->dweight ? weights_gradient(s, a, &w, err) : rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return a->dweight ? weights_gradient(s, a, &w, err) : SW_OK;
 }

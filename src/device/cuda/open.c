@@ -1,4 +1,4 @@
-/* Opening a device, its memory, and its table. */
+/* Opens a device; allocates its memory; its table of functions. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
@@ -18,18 +18,19 @@ static void count_bytes(struct sw_cuda_device *d, size_t more, size_t less)
     sw_mutex_unlock(&d->lock);
 }
 
-static int say_full(struct sw_cuda_device *d, size_t bytes, const char *what, struct sw_err *err)
+static int out_of_memory(struct sw_cuda_device *d, size_t bytes, const char *what,
+                         struct sw_err *err)
 {
     size_t left = 0, all = 0;
     (void)cudaGetLastError();
     (void)cudaMemGetInfo(&left, &all);
-    return sw_err_set(err, SW_ERR_NOMEM,
-                      "%s is out of memory: %s needs %zu bytes, and %zu of %zu are free (a smaller "
-                      "batch needs less)",
-                      d->base.name, what, bytes, left, all);
+    return sw_err_set(
+        err, SW_ERR_NOMEM,
+        "%s is out of memory: %s needs %zu bytes, and %zu of %zu are free (use a smaller batch)",
+        d->base.name, what, bytes, left, all);
 }
 
-/* A GPU's own memory is on no node of the host. */
+/* The memory of a GPU is on no NUMA node. */
 static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err)
 {
@@ -38,15 +39,15 @@ static int alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
     int rc = sw_cuda_enter(d, err);
     if (rc != SW_OK)
         return rc;
-    cudaError_t answer = cudaMalloc(&p, bytes ? bytes : 1);
-    if (answer == cudaErrorMemoryAllocation)
-        return say_full(d, bytes, what, err);
+    cudaError_t status = cudaMalloc(&p, bytes ? bytes : 1);
+    if (status == cudaErrorMemoryAllocation)
+        return out_of_memory(d, bytes, what, err);
     /* The default stream does not synchronize with ours, so the host waits. */
-    if (answer == cudaSuccess)
-        answer = cudaMemset(p, 0, bytes ? bytes : 1);
-    if (answer == cudaSuccess)
-        answer = cudaStreamSynchronize(cudaStreamLegacy);
-    rc = sw_cuda_check(d, (int)answer, what, err);
+    if (status == cudaSuccess)
+        status = cudaMemset(p, 0, bytes ? bytes : 1);
+    if (status == cudaSuccess)
+        status = cudaStreamSynchronize(cudaStreamLegacy);
+    rc = sw_cuda_check(d, (int)status, what, err);
     if (rc != SW_OK) {
         (void)cudaFree(p);
         return rc;
@@ -69,7 +70,7 @@ static void free_bytes(struct sw_device *dev, void *p, size_t bytes)
     count_bytes(d, 0, bytes);
 }
 
-/* The first device pins the memory, and for the driver it is then pinned for all. */
+/* The first device pins the memory for all devices. */
 static void pin(struct sw_device *dev, void *p, size_t bytes, bool pinned)
 {
     sw_cuda_use(sw_cuda_device_of(dev));
@@ -86,9 +87,10 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
     struct sw_cuda_device *d = sw_cuda_device_of(dev);
     void *p = NULL;
     int rc = sw_cuda_enter(d, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_check(d, (int)cudaHostAlloc(&p, bytes ? bytes : 1, cudaHostAllocPortable),
-                           what, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_check(d, (int)cudaHostAlloc(&p, bytes ? bytes : 1, cudaHostAllocPortable), what,
+                       err);
     if (rc != SW_OK)
         return rc;
     memset(p, 0, bytes);
@@ -96,7 +98,7 @@ static int host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
     return SW_OK;
 }
 
-/* Like cudaFree it waits until nothing uses the memory. */
+/* As cudaFree, cudaFreeHost waits until nothing uses the memory. */
 static void host_free(struct sw_device *dev, void *p, size_t bytes)
 {
     sw_cuda_use(sw_cuda_device_of(dev));
@@ -136,30 +138,33 @@ static void close_device(struct sw_device *dev)
     sw_free(d);
 }
 
-static int make_trouble(struct sw_cuda_device *d, struct sw_err *err)
+static int alloc_data_error(struct sw_cuda_device *d, struct sw_err *err)
 {
     void *p = NULL;
-    cudaError_t answer = cudaHostAlloc(&p, sizeof *d->trouble, cudaHostAllocMapped);
-    if (answer == cudaSuccess) {
+    cudaError_t status = cudaHostAlloc(&p, sizeof *d->trouble, cudaHostAllocMapped);
+    if (status == cudaSuccess) {
         d->trouble = p;
         memset(p, 0, sizeof *d->trouble);
-        answer = cudaHostGetDevicePointer(&d->trouble_there, p, 0);
+        status = cudaHostGetDevicePointer(&d->data_error_device, p, 0);
     }
-    return sw_cuda_check(d, (int)answer, "a page that both sides see", err);
+    return sw_cuda_check(d, (int)status, "allocating mapped host memory", err);
 }
 
 static int start(struct sw_cuda_device *d, struct sw_err *err)
 {
     size_t left = 0;
-    cudaError_t answer = cudaSetDevice(d->gpu);
-    if (answer == cudaSuccess)
-        answer = cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, d->gpu);
-    if (answer == cudaSuccess)
-        answer = cudaMemGetInfo(&left, &d->capacity);
-    int rc = sw_cuda_check(d, (int)answer, "opening it", err);
-    if (rc == SW_OK)
-        rc = make_trouble(d, err);
-    return rc == SW_OK ? sw_cpu_open_as(true, d->precision, &d->cpu, err) : rc;
+    cudaError_t status = cudaSetDevice(d->gpu);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, d->gpu);
+    if (status == cudaSuccess)
+        status = cudaMemGetInfo(&left, &d->capacity);
+    int rc = sw_cuda_check(d, (int)status, "opening the device", err);
+    if (rc != SW_OK)
+        return rc;
+    rc = alloc_data_error(d, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_cpu_open_as(true, d->precision, &d->cpu, err);
 }
 
 int sw_cuda_open_device(int gpu, int index, enum sw_precision precision, struct sw_device **out,
@@ -191,9 +196,9 @@ static int collectives(struct sw_device *dev, const struct sw_collective_ops **o
     int rc = sw_nccl_load(&m, err);
     if (rc != SW_OK)
         return rc;
-    if (m->inside_bytes != SW_CUDA_INSIDE_BYTES)
+    if (m->private_bytes != SW_CUDA_INSIDE_BYTES)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "NCCL's module was built from other sources than the CUDA device's: "
+                          "the NCCL module and the CUDA module were built from different sources: "
                           "install both from one build");
     *out = m->collectives;
     return SW_OK;
@@ -215,7 +220,7 @@ const struct sw_device_ops sw_cuda_ops = {
     .stream_name = sw_cuda_stream_name,
     .stream_free = sw_cuda_stream_free,
     .stream_wait = sw_cuda_stream_wait,
-    .share = sw_stream_share_in_turn,
+    .run_lanes = sw_stream_share_in_turn,
     .event_new = sw_cuda_event_new,
     .event_free = sw_cuda_event_free,
     .event_record = sw_cuda_event_record,
@@ -232,8 +237,8 @@ const struct sw_device_ops sw_cuda_ops = {
     .capture_end = sw_cuda_capture_end,
     .graph_launch = sw_cuda_graph_launch,
     .graph_free = sw_cuda_graph_free,
-    .reaches = sw_cuda_reaches,
-    .reach = sw_cuda_reach,
+    .can_access_peer = sw_cuda_reaches,
+    .enable_peer_access = sw_cuda_reach,
     .collectives = collectives,
     .plans = &sw_cuda_plans,
 };

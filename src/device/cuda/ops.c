@@ -1,5 +1,6 @@
-/* Operations: by the kernels of kernels/cuda, by those of this folder that multiply, and where
- * there is none (an odd layout, or an operation of a user's own) on the host (bridge.c). */
+/* Runs operations: by a kernel of kernels/cuda, by a function of this folder that combines matrix
+ * products and kernels, or, if there is neither (an unusual layout, or a user's operation), on the
+ * host (bridge.c). */
 #include "device/cuda/ops.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/libraries.h"
@@ -44,20 +45,20 @@ static const struct sw_cuda_kernel *find(const struct sw_op *op)
     return NULL;
 }
 
-/* Starts the kernels; *answer becomes an enum cudaError, or SW_CUDA_NO_KERNEL. */
+/* Launches the kernels; stores an enum cudaError in *status, or SW_CUDA_NO_KERNEL. */
 static int launch(struct sw_stream *stream, const struct sw_cuda_kernel *k, const void *args,
-                  int *answer, struct sw_err *err)
+                  int *status, struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     const size_t room = k && k->room ? k->room(args) : 0;
-    *answer = SW_CUDA_NO_KERNEL;
+    *status = SW_CUDA_NO_KERNEL;
     if (!k || room > SW_CUDA_ROOM_BYTES)
         return SW_OK;
     int rc = k->room ? sw_cuda_need_room(s, err) : SW_OK;
     if (rc != SW_OK)
         return rc;
     struct sw_cuda_launch l = sw_cuda_launch_of(stream);
-    *answer = k->launch(&l, args);
+    *status = k->launch(&l, args);
     return SW_OK;
 }
 
@@ -65,18 +66,18 @@ int sw_cuda_run(struct sw_stream *stream, const struct sw_op *op, const void *ar
                 struct sw_err *err)
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
-    int answer, rc = sw_cuda_enter(s->device, err);
+    int status, rc = sw_cuda_enter(s->device, err);
     if (rc != SW_OK)
         return rc;
     for (size_t i = 0; i < sizeof composed / sizeof *composed; i++)
         if (composed[i].op == op)
             return composed[i].run(stream, args, err);
 
-    rc = launch(stream, find(op), args, &answer, err);
+    rc = launch(stream, find(op), args, &status, err);
     if (rc != SW_OK)
         return rc;
-    return answer == SW_CUDA_NO_KERNEL ? sw_cuda_bridge(stream, op, args, err)
-                                       : sw_cuda_check(s->device, answer, op->name, err);
+    return status == SW_CUDA_NO_KERNEL ? sw_cuda_bridge(stream, op, args, err)
+                                       : sw_cuda_check(s->device, status, op->name, err);
 }
 
 /* Checks for finite values. The result is in host memory that the kernel writes, so no copy is
@@ -89,12 +90,14 @@ int sw_cuda_all_finite(struct sw_stream *stream, const float *x, int64_t n, bool
     if (rc != SW_OK)
         return rc;
     struct sw_cuda_launch l = sw_cuda_launch_of(stream);
-    *s->answer = 1;
-    rc = sw_cuda_check(s->device, sw_cuda_find_non_finite(x, n, s->answer_there, &l), "all_finite",
-                       err);
-    if (rc == SW_OK)
-        rc = sw_cuda_stream_wait(stream, err);
-    if (rc == SW_OK)
-        *finite = *(volatile int *)s->answer;
-    return rc;
+    *s->finite_flag = 1;
+    rc = sw_cuda_check(s->device, sw_cuda_find_non_finite(x, n, s->finite_flag_device, &l),
+                       "all_finite", err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_stream_wait(stream, err);
+    if (rc != SW_OK)
+        return rc;
+    *finite = *(volatile int *)s->finite_flag;
+    return SW_OK;
 }

@@ -1,10 +1,10 @@
-/* Operations that are made of several kernels and products of a library; all others are rows of the
- * files in kernels/cuda. Internal to device/cuda. */
+/* Operations that consist of several kernels and matrix products of a library; all others are rows
+ * of the tables in kernels/cuda. Internal to device/cuda. */
 #pragma once
 
 #include "device/cuda/cuda_private.h"
 
-/* Return errors themselves. */
+/* Errors: those of the device and the libraries. */
 int sw_cuda_recurrent(struct sw_stream *s, const void *args, struct sw_err *err) SW_MUST_CHECK;
 int sw_cuda_recurrent_gradient(struct sw_stream *s, const void *args,
                                struct sw_err *err) SW_MUST_CHECK;

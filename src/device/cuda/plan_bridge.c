@@ -1,6 +1,6 @@
 /* Convolutions that cuDNN does not support (a window that exceeds one side only, an unusual type)
- * run as a plan of the cpu on copies in host memory. The name of the plan begins with "cpu:", which
- * `check -v` and the history show. */
+ * run as a plan of the cpu device on copies in host memory. The name of the plan begins with
+ * "cpu:", which `check -v` and the history show. */
 #include "base/os.h"
 #include "device/cuda/bridge.h"
 #include "device/cuda/plan_private.h"
@@ -36,23 +36,23 @@ static void list(const struct sw_plan *p, const struct sw_plan_args *a, struct s
                                         a->saved,    a->scratch};
     *f = (struct sw_cuda_ferry){.count = ARRAYS};
     for (int i = 0; i < ARRAYS; i++) {
-        f->there[i] = (void *)arrays[i];
-        f->bytes[i] = arrays[i] ? bytes[i] : 0; /* a pass does without some */
+        f->device[i] = (void *)arrays[i];
+        f->bytes[i] = arrays[i] ? bytes[i] : 0; /* some are not used by a pass */
     }
 }
 
-static struct sw_plan_args args_here(const struct sw_cuda_ferry *f)
+static struct sw_plan_args host_args(const struct sw_cuda_ferry *f)
 {
-    return (struct sw_plan_args){.src = f->here[SRC],
-                                 .weight = f->here[WEIGHT],
-                                 .bias = f->here[BIAS],
-                                 .dst = f->here[DST],
-                                 .diff_dst = f->here[DIFF_DST],
-                                 .diff_src = f->here[DIFF_SRC],
-                                 .diff_weight = f->here[DIFF_WEIGHT],
-                                 .diff_bias = f->here[DIFF_BIAS],
-                                 .saved = f->here[SAVED],
-                                 .scratch = f->here[SCRATCH]};
+    return (struct sw_plan_args){.src = f->host[SRC],
+                                 .weight = f->host[WEIGHT],
+                                 .bias = f->host[BIAS],
+                                 .dst = f->host[DST],
+                                 .diff_dst = f->host[DIFF_DST],
+                                 .diff_src = f->host[DIFF_SRC],
+                                 .diff_weight = f->host[DIFF_WEIGHT],
+                                 .diff_bias = f->host[DIFF_BIAS],
+                                 .saved = f->host[SAVED],
+                                 .scratch = f->host[SCRATCH]};
 }
 
 typedef int pass_fn(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err);
@@ -66,9 +66,11 @@ static int pass(struct sw_plan *p, const struct sw_plan_args *a, pass_fn *run, i
     int rc = sw_cuda_ferry_out(p->stream, &f, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_plan_args here = args_here(&f);
-    rc = run(bridged_of(p)->inner, &here, err);
-    return rc == SW_OK ? sw_cuda_ferry_back(p->stream, &f, err) : rc;
+    struct sw_plan_args host = host_args(&f);
+    rc = run(bridged_of(p)->inner, &host, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_ferry_back(p->stream, &f, err);
 }
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -108,16 +110,18 @@ int sw_cuda_bridge_convolution(struct sw_stream *s, const struct sw_desc *src,
     if (!b)
         return sw_err_nomem(err, "a convolution plan", sizeof *b);
     int rc = sw_stream_new(cpu, 1, &b->cpu, err);
-    if (rc == SW_OK)
-        rc = cpu->ops->plans->convolution(b->cpu, src, shape, passes, &b->inner, err);
-    if (rc != SW_OK) {
-        free_plan(&b->base);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto fail;
+    rc = cpu->ops->plans->convolution(b->cpu, src, shape, passes, &b->inner, err);
+    if (rc != SW_OK)
+        goto fail;
     b->base = *b->inner;
     b->base.ops = &ops;
     b->base.stream = s;
     snprintf(b->base.algorithm, sizeof b->base.algorithm, "cpu:%.58s", b->inner->algorithm);
     *out = &b->base;
     return SW_OK;
+fail:
+    free_plan(&b->base);
+    return rc;
 }

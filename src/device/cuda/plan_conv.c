@@ -1,11 +1,10 @@
 /* Convolution by cuDNN's graph API (conv_graph.h), one graph per pass, made once. Bias and relu are
- * kernels of our own. With choices by measuring (device/tune.h) a pass may have any engine that
- * will do.
+ * separate kernels. With measured algorithms (device/tune.h) a pass may use any suitable engine.
  *
- * Where products round, factors are 16 bits with channels last, which tensor cores want, and fp32
- * is written; a pass for which no engine does that writes 16 bits, which are widened. Where there
- * is none at all for some pass, floats that are rounded before are multiplied as tf32, which loses
- * nothing of them. */
+ * In 16-bit precision, operands are 16-bit values with channels last, as tensor cores require, and
+ * results are fp32; a pass without such an engine writes 16-bit results, which are converted. If a
+ * pass has no 16-bit engine at all, operands are rounded to 16-bit precision, stored as floats and
+ * multiplied in tf32, which does not round them further. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/conv_graph.h"
@@ -16,15 +15,15 @@
 
 struct conv {
     struct sw_plan base;                              /* first member */
-    struct sw_cuda_side src, weight, diff;            /* as passes read them */
-    struct sw_cuda_side out_src, out_weight, out_dst; /* as they write them */
-    enum sw_cuda_form form;                           /* of what they read */
+    struct sw_cuda_side src, weight, diff;            /* operands that passes read */
+    struct sw_cuda_side out_src, out_weight, out_dst; /* results that passes write */
+    enum sw_cuda_form form;                           /* form of the operands */
     struct sw_conv_shape shape;
     struct sw_cuda_conv_graph forward, data, weights;
-    size_t workspace_offset, sums_offset; /* in scratch; sums: of the bias' gradient */
+    size_t workspace_offset, sums_offset; /* in scratch; sums: for the bias gradient */
     struct sw_channels dst_channels;
     bool bias, relu;
-    const struct sw_tune_choice *choice; /* while it is made */
+    const struct sw_tune_choice *choice; /* set only during creation */
 };
 
 static struct conv *conv_of(struct sw_plan *p)
@@ -48,19 +47,24 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *weight;
     int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
-    if (rc == SW_OK)
-        rc = execute(c, &c->forward, SW_TUNE_FORWARD, a, src, weight,
-                     sw_cuda_product_out(&c->out_dst, a, a->dst), err);
-    if (rc == SW_OK)
-        rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
-    if (rc == SW_OK && (c->bias || c->relu))
-        rc = sw_cuda_plan_check(p,
-                                sw_cuda_channel_bias(&c->dst_channels, a->dst,
-                                                     c->bias ? a->bias : NULL, c->relu, a->dst, &l),
-                                err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, false, &weight, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = execute(c, &c->forward, SW_TUNE_FORWARD, a, src, weight,
+                 sw_cuda_product_out(&c->out_dst, a, a->dst), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_product_done(p, &c->out_dst, a, a->dst, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!c->bias && !c->relu)
+        return SW_OK;
+    return sw_cuda_plan_check(p,
+                              sw_cuda_channel_bias(&c->dst_channels, a->dst,
+                                                   c->bias ? a->bias : NULL, c->relu, a->dst, &l),
+                              err);
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -68,12 +72,16 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     struct conv *c = conv_of(p);
     const void *weight, *diff;
     int rc = sw_cuda_factor_in(p, &c->weight, a, a->weight, c->weight.saved, &weight, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
-    if (rc == SW_OK)
-        rc = execute(c, &c->data, SW_TUNE_DATA, a, sw_cuda_product_out(&c->out_src, a, a->diff_src),
-                     weight, diff, err);
-    return rc == SW_OK ? sw_cuda_product_done(p, &c->out_src, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, a->diff_again, &diff, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = execute(c, &c->data, SW_TUNE_DATA, a, sw_cuda_product_out(&c->out_src, a, a->diff_src),
+                 weight, diff, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_product_done(p, &c->out_src, a, a->diff_src, err);
 }
 
 static int bias_gradient(struct conv *c, const struct sw_plan_args *a, struct sw_err *err)
@@ -91,14 +99,19 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct conv *c = conv_of(p);
     const void *src, *diff;
     int rc = sw_cuda_factor_in(p, &c->src, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
-    if (rc == SW_OK)
-        rc = execute(c, &c->weights, SW_TUNE_WEIGHTS, a, src,
-                     sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
-    return rc == SW_OK && c->bias ? bias_gradient(c, a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_factor_in(p, &c->diff, a, a->diff_dst, false, &diff, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = execute(c, &c->weights, SW_TUNE_WEIGHTS, a, src,
+                 sw_cuda_product_out(&c->out_weight, a, a->diff_weight), diff, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_product_done(p, &c->out_weight, a, a->diff_weight, err);
+    if (rc != SW_OK)
+        return rc;
+    return c->bias ? bias_gradient(c, a, err) : SW_OK;
 }
 
 static void drop_graphs(struct conv *c)
@@ -126,7 +139,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What passes write has the layout that others read it in; as floats it may be the same copy. */
+/* Lays out the results of passes: a result has the layout in which other passes read it, and shares
+ * their copy if both are floats. */
 static void lay_out_results(struct conv *c)
 {
     struct sw_plan *p = &c->base;
@@ -151,7 +165,7 @@ static void lay_out_results(struct conv *c)
     }
 }
 
-/* The filters of a channels-last image have neighbouring channels, too. */
+/* Lays out operands; with channels last the filters are channels-last, too. */
 static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
 {
     const struct sw_desc *src = &c->base.src;
@@ -175,7 +189,7 @@ static void lay_out(struct conv *c, bool last, struct sw_plan_passes passes)
         sw_cuda_factor_init(&c->base, &c->diff, &c->base.dst, &c->base.dst, c->form, false);
 }
 
-static void plan_rooms(struct conv *c)
+static void reserve_workspace(struct conv *c)
 {
     int64_t bytes = larger(c->forward.workspace_bytes,
                            larger(c->data.workspace_bytes, c->weights.workspace_bytes));
@@ -186,7 +200,7 @@ static void plan_rooms(struct conv *c)
         c->sums_offset = sw_cuda_reserve(&c->base, doubles * sizeof(double));
 }
 
-static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tune_pass pass)
+static struct sw_cuda_conv_question spec_of(const struct conv *c, enum sw_tune_pass pass)
 {
     enum sw_precision precision = sw_cuda_device_of(c->base.stream->dev)->precision;
     return (struct sw_cuda_conv_question){
@@ -196,7 +210,7 @@ static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tu
         .weight = &c->weight.used,
         .dst = &c->base.dst,
         .halves = c->form == SW_CUDA_HALVES,
-        /* Nor does rounding to tf32 change floats that are rounded to 16 bits. */
+        /* tf32 does not change floats that are rounded to 16-bit precision. */
         .tf32 = precision == SW_PRECISION_TF32 || c->form == SW_CUDA_ROUNDED,
         .wanted = c->choice->name[pass]};
 }
@@ -204,7 +218,7 @@ static struct sw_cuda_conv_question question_of(const struct conv *c, enum sw_tu
 /* Prepares a pass; false if cuDNN has no engine for it. */
 static bool prepare(struct conv *c, enum sw_tune_pass pass, struct sw_cuda_conv_graph *g)
 {
-    const struct sw_cuda_conv_question q = question_of(c, pass);
+    const struct sw_cuda_conv_question q = spec_of(c, pass);
     return sw_cuda_conv_graph_make(&q, pass, false, g) ||
            (c->form == SW_CUDA_HALVES && sw_cuda_conv_graph_make(&q, pass, true, g));
 }
@@ -252,13 +266,13 @@ static bool try_forms(struct conv *c, struct sw_plan_passes passes)
 }
 
 /* The arguments of the maker below. */
-struct question {
+struct request {
     struct sw_stream *stream;
     const struct sw_desc *src;
     const struct sw_conv_shape *shape;
 };
 
-static struct conv *begin(const struct question *q, const struct sw_tune_choice *choice,
+static struct conv *begin(const struct request *q, const struct sw_tune_choice *choice,
                           struct sw_plan_passes passes)
 {
     struct conv *c = sw_calloc(1, sizeof *c);
@@ -288,29 +302,29 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
         free_plan(&c->base);
         return sw_err_set(err, SW_ERR_UNSUPPORTED, "cuDNN has no convolution of this shape");
     }
-    plan_rooms(c);
+    reserve_workspace(c);
     *out = &c->base;
     return SW_OK;
 }
 
-/* Lists the choices in the default form; other forms would give other results. */
-static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
-                      struct sw_tune_ways *out)
+/* Lists the engines for the default form; other forms would give different results. */
+static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
+                            struct sw_tune_ways *out)
 {
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};
-    struct conv *c = begin(user, taken, passes);
+    struct conv *c = begin(user, chosen, passes);
     if (!c)
         return;
     if (try_forms(c, passes)) {
         const struct sw_cuda_conv_graph *rule[] = {&c->forward, &c->data, &c->weights};
-        const struct sw_cuda_conv_question q = question_of(c, pass);
+        const struct sw_cuda_conv_question q = spec_of(c, pass);
         sw_cuda_conv_graph_list(&q, pass, rule[pass]->halves, out);
     }
     free_plan(&c->base);
 }
 
-static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct sw_plan **out,
+static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw_plan **out,
                       struct sw_err *err)
 {
     struct sw_buf what = {0};
@@ -324,7 +338,7 @@ static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct s
                                         .library = library,
                                         .user = q,
                                         .make = make_plan,
-                                        .list = list_ways};
+                                        .list = list_candidates};
     int rc = what.failed ? sw_err_nomem(err, "a convolution", SW_TUNE_KEY)
                          : sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
     sw_buf_fini(&what);
@@ -332,7 +346,7 @@ static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct s
 }
 
 /* Engines use 32-bit indices and do not always report an overflow. */
-static int check_size(const struct question *q, struct sw_err *err)
+static int check_size(const struct request *q, struct sw_err *err)
 {
     const struct sw_conv_shape *c = q->shape;
     int64_t rows = q->src->dim[0],
@@ -340,8 +354,8 @@ static int check_size(const struct question *q, struct sw_err *err)
     if (all <= INT32_MAX)
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "%s: a convolution of %lld rows has arrays of %lld numbers, and cuDNN takes "
-                      "%d: a batch of at most %lld rows per worker does",
+                      "%s: a convolution of %lld rows has arrays of %lld elements, but cuDNN "
+                      "supports at most %d; use a batch of at most %lld rows per worker",
                       q->stream->dev->name, (long long)rows, (long long)all, INT32_MAX,
                       (long long)(INT32_MAX / ((all + rows - 1) / rows)));
 }
@@ -351,15 +365,18 @@ int sw_cuda_convolution(struct sw_stream *s, const struct sw_desc *src,
                         struct sw_plan **out, struct sw_err *err)
 {
     struct sw_cuda_stream *stream = sw_cuda_stream_of(s);
-    struct question q = {.stream = s, .src = src, .shape = shape};
+    struct request q = {.stream = s, .src = src, .shape = shape};
     const struct sw_tune_choice rule = {0};
     int rc = sw_conv_check(src, shape, err);
-    if (rc == SW_OK)
-        rc = check_size(&q, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_enter(stream->device, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_need_dnn(stream, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_size(&q, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_enter(stream->device, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_need_dnn(stream, err);
     if (rc != SW_OK)
         return rc;
     rc = s->dev->tune ? tuned_plan(&q, passes, out, err) : make_plan(&q, &rule, passes, out, err);

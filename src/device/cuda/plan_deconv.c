@@ -1,6 +1,6 @@
-/* Transposed convolution by a convolution plan with its passes swapped, as device/cpu/deconv.c has
- * it: forward is that plan's backward data, backward data its forward, and backward weights takes
- * the gradient for the image. */
+/* Transposed convolution by a convolution plan with its passes swapped, as in device/cpu/deconv.c:
+ * forward is that plan's backward data, backward data its forward, and backward weights passes the
+ * gradient as the image. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/plan_private.h"
@@ -9,9 +9,9 @@
 struct deconv {
     struct sw_plan base;     /* first member */
     struct sw_plan *conv;    /* owned: from dst to src */
-    struct sw_cuda_side src; /* ours, and the convolution's output */
+    struct sw_cuda_side src; /* source of this plan and output of the convolution */
     struct sw_channels dst_channels;
-    size_t sums_offset; /* in scratch: of the bias' gradient */
+    size_t sums_offset; /* in scratch: for the bias gradient */
 };
 
 static struct deconv *deconv_of(struct sw_plan *p)
@@ -25,12 +25,15 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     struct sw_plan_args inner = {.weight = a->weight, .diff_src = a->dst, .scratch = a->scratch};
     int rc = sw_cuda_side_in(p, &d->src, a, a->src, &inner.diff_dst, err);
-    if (rc == SW_OK)
-        rc = sw_plan_backward_data(d->conv, &inner, err);
-    if (rc == SW_OK && p->bias.ndim)
-        rc = sw_cuda_plan_check(
-            p, sw_cuda_channel_bias(&d->dst_channels, a->dst, a->bias, false, a->dst, &l), err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plan_backward_data(d->conv, &inner, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!p->bias.ndim)
+        return SW_OK;
+    return sw_cuda_plan_check(
+        p, sw_cuda_channel_bias(&d->dst_channels, a->dst, a->bias, false, a->dst, &l), err);
 }
 
 static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -41,7 +44,9 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
                                  .dst = sw_cuda_side_out(&d->src, a, a->diff_src),
                                  .scratch = a->scratch};
     int rc = sw_plan_forward(d->conv, &inner, err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &d->src, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_side_done(p, &d->src, a, a->diff_src, err);
 }
 
 static int bias_gradient(struct deconv *d, const struct sw_plan_args *a, struct sw_err *err)
@@ -60,9 +65,12 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct sw_plan_args inner = {
         .src = a->diff_dst, .diff_weight = a->diff_weight, .scratch = a->scratch};
     int rc = sw_cuda_side_in(p, &d->src, a, a->src, &inner.diff_dst, err);
-    if (rc == SW_OK)
-        rc = sw_plan_backward_weights(d->conv, &inner, err);
-    return rc == SW_OK && p->bias.ndim ? bias_gradient(d, a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_plan_backward_weights(d->conv, &inner, err);
+    if (rc != SW_OK)
+        return rc;
+    return p->bias.ndim ? bias_gradient(d, a, err) : SW_OK;
 }
 
 static void free_plan(struct sw_plan *p)
@@ -102,7 +110,7 @@ int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
     struct sw_conv_shape inner = *shape;
     struct sw_plan_passes all = {.backward_data = true,
                                  .backward_weights = passes.backward_weights,
-                                 .training = false}; /* its passes come in another order */
+                                 .training = false}; /* its passes run in a different order */
     inner.outputs = src->dim[1];
     inner.out_h = src->dim[2];
     inner.out_w = src->dim[3];
@@ -112,13 +120,17 @@ int sw_cuda_deconvolution(struct sw_stream *s, const struct sw_desc *src,
         return sw_err_nomem(err, "a deconvolution plan", sizeof *d);
     d->base = (struct sw_plan){.ops = &ops, .stream = s, .src = *src};
     int rc = sw_cuda_convolution(s, &image, &inner, all, &d->conv, err);
-    if (rc == SW_OK && !sw_cuda_channels(&d->conv->src, &d->dst_channels))
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "deconvolution of images of 2^31 pixels or more");
-    if (rc != SW_OK) {
-        free_plan(&d->base);
-        return rc;
+    if (rc != SW_OK)
+        goto fail;
+    if (!sw_cuda_channels(&d->conv->src, &d->dst_channels)) {
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED,
+                        "deconvolution does not support images of 2^31 pixels or more");
+        goto fail;
     }
     describe(d, shape, passes);
     *out = &d->base;
     return SW_OK;
+fail:
+    free_plan(&d->base);
+    return rc;
 }

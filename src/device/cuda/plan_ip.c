@@ -4,12 +4,12 @@
  *   backward data      diff_src [N, K] = diff_dst [N, M] weight [M, K]
  *   backward weights   diff_weight [M, K] = diff_dst^T [M, N] src [N, K]
  *
- * Where products round, the factors are 16 bits: the weights from forward to backward, sources and
- * gradients as they are read. What comes out is fp32.
+ * In 16-bit precision the operands are 16-bit values: weights are converted by forward and saved
+ * for backward, sources and gradients are converted when they are read. Results are fp32.
  *
- * By rule the forward product is cuBLASLt's first suggestion (light.h), the other two are cuBLAS'
- * choice, which are the same every time. With choices by measuring (device/tune.h) each may be any
- * suggestion of cuBLASLt's or cuBLAS' choice. */
+ * By default the forward product uses cuBLASLt's first algorithm (light.h) and the other two use
+ * cuBLAS, whose choice is the same every time. With measured algorithms (device/tune.h) each may
+ * use any algorithm of cuBLASLt, or cuBLAS. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/libraries.h"
@@ -24,13 +24,13 @@ static const char by_cublas[] = "cublas";
 
 struct ip {
     struct sw_plan base;                                        /* first member */
-    struct sw_cuda_side src, weight;                            /* as gradients are written */
-    struct sw_cuda_side src_factor, weight_factor, diff_factor; /* as products read */
-    bool halves;                                                /* what those are */
-    int64_t rows, features, outputs;                            /* N, K, M */
-    bool turned;                                                /* weights are stored as [K, M] */
+    struct sw_cuda_side src, weight;                            /* operands for writing gradients */
+    struct sw_cuda_side src_factor, weight_factor, diff_factor; /* operands that products read */
+    bool halves;                     /* whether the operands have 16-bit elements */
+    int64_t rows, features, outputs; /* N, K, M */
+    bool transposed;                 /* weights are stored as [K, M] */
     bool relu;
-    struct sw_cuda_light *product[SW_TUNE_PASSES]; /* owned; NULL: by cuBLAS */
+    struct sw_cuda_light *product[SW_TUNE_PASSES]; /* owned; NULL: cuBLAS computes the product */
 };
 
 static struct ip *ip_of(struct sw_plan *p)
@@ -40,21 +40,21 @@ static struct ip *ip_of(struct sw_plan *p)
 
 /* ---- Products ---- */
 
-/* Without arrays. */
+/* The shape of the product of a pass, without arrays. */
 static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass pass)
 {
-    int64_t pitch = c->turned ? c->outputs : c->features; /* of the weights */
-    int64_t lines = c->turned ? c->features : c->outputs;
+    int64_t pitch = c->transposed ? c->outputs : c->features; /* of the weights */
+    int64_t lines = c->transposed ? c->features : c->outputs;
     struct sw_cuda_product p = {.halves = c->halves, .alpha = 1, .ldb = pitch};
     switch (pass) {
     case SW_TUNE_FORWARD:
-        p.trans_b = !c->turned;
+        p.trans_b = !c->transposed;
         p.m = c->rows;
         p.n = p.ldc = c->outputs;
         p.k = p.lda = c->features;
         break;
     case SW_TUNE_DATA:
-        p.trans_b = c->turned;
+        p.trans_b = c->transposed;
         p.m = c->rows;
         p.n = p.ldc = c->features;
         p.k = p.lda = c->outputs;
@@ -69,7 +69,7 @@ static struct sw_cuda_product product_of(const struct ip *c, enum sw_tune_pass p
     return p;
 }
 
-/* bias is read by forward products of cuBLASLt. */
+/* Computes the product of a pass; only forward products of cuBLASLt read bias. */
 static int multiply(struct ip *c, enum sw_tune_pass pass, const void *a, const void *b,
                     const float *bias, float *out, struct sw_err *err)
 {
@@ -90,12 +90,16 @@ static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_er
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *weight;
     int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
-    if (rc == SW_OK)
-        rc = multiply(c, SW_TUNE_FORWARD, src, weight, a->bias, a->dst, err);
-    if (rc != SW_OK || c->product[SW_TUNE_FORWARD] || (!p->bias.ndim && !c->relu))
+    if (rc != SW_OK)
         return rc;
+    rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, false, &weight, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = multiply(c, SW_TUNE_FORWARD, src, weight, a->bias, a->dst, err);
+    if (rc != SW_OK)
+        return rc;
+    if (c->product[SW_TUNE_FORWARD] || (!p->bias.ndim && !c->relu))
+        return SW_OK;
     return sw_cuda_plan_check(
         p, sw_cuda_add_row(c->rows, c->outputs, p->bias.ndim ? a->bias : NULL, c->relu, a->dst, &l),
         err);
@@ -106,13 +110,17 @@ static int backward_data(struct sw_plan *p, const struct sw_plan_args *a, struct
     struct ip *c = ip_of(p);
     const void *diff, *weight;
     int rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, a->diff_again, &diff, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &weight,
-                               err);
-    if (rc == SW_OK)
-        rc = multiply(c, SW_TUNE_DATA, diff, weight, NULL,
-                      sw_cuda_side_out(&c->src, a, a->diff_src), err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc =
+        sw_cuda_factor_in(p, &c->weight_factor, a, a->weight, c->weight_factor.saved, &weight, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = multiply(c, SW_TUNE_DATA, diff, weight, NULL, sw_cuda_side_out(&c->src, a, a->diff_src),
+                  err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_side_done(p, &c->src, a, a->diff_src, err);
 }
 
 static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
@@ -121,17 +129,22 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     const void *src, *diff;
     int rc = sw_cuda_factor_in(p, &c->src_factor, a, a->src, false, &src, err);
-    if (rc == SW_OK)
-        rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
-    if (rc == SW_OK)
-        rc = multiply(c, SW_TUNE_WEIGHTS, c->turned ? src : diff, c->turned ? diff : src, NULL,
-                      sw_cuda_side_out(&c->weight, a, a->diff_weight), err);
-    if (rc == SW_OK)
-        rc = sw_cuda_side_done(p, &c->weight, a, a->diff_weight, err);
-    if (rc == SW_OK && p->bias.ndim)
-        rc = sw_cuda_plan_check(
-            p, sw_cuda_sum_rows(c->rows, c->outputs, a->diff_dst, a->diff_bias, &l), err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_factor_in(p, &c->diff_factor, a, a->diff_dst, false, &diff, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = multiply(c, SW_TUNE_WEIGHTS, c->transposed ? src : diff, c->transposed ? diff : src, NULL,
+                  sw_cuda_side_out(&c->weight, a, a->diff_weight), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_cuda_side_done(p, &c->weight, a, a->diff_weight, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!p->bias.ndim)
+        return SW_OK;
+    return sw_cuda_plan_check(
+        p, sw_cuda_sum_rows(c->rows, c->outputs, a->diff_dst, a->diff_bias, &l), err);
 }
 
 static void free_plan(struct sw_plan *p)
@@ -150,7 +163,7 @@ static const struct sw_plan_ops ops = {.forward = forward,
 /* ---- Making ---- */
 
 /* Whether the layout is the transpose of a plain matrix, and not plain itself. */
-static bool is_turned(const struct sw_desc *layout)
+static bool is_transposed(const struct sw_desc *layout)
 {
     if (!layout || sw_desc_is_plain(layout))
         return false;
@@ -158,8 +171,8 @@ static bool is_turned(const struct sw_desc *layout)
     return sw_desc_is_plain(&other);
 }
 
-static struct sw_cuda_light_args light_of(const struct ip *c, enum sw_tune_pass pass,
-                                          const char *wanted)
+static struct sw_cuda_light_args lt_args_of(const struct ip *c, enum sw_tune_pass pass,
+                                            const char *wanted)
 {
     bool forward_pass = pass == SW_TUNE_FORWARD;
     return (struct sw_cuda_light_args){.product = product_of(c, pass),
@@ -170,33 +183,38 @@ static struct sw_cuda_light_args light_of(const struct ip *c, enum sw_tune_pass 
 
 static int prepare(struct ip *c, enum sw_tune_pass pass, const char *wanted, struct sw_err *err)
 {
-    const struct sw_cuda_light_args light = light_of(c, pass, wanted);
+    const struct sw_cuda_light_args lt = lt_args_of(c, pass, wanted);
     if (wanted[0] ? strcmp(wanted, by_cublas) == 0 : pass != SW_TUNE_FORWARD)
         return SW_OK;
-    int rc = sw_cuda_light_new(c->base.stream, &light, &c->product[pass], err);
-    if (rc == SW_OK && wanted[0] && !c->product[pass])
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "cuBLASLt has no product %s (any more)", wanted);
-    return rc;
+    int rc = sw_cuda_light_new(c->base.stream, &lt, &c->product[pass], err);
+    if (rc != SW_OK)
+        return rc;
+    if (!wanted[0] || c->product[pass])
+        return SW_OK;
+    return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                      "cuBLASLt has no algorithm %s for this matrix product", wanted);
 }
 
 static int prepare_passes(struct ip *c, const struct sw_tune_choice *choice,
                           struct sw_plan_passes passes, struct sw_err *err)
 {
-    const bool asked[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
-    int rc = SW_OK;
-    for (int pass = 0; pass < SW_TUNE_PASSES && rc == SW_OK; pass++)
-        if (asked[pass])
-            rc = prepare(c, (enum sw_tune_pass)pass, choice->name[pass], err);
-    return rc;
+    const bool requested[SW_TUNE_PASSES] = {true, passes.backward_data, passes.backward_weights};
+    for (int pass = 0; pass < SW_TUNE_PASSES; pass++)
+        if (requested[pass]) {
+            int rc = prepare(c, (enum sw_tune_pass)pass, choice->name[pass], err);
+            if (rc != SW_OK)
+                return rc;
+        }
+    return SW_OK;
 }
 
-/* The weights are what backward reads again; sources and gradients are converted when they are
- * read. */
+/* Lays out the operands. Only converted weights are saved for backward; sources and gradients are
+ * converted when they are read. */
 static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_desc *matrix,
                     struct sw_plan_passes passes)
 {
     struct sw_plan *p = &c->base;
-    const struct sw_desc *weight = c->turned ? &p->weight : matrix;
+    const struct sw_desc *weight = c->transposed ? &p->weight : matrix;
     sw_cuda_side_init(p, &c->src, &p->src, plain);
     sw_cuda_side_init(p, &c->weight, &p->weight, weight);
     c->src_factor = c->src;
@@ -212,14 +230,14 @@ static void lay_out(struct ip *c, const struct sw_desc *plain, const struct sw_d
 }
 
 /* The arguments of the maker below. */
-struct question {
+struct request {
     struct sw_stream *stream;
     const struct sw_desc *src;
     const struct sw_ip_shape *shape;
 };
 
-/* Without products. */
-static struct ip *begin(const struct question *q, struct sw_plan_passes passes)
+/* Allocates and lays out the plan, without its products. */
+static struct ip *begin(const struct request *q, struct sw_plan_passes passes)
 {
     const struct sw_desc *src = q->src;
     const struct sw_ip_shape *shape = q->shape;
@@ -230,7 +248,7 @@ static struct ip *begin(const struct question *q, struct sw_plan_passes passes)
     c->rows = src->dim[0];
     c->features = sw_desc_features(src);
     c->outputs = shape->outputs;
-    c->turned = is_turned(shape->weight_layout);
+    c->transposed = is_transposed(shape->weight_layout);
     c->relu = shape->fuse_relu;
     c->halves = sw_precision_is_half(sw_cuda_device_of(q->stream->dev)->precision);
     const int64_t weight[] = {c->outputs, c->features}, dst[] = {c->rows, c->outputs};
@@ -249,9 +267,9 @@ static struct ip *begin(const struct question *q, struct sw_plan_passes passes)
 static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_plan_passes passes,
                      struct sw_plan **out, struct sw_err *err)
 {
-    const struct question *q = user;
+    const struct request *q = user;
     enum sw_precision precision = sw_cuda_device_of(q->stream->dev)->precision;
-    const char *forward_way = choice->name[SW_TUNE_FORWARD];
+    const char *forward_name = choice->name[SW_TUNE_FORWARD];
     struct ip *c = begin(q, passes);
     if (!c)
         return sw_err_nomem(err, "inner_product plan", sizeof *c);
@@ -261,7 +279,7 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
              c->product[SW_TUNE_FORWARD] ? "cublaslt" : by_cublas, c->relu ? ":relu" : "",
              precision == SW_PRECISION_FP32 ? "" : ":",
              precision == SW_PRECISION_FP32 ? "" : sw_precision_name(precision),
-             forward_way[0] ? ":" : "", forward_way);
+             forward_name[0] ? ":" : "", forward_name);
     if (rc != SW_OK) {
         free_plan(p);
         return rc;
@@ -270,34 +288,34 @@ static int make_plan(void *user, const struct sw_tune_choice *choice, struct sw_
     return SW_OK;
 }
 
-/* Lists the choices, the default first. */
-static void list_ways(void *user, const struct sw_tune_choice *taken, enum sw_tune_pass pass,
-                      struct sw_tune_ways *out)
+/* Lists the algorithms of a pass, the default first. */
+static void list_candidates(void *user, const struct sw_tune_choice *chosen, enum sw_tune_pass pass,
+                            struct sw_tune_ways *out)
 {
     const struct sw_plan_passes passes = {.backward_data = pass == SW_TUNE_DATA,
                                           .backward_weights = pass == SW_TUNE_WEIGHTS};
     struct ip *c = begin(user, passes);
     if (!c)
         return;
-    const struct sw_cuda_light_args light = light_of(c, pass, "");
+    const struct sw_cuda_light_args lt = lt_args_of(c, pass, "");
     if (pass != SW_TUNE_FORWARD)
         sw_tune_add_way(out, by_cublas);
-    sw_cuda_light_list(c->base.stream, &light, out);
+    sw_cuda_light_list(c->base.stream, &lt, out);
     sw_tune_add_way(out, by_cublas);
     free_plan(&c->base);
 }
 
-static int tuned_plan(struct question *q, struct sw_plan_passes passes, struct sw_plan **out,
+static int tuned_plan(struct request *q, struct sw_plan_passes passes, struct sw_plan **out,
                       struct sw_err *err)
 {
     const struct sw_ip_shape *shape = q->shape;
     char text[128], what[SW_TUNE_KEY / 2], library[48];
     snprintf(what, sizeof what, "inner_product of %s to %lld%s%s%s", sw_desc_text(q->src, text),
              (long long)shape->outputs, shape->bias ? " bias" : "", shape->fuse_relu ? " relu" : "",
-             is_turned(shape->weight_layout) ? " turned" : "");
+             is_transposed(shape->weight_layout) ? " turned" : "");
     snprintf(library, sizeof library, "cuBLASLt %zu", cublasLtGetVersion());
     const struct sw_cuda_tuned tuned = {
-        .what = what, .library = library, .user = q, .make = make_plan, .list = list_ways};
+        .what = what, .library = library, .user = q, .make = make_plan, .list = list_candidates};
     return sw_cuda_tuned_plan(q->stream, passes, &tuned, out, err);
 }
 
@@ -305,7 +323,7 @@ int sw_cuda_inner_product(struct sw_stream *s, const struct sw_desc *src,
                           const struct sw_ip_shape *shape, struct sw_plan_passes passes,
                           struct sw_plan **out, struct sw_err *err)
 {
-    struct question q = {.stream = s, .src = src, .shape = shape};
+    struct request q = {.stream = s, .src = src, .shape = shape};
     const struct sw_tune_choice rule = {0};
     int rc = sw_ip_check(src, shape, err);
     if (rc != SW_OK)

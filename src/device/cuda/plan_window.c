@@ -1,6 +1,6 @@
-/* Pooling and local response normalisation by kernels of our own: cuDNN's know neither windows that
- * are clipped at the border nor normalisation within channels. They keep any layout that
- * the kernels know, so that nothing is reordered between a convolution and them. */
+/* Pooling and local response normalization by kernels of this project, since cuDNN supports neither
+ * windows that are clipped at the border nor normalization within channels. They keep every layout
+ * that the kernels support, so that nothing is reordered between them and a convolution. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/plan_private.h"
@@ -41,7 +41,9 @@ static int pool_backward(struct sw_plan *p, const struct sw_plan_args *a, struct
     k.index = c->max ? a->saved : NULL;
     rc = sw_cuda_plan_check(
         p, c->max ? sw_cuda_max_pool_backward(&k, &l) : sw_cuda_avg_pool_backward(&k, &l), err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &c->src, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_side_done(p, &c->src, a, a->diff_src, err);
 }
 
 static void free_plan(struct sw_plan *p)
@@ -92,21 +94,22 @@ int sw_cuda_pooling(struct sw_stream *s, const struct sw_desc *src,
     c->max = shape->max;
     c->training = passes.training || passes.backward_data;
     if (c->max && c->training)
-        p->saved_bytes = sw_desc_bytes(&p->dst); /* an int32 for a float */
+        p->saved_bytes = sw_desc_bytes(&p->dst); /* an int32 per element */
     strcpy(p->algorithm, "cuda:direct");
     if (!sw_cuda_channels(&used, &c->kernel.in) || !sw_cuda_channels(&p->dst, &c->kernel.out)) {
         sw_free(c);
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "pooling over images of 2^31 pixels or more");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "pooling does not support images of 2^31 pixels or more");
     }
     *out = p;
     return SW_OK;
 }
 
-/* ---- Local response normalisation ---- */
+/* ---- Local response normalization ---- */
 
 struct lrn {
     struct sw_plan base;           /* first member */
-    struct sw_cuda_side src, diff; /* diff: the gradient, beside the source's copy */
+    struct sw_cuda_side src, diff; /* diff: the gradient, separate from the copy of the source */
     struct sw_cuda_lrn kernel;     /* without arrays */
     bool training;
     size_t ratio_offset;
@@ -138,7 +141,9 @@ static int lrn_backward(struct sw_plan *p, const struct sw_plan_args *a, struct 
     k.scale = a->saved;
     k.ratio = sw_cuda_at(a, c->ratio_offset);
     rc = sw_cuda_plan_check(p, sw_cuda_lrn_backward(&k, &l), err);
-    return rc == SW_OK ? sw_cuda_side_done(p, &c->diff, a, a->diff_src, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_side_done(p, &c->diff, a, a->diff_src, err);
 }
 
 static const struct sw_plan_ops lrn_ops = {
@@ -179,7 +184,8 @@ int sw_cuda_normalisation(struct sw_stream *s, const struct sw_desc *src,
     strcpy(p->algorithm, "cuda:direct");
     if (!sw_cuda_channels(&used, &c->kernel.k)) {
         sw_free(c);
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "lrn over images of 2^31 pixels or more");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "lrn does not support images of 2^31 pixels or more");
     }
     *out = p;
     return SW_OK;

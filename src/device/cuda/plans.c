@@ -1,4 +1,4 @@
-/* The table of plans, what they share, and the one that only changes a layout. */
+/* The table of makers, common functions of the plans, and the reorder plan. */
 #include "base/os.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/plan_private.h"
@@ -11,9 +11,9 @@ size_t sw_cuda_reserve(struct sw_plan *p, size_t bytes)
     return sw_plan_reserve(p, bytes, SW_CUDA_ALIGN_BYTES);
 }
 
-int sw_cuda_plan_check(struct sw_plan *p, int answer, struct sw_err *err)
+int sw_cuda_plan_check(struct sw_plan *p, int status, struct sw_err *err)
 {
-    return sw_cuda_check(sw_cuda_device_of(p->stream->dev), answer, p->algorithm, err);
+    return sw_cuda_check(sw_cuda_device_of(p->stream->dev), status, p->algorithm, err);
 }
 
 /* ---- Layouts ---- */
@@ -44,7 +44,7 @@ struct sw_desc sw_cuda_layout_like(const struct sw_desc *kind, const int64_t *di
     return sw_desc_plain(SW_F32, kind->ndim, dim);
 }
 
-/* ---- Sides ---- */
+/* ---- Operands ---- */
 
 void sw_cuda_factor_init(struct sw_plan *p, struct sw_cuda_side *side, const struct sw_desc *given,
                          const struct sw_desc *used, enum sw_cuda_form form, bool saved)
@@ -71,20 +71,22 @@ void sw_cuda_side_init(struct sw_plan *p, struct sw_cuda_side *side, const struc
     sw_cuda_factor_init(p, side, given, used, SW_CUDA_FLOATS, false);
 }
 
-static void *room_of(const struct sw_cuda_side *side, const struct sw_plan_args *a)
+static void *copy_of(const struct sw_cuda_side *side, const struct sw_plan_args *a)
 {
     return (char *)(side->saved ? a->saved : a->scratch) + side->offset;
 }
 
-static int move(struct sw_plan *p, const struct sw_desc *from, const void *src,
-                const struct sw_desc *to, void *dst, struct sw_err *err)
+static int reorder(struct sw_plan *p, const struct sw_desc *from, const void *src,
+                   const struct sw_desc *to, void *dst, struct sw_err *err)
 {
     struct sw_cuda_launch l = sw_cuda_launch_of(p->stream);
     int rc = sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
-    return rc == SW_OK ? sw_cuda_plan_check(p, sw_cuda_reorder(&l, from, src, to, dst), err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_plan_check(p, sw_cuda_reorder(&l, from, src, to, dst), err);
 }
 
-/* The same with elements converted, to the side's form or from it. */
+/* As reorder, and converts elements to or from the form of the operand. */
 static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, const void *src,
                    void *dst, struct sw_err *err)
 {
@@ -98,36 +100,37 @@ static int convert(struct sw_plan *p, const struct sw_cuda_side *side, bool in, 
     const struct sw_desc *from = in ? &side->given : &side->used;
     const struct sw_desc *to = in ? &side->used : &side->given;
     int rc = sw_cuda_enter(d, err);
-    return rc == SW_OK ? sw_cuda_plan_check(p, sw_cuda_reorder_as(&l, c, from, src, to, dst), err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_cuda_plan_check(p, sw_cuda_reorder_as(&l, c, from, src, to, dst), err);
 }
 
 int sw_cuda_factor_in(struct sw_plan *p, const struct sw_cuda_side *side,
-                      const struct sw_plan_args *a, const float *given, bool there,
+                      const struct sw_plan_args *a, const float *given, bool cached,
                       const void **used, struct sw_err *err)
 {
-    *used = side->copied ? room_of(side, a) : given;
-    if (!side->copied || there)
+    *used = side->copied ? copy_of(side, a) : given;
+    if (!side->copied || cached)
         return sw_cuda_enter(sw_cuda_device_of(p->stream->dev), err);
     return side->form == SW_CUDA_FLOATS
-               ? move(p, &side->given, given, &side->used, room_of(side, a), err)
-               : convert(p, side, true, given, room_of(side, a), err);
+               ? reorder(p, &side->given, given, &side->used, copy_of(side, a), err)
+               : convert(p, side, true, given, copy_of(side, a), err);
 }
 
 int sw_cuda_side_in(struct sw_plan *p, const struct sw_cuda_side *side,
                     const struct sw_plan_args *a, const float *given, const float **used,
                     struct sw_err *err)
 {
-    const void *there;
-    int rc = sw_cuda_factor_in(p, side, a, given, false, &there, err);
-    *used = there;
+    const void *cached;
+    int rc = sw_cuda_factor_in(p, side, a, given, false, &cached, err);
+    *used = cached;
     return rc;
 }
 
 void *sw_cuda_product_out(const struct sw_cuda_side *side, const struct sw_plan_args *a,
                           float *given)
 {
-    return side->copied ? room_of(side, a) : given;
+    return side->copied ? copy_of(side, a) : given;
 }
 
 int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
@@ -136,8 +139,8 @@ int sw_cuda_product_done(struct sw_plan *p, const struct sw_cuda_side *side,
     if (!side->copied)
         return SW_OK;
     return side->form == SW_CUDA_HALVES
-               ? convert(p, side, false, room_of(side, a), given, err)
-               : move(p, &side->used, room_of(side, a), &side->given, given, err);
+               ? convert(p, side, false, copy_of(side, a), given, err)
+               : reorder(p, &side->used, copy_of(side, a), &side->given, given, err);
 }
 
 float *sw_cuda_side_out(const struct sw_cuda_side *side, const struct sw_plan_args *a, float *given)
@@ -151,7 +154,7 @@ int sw_cuda_side_done(struct sw_plan *p, const struct sw_cuda_side *side,
     return sw_cuda_product_done(p, side, a, given, err);
 }
 
-/* ---- Choices ---- */
+/* ---- Measured algorithms ---- */
 
 /* The model of the GPU, since GPUs of one model share choices. */
 static void name_model(const struct sw_cuda_device *d, char *out, size_t bytes)
@@ -172,7 +175,7 @@ int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
                   model, t->library);
     const struct sw_tune_maker maker = {
         .key = sw_buf_text(&key), .user = t->user, .make = t->make, .list = t->list};
-    int rc = key.failed ? sw_err_nomem(err, "choices that are measured", SW_TUNE_KEY)
+    int rc = key.failed ? sw_err_nomem(err, "key of measured algorithms", SW_TUNE_KEY)
                         : sw_tune_plan(s, passes, &maker, out, err);
     sw_buf_fini(&key);
     return rc;
@@ -182,7 +185,7 @@ int sw_cuda_tuned_plan(struct sw_stream *s, struct sw_plan_passes passes,
 
 static int forward(struct sw_plan *p, const struct sw_plan_args *a, struct sw_err *err)
 {
-    return move(p, &p->src, a->src, &p->dst, a->dst, err);
+    return reorder(p, &p->src, a->src, &p->dst, a->dst, err);
 }
 
 static void free_plan(struct sw_plan *p)

@@ -1,5 +1,5 @@
-/* Streams: CUDA streams that wait for no other, each with the libraries' handles and rooms of its
- * own, so that nothing is shared between threads. */
+/* Streams: non-blocking CUDA streams, each with its own library handles and workspaces, so that
+ * nothing is shared between threads. */
 #include "base/os.h"
 #include "device/cuda/cuda_calls.h"
 #include "device/cuda/cuda_private.h"
@@ -13,10 +13,10 @@ struct sw_cuda_launch sw_cuda_launch_of(struct sw_stream *stream)
                                    .processors = s->device->processors,
                                    .partials = s->partials,
                                    .room = s->room,
-                                   .trouble = s->device->trouble_there};
+                                   .trouble = s->device->data_error_device};
 }
 
-static int ask_stream(void *stream)
+static int query_stream(void *stream)
 {
     return (int)cudaStreamQuery(stream);
 }
@@ -28,10 +28,10 @@ int sw_cuda_stream_wait(struct sw_stream *stream, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
     sw_cuda_use(s->device);
-    return sw_cuda_poll(s->device, ask_stream, s->stream, "waiting for a stream", err);
+    return sw_cuda_poll(s->device, query_stream, s->stream, "waiting for a stream", err);
 }
 
-/* Every call names the device that it is for. */
+/* Does nothing: every call sets the current device itself. */
 void sw_cuda_stream_attach(struct sw_stream *s)
 {
 }
@@ -42,7 +42,8 @@ void sw_cuda_stream_name(struct sw_stream *s, const char *name)
 
 /* ---- Host functions ---- */
 
-/* Runs a host function on a thread of the driver. After bad data it is not called. */
+/* Runs a host function on a thread of the driver. After a data error or a cancellation it is not
+ * called. */
 static void CUDART_CB run_call(void *user)
 {
     struct sw_cuda_call *c = user;
@@ -55,7 +56,7 @@ static void CUDART_CB run_call(void *user)
         mine.fn(mine.user);
 }
 
-static int ask_room(void *stream)
+static int query_slots(void *stream)
 {
     struct sw_cuda_stream *s = stream;
     bool full = s->called - __atomic_load_n(&s->ran, __ATOMIC_ACQUIRE) >= SW_CUDA_CALLS;
@@ -66,24 +67,29 @@ int sw_cuda_call(struct sw_stream *stream, void (*fn)(void *user), void *user, s
 {
     struct sw_cuda_stream *s = sw_cuda_stream_of(stream);
     int rc = sw_cuda_capture_refuse(s, "a host function", err);
-    if (rc == SW_OK)
-        rc = sw_cuda_enter(s->device, err);
-    if (rc == SW_OK && ask_room(s) != (int)cudaSuccess)
-        rc = sw_cuda_poll(s->device, ask_room, s, "waiting for host functions", err);
     if (rc != SW_OK)
         return rc;
+    rc = sw_cuda_enter(s->device, err);
+    if (rc != SW_OK)
+        return rc;
+    if (query_slots(s) != (int)cudaSuccess) {
+        rc = sw_cuda_poll(s->device, query_slots, s, "waiting for host functions", err);
+        if (rc != SW_OK)
+            return rc;
+    }
     struct sw_cuda_call *c = &s->calls[s->called % SW_CUDA_CALLS];
     *c = (struct sw_cuda_call){.stream = s, .fn = fn, .user = user};
     s->called++;
-    cudaError_t answer = cudaLaunchHostFunc(s->stream, run_call, c);
-    if (answer != cudaSuccess)
+    cudaError_t status = cudaLaunchHostFunc(s->stream, run_call, c);
+    if (status != cudaSuccess)
         s->called--;
-    return sw_cuda_check(s->device, (int)answer, "a host function", err);
+    return sw_cuda_check(s->device, (int)status, "a host function", err);
 }
 
 /* ---- Life ---- */
 
-/* Of lower numbers kernels are begun first; the others' is the one that streams have by default. */
+/* Creates a stream with the highest priority if urgent, else with the default one. CUDA schedules
+ * streams with lower numbers first. */
 static cudaError_t create(bool urgent, cudaStream_t *out)
 {
     int least = 0, greatest = 0;
@@ -93,21 +99,21 @@ static cudaError_t create(bool urgent, cudaStream_t *out)
                : e;
 }
 
-static int make_rooms(struct sw_cuda_stream *s, bool urgent, struct sw_err *err)
+static int allocate(struct sw_cuda_stream *s, bool urgent, struct sw_err *err)
 {
     struct sw_cuda_device *d = s->device;
-    void *answer = NULL, *there = NULL, *partials = NULL;
+    void *flag = NULL, *flag_device = NULL, *partials = NULL;
     cudaError_t e = create(urgent, &s->stream);
     if (e == cudaSuccess)
         e = cudaMalloc(&partials, SW_CUDA_PARTIALS * sizeof *s->partials);
     s->partials = partials;
     if (e == cudaSuccess)
-        e = cudaHostAlloc(&answer, sizeof *s->answer, cudaHostAllocMapped);
-    s->answer = answer;
+        e = cudaHostAlloc(&flag, sizeof *s->finite_flag, cudaHostAllocMapped);
+    s->finite_flag = flag;
     if (e == cudaSuccess)
-        e = cudaHostGetDevicePointer(&there, answer, 0);
-    s->answer_there = there;
-    return sw_cuda_check(d, (int)e, "a stream", err);
+        e = cudaHostGetDevicePointer(&flag_device, flag, 0);
+    s->finite_flag_device = flag_device;
+    return sw_cuda_check(d, (int)e, "creating a stream", err);
 }
 
 /* Frees a stream once nothing of it runs. A host function that hangs still uses the buffers, which
@@ -118,10 +124,10 @@ void sw_cuda_stream_free(struct sw_stream *stream)
     bool runs = false;
     sw_cuda_use(s->device);
     if (s->stream) {
-        int rc = sw_cuda_poll(s->device, ask_stream, s->stream, "freeing a stream", NULL);
-        (void)rc; /* callers that need the result have waited before */
+        int rc = sw_cuda_poll(s->device, query_stream, s->stream, "freeing a stream", NULL);
+        (void)rc; /* callers that need the error have waited before */
         runs = cudaStreamQuery(s->stream) == cudaErrorNotReady;
-        (void)cudaGetLastError(); /* the result is also recorded as the last error */
+        (void)cudaGetLastError(); /* the error is also recorded as the last error */
     }
     if (runs)
         return;
@@ -129,8 +135,8 @@ void sw_cuda_stream_free(struct sw_stream *stream)
     if (s->stream)
         (void)cudaStreamDestroy(s->stream);
     (void)cudaFree(s->partials);
-    if (s->answer)
-        (void)cudaFreeHost(s->answer);
+    if (s->finite_flag)
+        (void)cudaFreeHost(s->finite_flag);
     sw_free(s->bridge);
     sw_free(s->calls);
     sw_free(s);
@@ -149,7 +155,7 @@ int sw_cuda_stream_new(struct sw_device *dev, int threads, bool urgent, struct s
     s->base.dev = dev;
     s->device = d;
     s->calls = sw_calloc(SW_CUDA_CALLS, sizeof *s->calls);
-    rc = s->calls ? make_rooms(s, urgent, err)
+    rc = s->calls ? allocate(s, urgent, err)
                   : sw_err_nomem(err, "cuda stream", SW_CUDA_CALLS * sizeof *s->calls);
     if (rc != SW_OK) {
         sw_cuda_stream_free(&s->base);

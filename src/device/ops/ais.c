@@ -1,11 +1,11 @@
-/* Annealed importance sampling: each thread runs the chains of its rows. */
+/* Annealed importance sampling on the CPU: each thread runs the chains of its rows. */
 #include "kernels/ops/ais.h"
 #include "device/cpu/cpu.h"
 #include "kernels/cpu/kernels.h"
 #include <math.h>
 #include <string.h>
 
-/* Rows that one thread anneals: fixed, so that products are cut by shape alone. */
+/* Rows per tile: fixed, so that products depend on the shape alone. */
 enum { ROWS = 64 };
 
 static double softplus(double x)
@@ -26,7 +26,7 @@ static double log_z_without(const struct sw_ais_args *a)
     return sum;
 }
 
-/* Samples the states of one side from the input of the other, in place. turn: a number for each
+/* Samples the states of one side from the input of the other, in place. turn: the number of the
  * draw. */
 static void draw(const struct sw_ais_args *a, bool hidden, int64_t turn, int64_t row, int64_t rows)
 {

@@ -1,4 +1,4 @@
-/* The element-wise operations that many queue, as functions. */
+/* Functions that queue common element-wise operations. */
 #pragma once
 
 #include "device/op.h"
@@ -23,7 +23,7 @@ SW_MUST_CHECK static inline int sw_op_activation(struct sw_stream *s, enum sw_ac
     return sw_op_run(s, &sw_op_activate, &a, err);
 }
 
-/* Sets the elements of x that lie in d's padding to zero: after operations with f(0) != 0. */
+/* Sets the elements of x in d's padding to zero: after operations with f(0) != 0. */
 SW_MUST_CHECK static inline int sw_op_zero_padding(struct sw_stream *s, const struct sw_desc *d,
                                                    float *x, struct sw_err *err)
 {

@@ -1,8 +1,8 @@
-/* Matrix products by the library of the host, cut into tiles. */
+/* The gemm operation on the CPU, in tiles. */
 #include "kernels/ops/gemm.h"
 #include "device/cpu/rounded.h"
 
-/* Tiles of fixed size, so that how a product is cut depends on its shape only. */
+/* Tiles have a fixed size, so that they depend on the shape only. */
 enum { ROW_TILE = 128, COLUMN_TILE = 256 };
 
 static void arrays(const void *args, struct sw_op_arrays *out)

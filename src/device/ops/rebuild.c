@@ -1,5 +1,5 @@
-/* Computes gradients from their factors, by tiles of fixed size. The contract is in
- * device/ops/rebuild.h. */
+/* Computes gradients of a fully connected layer from their factors, in tiles of fixed size. The
+ * contract is in device/ops/rebuild.h. */
 #include "device/ops/rebuild.h"
 
 #include "device/cpu/rounded.h"

@@ -1,6 +1,7 @@
-/* The products are cut into tiles of fixed size, so that results do not depend on the team; a tile
- * of hidden units is one thread's in all steps. The input's part of all steps is one product ahead
- * of the run, weight gradients are one product behind it. */
+/* A recurrent cell over a sequence, on the CPU. Matrix products are divided into tiles of fixed
+ * size, so that results do not depend on the number of threads; one thread computes a tile of
+ * hidden units in all steps. One product computes the contribution of the input for all steps
+ * before the first step, and weight gradients are one product after the last step. */
 #include "kernels/ops/recurrent.h"
 #include "device/cpu/rounded.h"
 #include "kernels/cpu/kernels.h"
@@ -18,7 +19,7 @@ static int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-/* Offsets and strides, for both directions. */
+/* Offsets and strides, for forward and backward. */
 struct shape {
     const struct sw_recurrent *r;
     enum sw_precision precision; /* of products */
@@ -38,7 +39,8 @@ static struct shape shape_of(const struct sw_recurrent *r, enum sw_precision pre
 
 /* ---- Forward ---- */
 
-/* x W^T of all steps; with gru the candidate's part stands before its recurrent one. */
+/* Computes a tile of x W^T of all steps; with gru the candidate's input product comes before its
+ * recurrent product. */
 static void inputs_tile(const struct sw_recurrent_args *a, const struct shape *p, int64_t i)
 {
     const struct sw_recurrent *r = &a->r;
@@ -69,7 +71,7 @@ static void begin_row(const struct sw_recurrent_args *a, bool goes_on, int64_t r
         memset(a->c + row * r->hidden, 0, bytes);
 }
 
-/* h' U^T of one step, for a tile of units of every gate. */
+/* Adds h' U^T of one step for a tile of units of every gate. */
 static void recur(const struct sw_recurrent_args *a, const struct shape *p, int64_t t, int64_t unit,
                   int64_t units)
 {
@@ -85,8 +87,7 @@ static void recur(const struct sw_recurrent_args *a, const struct shape *p, int6
     }
 }
 
-/* Copies the outputs of the s-th step to where they are read: the next step, the state, the layer
- * above. */
+/* Copies the outputs of the s-th step to its readers: the state and the next layer. */
 static void hand_over(const struct sw_recurrent_args *a, int64_t s, const float *h, int64_t pitch,
                       int64_t unit, int64_t units)
 {
@@ -186,7 +187,7 @@ const struct sw_op sw_op_recurrent = {"recurrent", sizeof(struct sw_recurrent_ar
 
 /* ---- Backward ---- */
 
-/* Gradients of a step's products, for a tile of units; dh of the step is complete. */
+/* Computes the gradients of a step's products for a tile of units; dh of the step is complete. */
 static void gates_tile(const struct sw_recurrent_gradient_args *a, const struct shape *p, int64_t s,
                        int64_t unit, int64_t units)
 {
@@ -229,7 +230,7 @@ static void back_through(const struct sw_recurrent_gradient_args *a, const struc
                 a->recurrent + 2 * r->hidden * r->hidden + unit, r->hidden, 1, dh, r->hidden);
 }
 
-/* Goes from step s + 1, whose gates are complete, to step s. */
+/* Propagates from step s + 1, whose gates are complete, to step s. */
 static void backward_tile(const struct sw_recurrent_gradient_args *a, const struct shape *p,
                           int64_t s, int64_t tile)
 {
@@ -249,7 +250,7 @@ static void inputs_gradient(const struct sw_recurrent_gradient_args *a, const st
                 a->adds_dx ? 1 : 0, a->dx + row * r->inputs, r->inputs);
 }
 
-/* A tile of units of gate g: rows of both weight gradients, and its biases. */
+/* Computes a tile of units of gate g: rows of both weight gradients, and the bias gradient. */
 static void weights_gradient(const struct sw_recurrent_gradient_args *a, const struct shape *p,
                              int64_t i)
 {

@@ -1,11 +1,11 @@
-/* Graphs: a list of the operations that the streams were given during the capture, in that order,
- * which the thread that launches queues again. So every launch makes all checks of a stream:
- * pointers, which must be in the allocations of the capture, and the order between streams.
+/* Captures: a graph is the list of the operations queued during the capture, in that order, which a
+ * launch queues again. So every launch does all checks of a stream: pointers, which must be in the
+ * same allocations as in the capture, and the order between streams.
  *
- * Captures are as strict as those of CUDA. Events that are recorded in one belong to it: they
- * become marks, and each launch has its own events for them. A stream joins by waiting for such an
- * event, and must be ordered before the end of the captured stream again; this is checked with the
- * numbers of operations of every stream that come before a mark. */
+ * Captures are as strict as those of CUDA. Events recorded in a capture belong to it: they become
+ * marks, for which the graph has its own events. A stream joins by waiting for such an event, and
+ * the captured stream must wait for all its work before the end; this is checked with the numbers
+ * of operations of every stream that come before a mark. */
 #include "device/sim/capture.h"
 #include "base/os.h"
 #include "device/sim/memory.h"
@@ -23,11 +23,12 @@ void sw_sim_graph_free(struct sw_graph *graph)
 
 /* ---- Capturing ---- */
 
-/* Stores the first error of a capture, which is why it fails. */
-static int spoil(struct sw_sim_graph *g, int rc, const struct sw_err *why, struct sw_err *err)
+/* Marks the capture as failed and stores its first error. */
+static int fail_capture(struct sw_sim_graph *g, int rc, const struct sw_err *why,
+                        struct sw_err *err)
 {
-    if (g->wrong.code == SW_OK)
-        g->wrong = *why;
+    if (g->error.code == SW_OK)
+        g->error = *why;
     if (err)
         *err = *why;
     return rc;
@@ -40,7 +41,7 @@ int sw_sim_capture_refuse(struct sw_sim_stream *s, const char *what, struct sw_e
         return SW_OK;
     int rc = sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: %s cannot be part of a graph",
                         s->base.dev->name, what);
-    return spoil(s->capture, rc, &why, err);
+    return fail_capture(s->capture, rc, &why, err);
 }
 
 static struct sw_sim_member *find(struct sw_sim_graph *g, const struct sw_sim_stream *s)
@@ -51,13 +52,14 @@ static struct sw_sim_member *find(struct sw_sim_graph *g, const struct sw_sim_st
     return NULL;
 }
 
-static int join(struct sw_sim_graph *g, struct sw_sim_stream *s, struct sw_err *err)
+static int add_member(struct sw_sim_graph *g, struct sw_sim_stream *s, struct sw_err *err)
 {
     struct sw_err why;
     if (g->members == SW_SIM_GRAPH_STREAMS) {
-        int rc = sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: a graph of more than %d streams",
-                            s->base.dev->name, SW_SIM_GRAPH_STREAMS);
-        return spoil(g, rc, &why, err);
+        int rc =
+            sw_err_set(&why, SW_ERR_UNSUPPORTED, "%s: a graph cannot have more than %d streams",
+                       s->base.dev->name, SW_SIM_GRAPH_STREAMS);
+        return fail_capture(g, rc, &why, err);
     }
     g->member[g->members++] = (struct sw_sim_member){.stream = s};
     s->capture = g;
@@ -71,7 +73,8 @@ static int add_node(struct sw_sim_graph *g, const struct sw_sim_node *n, struct 
         int room = g->room ? 2 * g->room : 64;
         struct sw_sim_node *more = sw_realloc_array(g->nodes, (size_t)room, sizeof *more);
         if (!more)
-            return spoil(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why, err);
+            return fail_capture(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why,
+                                err);
         g->nodes = more;
         g->room = room;
     }
@@ -82,9 +85,9 @@ static int add_node(struct sw_sim_graph *g, const struct sw_sim_node *n, struct 
 int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
 {
     struct sw_sim_member *m = find(s->capture, s);
-    if (!op->type->counted) /* it serves the host, or asks for something to be made */
+    if (!op->type->counted) /* it serves the host, or creates an object */
         return sw_sim_capture_refuse(s, op->type->name, err);
-    m->place.of[m - s->capture->member]++;
+    m->position.of[m - s->capture->member]++;
     return add_node(s->capture, &(struct sw_sim_node){SW_SIM_OPERATION, SW_SIM_NO_MARK, s, *op},
                     err);
 }
@@ -96,13 +99,14 @@ static int new_mark(struct sw_sim_graph *g, struct sw_err *err)
         int room = g->mark_room ? 2 * g->mark_room : 16;
         struct sw_sim_mark *more = sw_realloc_array(g->marks, (size_t)room, sizeof *more);
         if (!more)
-            return spoil(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why, err);
+            return fail_capture(g, sw_err_nomem(&why, "a graph", (size_t)room * sizeof *more), &why,
+                                err);
         g->marks = more;
         g->mark_room = room;
     }
     int rc = sw_sim_event_new(&g->device->base, &g->marks[g->mark_count].event, &why);
     if (rc != SW_OK)
-        return spoil(g, rc, &why, err);
+        return fail_capture(g, rc, &why, err);
     g->mark_count++;
     return SW_OK;
 }
@@ -114,7 +118,7 @@ int sw_sim_capture_record(struct sw_sim_stream *s, struct sw_sim_event *e, struc
     if (rc != SW_OK)
         return rc;
     int mark = g->mark_count - 1;
-    g->marks[mark].place = find(g, s)->place;
+    g->marks[mark].position = find(g, s)->position;
     sw_mutex_lock(&e->lock);
     e->captured = g->number;
     e->mark = mark;
@@ -134,20 +138,21 @@ int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e, struct 
     int mark = e->mark, rc = SW_OK;
     sw_mutex_unlock(&e->lock);
     if (!g || captured != g->number) {
-        rc = sw_sim_capture_refuse(s, "waiting for an event from outside", err);
+        rc = sw_sim_capture_refuse(s, "waiting for an event that was recorded outside the capture",
+                                   err);
         return rc != SW_OK
                    ? rc
                    : sw_err_set(err, SW_ERR_INVALID, "%s: event_wait: the event belongs to a graph",
                                 s->base.dev->name);
     }
     if (!s->capture)
-        rc = join(g, s, err);
+        rc = add_member(g, s, err);
     if (rc != SW_OK)
         return rc;
-    struct sw_sim_place *behind = &find(g, s)->place;
+    struct sw_sim_graph_position *ordered_after = &find(g, s)->position;
     for (int i = 0; i < SW_SIM_GRAPH_STREAMS; i++)
-        if (g->marks[mark].place.of[i] > behind->of[i])
-            behind->of[i] = g->marks[mark].place.of[i];
+        if (g->marks[mark].position.of[i] > ordered_after->of[i])
+            ordered_after->of[i] = g->marks[mark].position.of[i];
     return add_node(g, &(struct sw_sim_node){.kind = SW_SIM_WAIT, .mark = mark, .stream = s}, err);
 }
 
@@ -162,26 +167,27 @@ int sw_sim_capture_begin(struct sw_stream *stream, struct sw_err *err)
     g->device = d;
     sw_mutex_lock(&d->lock);
     if (d->capture)
-        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is being captured already", d->base.name);
+        rc = sw_err_set(err, SW_ERR_UNSUPPORTED, "%s is already being captured", d->base.name);
     else
         d->capture = g;
     g->number = ++d->captures;
     sw_mutex_unlock(&d->lock);
     if (rc == SW_OK)
-        rc = join(g, s, err);
+        rc = add_member(g, s, err);
     else
         sw_free(g);
     return rc;
 }
 
-/* Checks that every stream that joined is ordered before the end of the captured one. */
-static int check_joined(struct sw_sim_graph *g)
+/* Checks that the captured stream waits for all work of every stream that joined. */
+static int check_members(struct sw_sim_graph *g)
 {
     for (int i = 1; i < g->members; i++)
-        if (g->member[i].place.of[i] > g->member[0].place.of[i])
-            return sw_err_set(&g->wrong, SW_ERR_UNSUPPORTED,
-                              "%s: the graph ends without what a second stream was given",
-                              g->device->base.name);
+        if (g->member[i].position.of[i] > g->member[0].position.of[i])
+            return sw_err_set(
+                &g->error, SW_ERR_UNSUPPORTED,
+                "%s: the captured stream does not wait for all work of a second stream",
+                g->device->base.name);
     return SW_OK;
 }
 
@@ -190,9 +196,9 @@ int sw_sim_capture_end(struct sw_stream *stream, struct sw_graph **out, struct s
     struct sw_sim_stream *s = sw_sim_stream_of(stream);
     struct sw_sim_graph *g = s->capture;
     if (!g || g->member[0].stream != s)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: capture_end: nothing of this stream is captured", stream->dev->name);
-    int rc = g->wrong.code == SW_OK ? check_joined(g) : g->wrong.code;
+        return sw_err_set(err, SW_ERR_INVALID, "%s: capture_end: this stream is not being captured",
+                          stream->dev->name);
+    int rc = g->error.code == SW_OK ? check_members(g) : g->error.code;
     for (int i = 0; i < g->members; i++)
         g->member[i].stream->capture = NULL;
     sw_mutex_lock(&g->device->lock);
@@ -203,7 +209,7 @@ int sw_sim_capture_end(struct sw_stream *stream, struct sw_graph **out, struct s
         return SW_OK;
     }
     if (err)
-        *err = g->wrong;
+        *err = g->error;
     sw_sim_graph_free((struct sw_graph *)(void *)g);
     return rc;
 }

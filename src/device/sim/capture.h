@@ -1,5 +1,5 @@
-/* Graphs of the sim device: what its streams were given while they were captured, to be queued
- * again; a graph has one user at a time. Internal to device/sim. */
+/* Graphs of the sim device: the operations queued on its streams during a capture, to be queued
+ * again. One thread at a time uses a graph. Internal to device/sim. */
 #pragma once
 
 #include "device/sim/stream.h"
@@ -15,14 +15,14 @@ struct sw_sim_node {
     struct sw_sim_op op;
 };
 
-/* How many operations of each stream come before. */
-struct sw_sim_place {
+/* A position in a graph: how many operations of each stream come before it. */
+struct sw_sim_graph_position {
     int of[SW_SIM_GRAPH_STREAMS];
 };
 
 struct sw_sim_mark {
     struct sw_event *event; /* owned */
-    struct sw_sim_place place;
+    struct sw_sim_graph_position position;
 };
 
 struct sw_sim_graph {
@@ -34,10 +34,10 @@ struct sw_sim_graph {
     int mark_count, mark_room;
     struct sw_sim_member {
         struct sw_sim_stream *stream;
-        struct sw_sim_place place;  /* of what it is given next */
-    } member[SW_SIM_GRAPH_STREAMS]; /* the captured one first */
+        struct sw_sim_graph_position position; /* of the next operation */
+    } member[SW_SIM_GRAPH_STREAMS];            /* the first is the captured stream */
     int members;
-    struct sw_err wrong; /* why the capture fails; code SW_OK: so far it does not */
+    struct sw_err error; /* why the capture has failed; code SW_OK: it has not failed */
 };
 
 static inline struct sw_sim_graph *sw_sim_graph_of(struct sw_graph *g)
@@ -49,14 +49,14 @@ int sw_sim_capture_begin(struct sw_stream *s, struct sw_err *err);
 int sw_sim_capture_end(struct sw_stream *s, struct sw_graph **out, struct sw_err *err);
 int sw_sim_graph_launch(struct sw_stream *s, struct sw_graph *g, struct sw_err *err);
 void sw_sim_graph_free(struct sw_graph *g);
-/* What a stream that is captured is given: an operation with its pointers checked, a record, a
- * wait. */
+/* Add an operation with checked pointers, a record or a wait to the capture of a stream. */
 int sw_sim_capture_op(struct sw_sim_stream *s, const struct sw_sim_op *op,
                       struct sw_err *err) SW_MUST_CHECK;
 int sw_sim_capture_record(struct sw_sim_stream *s, struct sw_sim_event *e,
                           struct sw_err *err) SW_MUST_CHECK;
 int sw_sim_capture_wait(struct sw_sim_stream *s, struct sw_sim_event *e,
                         struct sw_err *err) SW_MUST_CHECK;
-/* Refuses what a stream that is captured cannot do; SW_OK for others. */
+/* Returns SW_ERR_UNSUPPORTED if the stream is being captured, which then fails because of `what`;
+ * else SW_OK. */
 int sw_sim_capture_refuse(struct sw_sim_stream *s, const char *what,
                           struct sw_err *err) SW_MUST_CHECK;

@@ -1,5 +1,6 @@
-/* Lanes and clocks: see race.h. What the host has waited for need not be remembered by anybody, so
- * clocks stay short: as long as there are streams that run ahead. */
+/* Lanes and clocks of the race detector; race.h has the rules. Operations that the host has waited
+ * for are dropped from clocks, so a clock has no more entries than there are streams with
+ * operations in flight. */
 #include "base/os.h"
 #include "device/sim/sim_private.h"
 #include <stdio.h>
@@ -14,7 +15,7 @@ struct sw_sim_lane *sw_sim_lane_new(const char *device)
     return lane;
 }
 
-static struct sw_sim_lane *share(struct sw_sim_lane *lane)
+static struct sw_sim_lane *retain(struct sw_sim_lane *lane)
 {
     __atomic_add_fetch(&lane->owners, 1, __ATOMIC_RELAXED);
     return lane;
@@ -49,7 +50,7 @@ void sw_sim_use_set(struct sw_sim_use *u, const struct sw_sim_use *from)
     struct sw_sim_lane *old = u->lane;
     *u = *from;
     if (u->lane)
-        share(u->lane);
+        retain(u->lane);
     sw_sim_lane_drop(old);
 }
 
@@ -78,7 +79,7 @@ static void prune(struct sw_sim_clock *c)
     c->count = kept;
 }
 
-static int make_room(struct sw_sim_clock *c, struct sw_err *err)
+static int reserve(struct sw_sim_clock *c, struct sw_err *err)
 {
     prune(c);
     if (c->count < c->room)
@@ -103,18 +104,21 @@ int sw_sim_clock_add(struct sw_sim_clock *c, struct sw_sim_lane *lane, uint64_t 
         c->ticks[i].upto = upto > c->ticks[i].upto ? upto : c->ticks[i].upto;
         return SW_OK;
     }
-    int rc = c->count == c->room ? make_room(c, err) : SW_OK;
-    if (rc == SW_OK)
-        c->ticks[c->count++] = (struct sw_sim_tick){share(lane), upto};
-    return rc;
+    int rc = c->count == c->room ? reserve(c, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+    c->ticks[c->count++] = (struct sw_sim_tick){retain(lane), upto};
+    return SW_OK;
 }
 
 int sw_sim_clock_merge(struct sw_sim_clock *c, const struct sw_sim_clock *other, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < other->count && rc == SW_OK; i++)
-        rc = sw_sim_clock_add(c, other->ticks[i].lane, other->ticks[i].upto, err);
-    return rc;
+    for (int i = 0; i < other->count; i++) {
+        int rc = sw_sim_clock_add(c, other->ticks[i].lane, other->ticks[i].upto, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 void sw_sim_clock_clear(struct sw_sim_clock *c)

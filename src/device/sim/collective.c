@@ -1,9 +1,9 @@
-/* Collective operations of simulated GPUs. A sum is an operation on the stream of every member,
- * which blocks there until all members have arrived, as the kernels of a library do; then each
- * member adds up its shard in the order of a ring that begins behind itself, and fetches the shards
- * of the others. The transfers take the time of the links. A member whose stream fails does not
- * arrive, and reports that only to sw_collective_check: the others block until they are aborted or
- * cancelled. */
+/* Collective operations of simulated GPUs. An all-reduce is an operation on the stream of every
+ * member, which blocks there until all members have arrived, as the kernels of NCCL do. Then each
+ * member reduces its shard in ring order, starting with the next rank, and gathers the shards of
+ * the others. The transfers take the time of the links. A member whose stream fails does not
+ * arrive, and the error is reported only by sw_collective_check: the others block until they are
+ * aborted or cancelled. */
 #include "device/collective.h"
 #include "base/os.h"
 #include "base/tree.h"
@@ -22,20 +22,21 @@ struct call {
 
 struct member {
     struct sw_sim_device *device;
-    float *x; /* the real address of the array of the current sum; constant between two meetings */
-    struct call *calls; /* owned [GROUP]: of the group that is open */
+    float
+        *x; /* the real address of the array that is being reduced; constant between two barriers */
+    struct call *calls; /* owned [GROUP]: calls in the open group */
     int count;
 };
 
 struct sw_sim_collective {
     struct sw_collective base; /* first member */
     struct member *members;    /* owned [ranks] */
-    bool open;                 /* a group is */
-    struct sw_sim_event *gate; /* happens when all have come: once per meeting */
+    bool open;                 /* a group is open */
+    struct sw_sim_event *gate; /* happens when all members have arrived: once per barrier */
     struct sw_mutex lock;      /* guards all below, and the members' x */
     int arrived;
-    uint64_t met;
-    struct sw_err broken; /* why a member does not come; code SW_OK: all do */
+    uint64_t barriers;
+    struct sw_err broken; /* why a member failed; code SW_OK: none failed */
 };
 
 static struct sw_sim_collective *collective_of(struct sw_collective *c)
@@ -46,14 +47,14 @@ static struct sw_sim_collective *collective_of(struct sw_collective *c)
 /* ---- On the members' threads ---- */
 
 /* Waits until all members have arrived; the last one opens the gate. */
-static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
+static int barrier(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_err *err)
 {
     sw_mutex_lock(&c->lock);
-    uint64_t number = c->met + 1;
+    uint64_t number = c->barriers + 1;
     bool last = ++c->arrived == c->base.ranks;
     if (last) {
         c->arrived = 0;
-        c->met = number;
+        c->barriers = number;
     }
     sw_mutex_unlock(&c->lock);
     if (last)
@@ -62,24 +63,25 @@ static int meet(struct sw_sim_collective *c, struct sw_sim_stream *s, struct sw_
 }
 
 /* Simulates the transfer from every other member; returns when it is complete. */
-static void take_links(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank, bool own,
-                       int64_t n)
+static void wait_for_transfers(struct sw_sim_collective *c, struct sw_sim_stream *s, int rank,
+                               bool own, int64_t n)
 {
     int64_t now_ns = sw_os()->monotonic_ns(), end_ns = now_ns, first, count;
     for (int q = 0; q < c->base.ranks; q++) {
         sw_part(n, c->base.ranks, own ? rank : q, &first, &count);
         if (q == rank || count == 0)
             continue;
-        int64_t through_ns =
+        int64_t transferred_ns =
             sw_sim_link_take(s->device, c->members[rank].device, c->members[q].device,
                              (size_t)count * sizeof(float), now_ns);
-        end_ns = through_ns > end_ns ? through_ns : end_ns;
+        end_ns = transferred_ns > end_ns ? transferred_ns : end_ns;
     }
     sw_sim_stream_sleep(s, end_ns);
 }
 
-/* The member's share, in place: nobody else reads that of its array before the sum is there. */
-static void add_share(const struct sw_sim_collective *c, int rank, int64_t n)
+/* Reduces the member's shard in place: no other member reads that part of its array before the next
+ * barrier. */
+static void reduce_shard(const struct sw_sim_collective *c, int rank, int64_t n)
 {
     int ranks = c->base.ranks;
     int64_t first, count;
@@ -93,7 +95,7 @@ static void add_share(const struct sw_sim_collective *c, int rank, int64_t n)
     }
 }
 
-static void fetch_shares(const struct sw_sim_collective *c, int rank, int64_t n)
+static void gather_shards(const struct sw_sim_collective *c, int rank, int64_t n)
 {
     int64_t first, count;
     for (int q = 0; q < c->base.ranks; q++) {
@@ -104,44 +106,44 @@ static void fetch_shares(const struct sw_sim_collective *c, int rank, int64_t n)
     }
 }
 
-static int run_sum(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
+static int run_all_reduce(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
-    struct sw_sim_collective *c = op->u.sum.collective;
-    int rank = op->u.sum.rank;
+    struct sw_sim_collective *c = op->u.all_reduce.collective;
+    int rank = op->u.all_reduce.rank;
     int64_t n = (int64_t)(op->bytes[0] / sizeof(float));
     sw_mutex_lock(&c->lock);
     c->members[rank].x = op->p[0];
     sw_mutex_unlock(&c->lock);
-    int rc = meet(c, s, err);
+    int rc = barrier(c, s, err);
     if (rc != SW_OK)
         return rc;
-    take_links(c, s, rank, true, n);
-    add_share(c, rank, n);
-    rc = meet(c, s, err);
+    wait_for_transfers(c, s, rank, true, n);
+    reduce_shard(c, rank, n);
+    rc = barrier(c, s, err);
     if (rc != SW_OK)
         return rc;
-    take_links(c, s, rank, false, n);
-    fetch_shares(c, rank, n);
-    return meet(c, s, err);
+    wait_for_transfers(c, s, rank, false, n);
+    gather_shards(c, rank, n);
+    return barrier(c, s, err);
 }
 
-static void fail_sum(struct sw_sim_op *op, const struct sw_err *why)
+static void fail_all_reduce(struct sw_sim_op *op, const struct sw_err *why)
 {
-    struct sw_sim_collective *c = op->u.sum.collective;
+    struct sw_sim_collective *c = op->u.all_reduce.collective;
     sw_mutex_lock(&c->lock);
     if (c->broken.code == SW_OK && why->code != SW_ERR_CANCELLED)
         c->broken = *why;
     sw_mutex_unlock(&c->lock);
 }
 
-static const char *const sum_pointers[] = {"x", NULL};
-static const struct sw_sim_op_type sum_type = {.name = "all_reduce",
-                                               .pointers = sum_pointers,
-                                               .counted = true,
-                                               .waits = true,
-                                               .run = run_sum,
-                                               .skip = fail_sum,
-                                               .fail = fail_sum};
+static const char *const all_reduce_pointers[] = {"x", NULL};
+static const struct sw_sim_op_type all_reduce_type = {.name = "all_reduce",
+                                                      .pointers = all_reduce_pointers,
+                                                      .counted = true,
+                                                      .waits = true,
+                                                      .run = run_all_reduce,
+                                                      .skip = fail_all_reduce,
+                                                      .fail = fail_all_reduce};
 
 /* ---- The host's side ---- */
 
@@ -149,7 +151,7 @@ static int group_begin(struct sw_collective *collective, struct sw_err *err)
 {
     struct sw_sim_collective *c = collective_of(collective);
     if (c->open)
-        return sw_err_set(err, SW_ERR_INVALID, "a group begins inside of another one");
+        return sw_err_set(err, SW_ERR_INVALID, "a group cannot begin inside another group");
     c->open = true;
     for (int r = 0; r < c->base.ranks; r++)
         c->members[r].count = 0;
@@ -162,13 +164,15 @@ static int all_reduce(struct sw_collective *collective, int rank, struct sw_stre
     struct sw_sim_collective *c = collective_of(collective);
     struct member *m = &c->members[rank];
     if (!c->open)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: outside of a group", s->dev->name);
+        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce must be called inside a group",
+                          s->dev->name);
     if (s->dev != &m->device->base)
         return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: rank %d is %s", s->dev->name, rank,
                           m->device->base.name);
     if (m->count == GROUP)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: all_reduce: more than %d in one group",
-                          s->dev->name, GROUP);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: all_reduce: more than %d operations in one group", s->dev->name,
+                          GROUP);
     m->calls[m->count++] = (struct call){s, x, n};
     return SW_OK;
 }
@@ -180,12 +184,13 @@ static int compare(const struct sw_sim_collective *c, struct sw_err *err)
     for (int r = 1; r < c->base.ranks; r++) {
         const struct member *b = &c->members[r];
         if (a->count != b->count)
-            return sw_err_set(err, SW_ERR_INVALID, "all_reduce: %d in a group on %s, but %d on %s",
+            return sw_err_set(err, SW_ERR_INVALID,
+                              "all_reduce: the group has %d operations on %s, but %d on %s",
                               a->count, a->device->base.name, b->count, b->device->base.name);
         for (int i = 0; i < a->count; i++)
             if (a->calls[i].n != b->calls[i].n)
                 return sw_err_set(err, SW_ERR_INVALID,
-                                  "all_reduce: %lld numbers on %s, but %lld on %s",
+                                  "all_reduce: %lld elements on %s, but %lld on %s",
                                   (long long)a->calls[i].n, a->device->base.name,
                                   (long long)b->calls[i].n, b->device->base.name);
     }
@@ -194,11 +199,11 @@ static int compare(const struct sw_sim_collective *c, struct sw_err *err)
 
 static int push(struct sw_sim_collective *c, int rank, const struct call *call, struct sw_err *err)
 {
-    const struct sw_sim_op op = {.type = &sum_type,
+    const struct sw_sim_op op = {.type = &all_reduce_type,
                                  .p = {call->x},
                                  .bytes = {sw_sim_floats(call->n)},
                                  .written = 1,
-                                 .u.sum = {c, rank}};
+                                 .u.all_reduce = {c, rank}};
     return sw_sim_push(call->stream, &op, err);
 }
 
@@ -207,10 +212,15 @@ static int group_end(struct sw_collective *collective, struct sw_err *err)
     struct sw_sim_collective *c = collective_of(collective);
     c->open = false;
     int rc = compare(c, err);
-    for (int i = 0; i < c->members[0].count && rc == SW_OK; i++)
-        for (int r = 0; r < c->base.ranks && rc == SW_OK; r++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < c->members[0].count; i++)
+        for (int r = 0; r < c->base.ranks; r++) {
             rc = push(c, r, &c->members[r].calls[i], err);
-    return rc;
+            if (rc != SW_OK)
+                return rc;
+        }
+    return SW_OK;
 }
 
 static int check(struct sw_collective *collective, struct sw_err *err)
@@ -257,9 +267,10 @@ static int make(struct sw_sim_collective *c, struct sw_device *const *devices, s
             return sw_err_nomem(err, "a collective", GROUP * sizeof *c->members[r].calls);
     }
     int rc = sw_sim_event_new(devices[0], &gate, err);
-    if (rc == SW_OK)
-        c->gate = sw_sim_event_of(gate);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    c->gate = sw_sim_event_of(gate);
+    return SW_OK;
 }
 
 static int open_collective(struct sw_device *const *devices, int ranks, int timeout_ms,
@@ -268,7 +279,7 @@ static int open_collective(struct sw_device *const *devices, int ranks, int time
     for (int r = 0; r < ranks; r++)
         for (int q = 0; q < r; q++)
             if (devices[q]->index == devices[r]->index)
-                return sw_err_set(err, SW_ERR_INVALID, "%s cannot be two members of a collective",
+                return sw_err_set(err, SW_ERR_INVALID, "%s cannot join a collective twice",
                                   devices[r]->name);
     struct sw_sim_collective *c = sw_calloc(1, sizeof *c);
     if (!c)
@@ -287,7 +298,7 @@ static int open_collective(struct sw_device *const *devices, int ranks, int time
 
 static const char *name(char *out, size_t bytes)
 {
-    snprintf(out, bytes, "sim's own");
+    snprintf(out, bytes, "built into sim");
     return out;
 }
 

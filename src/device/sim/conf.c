@@ -1,4 +1,4 @@
-/* The option text of sim: "gpus=4,mem=2GiB,pcie=12GB/s". A row per key. */
+/* Parses the options of sim: "gpus=4,mem=2GiB,pcie=12GB/s". A table has one row per key. */
 #include "base/str.h"
 #include "device/sim/sim.h"
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    TEXT_BYTES = 64, /* of one key or value */
+    TEXT_BYTES = 64, /* maximum length of one key or value */
 };
 
 static const int64_t least_memory = 64 << 10, most_memory = (int64_t)1 << 40;
@@ -22,7 +22,7 @@ struct sw_sim_conf sw_sim_defaults(void)
                                 .faulty = -1};
 }
 
-/* ---- Values: each reader answers whether the value is one ---- */
+/* ---- Values: each reader returns whether the value is valid ---- */
 
 static bool read_gpus(const char *value, struct sw_sim_conf *c)
 {
@@ -115,15 +115,15 @@ static bool read_faulty(const char *value, struct sw_sim_conf *c)
 static const struct key {
     const char *name;
     bool (*read)(const char *value, struct sw_sim_conf *conf);
-    const char *must; /* what the value must be */
+    const char *expected; /* expected values, for messages */
 } keys[] = {
     {"gpus", read_gpus, "a whole number from 1 to 64"},
     {"mem", read_memory, "bytes from 64KiB to 1TiB, as in 2GiB"},
     {"pcie", read_rate, "a rate from 1KB/s to 1TiB/s, as in 12GB/s"},
     {"latency", read_latency, "a time of at most 10s in us, ms or s, as in 10us"},
-    {"peer", read_peer, "yes, no, or what direct copies do wrong: corrupt or hang"},
+    {"peer", read_peer, "yes, no, corrupt or hang"},
     {"slow", read_slow, "a factor from 1 to 1000"},
-    {"fault", read_fault, "hang, lost, nomem or wrong and when, as in hang@500"},
+    {"fault", read_fault, "hang, lost, nomem or wrong with an operation number, as in hang@500"},
     {"faulty", read_faulty, "the number of a GPU, from 0"},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
@@ -139,22 +139,22 @@ static int read_pair(const char *key, const char *value, struct sw_sim_conf *con
         if (keys[i].read(value, conf))
             return SW_OK;
         return sw_err_set(err, SW_ERR_INVALID, "sim: %s is '%s'; it must be %s", key, value,
-                          keys[i].must);
+                          keys[i].expected);
     }
     const char *nearest = sw_str_nearest(key, names, KEYS);
     if (nearest)
         return sw_err_set(err, SW_ERR_INVALID, "sim: unknown key '%s'; did you mean '%s'?", key,
                           nearest);
     return sw_err_set(err, SW_ERR_INVALID,
-                      "sim: unknown key '%s'; known are gpus, mem, pcie, latency, peer, slow, "
+                      "sim: unknown key '%s'; known keys are gpus, mem, pcie, latency, peer, slow, "
                       "fault and faulty",
                       key);
 }
 
 /* ---- The text ---- */
 
-/* Copies what lies between `from` and `to`; false when it is too long. */
-static bool cut(char *out, const char *from, const char *to)
+/* Copies the text between `from` and `to`; false if it is too long. */
+static bool copy_token(char *out, const char *from, const char *to)
 {
     size_t n = (size_t)(to - from);
     if (n >= TEXT_BYTES)
@@ -170,10 +170,10 @@ int sw_sim_parse(const char *text, struct sw_sim_conf *conf, struct sw_err *err)
     char seen[2 * TEXT_BYTES] = ",", key[TEXT_BYTES], value[TEXT_BYTES], again[TEXT_BYTES + 2];
     for (const char *at = text; *at;) {
         const char *end = at + strcspn(at, ","), *equals = at + strcspn(at, ",=");
-        if (*equals != '=' || equals == at || equals + 1 == end || !cut(key, at, equals) ||
-            !cut(value, equals + 1, end) || (*end && !end[1]))
+        if (*equals != '=' || equals == at || equals + 1 == end || !copy_token(key, at, equals) ||
+            !copy_token(value, equals + 1, end) || (*end && !end[1]))
             return sw_err_set(err, SW_ERR_INVALID,
-                              "sim: '%s' is not KEY=VALUE,...; as in gpus=4,mem=2GiB", text);
+                              "sim: '%s' is not a list KEY=VALUE,... as in gpus=4,mem=2GiB", text);
         int rc = read_pair(key, value, &c, err);
         if (rc != SW_OK)
             return rc;
@@ -185,7 +185,7 @@ int sw_sim_parse(const char *text, struct sw_sim_conf *conf, struct sw_err *err)
     }
     if (c.faulty >= c.gpus)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "sim: faulty is %d, but there are %d GPUs, from 0: at most %d", c.faulty,
+                          "sim: faulty is %d, but with %d GPUs it must be at most %d", c.faulty,
                           c.gpus, c.gpus - 1);
     *conf = c;
     return SW_OK;

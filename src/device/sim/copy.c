@@ -1,32 +1,35 @@
-/* Copies, and host functions. When a copy runs, its destination is first filled with signalling NaN
+/* Copies and host functions. When a copy runs, its destination is first filled with signaling NaN
  * and then written, so that a premature reader gets old data or NaN. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include "device/sim/stream.h"
 #include <string.h>
 
-enum { DAMAGED_BYTES = 256 };
+enum { CORRUPT_MIN_BYTES = 256 };
 
 static const char *const copy_pointers[] = {"dst", "src", NULL};
 
-/* One side's pointer: memory of a device, or the host's, which is looked at just before it is used.
- */
-static int reach_side(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, int i,
-                      struct sw_sim_device *device, void **where, struct sw_err *err)
+/* Resolves the pointer of one side: memory of a device, or of the host, which is checked just
+ * before it is used. */
+static int resolve_side(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, int i,
+                        struct sw_sim_device *device, void **where, struct sw_err *err)
 {
     if (device)
         return sw_sim_reach(device, copy_pointers[i], op->p[i], op->bytes[i], &op->block[i],
                             &where[i], err);
     where[i] = op->p[i];
-    return on_thread ? sw_sim_reach_host(s->device, copy_pointers[i], op->p[i], op->bytes[i], err)
-                     : SW_OK;
+    if (!on_thread)
+        return SW_OK;
+    return sw_sim_reach_host(s->device, copy_pointers[i], op->p[i], op->bytes[i], err);
 }
 
-static int reach(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
-                 struct sw_err *err)
+static int resolve(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                   struct sw_err *err)
 {
-    int rc = reach_side(s, op, on_thread, SW_SIM_DST, op->u.copy.dst, where, err);
-    return rc == SW_OK ? reach_side(s, op, on_thread, SW_SIM_SRC, op->u.copy.src, where, err) : rc;
+    int rc = resolve_side(s, op, on_thread, SW_SIM_DST, op->u.copy.dst, where, err);
+    if (rc != SW_OK)
+        return rc;
+    return resolve_side(s, op, on_thread, SW_SIM_SRC, op->u.copy.src, where, err);
 }
 
 static void fill_nan(char *dst, size_t bytes)
@@ -48,11 +51,12 @@ static int move(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_e
                       c->width, c->rows, err);
 }
 
-/* Corrupts a copy that is not small, as a bad peer link does: flips a bit of the last byte. */
-static void damage(const struct sw_sim_op *op)
+/* Corrupts a copy that is not small, as a bad peer link does, by flipping a bit of the last byte.
+ */
+static void corrupt(const struct sw_sim_op *op)
 {
     char *dst = op->p[SW_SIM_DST];
-    if (op->bytes[SW_SIM_DST] >= DAMAGED_BYTES)
+    if (op->bytes[SW_SIM_DST] >= CORRUPT_MIN_BYTES)
         dst[op->bytes[SW_SIM_DST] - 1] ^= 1;
 }
 
@@ -76,7 +80,7 @@ static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
     sw_sim_stream_sleep(s, end_ns - (filled_ns - began_ns));
     int rc = move(s, op, err);
     if (rc == SW_OK && direct && conf->peer == SW_SIM_PEER_CORRUPT)
-        damage(op);
+        corrupt(op);
     sw_sim_stream_sleep(s, end_ns);
     return rc;
 }
@@ -86,7 +90,7 @@ static int run_copy(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
                                                     .pointers = copy_pointers,                     \
                                                     .counted = true,                               \
                                                     .moves = true,                                 \
-                                                    .reach = reach,                                \
+                                                    .resolve = resolve,                            \
                                                     .run = run_copy}
 COPY_TYPE(copy);
 COPY_TYPE(copy_2d);
@@ -117,9 +121,9 @@ static int push_copy(struct sw_stream *s, struct sw_sim_op *op, struct sw_err *e
     return sw_sim_push(s, op, err);
 }
 
-/* A copy between this device and the host: an address that is not ours is that of the host. */
-static int copy_here(struct sw_stream *s, const struct sw_sim_op_type *type, void *dst,
-                     const void *src, struct sw_sim_copy c, struct sw_err *err)
+/* A copy between this device and the host: an address outside the device is host memory. */
+static int copy_with_host(struct sw_stream *s, const struct sw_sim_op_type *type, void *dst,
+                          const void *src, struct sw_sim_copy c, struct sw_err *err)
 {
     struct sw_sim_device *d = sw_sim_device_of(s->dev);
     struct sw_sim_op op = {.type = type, .p = {dst, (void *)src}, .written = 1u << SW_SIM_DST};
@@ -135,7 +139,8 @@ static int copy_here(struct sw_stream *s, const struct sw_sim_op_type *type, voi
 
 int sw_sim_copy(struct sw_stream *s, void *dst, const void *src, size_t bytes, struct sw_err *err)
 {
-    return copy_here(s, &copy_type, dst, src, (struct sw_sim_copy){.width = bytes, .rows = 1}, err);
+    return copy_with_host(s, &copy_type, dst, src, (struct sw_sim_copy){.width = bytes, .rows = 1},
+                          err);
 }
 
 int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void *src,
@@ -143,10 +148,10 @@ int sw_sim_copy_2d(struct sw_stream *s, void *dst, size_t dst_pitch, const void 
 {
     const struct sw_sim_copy c = {
         .dst_pitch = dst_pitch, .src_pitch = src_pitch, .width = width, .rows = rows};
-    return copy_here(s, &copy_2d_type, dst, src, c, err);
+    return copy_with_host(s, &copy_2d_type, dst, src, c, err);
 }
 
-/* *out becomes the device, NULL for one with host memory; false when it is neither. */
+/* Stores the sim device in *out, or NULL for a device with host memory; false if it is neither. */
 static bool side_of(struct sw_device *dev, struct sw_sim_device **out)
 {
     /* Compared by function, since a test may have wrapped the table. */

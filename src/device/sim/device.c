@@ -1,4 +1,4 @@
-/* A simulated GPU from its first owner to its last, and the faults that it meets. */
+/* Creates and frees a simulated GPU, counts references to it, and injects faults. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include <stdio.h>
@@ -109,12 +109,14 @@ int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_d
     d->host = new_host();
     int rc = d->host ? sw_cpu_open_as(conf->reference, conf->precision, &d->cpu, err)
                      : sw_err_nomem(err, "sim device", sizeof *d->host);
-    if (rc == SW_OK)
-        rc = sw_sim_memory_init(d, err);
-    if (rc != SW_OK) {
-        free_device(d);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto fail;
+    rc = sw_sim_memory_init(d, err);
+    if (rc != SW_OK)
+        goto fail;
     *out = d;
     return SW_OK;
+fail:
+    free_device(d);
+    return rc;
 }

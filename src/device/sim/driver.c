@@ -1,4 +1,4 @@
-/* The driver of simulated GPUs: its option text gives their number and the faults. */
+/* The driver of simulated GPUs: its options set their number, speed and faults. */
 #include "device/sim/sim_private.h"
 
 #include "base/str.h"
@@ -9,7 +9,7 @@ _Static_assert((int)SW_DEVICE_REQUEST_MOST >= (int)SW_SIM_MAX_GPUS, "a request n
 enum {
     PROBE_LINK_BYTES_PER_S = 500000000,
     PROBE_LATENCY_US = 100,
-    PROBE_BYTES = 16 << 20, /* blocks are a fraction of it */
+    PROBE_BYTES = 16 << 20, /* blocks of a probe are a fraction of the memory */
 };
 
 static int parse(const char *options, struct sw_device_request *out, struct sw_err *err)
@@ -36,9 +36,11 @@ static int open_one(const struct sw_sim_conf *conf, int index, struct sw_device 
                     struct sw_device **out, struct sw_err *err)
 {
     int rc = sw_sim_open(conf, index, out, err);
-    if (rc == SW_OK && beside)
+    if (rc != SW_OK)
+        return rc;
+    if (beside)
         sw_sim_join(*out, beside);
-    return rc;
+    return SW_OK;
 }
 
 static int open_device(const struct sw_device_args *args, struct sw_device **out,
@@ -46,8 +48,10 @@ static int open_device(const struct sw_device_args *args, struct sw_device **out
 {
     struct sw_sim_conf conf;
     int rc = sw_sim_parse(args->options, &conf, err);
+    if (rc != SW_OK)
+        return rc;
     conf.precision = args->precision;
-    return rc == SW_OK ? open_one(&conf, args->index, args->beside, out, err) : rc;
+    return open_one(&conf, args->index, args->beside, out, err);
 }
 
 /* ---- Links ---- */
@@ -62,8 +66,8 @@ static int identify(const char *options, const char *const *bus, int count,
     return SW_OK;
 }
 
-/* Faults that the options plant are meant for a job, and a probe over a slow link would take
- * seconds. */
+/* Opens the devices without the faults of the options, which are meant for a job, and without slow
+ * links, over which a probe would take seconds. */
 static int open_probe(const char *options, struct sw_device **out, int most, int *count,
                       struct sw_err *err)
 {
@@ -80,9 +84,12 @@ static int open_probe(const char *options, struct sw_device **out, int most, int
         conf.link_bytes_per_s = conf.latency_us = 0;
     conf.memory_bytes = conf.memory_bytes < PROBE_BYTES ? conf.memory_bytes : PROBE_BYTES;
 
-    for (; *count < conf.gpus && *count < most && rc == SW_OK; *count += rc == SW_OK)
+    for (; *count < conf.gpus && *count < most; ++*count) {
         rc = open_one(&conf, *count, *count > 0 ? out[0] : NULL, &out[*count], err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 const struct sw_driver sw_driver_sim = {

@@ -68,7 +68,8 @@ static void set_waiting(struct sw_sim_stream *s, struct sw_sim_event *e)
     sw_mutex_unlock(&s->lock);
 }
 
-/* Cancelling sets the flag and then wakes under the lock of the event, so no wake-up is missed. */
+/* Cancelling sets the flag and then wakes the waiter under the lock of the event, so no wake-up is
+ * missed. */
 int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t number,
                        struct sw_err *err)
 {
@@ -89,13 +90,14 @@ int sw_sim_event_stand(struct sw_sim_stream *s, struct sw_sim_event *e, uint64_t
 int sw_sim_event_host_wait(struct sw_event *event, struct sw_err *err)
 {
     struct sw_sim_event *e = sw_sim_event_of(event);
-    struct sw_sim_clock passed = {.count = 0}; /* the event may be recorded again meanwhile */
+    struct sw_sim_clock passed = {
+        .count = 0}; /* a copy, since the event may be recorded again meanwhile */
     sw_mutex_lock(&e->lock);
     int rc = e->captured ? sw_err_set(err, SW_ERR_UNSUPPORTED,
                                       "the host cannot wait for an event of a graph")
                          : sw_sim_clock_merge(&passed, &e->clock, err);
     e->owners++;
-    for (uint64_t number = e->asked; rc == SW_OK && e->done < number;)
+    for (uint64_t number = e->queued_records; rc == SW_OK && e->done < number;)
         sw_cond_wait(&e->changed, &e->lock);
     if (rc == SW_OK)
         rc = outcome(e, err);

@@ -24,18 +24,18 @@ int sw_sim_memory_init(struct sw_sim_device *d, struct sw_err *err)
     void *both =
         mmap(NULL, 2 * d->capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (both == MAP_FAILED)
-        return sw_err_nomem(err, "address space of a simulated GPU; give it less (mem=...)",
+        return sw_err_nomem(err, "address space of a simulated GPU; use a smaller mem=...",
                             2 * d->capacity);
-    d->handed = both;
-    if (mprotect(d->handed + d->capacity, d->capacity, PROT_READ | PROT_WRITE) != 0)
-        return sw_err_nomem(err, "memory of a simulated GPU; give it less (mem=...)", d->capacity);
+    d->user_base = both;
+    if (mprotect(d->user_base + d->capacity, d->capacity, PROT_READ | PROT_WRITE) != 0)
+        return sw_err_nomem(err, "memory of a simulated GPU; use a smaller mem=...", d->capacity);
     return SW_OK;
 }
 
 void sw_sim_memory_fini(struct sw_sim_device *d)
 {
-    if (d->handed)
-        (void)munmap(d->handed, 2 * d->capacity);
+    if (d->user_base)
+        (void)munmap(d->user_base, 2 * d->capacity);
     if (d->probe_fd >= 0)
         (void)sw_os()->close(d->probe_fd);
     sw_free(d->block);
@@ -43,8 +43,8 @@ void sw_sim_memory_fini(struct sw_sim_device *d)
 
 /* ---- Allocation ---- */
 
-/* d->lock is held. Where a block of so many granule bytes fits, and its index; false: nowhere. */
-static bool find_room(const struct sw_sim_device *d, size_t need, size_t *offset, int *index)
+/* d->lock is held. Finds a gap of `need` bytes and the index for its block; false: none. */
+static bool find_gap(const struct sw_sim_device *d, size_t need, size_t *offset, int *index)
 {
     size_t at = 0;
     for (int i = 0; i <= d->blocks; i++) {
@@ -60,7 +60,7 @@ static bool find_room(const struct sw_sim_device *d, size_t need, size_t *offset
 }
 
 /* d->lock is held. */
-static size_t largest_room(const struct sw_sim_device *d)
+static size_t largest_gap(const struct sw_sim_device *d)
 {
     size_t at = 0, largest = 0;
     for (int i = 0; i <= d->blocks; i++) {
@@ -72,14 +72,13 @@ static size_t largest_room(const struct sw_sim_device *d)
 }
 
 /* d->lock is held. */
-static int no_room(const struct sw_sim_device *d, size_t bytes, const char *what,
-                   struct sw_err *err)
+static int out_of_memory(const struct sw_sim_device *d, size_t bytes, const char *what,
+                         struct sw_err *err)
 {
     return sw_err_set(
         err, SW_ERR_NOMEM,
-        "out of memory: %s (%zu bytes): %s has %zu of its %zu bytes left, at most %zu "
-        "in one piece",
-        what, bytes, d->base.name, d->capacity - d->taken, d->capacity, largest_room(d));
+        "out of memory: %s (%zu bytes): %s has %zu of its %zu bytes free, at most %zu in one block",
+        what, bytes, d->base.name, d->capacity - d->taken, d->capacity, largest_gap(d));
 }
 
 /* d->lock is held. */
@@ -112,14 +111,14 @@ static bool meets_fault(struct sw_sim_device *d)
 }
 
 /* d->lock is held. */
-static int take(struct sw_sim_device *d, size_t bytes, const char *what, void **out,
-                struct sw_err *err)
+static int allocate(struct sw_sim_device *d, size_t bytes, const char *what, void **out,
+                    struct sw_err *err)
 {
     struct sw_sim_block block = {.bytes = bytes};
     int index;
     if (meets_fault(d) || bytes > d->capacity ||
-        !find_room(d, granules(bytes), &block.offset, &index))
-        return no_room(d, bytes, what, err);
+        !find_gap(d, granules(bytes), &block.offset, &index))
+        return out_of_memory(d, bytes, what, err);
     snprintf(block.what, sizeof block.what, "%s", what);
     int rc = insert_block(d, index, block, err);
     if (rc != SW_OK)
@@ -130,11 +129,11 @@ static int take(struct sw_sim_device *d, size_t bytes, const char *what, void **
     d->taken += granules(bytes);
     d->in_use += bytes;
     d->peak = d->in_use > d->peak ? d->in_use : d->peak;
-    *out = d->handed + block.offset;
+    *out = d->user_base + block.offset;
     return SW_OK;
 }
 
-/* The memory of a GPU is on no node of the host. */
+/* Does nothing: the memory of a GPU is on no NUMA node. */
 void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes)
 {
 }
@@ -162,11 +161,11 @@ int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char
     struct sw_sim_device *d = sw_sim_device_of(dev);
     void *p = NULL;
     sw_mutex_lock(&d->lock);
-    int rc = take(d, bytes, what, &p, err);
+    int rc = allocate(d, bytes, what, &p, err);
     sw_mutex_unlock(&d->lock);
     if (rc != SW_OK)
         return rc;
-    /* Zeroes the pages, whatever a late operation wrote after they were freed. */
+    /* Zeroes the pages, since a late operation may have written to them after they were freed. */
     (void)madvise((char *)p + d->capacity, granules(bytes), MADV_DONTNEED);
     *out = p;
     return SW_OK;
@@ -189,14 +188,14 @@ static int block_before(const struct sw_sim_device *d, size_t offset)
 int sw_sim_give_back(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
                      struct sw_err *err)
 {
-    size_t offset = (size_t)((const char *)p - d->handed);
+    size_t offset = (size_t)((const char *)p - d->user_base);
     int i = block_before(d, offset);
     if (i < 0 || d->block[i].offset != offset)
         return SW_OK;
 
     struct sw_sim_block b = d->block[i];
     size_t end = b.offset + granules(b.bytes);
-    (void)madvise(d->handed + d->capacity + b.offset, granules(b.bytes), MADV_DONTNEED);
+    (void)madvise(d->user_base + d->capacity + b.offset, granules(b.bytes), MADV_DONTNEED);
     int rc = sw_sim_race_free(&d->uses, b.offset, end, b.what, lane, err);
     sw_sim_name_free(&d->names, b.offset, end);
 
@@ -216,11 +215,11 @@ struct sw_device_bytes sw_sim_bytes(struct sw_device *dev)
     return b;
 }
 
-/* ---- What a pointer is ---- */
+/* ---- Pointer checks ---- */
 
 bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p)
 {
-    uintptr_t at = (uintptr_t)p, start = (uintptr_t)d->handed;
+    uintptr_t at = (uintptr_t)p, start = (uintptr_t)d->user_base;
     return at >= start && at - start < d->capacity;
 }
 
@@ -228,21 +227,21 @@ void sw_sim_memory_name(struct sw_device *dev, const void *p, size_t bytes, cons
 {
     struct sw_sim_device *d = sw_sim_device_of(dev);
     if (sw_sim_is_mine(d, p))
-        sw_sim_name_add(&d->names, (uintptr_t)p - (uintptr_t)d->handed, bytes, what);
+        sw_sim_name_add(&d->names, (uintptr_t)p - (uintptr_t)d->user_base, bytes, what);
     else
         sw_sim_name_add(&d->host->names, (uintptr_t)p, bytes, what);
 }
 
 /* d->lock is held. */
-static int say_freed(struct sw_sim_device *d, const char *argument, const void *p, size_t offset,
-                     size_t bytes, struct sw_err *err)
+static int report_unallocated(struct sw_sim_device *d, const char *argument, const void *p,
+                              size_t offset, size_t bytes, struct sw_err *err)
 {
     char what[SW_SIM_WHAT];
     sw_sim_name_of_freed(&d->names, offset, bytes, what);
     if (what[0])
         return sw_err_set(err, SW_ERR_INVALID, "%s (%p) was %s of %s, which has been freed",
                           argument, p, what, d->base.name);
-    return sw_err_set(err, SW_ERR_INVALID, "%s (%p) lies in no allocation of %s", argument, p,
+    return sw_err_set(err, SW_ERR_INVALID, "%s (%p) is in no allocation of %s", argument, p,
                       d->base.name);
 }
 
@@ -250,16 +249,16 @@ static int say_freed(struct sw_sim_device *d, const char *argument, const void *
 static int check_range(struct sw_sim_device *d, const char *argument, const void *p, size_t bytes,
                        uint64_t *block, struct sw_err *err)
 {
-    size_t offset = (uintptr_t)p - (uintptr_t)d->handed;
+    size_t offset = (uintptr_t)p - (uintptr_t)d->user_base;
     int i = block_before(d, offset);
     bool inside_any = i >= 0 && offset - d->block[i].offset < granules(d->block[i].bytes);
     if (!inside_any || (*block && *block != d->block[i].number))
-        return say_freed(d, argument, p, offset, bytes, err);
+        return report_unallocated(d, argument, p, offset, bytes, err);
     *block = d->block[i].number;
     size_t inside = offset - d->block[i].offset;
     if (inside > d->block[i].bytes || bytes > d->block[i].bytes - inside)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: %zu bytes at byte %zu reach beyond %s (%zu bytes)", argument, bytes,
+                          "%s: %zu bytes at byte %zu extend beyond %s (%zu bytes)", argument, bytes,
                           inside, d->block[i].what, d->block[i].bytes);
     return SW_OK;
 }

@@ -1,5 +1,6 @@
-/* Memory of the sim device: allocations, what a pointer is, what places are called, and how long
- * copies take. Functions without a word are rows of the device's table: device/device.h. */
+/* Memory of the sim device: allocations, pointer checks, names of memory, and the duration of
+ * copies. Functions without a comment are entries of the device's table, described in
+ * device/device.h. */
 #pragma once
 
 #include "device/sim/sim_private.h"
@@ -10,8 +11,8 @@ void sw_sim_memory_fini(struct sw_sim_device *d);
 int sw_sim_alloc(struct sw_device *dev, size_t bytes, uint64_t nodes, const char *what, void **out,
                  struct sw_err *err);
 void sw_sim_place(struct sw_device *dev, void *p, size_t bytes, uint64_t nodes);
-/* d->lock is held. Gives an allocation back, SW_ERR_INVALID when somebody may still use it: *lane
- * is that one's. */
+/* d->lock is held. Frees an allocation. Errors: SW_ERR_INVALID if an operation may still use it;
+ * *lane is the lane of that operation. */
 int sw_sim_give_back(struct sw_sim_device *d, const void *p, const struct sw_sim_lane **lane,
                      struct sw_err *err) SW_MUST_CHECK;
 void sw_sim_pin(struct sw_device *dev, void *p, size_t bytes, bool pinned);
@@ -20,21 +21,20 @@ int sw_sim_host_alloc(struct sw_device *dev, size_t bytes, const char *what, voi
 void sw_sim_host_free(struct sw_device *dev, void *p, size_t bytes);
 struct sw_device_bytes sw_sim_bytes(struct sw_device *dev);
 void sw_sim_memory_name(struct sw_device *dev, const void *p, size_t bytes, const char *what);
-/* Is it an address that this device might have handed out? */
+/* Whether the address is in the address range of this device. */
 bool sw_sim_is_mine(const struct sw_sim_device *d, const void *p);
-/* Where `bytes` bytes at a device address really are; argument names it in the error. NULL with no
- * bytes stays NULL. *block is the number of their allocation: 0 is filled in, another one must be
- * the same. Errors: SW_ERR_INVALID when they do not lie in one live allocation, or in another one
- * than before. */
+/* Translates a device address of `bytes` bytes to the real address; `argument` names it in errors.
+ * NULL with 0 bytes stays NULL. *block is the number of the allocation: 0 is replaced by it,
+ * another value must be equal to it. Errors: SW_ERR_INVALID if the bytes are not inside one live
+ * allocation, or in a different allocation than *block. */
 int sw_sim_reach(struct sw_sim_device *d, const char *argument, void *p, size_t bytes,
                  uint64_t *block, void **out, struct sw_err *err) SW_MUST_CHECK;
-/* The same for host memory, which is at its address. Errors: SW_ERR_INVALID when it cannot be read.
- */
+/* Checks that host memory is readable. Errors: SW_ERR_INVALID. */
 int sw_sim_reach_host(struct sw_sim_device *d, const char *argument, void *p, size_t bytes,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* name.c. Places are offsets from the device's start, or addresses of the host; `out` has
- * SW_SIM_WHAT bytes and becomes "" where nothing has a name. */
+/* name.c. `from` is an offset from the device's start, or an address of the host. `out` has
+ * SW_SIM_WHAT bytes and becomes "" if the memory has no name. */
 void sw_sim_names_init(struct sw_sim_names *n);
 void sw_sim_names_fini(struct sw_sim_names *n);
 void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const char *what);
@@ -42,11 +42,11 @@ void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to);
 void sw_sim_name_of(struct sw_sim_names *n, size_t from, size_t bytes, char *out);
 void sw_sim_name_of_freed(struct sw_sim_names *n, size_t from, size_t bytes, char *out);
 
-/* link.c. Does a copy by one of the two go directly? NULL: that side is the host. */
+/* link.c. Whether a copy by device `by` is direct. NULL: that side is the host. */
 bool sw_sim_link_direct(struct sw_sim_device *by, const struct sw_sim_device *dst,
                         const struct sw_sim_device *src);
-/* When a copy of a stream of `by` ends that is asked for at now_ns. The links are taken by it;
- * sw_sim_link_pass is the arithmetic, without locks. */
+/* Occupies the links for a copy by a stream of `by` that starts at now_ns, and returns when it
+ * ends. sw_sim_link_pass does the arithmetic, without locks. */
 int64_t sw_sim_link_take(struct sw_sim_device *by, struct sw_sim_device *dst,
                          struct sw_sim_device *src, size_t bytes, int64_t now_ns);
 int64_t sw_sim_link_pass(struct sw_sim_link *out, struct sw_sim_link *in, int64_t now_ns,

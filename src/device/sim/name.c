@@ -1,4 +1,4 @@
-/* Names of memory: allocations by the name of the request, and parts that were named later. They
+/* Names of memory: the names given at allocation, and names of parts that were added later. They
  * are searched only for messages, so a list is fast enough. */
 #include "base/os.h"
 #include "device/sim/memory.h"
@@ -21,7 +21,7 @@ void sw_sim_names_fini(struct sw_sim_names *n)
 }
 
 /* n->lock is held. */
-static bool is_there(const struct sw_sim_names *n, const struct sw_sim_name *name)
+static bool exists(const struct sw_sim_names *n, const struct sw_sim_name *name)
 {
     for (int i = 0; i < n->count; i++)
         if (n->list[i].from == name->from && n->list[i].to == name->to &&
@@ -50,7 +50,7 @@ void sw_sim_name_add(struct sw_sim_names *n, size_t from, size_t bytes, const ch
     struct sw_sim_name name = {.from = from, .to = from + bytes};
     snprintf(name.text, sizeof name.text, "%s", what);
     sw_mutex_lock(&n->lock);
-    if (!is_there(n, &name))
+    if (!exists(n, &name))
         add(n, &name);
     sw_mutex_unlock(&n->lock);
 }
@@ -72,7 +72,8 @@ void sw_sim_name_free(struct sw_sim_names *n, size_t from, size_t to)
     sw_mutex_unlock(&n->lock);
 }
 
-/* The names of the smallest parts around the place: one, or two of those that take turns there. */
+/* Writes the names of the smallest parts that contain the range: one, or two if parts share the
+ * memory. */
 static void smallest(const struct sw_sim_name *list, int count, size_t from, size_t to, char *out)
 {
     const struct sw_sim_name *best = NULL, *second = NULL;

@@ -1,4 +1,4 @@
-/* Opening and closing a simulated GPU, what reaches into its streams, and its table. */
+/* Opens, closes and cancels a simulated GPU; its table of functions. */
 #include "device/collective.h"
 #include "device/sim/capture.h"
 #include "device/sim/memory.h"
@@ -14,8 +14,9 @@ static void cancel(struct sw_device *dev)
     sw_mutex_unlock(&d->lock);
 }
 
-/* d->lock is held: something is wrong with what is queued on the stream of this lane. */
-static void blame(struct sw_sim_device *d, const struct sw_sim_lane *lane, const struct sw_err *why)
+/* d->lock is held. Sets the error of the stream of this lane. */
+static void fail_stream(struct sw_sim_device *d, const struct sw_sim_lane *lane,
+                        const struct sw_err *why)
 {
     for (int i = 0; i < SW_SIM_STREAMS; i++) {
         struct sw_sim_stream *s = d->stream[i];
@@ -38,7 +39,7 @@ static void free_memory(struct sw_device *dev, void *p, size_t bytes)
     struct sw_err err;
     sw_mutex_lock(&d->lock);
     if (sw_sim_give_back(d, p, &lane, &err) != SW_OK)
-        blame(d, lane, &err);
+        fail_stream(d, lane, &err);
     sw_mutex_unlock(&d->lock);
 }
 
@@ -71,7 +72,7 @@ static const struct sw_device_ops ops = {
     .stream_name = sw_sim_stream_name,
     .stream_free = sw_sim_stream_free,
     .stream_wait = sw_sim_stream_wait,
-    .share = sw_stream_share_in_turn,
+    .run_lanes = sw_stream_share_in_turn,
     .event_new = sw_sim_event_new,
     .event_free = sw_sim_event_free,
     .event_record = sw_sim_event_record,
@@ -88,8 +89,8 @@ static const struct sw_device_ops ops = {
     .capture_end = sw_sim_capture_end,
     .graph_launch = sw_sim_graph_launch,
     .graph_free = sw_sim_graph_free,
-    .reaches = sw_sim_peer_reaches,
-    .reach = sw_sim_peer_reach,
+    .can_access_peer = sw_sim_peer_reaches,
+    .enable_peer_access = sw_sim_peer_reach,
     .collectives = collectives,
     .plans = &sw_sim_plans,
 };
@@ -99,8 +100,8 @@ int sw_sim_open(const struct sw_sim_conf *conf, int index, struct sw_device **ou
 {
     if (index < 0 || index >= conf->gpus)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "there is no simulated GPU sim:%d; there are %d, from sim:0", index,
-                          conf->gpus);
+                          "there is no simulated GPU sim:%d; there are %d, starting at sim:0",
+                          index, conf->gpus);
     struct sw_sim_device *d;
     int rc = sw_sim_device_new(conf, index, &d, err);
     if (rc != SW_OK)

@@ -1,17 +1,18 @@
-/* Operations, and the records and waits of events: each is queued by value and run later. */
+/* Operations, and records and waits of events: each is queued by value and run asynchronously. */
 #include "device/sim/capture.h"
 #include "device/sim/memory.h"
 #include <string.h>
 
-/* Queued by an operation's function and run by run_NAME. */
+/* Defines the type of an operation that its function queues and run_NAME runs. */
 #define POINTERS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define OP_TYPE(id, ...)                                                                           \
     static const struct sw_sim_op_type id##_type = {                                               \
         .name = #id, .pointers = POINTERS(__VA_ARGS__), .counted = true, .run = run_##id}
 
-/* ---- Those that are data: device/op.h ---- */
+/* ---- Operations of kernels/op.h ---- */
 
-/* Whether the operation accesses memory. One without rows does not, whatever its pointers are. */
+/* Whether the operation accesses memory. An operation on 0 rows accesses none, whatever its
+ * pointers are. */
 static bool touches(const struct sw_op_arrays *list)
 {
     for (int i = 0; i < list->count; i++)
@@ -20,8 +21,8 @@ static bool touches(const struct sw_op_arrays *list)
     return false;
 }
 
-static int reach_args(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
-                      struct sw_err *err)
+static int resolve_args(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                        struct sw_err *err)
 {
     struct sw_op_arrays list;
     sw_op_list(op->u.run.op, op->u.run.args, &list);
@@ -29,7 +30,7 @@ static int reach_args(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thr
         const char *name = list.array[i].name;
         if (!on_thread && op->p[i] && !op->bytes[i] && touches(&list))
             return sw_err_set(err, SW_ERR_INVALID,
-                              "%s (%p) is given, but the operation says that it does not use it",
+                              "%s (%p) is set, but the operation declares that it does not use it",
                               name, op->p[i]);
         int rc =
             sw_sim_reach(s->device, name, op->p[i], op->bytes[i], &op->block[i], &where[i], err);
@@ -50,7 +51,7 @@ static int run_args(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err
 }
 
 static const struct sw_sim_op_type run_type = {
-    .counted = true, .reach = reach_args, .run = run_args}; /* named by its subject */
+    .counted = true, .resolve = resolve_args, .run = run_args}; /* its name is the subject */
 
 int sw_sim_run(struct sw_stream *s, const struct sw_op *what, const void *args, struct sw_err *err)
 {
@@ -81,7 +82,7 @@ int sw_sim_fill_zero(struct sw_stream *s, void *dst, size_t bytes, struct sw_err
     return sw_sim_push(s, &op, err);
 }
 
-/* ---- The one that answers ---- */
+/* ---- An operation with a result ---- */
 
 static int run_all_finite(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
@@ -95,41 +96,45 @@ int sw_sim_all_finite(struct sw_stream *s, const float *x, int64_t n, bool *fini
     const struct sw_sim_op op = {
         .type = &all_finite_type, .p = {(void *)x}, .bytes = {sw_sim_floats(n)}, .u.n = n};
     int rc = sw_sim_push(s, &op, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(s, err);
-    if (rc == SW_OK)
-        *finite = sw_sim_stream_of(s)->finite;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(s, err);
+    if (rc != SW_OK)
+        return rc;
+    *finite = sw_sim_stream_of(s)->finite;
+    return SW_OK;
 }
 
 /* ---- Records and waits ---- */
 
-static void let_go(const struct sw_sim_op *op)
+static void release_event(const struct sw_sim_op *op)
 {
     sw_sim_event_free((struct sw_event *)(void *)op->u.event.event);
 }
 
-static void happen(struct sw_sim_op *op, const struct sw_err *why)
+static void complete(struct sw_sim_op *op, const struct sw_err *why)
 {
     sw_sim_event_happen(op->u.event.event, op->u.event.number, why);
-    let_go(op);
+    release_event(op);
 }
 
 static int run_record(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
-    happen(op, NULL);
+    complete(op, NULL);
     return SW_OK;
 }
 
 static const struct sw_sim_op_type record_type = {
-    .name = "event_record", .run = run_record, .skip = happen};
+    .name = "event_record", .run = run_record, .skip = complete};
 
-/* e->lock is held. The event stands behind all that the stream has queued. */
+/* e->lock is held. The event comes after all operations queued on the stream. */
 static int set_clock(struct sw_sim_event *e, const struct sw_sim_stream *s, struct sw_err *err)
 {
     sw_sim_clock_clear(&e->clock);
     int rc = sw_sim_clock_merge(&e->clock, &s->clock, err);
-    return rc == SW_OK ? sw_sim_clock_add(&e->clock, s->lane, s->queued, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_sim_clock_add(&e->clock, s->lane, s->queued, err);
 }
 
 int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_err *err)
@@ -147,11 +152,11 @@ int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_e
         return rc;
     }
     e->owners++;
-    op.u.event.number = ++e->asked;
+    op.u.event.number = ++e->queued_records;
     sw_mutex_unlock(&e->lock);
     rc = sw_sim_push(s, &op, &mine);
     if (rc != SW_OK) {
-        happen(&op, &mine);
+        complete(&op, &mine);
         if (err)
             *err = mine;
     }
@@ -161,13 +166,13 @@ int sw_sim_event_record(struct sw_stream *s, struct sw_event *event, struct sw_e
 static int run_wait(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err)
 {
     int rc = sw_sim_event_stand(s, op->u.event.event, op->u.event.number, err);
-    let_go(op);
+    release_event(op);
     return rc;
 }
 
 static void skip_wait(struct sw_sim_op *op, const struct sw_err *why)
 {
-    let_go(op);
+    release_event(op);
 }
 
 static const struct sw_sim_op_type wait_type = {
@@ -189,10 +194,10 @@ int sw_sim_event_wait(struct sw_stream *s, struct sw_event *event, struct sw_err
         return rc;
     }
     e->owners++;
-    op.u.event.number = e->asked;
+    op.u.event.number = e->queued_records;
     sw_mutex_unlock(&e->lock);
     rc = sw_sim_push(s, &op, err);
     if (rc != SW_OK)
-        let_go(&op);
+        release_event(&op);
     return rc;
 }

@@ -1,7 +1,7 @@
-/* Plans of sim: a plan of the cpu stream, and a shell that queues its passes. Making runs on the
- * stream's thread too, in its turn, because a cpu stream has one user at a time and a library's
- * choices depend on the threads of whoever asks; the caller waits. Freeing is queued behind what
- * still uses the plan. */
+/* Plans of sim: each wraps a plan of the cpu stream and queues its passes. Plans are also created
+ * on the stream's thread, because a cpu stream has one user at a time and a library's choices
+ * depend on the threads of the caller; the host waits for the result. Freeing is queued after the
+ * operations that use the plan. */
 #include "base/os.h"
 #include "device/sim/stream.h"
 
@@ -26,10 +26,10 @@ static struct sim_plan *plan_of(struct sw_plan *p)
 
 /* ---- Passes ---- */
 
-static void put(struct sw_sim_op *op, int i, const void *p, size_t bytes)
+static void set_array(struct sw_sim_op *op, int i, const void *p, size_t bytes)
 {
     op->p[i] = (void *)p;
-    op->bytes[i] = p ? bytes : 0; /* a pass does without some */
+    op->bytes[i] = p ? bytes : 0; /* some are not used by a pass */
 }
 
 static size_t parameter_bytes(const struct sw_desc *d)
@@ -44,16 +44,16 @@ static int push_pass(struct sw_plan *plan, const struct sw_sim_op_type *type, ui
                            .subject = plan_of(plan)->kind,
                            .written = written | BIT(SCRATCH),
                            .u.plan = plan_of(plan)->inner};
-    put(&op, SRC, a->src, sw_desc_bytes(&plan->src));
-    put(&op, WEIGHT, a->weight, parameter_bytes(&plan->weight));
-    put(&op, BIAS, a->bias, parameter_bytes(&plan->bias));
-    put(&op, DST, a->dst, sw_desc_bytes(&plan->dst));
-    put(&op, DIFF_DST, a->diff_dst, sw_desc_bytes(&plan->dst));
-    put(&op, DIFF_SRC, a->diff_src, sw_desc_bytes(&plan->src));
-    put(&op, DIFF_WEIGHT, a->diff_weight, parameter_bytes(&plan->weight));
-    put(&op, DIFF_BIAS, a->diff_bias, parameter_bytes(&plan->bias));
-    put(&op, SAVED, a->saved, plan->saved_bytes);
-    put(&op, SCRATCH, a->scratch, plan->scratch_bytes);
+    set_array(&op, SRC, a->src, sw_desc_bytes(&plan->src));
+    set_array(&op, WEIGHT, a->weight, parameter_bytes(&plan->weight));
+    set_array(&op, BIAS, a->bias, parameter_bytes(&plan->bias));
+    set_array(&op, DST, a->dst, sw_desc_bytes(&plan->dst));
+    set_array(&op, DIFF_DST, a->diff_dst, sw_desc_bytes(&plan->dst));
+    set_array(&op, DIFF_SRC, a->diff_src, sw_desc_bytes(&plan->src));
+    set_array(&op, DIFF_WEIGHT, a->diff_weight, parameter_bytes(&plan->weight));
+    set_array(&op, DIFF_BIAS, a->diff_bias, parameter_bytes(&plan->bias));
+    set_array(&op, SAVED, a->saved, plan->saved_bytes);
+    set_array(&op, SCRATCH, a->scratch, plan->scratch_bytes);
     return sw_sim_push(plan->stream, &op, err);
 }
 
@@ -104,7 +104,7 @@ static void free_plan(struct sw_plan *plan)
     struct sim_plan *p = plan_of(plan);
     const struct sw_sim_op op = {.type = &free_type, .u.plan = p->inner};
     int rc = sw_sim_push(plan->stream, &op, NULL);
-    (void)rc; /* without pointers, and queued whatever has failed, it has no error */
+    (void)rc; /* this operation has no pointers and is always queued, so it cannot fail */
     sw_free(p);
 }
 
@@ -117,7 +117,7 @@ static const struct sw_plan_ops weightless_ops = {
 
 /* ---- Making ---- */
 
-/* The arguments and results of a maker; on the stack of the caller, who waits. */
+/* The arguments and results of a maker, on the stack of the waiting caller. */
 struct sw_sim_make {
     const char *kind;
     const struct sw_desc *src, *to;
@@ -150,7 +150,7 @@ static void skip_make(struct sw_sim_op *op, const struct sw_err *why)
 
 static const struct sw_sim_op_type make_type = {.name = "plan", .run = run_make, .skip = skip_make};
 
-/* The cpu's plan, made on the stream's thread. */
+/* Creates the cpu plan on the stream's thread. */
 static int make_inner(struct sw_stream *s, struct sw_sim_make *m, struct sw_err *err)
 {
     const struct sw_sim_op op = {.type = &make_type, .u.make = m};
@@ -160,7 +160,8 @@ static int make_inner(struct sw_stream *s, struct sw_sim_make *m, struct sw_err 
     if (rc != SW_OK)
         return rc;
     rc = sw_stream_wait(s, NULL);
-    (void)rc; /* what the stream met before, skip_make has told; what it met after is not ours */
+    (void)rc; /* skip_make reports earlier errors of the stream; later ones do not concern this plan
+               */
     if (m->rc != SW_OK && err)
         *err = m->err;
     return m->rc;
@@ -186,7 +187,7 @@ static int make_plan(struct sw_stream *s, struct sw_sim_make *m, struct sw_plan 
     return SW_OK;
 }
 
-/* A maker of the table, and what it does on the thread. */
+/* Defines a maker of the table, and the function that it runs on the thread. */
 #define MAKER(id, shape_type)                                                                      \
     static int make_##id(const struct sw_sim_make *m, struct sw_stream *cpu, struct sw_plan **out, \
                          struct sw_err *err)                                                       \

@@ -1,7 +1,8 @@
-/* The uses of the memory of a device; race.h has the rules. A writer replaces all uses that it is
- * ordered after, since a use that is ordered after the writer is ordered after those, too. Readers
- * are kept side by side. If there are too many readers, the oldest is forgotten, as is a writer of
- * other columns of a strided copy: an error may then be missed, but none is reported wrongly. */
+/* The race detector: records accesses to the memory of a device; race.h has the rules. A writer
+ * replaces all earlier accesses to its range, since what is ordered after the writer is ordered
+ * after those, too. Several readers are kept per range. If there are too many readers, the oldest
+ * is dropped, as is a writer of other columns of a strided copy: an error may then be missed, but
+ * none is reported wrongly. */
 #include "base/os.h"
 #include "device/sim/memory.h"
 #include "device/sim/stream.h"
@@ -14,7 +15,7 @@ void sw_sim_uses_init(struct sw_sim_uses *u)
     sw_mutex_init(&u->lock);
 }
 
-static void let_go(struct sw_sim_range *r)
+static void release_range(struct sw_sim_range *r)
 {
     sw_sim_lane_drop(r->write.lane);
     for (int i = 0; i < SW_SIM_READERS; i++)
@@ -24,15 +25,15 @@ static void let_go(struct sw_sim_range *r)
 void sw_sim_uses_fini(struct sw_sim_uses *u)
 {
     for (int i = 0; i < u->count; i++)
-        let_go(&u->range[i]);
+        release_range(&u->range[i]);
     sw_free(u->range);
     sw_mutex_fini(&u->lock);
 }
 
 /* ---- The list of ranges; u->lock is held ---- */
 
-/* The first range that ends behind the place. */
-static int first_behind(const struct sw_sim_uses *u, size_t at)
+/* The index of the first range that ends after the position. */
+static int first_ending_after(const struct sw_sim_uses *u, size_t at)
 {
     int low = 0, high = u->count;
     while (low < high) {
@@ -45,8 +46,8 @@ static int first_behind(const struct sw_sim_uses *u, size_t at)
     return low;
 }
 
-/* A use that the host has not waited for. */
-static const struct sw_sim_use *find_unknown(const struct sw_sim_range *r)
+/* An access that the host has not waited for, or NULL. */
+static const struct sw_sim_use *find_pending(const struct sw_sim_range *r)
 {
     if (r->write.lane && r->write.number > sw_sim_lane_known(r->write.lane))
         return &r->write;
@@ -56,20 +57,21 @@ static const struct sw_sim_use *find_unknown(const struct sw_sim_range *r)
     return NULL;
 }
 
-/* Removes uses that nothing can conflict with any more. */
+/* Removes ranges whose accesses the host has waited for, since nothing can conflict with them any
+ * more. */
 static void prune(struct sw_sim_uses *u)
 {
     int kept = 0;
     for (int i = 0; i < u->count; i++) {
-        if (find_unknown(&u->range[i]))
+        if (find_pending(&u->range[i]))
             u->range[kept++] = u->range[i];
         else
-            let_go(&u->range[i]);
+            release_range(&u->range[i]);
     }
     u->count = kept;
 }
 
-static int make_room(struct sw_sim_uses *u, int more, struct sw_err *err)
+static int reserve(struct sw_sim_uses *u, int more, struct sw_err *err)
 {
     if (u->count + more <= u->room)
         return SW_OK;
@@ -80,7 +82,8 @@ static int make_room(struct sw_sim_uses *u, int more, struct sw_err *err)
     room = room < u->count + more ? u->count + more : room;
     struct sw_sim_range *r = sw_realloc_array(u->range, (size_t)room, sizeof *r);
     if (!r)
-        return sw_err_nomem(err, "uses of a simulated GPU's memory", (size_t)room * sizeof *r);
+        return sw_err_nomem(err, "list of accesses to the memory of a simulated GPU",
+                            (size_t)room * sizeof *r);
     u->range = r;
     u->room = room;
     return SW_OK;
@@ -96,9 +99,9 @@ static struct sw_sim_range *insert(struct sw_sim_uses *u, int i, size_t from, si
 }
 
 /* Splits the range at the position. */
-static void cut(struct sw_sim_uses *u, size_t at)
+static void split_at(struct sw_sim_uses *u, size_t at)
 {
-    int i = first_behind(u, at);
+    int i = first_ending_after(u, at);
     if (i == u->count || u->range[i].from >= at)
         return;
     struct sw_sim_range *left = insert(u, i, u->range[i].from, at), *right = left + 1;
@@ -110,11 +113,11 @@ static void cut(struct sw_sim_uses *u, size_t at)
 
 static void forget(struct sw_sim_uses *u, size_t from, size_t to)
 {
-    cut(u, from);
-    cut(u, to);
-    int first = first_behind(u, from), end = first;
+    split_at(u, from);
+    split_at(u, to);
+    int first = first_ending_after(u, from), end = first;
     for (; end < u->count && u->range[end].from < to; end++)
-        let_go(&u->range[end]);
+        release_range(&u->range[end]);
     if (end == first)
         return;
     memmove(&u->range[first], &u->range[end], (size_t)(u->count - end) * sizeof *u->range);
@@ -140,10 +143,10 @@ static void add_reader(struct sw_sim_range *r, const struct sw_sim_use *use)
 
 static void remember_read(struct sw_sim_uses *u, const struct sw_sim_use *use)
 {
-    cut(u, use->from);
-    cut(u, use->to);
+    split_at(u, use->from);
+    split_at(u, use->to);
     size_t at = use->from;
-    for (int i = first_behind(u, at); at < use->to; i++) {
+    for (int i = first_ending_after(u, at); at < use->to; i++) {
         size_t next = i < u->count ? u->range[i].from : use->to;
         if (at < next)
             (void)insert(u, i, at, next < use->to ? next : use->to);
@@ -159,43 +162,44 @@ static void remember(struct sw_sim_uses *u, const struct sw_sim_use *use, bool w
         return;
     }
     forget(u, use->from, use->to);
-    sw_sim_use_set(&insert(u, first_behind(u, use->from), use->from, use->to)->write, use);
+    sw_sim_use_set(&insert(u, first_ending_after(u, use->from), use->from, use->to)->write, use);
 }
 
 /* ---- The check ---- */
 
-/* Whether both touch the same bytes. Columns of one matrix may be interleaved. */
-static bool meet(const struct sw_sim_use *a, const struct sw_sim_use *b)
+/* Whether two accesses have common bytes. Columns of one matrix may be interleaved. */
+static bool overlap(const struct sw_sim_use *a, const struct sw_sim_use *b)
 {
     if (a->from >= b->to || b->from >= a->to)
         return false;
     if (!a->pitch || a->pitch != b->pitch)
         return true;
-    size_t apart = (b->from + a->pitch - a->from % a->pitch) % a->pitch;
-    return apart < a->width || apart + b->width > a->pitch;
+    size_t offset = (b->from + a->pitch - a->from % a->pitch) % a->pitch;
+    return offset < a->width || offset + b->width > a->pitch;
 }
 
-static bool collides(const struct sw_sim_stream *s, const struct sw_sim_use *mine,
-                     const struct sw_sim_use *other)
+static bool conflicts(const struct sw_sim_stream *s, const struct sw_sim_use *mine,
+                      const struct sw_sim_use *other)
 {
-    return other->lane && other->lane != mine->lane && meet(mine, other) &&
+    return other->lane && other->lane != mine->lane && overlap(mine, other) &&
            other->number > sw_sim_clock_of(&s->clock, other->lane);
 }
 
-/* u->lock is held. Finds a conflicting use, and whether that one writes; NULL: none. */
-static const struct sw_sim_use *find_collision(const struct sw_sim_stream *s,
-                                               const struct sw_sim_uses *u,
-                                               const struct sw_sim_use *use, bool writes,
-                                               bool *other_writes)
+/* u->lock is held. Finds a conflicting access and whether it writes; NULL: none. */
+static const struct sw_sim_use *find_conflict(const struct sw_sim_stream *s,
+                                              const struct sw_sim_uses *u,
+                                              const struct sw_sim_use *use, bool writes,
+                                              bool *other_writes)
 {
-    for (int i = first_behind(u, use->from); i < u->count && u->range[i].from < use->to; i++) {
+    for (int i = first_ending_after(u, use->from); i < u->count && u->range[i].from < use->to;
+         i++) {
         const struct sw_sim_range *r = &u->range[i];
         *other_writes = true;
-        if (collides(s, use, &r->write))
+        if (conflicts(s, use, &r->write))
             return &r->write;
         *other_writes = false;
         for (int k = 0; writes && k < SW_SIM_READERS; k++)
-            if (collides(s, use, &r->read[k]))
+            if (conflicts(s, use, &r->read[k]))
                 return &r->read[k];
     }
     return NULL;
@@ -211,12 +215,12 @@ static const char *of(const struct sw_sim_use *u)
     return u->of ? u->of : "";
 }
 
-/* Some memory: a device's or the host's. */
+/* The memory of a device or of the host. */
 struct memory {
     struct sw_sim_uses *uses;
     struct sw_sim_names *names;
     uintptr_t start;
-    const char *of; /* whose it is */
+    const char *of; /* its owner, for messages */
 };
 
 /* The memory of pointer i of the operation. */
@@ -227,7 +231,7 @@ static struct memory memory_at(struct sw_sim_stream *s, const struct sw_sim_op *
         d = i == SW_SIM_DST ? op->u.copy.dst : op->u.copy.src;
     if (!d)
         return (struct memory){&s->device->host->uses, &s->device->host->names, 0, "the host"};
-    return (struct memory){&d->uses, &d->names, (uintptr_t)d->handed, d->base.name};
+    return (struct memory){&d->uses, &d->names, (uintptr_t)d->user_base, d->base.name};
 }
 
 static struct sw_sim_use use_of(struct sw_sim_stream *s, const struct sw_sim_op *op, int i,
@@ -247,7 +251,7 @@ static struct sw_sim_use use_of(struct sw_sim_stream *s, const struct sw_sim_op 
     return use;
 }
 
-/* "copy of stream compute", with the device where it is another one. */
+/* Writes "copy of stream compute", with the device if it is not `here`. */
 static void describe(const struct sw_sim_use *u, const char *here, char *out, size_t bytes)
 {
     bool other = strcmp(here, u->lane->device) != 0;
@@ -262,7 +266,7 @@ static int check(struct sw_sim_stream *s, const struct memory *m, const struct s
     char what[SW_SIM_WHAT], mine[128], other[128];
     bool other_writes;
     sw_mutex_lock(&m->uses->lock);
-    const struct sw_sim_use *found = find_collision(s, m->uses, use, writes, &other_writes);
+    const struct sw_sim_use *found = find_conflict(s, m->uses, use, writes, &other_writes);
     if (found)
         describe(found, here, other, sizeof other);
     sw_mutex_unlock(&m->uses->lock);
@@ -271,46 +275,50 @@ static int check(struct sw_sim_stream *s, const struct memory *m, const struct s
     describe(use, here, mine, sizeof mine);
     sw_sim_name_of(m->names, use->from, use->to - use->from, what);
     return sw_err_set(err, SW_ERR_INVALID,
-                      "%s: %s %s %s%s while %s may still %s it: no event between", here, mine,
+                      "%s: %s %s %s%s while %s may still %s it: no event between them", here, mine,
                       writes ? "writes" : "reads", what[0] ? what : "memory of ",
                       what[0] ? "" : m->of, other, other_writes ? "write" : "read");
 }
 
-static int note(struct sw_sim_uses *u, const struct sw_sim_use *use, bool writes,
-                struct sw_err *err)
+static int record_access(struct sw_sim_uses *u, const struct sw_sim_use *use, bool writes,
+                         struct sw_err *err)
 {
-    enum { MOST_CUTS = 3 };
+    enum { MAX_SPLITS = 3 };
     sw_mutex_lock(&u->lock);
-    /* A reader may fill each gap that it meets. */
+    /* A reader may add a range in each gap between the ranges that it overlaps. */
     int met = 0;
-    for (int i = first_behind(u, use->from); i < u->count && u->range[i].from < use->to; i++)
+    for (int i = first_ending_after(u, use->from); i < u->count && u->range[i].from < use->to; i++)
         met++;
-    int rc = make_room(u, met + MOST_CUTS, err);
+    int rc = reserve(u, met + MAX_SPLITS, err);
     if (rc == SW_OK)
         remember(u, use, writes);
     sw_mutex_unlock(&u->lock);
     return rc;
 }
 
-static int each_use(struct sw_sim_stream *s, const struct sw_sim_op *op, bool checks,
-                    struct sw_err *err)
+static int for_each_access(struct sw_sim_stream *s, const struct sw_sim_op *op, bool checks,
+                           struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < SW_SIM_POINTERS && rc == SW_OK; i++) {
+    for (int i = 0; i < SW_SIM_POINTERS; i++) {
         if (!op->bytes[i])
             continue;
         struct memory m = memory_at(s, op, i);
         struct sw_sim_use use = use_of(s, op, i, m.start);
         bool writes = op->written >> i & 1;
-        rc = checks ? check(s, &m, &use, writes, err) : note(m.uses, &use, writes, err);
+        int rc =
+            checks ? check(s, &m, &use, writes, err) : record_access(m.uses, &use, writes, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_sim_race_check(struct sw_sim_stream *s, const struct sw_sim_op *op, struct sw_err *err)
 {
-    int rc = each_use(s, op, true, err);
-    return rc == SW_OK ? each_use(s, op, false, err) : rc;
+    int rc = for_each_access(s, op, true, err);
+    if (rc != SW_OK)
+        return rc;
+    return for_each_access(s, op, false, err);
 }
 
 int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *what,
@@ -318,17 +326,18 @@ int sw_sim_race_free(struct sw_sim_uses *u, size_t from, size_t to, const char *
 {
     int rc = SW_OK;
     sw_mutex_lock(&u->lock);
-    for (int i = first_behind(u, from); i < u->count && u->range[i].from < to && rc == SW_OK; i++) {
-        const struct sw_sim_use *use = find_unknown(&u->range[i]);
+    for (int i = first_ending_after(u, from); i < u->count && u->range[i].from < to && rc == SW_OK;
+         i++) {
+        const struct sw_sim_use *use = find_pending(&u->range[i]);
         if (!use)
             continue;
         *lane = use->lane;
         rc = sw_err_set(err, SW_ERR_INVALID,
-                        "%s was freed while %s%s%s of stream %s might still use it: nobody has "
-                        "waited for that stream",
+                        "%s was freed while %s%s%s of stream %s might still use it: the host has "
+                        "not waited for that stream",
                         what, of(use), space(use), use->name, use->lane->name);
     }
-    forget(u, from, to); /* no use reaches over the end of an allocation: nothing is cut */
+    forget(u, from, to); /* no access crosses the end of an allocation, so no range is split */
     sw_mutex_unlock(&u->lock);
     return rc;
 }

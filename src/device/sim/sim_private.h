@@ -3,28 +3,29 @@
  *
  * Files call only those below them:
  *
- * driver.c   what is known of it before one is open
- * open.c     opening, closing, cancelling, the table
+ * driver.c   the driver: properties known before a device is open
+ * open.c     opening, closing, canceling, the table
  * conf.c     the option text
- * graph.c    what was captured queued again
+ * graph.c    launching captured operations
  * ops.c      operations, records, waits
  * copy.c     copies
  * plan.c     plans
- * collective.c  sums over devices
- * stream.c   a stream's ring, its thread, waiting, cancelling
+ * collective.c  all-reduces
+ * stream.c   the ring and thread of a stream, waiting, canceling
  * capture.c  captures
  * event.c    events
- * device.c   a device from its first owner to its last, faults
- * link.c     how long copies take
- * memory.c   the two halves of the address space, allocations, what a pointer is
- * race.c     uses of memory that nothing orders
+ * device.c   creation and freeing, reference counts, faults
+ * link.c     duration of copies
+ * memory.c   address space, allocations, pointer checks
+ * race.c     the race detector
  * clock.c    the order of operations
- * name.c     what places are called
+ * name.c     names of memory
  *
- * Functions without a word are the rows of the device's table: device/device.h says what they do.
+ * Functions without a comment are entries of the device's table, described in device/device.h.
  *
- * Order of locks: device, then stream, then event; no operation runs under any of them. Under those
- * of names, uses and links no other is taken, but for the link of another device. */
+ * Order of locks: device, then stream, then event; no operation runs while one of them is held.
+ * While a lock of names, accesses or links is held, no other lock is taken, except the link lock of
+ * another device. */
 #pragma once
 
 #include "device/driver.h"
@@ -37,14 +38,14 @@ enum {
     SW_SIM_RING = 512,   /* operations queued on one stream */
     SW_SIM_STREAMS = 64, /* of one device */
     SW_SIM_GRANULE = 4096,
-    SW_SIM_NAME = 48,  /* of a place */
-    SW_SIM_WHAT = 112, /* of what lies at an address: two of those */
+    SW_SIM_NAME = 48,  /* length of a name */
+    SW_SIM_WHAT = 112, /* length of the description of an address: two names */
 };
 
 extern const struct sw_driver sw_driver_sim;
 
 struct sw_sim_block {
-    size_t offset, bytes; /* from the device's start; as asked for */
+    size_t offset, bytes; /* offset from the device's start; size as requested */
     uint64_t number;      /* of the allocation, from 1 */
     char what[SW_SIM_NAME];
 };
@@ -57,11 +58,11 @@ struct sw_sim_names {
     struct sw_mutex lock;
     struct sw_sim_name *list; /* owned */
     int count, room;
-    struct sw_sim_name *freed; /* owned: a ring of those that were, or NULL */
+    struct sw_sim_name *freed; /* owned: ring of the names of freed memory, or NULL */
     unsigned freed_count;
 };
 
-/* What copies do with host memory; shared by devices that were joined. */
+/* Accesses of copies to host memory; shared by devices that were joined. */
 struct sw_sim_host {
     int owners; /* atomic */
     struct sw_sim_names names;
@@ -69,7 +70,7 @@ struct sw_sim_host {
 };
 
 struct sw_sim_link {
-    int64_t free_ns; /* when the copies are through that were asked for so far */
+    int64_t free_ns; /* when all copies requested so far have passed the link */
     struct sw_sim_traffic traffic;
 };
 
@@ -80,28 +81,29 @@ struct sw_sim_collective;
 struct sw_sim_device {
     struct sw_device base; /* first member */
     struct sw_sim_conf conf;
-    struct sw_device *cpu; /* owned: does the arithmetic */
-    char *handed;    /* the inaccessible half; the writable one begins `capacity` further on */
+    struct sw_device *cpu; /* owned: computes */
+    char *user_base; /* start of the inaccessible half of the address space, which users see; the
+                        data is `capacity` bytes higher */
     size_t capacity; /* bytes, whole granules */
-    int probe_fd;    /* tells whether an address can be read */
+    int probe_fd;    /* used to test whether an address is readable */
     struct sw_sim_names names;
     struct sw_sim_uses uses;
     struct sw_sim_host *host;  /* shared */
     struct sw_mutex link_lock; /* guards link */
     struct sw_sim_link link[SW_SIM_DIRECTIONS];
-    uint64_t reached; /* a bit per GPU that copies reach directly; guarded by link_lock */
-    double slow;      /* how many times as long its computing takes */
+    uint64_t reached; /* bit i: peer access to GPU i is enabled; guarded by link_lock */
+    double slow;      /* slowdown of computations */
 
     struct sw_mutex lock; /* guards all below */
     int owners;           /* the opener and every stream; the last one frees */
     bool cancelled, lost;
     struct sw_sim_block *block; /* owned, ascending */
     int blocks, block_room;
-    size_t in_use, peak, taken;                   /* bytes; taken: in whole granules */
-    struct sw_sim_stream *stream[SW_SIM_STREAMS]; /* those that live; NULL elsewhere */
+    size_t in_use, peak, taken;                   /* in bytes; taken: rounded up to granules */
+    struct sw_sim_stream *stream[SW_SIM_STREAMS]; /* live streams; NULL: free entries */
     int64_t operations, allocations;              /* begun */
-    struct sw_sim_graph *capture;                 /* borrowed: the one under way; NULL: none */
-    uint64_t captures;                            /* so far */
+    struct sw_sim_graph *capture;                 /* borrowed: the current capture; NULL: none */
+    uint64_t captures;                            /* number of captures so far */
     enum sw_sim_fault fault;
     int64_t fault_at;
 };
@@ -117,6 +119,6 @@ extern const struct sw_collective_ops sw_sim_collectives;
 /* device.c */
 int sw_sim_device_new(const struct sw_sim_conf *conf, int index, struct sw_sim_device **out,
                       struct sw_err *err) SW_MUST_CHECK;
-/* Counts an operation that begins and says which fault it is to meet. */
+/* Counts an operation that begins and returns the fault to inject into it. */
 enum sw_sim_fault sw_sim_begin(struct sw_sim_device *d);
-void sw_sim_release(struct sw_sim_device *d); /* one owner less */
+void sw_sim_release(struct sw_sim_device *d); /* drops one reference */

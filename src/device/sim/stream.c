@@ -1,6 +1,6 @@
-/* A stream: a ring of operations and the thread that runs them. The host copies an operation into
- * the ring and goes on; the thread runs it in place, with pointers translated to the real memory,
- * on a cpu stream that only this thread uses.
+/* A stream of sim: a ring of operations and the thread that runs them. The host copies an operation
+ * into the ring and continues; the thread runs it in place, with pointers translated to the real
+ * memory, on a cpu stream that only this thread uses.
  *
  * sw_sim_stream_free stops the thread: it drains the queue for a limited time, and cancels after
  * that or when an operation hangs. Cancelling sets the error of the stream: every wait of the
@@ -26,7 +26,7 @@ int sw_sim_stream_hang(struct sw_sim_stream *s, struct sw_err *err)
     while (!atomic_load(&s->cancelled))
         sw_cond_wait(&s->changed, &s->lock);
     sw_mutex_unlock(&s->lock);
-    return sw_err_set(err, SW_ERR_CANCELLED, "cancelled while it hung");
+    return sw_err_set(err, SW_ERR_CANCELLED, "cancelled while hanging");
 }
 
 void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns)
@@ -39,8 +39,8 @@ void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns)
     sw_mutex_unlock(&s->lock);
 }
 
-/* SW_SIM_WRONG is met when the operation has run. */
-static int meet_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct sw_err *err)
+/* Applies a fault before the operation runs; SW_SIM_WRONG is applied after it. */
+static int apply_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct sw_err *err)
 {
     if (fault == SW_SIM_HANG)
         return sw_sim_stream_hang(s, err);
@@ -49,8 +49,8 @@ static int meet_fault(struct sw_sim_stream *s, enum sw_sim_fault fault, struct s
     return SW_OK;
 }
 
-/* Corrupts the first value that is not 0 of the output: flips a bit of its exponent. */
-static void make_wrong(const struct sw_sim_op *op, const size_t *bytes)
+/* Corrupts the first non-zero value of the output by flipping a bit of its exponent. */
+static void corrupt_output(const struct sw_sim_op *op, const size_t *bytes)
 {
     const uint32_t bit = 1u << 23;
     for (int i = 0; i < SW_SIM_POINTERS; i++) {
@@ -63,21 +63,23 @@ static void make_wrong(const struct sw_sim_op *op, const size_t *bytes)
     }
 }
 
-static int reach_all(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
-                     struct sw_err *err)
+static int resolve_all(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                       struct sw_err *err)
 {
-    int rc = SW_OK;
-    if (op->type->reach)
-        return op->type->reach(s, op, on_thread, where, err);
-    for (int i = 0; op->type->pointers && op->type->pointers[i] && rc == SW_OK; i++)
-        rc = sw_sim_reach(s->device, op->type->pointers[i], op->p[i], op->bytes[i], &op->block[i],
-                          &where[i], err);
-    return rc;
+    if (op->type->resolve)
+        return op->type->resolve(s, op, on_thread, where, err);
+    for (int i = 0; op->type->pointers && op->type->pointers[i]; i++) {
+        int rc = sw_sim_reach(s->device, op->type->pointers[i], op->p[i], op->bytes[i],
+                              &op->block[i], &where[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* "sim:0: convolution forward: " or "sim:0: softmax_loss: ", once. */
-static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, int code,
-                   struct sw_err *err)
+/* Puts "sim:0: convolution forward: " or "sim:0: softmax_loss: " in front of the error, once. */
+static int prefix_error(const struct sw_sim_stream *s, const struct sw_sim_op *op, int code,
+                        struct sw_err *err)
 {
     const char *name = op->type->name ? op->type->name : op->subject;
     const char *subject = op->type->name ? op->subject : NULL;
@@ -88,8 +90,8 @@ static int name_it(const struct sw_sim_stream *s, const struct sw_sim_op *op, in
                          subject ? " " : "", name);
 }
 
-/* Sleeps to simulate a slow GPU. */
-static void lag(struct sw_sim_stream *s, int64_t began_ns)
+/* Sleeps to simulate a slow GPU that began the operation at began_ns. */
+static void simulate_slow_gpu(struct sw_sim_stream *s, int64_t began_ns)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
     double more_ns = (double)(now_ns - began_ns) * (s->device->slow - 1);
@@ -100,28 +102,31 @@ static int execute(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err 
 {
     void *where[SW_SIM_POINTERS] = {NULL};
     enum sw_sim_fault fault = op->type->counted ? sw_sim_begin(s->device) : SW_SIM_NO_FAULT;
-    int rc = meet_fault(s, fault, err);
-    if (rc == SW_OK)
-        rc = reach_all(s, op, true, where, err);
-    if (rc == SW_OK) {
-        int64_t began_ns = sw_os()->monotonic_ns();
-        memcpy(op->p, where, sizeof where);
-        rc = op->type->run(s, op, err);
-        bool computes = op->type->counted && !op->type->moves && !op->type->waits;
-        if (computes && s->device->slow > 1)
-            lag(s, began_ns);
-    }
-    if (rc == SW_OK && fault == SW_SIM_WRONG)
-        make_wrong(op, op->bytes);
-    if (rc == SW_OK)
-        return SW_OK;
-    rc = name_it(s, op, rc, err);
+    int rc = apply_fault(s, fault, err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = resolve_all(s, op, true, where, err);
+    if (rc != SW_OK)
+        goto fail;
+    int64_t began_ns = sw_os()->monotonic_ns();
+    memcpy(op->p, where, sizeof where);
+    rc = op->type->run(s, op, err);
+    bool computes = op->type->counted && !op->type->moves && !op->type->waits;
+    if (computes && s->device->slow > 1)
+        simulate_slow_gpu(s, began_ns);
+    if (rc != SW_OK)
+        goto fail;
+    if (fault == SW_SIM_WRONG)
+        corrupt_output(op, op->bytes);
+    return SW_OK;
+fail:
+    rc = prefix_error(s, op, rc, err);
     if (op->type->fail)
         op->type->fail(op, err);
     return rc;
 }
 
-/* s->lock is held. The next operation, or NULL when the stream closes. */
+/* s->lock is held. Returns the next operation, or NULL when the stream closes. */
 static struct sw_sim_op *next(struct sw_sim_stream *s)
 {
     while (s->queued == s->done && !s->closing)
@@ -129,8 +134,8 @@ static struct sw_sim_op *next(struct sw_sim_stream *s)
     return s->queued == s->done ? NULL : &s->ring[s->done % SW_SIM_RING];
 }
 
-/* s->lock is held, and given up while the operation runs. */
-static void serve(struct sw_sim_stream *s, struct sw_sim_op *op)
+/* s->lock is held, and released while the operation runs. */
+static void run_next(struct sw_sim_stream *s, struct sw_sim_op *op)
 {
     struct sw_err err = {.code = SW_OK};
     int rc = SW_OK;
@@ -139,7 +144,7 @@ static void serve(struct sw_sim_stream *s, struct sw_sim_op *op)
     if (healthy || op->type->always)
         rc = execute(s, op, &err);
     else if (op->type->skip)
-        op->type->skip(op, &s->err); /* which never changes again */
+        op->type->skip(op, &s->err); /* the first error never changes */
     sw_mutex_lock(&s->lock);
     if (rc != SW_OK && s->err.code == SW_OK)
         s->err = err;
@@ -159,7 +164,7 @@ static void stream_main(void *arg)
     s->started = true;
     sw_cond_broadcast(&s->changed);
     while ((op = next(s)))
-        serve(s, op);
+        run_next(s, op);
     sw_mutex_unlock(&s->lock);
     sw_stream_free(s->cpu);
 }
@@ -167,7 +172,7 @@ static void stream_main(void *arg)
 /* ---- The host's side ---- */
 
 /* s->lock is held. */
-static int failed(const struct sw_sim_stream *s, struct sw_err *err)
+static int stream_error(const struct sw_sim_stream *s, struct sw_err *err)
 {
     if (s->err.code != SW_OK && err)
         *err = s->err;
@@ -180,9 +185,9 @@ int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *given, struct 
     struct sw_sim_op op = *given;
     void *where[SW_SIM_POINTERS];
     struct sw_err mine;
-    int rc = reach_all(s, &op, false, where, &mine);
+    int rc = resolve_all(s, &op, false, where, &mine);
     if (rc != SW_OK) {
-        (void)name_it(s, &op, rc, &mine);
+        (void)prefix_error(s, &op, rc, &mine);
         if (err)
             *err = mine;
         return rc;
@@ -192,13 +197,15 @@ int sw_sim_push(struct sw_stream *stream, const struct sw_sim_op *given, struct 
     sw_mutex_lock(&s->lock);
     while (s->queued - s->done == SW_SIM_RING)
         sw_cond_wait(&s->changed, &s->lock);
-    rc = op.type->always ? SW_OK : failed(s, err);
-    if (rc == SW_OK)
-        rc = sw_sim_race_check(s, &op, err);
-    if (rc == SW_OK) {
-        s->ring[s->queued++ % SW_SIM_RING] = op;
-        sw_cond_broadcast(&s->changed);
-    }
+    rc = op.type->always ? SW_OK : stream_error(s, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_sim_race_check(s, &op, err);
+    if (rc != SW_OK)
+        goto out;
+    s->ring[s->queued++ % SW_SIM_RING] = op;
+    sw_cond_broadcast(&s->changed);
+out:
     sw_mutex_unlock(&s->lock);
     return rc;
 }
@@ -213,7 +220,7 @@ int sw_sim_stream_wait(struct sw_stream *stream, struct sw_err *err)
     uint64_t end = s->queued;
     while (s->done < end)
         sw_cond_wait(&s->changed, &s->lock);
-    rc = failed(s, err);
+    rc = stream_error(s, err);
     sw_mutex_unlock(&s->lock);
     sw_sim_lane_know(s->lane, end); /* done or skipped */
     if (rc == SW_OK)
@@ -238,14 +245,14 @@ void sw_sim_stream_name(struct sw_stream *s, const char *name)
     sw_sim_lane_name(sw_sim_stream_of(s)->lane, name);
 }
 
-/* The operations belong to the stream's own thread, whoever queues them. */
+/* Does nothing: operations run on the stream's own thread, whichever thread queues them. */
 void sw_sim_stream_attach(struct sw_stream *s)
 {
 }
 
 /* ---- Life ---- */
 
-/* A place among the device's streams, so that cancelling finds it. */
+/* Adds the stream to the device's list, so that cancelling the device finds it. */
 static int join_device(struct sw_sim_stream *s, struct sw_err *err)
 {
     struct sw_sim_device *d = s->device;
@@ -254,7 +261,8 @@ static int join_device(struct sw_sim_stream *s, struct sw_err *err)
     while (i < SW_SIM_STREAMS && d->stream[i])
         i++;
     if (i == SW_SIM_STREAMS) {
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s has %d streams already", d->base.name, i);
+        rc = sw_err_set(err, SW_ERR_INVALID, "%s already has %d streams, the maximum", d->base.name,
+                        i);
     } else {
         d->stream[i] = s;
         d->owners++;
@@ -288,7 +296,7 @@ static void free_struct(struct sw_sim_stream *s)
     sw_free(s);
 }
 
-/* Starts the thread and waits until it has its cpu stream. */
+/* Starts the thread and waits until it has created its cpu stream. */
 static int start(struct sw_sim_stream *s, struct sw_err *err)
 {
     int rc = sw_thread_start(&s->thread, s->name, stream_main, s, err);
@@ -297,7 +305,7 @@ static int start(struct sw_sim_stream *s, struct sw_err *err)
     sw_mutex_lock(&s->lock);
     while (!s->started)
         sw_cond_wait(&s->changed, &s->lock);
-    rc = failed(s, err);
+    rc = stream_error(s, err);
     s->closing = rc != SW_OK;
     sw_cond_broadcast(&s->changed);
     sw_mutex_unlock(&s->lock);
@@ -309,7 +317,7 @@ static int start(struct sw_sim_stream *s, struct sw_err *err)
 int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw_stream **out,
                       struct sw_err *err)
 {
-    (void)urgent; /* every stream has a thread of its own */
+    (void)urgent; /* every stream has its own thread */
     if (threads < 1)
         return sw_err_set(err, SW_ERR_INVALID, "a stream of %s needs at least 1 thread, not %d",
                           dev->name, threads);
@@ -324,20 +332,21 @@ int sw_sim_stream_new(struct sw_device *dev, int threads, bool urgent, struct sw
     s->lane = sw_sim_lane_new(dev->name);
     int rc =
         s->ring && s->lane ? SW_OK : sw_err_nomem(err, "sim stream", SW_SIM_RING * sizeof *s->ring);
-    if (rc == SW_OK) {
-        rc = join_device(s, err);
-        if (rc == SW_OK) {
-            rc = start(s, err);
-            if (rc != SW_OK)
-                leave_device(s);
-        }
-    }
+    if (rc != SW_OK)
+        goto fail;
+    rc = join_device(s, err);
+    if (rc != SW_OK)
+        goto fail;
+    rc = start(s, err);
     if (rc != SW_OK) {
-        free_struct(s);
-        return rc;
+        leave_device(s);
+        goto fail;
     }
     *out = &s->base;
     return SW_OK;
+fail:
+    free_struct(s);
+    return rc;
 }
 
 /* Drains the queue within a time limit; returns whether it is empty. */
@@ -362,7 +371,7 @@ void sw_sim_stream_free(struct sw_stream *stream)
     /* A host function that hangs still uses the stream and its device, which are then leaked. */
     if (!sw_thread_join_timed(&s->thread, JOIN_MS))
         return;
-    /* Nothing of it runs any more, nor of what it has waited for. */
+    /* Nothing queued on it runs any more, nor anything that it has waited for. */
     sw_sim_lane_know(s->lane, UINT64_MAX);
     if (s->err.code == SW_OK)
         sw_sim_clock_know(&s->clock);

@@ -1,5 +1,5 @@
-/* Streams of the sim device, and the operations that they queue. Functions without a word are rows
- * of the device's table: device/device.h. */
+/* Streams of the sim device, and the operations that they queue. Functions without a comment are
+ * entries of the device's table, described in device/device.h. */
 #pragma once
 
 #include "device/op.h"
@@ -12,22 +12,23 @@ struct sw_sim_op;
 
 /* A kind of operation. */
 struct sw_sim_op_type {
-    const char *name;            /* NULL: the subject's */
+    const char *name;            /* NULL: use the subject's name */
     const char *const *pointers; /* their names in messages, in the order of op->p */
-    bool counted; /* may meet a fault: it computes or copies, rather than serves the queue */
-    bool moves;   /* it is a copy */
-    bool waits;   /* for others: a slow GPU takes no longer */
+    bool counted; /* faults may be injected: it computes or copies rather than serves the queue */
+    bool moves;   /* is a copy */
+    bool waits;   /* waits for other devices: not slowed down on a slow GPU */
     bool always;  /* queued and run even when the stream has failed */
-    /* Finds where the pointers really are: where[i] for op->p[i]; and sets or checks op->block.
-     * NULL: all are memory of the stream's device. on_thread: it runs next, else it is to be
-     * queued. */
-    int (*reach)(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
-                 struct sw_err *err);
-    /* On the stream's thread, with every pointer where it really is. An error is the stream's. */
+    /* Translates the pointers to real addresses: where[i] for op->p[i]; and sets or checks
+     * op->block. NULL: all pointers are memory of the stream's device. on_thread: the operation
+     * runs next, else it is being queued. */
+    int (*resolve)(struct sw_sim_stream *s, struct sw_sim_op *op, bool on_thread, void **where,
+                   struct sw_err *err);
+    /* Runs the operation on the stream's thread, with real addresses. An error becomes the stream's
+     * error. */
     int (*run)(struct sw_sim_stream *s, struct sw_sim_op *op, struct sw_err *err);
-    /* Instead of run, when the stream has failed; or NULL. */
+    /* Called instead of run when the stream has failed; or NULL. */
     void (*skip)(struct sw_sim_op *op, const struct sw_err *why);
-    /* When it is this operation that fails; or NULL. */
+    /* Called when this operation fails; or NULL. */
     void (*fail)(struct sw_sim_op *op, const struct sw_err *why);
 };
 
@@ -55,28 +56,28 @@ struct sw_sim_call {
     void *user;
 };
 
-struct sw_sim_sum {
+struct sw_sim_all_reduce {
     struct sw_sim_collective *collective; /* shared */
     int rank;
 };
 
-/* Everything by value, but for what a caller waits for. */
+/* A queued operation. All arguments are copied, except memory for which the caller waits. */
 struct sw_sim_op {
     const struct sw_sim_op_type *type;
-    const char *subject; /* what it works for: "convolution"; or NULL; static */
+    const char *subject; /* on behalf of what it runs: "convolution"; or NULL; static */
     void *p[SW_SIM_POINTERS];
     size_t bytes[SW_SIM_POINTERS];
-    uint64_t block[SW_SIM_POINTERS]; /* which allocation; set when it is queued */
-    uint32_t written;                /* a bit per pointer */
+    uint64_t block[SW_SIM_POINTERS]; /* number of the allocation; set when it is queued */
+    uint32_t written;                /* bit i: pointer i is written */
     union {
         int64_t n;
         struct sw_sim_copy copy;
         struct sw_sim_event_op event;
         struct sw_sim_call call;
         struct sw_sim_run run;
-        struct sw_sim_sum sum;
+        struct sw_sim_all_reduce all_reduce;
         struct sw_plan *plan;     /* of the cpu stream */
-        struct sw_sim_make *make; /* plan.c; the caller waits */
+        struct sw_sim_make *make; /* in plan.c; the caller waits */
     } u;
 };
 
@@ -85,20 +86,24 @@ struct sw_sim_stream {
     struct sw_sim_device *device;
     struct sw_thread thread;
     char name[32];
-    struct sw_stream *cpu;        /* owned and used by the thread */
-    bool finite;                  /* result of the last all_finite; read after a wait */
-    struct sw_sim_lane *lane;     /* shared */
-    struct sw_sim_clock clock;    /* what all that is queued stands behind; its owner's */
-    atomic_int cancelled;         /* as err below, to be read under an event's lock */
-    struct sw_sim_graph *capture; /* borrowed: what it is given goes there; its owner's */
+    struct sw_stream *cpu;     /* owned and used by the thread */
+    bool finite;               /* result of the last all_finite; read after a wait */
+    struct sw_sim_lane *lane;  /* shared */
+    struct sw_sim_clock clock; /* operations that come before the next queued one; accessed by the
+                                  owner of the stream */
+    atomic_int
+        cancelled; /* a copy of the state of err below that can be read under an event's lock */
+    struct sw_sim_graph *capture; /* borrowed: the capture that records queued operations; accessed
+                                     by the owner of the stream */
 
     struct sw_mutex lock; /* guards all below */
     struct sw_cond changed;
     struct sw_sim_op *ring; /* owned; [SW_SIM_RING] */
-    uint64_t queued, done;  /* operations so far; those from done to queued are in the ring */
-    struct sw_err err;      /* the first one; code SW_OK while there is none */
+    uint64_t queued,
+        done;          /* number of operations so far; those from done to queued are in the ring */
+    struct sw_err err; /* the first error; code SW_OK: none */
     bool started, hung, closing;
-    struct sw_sim_event *waiting; /* the thread waits for it */
+    struct sw_sim_event *waiting; /* the event that the thread waits for, or NULL */
 };
 
 static inline struct sw_sim_stream *sw_sim_stream_of(struct sw_stream *s)
@@ -115,12 +120,12 @@ int sw_sim_stream_wait(struct sw_stream *s, struct sw_err *err);
 void sw_sim_stream_cancel(struct sw_sim_stream *s);
 /* Runs on the thread of the stream: blocks until the stream is cancelled. */
 int sw_sim_stream_hang(struct sw_sim_stream *s, struct sw_err *err) SW_MUST_CHECK;
-/* Waits on the thread until then, or until the stream is cancelled. */
+/* Sleeps on the thread of the stream until a time, or until the stream is cancelled. */
 void sw_sim_stream_sleep(struct sw_sim_stream *s, int64_t until_ns);
 
-/* Checks the operation's pointers and its order and queues a copy of it; waits while the ring is
- * full. Errors: what is wrong with a pointer or which wait is missing (nothing is queued then), or
- * the stream's. */
+/* Checks the operation's pointers and order, and queues a copy of it; waits while the ring is full.
+ * Errors: an invalid pointer or a missing wait (the operation is not queued then), or the error of
+ * the stream. */
 int sw_sim_push(struct sw_stream *s, const struct sw_sim_op *op, struct sw_err *err) SW_MUST_CHECK;
 
 /* Bytes of n floats; 0 for none. */

@@ -1,13 +1,13 @@
-/* What tests of the cuda device share: a GPU, or the reason why there is none. The module that
- * SINGA_CUDA_MODULE names may be kernels on the host (tests/cuda_on_host). */
+/* Common parts of the tests of the cuda device: opens a GPU, or prints why there is none.
+ * SINGA_CUDA_MODULE may name the module with kernels on the host (tests/cuda_on_host). */
 #pragma once
 
 #include "device/cuda/cuda_module.h"
 #include "device_support.h"
 
-enum { SKIPPED = 77 }; /* what a test program answers that had nothing to test on */
+enum { SKIPPED = 77 }; /* exit status of a test program that was skipped */
 
-/* GPU `index`; NULL with the reason printed. */
+/* Opens GPU `index`; returns NULL and prints the reason if there is none. */
 static inline struct sw_device *open_gpu_as(int index, enum sw_precision precision)
 {
     struct sw_device *dev = NULL;
@@ -24,7 +24,7 @@ static inline struct sw_device *open_gpu(int index)
     return open_gpu_as(index, SW_PRECISION_FP32);
 }
 
-/* For main: is there one to test on? */
+/* For main: whether there is a GPU to test on. */
 static inline bool has_gpu(void)
 {
     struct sw_device *dev = open_gpu(0);

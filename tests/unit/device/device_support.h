@@ -1,5 +1,6 @@
-/* What the tests of operations and plans share: a device with streams, random numbers, and
- * comparisons whose failure says where. Values come from Philox, so every run sees the same. */
+/* Common parts of the tests of operations and plans: a device with streams, random numbers, and
+ * comparisons that print the position of a difference. Values come from Philox, so every run has
+ * the same. */
 #pragma once
 
 #include <setjmp.h>
@@ -44,7 +45,7 @@ static inline double *get_doubles(int64_t n)
     return get_bytes((size_t)n * sizeof(double));
 }
 
-/* Signs of life of a value that nobody wrote. */
+/* The bit pattern of values that were not written. */
 static inline void poison(void *p, size_t bytes)
 {
     memset(p, 0xff, bytes); /* a NaN in every float */

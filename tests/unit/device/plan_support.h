@@ -1,13 +1,13 @@
-/* What the tests of plans share: formulas in double that follow the definitions literally, and one
- * way to run all passes of a plan on plain data, whatever layouts it chooses. A pass finds scratch
- * full of NaN, and outputs it has to write. */
+/* Common parts of the tests of plans: formulas in double that follow the definitions literally, and
+ * a function that runs all passes of a plan on plain data, whatever layouts it chooses. Scratch and
+ * outputs are filled with NaN before each pass. */
 #pragma once
 
 #include "device_support.h"
 
 enum kind { CONVOLUTION, POOLING, LRN, INNER_PRODUCT };
 
-/* A plan to make, and what of it to run. */
+/* A plan to create, and the passes to run. */
 struct problem {
     const char *name;
     enum kind kind;
@@ -32,7 +32,8 @@ static inline int64_t conv_out(int64_t in, int64_t kernel, int64_t stride, int64
     return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
 }
 
-/* Rounded up, the last window starting inside the image or its left padding, as Caffe. */
+/* The output size, rounded up as in Caffe: the last window starts inside the image or its left
+ * padding. */
 static inline int64_t pool_out(int64_t in, int64_t kernel, int64_t stride, int64_t pad)
 {
     int64_t out = (in + 2 * pad - kernel + stride - 1) / stride + 1;
@@ -241,7 +242,7 @@ static inline float *stored_of(const struct sw_desc *d, const float *plain)
     return stored;
 }
 
-/* Frees what a plan has written after taking it back to plain order; its padding must be zero. */
+/* Copies an output of a plan back to plain order and frees it; its padding must be zero. */
 static inline float *plain_of(const char *what, const struct sw_desc *d, float *stored)
 {
     float *plain = get_floats(sw_desc_count(d)), *again = get_bytes(sw_desc_bytes(d));
@@ -262,8 +263,8 @@ static inline float *unwritten(const struct sw_desc *d)
     return stored;
 }
 
-/* Random inputs of a problem for the shapes of its plan. Sources of maxima have no ties: distinct
- * values, shuffled. */
+/* Creates random inputs for the shapes of a plan. Sources of max pooling are shuffled distinct
+ * values, without ties. */
 static inline struct tensors random_tensors(const struct problem *p, const struct sw_plan *plan,
                                             uint64_t seed)
 {
@@ -343,7 +344,7 @@ static inline void run_plan(const struct problem *p, struct sw_plan *plan, struc
     free(scratch);
 }
 
-/* Makes the plan, runs it on random tensors, frees it. */
+/* Creates the plan, runs it on random tensors, and frees it. */
 static inline struct tensors run_problem(const struct problem *p, struct sw_stream *s,
                                          uint64_t seed)
 {

@@ -1,5 +1,5 @@
-/* What the tests of sim and the copy queue share: simulated GPUs, gates that hold a stream until
- * the test opens them, and memory that goes to a device and back. */
+/* Common parts of the tests of sim and the copy queue: simulated GPUs, gates that block a stream
+ * until the test opens them, and copies to a device and back. */
 #pragma once
 
 #include "device/sim/sim.h"
@@ -9,7 +9,7 @@
 
 /* ---- Devices ---- */
 
-/* GPU `index` of as many as needed, with little memory: a sanitizer pays for address space. */
+/* Opens GPU `index` with little memory, since address space is expensive with a sanitizer. */
 static inline struct sw_device *open_sim_with(int index, struct sw_sim_conf conf)
 {
     struct sw_device *dev;
@@ -55,7 +55,7 @@ static inline void *device_bytes(struct sw_device *dev, size_t bytes)
     return p;
 }
 
-/* New device memory with these contents. */
+/* Allocates device memory with these contents. */
 static inline void *to_device(struct sw_stream *s, const void *host, size_t bytes)
 {
     struct sw_err err;
@@ -132,7 +132,7 @@ static inline void gate_wait_reached(struct gate *g)
     sw_mutex_unlock(&g->lock);
 }
 
-/* Nothing queued on s from here on runs before the gate is open. */
+/* Operations queued on s after this call run when the gate is open. */
 static inline void hold(struct sw_stream *s, struct gate *g)
 {
     struct sw_err err;
@@ -140,12 +140,12 @@ static inline void hold(struct sw_stream *s, struct gate *g)
     ASSERT_OK(sw_stream_call(s, stand_at_gate, g, &err));
 }
 
-/* ---- Cancelling from elsewhere ---- */
+/* ---- Cancelling from another thread ---- */
 
 struct canceller {
     struct sw_thread thread;
     struct sw_device *dev;
-    int64_t operations; /* cancel when so many have begun */
+    int64_t operations; /* cancel when so many operations have begun */
 };
 
 static inline void cancel_main(void *arg)

@@ -1,5 +1,5 @@
-/* Host algebra against what it means: products by hand, and roots whose square undoes the matrix.
- */
+/* Host algebra against its definition: products by plain loops, and inverse roots whose square
+ * inverts the matrix. */
 #include "device/cpu/algebra.h"
 #include <math.h>
 #include <setjmp.h>
@@ -40,7 +40,8 @@ static void gram_is_the_sum_of_products(void **state)
 
 static void inverse_root_of_a_diagonal_is_known(void **state)
 {
-    double a[9] = {3, 0, 0, 0, -1e-9, 0, 0, 0, 15}; /* rounding made one a little negative */
+    double a[9] = {3, 0, 0, 0, -1e-9,
+                   0, 0, 0, 15}; /* one eigenvalue is slightly negative by rounding */
     const double want[9] = {0.5, 0, 0, 0, 1, 0, 0, 0, 0.25};
     struct sw_err err = {0};
     assert_int_equal(sw_algebra_inverse_root(a, 3, 1, &err), 0);
@@ -49,7 +50,7 @@ static void inverse_root_of_a_diagonal_is_known(void **state)
 }
 
 /* w (a + epsilon) w = 1 for w = (a + epsilon)^(-1/2), and w is symmetric. */
-static void inverse_root_undoes_the_matrix(void **state)
+static void squared_inverse_root_inverts_the_matrix(void **state)
 {
     enum { N = 40 };
     const double epsilon = 0.05;
@@ -92,7 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gram_is_the_sum_of_products),
         cmocka_unit_test(inverse_root_of_a_diagonal_is_known),
-        cmocka_unit_test(inverse_root_undoes_the_matrix),
+        cmocka_unit_test(squared_inverse_root_inverts_the_matrix),
     };
     return cmocka_run_group_tests_name("algebra", tests, NULL, NULL);
 }

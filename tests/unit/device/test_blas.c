@@ -1,5 +1,5 @@
-/* OpenBLAS is loaded and grows only where there is memory for it, and a product that oneDNN cannot
- * compute is computed all the same. */
+/* OpenBLAS is loaded and grows only if there is memory for it; a product that oneDNN cannot compute
+ * is computed without it. */
 #include "base/os.h"
 #include "device/cpu/algebra.h"
 #include "device/cpu/blas.h"
@@ -25,8 +25,8 @@ static void *refuse_pages(size_t bytes)
     return NULL;
 }
 
-/* The first case: nothing was loaded before. */
-static void without_memory_nothing_is_loaded(void **state)
+/* Must be the first case: nothing is loaded yet. */
+static void without_memory_openblas_is_not_loaded(void **state)
 {
     struct sw_err err = {0};
     os = sw_os_posix;
@@ -40,7 +40,7 @@ static void without_memory_nothing_is_loaded(void **state)
     assert_non_null(sw_blas());
 }
 
-static void without_memory_no_thread_is_added(void **state)
+static void without_memory_openblas_adds_no_thread(void **state)
 {
     struct sw_err err = {0};
     assert_int_equal(sw_blas_hold(2, &err), SW_OK);
@@ -48,7 +48,7 @@ static void without_memory_no_thread_is_added(void **state)
     sw_os_set(&os);
     assert_int_equal(sw_blas_hold(1, &err), SW_ERR_NOMEM);
     sw_blas_release(1);
-    assert_int_equal(sw_blas_hold(1, &err), SW_OK); /* its buffer is there */
+    assert_int_equal(sw_blas_hold(1, &err), SW_OK); /* its buffer exists */
     sw_os_set(NULL);
     sw_blas_release(2);
 }
@@ -63,7 +63,8 @@ static size_t address_space(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Runs a case in a process that gets `more` bytes of address space, and ends where it hangs. */
+/* Runs a case in a child process with `more` bytes of address space, which is killed if it hangs.
+ */
 static void in_small_process(size_t more, void (*run)(void))
 {
     const char *sanitizer = getenv("SINGA_SANITIZE");
@@ -96,7 +97,7 @@ static void take_what_is_held(void)
         sw_blas()->give_buffer(buffer[i]);
 }
 
-static void threads_that_hold_it_need_no_more_memory(void **state)
+static void holders_need_no_more_memory(void **state)
 {
     struct sw_err err = {0};
     assert_int_equal(sw_blas_hold(3, &err), SW_OK);
@@ -105,7 +106,7 @@ static void threads_that_hold_it_need_no_more_memory(void **state)
     sw_blas_release(4);
 }
 
-/* OpenBLAS keeps a buffer for each thread that it may start itself: it may start none. */
+/* OpenBLAS keeps a buffer for each thread that it may start itself, so it must start none. */
 static void take_a_root(void)
 {
     enum { N = 600 };
@@ -119,8 +120,8 @@ static void take_a_root(void)
         _exit(1);
 }
 
-/* Before the cases that make more buffers than these two. */
-static void algebra_needs_no_more_than_it_holds(void **state)
+/* Must run before the cases that allocate more than these two buffers. */
+static void algebra_needs_no_more_memory_than_it_reserved(void **state)
 {
     struct sw_err err = {0};
     assert_int_equal(sw_blas_hold(2, &err), SW_OK);
@@ -142,7 +143,7 @@ static void team_without_memory_is_refused(void **state)
 
 /* ---- Products ---- */
 
-/* This program's dnnl_sgemm takes the place of oneDNN's: it has no memory for its copies. */
+/* This dnnl_sgemm replaces oneDNN's and fails for lack of memory. */
 int dnnl_sgemm(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                int64_t ldc);
@@ -200,10 +201,10 @@ static void product_needs_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_memory_nothing_is_loaded),
-        cmocka_unit_test(without_memory_no_thread_is_added),
-        cmocka_unit_test(algebra_needs_no_more_than_it_holds),
-        cmocka_unit_test(threads_that_hold_it_need_no_more_memory),
+        cmocka_unit_test(without_memory_openblas_is_not_loaded),
+        cmocka_unit_test(without_memory_openblas_adds_no_thread),
+        cmocka_unit_test(algebra_needs_no_more_memory_than_it_reserved),
+        cmocka_unit_test(holders_need_no_more_memory),
         cmocka_unit_test(team_without_memory_is_refused),
         cmocka_unit_test(product_needs_no_memory),
     };

@@ -1,5 +1,6 @@
 /* ctest-labels: threads
- * The copy queue: the most urgent first, exactly one answer each, and no copy before its event. */
+ * The copy queue: the most urgent copies first, exactly one completion each, and no copy before its
+ * event. */
 #include "device/copy_queue.h"
 #include "device/ops/elementwise.h"
 #include "kernels/ops/dropout.h"
@@ -8,7 +9,7 @@
 
 enum { MOST = 64, BYTES = 64 };
 
-/* Answers come from both copy streams at once. */
+/* Both copy streams complete copies at the same time. */
 struct log {
     struct sw_mutex lock; /* guards all below */
     int count, number[MOST], rc[MOST];
@@ -68,7 +69,7 @@ static void push(struct sw_copy_queue *q, struct sw_copy_event e)
     ASSERT_OK(sw_copy_queue_push(q, &e, &err));
 }
 
-static void the_most_urgent_copies_go_first(void **state)
+static void most_urgent_copies_are_issued_first(void **state)
 {
     static const int priority[] = {5, 2, 9, 2, 0, 7, 0};
     static const int expected[] = {4, 6, 1, 3, 0, 5, 2, 7};
@@ -95,7 +96,7 @@ static void the_most_urgent_copies_go_first(void **state)
         push(q, event);
     }
     ASSERT_OK(sw_copy_queue_drain(q, &err));
-    /* What was issued is not overtaken any more. */
+    /* An issued copy is not overtaken by a more urgent one. */
     push(q, inwards(&job[7], x + 7 * BYTES, -1));
     ASSERT_OK(sw_copy_queue_drain(q, &err));
     assert_int_equal(answers(&log), 0);
@@ -116,8 +117,8 @@ static void the_most_urgent_copies_go_first(void **state)
     sw_device_close(dev);
 }
 
-/* Computation, copy out after it, copy in beside it, computation after that. */
-static void events_tie_copies_to_computation(void **state)
+/* A computation, a copy out after it, a copy in at the same time, and a computation after that. */
+static void events_order_copies_with_computation(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -141,7 +142,7 @@ static void events_tie_copies_to_computation(void **state)
                                    .bytes = sizeof ten,
                                    .then = arrived});
     ASSERT_OK(sw_copy_queue_drain(q, &err));
-    ASSERT_OK(sw_event_host_wait(dev, arrived, &err)); /* not behind the copy that waits */
+    ASSERT_OK(sw_event_host_wait(dev, arrived, &err)); /* not after the copy that waits */
     ASSERT_OK(sw_event_wait(s, arrived, &err));
     ASSERT_OK(sw_op_add(s, y, x, 4, &err));
     gate_open(&g);
@@ -157,7 +158,7 @@ static void events_tie_copies_to_computation(void **state)
     sw_device_close(dev);
 }
 
-static void a_full_queue_says_so_and_a_closed_one_too(void **state)
+static void full_and_closed_queues_refuse_copies(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_copy_queue *q = new_queue(dev, 2), *none;
@@ -186,7 +187,7 @@ static void a_full_queue_says_so_and_a_closed_one_too(void **state)
     sw_device_close(dev);
 }
 
-static void every_copy_is_answered_once_when_the_device_hangs(void **state)
+static void every_copy_completes_once_when_the_device_hangs(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_copy_queue *q = new_queue(dev, 8);
@@ -214,7 +215,7 @@ static void every_copy_is_answered_once_when_the_device_hangs(void **state)
     sw_device_close(dev);
 }
 
-static void a_copy_that_cannot_be_issued_is_answered_with_its_error(void **state)
+static void copy_that_cannot_be_issued_completes_with_its_error(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_copy_queue *q = new_queue(dev, 8);
@@ -243,9 +244,9 @@ static void hold_stream(void *mutex)
     sw_mutex_unlock(mutex);
 }
 
-/* It is issued behind an event; what is queued for it there may run when its entry is another's,
- * whose time it does not change. */
-static void a_copy_that_cannot_be_issued_leaves_the_next_one_alone(void **state)
+/* The failed copy was issued after an event; its host function may run when its entry is reused,
+ * and must not change the time of the new copy. */
+static void failed_copy_does_not_affect_the_next_one(void **state)
 {
     enum { DELAY_US = 200000 };
     struct sw_sim_conf conf = small_conf();
@@ -304,7 +305,7 @@ static void push_again(void *user, int rc)
     assert_int_equal(rc, SW_OK);
 }
 
-static void an_answer_may_push_the_next_copy(void **state)
+static void done_callback_may_push_the_next_copy(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct chain c = {.queue = new_queue(dev, 1)};
@@ -406,13 +407,13 @@ static void on_the_cpu_draining_copies_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_most_urgent_copies_go_first),
-        cmocka_unit_test(events_tie_copies_to_computation),
-        cmocka_unit_test(a_full_queue_says_so_and_a_closed_one_too),
-        cmocka_unit_test(every_copy_is_answered_once_when_the_device_hangs),
-        cmocka_unit_test(a_copy_that_cannot_be_issued_is_answered_with_its_error),
-        cmocka_unit_test(a_copy_that_cannot_be_issued_leaves_the_next_one_alone),
-        cmocka_unit_test(an_answer_may_push_the_next_copy),
+        cmocka_unit_test(most_urgent_copies_are_issued_first),
+        cmocka_unit_test(events_order_copies_with_computation),
+        cmocka_unit_test(full_and_closed_queues_refuse_copies),
+        cmocka_unit_test(every_copy_completes_once_when_the_device_hangs),
+        cmocka_unit_test(copy_that_cannot_be_issued_completes_with_its_error),
+        cmocka_unit_test(failed_copy_does_not_affect_the_next_one),
+        cmocka_unit_test(done_callback_may_push_the_next_copy),
         cmocka_unit_test(many_threads_push_while_the_worker_drains),
         cmocka_unit_test(on_the_cpu_draining_copies_at_once),
     };

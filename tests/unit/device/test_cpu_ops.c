@@ -10,11 +10,11 @@
 #include <dlfcn.h>
 #include <float.h>
 
-enum { MANY = 100003 }; /* several threads' worth, and no multiple of anything */
+enum { MANY = 100003 }; /* enough for several threads, and not a multiple of any block size */
 
 /* ---- Memory and streams ---- */
 
-static void alloc_gives_zeroed_aligned_counted_memory(void **state)
+static void alloc_returns_zeroed_aligned_counted_memory(void **state)
 {
     static const size_t sizes[] = {1, 100, 4096, 65537, (2 << 20) - 1, 2 << 20, (5 << 20) + 3};
     struct fixture f = open_cpu(true, 1);
@@ -80,7 +80,7 @@ static void stream_needs_a_thread(void **state)
     close_cpu(&f);
 }
 
-static void events_pass_on_a_stream_that_runs_at_once(void **state)
+static void events_on_a_synchronous_stream_return_at_once(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_event *e;
@@ -93,7 +93,7 @@ static void events_pass_on_a_stream_that_runs_at_once(void **state)
     close_cpu(&f);
 }
 
-/* Of the OpenMP runtime that the library brings along. */
+/* Declared by the OpenMP runtime. */
 static int ask_openmp(const char *function)
 {
     int (*ask)(void);
@@ -102,7 +102,7 @@ static int ask_openmp(const char *function)
     return ask();
 }
 
-/* What a lane leaves: how many math threads a library would take in it; errors of some. */
+/* What a lane stores: how many math threads a library would use in it; some lanes fail. */
 struct lanes {
     int calls[9], threads[9];
     int fails_from;
@@ -150,8 +150,8 @@ static float add_tree(float *const *x, int from, int to, int64_t i)
     return add_tree(x, from, from + left, i) + add_tree(x, from + left, to, i);
 }
 
-/* In place of the first, for every count, whatever the team. */
-static void fold_adds_arrays_in_the_order_of_the_tree(void **state)
+/* The result replaces the first array, for every count and team size. */
+static void fold_adds_arrays_in_tree_order(void **state)
 {
     float *x[SW_FOLD_TERMS];
     struct rng r = rng_of(8);
@@ -234,7 +234,7 @@ static double exact_activation(enum sw_activation f, double alpha, double x)
     return 0;
 }
 
-/* Points around zero in all magnitudes, over the usual range, and far out. */
+/* Points near zero in all magnitudes, over the usual range, and at large values. */
 static float *activation_points(struct rng *r, int64_t n)
 {
     float *x = get_floats(n);
@@ -247,7 +247,7 @@ static float *activation_points(struct rng *r, int64_t n)
     return x;
 }
 
-/* Relative to the value; beside it, what a tail that is nearly zero may be off. */
+/* The error relative to the value, with an absolute tolerance for values close to zero. */
 static const struct {
     enum sw_activation f;
     double relative, absolute;
@@ -350,7 +350,7 @@ static void activation_works_in_place(void **state)
     close_cpu(&f);
 }
 
-static void activation_lets_nan_through_and_takes_infinities(void **state)
+static void activation_propagates_nan_and_handles_infinities(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
@@ -538,7 +538,7 @@ static const struct {
 } softmax_shapes[] = {{1, 1, 1},     {3, 2, 5},     {64, 10, 5},    {7, 33, 80},
                       {5, 1000, 10}, {2000, 10, 3}, {130, 1000, 30}};
 
-/* The losses with all rows valid, their sums added up. */
+/* The sum of the losses with all rows valid. */
 static int loss(struct sw_stream *s, int64_t rows, int64_t n, const float *x, const int32_t *label,
                 float *prob, double *sum, struct sw_err *err)
 {
@@ -632,7 +632,7 @@ static void softmax_loss_matches_its_formula(void **state)
     close_cpu(&f);
 }
 
-static void softmax_loss_is_stable_far_out(void **state)
+static void softmax_loss_is_stable_for_large_inputs(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
@@ -712,7 +712,7 @@ static void accuracy_counts_labels_among_the_top_k(void **state)
     close_cpu(&f);
 }
 
-static void accuracy_takes_no_nan_for_a_hit(void **state)
+static void accuracy_counts_no_nan_as_a_hit(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_err err;
@@ -793,7 +793,7 @@ static void all_finite_finds_one_bad_value_anywhere(void **state)
 
 /* ---- Threads ---- */
 
-/* Everything with a sum or a remainder in it, on one stream. */
+/* Runs all operations with a sum or a remainder on one stream. */
 struct outputs {
     float activated[SW_ACT_COUNT][MANY], prob[300 * 1000], dx[300 * 1000];
     double loss, hits;
@@ -835,26 +835,26 @@ static void results_do_not_depend_on_the_thread_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alloc_gives_zeroed_aligned_counted_memory),
+        cmocka_unit_test(alloc_returns_zeroed_aligned_counted_memory),
         cmocka_unit_test(alloc_failure_names_the_object_and_counts_nothing),
         cmocka_unit_test(stream_needs_a_thread),
-        cmocka_unit_test(events_pass_on_a_stream_that_runs_at_once),
+        cmocka_unit_test(events_on_a_synchronous_stream_return_at_once),
         cmocka_unit_test(lanes_run_once_each_on_one_thread),
-        cmocka_unit_test(fold_adds_arrays_in_the_order_of_the_tree),
+        cmocka_unit_test(fold_adds_arrays_in_tree_order),
         cmocka_unit_test(copy_zero_and_add_touch_exactly_their_elements),
         cmocka_unit_test(activation_matches_its_formula),
         cmocka_unit_test(activation_backward_matches_central_differences),
         cmocka_unit_test(activation_works_in_place),
-        cmocka_unit_test(activation_lets_nan_through_and_takes_infinities),
+        cmocka_unit_test(activation_propagates_nan_and_handles_infinities),
         cmocka_unit_test(dropout_mask_is_the_same_in_every_layout),
         cmocka_unit_test(dropout_does_not_depend_on_how_rows_are_divided),
         cmocka_unit_test(dropout_drops_its_share),
         cmocka_unit_test(softmax_loss_matches_its_formula),
-        cmocka_unit_test(softmax_loss_is_stable_far_out),
+        cmocka_unit_test(softmax_loss_is_stable_for_large_inputs),
         cmocka_unit_test(softmax_loss_of_nan_is_nan),
         cmocka_unit_test(label_out_of_range_names_row_and_value),
         cmocka_unit_test(accuracy_counts_labels_among_the_top_k),
-        cmocka_unit_test(accuracy_takes_no_nan_for_a_hit),
+        cmocka_unit_test(accuracy_counts_no_nan_as_a_hit),
         cmocka_unit_test(zero_padding_clears_padding_and_nothing_else),
         cmocka_unit_test(all_finite_finds_one_bad_value_anywhere),
         cmocka_unit_test(results_do_not_depend_on_the_thread_count),

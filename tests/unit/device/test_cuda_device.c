@@ -1,5 +1,5 @@
 /* ctest-labels: gpu
- * A GPU as a device: memory, copies, order, and how errors come back. Skipped without one. */
+ * A GPU as a device: memory, copies, order, and errors. Skipped without a GPU. */
 #include "cuda_support.h"
 #include "device/op.h"
 #include "kernels/ops/gemm.h"
@@ -8,7 +8,7 @@
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/row_loss.h"
 #include "kernels/ops/softmax_loss.h"
-#include "sim_support.h" /* streams, memory that goes there and back */
+#include "sim_support.h" /* streams, copies to a device and back */
 
 static struct sw_device *dev;
 static struct sw_stream *stream;
@@ -45,7 +45,7 @@ static void memory_is_zero_and_counted(void **state)
     assert_true(sw_device_bytes_of(dev).peak >= before.in_use + BYTES);
 }
 
-static void memory_that_is_not_there_is_told_by_name(void **state)
+static void failed_allocation_names_the_memory(void **state)
 {
     void *p = NULL;
     struct sw_err err = {0};
@@ -55,7 +55,7 @@ static void memory_that_is_not_there_is_told_by_name(void **state)
     assert_says(&err, "conv1 (feature)");
     assert_says(&err, "70368744177664");
     assert_null(p);
-    sw_device_free(dev, device_bytes(dev, 1000), 1000); /* and the device goes on */
+    sw_device_free(dev, device_bytes(dev, 1000), 1000); /* and the device continues to work */
 }
 
 static void copies_keep_order_and_pitches(void **state)
@@ -103,8 +103,8 @@ static void count_up(void *user)
     __atomic_add_fetch((int *)user, 1, __ATOMIC_RELAXED);
 }
 
-/* More than the ring of waiting functions has room for. */
-static void host_functions_and_events_happen(void **state)
+/* More functions than the ring of queued functions can hold. */
+static void host_functions_run_and_events_happen(void **state)
 {
     int calls = 0;
     struct sw_err err;
@@ -124,7 +124,7 @@ static void host_functions_and_events_happen(void **state)
     sw_stream_free(second);
 }
 
-static void what_is_not_finite_is_found(void **state)
+static void non_finite_values_are_found(void **state)
 {
     enum { N = 5000 };
     float x[N];
@@ -144,7 +144,7 @@ static void what_is_not_finite_is_found(void **state)
     sw_device_free(dev, p, sizeof x);
 }
 
-/* Matrices that are no multiples of anything, each way round. */
+/* Matrices whose sizes are not multiples of any block size, in all four transpositions. */
 static void check_products(double limit)
 {
     enum { M = 7, N = 5, K = 9 };
@@ -185,13 +185,13 @@ static void check_products(double limit)
     close_cpu(&cpu);
 }
 
-static void products_are_those_of_the_cpu(void **state)
+static void products_match_the_cpu(void **state)
 {
     check_products(1e-6);
 }
 
-/* Factors have 10 bits. */
-static void products_with_tf32_are_near_those_of_the_cpu(void **state)
+/* Operands have 10 bits of mantissa. */
+static void products_with_tf32_are_close_to_the_cpu(void **state)
 {
     assert_int_equal(end(NULL), 0);
     dev = open_gpu_as(0, SW_PRECISION_TF32);
@@ -199,8 +199,8 @@ static void products_with_tf32_are_near_those_of_the_cpu(void **state)
     check_products(4e-3);
 }
 
-/* A factor with more bits than tf32 keeps: what counts or sums is not to lose them. */
-static void products_that_count_are_exact_with_tf32(void **state)
+/* An operand with more bits than tf32 keeps: products with `exact` must not lose them. */
+static void exact_products_stay_exact_with_tf32(void **state)
 {
     const float a = 1.0f + 0x1p-20f, one = 1;
     float back = 0;
@@ -221,8 +221,8 @@ static void products_that_count_are_exact_with_tf32(void **state)
     assert_true(back == a);
 }
 
-/* Order is all that urgency changes. */
-static void urgent_streams_are_streams(void **state)
+/* Urgency changes only the order. */
+static void urgent_streams_work_like_others(void **state)
 {
     float x[2] = {1, 2};
     struct sw_stream *urgent = NULL;
@@ -236,8 +236,8 @@ static void urgent_streams_are_streams(void **state)
     sw_stream_free(urgent);
 }
 
-/* The runtime keeps what a call answered that nobody asked for the next launch. */
-static void an_error_of_before_is_not_the_next_launch(void **state)
+/* The runtime keeps the error of an unchecked call for the next launch. */
+static void earlier_error_is_not_reported_by_the_next_launch(void **state)
 {
     float x = 1;
     struct sw_err err;
@@ -277,8 +277,9 @@ static int halve_cpu(const struct sw_host_launch *l, const void *args)
 
 static const struct sw_op op_halve = {"halve", sizeof(struct halve_args), halve_arrays, halve_cpu};
 
-/* In place, with another pointer into the same array: the copies have to lie alike. */
-static void what_has_no_kernel_is_computed_by_the_cpu(void **state)
+/* In place, with a second pointer into the same array: the host copies must be aliased in the same
+ * way. */
+static void operations_without_a_kernel_run_on_the_cpu(void **state)
 {
     float x[4] = {2, 4, 6, 8}, y[4];
     struct sw_err err = {0};
@@ -294,14 +295,14 @@ static void what_has_no_kernel_is_computed_by_the_cpu(void **state)
     sw_device_free(dev, p, sizeof x);
 }
 
-/* ---- Bad data: the wait tells, with the CPU's words, and so does all that follows ---- */
+/* ---- Bad data: the wait reports it with the CPU's message, and so do all later calls ---- */
 
 enum { ROWS = 3, COLUMNS = 4 };
 
 /* ---- Graphs ---- */
 
-/* Factors are read by the launch, values when it runs. */
-static void what_is_captured_runs_when_it_is_launched(void **state)
+/* Scalars are read at the capture, arrays when the graph runs. */
+static void captured_operations_run_at_launch(void **state)
 {
     enum { N = 3 };
     const float a[N * N] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, one[N * N] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -312,7 +313,8 @@ static void what_is_captured_runs_when_it_is_launched(void **state)
     float *y = to_device(stream, one, sizeof one);
     const struct sw_gemm_args product = {
         .m = N, .n = N, .k = N, .alpha = 1, .a = x, .b = eye, .c = y};
-    for (int i = 0; i < 2; i++) { /* first as it is, which also makes what libraries need */
+    for (int i = 0; i < 2;
+         i++) { /* first without a capture, which also creates the handles of libraries */
         if (i > 0)
             ASSERT_OK(sw_capture_begin(stream, &err));
         ASSERT_OK(sw_op_add(stream, x, x, N * N, &err));
@@ -329,7 +331,7 @@ static void what_is_captured_runs_when_it_is_launched(void **state)
     sw_graph_free(dev, g);
 }
 
-/* Libraries allocate when they are opened, which no capture allows. */
+/* Libraries allocate memory when they are opened, which is not allowed in a capture. */
 static void libraries_are_not_opened_in_a_capture(void **state)
 {
     const float one = 1;
@@ -349,7 +351,8 @@ static void libraries_are_not_opened_in_a_capture(void **state)
     assert_true(back == 1);
 }
 
-/* A stream that waits for an event of a capture belongs to it, and has to come back. */
+/* A stream that waits for an event of a capture joins it, and the captured stream must wait for it
+ * before the end. */
 static void other_streams_join_a_capture(void **state)
 {
     float x[1] = {1};
@@ -382,7 +385,7 @@ static void other_streams_join_a_capture(void **state)
     sw_stream_free(second);
 }
 
-static void what_the_cpu_computes_is_no_part_of_a_graph(void **state)
+static void bridged_operations_cannot_be_captured(void **state)
 {
     float x[4] = {2, 4, 6, 8};
     struct sw_graph *g = NULL;
@@ -392,7 +395,7 @@ static void what_the_cpu_computes_is_no_part_of_a_graph(void **state)
     ASSERT_OK(sw_capture_begin(stream, &err));
     assert_int_equal(sw_op_run(stream, &op_halve, &a, &err), SW_ERR_UNSUPPORTED);
     assert_int_equal(sw_capture_end(stream, &g, &err), SW_ERR_UNSUPPORTED);
-    assert_says(&err, "halve, which the CPU computes, cannot be part of a graph");
+    assert_says(&err, "halve, which runs on the CPU, cannot be part of a graph");
     assert_null(g);
     ASSERT_OK(sw_op_run(stream, &op_halve, &a, &err));
     to_host(stream, x, there, sizeof x);
@@ -425,12 +428,12 @@ static void assert_told(int rc, const struct sw_err *queued, const char *words)
     assert_int_equal(rc, SW_ERR_INVALID);
     assert_says(&err, words);
     assert_says(&err, dev->name);
-    /* It stays. */
+    /* The error persists. */
     assert_int_equal(sw_fill_zero(stream, NULL, 0, &err), SW_ERR_INVALID);
     assert_says(&err, words);
 }
 
-static void a_label_that_no_class_has_is_told(void **state)
+static void label_out_of_range_is_reported_by_the_wait(void **state)
 {
     static const int32_t labels[ROWS] = {0, 4, 1};
     struct matrix m = matrix_with(labels);
@@ -447,7 +450,7 @@ static void a_label_that_no_class_has_is_told(void **state)
     assert_told(rc, &err, "softmax_loss: the label of row 1 is 4, but there are 4 classes (0..3)");
 }
 
-static void a_token_out_of_the_vocabulary_is_told(void **state)
+static void token_out_of_range_is_reported_by_the_wait(void **state)
 {
     static const int32_t tokens[ROWS] = {0, 1, -7};
     struct matrix m = matrix_with(tokens);
@@ -462,7 +465,7 @@ static void a_token_out_of_the_vocabulary_is_told(void **state)
     assert_told(rc, &err, "token 0 of row 2 is -7, but the vocabulary has 2 (0..1)");
 }
 
-static void a_target_that_its_loss_cannot_take_is_told(void **state)
+static void invalid_target_is_reported_by_the_wait(void **state)
 {
     static const int32_t labels[ROWS] = {0};
     static const float targets[ROWS * COLUMNS] = {[6] = 1.5f};
@@ -482,8 +485,8 @@ static void a_target_that_its_loss_cannot_take_is_told(void **state)
     assert_told(rc, &err, "tested: target 2 of row 1 is 1.5, but a target must be 0 to 1");
 }
 
-/* Labels of rows that do not count may be anything. */
-static void rows_that_do_not_count_are_not_looked_at(void **state)
+/* Labels of ignored rows may have any value. */
+static void ignored_rows_are_not_read(void **state)
 {
     static const int32_t labels[ROWS] = {3, 0, 99};
     struct matrix m = matrix_with(labels);
@@ -503,7 +506,7 @@ static void rows_that_do_not_count_are_not_looked_at(void **state)
     assert_true(result.sum == 1 && result.weight == 2); /* of equal scores the first is best */
 }
 
-static void a_cancelled_device_refuses(void **state)
+static void cancelled_device_refuses_calls(void **state)
 {
     struct sw_err err = {0};
     int calls = 0;
@@ -515,7 +518,7 @@ static void a_cancelled_device_refuses(void **state)
 
 /* ---- The driver's list ---- */
 
-static void a_gpu_that_is_not_there_is_told(void **state)
+static void missing_gpu_is_an_error(void **state)
 {
     struct sw_device *other = NULL;
     struct sw_err err = {0};
@@ -547,27 +550,27 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(memory_is_zero_and_counted),
-        TEST(memory_that_is_not_there_is_told_by_name),
+        TEST(failed_allocation_names_the_memory),
         TEST(copies_keep_order_and_pitches),
         TEST(devices_copy_to_each_other_and_to_the_host),
-        TEST(host_functions_and_events_happen),
-        TEST(what_is_not_finite_is_found),
-        TEST(products_are_those_of_the_cpu),
-        TEST(products_with_tf32_are_near_those_of_the_cpu),
-        TEST(products_that_count_are_exact_with_tf32),
-        TEST(urgent_streams_are_streams),
-        TEST(an_error_of_before_is_not_the_next_launch),
-        TEST(what_has_no_kernel_is_computed_by_the_cpu),
-        TEST(what_is_captured_runs_when_it_is_launched),
+        TEST(host_functions_run_and_events_happen),
+        TEST(non_finite_values_are_found),
+        TEST(products_match_the_cpu),
+        TEST(products_with_tf32_are_close_to_the_cpu),
+        TEST(exact_products_stay_exact_with_tf32),
+        TEST(urgent_streams_work_like_others),
+        TEST(earlier_error_is_not_reported_by_the_next_launch),
+        TEST(operations_without_a_kernel_run_on_the_cpu),
+        TEST(captured_operations_run_at_launch),
         TEST(libraries_are_not_opened_in_a_capture),
         TEST(other_streams_join_a_capture),
-        TEST(what_the_cpu_computes_is_no_part_of_a_graph),
-        TEST(a_label_that_no_class_has_is_told),
-        TEST(a_token_out_of_the_vocabulary_is_told),
-        TEST(a_target_that_its_loss_cannot_take_is_told),
-        TEST(rows_that_do_not_count_are_not_looked_at),
-        TEST(a_cancelled_device_refuses),
-        TEST(a_gpu_that_is_not_there_is_told),
+        TEST(bridged_operations_cannot_be_captured),
+        TEST(label_out_of_range_is_reported_by_the_wait),
+        TEST(token_out_of_range_is_reported_by_the_wait),
+        TEST(invalid_target_is_reported_by_the_wait),
+        TEST(ignored_rows_are_not_read),
+        TEST(cancelled_device_refuses_calls),
+        TEST(missing_gpu_is_an_error),
         TEST(a_gpu_is_found_by_its_address),
     };
     return has_gpu() ? cmocka_run_group_tests(tests, NULL, NULL) : SKIPPED;

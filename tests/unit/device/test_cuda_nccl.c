@@ -1,7 +1,7 @@
 /* ctest-labels: gpu
- * Sums over GPUs by NCCL: with one member on one GPU, with two where there are two; what does not
- * come to an end, goes wrong, or is aborted. Where NCCL and kernels are the host's own
- * (tests/cuda_on_host), faults are planted. */
+ * All-reduces by NCCL: with one member, and with two if there are two GPUs; operations that hang,
+ * fail or are aborted. With NCCL and kernels on the host (tests/cuda_on_host) faults are injected.
+ */
 #include "cuda_support.h"
 
 #include "device/collective.h"
@@ -88,39 +88,39 @@ static void members_have_the_sum(int count)
     gpus_close(&g);
 }
 
-static void one_gpu_is_a_member(void **state)
+static void one_gpu_can_be_a_collective(void **state)
 {
     members_have_the_sum(1);
 }
 
-static void two_gpus_add_up(void **state)
+static void two_gpus_all_reduce(void **state)
 {
     members_have_the_sum(2);
 }
 
-static void one_gpu_is_no_two_members(void **state)
+static void one_gpu_cannot_join_twice(void **state)
 {
     struct gpus g = gpus_open(1);
     struct sw_device *twice[2] = {g.dev[0], g.dev[0]};
     struct sw_err err;
     assert_int_equal(sw_collective_open(g.ops, twice, 2, 1000, &g.members, &err), SW_ERR_INVALID);
-    assert_non_null(strstr(err.text, "cuda:0 cannot be two members"));
+    assert_non_null(strstr(err.text, "cuda:0 cannot join a collective twice"));
     gpus_close(&g);
 }
 
-static void after_an_abort_nothing_begins(void **state)
+static void nothing_starts_after_an_abort(void **state)
 {
     struct gpus g = gpus_open(1);
     struct sw_err err;
     ASSERT_OK(sw_collective_open(g.ops, g.dev, 1, 30000, &g.members, &err));
     ASSERT_OK(sum(&g, &err));
     sw_collective_abort(g.members);
-    sw_collective_abort(g.members); /* once is for ever */
+    sw_collective_abort(g.members); /* an abort is permanent */
     assert_int_equal(sum(&g, &err), SW_ERR_CANCELLED);
     gpus_close(&g);
 }
 
-/* ---- Planted ---- */
+/* ---- Injected faults ---- */
 
 static bool is_planted(void)
 {
@@ -130,7 +130,7 @@ static bool is_planted(void)
     return false;
 }
 
-static void members_that_never_meet_are_an_error(void **state)
+static void connecting_members_times_out_or_fails(void **state)
 {
     struct sw_err err;
     if (!is_planted())
@@ -138,16 +138,16 @@ static void members_that_never_meet_are_an_error(void **state)
     struct gpus g = gpus_open(2);
     setenv("NCCL_ON_HOST", "hang", 1);
     assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 500, &g.members, &err), SW_ERR_LIBRARY);
-    assert_non_null(
-        strstr(err.text, "cuda:1: bringing GPUs together: NCCL did not come to an end"));
+    assert_non_null(strstr(err.text, "cuda:1: initializing communicators: NCCL did not finish"));
     setenv("NCCL_ON_HOST", "broken", 1);
     assert_int_equal(sw_collective_open(g.ops, g.dev, 2, 500, &g.members, &err), SW_ERR_LIBRARY);
-    assert_non_null(strstr(err.text, "cuda:1: bringing GPUs together: NCCL: remote process error"));
+    assert_non_null(
+        strstr(err.text, "cuda:1: initializing communicators: NCCL: remote process error"));
     unsetenv("NCCL_ON_HOST");
     gpus_close(&g);
 }
 
-static void a_sum_that_fails_is_told_to_who_asks(void **state)
+static void failed_all_reduce_is_reported_by_check(void **state)
 {
     struct sw_err err;
     if (!is_planted())
@@ -168,7 +168,7 @@ static void abort_soon(void *members)
     sw_collective_abort(members);
 }
 
-/* Whoever stands in a group is let go by the abort of another thread. */
+/* The abort by another thread ends a group_end that hangs. */
 static void an_abort_ends_a_group(void **state)
 {
     struct sw_err err;
@@ -200,12 +200,12 @@ static bool has_nccl(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_gpu_is_a_member),
-        cmocka_unit_test(two_gpus_add_up),
-        cmocka_unit_test(one_gpu_is_no_two_members),
-        cmocka_unit_test(after_an_abort_nothing_begins),
-        cmocka_unit_test(members_that_never_meet_are_an_error),
-        cmocka_unit_test(a_sum_that_fails_is_told_to_who_asks),
+        cmocka_unit_test(one_gpu_can_be_a_collective),
+        cmocka_unit_test(two_gpus_all_reduce),
+        cmocka_unit_test(one_gpu_cannot_join_twice),
+        cmocka_unit_test(nothing_starts_after_an_abort),
+        cmocka_unit_test(connecting_members_times_out_or_fails),
+        cmocka_unit_test(failed_all_reduce_is_reported_by_check),
         cmocka_unit_test(an_abort_ends_a_group),
     };
     if (!has_nccl())

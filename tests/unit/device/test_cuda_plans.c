@@ -1,20 +1,20 @@
 /* ctest-labels: gpu
  * ctest-timeout: 300
- * Plans on a GPU beside the CPU's reference: all passes, with plain and blocked sources and with
- * channels last, shapes that no block or alignment fits, and one that cuDNN does not take; in every
- * precision. Skipped without a GPU. */
+ * Plans on a GPU compared with the CPU's reference: all passes, with plain and blocked sources and
+ * with channels last, shapes that are not multiples of blocks or alignments, and one that cuDNN
+ * does not support; in every precision. Skipped without a GPU. */
 #include "base/os.h"
 #include "cuda_support.h"
 #include "device/tune.h"
 #include "plan_support.h"
-#include "sim_support.h" /* streams, memory that goes there and back */
+#include "sim_support.h" /* streams, copies to a device and back */
 
 static struct sw_stream *gpu;
 static enum sw_precision precision; /* of it, and of the CPU's reference */
 
 enum { CHANNELS_LAST = -1 }; /* instead of a block */
 
-/* ---- A plan whose arrays are the host's, around one of the device ---- */
+/* ---- A plan with host arrays that wraps a plan of the device ---- */
 
 struct wrapped_plan {
     struct sw_plan base; /* first member */
@@ -81,7 +81,7 @@ static int backward_weights(struct sw_plan *p, const struct sw_plan_args *a, str
 static const struct sw_plan_ops carried_ops = {
     .forward = forward, .backward_data = backward_data, .backward_weights = backward_weights};
 
-/* ---- Beside the reference ---- */
+/* ---- Compared with the reference ---- */
 
 static struct sw_desc layout_of(const struct problem *p, int block)
 {
@@ -107,8 +107,8 @@ static int make_there(const struct problem *p, int block, struct sw_plan **out, 
                                   : m->inner_product(gpu, &src, &p->ip, all, out, err);
 }
 
-/* Both round the same factors, and add up floats. But the libraries' tf32 is their own, and a
- * convolution may have no engine that writes floats. */
+/* Both round the same operands and accumulate floats. But libraries round to tf32 differently, and
+ * a convolution may have no engine that writes floats. */
 static double limit_of(const struct problem *p)
 {
     static const double rounded[] = {1e-4, 2e-3, 8e-3, 1e-3};
@@ -179,7 +179,7 @@ static void convolutions_agree(void **state)
     check_table(p, sizeof p / sizeof *p);
 }
 
-/* What the library would count wrong is refused, with what would do. */
+/* Sizes that overflow in the library are refused, with the size that would work. */
 static void arrays_of_2_to_the_31_are_refused(void **state)
 {
     const struct problem p = conv_problem("large", 3000, 4, 120, 120, 64, 3, 1, 1, 1);
@@ -226,8 +226,8 @@ static void inner_products_agree(void **state)
     check_table(p, sizeof p / sizeof *p);
 }
 
-/* Weights are converted once, by forward; what is written as 16 bits is named in the plan. */
-static void weights_of_16_bits_are_kept_for_backward(void **state)
+/* Weights are converted once, by forward; the plan's name says if results are 16-bit values. */
+static void converted_weights_are_saved_for_backward(void **state)
 {
     const struct sw_plan_passes all = {true, true, true}, none = {false, false, false};
     const struct problem p[] = {conv_problem("conv", 2, 8, 6, 6, 16, 3, 1, 1, 1),
@@ -248,7 +248,7 @@ static void weights_of_16_bits_are_kept_for_backward(void **state)
         }
 }
 
-/* Says anything, so that every engine is the fastest in its turn. */
+/* A clock with arbitrary times, so that every engine is the fastest once. */
 static int64_t whim(void)
 {
     static int64_t now_ns = 1;
@@ -268,7 +268,7 @@ static void name_forward(const struct problem *p, struct sw_tune *t, char algori
     sw_plan_free(plan);
 }
 
-/* Whichever way is taken, who has the choices' text has the same. */
+/* Whichever implementation is chosen, a table with the saved choices uses the same. */
 static void check_measured(const struct problem *p)
 {
     struct fixture cpu = open_cpu_as(true, precision, 1);
@@ -301,14 +301,14 @@ static void check_measured(const struct problem *p)
     close_cpu(&cpu);
 }
 
-static void engines_by_measuring_agree(void **state)
+static void measured_engines_match_the_reference(void **state)
 {
     const struct problem p = conv_problem("conv", 2, 8, 9, 9, 16, 3, 1, 1, 1);
     check_measured(&p);
 }
 
-/* Fused and not, and weights that are stored either way round. */
-static void products_by_measuring_agree(void **state)
+/* Fused and not, and with weights stored plain and transposed. */
+static void measured_products_match_the_reference(void **state)
 {
     struct problem p[] = {ip_problem("relu", 5, 40, 0, 0, 32), ip_problem("image", 4, 6, 3, 3, 20),
                           ip_problem("turned", 6, 24, 0, 0, 16)};
@@ -330,9 +330,9 @@ int main(void)
         cmocka_unit_test(poolings_agree),
         cmocka_unit_test(lrn_agrees),
         cmocka_unit_test(inner_products_agree),
-        cmocka_unit_test(engines_by_measuring_agree),
-        cmocka_unit_test(products_by_measuring_agree),
-        cmocka_unit_test(weights_of_16_bits_are_kept_for_backward),
+        cmocka_unit_test(measured_engines_match_the_reference),
+        cmocka_unit_test(measured_products_match_the_reference),
+        cmocka_unit_test(converted_weights_are_saved_for_backward),
     };
     int rc = 0;
     for (precision = SW_PRECISION_FP32; precision <= SW_PRECISION_FP16 && rc == 0; precision++) {

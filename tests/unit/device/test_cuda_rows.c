@@ -1,6 +1,6 @@
 /* ctest-labels: gpu
- * Long rows and many tokens on a GPU beside the CPU: gradients of word vectors, classes that are
- * named, places of the largest values, counts of words. Skipped without a GPU. */
+ * Long rows and many tokens on a GPU compared with the CPU: gradients of word vectors, named
+ * classes, positions of the largest values, word counts. Skipped without a GPU. */
 #include "cuda_support.h"
 #include "device/op.h"
 
@@ -8,7 +8,7 @@
 #include "kernels/ops/classes.h"
 #include "kernels/ops/embedding.h"
 #include "kernels/ops/units.h"
-#include "sim_support.h" /* streams, memory that goes there and back */
+#include "sim_support.h" /* streams, copies to a device and back */
 
 static struct sw_device *dev;
 static struct sw_stream *gpu;
@@ -23,7 +23,7 @@ static float *odd_floats(struct rng *r, int64_t n)
     return x;
 }
 
-/* Words come often and seldom; some are skipped, rows at the end do not count. */
+/* Frequent and rare words; some are skipped, and rows at the end are ignored. */
 static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int64_t width)
 {
     struct rng r = rng_of(3);
@@ -50,7 +50,7 @@ static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int
     float *dy_there = to_device(gpu, dy, (size_t)(rows * 2 * width) * sizeof *dy);
     float *table_there = device_bytes(dev, (size_t)table * sizeof *back);
     struct sw_step *step_there = to_device(gpu, &step, sizeof step);
-    for (int again = 0; again < 2; again++) { /* nothing is left over from the first time */
+    for (int again = 0; again < 2; again++) { /* no state of the first run remains */
         ASSERT_OK(sw_op_run(gpu, &sw_op_embedding_gradient,
                             &(const struct sw_embedding_gradient_args){.lists = lists,
                                                                        .width = width,
@@ -70,7 +70,7 @@ static void check_gradient(int64_t rows, int64_t length, int64_t vocabulary, int
     free(token);
 }
 
-static void gradients_of_word_vectors_are_those_of_the_cpu(void **state)
+static void word_vector_gradients_match_the_cpu(void **state)
 {
     check_gradient(9, 11, 20, 24);
     check_gradient(3, 70, 150, 3);
@@ -112,7 +112,7 @@ static void check_counts(int64_t rows, int64_t classes, int64_t top_k)
     free(back);
 }
 
-static void classes_that_rows_name_are_those_of_the_cpu(void **state)
+static void named_classes_match_the_cpu(void **state)
 {
     check_counts(50, 10, 1);
     check_counts(13, 100, 5);
@@ -141,17 +141,17 @@ static void check_places(int64_t rows, int64_t columns, int64_t top_k)
     free(back);
 }
 
-static void places_of_the_largest_are_those_of_the_cpu(void **state)
+static void top_k_positions_match_the_cpu(void **state)
 {
     check_places(5, 1, 1);
     check_places(7, 100, 100);
     check_places(3, 128, 9);
     check_places(1, 600, 600);
-    check_places(1, 2500, 3); /* longer than what is sorted at once */
+    check_places(1, 2500, 3); /* longer than a block that is sorted at once */
 }
 
-/* Counts of words that share one choice: means, samples and what chains carry on, with all arrays
- * apart, and with the shares in the place of the means or of the input. */
+/* Counts of words that share one choice: means, samples and what chains carry on, with separate
+ * arrays, and with the shares in place of the means or of the input. */
 static void check_softmax_units(int64_t rows, int64_t columns, int in_place, bool goes_on)
 {
     struct rng r = rng_of(21 + (uint64_t)in_place);
@@ -201,7 +201,7 @@ static void check_softmax_units(int64_t rows, int64_t columns, int in_place, boo
         free(all[i]);
 }
 
-static void counts_of_words_are_those_of_the_cpu(void **state)
+static void word_counts_match_the_cpu(void **state)
 {
     for (int in_place = 0; in_place < 3; in_place++) {
         check_softmax_units(3, 1, in_place, false);
@@ -214,10 +214,10 @@ static void counts_of_words_are_those_of_the_cpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_word_vectors_are_those_of_the_cpu),
-        cmocka_unit_test(classes_that_rows_name_are_those_of_the_cpu),
-        cmocka_unit_test(places_of_the_largest_are_those_of_the_cpu),
-        cmocka_unit_test(counts_of_words_are_those_of_the_cpu),
+        cmocka_unit_test(word_vector_gradients_match_the_cpu),
+        cmocka_unit_test(named_classes_match_the_cpu),
+        cmocka_unit_test(top_k_positions_match_the_cpu),
+        cmocka_unit_test(word_counts_match_the_cpu),
     };
     dev = open_gpu(0);
     if (!dev)

@@ -112,7 +112,7 @@ static void doubly_blocked_weights_round_trip(void **state)
     check_layout(&d);
 }
 
-static void one_dimension_may_be_split_twice(void **state)
+static void one_dimension_may_be_blocked_twice(void **state)
 {
     int64_t dim[] = {20, 33};
     struct sw_desc d = make_blocked(SW_F32, 2, dim, 3, (int[]){4, 16, 2}, (int[]){1, 0, 1});
@@ -143,7 +143,7 @@ static void many_layouts_round_trip(void **state)
 }
 
 /* Channels-last: the strides alone carry the order. */
-static void strides_may_be_in_any_order(void **state)
+static void dimensions_may_be_stored_in_any_order(void **state)
 {
     struct sw_desc d = sw_desc_plain(SW_F32, 4, (int64_t[]){2, 3, 4, 5});
     d.stride[0] = 60, d.stride[1] = 1, d.stride[2] = 15, d.stride[3] = 3;
@@ -209,9 +209,9 @@ int main(void)
         cmocka_unit_test(plain_is_row_major),
         cmocka_unit_test(blocked_channels_are_padded_with_zeros),
         cmocka_unit_test(doubly_blocked_weights_round_trip),
-        cmocka_unit_test(one_dimension_may_be_split_twice),
+        cmocka_unit_test(one_dimension_may_be_blocked_twice),
         cmocka_unit_test(many_layouts_round_trip),
-        cmocka_unit_test(strides_may_be_in_any_order),
+        cmocka_unit_test(dimensions_may_be_stored_in_any_order),
         cmocka_unit_test(storage_with_gaps_is_counted_and_zeroed),
         cmocka_unit_test(equal_means_same_offsets),
         cmocka_unit_test(text_names_shape_type_and_layout),

@@ -1,4 +1,4 @@
-/* The registry of device drivers, and what option texts ask for. */
+/* The registry of device drivers, and the parsing of option texts. */
 #include "device/driver.h"
 #include "device_support.h"
 #include <string.h>
@@ -11,7 +11,7 @@ static struct sw_device_request parsed(const char *text)
     return r;
 }
 
-static void every_driver_has_what_its_capabilities_promise(void **state)
+static void drivers_implement_their_capabilities(void **state)
 {
     int hosts = 0;
     for (const struct sw_driver *const *d = sw_drivers; *d; d++) {
@@ -29,7 +29,7 @@ static void every_driver_has_what_its_capabilities_promise(void **state)
     assert_true(sw_driver_host()->caps.host_memory && sw_driver_on_bus()->caps.on_bus);
 }
 
-static void option_texts_say_which_devices(void **state)
+static void option_texts_select_devices(void **state)
 {
     struct sw_device_request r = parsed("auto");
     assert_ptr_equal(r.driver, sw_driver_host());
@@ -59,22 +59,22 @@ static void option_texts_say_which_devices(void **state)
     assert_int_equal(r.link_bytes_per_s, 2000000000);
 }
 
-static void texts_that_name_no_device_are_refused(void **state)
+static void unknown_device_texts_are_refused(void **state)
 {
     static const struct {
         const char *text, *says;
     } wrong[] = {
-        {"tpu", "there are auto, cpu, cuda, cuda:0,2, "},
-        {"tpu", "with CPUs beside them cuda+cpu, cuda:0,2+cpu, "},
+        {"tpu", "expected auto, cpu, cuda, cuda:0,2, "},
+        {"tpu", "with some workers on the CPU cuda+cpu, cuda:0,2+cpu, "},
         {"", "unknown device"},
         {"cudax", "unknown device"},
         {"cpu:0", "unknown device"},
         {"cpu+cpu", "unknown device"},
         {"auto+cpu", "unknown device"},
         {"cuda+sim", "unknown device"},
-        {"cuda:", "numbers of GPUs"},
-        {"cuda:0,", "numbers of GPUs"},
-        {"cuda:-1", "numbers of GPUs"},
+        {"cuda:", "GPU numbers"},
+        {"cuda:0,", "GPU numbers"},
+        {"cuda:-1", "GPU numbers"},
         {"sim:gpu=2", "did you mean 'gpus'"},
     };
     char longer[400];
@@ -96,9 +96,9 @@ static void texts_that_name_no_device_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_driver_has_what_its_capabilities_promise),
-        cmocka_unit_test(option_texts_say_which_devices),
-        cmocka_unit_test(texts_that_name_no_device_are_refused),
+        cmocka_unit_test(drivers_implement_their_capabilities),
+        cmocka_unit_test(option_texts_select_devices),
+        cmocka_unit_test(unknown_device_texts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

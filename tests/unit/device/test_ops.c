@@ -9,7 +9,7 @@
 
 extern const struct sw_op *const sw_ops[]; /* written by CMake; ends with NULL */
 
-static void every_operation_is_whole_and_has_a_name_of_its_own(void **state)
+static void every_operation_is_complete_and_has_a_unique_name(void **state)
 {
     assert_non_null(sw_ops[0]);
     for (int i = 0; sw_ops[i]; i++) {
@@ -21,7 +21,7 @@ static void every_operation_is_whole_and_has_a_name_of_its_own(void **state)
     }
 }
 
-/* Devices follow the list wherever they check or move memory. */
+/* Devices use the list to check and copy memory. */
 static void arrays_are_pointers_inside_the_arguments(void **state)
 {
     const uint64_t nothing[SW_OP_ARGS_BYTES / sizeof(uint64_t)] = {0};
@@ -42,7 +42,7 @@ static void arrays_are_pointers_inside_the_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_is_whole_and_has_a_name_of_its_own),
+        cmocka_unit_test(every_operation_is_complete_and_has_a_unique_name),
         cmocka_unit_test(arrays_are_pointers_inside_the_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* The default plans of the CPU against the reference plans, over the layers of the recipes. */
 #include "plan_support.h"
 
-/* Both implementations compute in float; Winograd's transforms lose about two digits more. */
+/* Both implementations compute in float; Winograd's transforms lose about two more digits. */
 static const double limit = 1e-4;
 
 static double *doubles_of(const float *x, int64_t n)
@@ -55,7 +55,7 @@ static void check_problem(const struct problem *p, struct fixture *f, struct fix
     free_tensors(&b);
 }
 
-/* Sources plain, and blocked as the layer before would hand them over. */
+/* With plain sources, and with blocked ones as the previous layer would produce. */
 static void check_table(const struct problem *problems, size_t count, int threads)
 {
     struct fixture f = open_cpu(false, threads);
@@ -200,7 +200,7 @@ static void max_pooling_agrees_on_ties(void **state)
     close_cpu(&f);
 }
 
-/* A second plan, for another number of rows, has to read the layout that the first one chose: the
+/* A second plan for another number of rows must read the layout that the first one chose, since the
  * evaluation net shares the parameters of the training net. */
 static void a_plan_reads_the_weight_layout_of_another(void **state)
 {
@@ -240,7 +240,7 @@ static void a_plan_reads_the_weight_layout_of_another(void **state)
     close_cpu(&f);
 }
 
-/* What an evaluation net runs: made without any backward pass and without room to save. */
+/* Plans of an evaluation net: created without backward passes and without saved memory. */
 static void plans_for_evaluation_agree(void **state)
 {
     const struct problem p[] = {
@@ -283,7 +283,7 @@ static void plans_for_evaluation_agree(void **state)
     close_cpu(&device[1]);
 }
 
-/* Layouts as the library hands them out, there and back. */
+/* Layouts that the library chooses, converted from plain and back. */
 static void reorders_agree(void **state)
 {
     static const int64_t dim[] = {3, 20, 6, 7};

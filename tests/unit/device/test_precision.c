@@ -1,5 +1,5 @@
 /* Floats rounded to 16 bits and to tf32: to the nearest, ties to even, subnormal numbers kept; and
- * products whose factors are rounded, on the CPU: those of rounded floats. */
+ * products with rounded operands on the CPU, which equal products of rounded floats. */
 #include "device/op.h"
 #include "kernels/ops/gemm.h"
 #include "plan_support.h"
@@ -46,7 +46,7 @@ static double fp16_by_definition(uint16_t h)
     return h & 0x8000 ? -size : size;
 }
 
-static void every_number_of_16_bits_is_a_float_and_comes_back(void **state)
+static void every_16_bit_value_survives_conversion_to_float(void **state)
 {
     for (int k = 0; k < 2; k++)
         for (uint32_t h = 0; h <= 0xffff; h++) {
@@ -70,7 +70,8 @@ static void assert_becomes(const struct kind_of_half *k, float x, uint16_t want)
         fail_msg("%s: %.9g becomes %04x, not %04x", k->name, (double)x, k->of(x), want);
 }
 
-/* Between two neighbours the middle is a float; behind the largest number the next would be. */
+/* The midpoint between two neighbors is a float; beyond the largest value the next one would be
+ * infinity. */
 static void floats_round_to_the_nearest_and_ties_to_even(void **state)
 {
     for (int k = 0; k < 2; k++)
@@ -91,7 +92,7 @@ static void floats_round_to_the_nearest_and_ties_to_even(void **state)
     assert_becomes(&kinds[0], ldexpf(1, -133), 1); /* the smallest subnormal number */
 }
 
-static void what_is_not_finite_stays_so(void **state)
+static void non_finite_values_stay_non_finite(void **state)
 {
     float nans[] = {NAN, -NAN, sw_bits_float(0x7f800001), sw_bits_float(0x7fffffff),
                     sw_bits_float(0xffffffff)};
@@ -130,8 +131,8 @@ static float round_one(enum sw_precision p, float x)
                                     : x;
 }
 
-/* Of all sizes, those that vectors do not divide too. */
-static void arrays_are_rounded_as_their_elements_are(void **state)
+/* All sizes, including those that are not multiples of a vector. */
+static void arrays_are_rounded_like_single_values(void **state)
 {
     for (int64_t n = 1; n < 100000; n = n * 7 + 2) {
         struct rng r = rng_of((uint64_t)n);
@@ -194,7 +195,7 @@ static void check_gemm(struct fixture *f, enum sw_precision p, bool trans_a, boo
 }
 
 /* Counts beyond what 16 bits hold. */
-static void exact_products_round_nothing(void **state)
+static void exact_products_are_not_rounded(void **state)
 {
     float a[2] = {70001, 3}, b[2] = {1, 1e-9f}, c;
     struct sw_gemm_args g = {
@@ -208,7 +209,7 @@ static void exact_products_round_nothing(void **state)
     }
 }
 
-static void products_read_rounded_factors(void **state)
+static void products_read_rounded_operands(void **state)
 {
     for (int p = SW_PRECISION_FP32; p <= SW_PRECISION_FP16; p++)
         for (int threads = 1; threads <= 2; threads++) {
@@ -221,7 +222,7 @@ static void products_read_rounded_factors(void **state)
         }
 }
 
-/* With a library that multiplies 16 bits by itself, sums have another order. */
+/* A library with 16-bit products adds in a different order. */
 static void assert_agree(const struct problem *p, const float *a, const float *b, int64_t n,
                          bool same_bits)
 {
@@ -235,8 +236,8 @@ static void assert_agree(const struct problem *p, const float *a, const float *b
     free(want);
 }
 
-/* A plan's numbers are those that the plan of fp32 makes of rounded tensors; but the gradient of
- * the bias is a sum of what was not rounded. */
+/* A plan's results equal those of the fp32 plan on rounded tensors, but the gradient of the bias is
+ * a sum of values that were not rounded. */
 static void check_plan(const struct problem *p, enum sw_precision precision, bool reference,
                        int threads)
 {
@@ -285,8 +286,8 @@ static void plans_compute_with_rounded_tensors(void **state)
                 check_plan(&problems[i], p, way & 1, 1 + (way >> 1));
 }
 
-/* What pooling does has no factors. */
-static void other_plans_are_those_of_fp32(void **state)
+/* Pooling has no products, so nothing is rounded. */
+static void plans_without_products_stay_fp32(void **state)
 {
     const struct problem p = pool_problem("pool", true, 2, 4, 7, 7, 3, 2, 0);
     struct fixture f = open_cpu_as(true, SW_PRECISION_BF16, 1), exact = open_cpu(true, 1);
@@ -299,15 +300,15 @@ static void other_plans_are_those_of_fp32(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_of_16_bits_is_a_float_and_comes_back),
+        cmocka_unit_test(every_16_bit_value_survives_conversion_to_float),
         cmocka_unit_test(floats_round_to_the_nearest_and_ties_to_even),
-        cmocka_unit_test(what_is_not_finite_stays_so),
+        cmocka_unit_test(non_finite_values_stay_non_finite),
         cmocka_unit_test(tf32_keeps_ten_bits_of_mantissa),
-        cmocka_unit_test(arrays_are_rounded_as_their_elements_are),
-        cmocka_unit_test(products_read_rounded_factors),
-        cmocka_unit_test(exact_products_round_nothing),
+        cmocka_unit_test(arrays_are_rounded_like_single_values),
+        cmocka_unit_test(products_read_rounded_operands),
+        cmocka_unit_test(exact_products_are_not_rounded),
         cmocka_unit_test(plans_compute_with_rounded_tensors),
-        cmocka_unit_test(other_plans_are_those_of_fp32),
+        cmocka_unit_test(plans_without_products_stay_fp32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

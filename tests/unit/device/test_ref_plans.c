@@ -77,7 +77,7 @@ static void check_against_formula(const struct problem *p, struct sw_stream *s, 
     free_tensors(&t);
 }
 
-/* On plain sources and on blocked ones, which the plan has to reorder. */
+/* On plain sources and on blocked ones, which the plan must reorder. */
 static void check_all(const struct problem *problems, size_t count)
 {
     struct fixture f = open_cpu(true, 2);
@@ -238,7 +238,8 @@ static void max_pooling_sends_ties_to_the_first_pixel(void **state)
 {
     const struct problem p = pool_problem("ties", true, 1, 1, 4, 5, 3, 2, 0);
     const struct sw_plan_passes passes = {.backward_data = true, .training = true};
-    /* Windows at columns 0, 2 (and 4 would start outside): first maxima marked by what arrives. */
+    /* Windows at columns 0, 2 (and 4 would start outside): the gradients show which maxima came
+     * first. */
     static const float src[] = {1,      1, 1, 1, 1, /**/ 1, 2, 1, 2, 2,
                                 /**/ 0, 2, 2, 2, 0, /**/ 0, 0, 0, 0, 2};
     static const float diff_dst[] = {1, 10, 100, 1000};
@@ -284,7 +285,7 @@ static void average_divides_by_the_window_clipped_to_the_padded_input(void **sta
     close_cpu(&f);
 }
 
-static void nan_in_the_source_arrives(void **state)
+static void nan_in_the_source_propagates(void **state)
 {
     const struct problem p[] = {pool_problem("max", true, 1, 1, 4, 4, 2, 2, 0),
                                 conv_problem("relu", 1, 1, 4, 4, 1, 1, 1, 0, 1)};
@@ -398,7 +399,7 @@ static void expect_refusal(struct fixture *f, const struct problem *p, int code,
     assert_null(plan);
 }
 
-static void makers_refuse_wrong_shapes_by_name(void **state)
+static void makers_name_the_wrong_shape(void **state)
 {
     const int64_t other[] = {4, 3, 2, 2}, same[] = {4, 3, 3, 3};
     struct sw_desc wrong = sw_desc_plain(SW_F32, 4, other);
@@ -445,10 +446,10 @@ int main(void)
         cmocka_unit_test(gradients_are_the_adjoint_maps),
         cmocka_unit_test(max_pooling_sends_ties_to_the_first_pixel),
         cmocka_unit_test(average_divides_by_the_window_clipped_to_the_padded_input),
-        cmocka_unit_test(nan_in_the_source_arrives),
+        cmocka_unit_test(nan_in_the_source_propagates),
         cmocka_unit_test(results_do_not_depend_on_the_thread_count),
         cmocka_unit_test(reorder_moves_every_element_and_zeroes_padding),
-        cmocka_unit_test(makers_refuse_wrong_shapes_by_name),
+        cmocka_unit_test(makers_name_the_wrong_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

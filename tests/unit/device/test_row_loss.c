@@ -1,5 +1,5 @@
 /* Losses of rows, triplets and counts of classes as operations: on matrices large enough for a
- * team, the same bits for every number of threads; gradients in place; rows that do not count. */
+ * team, bit-identical for every number of threads; gradients in place; ignored rows. */
 #include "device/op.h"
 #include "device_support.h"
 #include "kernels/ops/classes.h"
@@ -8,7 +8,7 @@
 
 enum { ROWS = 1100, COLUMNS = 129, VALID = 1099, CELLS = ROWS * COLUMNS, KINDS = 6 };
 
-/* What all operations read. */
+/* Inputs of all operations. */
 struct inputs {
     float *x, *target, *other;
     int32_t *label, *whole;
@@ -183,7 +183,7 @@ static void gradients_work_in_place(void **state)
     inputs_free(&in);
 }
 
-static void no_rows_are_no_loss(void **state)
+static void loss_of_no_rows_is_zero(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct sw_step step = {.valid_rows = 0};
@@ -207,7 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_do_not_depend_on_the_thread_count),
         cmocka_unit_test(gradients_work_in_place),
-        cmocka_unit_test(no_rows_are_no_loss),
+        cmocka_unit_test(loss_of_no_rows_is_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

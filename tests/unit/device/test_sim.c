@@ -1,5 +1,5 @@
 /* ctest-labels: threads
- * The sim device: its memory, its pointers, and that it computes what the CPU computes. */
+ * The sim device: its memory, its pointer checks, and that its results are those of the CPU. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/batch_norm.h"
 #include "kernels/ops/classes.h"
@@ -15,7 +15,7 @@
 
 /* ---- The option text ---- */
 
-static void option_text_is_read_over_the_defaults(void **state)
+static void options_override_the_defaults(void **state)
 {
     struct sw_sim_conf conf;
     struct sw_err err;
@@ -44,7 +44,7 @@ static void option_text_is_read_over_the_defaults(void **state)
     assert_int_equal(conf.latency_us, 2000);
 }
 
-static void wrong_option_text_is_named(void **state)
+static void wrong_options_are_named(void **state)
 {
     static const struct {
         const char *text, *says;
@@ -53,8 +53,8 @@ static void wrong_option_text_is_named(void **state)
         {"gpus=65", "gpus is '65'"},
         {"gpus=two", "gpus is 'two'"},
         {"gpu=2", "did you mean 'gpus'"},
-        {"colour=red", "unknown key 'colour'; known are gpus, mem, pcie"},
-        {"peer=maybe", "peer is 'maybe'; it must be yes, no, or what"},
+        {"colour=red", "unknown key 'colour'; known keys are gpus, mem, pcie"},
+        {"peer=maybe", "peer is 'maybe'; it must be yes, no, corrupt or hang"},
         {"pcie=12GB", "pcie is '12GB'; it must be a rate"},
         {"pcie=0GB/s", "pcie is '0GB/s'"},
         {"latency=10", "latency is '10'; it must be a time"},
@@ -64,7 +64,7 @@ static void wrong_option_text_is_named(void **state)
         {"fault=hang", "as in hang@500"},
         {"fault=hang@0", "fault is 'hang@0'"},
         {"fault=hangs@1", "hang, lost, nomem or wrong"},
-        {"gpus=2,faulty=2", "faulty is 2, but there are 2 GPUs, from 0: at most 1"},
+        {"gpus=2,faulty=2", "faulty is 2, but with 2 GPUs it must be at most 1"},
         {"mem=4", "mem is '4'"},
         {"mem=lots", "mem is 'lots'"},
         {"mem=2TiB", "from 64KiB to 1TiB"},
@@ -101,7 +101,7 @@ static void devices_know_their_names(void **state)
     assert_says(&err, "sim:1");
 }
 
-static void four_devices_of_the_default_size_can_be_open(void **state)
+static void four_devices_of_default_size_can_be_open(void **state)
 {
     struct sw_sim_conf conf = sw_sim_defaults();
     struct sw_device *dev[4];
@@ -120,8 +120,8 @@ static void four_devices_of_the_default_size_can_be_open(void **state)
     }
 }
 
-/* An operation that the table gains and sim forgets would be a call of NULL. */
-static void every_operation_of_the_cpu_is_there(void **state)
+/* An operation that is added to the table but not to sim would be a NULL call. */
+static void sim_implements_every_operation(void **state)
 {
     enum { MEMBERS = sizeof(struct sw_device_ops) / sizeof(void *) };
     struct fixture cpu = open_cpu(true, 1);
@@ -194,9 +194,9 @@ static void memory_is_zero_aligned_and_counted(void **state)
     sw_device_close(dev);
 }
 
-/* A copy still runs while its memory is freed; who gets that memory next finds zeros all the same.
- */
-static void memory_freed_too_early_is_zero_for_the_next(void **state)
+/* A copy still runs while its memory is freed; the next allocation of that memory is zeroed
+ * nevertheless. */
+static void memory_freed_too_early_is_zeroed_for_its_next_owner(void **state)
 {
     struct sw_sim_conf conf = small_conf();
     unsigned char host[100], back[100];
@@ -223,8 +223,8 @@ static void memory_freed_too_early_is_zero_for_the_next(void **state)
     sw_device_close(dev);
 }
 
-/* Blocks never overlap, and what was freed is found again. */
-static void memory_is_used_again(void **state)
+/* Blocks never overlap, and freed memory is reused. */
+static void freed_memory_is_reused(void **state)
 {
     enum { BLOCKS = 200, ROUNDS = 2000 };
     struct sw_device *dev = open_sim(0);
@@ -270,7 +270,7 @@ static void out_of_memory_names_the_blob_and_what_is_left(void **state)
     assert_ptr_equal(p, &err);
     assert_string_equal(err.text,
                         "out of memory: the weights of fc6 (307200 bytes): sim:0 has 229376 of its "
-                        "1048576 bytes left, at most 204800 in one piece");
+                        "1048576 bytes free, at most 204800 in one block");
     assert_int_equal(sw_device_alloc(dev, SIZE_MAX, "too much", &p, &err), SW_ERR_NOMEM);
     assert_int_equal(sw_device_bytes_of(dev).in_use, 800 << 10);
     sw_device_free(dev, a, 400 << 10);
@@ -295,7 +295,7 @@ static void an_allocation_fails_where_a_test_asks_for_it(void **state)
 
 /* ---- Wrong pointers ---- */
 
-static void pointers_that_are_not_the_devices_are_named(void **state)
+static void foreign_pointers_are_reported(void **state)
 {
     struct sw_device *dev = open_sim(0), *other = open_sim(1);
     struct sw_stream *s = new_stream(dev);
@@ -330,7 +330,7 @@ static void pointers_that_are_not_the_devices_are_named(void **state)
     assert_int_equal(sw_copy(s, host, foreign, 64, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: copy: neither dst");
     assert_int_equal(sw_copy(s, y, y + 8, 48, &err), SW_ERR_INVALID);
-    /* None of this was queued, and none of it spoils the stream. */
+    /* None of this was queued, and the stream has no error. */
     ASSERT_OK(sw_op_add(s, y, y, 16, &err));
     ASSERT_OK(sw_stream_wait(s, &err));
     assert_int_equal(sw_sim_operations(dev), 1);
@@ -339,7 +339,7 @@ static void pointers_that_are_not_the_devices_are_named(void **state)
     sw_device_close(dev);
 }
 
-static void a_copy_from_where_nothing_is_ends_the_stream_by_name(void **state)
+static void copy_from_unmapped_memory_fails_the_stream_and_names_the_pointer(void **state)
 {
     struct sw_device *dev = open_sim(0), *other = open_sim(1);
     float *y = device_bytes(dev, 64), *foreign = device_bytes(other, 64);
@@ -356,7 +356,7 @@ static void a_copy_from_where_nothing_is_ends_the_stream_by_name(void **state)
     sw_device_close(dev);
 }
 
-static void operations_stay_inside_their_allocation(void **state)
+static void accesses_outside_an_allocation_are_refused(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -365,7 +365,7 @@ static void operations_stay_inside_their_allocation(void **state)
     ASSERT_OK(sw_op_add(s, y, x, 25, &err));
     ASSERT_OK(sw_op_add(s, y + 25, x, 0, &err));
     assert_int_equal(sw_op_add(s, y, x, 26, &err), SW_ERR_INVALID);
-    assert_says(&err, "add: y: 104 bytes at byte 0 reach beyond test memory (100 bytes)");
+    assert_says(&err, "add: y: 104 bytes at byte 0 extend beyond test memory (100 bytes)");
     assert_int_equal(sw_op_add(s, y, x + 20, 6, &err), SW_ERR_INVALID);
     assert_says(&err, "add: x: 24 bytes at byte 80");
     ASSERT_OK(sw_stream_wait(s, &err));
@@ -534,7 +534,7 @@ static void run_the_rest(struct sw_stream *s, char *base)
     assert_true(finite);
 }
 
-static void operations_have_the_bits_of_the_cpu(void **state)
+static void operations_are_bit_identical_to_the_cpu(void **state)
 {
     struct fixture cpu = open_cpu(false, 1);
     struct sw_device *dev = open_sim(0);
@@ -563,7 +563,7 @@ static void operations_have_the_bits_of_the_cpu(void **state)
     close_cpu(&cpu);
 }
 
-static void all_finite_answers_on_the_host(void **state)
+static void all_finite_returns_its_result_on_the_host(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -714,17 +714,17 @@ static void compare_plans(bool reference)
     close_cpu(&cpu);
 }
 
-static void plans_have_the_bits_of_the_cpu(void **state)
+static void plans_are_bit_identical_to_the_cpu(void **state)
 {
     compare_plans(false);
 }
 
-static void reference_plans_have_the_bits_of_the_cpu(void **state)
+static void reference_plans_are_bit_identical_to_the_cpu(void **state)
 {
     compare_plans(true);
 }
 
-static void reorders_have_the_bits_of_the_cpu(void **state)
+static void reorders_are_bit_identical_to_the_cpu(void **state)
 {
     const int64_t dim[] = {2, 5, 3, 4};
     struct sw_desc from = sw_desc_plain(SW_F32, 4, dim), to = sw_desc_blocked(SW_F32, 4, dim, 1, 8);
@@ -751,7 +751,7 @@ static void reorders_have_the_bits_of_the_cpu(void **state)
     sw_device_close(dev);
 }
 
-static void plan_errors_are_the_makers_and_name_the_pass(void **state)
+static void plan_errors_name_the_maker_and_the_pass(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -769,7 +769,7 @@ static void plan_errors_are_the_makers_and_name_the_pass(void **state)
     assert_says(&err, "sim:0: inner_product forward: src (");
     a.src = device_bytes(dev, 16);
     assert_int_equal(sw_plan_forward(plan, &a, &err), SW_ERR_INVALID);
-    assert_says(&err, "reach beyond test memory (16 bytes)");
+    assert_says(&err, "extend beyond test memory (16 bytes)");
     ASSERT_OK(sw_stream_wait(s, &err));
     sw_plan_free(plan);
     sw_stream_free(s);
@@ -827,27 +827,27 @@ static void every_allocation_of_the_set_up_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(option_text_is_read_over_the_defaults),
-        cmocka_unit_test(wrong_option_text_is_named),
+        cmocka_unit_test(options_override_the_defaults),
+        cmocka_unit_test(wrong_options_are_named),
         cmocka_unit_test(devices_know_their_names),
-        cmocka_unit_test(four_devices_of_the_default_size_can_be_open),
-        cmocka_unit_test(every_operation_of_the_cpu_is_there),
+        cmocka_unit_test(four_devices_of_default_size_can_be_open),
+        cmocka_unit_test(sim_implements_every_operation),
         cmocka_unit_test(host_code_cannot_touch_device_memory),
         cmocka_unit_test(memory_is_zero_aligned_and_counted),
-        cmocka_unit_test(memory_freed_too_early_is_zero_for_the_next),
-        cmocka_unit_test(memory_is_used_again),
+        cmocka_unit_test(memory_freed_too_early_is_zeroed_for_its_next_owner),
+        cmocka_unit_test(freed_memory_is_reused),
         cmocka_unit_test(out_of_memory_names_the_blob_and_what_is_left),
         cmocka_unit_test(an_allocation_fails_where_a_test_asks_for_it),
-        cmocka_unit_test(pointers_that_are_not_the_devices_are_named),
-        cmocka_unit_test(a_copy_from_where_nothing_is_ends_the_stream_by_name),
-        cmocka_unit_test(operations_stay_inside_their_allocation),
+        cmocka_unit_test(foreign_pointers_are_reported),
+        cmocka_unit_test(copy_from_unmapped_memory_fails_the_stream_and_names_the_pointer),
+        cmocka_unit_test(accesses_outside_an_allocation_are_refused),
         cmocka_unit_test(memory_freed_while_its_operation_is_queued_is_found),
-        cmocka_unit_test(operations_have_the_bits_of_the_cpu),
-        cmocka_unit_test(all_finite_answers_on_the_host),
-        cmocka_unit_test(plans_have_the_bits_of_the_cpu),
-        cmocka_unit_test(reference_plans_have_the_bits_of_the_cpu),
-        cmocka_unit_test(reorders_have_the_bits_of_the_cpu),
-        cmocka_unit_test(plan_errors_are_the_makers_and_name_the_pass),
+        cmocka_unit_test(operations_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(all_finite_returns_its_result_on_the_host),
+        cmocka_unit_test(plans_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(reference_plans_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(reorders_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(plan_errors_name_the_maker_and_the_pass),
         cmocka_unit_test(every_allocation_of_the_set_up_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

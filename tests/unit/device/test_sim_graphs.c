@@ -1,7 +1,7 @@
 /* ctest-labels: threads
- * Graphs of sim: what was captured runs again and again with what lies in memory then, streams that
- * come in are ordered as they were, and what cannot be part of a graph says so and leaves the
- * streams as they were. */
+ * Graphs of sim: captured operations run at every launch with the memory contents of that time,
+ * joined streams stay ordered, and operations that cannot be part of a graph are refused and leave
+ * the streams usable. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/dropout.h"
 #include "sim_support.h"
@@ -51,7 +51,7 @@ static void nothing(void *user)
 {
 }
 
-static void what_is_captured_runs_when_it_is_launched(void **state)
+static void captured_operations_run_at_launch(void **state)
 {
     struct sw_graph *g;
     struct sw_err err;
@@ -73,8 +73,8 @@ static void what_is_captured_runs_when_it_is_launched(void **state)
     sw_graph_free(dev, g);
 }
 
-/* Kernels read what a step is from memory: the same graph, another mask. */
-static void each_launch_reads_the_step_of_its_turn(void **state)
+/* Kernels read the step from memory: the same graph produces another mask. */
+static void each_launch_reads_the_current_step(void **state)
 {
     struct sw_step step = {.step = 1, .valid_rows = 8, .batch_valid_rows = 8};
     struct sw_graph *g;
@@ -107,7 +107,7 @@ static void each_launch_reads_the_step_of_its_turn(void **state)
     sw_graph_free(dev, g);
 }
 
-/* A copy beside the computing, as swaps are. */
+/* A copy in parallel with computation, as for offloaded activations. */
 static void follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_event *e)
 {
     struct sw_err err;
@@ -115,7 +115,7 @@ static void follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_
     ASSERT_OK(sw_event_wait(behind, e, &err));
 }
 
-static void another_stream_comes_in_and_back(void **state)
+static void second_stream_joins_a_capture_and_returns(void **state)
 {
     static float host[N];
     struct sw_graph *g;
@@ -139,12 +139,12 @@ static void another_stream_comes_in_and_back(void **state)
     ASSERT_OK(sw_stream_wait(s, &err));
     ASSERT_OK(sw_stream_wait(other, &err));
     sw_graph_free(dev, g);
-    follow(other, s, made); /* events of a capture are anybody's again when they are recorded */
+    follow(other, s, made); /* events of a capture can be used again when they are recorded */
     ASSERT_OK(sw_stream_wait(other, &err));
 }
 
-/* The graph says nothing of a wait that was forgotten: each launch is checked. */
-static void a_missing_wait_is_found_in_a_launch(void **state)
+/* A capture does not detect a missing wait, so each launch is checked. */
+static void launch_detects_a_missing_wait(void **state)
 {
     static float host[N];
     struct sw_graph *g;
@@ -161,7 +161,8 @@ static void a_missing_wait_is_found_in_a_launch(void **state)
     sw_graph_free(dev, g);
 }
 
-/* Begins, does it, and sees that there is no graph for that reason; then the streams go on. */
+/* Captures the call, checks that the capture fails for that reason, and that the streams still
+ * work. */
 static void refuses(int (*what)(struct sw_err *err), const char *says)
 {
     struct sw_graph *g = NULL;
@@ -207,16 +208,16 @@ static int capture_again(struct sw_err *err)
     return rc == SW_OK ? sw_capture_end(other, &g, err) : sw_stream_wait(s, err);
 }
 
-static void what_the_host_has_part_in_is_refused(void **state)
+static void host_calls_in_a_capture_are_refused(void **state)
 {
     refuses(wait_for_it, "waiting for the stream cannot be part of a graph");
     refuses(call_the_host, "call cannot be part of a graph");
     refuses(ask_for_an_answer, "cannot be part of a graph");
-    refuses(wait_for_what_was_before, "an event from outside");
+    refuses(wait_for_what_was_before, "an event that was recorded outside the capture");
     refuses(capture_again, "waiting for the stream");
 }
 
-static void a_stream_that_does_not_come_back_is_refused(void **state)
+static void joined_stream_without_a_final_wait_is_refused(void **state)
 {
     struct sw_graph *g;
     struct sw_err err;
@@ -224,14 +225,14 @@ static void a_stream_that_does_not_come_back_is_refused(void **state)
     follow(other, s, made);
     ASSERT_OK(sw_op_add(other, y, y, N, &err));
     assert_int_equal(sw_capture_end(s, &g, &err), SW_ERR_UNSUPPORTED);
-    assert_says(&err, "without what a second stream was given");
+    assert_says(&err, "does not wait for all work of a second stream");
     assert_int_equal(sw_event_host_wait(dev, made, &err), SW_ERR_UNSUPPORTED);
     assert_int_equal(sw_event_wait(s, made, &err), SW_ERR_INVALID);
     assert_true(first_of(y) == 1);
 }
 
-/* A graph outlives nothing that it names. */
-static void memory_that_was_freed_is_found_in_a_launch(void **state)
+/* A launch checks that the memory of the graph still exists. */
+static void launch_detects_freed_memory(void **state)
 {
     struct sw_graph *g;
     struct sw_err err;
@@ -256,7 +257,7 @@ static void every_allocation_may_fail(void **state)
         faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = n});
         int rc = sw_capture_begin(s, &err);
         if (rc == SW_OK) {
-            for (int i = 0; i < 70 && rc == SW_OK; i++) /* more than the first room */
+            for (int i = 0; i < 70 && rc == SW_OK; i++) /* more than the initial array holds */
                 rc = sw_op_add(s, x, y, N, &err);
             assert_int_equal(sw_capture_end(s, &g, &err), rc);
         }
@@ -274,13 +275,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_is_captured_runs_when_it_is_launched),
-        TEST(each_launch_reads_the_step_of_its_turn),
-        TEST(another_stream_comes_in_and_back),
-        TEST(a_missing_wait_is_found_in_a_launch),
-        TEST(what_the_host_has_part_in_is_refused),
-        TEST(a_stream_that_does_not_come_back_is_refused),
-        TEST(memory_that_was_freed_is_found_in_a_launch),
+        TEST(captured_operations_run_at_launch),
+        TEST(each_launch_reads_the_current_step),
+        TEST(second_stream_joins_a_capture_and_returns),
+        TEST(launch_detects_a_missing_wait),
+        TEST(host_calls_in_a_capture_are_refused),
+        TEST(joined_stream_without_a_final_wait_is_refused),
+        TEST(launch_detects_freed_memory),
         TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

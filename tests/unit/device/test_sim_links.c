@@ -1,6 +1,6 @@
 /* ctest-labels: threads
- * How long copies of sim take by the rates of its links, what slow and faulty GPUs do. Times are
- * those of the arithmetic; of real ones only that they are not shorter. */
+ * The duration of copies of sim over its links, and slow and faulty GPUs. Exact times are those of
+ * the arithmetic; real times are only checked to be not shorter. */
 #include "base/os.h"
 #include "device/ops/elementwise.h"
 #include "device/sim/memory.h"
@@ -17,7 +17,7 @@ static struct sw_sim_conf linked_conf(int64_t latency_us)
     return conf;
 }
 
-static void a_copy_takes_bytes_by_rate_and_the_latency(void **state)
+static void copy_time_is_bytes_over_bandwidth_plus_latency(void **state)
 {
     struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link in = {.free_ns = 0};
@@ -33,7 +33,7 @@ static void copies_over_one_link_queue_up(void **state)
     struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link in = {.free_ns = 0}, out = {.free_ns = 0};
     assert_int_equal(sw_sim_link_pass(NULL, &in, 0, MB, false, &conf), MS + 10000);
-    /* The latency of the first one is no time of the link's. */
+    /* The latency of the first copy does not occupy the link. */
     assert_int_equal(sw_sim_link_pass(NULL, &in, 1000, MB, false, &conf), 2 * MS + 10000);
     assert_int_equal(sw_sim_link_pass(NULL, &in, 9 * MS, MB, false, &conf), 10 * MS + 10000);
     /* The other direction is another link. */
@@ -43,7 +43,7 @@ static void copies_over_one_link_queue_up(void **state)
     assert_int_equal(out.traffic.busy_ns, MS);
 }
 
-static void peers_copy_at_once_and_others_by_way_of_the_host(void **state)
+static void peer_copies_are_direct_else_through_the_host(void **state)
 {
     struct sw_sim_conf conf = linked_conf(10);
     struct sw_sim_link out = {.free_ns = 2 * MS}, in = {.free_ns = 0};
@@ -68,7 +68,7 @@ static int64_t run_both(struct sw_stream *a, struct sw_stream *b, void *x, void 
     return sw_os()->monotonic_ns() - began_ns;
 }
 
-/* Two streams, one link; what the device says of it is exact. */
+/* Two streams share one link; its traffic counters are exact. */
 static void streams_share_a_link(void **state)
 {
     static char host[4 * MB];
@@ -113,7 +113,7 @@ static void copies_between_gpus_load_both_links(void **state)
 
 enum { SENT = 4096 };
 
-/* A copy from one GPU to another, and what came. */
+/* Copies from one GPU to another and back to the host. */
 static int send(struct sw_stream *s, struct sw_stream *t, void *to, const void *from, char *got,
                 struct sw_err *err)
 {
@@ -125,9 +125,9 @@ static int send(struct sw_stream *s, struct sw_stream *t, void *to, const void *
     return rc;
 }
 
-/* What direct copies do wrong shows in nothing but what arrives, or in that they never end; by way
- * of the host nothing is wrong. */
-static void direct_copies_can_be_damaged_and_hang(void **state)
+/* Faulty direct copies return no error: data is corrupted, or the copy hangs. Copies through the
+ * host are correct. */
+static void direct_copies_can_be_corrupted_or_hang(void **state)
 {
     for (int peer = SW_SIM_PEER_NO; peer <= SW_SIM_PEER_HANG; peer++) {
         struct sw_sim_conf conf = small_conf();
@@ -198,9 +198,9 @@ static int64_t time_of_work(struct sw_device *dev, float *out)
     return took_ns;
 }
 
-/* The slow one's share of time is exact whatever else the machine does; the quick one may have to
- * try again until nothing comes between. */
-static void a_slow_gpu_computes_the_same_later(void **state)
+/* The slow GPU's delay is exact whatever the load of the machine; the fast one is measured again
+ * until it is not interrupted. */
+static void slow_gpu_gets_the_same_result_later(void **state)
 {
     struct sw_sim_conf conf = small_conf();
     float quick[64], slow[64];
@@ -219,7 +219,7 @@ static void a_slow_gpu_computes_the_same_later(void **state)
         sw_device_close(dev[i]);
 }
 
-static void a_wrong_result_is_one_number(void **state)
+static void wrong_fault_changes_one_element(void **state)
 {
     enum { FLOATS = 8 };
     struct sw_device *dev = open_sim(0);
@@ -230,7 +230,7 @@ static void a_wrong_result_is_one_number(void **state)
     sw_sim_inject(dev, SW_SIM_WRONG, 1);
     ASSERT_OK(sw_op_add(s, y, x, FLOATS, &err)); /* right */
     ASSERT_OK(sw_op_add(s, y, x, FLOATS, &err)); /* wrong */
-    ASSERT_OK(sw_op_add(s, y, x, FLOATS, &err)); /* right again, on what is wrong */
+    ASSERT_OK(sw_op_add(s, y, x, FLOATS, &err)); /* right again, with the wrong input */
     to_host(s, back, y, sizeof back);
     for (int i = 0; i < FLOATS; i++) {
         if (i == 2)
@@ -244,7 +244,7 @@ static void a_wrong_result_is_one_number(void **state)
     sw_device_close(dev);
 }
 
-static void the_option_text_says_which_gpu_fails_and_when(void **state)
+static void option_selects_the_faulty_gpu_and_operation(void **state)
 {
     struct sw_sim_conf conf;
     struct sw_device *dev[2];
@@ -268,16 +268,16 @@ static void the_option_text_says_which_gpu_fails_and_when(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_takes_bytes_by_rate_and_the_latency),
+        cmocka_unit_test(copy_time_is_bytes_over_bandwidth_plus_latency),
         cmocka_unit_test(copies_over_one_link_queue_up),
-        cmocka_unit_test(peers_copy_at_once_and_others_by_way_of_the_host),
+        cmocka_unit_test(peer_copies_are_direct_else_through_the_host),
         cmocka_unit_test(streams_share_a_link),
         cmocka_unit_test(copies_between_gpus_load_both_links),
-        cmocka_unit_test(direct_copies_can_be_damaged_and_hang),
+        cmocka_unit_test(direct_copies_can_be_corrupted_or_hang),
         cmocka_unit_test(a_copy_on_a_slow_link_can_be_cancelled),
-        cmocka_unit_test(a_slow_gpu_computes_the_same_later),
-        cmocka_unit_test(a_wrong_result_is_one_number),
-        cmocka_unit_test(the_option_text_says_which_gpu_fails_and_when),
+        cmocka_unit_test(slow_gpu_gets_the_same_result_later),
+        cmocka_unit_test(wrong_fault_changes_one_element),
+        cmocka_unit_test(option_selects_the_faulty_gpu_and_operation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

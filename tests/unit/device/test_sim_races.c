@@ -1,13 +1,13 @@
 /* ctest-labels: threads
- * Faults that are planted between the streams of sim are found each time, however quick the copies
- * are, and by the name of the memory: a wait that is missing before a kernel, after a copy, across
- * streams and devices, and memory that is used when it is freed. What is ordered passes. */
+ * Data races between streams of sim are detected every time, however fast the copies are, and
+ * reported with the name of the memory: a missing wait before a kernel, after a copy, across
+ * streams and devices, and memory that is freed while in use. Ordered accesses pass. */
 #include "device/ops/elementwise.h"
 #include "sim_support.h"
 
 enum { FLOATS = 64, BYTES = FLOATS * sizeof(float) };
 
-/* A device with a stream that computes and one that copies, and an arena of two blobs. */
+/* A device with a compute stream, a copy stream, and an arena of two blobs. */
 struct pair {
     struct sw_device *dev;
     struct sw_stream *compute, *copy;
@@ -42,7 +42,7 @@ static void close_pair(struct pair *p)
     sw_device_close(p->dev);
 }
 
-/* Everything that is queued has long been done: luck must not hide a fault. */
+/* All queued operations are done, so that luck cannot hide a race. */
 static void let_it_run(struct sw_device *dev, int64_t operations)
 {
     while (sw_sim_operations(dev) < operations)
@@ -50,7 +50,7 @@ static void let_it_run(struct sw_device *dev, int64_t operations)
     sleep_ms(5);
 }
 
-static void a_kernel_that_does_not_wait_for_a_copy_is_named(void **state)
+static void missing_wait_before_a_kernel_is_reported(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -59,8 +59,8 @@ static void a_kernel_that_does_not_wait_for_a_copy_is_named(void **state)
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
     assert_string_equal(err.text,
                         "sim:0: add of stream compute reads fc1.weight (value) while copy of "
-                        "stream copy may still write it: no event between");
-    /* The same with the wait; and nothing of the fault is left. */
+                        "stream copy may still write it: no event between them");
+    /* The same with the wait; no error remains. */
     ASSERT_OK(sw_event_record(p.copy, p.event, &err));
     ASSERT_OK(sw_event_wait(p.compute, p.event, &err));
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
@@ -68,7 +68,7 @@ static void a_kernel_that_does_not_wait_for_a_copy_is_named(void **state)
     close_pair(&p);
 }
 
-static void a_copy_that_does_not_wait_for_a_kernel_is_named(void **state)
+static void missing_wait_before_a_copy_is_reported(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -77,18 +77,18 @@ static void a_copy_that_does_not_wait_for_a_kernel_is_named(void **state)
     assert_int_equal(sw_copy(p.copy, p.host, p.feature, BYTES, &err), SW_ERR_INVALID);
     assert_says(&err, "copy of stream copy reads fc1 (feature) while add of stream compute may "
                       "still write it");
-    /* A reader must not be overtaken either. */
+    /* A write must wait for earlier readers, too. */
     assert_int_equal(sw_copy(p.copy, p.weight, p.host, BYTES, &err), SW_ERR_INVALID);
     assert_says(&err, "writes fc1.weight (value) while add of stream compute may still read it");
-    /* Readers do not disturb each other. */
+    /* Readers do not conflict. */
     ASSERT_OK(sw_copy(p.copy, p.host, p.weight, BYTES, &err));
     ASSERT_OK(sw_stream_wait(p.compute, &err));
     ASSERT_OK(sw_stream_wait(p.copy, &err));
     close_pair(&p);
 }
 
-/* An event of before the operation does not stand behind it. */
-static void an_event_that_is_too_early_is_no_wait(void **state)
+/* An event recorded before the operation does not order it. */
+static void event_before_the_operation_does_not_order_it(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -98,14 +98,14 @@ static void an_event_that_is_too_early_is_no_wait(void **state)
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
     assert_says(&err, "reads fc1.weight (value)");
     ASSERT_OK(sw_event_record(p.copy, p.event, &err));
-    ASSERT_OK(sw_event_host_wait(p.dev, p.event, &err)); /* the host's waiting is for everybody */
+    ASSERT_OK(sw_event_host_wait(p.dev, p.event, &err)); /* a wait of the host orders all streams */
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
     ASSERT_OK(sw_stream_wait(p.compute, &err));
     close_pair(&p);
 }
 
-/* By way of a third stream; and only the part that was written is guarded. */
-static void order_goes_on_from_stream_to_stream(void **state)
+/* Ordered through a third stream; and only the part that was written conflicts. */
+static void order_is_transitive_across_streams(void **state)
 {
     struct pair p = open_pair();
     struct sw_stream *third = new_stream(p.dev);
@@ -119,7 +119,8 @@ static void order_goes_on_from_stream_to_stream(void **state)
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
     ASSERT_OK(sw_event_wait(p.compute, second, &err));
     ASSERT_OK(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err));
-    ASSERT_OK(sw_stream_wait(p.compute, &err)); /* waits for what it has waited for, too */
+    ASSERT_OK(sw_stream_wait(p.compute,
+                             &err)); /* also ordered after what the other stream has waited for */
     ASSERT_OK(sw_copy(third, p.weight, p.host, BYTES, &err));
     ASSERT_OK(sw_stream_wait(third, &err));
     sw_event_free(p.dev, second);
@@ -141,7 +142,7 @@ static void copies_between_devices_are_ordered_too(void **state)
     ASSERT_OK(sw_event_record(p.compute, p.event, &err));
     ASSERT_OK(sw_event_wait(s, p.event, &err));
     ASSERT_OK(sw_copy_peer(s, other, there, p.dev, p.feature, BYTES, &err));
-    /* The peer reads it still. */
+    /* The peer still reads it. */
     assert_int_equal(sw_op_add(p.compute, p.feature, p.weight, FLOATS, &err), SW_ERR_INVALID);
     assert_says(&err, "writes fc1 (feature) while copy_peer of stream sim:1/0 of sim:1 may "
                       "still read it");
@@ -153,8 +154,8 @@ static void copies_between_devices_are_ordered_too(void **state)
     close_pair(&p);
 }
 
-/* By way of host memory, which joined devices watch together. */
-static void copies_by_way_of_the_host_are_ordered(void **state)
+/* Through host memory, which joined devices track together. */
+static void copies_through_host_memory_are_ordered(void **state)
 {
     struct pair p = open_pair();
     struct sw_device *other = open_sim(1);
@@ -180,8 +181,8 @@ static void copies_by_way_of_the_host_are_ordered(void **state)
     close_pair(&p);
 }
 
-/* Two streams fill columns of one matrix side by side. */
-static void columns_of_a_matrix_are_apart(void **state)
+/* Two streams fill different columns of one matrix. */
+static void interleaved_columns_do_not_conflict(void **state)
 {
     enum { PITCH = 32, WIDTH = 16, ROWS = 8 };
     struct pair p = open_pair();
@@ -198,7 +199,7 @@ static void columns_of_a_matrix_are_apart(void **state)
     close_pair(&p);
 }
 
-static void freeing_what_nobody_waited_for_is_named(void **state)
+static void freeing_memory_in_use_is_reported(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -207,13 +208,14 @@ static void freeing_what_nobody_waited_for_is_named(void **state)
     sw_device_free(p.dev, p.arena, 2 * BYTES);
     assert_int_equal(sw_stream_wait(p.compute, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: arena was freed while add of stream compute might still use it");
-    /* Nor may it be used again, by the name that it had; even when others have its place. */
+    /* Freed memory must not be used; the error has its old name, even if the memory was allocated
+     * again. */
     assert_int_equal(sw_copy(p.copy, p.weight, p.host, BYTES, &err), SW_ERR_INVALID);
     assert_says(&err, "was fc1.weight (value) of sim:0, which has been freed");
     close_pair(&p);
 }
 
-/* The memory has another owner when the operation's turn comes. */
+/* The memory has another owner when the operation runs. */
 static void an_operation_does_not_touch_its_successor(void **state)
 {
     struct pair p = open_pair();
@@ -237,8 +239,8 @@ static void an_operation_does_not_touch_its_successor(void **state)
     close_pair(&p);
 }
 
-/* Blobs that take turns in one place are both named. */
-static void memory_with_two_names_tells_both(void **state)
+/* Blobs that share memory in turn are both named. */
+static void memory_with_two_names_reports_both(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -251,8 +253,8 @@ static void memory_with_two_names_tells_both(void **state)
     close_pair(&p);
 }
 
-/* Many small uses, then a large one: pieces are remembered as pieces, and forgotten together. */
-static void pieces_are_watched_one_by_one(void **state)
+/* Many small accesses, then a large one: parts are tracked separately and dropped together. */
+static void parts_of_a_range_are_tracked_separately(void **state)
 {
     struct pair p = open_pair();
     struct rng r = rng_of(11);
@@ -280,7 +282,7 @@ static void pieces_are_watched_one_by_one(void **state)
     close_pair(&p);
 }
 
-/* An operation that forgets a pointer which it is given. */
+/* An operation that does not declare a pointer that is set. */
 struct careless_args {
     const float *x;
     float *y;
@@ -301,7 +303,7 @@ static int careless_cpu(const struct sw_host_launch *l, const void *args)
 static const struct sw_op careless = {"careless", sizeof(struct careless_args), careless_arrays,
                                       careless_cpu};
 
-static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
+static void unused_pointer_must_be_null(void **state)
 {
     struct pair p = open_pair();
     struct sw_err err;
@@ -310,7 +312,7 @@ static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
     args.y = p.feature;
     assert_int_equal(sw_op_run(p.compute, &careless, &args, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:0: careless: y (");
-    assert_says(&err, "is given, but the operation says that it does not use it");
+    assert_says(&err, "is set, but the operation declares that it does not use it");
     ASSERT_OK(sw_stream_wait(p.compute, &err));
     struct sw_op_arrays list;
     sw_op_list(&careless, &args, &list);
@@ -321,18 +323,18 @@ static void a_pointer_that_is_said_to_be_unused_must_be_null(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_that_does_not_wait_for_a_copy_is_named),
-        cmocka_unit_test(a_copy_that_does_not_wait_for_a_kernel_is_named),
-        cmocka_unit_test(an_event_that_is_too_early_is_no_wait),
-        cmocka_unit_test(order_goes_on_from_stream_to_stream),
+        cmocka_unit_test(missing_wait_before_a_kernel_is_reported),
+        cmocka_unit_test(missing_wait_before_a_copy_is_reported),
+        cmocka_unit_test(event_before_the_operation_does_not_order_it),
+        cmocka_unit_test(order_is_transitive_across_streams),
         cmocka_unit_test(copies_between_devices_are_ordered_too),
-        cmocka_unit_test(copies_by_way_of_the_host_are_ordered),
-        cmocka_unit_test(columns_of_a_matrix_are_apart),
-        cmocka_unit_test(freeing_what_nobody_waited_for_is_named),
+        cmocka_unit_test(copies_through_host_memory_are_ordered),
+        cmocka_unit_test(interleaved_columns_do_not_conflict),
+        cmocka_unit_test(freeing_memory_in_use_is_reported),
         cmocka_unit_test(an_operation_does_not_touch_its_successor),
-        cmocka_unit_test(memory_with_two_names_tells_both),
-        cmocka_unit_test(pieces_are_watched_one_by_one),
-        cmocka_unit_test(a_pointer_that_is_said_to_be_unused_must_be_null),
+        cmocka_unit_test(memory_with_two_names_reports_both),
+        cmocka_unit_test(parts_of_a_range_are_tracked_separately),
+        cmocka_unit_test(unused_pointer_must_be_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,14 @@
 /* ctest-labels: threads
- * The streams of sim: order, waits that are missing, events, errors that stay, devices that hang or
- * get lost, and ends that never hang. */
+ * The streams of sim: order, missing waits, events, persistent errors, devices that hang or are
+ * lost, and freeing that never hangs. */
 #include "device/ops/elementwise.h"
 #include "kernels/ops/dropout.h"
 #include "kernels/ops/softmax_loss.h"
 #include "sim_support.h"
 
-/* ---- Copies happen when their turn has come ---- */
+/* ---- Copies are asynchronous ---- */
 
-static void a_copy_not_waited_for_has_not_happened(void **state)
+static void copy_without_a_wait_reads_old_data(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -28,7 +28,7 @@ static void a_copy_not_waited_for_has_not_happened(void **state)
     sw_device_close(dev);
 }
 
-static void a_copy_reads_its_source_at_its_turn(void **state)
+static void copy_reads_its_source_when_it_runs(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -48,8 +48,8 @@ static void a_copy_reads_its_source_at_its_turn(void **state)
     sw_device_close(dev);
 }
 
-/* The device is cancelled between the fill and the bytes, so that the fill can be looked at. */
-static void a_copy_under_way_shows_signalling_nan(void **state)
+/* The device is cancelled between filling and moving the bytes, so that the fill can be checked. */
+static void copy_in_flight_shows_signaling_nan(void **state)
 {
     static const uint32_t signalling = 0x7fa00000;
     struct sw_sim_conf conf = small_conf();
@@ -75,7 +75,7 @@ static void a_copy_under_way_shows_signalling_nan(void **state)
     sw_device_close(dev);
 }
 
-static void bytes_move_between_devices_and_the_cpu(void **state)
+static void copies_between_devices_and_the_cpu_are_exact(void **state)
 {
     enum { BYTES = 1000 };
     struct sw_device *a = open_sim(0), *b = open_sim(1);
@@ -141,7 +141,7 @@ static void events_order_streams(void **state)
     ASSERT_OK(sw_event_record(s[1], second, &err));
     ASSERT_OK(sw_event_wait(s[2], second, &err));
     ASSERT_OK(sw_stream_call(s[2], mark, &m[2], &err));
-    sw_event_free(a, first); /* what is queued keeps it */
+    sw_event_free(a, first); /* queued operations keep the event */
     gate_open(&g);
     ASSERT_OK(sw_event_host_wait(a, second, &err));
     assert_true(order.of[0] == 0 && order.of[1] == 1);
@@ -156,7 +156,7 @@ static void events_order_streams(void **state)
     sw_device_close(b);
 }
 
-static void an_event_that_nobody_recorded_is_passed(void **state)
+static void wait_for_unrecorded_event_returns_at_once(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -170,8 +170,8 @@ static void an_event_that_nobody_recorded_is_passed(void **state)
     sw_device_close(dev);
 }
 
-/* A wait is for the record before it, not for one that is asked for later. */
-static void recording_again_holds_nobody_up(void **state)
+/* A wait is for the record before it, not for a later one. */
+static void recording_an_event_again_does_not_delay_waiters(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev), *t = new_stream(dev);
@@ -204,7 +204,7 @@ struct program {
     struct sw_event *event[STEPS];
     float *buffer[BUFFERS], *want[BUFFERS]; /* on the device; what sequential execution gives */
     int writer[BUFFERS];                    /* step; -1: none */
-    int reader[BUFFERS][STREAMS];           /* the latest of each stream since then; -1: none */
+    int reader[BUFFERS][STREAMS]; /* the latest step of each stream since then; -1: none */
     int calls[STREAMS];
 };
 
@@ -302,7 +302,7 @@ static void program_fini(struct program *p)
     }
 }
 
-static void random_programs_give_what_sequential_execution_gives(void **state)
+static void random_programs_match_sequential_execution(void **state)
 {
     struct fixture cpu = open_cpu(true, 1);
     for (uint64_t seed = 0; seed < 12; seed++) {
@@ -328,7 +328,7 @@ static void random_programs_give_what_sequential_execution_gives(void **state)
     close_cpu(&cpu);
 }
 
-/* ---- Errors stay ---- */
+/* ---- Persistent errors ---- */
 
 struct loss {
     float *x;
@@ -368,7 +368,7 @@ static void set_flag(void *flag)
     *(bool *)flag = true;
 }
 
-static void the_first_error_of_a_stream_stays(void **state)
+static void first_error_of_a_stream_persists(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev), *other = new_stream(dev);
@@ -391,7 +391,7 @@ static void the_first_error_of_a_stream_stays(void **state)
     sw_device_close(dev);
 }
 
-static void what_is_queued_behind_an_error_does_not_run(void **state)
+static void operations_after_an_error_do_not_run(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev), *reader = new_stream(dev);
@@ -415,7 +415,7 @@ static void what_is_queued_behind_an_error_does_not_run(void **state)
     sw_device_close(dev);
 }
 
-static void who_waits_for_a_failed_stream_is_told(void **state)
+static void wait_for_a_failed_stream_returns_its_error(void **state)
 {
     struct sw_device *dev = open_sim(0), *second = open_sim(1);
     struct sw_stream *s = new_stream(dev), *waiter = new_stream(second);
@@ -432,7 +432,7 @@ static void who_waits_for_a_failed_stream_is_told(void **state)
     assert_says(&err, "the label of row 0");
     assert_int_equal(sw_stream_wait(waiter, &err), SW_ERR_INVALID);
     assert_says(&err, "sim:1: event_wait: sim:0: softmax_loss");
-    /* A record that cannot even be queued tells as well. */
+    /* A record that cannot be queued passes on the error, too. */
     assert_int_equal(sw_event_record(s, e, &err), SW_ERR_INVALID);
     assert_int_equal(sw_event_host_wait(dev, e, &err), SW_ERR_INVALID);
     sw_event_free(dev, e);
@@ -536,7 +536,7 @@ static void freeing_a_stream_runs_what_is_queued(void **state)
     sw_device_close(dev);
 }
 
-/* No cancelling from outside: the end is the stream's own affair. */
+/* Without cancelling: freeing the stream must end it. */
 static void freeing_a_stream_that_hangs_ends(void **state)
 {
     struct sw_device *dev = open_sim(0);
@@ -571,7 +571,7 @@ static void push_until_it_fails(void *arg)
         p->queued++;
 }
 
-static void cancelling_frees_who_waits_for_room(void **state)
+static void cancelling_wakes_a_thread_that_waits_for_the_ring(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct pusher p = {.stream = new_stream(dev), .x = device_bytes(dev, 16)};
@@ -587,7 +587,7 @@ static void cancelling_frees_who_waits_for_room(void **state)
     sw_device_close(dev);
 }
 
-static void plans_are_freed_behind_a_hang(void **state)
+static void plans_are_freed_after_a_hang(void **state)
 {
     struct sw_device *dev = open_sim(0);
     struct sw_stream *s = new_stream(dev);
@@ -631,7 +631,7 @@ static void streams_have_limits(void **state)
     for (int i = 0; i < 64; i++)
         s[i] = new_stream(dev);
     assert_int_equal(sw_stream_new(dev, 1, &more, &err), SW_ERR_INVALID);
-    assert_says(&err, "sim:0 has 64 streams already");
+    assert_says(&err, "sim:0 already has 64 streams");
     for (int i = 0; i < 64; i++)
         sw_stream_free(s[i]);
     sw_stream_free(new_stream(dev));
@@ -641,24 +641,24 @@ static void streams_have_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_not_waited_for_has_not_happened),
-        cmocka_unit_test(a_copy_reads_its_source_at_its_turn),
-        cmocka_unit_test(a_copy_under_way_shows_signalling_nan),
-        cmocka_unit_test(bytes_move_between_devices_and_the_cpu),
+        cmocka_unit_test(copy_without_a_wait_reads_old_data),
+        cmocka_unit_test(copy_reads_its_source_when_it_runs),
+        cmocka_unit_test(copy_in_flight_shows_signaling_nan),
+        cmocka_unit_test(copies_between_devices_and_the_cpu_are_exact),
         cmocka_unit_test(events_order_streams),
-        cmocka_unit_test(an_event_that_nobody_recorded_is_passed),
-        cmocka_unit_test(recording_again_holds_nobody_up),
-        cmocka_unit_test(random_programs_give_what_sequential_execution_gives),
-        cmocka_unit_test(the_first_error_of_a_stream_stays),
-        cmocka_unit_test(what_is_queued_behind_an_error_does_not_run),
-        cmocka_unit_test(who_waits_for_a_failed_stream_is_told),
+        cmocka_unit_test(wait_for_unrecorded_event_returns_at_once),
+        cmocka_unit_test(recording_an_event_again_does_not_delay_waiters),
+        cmocka_unit_test(random_programs_match_sequential_execution),
+        cmocka_unit_test(first_error_of_a_stream_persists),
+        cmocka_unit_test(operations_after_an_error_do_not_run),
+        cmocka_unit_test(wait_for_a_failed_stream_returns_its_error),
         cmocka_unit_test(a_lost_device_fails_on_every_stream),
         cmocka_unit_test(cancelling_ends_a_hang_and_every_wait),
         cmocka_unit_test(cancelling_ends_a_wait_for_another_devices_event),
         cmocka_unit_test(freeing_a_stream_runs_what_is_queued),
         cmocka_unit_test(freeing_a_stream_that_hangs_ends),
-        cmocka_unit_test(cancelling_frees_who_waits_for_room),
-        cmocka_unit_test(plans_are_freed_behind_a_hang),
+        cmocka_unit_test(cancelling_wakes_a_thread_that_waits_for_the_ring),
+        cmocka_unit_test(plans_are_freed_after_a_hang),
         cmocka_unit_test(a_device_may_be_closed_before_its_stream),
         cmocka_unit_test(streams_have_limits),
     };

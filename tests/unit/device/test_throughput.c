@@ -1,5 +1,5 @@
-/* How fast a device goes, on a clock that the test tells: the pass in the middle counts, the first
- * does not; a budget ends it; and memory that is gone over was written before. */
+/* Measuring throughput with a fake clock: the median pass is reported, the first is not counted; a
+ * budget ends it; and memory is written before it is measured. */
 #include "device_support.h"
 #include "kernels/ops/elementwise.h"
 
@@ -49,7 +49,7 @@ static void free_cpu_stream(struct sw_stream *s)
 /* ---- Passes ---- */
 
 struct passes {
-    const int64_t *ns; /* of each; the last one repeats */
+    const int64_t *ns; /* time of each pass; the last one repeats */
     int count, done;
 };
 
@@ -74,21 +74,21 @@ static void check(const int64_t *ns, int count, int budget_ms, int passes, doubl
     free_cpu_stream(s);
 }
 
-static void the_pass_in_the_middle_counts(void **state)
+static void median_pass_is_reported(void **state)
 {
-    static const int64_t one_is_late[] = {1, 10, 500, 20}; /* the first one is no pass */
+    static const int64_t one_is_late[] = {1, 10, 500, 20}; /* the first one is not counted */
     static const int64_t one_is_lucky[] = {900, 50, 1, 50};
     check(one_is_late, 4, 0, 4, 50, 100);
     check(one_is_lucky, 4, 0, 4, 20, 1000);
 }
 
-static void a_budget_ends_it(void **state)
+static void measuring_stops_at_the_budget(void **state)
 {
     static const int64_t slow[] = {1000000}, quick[] = {1000}, instant[] = {0};
     check(slow, 1, 5, 1 + 5, 1e-3, 1e-3);
     check(slow, 1, 0, 1 + 3, 1e-3, 1e-3);
     check(quick, 1, 1000, 1 + 15, 1, 1);
-    check(instant, 1, 1000, 1 + 15, 1000, 1000); /* of a clock that stands */
+    check(instant, 1, 1000, 1 + 15, 1000, 1000); /* with a clock that does not advance */
 }
 
 static int fail_at_once(struct sw_stream *s, void *args, struct sw_err *err)
@@ -96,7 +96,7 @@ static int fail_at_once(struct sw_stream *s, void *args, struct sw_err *err)
     return sw_err_set(err, SW_ERR_LIBRARY, "no such luck");
 }
 
-static void errors_come_through(void **state)
+static void nccl_errors_are_returned(void **state)
 {
     struct sw_stream *s = new_cpu_stream();
     struct sw_throughput t;
@@ -122,7 +122,7 @@ static bool is_written(const float *x, int64_t n)
     return true;
 }
 
-/* The first pass finds numbers everywhere. */
+/* The first pass finds data everywhere. */
 static int watched_run(struct sw_stream *s, const struct sw_op *op, const void *args,
                        struct sw_err *err)
 {
@@ -172,8 +172,8 @@ static void memory_is_written_before_it_is_read(void **state)
     assert_int_equal(measure(1000), FLOATS);
 }
 
-/* Copies take a millisecond here: that is over when the first 64 MiB are written. */
-static void memory_that_comes_slowly_is_less(void **state)
+/* Copies take a millisecond here, so the budget is spent when the first 64 MiB are written. */
+static void slow_memory_reduces_the_array_size(void **state)
 {
     assert_int_equal(measure(5), 1 << 24);
 }
@@ -181,11 +181,11 @@ static void memory_that_comes_slowly_is_less(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_pass_in_the_middle_counts),
-        cmocka_unit_test(a_budget_ends_it),
-        cmocka_unit_test(errors_come_through),
+        cmocka_unit_test(median_pass_is_reported),
+        cmocka_unit_test(measuring_stops_at_the_budget),
+        cmocka_unit_test(nccl_errors_are_returned),
         cmocka_unit_test(memory_is_written_before_it_is_read),
-        cmocka_unit_test(memory_that_comes_slowly_is_less),
+        cmocka_unit_test(slow_memory_reduces_the_array_size),
     };
     return cmocka_run_group_tests_name("throughput", tests, set_clock, restore_clock);
 }

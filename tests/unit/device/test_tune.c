@@ -1,14 +1,14 @@
-/* Choices by measuring: planted ways under a clock of the test's own, and the real ones of the CPU,
- * of which all give what the reference gives. */
+/* Measured algorithms: fake implementations with a fake clock, and the real ones of the CPU, which
+ * must all match the reference. */
 #include "base/os.h"
 #include "device/tune.h"
 #include "plan_support.h"
 
-/* ---- A clock that only plans advance, or that says anything ---- */
+/* ---- A clock that only plans advance, or that returns arbitrary times ---- */
 
 static struct sw_os os;
 static int64_t now_ns;
-static uint64_t whims; /* 0: the clock is what plans make it */
+static uint64_t whims; /* 0: only plans advance the clock */
 
 static int64_t told_time(void)
 {
@@ -35,16 +35,16 @@ static int restore_clock(void **state)
     return 0;
 }
 
-/* ---- Planted ways ---- */
+/* ---- Fake implementations ---- */
 
 enum { WAYS = 4 };
 
 struct planted {
     const char *ways[WAYS];
     int64_t ns[SW_TUNE_PASSES][WAYS];
-    const char *fails, *elsewhere; /* cannot be run; hands on another layout */
+    const char *fails, *elsewhere; /* cannot be run; has another output layout */
     const char *gone;              /* cannot be made */
-    int64_t load_ns;               /* of a plan's first run, beside its time */
+    int64_t load_ns;               /* additional time of a plan's first run */
     int runs, listed;
 };
 
@@ -125,7 +125,7 @@ static void list(void *user, const struct sw_tune_choice *taken, enum sw_tune_pa
         sw_tune_add_way(out, p->ways[i]);
 }
 
-/* The ways that a plan with all passes takes, as their numbers: 10^pass each. */
+/* The implementations that a plan with all passes uses, as digits: 10^pass times the index. */
 static int take(struct planted *p, const char *key)
 {
     const struct sw_tune_maker m = {.key = key, .user = p, .make = make, .list = list};
@@ -144,14 +144,14 @@ static struct planted four_ways(void)
                             .ns = {{1000, 400, 900, 2000}, {50, 60, 70, 80}, {9, 8, 7, 1}}};
 }
 
-static void each_pass_takes_its_fastest_way(void **state)
+static void each_pass_uses_its_fastest_implementation(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
     struct sw_tune t;
     stream = f.stream;
     sw_tune_init(&t, true);
-    assert_int_equal(take(&p, "x"), 0); /* nothing is lent to the device */
+    assert_int_equal(take(&p, "x"), 0); /* the device has no table */
     assert_int_equal(p.listed, 0);
     f.dev->tune = &t;
     assert_int_equal(take(&p, "x"), 301);
@@ -171,7 +171,7 @@ static void each_pass_takes_its_fastest_way(void **state)
     close_cpu(&f);
 }
 
-static void ways_that_cannot_be_compared_are_left_out(void **state)
+static void implementations_that_cannot_be_compared_are_skipped(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -197,7 +197,7 @@ static void ways_that_cannot_be_compared_are_left_out(void **state)
     close_cpu(&f);
 }
 
-static void hopeless_ways_are_run_once(void **state)
+static void much_slower_implementations_run_once(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -207,7 +207,7 @@ static void hopeless_ways_are_run_once(void **state)
     sw_tune_init(&t, true);
     f.dev->tune = &t;
     for (int i = 0; i < 2; i++) {
-        p.ns[0][2] = i ? 2000 : 1000; /* beside 400 */
+        p.ns[0][2] = i ? 2000 : 1000; /* compared with 400 */
         p.runs = 0;
         assert_int_equal(take(&p, i ? "slow" : "bearable"), 301);
         runs[i] = p.runs;
@@ -217,9 +217,9 @@ static void hopeless_ways_are_run_once(void **state)
     close_cpu(&f);
 }
 
-/* A device that queues loads a kernel when it first runs, which says nothing of those after it; and
- * it is given several at a time. */
-static void first_runs_of_devices_that_queue_do_not_count(void **state)
+/* A device that queues work loads a kernel at its first run, which is not timed; and it gets
+ * several runs at a time. */
+static void first_run_on_a_queueing_device_is_not_timed(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -238,7 +238,7 @@ static void first_runs_of_devices_that_queue_do_not_count(void **state)
     close_cpu(&f);
 }
 
-static void long_ways_are_not_run_often(void **state)
+static void slow_implementations_run_few_times(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -279,8 +279,8 @@ static int read_text(struct sw_tune *t, const struct sw_buf *text, struct sw_err
     return rc;
 }
 
-/* What was chosen holds for who has the table's text, whether or not he measures. */
-static void choices_hold_for_who_has_their_text(void **state)
+/* Saved choices are used by another table, whether or not it measures. */
+static void saved_choices_are_used_by_the_next_table(void **state)
 {
     struct fixture f = open_cpu(true, 1);
     struct planted p = four_ways();
@@ -303,7 +303,7 @@ static void choices_hold_for_who_has_their_text(void **state)
         f.dev->tune = &later;
         p.ns[0][1] = 5000;
         p.runs = 0;
-        text_of(&later, &again); /* before it is used, and without what is not */
+        text_of(&later, &again); /* before and after use, without entries that are not used */
         assert_string_equal(sw_buf_text(&again), sw_buf_text(&text));
         assert_int_equal(take(&p, "x"), 301);
         assert_int_equal(p.runs, 0);
@@ -341,8 +341,8 @@ static void agrees(const struct problem *p, struct fixture *f, struct fixture *r
     free_tensors(&b);
 }
 
-/* By a clock that says anything every way is the fastest in its turn. */
-static void every_way_gives_what_the_reference_gives(void **state)
+/* With a clock of arbitrary times every implementation is the fastest once. */
+static void every_implementation_matches_the_reference(void **state)
 {
     struct problem problems[] = {
         conv_problem("3x3", 2, 32, 14, 14, 32, 3, 1, 1, 1),
@@ -378,14 +378,14 @@ static void every_way_gives_what_the_reference_gives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_pass_takes_its_fastest_way),
-        TEST(ways_that_cannot_be_compared_are_left_out),
-        TEST(hopeless_ways_are_run_once),
-        TEST(long_ways_are_not_run_often),
-        TEST(first_runs_of_devices_that_queue_do_not_count),
-        TEST(long_ways_are_not_run_often),
-        TEST(choices_hold_for_who_has_their_text),
-        TEST(every_way_gives_what_the_reference_gives),
+        TEST(each_pass_uses_its_fastest_implementation),
+        TEST(implementations_that_cannot_be_compared_are_skipped),
+        TEST(much_slower_implementations_run_once),
+        TEST(slow_implementations_run_few_times),
+        TEST(first_run_on_a_queueing_device_is_not_timed),
+        TEST(slow_implementations_run_few_times),
+        TEST(saved_choices_are_used_by_the_next_table),
+        TEST(every_implementation_matches_the_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,8 +118,9 @@ static void errors_are_small_with_and_without_winograd(void **state)
     close_cpu(&f);
 }
 
-/* The test above compares nothing on a processor where the library never uses the algorithm. */
-static void the_option_decides(void **state)
+/* Skipped on a processor where the library never uses the algorithm, as the test above then
+ * compares nothing. */
+static void avoid_winograd_is_respected(void **state)
 {
     struct problem p = conv_problem("VGG", 32, 128, 28, 28, 128, 3, 1, 1, 1);
     struct fixture f = open_cpu(false, 1);
@@ -141,7 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_small_with_and_without_winograd),
-        cmocka_unit_test(the_option_decides),
+        cmocka_unit_test(avoid_winograd_is_respected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,16 +319,16 @@ static void members_that_differ_are_found(void **state)
     struct sw_stream *s[2] = {new_stream(g.dev[0]), new_stream(g.dev[1])};
     float *x = sw_allreduce_bucket(g.a, 0, 0), *y = sw_allreduce_bucket(g.a, 1, 0);
     assert_int_equal(sw_collective_sum(g.library, 0, s[0], x, 16, &err), SW_ERR_INVALID);
-    assert_says(&err, "outside of a group");
+    assert_says(&err, "must be called inside a group");
     ASSERT_OK(sw_collective_begin(g.library, &err));
     ASSERT_OK(sw_collective_sum(g.library, 0, s[0], x, 16, &err));
     assert_int_equal(sw_collective_end(g.library, &err), SW_ERR_INVALID);
-    assert_says(&err, "1 in a group on sim:0, but 0 on sim:1");
+    assert_says(&err, "1 operations on sim:0, but 0 on sim:1");
     ASSERT_OK(sw_collective_begin(g.library, &err));
     ASSERT_OK(sw_collective_sum(g.library, 0, s[0], x, 16, &err));
     ASSERT_OK(sw_collective_sum(g.library, 1, s[1], y, 32, &err));
     assert_int_equal(sw_collective_end(g.library, &err), SW_ERR_INVALID);
-    assert_says(&err, "16 numbers on sim:0, but 32 on sim:1");
+    assert_says(&err, "16 elements on sim:0, but 32 on sim:1");
     for (int r = 0; r < 2; r++)
         sw_stream_free(s[r]);
     ring_close(&g);
@@ -342,7 +342,7 @@ static void one_device_is_no_two_members(void **state)
     struct sw_err err;
     ASSERT_OK(sw_device_collectives(dev, &ops, &err));
     assert_int_equal(sw_collective_open(ops, twice, 2, 1000, &none, &err), SW_ERR_INVALID);
-    assert_says(&err, "sim:0 cannot be two members");
+    assert_says(&err, "sim:0 cannot join a collective twice");
     sw_device_close(dev);
 }
 

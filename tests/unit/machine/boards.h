@@ -1,5 +1,5 @@
-/* hwloc's maps of boards with four GPUs, in pairs behind PCIe switches (0 1, 2 3), and with the
- * NVLinks that a test says. Include once per program, which makes a scratch folder. */
+/* hwloc maps of boards with four GPUs in pairs below PCIe switches (0 1, 2 3), with NVLinks given
+ * by the test. Include once per program, which creates a scratch folder. */
 #pragma once
 
 #include "recorded.h"
@@ -7,7 +7,7 @@
 
 enum { BOARD_GPUS = 4, BOARD_SWITCHES = 2, BOARD_OBJECTS = BOARD_GPUS + BOARD_SWITCHES };
 
-/* MB/s from one to the other, in each direction; objects from BOARD_GPUS on are NVSwitches. */
+/* Bandwidth in MB/s from one object to another; objects from BOARD_GPUS on are NVSwitches. */
 struct board_link {
     int a, b, mb_per_s;
 };
@@ -89,7 +89,7 @@ static struct sw_machine *board(const struct board_link *links, int count)
     board_text(memory, links, count);
     assert_int_equal(fclose(memory), 0);
     for (char *c = text; *c; c++)
-        fputc(*c == '\'' ? '"' : *c, f); /* hwloc takes no others */
+        fputc(*c == '\'' ? '"' : *c, f); /* hwloc supports no others */
     assert_int_equal(fclose(f), 0);
     free(text);
     return from(path);

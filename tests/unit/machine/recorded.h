@@ -19,7 +19,7 @@ static struct sw_machine *from(const char *source)
     return m;
 }
 
-/* The machine, or NULL (and a printed reason) where shared data is absent. */
+/* Loads the machine; NULL (with a printed reason) if shared data is missing. */
 static struct sw_machine *recorded(const char *name)
 {
     const char *root = getenv("SINGA_DATA");

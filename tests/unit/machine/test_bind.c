@@ -35,7 +35,7 @@ static int free_machine(void **state)
 
 /* ---- the environment ---- */
 
-static void an_environment_that_binds_is_refused(void **state)
+static void environment_that_binds_threads_is_refused(void **state)
 {
     static const char *const names[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"};
     struct sw_err err = {0};
@@ -60,11 +60,11 @@ static void an_environment_that_binds_is_refused(void **state)
 struct visit {
     struct sw_core_set want, got;
     int rc;
-    int cpu_count; /* in the mask that the kernel has */
+    int cpu_count; /* in the mask of the kernel */
     struct sw_err err;
 };
 
-/* On a thread of its own, so that the test's thread stays as it was. */
+/* On a separate thread, so that the affinity of the test's thread does not change. */
 static void bind_and_look(void *arg)
 {
     struct visit *v = arg;
@@ -119,13 +119,14 @@ static void impossible_bindings_are_refused(void **state)
     sw_machine_free(other);
 }
 
-/* ---- OpenMP teams: an updater's loop runs in one, so a range that looks around is a probe ---- */
+/* ---- OpenMP teams: an updater's loop runs in one, so its range function can observe the threads
+ * ---- */
 
 enum { TEAM = 3, BLOCKS = 64 };
 
 static struct {
-    atomic_int outside;   /* ranges that ran with another mask than the thread that called */
-    atomic_int elsewhere; /* ranges that ran on another thread than that */
+    atomic_int outside;   /* ranges that ran with another mask than the calling thread */
+    atomic_int elsewhere; /* ranges that ran on another thread than the calling one */
     struct sw_core_set want;
     pid_t caller;
 } probe;
@@ -180,7 +181,7 @@ static void openmp_threads_inherit_the_binding(void **state)
 
 /* ---- memory ---- */
 
-/* What the kernel was told about the mapping that holds an address, as "prefer:0". */
+/* The memory policy of the mapping that contains an address, as "prefer:0". */
 static void policy_of(const void *memory, char *out, size_t bytes)
 {
     char line[512];
@@ -212,7 +213,7 @@ static void check_where(const void *memory, size_t bytes, int node, size_t touch
 }
 
 /* Read back from the kernel, before the first touch and after it. */
-static void allocations_live_on_the_node_they_are_given(void **state)
+static void allocations_are_on_the_requested_node(void **state)
 {
     enum { BYTES = 8 << 20 };
     struct sw_device *cpu = NULL;
@@ -247,8 +248,8 @@ static void allocations_live_on_the_node_they_are_given(void **state)
     sw_device_close(cpu);
 }
 
-/* Pages that are there already move to the node, where there are several. */
-static void a_part_of_a_block_is_placed_by_whole_pages(void **state)
+/* Pages that exist already move to the node, if there are several nodes. */
+static void part_of_a_block_is_placed_in_whole_pages(void **state)
 {
     enum { BYTES = 4 << 20, FROM = 5000, PART = 1 << 20 };
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -294,7 +295,7 @@ static int refuse(void *p, size_t bytes, uint64_t nodes)
     return -1;
 }
 
-static void a_system_that_refuses_is_counted_and_no_error(void **state)
+static void refused_placement_is_counted_and_no_error(void **state)
 {
     enum { BYTES = 2 << 20 };
     struct sw_device *cpu = NULL;
@@ -322,11 +323,11 @@ static void a_system_that_refuses_is_counted_and_no_error(void **state)
     sw_device_close(cpu);
 }
 
-static void only_machines_with_several_nodes_have_a_choice(void **state)
+static void os_node_mask_needs_several_nodes(void **state)
 {
     struct sw_machine *m = NULL;
     assert_int_equal(sw_machine_from("numa:4 core:2 pu:1", &m, NULL), SW_OK);
-    assert_int_equal(sw_machine_os_nodes(m, 15), 0); /* not here */
+    assert_int_equal(sw_machine_os_nodes(m, 15), 0); /* a map of another machine */
     m->here = true;
     m->nodes[2].os_number = 8;
     m->nodes[3].os_number = -1;
@@ -341,14 +342,14 @@ static void only_machines_with_several_nodes_have_a_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_environment_that_binds_is_refused),
+        cmocka_unit_test(environment_that_binds_threads_is_refused),
         cmocka_unit_test(a_thread_runs_where_it_is_bound),
         cmocka_unit_test(impossible_bindings_are_refused),
         cmocka_unit_test(openmp_threads_inherit_the_binding),
-        cmocka_unit_test(allocations_live_on_the_node_they_are_given),
-        cmocka_unit_test(a_part_of_a_block_is_placed_by_whole_pages),
-        cmocka_unit_test(a_system_that_refuses_is_counted_and_no_error),
-        cmocka_unit_test(only_machines_with_several_nodes_have_a_choice),
+        cmocka_unit_test(allocations_are_on_the_requested_node),
+        cmocka_unit_test(part_of_a_block_is_placed_in_whole_pages),
+        cmocka_unit_test(refused_placement_is_counted_and_no_error),
+        cmocka_unit_test(os_node_mask_needs_several_nodes),
     };
     return cmocka_run_group_tests(tests, map_machine, free_machine);
 }

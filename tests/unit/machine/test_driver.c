@@ -1,4 +1,4 @@
-/* The machine map against the driver's list of GPUs, as containers make them differ. */
+/* Matching the machine map with the driver's list of GPUs, which differ in containers. */
 #include "machine/driver.h"
 #include "plan/placement.h"
 #include "recorded.h"
@@ -12,7 +12,7 @@ static void match(struct sw_machine *m, const struct sw_device_info *list, int c
         fail_msg("%s", err.text);
 }
 
-static void gpus_that_pci_does_not_show_are_added(void **state)
+static void gpus_missing_from_pci_are_added(void **state)
 {
     static const struct sw_device_info list[] = {{"0000:0f:00.0", "H200"},
                                                  {"0000:1f:00.0", "H200"}};
@@ -36,8 +36,8 @@ static void gpus_that_pci_does_not_show_are_added(void **state)
     sw_machine_free(m);
 }
 
-/* Of sixteen two were handed in, in another order and another spelling. */
-static void gpus_that_the_driver_does_not_know_are_hidden(void **state)
+/* The driver lists two of sixteen GPUs, in another order and another spelling. */
+static void gpus_unknown_to_the_driver_are_hidden(void **state)
 {
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     if (!m)
@@ -54,11 +54,11 @@ static void gpus_that_the_driver_does_not_know_are_hidden(void **state)
     assert_string_equal(sw_machine_gpu(m, 0)->bus, list[1].bus);
     for (int i = 0; i < 2; i++)
         assert_int_equal(sw_machine_gpu(m, i)->gpu, i);
-    assert_true(sw_gpu_nvlink(m, 0, 1) < 0); /* of other numbers */
+    assert_true(sw_gpu_nvlink(m, 0, 1) < 0); /* the rows had the old numbers */
     sw_machine_free(m);
 }
 
-static void a_map_that_agrees_stays_as_it_is(void **state)
+static void matching_map_is_unchanged(void **state)
 {
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     if (!m)
@@ -77,9 +77,9 @@ static void a_map_that_agrees_stays_as_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpus_that_pci_does_not_show_are_added),
-        cmocka_unit_test(gpus_that_the_driver_does_not_know_are_hidden),
-        cmocka_unit_test(a_map_that_agrees_stays_as_it_is),
+        cmocka_unit_test(gpus_missing_from_pci_are_added),
+        cmocka_unit_test(gpus_unknown_to_the_driver_are_hidden),
+        cmocka_unit_test(matching_map_is_unchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,4 @@
-/* GPUs and network cards where they hang, how GPUs reach each other, and which of them are visible.
- */
+/* The location of GPUs and network cards, paths between GPUs, and visible GPUs. */
 #include "boards.h"
 #include <string.h>
 
@@ -11,8 +10,8 @@ static int count(const struct sw_machine *m, enum sw_io_kind kind)
     return n;
 }
 
-/* Whatever the machine: parents come first, GPUs are numbered by bus id, and every way to a GPU is
- * as good in both directions. */
+/* Invariants of every machine: parents come first, GPUs are numbered by bus id, and paths between
+ * GPUs are symmetric. */
 static void check_map(const struct sw_machine *m)
 {
     assert_int_equal(count(m, SW_IO_GPU), m->gpu_count);
@@ -41,7 +40,7 @@ static void check_map(const struct sw_machine *m)
     }
 }
 
-static void a_dgx2_has_its_gpus_behind_switches(void **state)
+static void dgx2_gpus_are_below_switches(void **state)
 {
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     if (!m)
@@ -69,7 +68,7 @@ static void a_dgx2_has_its_gpus_behind_switches(void **state)
     sw_machine_free(m);
 }
 
-static void servers_have_gpus_and_cards_on_their_packages(void **state)
+static void recorded_servers_have_gpus_and_nics_on_their_packages(void **state)
 {
     struct sw_machine *m = recorded("24em64t-2n6c2t-pci.xml");
     if (!m)
@@ -83,7 +82,7 @@ static void servers_have_gpus_and_cards_on_their_packages(void **state)
     }
     assert_int_equal(sw_gpu_path(m, 0, 1), SW_PATH_ACROSS);
     assert_int_equal(sw_gpu_path(m, 1, 2), SW_PATH_HOST_BRIDGE);
-    assert_true(sw_gpu_nvlink(m, 1, 2) == -1); /* nobody has recorded any */
+    assert_true(sw_gpu_nvlink(m, 1, 2) == -1); /* the recording has no NVLinks */
     sw_machine_free(m);
 
     m = recorded("32em64t-2n8c2t-pci-normalio.xml");
@@ -107,7 +106,7 @@ static void check_links(const struct sw_machine *m, const double (*want)[BOARD_G
                          want[a][b]);
 }
 
-static void direct_links_are_read_as_they_are(void **state)
+static void direct_nvlinks_are_read(void **state)
 {
     const struct board_link pairs[] = {{0, 1, 50000}, {2, 3, 25000}};
     struct sw_machine *m = board(pairs, 2);
@@ -124,9 +123,9 @@ static void direct_links_are_read_as_they_are(void **state)
     sw_machine_free(m);
 }
 
-/* Two GPUs exchange through switches what the slower of them has to all of these; what is direct
- * comes on top. */
-static void links_through_switches_count(void **state)
+/* Through switches two GPUs have the bandwidth of the slower one to all switches; direct links are
+ * added. */
+static void nvlinks_through_switches_are_added(void **state)
 {
     const struct board_link all[] = {{0, 4, 50000}, {0, 5, 25000}, {1, 4, 25000}, {1, 5, 25000},
                                      {2, 4, 25000}, {2, 5, 25000}, {3, 5, 25000}, {2, 3, 12500}};
@@ -140,7 +139,7 @@ static void links_through_switches_count(void **state)
     sw_machine_free(m);
 }
 
-static void machines_without_gpus_have_none(void **state)
+static void machine_without_gpus_has_none(void **state)
 {
     struct sw_machine *m = from("numa:2 core:2 pu:1");
     assert_int_equal(m->gpu_count, 0);
@@ -165,17 +164,17 @@ static void check_visible(const char *text, int want_count, int first, int secon
         assert_int_equal(out[1], second);
 }
 
-static void cuda_visible_devices_means_what_it_means_to_cuda(void **state)
+static void cuda_visible_devices_is_parsed_as_by_cuda(void **state)
 {
     check_visible(NULL, 4, 0, 1);
     check_visible("", 0, 0, 0);
     check_visible("-1", 0, 0, 0);
     check_visible("2,0", 2, 2, 0);
     check_visible(" 3 , 1 ", 2, 3, 1);
-    check_visible("1,9,2", 1, 1, 0); /* what names no GPU ends the list */
+    check_visible("1,9,2", 1, 1, 0); /* an item that names no GPU ends the list */
     check_visible("1,1,2", 1, 1, 0);
     check_visible("GPU-b,0", 2, 2, 0);
-    check_visible("GPU-a,0", 0, 0, 0); /* it may be either */
+    check_visible("GPU-a,0", 0, 0, 0); /* ambiguous prefix */
     check_visible("GPU-aa00", 1, 0, 0);
     check_visible("GPU-c", 0, 0, 0);
     check_visible("MIG-GPU-aa00/1/0", 0, 0, 0);
@@ -186,12 +185,12 @@ static void cuda_visible_devices_means_what_it_means_to_cuda(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dgx2_has_its_gpus_behind_switches),
-        cmocka_unit_test(servers_have_gpus_and_cards_on_their_packages),
-        cmocka_unit_test(direct_links_are_read_as_they_are),
-        cmocka_unit_test(links_through_switches_count),
-        cmocka_unit_test(machines_without_gpus_have_none),
-        cmocka_unit_test(cuda_visible_devices_means_what_it_means_to_cuda),
+        cmocka_unit_test(dgx2_gpus_are_below_switches),
+        cmocka_unit_test(recorded_servers_have_gpus_and_nics_on_their_packages),
+        cmocka_unit_test(direct_nvlinks_are_read),
+        cmocka_unit_test(nvlinks_through_switches_are_added),
+        cmocka_unit_test(machine_without_gpus_has_none),
+        cmocka_unit_test(cuda_visible_devices_is_parsed_as_by_cuda),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

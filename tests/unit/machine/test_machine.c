@@ -53,9 +53,9 @@ static void core_set_text_never_overflows(void **state)
     }
 }
 
-/* ---- machines that are not here ---- */
+/* ---- maps of other machines ---- */
 
-static void a_synthetic_machine_has_what_it_says(void **state)
+static void synthetic_machine_matches_its_description(void **state)
 {
     struct sw_machine *m = from("numa:4 core:6 pu:2");
     assert_false(m->here);
@@ -99,7 +99,7 @@ static void a_recorded_server_has_its_packages(void **state)
 
 /* The recording was made inside a cpuset: PUs 0-3,5-6,12-15 of 16, memory of five of eight nodes.
  */
-static void what_a_cpuset_forbids_is_not_seen(void **state)
+static void cores_outside_the_cpuset_are_hidden(void **state)
 {
     struct sw_machine *m = recorded("16amd64-8n2c-cpusets.xml");
     if (!m)
@@ -128,7 +128,7 @@ static void what_a_cpuset_forbids_is_not_seen(void **state)
     sw_machine_free(m);
 }
 
-static void a_dgx2_keeps_its_four_allowed_cores(void **state)
+static void dgx2_map_has_the_four_allowed_cores(void **state)
 {
     struct sw_machine *m = recorded("nvidiaDGX2.xml");
     if (!m)
@@ -141,7 +141,7 @@ static void a_dgx2_keeps_its_four_allowed_cores(void **state)
     sw_machine_free(m);
 }
 
-static void caches_say_which_cores_share_them(void **state)
+static void caches_list_the_cores_that_share_them(void **state)
 {
     struct sw_machine *m = from("numa:2 l3:2 l2:2 core:2 pu:1");
     static const char *const cores[] = {"0-3", "4-7", "8-11", "12-15", "0-1",   "2-3",
@@ -164,7 +164,7 @@ static void check_refused(const char *source, int code)
     assert_non_null(strstr(err.text, source));
 }
 
-static void sources_that_are_no_machine_are_refused(void **state)
+static void invalid_machine_sources_are_refused(void **state)
 {
     check_refused("no-such-machine.xml", SW_ERR_NOTFOUND);
     check_refused("/no/such/machine", SW_ERR_NOTFOUND);
@@ -188,7 +188,7 @@ static void check_file_refused(const char *text, const char *reason)
         fail_msg("the message \"%s\" does not say \"%s\"", err.text, reason);
 }
 
-static void a_file_that_is_refused_has_a_reason(void **state)
+static void refused_machine_file_has_a_reason(void **state)
 {
 #define XML                                                                                        \
     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
@@ -230,7 +230,7 @@ static void every_allocation_may_fail(void **state)
 
 /* ---- this machine ---- */
 
-static void this_machine_is_what_the_system_allows(void **state)
+static void this_machine_has_the_allowed_cores(void **state)
 {
     struct sw_machine *m = NULL;
     struct sw_err err = {0};
@@ -267,7 +267,7 @@ static void taskset_is_respected(void **state)
     assert_int_equal(one->pu_count, 1);
     assert_int_equal(one->core_count, 1);
     assert_int_equal(one->hidden_pus, all->hidden_pus + all->pu_count - 1);
-    assert_non_null(sw_machine_core(all, one->cores[0].number)); /* numbers do not move */
+    assert_non_null(sw_machine_core(all, one->cores[0].number)); /* logical numbers do not change */
     sw_machine_free(all), sw_machine_free(one);
 }
 
@@ -362,16 +362,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(core_sets_are_written_as_ranges),
         cmocka_unit_test(core_set_text_never_overflows),
-        cmocka_unit_test(a_synthetic_machine_has_what_it_says),
+        cmocka_unit_test(synthetic_machine_matches_its_description),
         cmocka_unit_test(a_recorded_server_has_its_packages),
-        cmocka_unit_test(what_a_cpuset_forbids_is_not_seen),
-        cmocka_unit_test(a_dgx2_keeps_its_four_allowed_cores),
-        cmocka_unit_test(caches_say_which_cores_share_them),
-        cmocka_unit_test(sources_that_are_no_machine_are_refused),
-        cmocka_unit_test(a_file_that_is_refused_has_a_reason),
+        cmocka_unit_test(cores_outside_the_cpuset_are_hidden),
+        cmocka_unit_test(dgx2_map_has_the_four_allowed_cores),
+        cmocka_unit_test(caches_list_the_cores_that_share_them),
+        cmocka_unit_test(invalid_machine_sources_are_refused),
+        cmocka_unit_test(refused_machine_file_has_a_reason),
         cmocka_unit_test(too_many_cores_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(this_machine_is_what_the_system_allows),
+        cmocka_unit_test(this_machine_has_the_allowed_cores),
         cmocka_unit_test(taskset_is_respected),
         WITH_ROOT(without_cgroups_nothing_limits),
         WITH_ROOT(the_smallest_quota_on_the_way_up_limits),

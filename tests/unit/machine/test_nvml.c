@@ -1,5 +1,5 @@
-/* NVML, played by a library of our own that this test has compiled: what GPUs say of themselves
- * comes through, and what one does not know is not known. */
+/* NVML, replaced by a library that this test compiles: readings are returned, and missing values
+ * are NaN. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static const char played[] =
     "int nvmlDeviceGetClockInfo(void *d, int k, unsigned *mhz)\n"
     "{ (void)d; (void)k; *mhz = 1; return 3; }\n";
 
-/* The library's path, or NULL where there is no compiler. */
+/* The library's path, or NULL if there is no compiler. */
 static const char *compiled(const char *source)
 {
     const char *path = scratch_path("libplayed.so"), *c = scratch_path("played.c");
@@ -47,7 +47,7 @@ static const char *compiled(const char *source)
     return system(command) == 0 ? path : NULL;
 }
 
-static void what_a_gpu_says_comes_through(void **state)
+static void gpu_readings_are_returned(void **state)
 {
     struct sw_nvml *n;
     struct sw_err err;
@@ -66,7 +66,7 @@ static void what_a_gpu_says_comes_through(void **state)
     sw_nvml_close(n);
 }
 
-static void a_library_that_is_not_one_is_refused(void **state)
+static void library_without_nvml_functions_is_refused(void **state)
 {
     struct sw_nvml *n = NULL;
     struct sw_err err;
@@ -81,8 +81,8 @@ static void a_library_that_is_not_one_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_a_gpu_says_comes_through, scratch_begin, scratch_end),
-        cmocka_unit_test_setup_teardown(a_library_that_is_not_one_is_refused, scratch_begin,
+        cmocka_unit_test_setup_teardown(gpu_readings_are_returned, scratch_begin, scratch_end),
+        cmocka_unit_test_setup_teardown(library_without_nvml_functions_is_refused, scratch_begin,
                                         scratch_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

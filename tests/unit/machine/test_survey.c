@@ -1,5 +1,4 @@
-/* What the survey reads of a machine, on folders that look like proc and sysfs of one; what is not
- * there is unknown, and never zero. */
+/* The survey on fake proc and sysfs folders; missing values are unknown, never zero. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +80,7 @@ static struct sw_survey survey(void)
     return s;
 }
 
-static void nothing_there_is_unknown(void **state)
+static void missing_files_are_unknown(void **state)
 {
     struct sw_survey s = survey();
     assert_string_equal(s.governor, "");
@@ -96,7 +95,7 @@ static void nothing_there_is_unknown(void **state)
     sw_survey_fini(&s);
 }
 
-static void settings_are_read(void **state)
+static void system_settings_are_read(void **state)
 {
     write_text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
     write_text("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n");
@@ -128,7 +127,7 @@ static void settings_are_read(void **state)
     sw_survey_fini(&s);
 }
 
-static void smallest_memory_limit_on_the_way_up_counts(void **state)
+static void smallest_memory_limit_of_the_parents_is_used(void **state)
 {
     write_text("proc/self/cgroup", "0::/a/b\n");
     write_text("sys/fs/cgroup/a/b/memory.max", "max\n");
@@ -141,7 +140,7 @@ static void smallest_memory_limit_on_the_way_up_counts(void **state)
     sw_survey_fini(&s);
 }
 
-static void links_are_read_now_and_at_most(void **state)
+static void current_and_maximum_link_speeds_are_read(void **state)
 {
     write_device("0000:c1:00.0", "0x030000\n", "0x10de\n", "2.5 GT/s PCIe\n", "16.0 GT/s PCIe\n",
                  "8\n", "16\n");
@@ -180,7 +179,7 @@ static void write_bridge(const char *bus, unsigned control, size_t bytes)
     write_bytes(path, config, bytes);
 }
 
-static void bridges_that_redirect_are_counted(void **state)
+static void bridges_with_acs_redirect_are_counted(void **state)
 {
     write_bridge("0000:00:01.0", 0x1d, 4096);
     write_bridge("0000:00:02.0", 0, 4096);
@@ -195,7 +194,7 @@ static void bridges_that_redirect_are_counted(void **state)
     sw_survey_fini(&s);
 }
 
-static void busy_cpus_are_counted(void **state)
+static void busy_cpu_time_is_counted(void **state)
 {
     double ticks = (double)sysconf(_SC_CLK_TCK);
     assert_true(isnan(sw_survey_busy_s(proc_root)));
@@ -218,12 +217,12 @@ static void disk_of_a_folder_is_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nothing_there_is_unknown, begin, end),
-        cmocka_unit_test_setup_teardown(settings_are_read, begin, end),
-        cmocka_unit_test_setup_teardown(smallest_memory_limit_on_the_way_up_counts, begin, end),
-        cmocka_unit_test_setup_teardown(links_are_read_now_and_at_most, begin, end),
-        cmocka_unit_test_setup_teardown(bridges_that_redirect_are_counted, begin, end),
-        cmocka_unit_test_setup_teardown(busy_cpus_are_counted, begin, end),
+        cmocka_unit_test_setup_teardown(missing_files_are_unknown, begin, end),
+        cmocka_unit_test_setup_teardown(system_settings_are_read, begin, end),
+        cmocka_unit_test_setup_teardown(smallest_memory_limit_of_the_parents_is_used, begin, end),
+        cmocka_unit_test_setup_teardown(current_and_maximum_link_speeds_are_read, begin, end),
+        cmocka_unit_test_setup_teardown(bridges_with_acs_redirect_are_counted, begin, end),
+        cmocka_unit_test_setup_teardown(busy_cpu_time_is_counted, begin, end),
         cmocka_unit_test_setup_teardown(disk_of_a_folder_is_known, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

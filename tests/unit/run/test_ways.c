@@ -85,7 +85,7 @@ static void damage_is_found_and_shuts_out_direct_ways(void **state)
 {
     struct sw_ways *w = find(.options = "gpus=3,peer=corrupt");
     assert_pairs(w, SW_WAY_DAMAGED, SW_WAY_SOUND);
-    assert_non_null(strstr(sw_ways_worst(w)->why, "from sim:0 to sim:1 arrived damaged: byte"));
+    assert_non_null(strstr(sw_ways_worst(w)->why, "from sim:0 to sim:1 was corrupted: byte"));
     assert_int_equal(w->sum.state, SW_WAY_UNKNOWN);
     assert_non_null(strstr(w->sum.why, "not tried"));
     sw_ways_free(w);

@@ -42,7 +42,7 @@ static void first_error_wins_and_closes_once(void **state)
     sw_fault_fini(&f);
 }
 
-static void cancelled_is_an_echo_not_a_cause(void **state)
+static void cancelled_is_not_recorded_as_the_cause(void **state)
 {
     struct sw_fault f;
     int closed = 0;
@@ -95,7 +95,7 @@ static void any_number_of_objects_is_closed(void **state)
     sw_fault_init(&f);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(sw_fault_attach(&f, count_close, &closed[i], &e), SW_OK);
-    for (int i = 0; i < MANY; i += 2) /* and after some have left */
+    for (int i = 0; i < MANY; i += 2) /* and after some were detached */
         sw_fault_detach(&f, &closed[i]);
     for (int i = 0; i < MANY; i += 2)
         assert_int_equal(sw_fault_attach(&f, count_close, &closed[i], &e), SW_OK);
@@ -111,7 +111,8 @@ struct role {
     int mine;
 };
 
-/* Three roles wait for ever; each then reports the echo, which must not become the cause. */
+/* Three roles wait forever; after the fault each reports SW_ERR_CANCELLED, which must not become
+ * the cause. */
 static void wait_for_ever(void *arg)
 {
     struct role *r = arg;
@@ -171,7 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_error_wins_and_closes_once),
-        cmocka_unit_test(cancelled_is_an_echo_not_a_cause),
+        cmocka_unit_test(cancelled_is_not_recorded_as_the_cause),
         cmocka_unit_test(attaching_to_a_fault_closes_at_once),
         cmocka_unit_test(detached_objects_are_left_alone),
         cmocka_unit_test(any_number_of_objects_is_closed),

@@ -26,7 +26,7 @@ static void items_come_out_in_order(void **state)
     sw_queue_fini(&q);
 }
 
-static void init_refuses_nothing_and_too_much(void **state)
+static void init_refuses_zero_sizes_and_lack_of_memory(void **state)
 {
     struct sw_queue q;
     struct sw_err err = {0};
@@ -59,7 +59,7 @@ static void close_drains_and_then_cancels(void **state)
     sw_queue_fini(&q);
 }
 
-static void try_push_says_busy_when_full(void **state)
+static void try_push_returns_busy_when_full(void **state)
 {
     struct sw_queue q;
     int in = 7, out = 0;
@@ -75,7 +75,7 @@ static void try_push_says_busy_when_full(void **state)
     sw_queue_fini(&q);
 }
 
-static void pop_ms_says_busy_after_its_time(void **state)
+static void pop_ms_returns_busy_after_the_timeout(void **state)
 {
     struct sw_queue q;
     int out = 0;
@@ -127,7 +127,7 @@ static void queue_close_wakes_waiters(void **state)
             w[i] = (struct waiter){.q = &q};
             assert_int_equal(sw_thread_start(&t[i], "waiter", mains[kind], &w[i], NULL), SW_OK);
         }
-        /* Some are asleep by now; whoever is not yet must not fall asleep after the close. */
+        /* Some threads wait by now; the others must not start to wait after the close. */
         for (int i = 0; i < 3; i++)
             assert_false(sw_thread_join_timed(&t[i], 5));
         sw_queue_close(&q);
@@ -204,10 +204,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_come_out_in_order),
-        cmocka_unit_test(init_refuses_nothing_and_too_much),
+        cmocka_unit_test(init_refuses_zero_sizes_and_lack_of_memory),
         cmocka_unit_test(close_drains_and_then_cancels),
-        cmocka_unit_test(try_push_says_busy_when_full),
-        cmocka_unit_test(pop_ms_says_busy_after_its_time),
+        cmocka_unit_test(try_push_returns_busy_when_full),
+        cmocka_unit_test(pop_ms_returns_busy_after_the_timeout),
         cmocka_unit_test(queue_close_wakes_waiters),
         cmocka_unit_test(every_item_arrives_exactly_once),
     };

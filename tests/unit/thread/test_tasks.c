@@ -1,4 +1,4 @@
-/* The list of threads as the system sees them. */
+/* The list of threads of this process. */
 /* ctest-labels: threads */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -17,7 +17,7 @@ struct seen {
 static void look(void *arg)
 {
     struct seen *s = arg;
-    /* The name is set by the starter and may come a moment later. */
+    /* The thread sets its name itself, so it may appear a moment later. */
     for (int i = 0; i < 1000 && strcmp(s->name, "worker0.0") != 0; i++) {
         pthread_getname_np(pthread_self(), s->name, sizeof s->name);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -38,7 +38,7 @@ static void threads_have_names_and_no_signals(void **state)
     assert_false(sigismember(&mine, SIGINT));
 }
 
-static void joining_what_never_ran_does_nothing(void **state)
+static void joining_a_thread_that_never_ran_does_nothing(void **state)
 {
     struct sw_thread t = {0};
     sw_thread_join(&t);
@@ -105,7 +105,7 @@ static void timed_wait_ends_after_its_time(void **state)
     gate_init(&g);
     sw_mutex_lock(&g.lock);
     int64_t before = now_ms();
-    /* Spurious wake-ups are allowed; what may not be is a timeout before its time. */
+    /* Spurious wake-ups are allowed, but an early timeout is not. */
     while (sw_cond_wait_ms(&g.changed, &g.lock, 20))
         before = now_ms();
     assert_true(now_ms() - before >= 19);
@@ -147,7 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_have_names_and_no_signals),
-        cmocka_unit_test(joining_what_never_ran_does_nothing),
+        cmocka_unit_test(joining_a_thread_that_never_ran_does_nothing),
         cmocka_unit_test(timed_join_gives_up_and_can_be_repeated),
         cmocka_unit_test(timed_wait_ends_after_its_time),
         cmocka_unit_test(mutex_excludes),
