@@ -93,10 +93,12 @@ bool sw_area_holds(struct sw_area r, int x, int y);
 /* The character of bars: a block that leaves a gap to the line above, so that bars in neighboring
  * lines stay separate. */
 #define SW_BAR_RUNE 0x2586u
-/* How many of `columns` a share fills: none for 0, negative values and NaN, all for 1 and above. */
-int sw_canvas_part(int columns, double share);
-/* A bar over `columns`, full at share 1. */
-void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role);
+/* How many of `columns` a fraction fills: none for 0, negative values and NaN, all for 1 and above.
+ */
+int sw_canvas_bar_columns(int columns, double fraction);
+/* A bar over `columns`, full at fraction 1. */
+void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double fraction,
+                   enum sw_role role);
 
 /* Lines of text, blanks at their ends cut. */
 void sw_canvas_to_text(const struct sw_canvas *c, struct sw_buf *out);

@@ -54,15 +54,15 @@ void sw_chart_fit(struct sw_chart *chart);
 /* Draws axes and lines into r; below 4 rows or 16 columns without axes. */
 void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart *chart);
 /* The same chart with ranges that can be drawn (sw_ticks_range). */
-struct sw_chart sw_chart_settled(const struct sw_chart *chart);
+struct sw_chart sw_chart_normalized(const struct sw_chart *chart);
 
-/* The position of a value on the axes of a settled chart, as a share (sw_ticks_share). */
-double sw_chart_share_x(const struct sw_chart *chart, double x);
-double sw_chart_share_y(const struct sw_chart *chart, double y);
+/* The position of a value on the axes of a normalized chart, as a fraction (sw_ticks_fraction). */
+double sw_chart_fraction_x(const struct sw_chart *chart, double x);
+double sw_chart_fraction_y(const struct sw_chart *chart, double y);
 /* sw_ticks_number with three digits, into out (at least 16 bytes). */
 const char *sw_chart_number(char *out, double value);
 
-/* Exponential moving average with the bias of its start removed (Kingma and Ba 2015): keep is the
+/* Exponential moving average with the bias of its start removed (Kingma and Ba 2015): decay is the
  * weight of the past, 0 copies. out [count] has mean = lo = hi; NaN stays NaN and is passed over.
  */
-void sw_chart_smooth(const struct sw_point *in, size_t count, double keep, struct sw_point *out);
+void sw_chart_smooth(const struct sw_point *in, size_t count, double decay, struct sw_point *out);

@@ -56,7 +56,7 @@ static void remove_handlers(const struct sigaction old[HANDLED])
 /* ---- What keys ask for ------------------------------------------------------------------------
  */
 
-static void say(struct dash *d, bool bad, const char *text)
+static void show_message(struct dash *d, bool bad, const char *text)
 {
     snprintf(d->view.message, sizeof d->view.message, "%.*s", (int)sizeof d->view.message - 1,
              text);
@@ -64,16 +64,16 @@ static void say(struct dash *d, bool bad, const char *text)
     d->message_ns = sw_os()->monotonic_ns();
 }
 
-static void ask(struct dash *d, const char *line)
+static void send_request(struct dash *d, const char *line)
 {
     char answer[SW_CONTROL_LINE];
     struct sw_err err;
-    if (sw_feed_ask(d->feed, line, answer, sizeof answer, &err) != SW_OK)
-        say(d, true, err.text);
+    if (sw_feed_request(d->feed, line, answer, sizeof answer, &err) != SW_OK)
+        show_message(d, true, err.text);
     else if (sw_str_starts(answer, "ok: "))
-        say(d, false, answer + 4);
+        show_message(d, false, answer + 4);
     else
-        say(d, true, answer);
+        show_message(d, true, answer);
 }
 
 static void show_run(struct dash *d)
@@ -85,12 +85,12 @@ static void show_run(struct dash *d)
         return;
     snprintf(id, sizeof id, "%lld", (long long)row->id);
     if (sw_feed_choose(d->feed, id, d->model, &err) != SW_OK) {
-        say(d, true, err.text);
+        show_message(d, true, err.text);
         return;
     }
     memset(d->view.scroll, 0, sizeof d->view.scroll);
     d->view.focus = 1;
-    d->view.alone = false;
+    d->view.maximized = false;
     sw_feed_refresh(d->feed, d->model, SW_FEED_ALL);
 }
 
@@ -101,13 +101,13 @@ static void overlay(struct dash *d)
     int64_t run = row && row->id != d->model->run.id ? row->id : 0;
     struct sw_err err;
     if (run == 0 && d->model->overlay_run == 0)
-        say(d, false, "choose another run in the list first: r, arrows, o");
+        show_message(d, false, "choose another run in the list first: r, arrows, o");
     else if (sw_feed_overlay(d->feed, run, d->model, &err) != SW_OK)
-        say(d, true, err.text);
+        show_message(d, true, err.text);
     else
-        say(d, false,
-            run ? "its curves are dashed; o outside of the list takes them away"
-                : "the other run's curves are gone");
+        show_message(d, false,
+                     run ? "its curves are dashed; o outside of the list takes them away"
+                         : "the other run's curves are gone");
 }
 
 /* Performs an action; false when the user quits. */
@@ -117,13 +117,13 @@ static bool act(struct dash *d, enum sw_ui_action what)
     case SW_ACT_QUIT:
         return false;
     case SW_ACT_PAUSE:
-        ask(d, sw_ui_paused(d->model) ? "continue" : "pause");
+        send_request(d, sw_ui_paused(d->model) ? "continue" : "pause");
         break;
     case SW_ACT_CHECKPOINT:
-        ask(d, "checkpoint");
+        send_request(d, "checkpoint");
         break;
     case SW_ACT_STOP:
-        ask(d, "stop");
+        send_request(d, "stop");
         break;
     case SW_ACT_RUN:
         show_run(d);
@@ -134,10 +134,10 @@ static bool act(struct dash *d, enum sw_ui_action what)
     case SW_ACT_MOUSE:
         d->mouse_off = !d->mouse_off;
         sw_term_mouse(d->term, !d->mouse_off);
-        say(d, false, d->mouse_off ? "the mouse marks text" : "the mouse points");
+        show_message(d, false, d->mouse_off ? "the mouse marks text" : "the mouse points");
         break;
     case SW_ACT_REDRAW:
-        sw_term_forget(d->term);
+        sw_term_invalidate(d->term);
         break;
     case SW_ACT_NONE:
         break;
@@ -161,7 +161,7 @@ static int draw(struct dash *d, struct sw_err *err)
 }
 
 /* Shows a message when the run ends, with what the user can do. */
-static void tell_end(struct dash *d, enum sw_run_status before, int64_t run)
+static void report_end(struct dash *d, enum sw_run_status before, int64_t run)
 {
     const struct sw_ui_run *r = &d->model->run;
     char text[SW_UI_PROMPT];
@@ -170,7 +170,7 @@ static void tell_end(struct dash *d, enum sw_run_status before, int64_t run)
     snprintf(text, sizeof text, "run %lld %s %s after step %lld; q leaves, r lists all runs",
              (long long)r->id, r->status == SW_RUN_CRASHED ? "has" : "is",
              sw_run_status_name(r->status), (long long)sw_ui_step(d->model));
-    say(d, r->status == SW_RUN_CRASHED || r->status == SW_RUN_FAILED, text);
+    show_message(d, r->status == SW_RUN_CRASHED || r->status == SW_RUN_FAILED, text);
 }
 
 static void refresh_all(struct dash *d)
@@ -179,12 +179,12 @@ static void refresh_all(struct dash *d)
     int64_t run = d->model->run.id;
     int64_t now_ns = sw_os()->monotonic_ns();
     bool old = now_ns - d->message_ns > (int64_t)MESSAGE_MS * 1000000;
-    if (old && d->view.mode != SW_UI_ASKING)
+    if (old && d->view.mode != SW_UI_CONFIRMING)
         d->view.message[0] = 0;
     /* The list of all runs is read only while it is visible. */
     bool list = d->view.focus == RUNS || d->canvas.w >= 200;
     sw_feed_refresh(d->feed, d->model, SW_FEED_MACHINE | (list ? SW_FEED_ROWS : 0));
-    tell_end(d, before, run);
+    report_end(d, before, run);
 }
 
 static int loop(struct dash *d, struct sw_err *err)

@@ -33,8 +33,8 @@ int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m,
 
 /* Sends a line to the run's control socket; answer (at least SW_CONTROL_LINE bytes) gets "ok: ..."
  * or "error: ...". Errors: SW_ERR_NOTFOUND (the run is not live here), those of sw_control_ask. */
-int sw_feed_ask(struct sw_feed *f, const char *line, char *answer, size_t bytes,
-                struct sw_err *err) SW_MUST_CHECK;
+int sw_feed_request(struct sw_feed *f, const char *line, char *answer, size_t bytes,
+                    struct sw_err *err) SW_MUST_CHECK;
 
 /* The file in the folder of a run that gets the output of a detached trainer and its libraries. */
 #define SW_UI_OUTPUT "output.log"

@@ -14,7 +14,7 @@ struct sw_feed {
     struct sw_snapshot_reader *snapshot; /* owned; NULL: not live */
     struct sw_sampler *sampler;          /* owned */
     char *live_path;                     /* owned; of the snapshot */
-    bool told_trouble;                   /* of the snapshot */
+    bool reported_problem;               /* of the snapshot */
     int64_t run_id;
     int64_t slow_ns, list_ns, new_ns; /* times of the last slow refresh, list refresh and news */
     int64_t last_checkpoint;          /* step */

@@ -27,7 +27,7 @@ enum sw_ui_key {
     SW_KEY_WHEEL_UP,
     SW_KEY_WHEEL_DOWN,
     SW_KEY_RESIZE,
-    SW_KEY_GONE, /* the terminal is gone */
+    SW_KEY_HANGUP, /* the terminal is gone */
 };
 
 struct sw_ui_input {

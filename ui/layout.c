@@ -9,7 +9,7 @@ enum { COLUMNS = 3, IN_COLUMN = 8, FRAME = 2, RANKS = 8, ESSENTIAL = 4 };
 struct plan {
     int min_w;
     int columns;
-    int share[COLUMNS]; /* of the width, in percent; the last takes the rest */
+    int width_percent[COLUMNS]; /* the last column takes the rest */
     const char *panel[COLUMNS][IN_COLUMN];
 };
 
@@ -55,7 +55,7 @@ static int used(const struct column *k)
 
 /* Gives panels their minimum height by rank. The first four ranks share the room; the others get
  * some only if those have all the lines that they want. */
-static void let_in(struct column *k, int room)
+static void reserve_minimums(struct column *k, int room)
 {
     int wanted = 0;
     for (int rank = 0; rank < RANKS; rank++)
@@ -70,16 +70,16 @@ static void let_in(struct column *k, int room)
 }
 
 /* Gives lines one by one, by rank, until all panels have what they want or nothing is left. */
-static int give(struct column *k, int rest)
+static int distribute(struct column *k, int rest)
 {
-    for (bool gave = true; gave;) {
-        gave = false;
+    for (bool progress = true; progress;) {
+        progress = false;
         for (int rank = 0; rank < RANKS; rank++)
             for (int i = 0; i < k->count && rest > 0; i++)
                 if (k->panel[i]->rank == rank && k->h[i] > 0 && k->h[i] < k->want[i]) {
                     k->h[i]++;
                     rest--;
-                    gave = true;
+                    progress = true;
                 }
     }
     return rest;
@@ -112,11 +112,11 @@ static void stack(struct sw_layout *l, const char *const *names, struct sw_area 
         k.panel[k.count] = sw_panel_named(names[k.count]);
         k.want[k.count] = want_h(k.panel[k.count], m, at.w);
     }
-    let_in(&k, at.h);
-    grow(&k, give(&k, at.h - used(&k)));
+    reserve_minimums(&k, at.h);
+    grow(&k, distribute(&k, at.h - used(&k)));
     for (int i = 0, y = at.y; i < k.count; y += k.h[i++])
         if (k.h[i] > 0)
-            l->place[l->count++] = (struct sw_place_on_screen){k.panel[i], {at.x, y, at.w, k.h[i]}};
+            l->place[l->count++] = (struct sw_panel_area){k.panel[i], {at.x, y, at.w, k.h[i]}};
 }
 
 void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model *m,
@@ -130,19 +130,19 @@ void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model 
     const struct sw_panel *focus = sw_panel_numbered(v->focus);
     if (!l->frames || body.h <= FRAME)
         return;
-    if (v->alone && focus) {
-        l->place[l->count++] = (struct sw_place_on_screen){focus, body};
+    if (v->maximized && focus) {
+        l->place[l->count++] = (struct sw_panel_area){focus, body};
         return;
     }
     const struct plan *p = plan_for(w);
     for (int i = 0, x = 0; i < p->columns; i++) {
-        int width = i + 1 == p->columns ? w - x : w * p->share[i] / 100;
+        int width = i + 1 == p->columns ? w - x : w * p->width_percent[i] / 100;
         stack(l, p->panel[i], (struct sw_area){x, body.y, width, body.h}, m);
         x += width;
     }
 }
 
-const struct sw_place_on_screen *sw_layout_at(const struct sw_layout *l, int x, int y)
+const struct sw_panel_area *sw_layout_at(const struct sw_layout *l, int x, int y)
 {
     for (int i = 0; i < l->count; i++)
         if (sw_area_holds(l->place[i].area, x, y))

@@ -5,7 +5,7 @@
 
 #include "ui/panel.h"
 
-struct sw_place_on_screen {
+struct sw_panel_area {
     const struct sw_panel *panel;
     struct sw_area area; /* with the frame */
 };
@@ -15,7 +15,7 @@ struct sw_layout {
     struct sw_area footer;
     bool frames;
     int count;
-    struct sw_place_on_screen place[SW_UI_PANELS];
+    struct sw_panel_area place[SW_UI_PANELS];
 };
 
 /* Where every panel is on a screen of w x h cells; a pure function. Panels that find no room are
@@ -23,4 +23,4 @@ struct sw_layout {
 void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model *m,
                     const struct sw_ui_view *v);
 /* The panel at a place of the screen, or NULL. */
-const struct sw_place_on_screen *sw_layout_at(const struct sw_layout *l, int x, int y);
+const struct sw_panel_area *sw_layout_at(const struct sw_layout *l, int x, int y);

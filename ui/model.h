@@ -48,13 +48,13 @@ struct sw_ui_run {
 };
 
 /* A worker, a server or a thread that reads, as its slot of the snapshot says. */
-struct sw_ui_unit {
+struct sw_ui_thread {
     struct sw_slot_state slot;
     double busy; /* moving average of being busy; NaN: unknown */
 };
 
 /* Where a unit was placed, as the history says. */
-struct sw_ui_place {
+struct sw_ui_placement {
     char unit[32], device[32], cores[64], reason[128];
     int numa;
 };
@@ -93,7 +93,7 @@ struct sw_ui_machine {
     bool known;
     char cpu_model[96];
     int cpu_count, node_count;
-    float cpu[SW_UI_CPUS]; /* share of time at work, node by node; NaN: unknown */
+    float cpu[SW_UI_CPUS]; /* fraction of time at work, node by node; NaN: unknown */
     struct sw_ui_node node[SW_UI_NODES];
     double load, mem_used, mem_total;
     double process_cpus;            /* CPUs that the trainer keeps busy */
@@ -122,10 +122,10 @@ struct sw_ui_model {
     double rows_age; /* seconds since the history had something new; NaN: never */
     struct sw_ui_run run;
 
-    struct sw_ui_unit *units; /* owned [unit_count] */
-    int unit_count;
-    struct sw_ui_place *places; /* owned [place_count] */
-    int place_count;
+    struct sw_ui_thread *threads; /* owned [thread_count] */
+    int thread_count;
+    struct sw_ui_placement *placements; /* owned [placement_count] */
+    int placement_count;
 
     struct sw_ui_series series[SW_UI_SERIES];
     int series_count;
@@ -133,10 +133,10 @@ struct sw_ui_model {
     int overlay_count;
     int64_t overlay_run;
     char overlay_name[SW_UI_NAME];
-    double ended_s;                /* duration of the completed segments */
-    double segment_start;          /* Unix seconds, start of the current segment; NaN: none */
-    int64_t joins[SW_UI_SEGMENTS]; /* steps from which a resume continued */
-    int join_count;
+    double ended_s;       /* duration of the completed segments */
+    double segment_start; /* Unix seconds, start of the current segment; NaN: none */
+    int64_t resume_steps[SW_UI_SEGMENTS]; /* steps from which a resume continued */
+    int resume_count;
 
     struct sw_ledger ledger;
     struct sw_ui_layer layers[SW_UI_LAYERS];
@@ -171,7 +171,7 @@ const struct sw_ui_series *sw_ui_series_find(const struct sw_ui_model *m, const 
 /* The newest value, NaN where there is none. */
 double sw_ui_newest(const struct sw_ui_series *s);
 /* The median of the newest values, so that a step with an evaluation does not count. */
-double sw_ui_typical(const struct sw_ui_series *s);
+double sw_ui_median(const struct sw_ui_series *s);
 
 /* Inserts an event by time. */
 void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level,
@@ -195,11 +195,11 @@ bool sw_ui_paused(const struct sw_ui_model *m);
 /* "running", "paused", "starting", "evaluating", ... of the whole run. */
 const char *sw_ui_status(const struct sw_ui_model *m);
 /* worker0.0 is a worker, server0.0 a server, anything else reads data. */
-enum sw_ui_kind { SW_UI_WORKER, SW_UI_SERVER, SW_UI_READER };
-enum sw_ui_kind sw_ui_kind_of(const char *unit);
+enum sw_ui_thread_kind { SW_UI_WORKER, SW_UI_SERVER, SW_UI_READER };
+enum sw_ui_thread_kind sw_ui_thread_kind_of(const char *unit);
 
 /* Parses the next range of "0-3,8"; returns the text behind it, or NULL at the end. */
 const char *sw_ui_next_range(const char *list, long *from, long *to);
 
 /* Computes the verdict from the model. */
-struct sw_verdict sw_ui_verdict(const struct sw_ui_model *m);
+struct sw_bottleneck sw_ui_bottleneck(const struct sw_ui_model *m);

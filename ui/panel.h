@@ -39,13 +39,14 @@ void sw_ui_clock(char out[16], double unix_time);
 void sw_ui_duration(char out[16], double seconds);
 /* Draws a bar with parts in proportion to ms, `columns` wide, in colors or, without colors,
  * letters. */
-void sw_ui_parts_bar(struct sw_canvas *c, int x, int y, int columns, const double ms[SW_PARTS]);
+void sw_ui_phase_bar(struct sw_canvas *c, int x, int y, int columns,
+                     const double ms[SW_STEP_PHASES]);
 /* "97 %" or "--" for NaN. */
-void sw_ui_percent(char out[16], double share);
+void sw_ui_percent(char out[16], double fraction);
 /* Whether a text passes the view's filter (no letter case). */
-bool sw_ui_passes(const struct sw_ui_view *v, const char *text);
+bool sw_ui_matches_filter(const struct sw_ui_view *v, const char *text);
 /* A line of the list of runs: by name, status or #id. */
-bool sw_ui_row_passes(const struct sw_ui_view *v, const struct sw_ui_row *r);
+bool sw_ui_run_matches_filter(const struct sw_ui_view *v, const struct sw_ui_row *r);
 /* The selected one, or NULL. */
 const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const struct sw_ui_view *v);
 /* Text over several lines, broken at blanks; returns how many lines it took (0 rows: would take).

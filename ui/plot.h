@@ -68,7 +68,7 @@ void sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rg
 /* Distinct colors, also for color-blind readers (Okabe and Ito 2008); after the eighth they follow
  * the wheel of hues. */
 uint32_t sw_plot_colour(int i);
-/* From light to dark for a share of 0 to 1; grey for NaN. */
-uint32_t sw_plot_shade(double share);
+/* From light to dark for a fraction of 0 to 1; grey for NaN. */
+uint32_t sw_plot_shade(double fraction);
 
 enum { SW_PLOT_INK = 0x222222, SW_PLOT_GREY = 0x888888, SW_PLOT_GRID = 0xe4e4e4 };

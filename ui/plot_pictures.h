@@ -17,7 +17,7 @@ int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plo
                   struct sw_err *err) SW_MUST_CHECK;
 
 /* counts [classes][classes]: the row is the true class, the column the predicted one. Shades are
- * shares of the row. */
+ * fractions of the row. */
 struct sw_plot_confusion {
     const int64_t *counts; /* borrowed */
     int classes;

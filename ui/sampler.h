@@ -11,4 +11,4 @@ struct sw_sampler;
 int sw_sampler_new(struct sw_sampler **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_sampler_free(struct sw_sampler *s); /* NULL is accepted */
 /* pid 0: no process. What cannot be read is NaN. */
-void sw_sampler_look(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m);
+void sw_sampler_sample(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m);

@@ -18,7 +18,7 @@ void sw_term_size(const struct sw_term *t, int *w, int *h);
 /* Only what differs from the last canvas is sent. */
 void sw_term_show(struct sw_term *t, const struct sw_canvas *c, const struct sw_theme *theme);
 /* Everything is sent the next time. */
-void sw_term_forget(struct sw_term *t);
+void sw_term_invalidate(struct sw_term *t);
 void sw_term_mouse(struct sw_term *t, bool on);
 /* Waits at most timeout_ms for a key; false when there was none, also after a signal. */
 bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in);

@@ -7,7 +7,7 @@
 
 enum sw_attribute { SW_ATTR_BOLD = 1, SW_ATTR_DIM = 2, SW_ATTR_REVERSE = 4, SW_ATTR_UNDERLINE = 8 };
 
-struct sw_look {
+struct sw_style {
     int16_t colour;          /* 0..255; -1: the terminal's own */
     int8_t basic;            /* 0..7; -1: the terminal's own */
     uint8_t attributes;      /* with colours */
@@ -16,7 +16,7 @@ struct sw_look {
 
 struct sw_theme {
     const char *name;
-    struct sw_look look[SW_ROLES];
+    struct sw_style style[SW_ROLES];
 };
 
 /* All of them, in the order in which the key goes through them; NULL-terminated by name. */

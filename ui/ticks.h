@@ -21,7 +21,7 @@ struct sw_ui_range sw_ticks_range(double from, double to, bool log);
 struct sw_ui_range sw_ticks_fit(double from, double to, bool log);
 /* The position of a value: 0 at the lower end, 1 at the upper end; -1 if it has no logarithm, NaN
  * for NaN. The range is one of sw_ticks_range. */
-double sw_ticks_share(struct sw_ui_range r, bool log, double value);
+double sw_ticks_fraction(struct sw_ui_range r, bool log, double value);
 
 enum { SW_TICKS = 128, SW_TICK_LABEL = 24 };
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The readers of a split: their number, how many are busy now, and their average share. */
+/* The readers of a split: their number, how many are busy now, and their average fraction. */
 struct readers {
     int count, working;
     double busy;
@@ -14,9 +14,9 @@ struct readers {
 static struct readers readers_of(const struct sw_ui_model *m, bool train)
 {
     struct readers r = {0, 0, 0};
-    for (int i = 0; i < m->unit_count; i++) {
-        const struct sw_ui_unit *u = &m->units[i];
-        if (sw_ui_kind_of(u->slot.name) != SW_UI_READER ||
+    for (int i = 0; i < m->thread_count; i++) {
+        const struct sw_ui_thread *u = &m->threads[i];
+        if (sw_ui_thread_kind_of(u->slot.name) != SW_UI_READER ||
             (strstr(u->slot.name, " train ") != NULL) != train)
             continue;
         r.count++;
@@ -38,11 +38,11 @@ static void reader_line(struct sw_canvas *c, struct sw_area in, int y, const cha
     sw_canvas_bar(c, x, y, room > 24 ? 24 : room, r->busy, SW_ROLE_DATA);
 }
 
-static void verdict_line(struct sw_canvas *c, struct sw_area in, int y, const struct sw_ui_model *m,
-                         const struct readers *r)
+static void wait_line(struct sw_canvas *c, struct sw_area in, int y, const struct sw_ui_model *m,
+                      const struct readers *r)
 {
-    double waits =
-        sw_ledger_share(&m->ledger, SW_PART_READ) + sw_ledger_share(&m->ledger, SW_PART_DECODE);
+    double waits = sw_ledger_fraction(&m->ledger, SW_STEP_READ) +
+                   sw_ledger_fraction(&m->ledger, SW_STEP_DECODE);
     char percent[16];
     sw_ui_percent(percent, waits);
     if (isnan(waits))
@@ -76,7 +76,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 {
     struct readers train = readers_of(m, true), eval = readers_of(m, false);
     int y = in.y, end = in.y + in.h;
-    verdict_line(c, in, y++, m, &train);
+    wait_line(c, in, y++, m, &train);
     if (y < end)
         epoch_line(c, in, y++, m);
     if (y < end && train.count > 0)

@@ -6,7 +6,7 @@
 
 static bool passes(const struct sw_ui_view *v, const struct sw_ui_event *e)
 {
-    return sw_ui_passes(v, e->text) || sw_ui_passes(v, e->source);
+    return sw_ui_matches_filter(v, e->text) || sw_ui_matches_filter(v, e->source);
 }
 
 static enum sw_role role_of(enum sw_log_level level)

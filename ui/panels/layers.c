@@ -22,7 +22,7 @@ static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_u
     double ms = l->forward_ms + l->backward_ms;
     sw_canvas_text(c, in.x, y, name_w - 1, SW_ROLE_TEXT, l->name);
     if (bar > 4 && most > 0) {
-        int forward_w = sw_canvas_part(bar - 1, l->forward_ms / most);
+        int forward_w = sw_canvas_bar_columns(bar - 1, l->forward_ms / most);
         sw_canvas_bar(c, in.x + name_w, y, bar - 1, ms / most, SW_ROLE_COMPUTE);
         sw_canvas_recolour(c, (struct sw_area){in.x + name_w, y, forward_w, 1}, SW_ROLE_LINE1);
     }
@@ -50,7 +50,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         y++;
     }
     for (int i = 0; i < m->layer_count && y < end; i++)
-        if (sw_ui_passes(v, m->layers[i].name) && seen++ >= v->scroll[5])
+        if (sw_ui_matches_filter(v, m->layers[i].name) && seen++ >= v->scroll[5])
             row(c, in, y++, &m->layers[i], all, most);
 }
 
@@ -66,7 +66,7 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     int count = 0;
     for (int i = 0; i < m->layer_count; i++)
-        count += !v || sw_ui_passes(v, m->layers[i].name);
+        count += !v || sw_ui_matches_filter(v, m->layers[i].name);
     return count;
 }
 

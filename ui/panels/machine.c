@@ -16,14 +16,14 @@ static bool is_shown(const struct sw_ui_model *m, const struct sw_ui_device *d)
 }
 
 /* A level of 0..1 in one cell. */
-static uint32_t level_rune(const struct sw_canvas *c, float share)
+static uint32_t level_rune(const struct sw_canvas *c, float fraction)
 {
-    if (isnan(share))
+    if (isnan(fraction))
         return '?';
-    int eighths = sw_canvas_part(8, (double)share);
+    int eighths = sw_canvas_bar_columns(8, (double)fraction);
     if (c->caps.utf8)
         return eighths ? 0x2580u + (uint32_t)eighths : 0xb7;
-    return (uint32_t) ".123456789"[sw_canvas_part(9, (double)share)];
+    return (uint32_t) ".123456789"[sw_canvas_bar_columns(9, (double)fraction)];
 }
 
 /* Writes lines until the room ends, and skips those that are scrolled out. */
@@ -120,7 +120,7 @@ static void device_line(struct writer *w, const struct sw_ui_device *d)
     sw_buf_fini(&text);
 }
 
-static void place_line(struct writer *w, const struct sw_ui_place *p)
+static void place_line(struct writer *w, const struct sw_ui_placement *p)
 {
     char node[24] = "";
     if (p->numa >= 0)
@@ -169,8 +169,8 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     for (int i = 0; i < m->device_count; i++)
         if (is_shown(m, &m->devices[i]))
             device_line(&w, &m->devices[i]);
-    for (int i = 0; i < m->place_count; i++)
-        place_line(&w, &m->places[i]);
+    for (int i = 0; i < m->placement_count; i++)
+        place_line(&w, &m->placements[i]);
     for (int i = 0; i < m->link_count; i++)
         link_line(&w, &m->links[i]);
 }
@@ -182,7 +182,7 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
     for (int i = 0; i < m->device_count; i++)
         devices += is_shown(m, &m->devices[i]);
     return (k->known ? 1 + m->live + k->node_count + k->gpu_count + k->path_count : 1) + devices +
-           m->place_count + m->link_count;
+           m->placement_count + m->link_count;
 }
 
 static int want_h(const struct sw_ui_model *m, int w)

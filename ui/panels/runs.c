@@ -10,7 +10,7 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     int count = 0;
     for (int i = 0; i < m->row_count; i++)
-        count += !v || sw_ui_row_passes(v, &m->rows[i]);
+        count += !v || sw_ui_run_matches_filter(v, &m->rows[i]);
     return count;
 }
 
@@ -96,7 +96,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     if (head)
         heading(c, in, &k);
     for (int i = 0; i < m->row_count && y < in.y + in.h; i++) {
-        if (!sw_ui_row_passes(v, &m->rows[i]))
+        if (!sw_ui_run_matches_filter(v, &m->rows[i]))
             continue;
         if (seen >= first)
             row(c, in, &k, y++, m, &m->rows[i], v->focus == 8 && seen == v->selected);

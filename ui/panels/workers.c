@@ -6,16 +6,16 @@
 
 enum { NAME_W = 11, STATE_W = 11, STEP_W = 9, LAG_W = 6, STALE_W = 6, BUSY_W = 6 };
 
-static bool is_row(const struct sw_ui_unit *u)
+static bool is_row(const struct sw_ui_thread *u)
 {
-    return sw_ui_kind_of(u->slot.name) != SW_UI_READER;
+    return sw_ui_thread_kind_of(u->slot.name) != SW_UI_READER;
 }
 
 static int rows_of(const struct sw_ui_model *m)
 {
     int rows = 0;
-    for (int i = 0; i < m->unit_count; i++)
-        rows += is_row(&m->units[i]);
+    for (int i = 0; i < m->thread_count; i++)
+        rows += is_row(&m->threads[i]);
     return rows;
 }
 
@@ -31,9 +31,9 @@ static const struct sw_ledger_worker *times_of(const struct sw_ui_model *m, int 
 static int64_t furthest(const struct sw_ui_model *m)
 {
     int64_t step = -1;
-    for (int i = 0; i < m->unit_count; i++)
-        if (sw_ui_kind_of(m->units[i].slot.name) == SW_UI_WORKER)
-            step = m->units[i].slot.done_step > step ? m->units[i].slot.done_step : step;
+    for (int i = 0; i < m->thread_count; i++)
+        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER)
+            step = m->threads[i].slot.done_step > step ? m->threads[i].slot.done_step : step;
     return step;
 }
 
@@ -105,12 +105,12 @@ static void number(struct sw_canvas *c, int x, int y, int w, enum sw_role role, 
     sw_canvas_right(c, x, y, w, role, text);
 }
 
-/* The share of a step in which the worker does not wait for others. */
-static double busy_share(const struct sw_ledger_worker *w)
+/* The fraction of a step in which the worker does not wait for others. */
+static double busy_fraction(const struct sw_ledger_worker *w)
 {
     double all = sw_ledger_step_ms(w);
     double waits =
-        w->ms[SW_PART_COMM] + w->ms[SW_PART_WAIT] + w->ms[SW_PART_READ] + w->ms[SW_PART_DECODE];
+        w->ms[SW_STEP_COMM] + w->ms[SW_STEP_WAIT] + w->ms[SW_STEP_READ] + w->ms[SW_STEP_DECODE];
     return all > 0 ? 1 - waits / all : (double)NAN;
 }
 
@@ -126,11 +126,11 @@ static void worker_figures(struct sw_canvas *c, const struct columns *k, int y, 
     if (k->stale)
         number(c, k->stale, y, STALE_W - 1, SW_ROLE_TEXT, times ? times->staleness : -1);
     if (k->busy) {
-        sw_ui_percent(percent, times ? busy_share(times) : (double)NAN);
+        sw_ui_percent(percent, times ? busy_fraction(times) : (double)NAN);
         sw_canvas_right(c, k->busy, y, BUSY_W - 1, SW_ROLE_TEXT, percent);
     }
     if (times && k->bar_w > 0)
-        sw_ui_parts_bar(c, k->bar, y, k->bar_w, times->ms);
+        sw_ui_phase_bar(c, k->bar, y, k->bar_w, times->ms);
     if (slow && k->what_w > 8) {
         sw_canvas_right(c, k->what, y, k->what_w, SW_ROLE_BAD, "slowest");
     }
@@ -153,8 +153,8 @@ static void what_now(struct sw_canvas *c, const struct columns *k, int y,
 static void unit_row(struct sw_canvas *c, struct sw_area in, const struct columns *k, int y,
                      const struct sw_ui_model *m, int i, int slow)
 {
-    const struct sw_slot_state *s = &m->units[i].slot;
-    bool worker = sw_ui_kind_of(s->name) == SW_UI_WORKER;
+    const struct sw_slot_state *s = &m->threads[i].slot;
+    bool worker = sw_ui_thread_kind_of(s->name) == SW_UI_WORKER;
     bool slowest = worker && i == slow;
     const char *state = s->waiting_for[0] ? "waits" : sw_phase_name(s->phase);
     sw_canvas_text(c, in.x, y, NAME_W - 1, slowest ? SW_ROLE_BAD : SW_ROLE_TEXT, s->name);
@@ -165,7 +165,7 @@ static void unit_row(struct sw_canvas *c, struct sw_area in, const struct column
         worker_figures(c, k, y, (int)(furthest(m) - s->done_step), times_of(m, i), slowest);
     } else if (k->busy) {
         char percent[16];
-        sw_ui_percent(percent, m->units[i].busy);
+        sw_ui_percent(percent, m->threads[i].busy);
         sw_canvas_right(c, k->busy, y, BUSY_W - 1, SW_ROLE_TEXT, percent);
     }
 }
@@ -186,17 +186,17 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
                  const struct sw_ui_view *v)
 {
     struct columns k = place(in);
-    int slow = sw_ui_verdict(m).worker, row = 0, skip = v->scroll[3];
+    int slow = sw_ui_bottleneck(m).worker, row = 0, skip = v->scroll[3];
     bool head = in.h >= 3;
     if (head)
         heading(c, in, &k);
     int y = in.y + head, end = in.y + in.h;
     /* The slowest worker is shown even if not all fit. */
-    bool first = m->live && slow >= 0 && slow < m->unit_count && rows_of(m) > end - y && y < end;
+    bool first = m->live && slow >= 0 && slow < m->thread_count && rows_of(m) > end - y && y < end;
     if (first)
         unit_row(c, in, &k, y++, m, slow, slow);
-    for (int i = 0; m->live && i < m->unit_count && y < end; i++)
-        if (is_row(&m->units[i]) && !(first && i == slow) && row++ >= skip)
+    for (int i = 0; m->live && i < m->thread_count && y < end; i++)
+        if (is_row(&m->threads[i]) && !(first && i == slow) && row++ >= skip)
             unit_row(c, in, &k, y++, m, i, slow);
     for (int i = 0; !m->live && i < m->ledger.worker_count && y < end; i++)
         if (row++ >= skip)

@@ -91,8 +91,8 @@ static void what_is_new_comes_once_and_in_order(void **state)
     assert_true(loss->trail.count == 30 && loss->trail.points[29].x == 30);
     assert_int_equal(sw_ui_series_find(m, NULL, "accuracy")->count, 3);
     assert_int_equal(m->ledger.worker_count, 2);
-    assert_int_equal(sw_ui_verdict(m).bound, SW_BOUND_WORKER);
-    assert_int_equal(sw_ui_verdict(m).worker, 1);
+    assert_int_equal(sw_ui_bottleneck(m).bound, SW_BOUND_WORKER);
+    assert_int_equal(sw_ui_bottleneck(m).worker, 1);
     assert_true(has_event(m, "something is slow") && has_event(m, "checkpoint-30"));
     assert_true(has_event(m, "step 20:  accuracy 0.2"));
     for (int i = 1; i < sw_ui_event_count(m); i++)
@@ -117,7 +117,7 @@ static void a_snapshot_makes_a_run_live(void **state)
     sw_feed_refresh(f, m, 0);
     assert_false(m->live);
     assert_int_equal(sw_ui_step(m), 10);
-    assert_int_equal(sw_feed_ask(f, "pause", answer, sizeof answer, &err), SW_ERR_NOTFOUND);
+    assert_int_equal(sw_feed_request(f, "pause", answer, sizeof answer, &err), SW_ERR_NOTFOUND);
 
     ok(sw_snapshot_path(sw_history_run_uid(j.h), NULL, &path, &err), &err);
     ok(sw_snapshot_new(&s, path, sw_history_run_id(j.h), sw_history_run_uid(j.h), "live", 500, 2,
@@ -132,8 +132,8 @@ static void a_snapshot_makes_a_run_live(void **state)
     assert_true(m->live);
     assert_int_equal(sw_ui_step(m), 42);
     assert_int_equal(m->run.steps, 500);
-    assert_string_equal(m->units[0].slot.layer_name, "conv2");
-    assert_true(m->units[0].busy == 1 && m->units[1].busy == 0);
+    assert_string_equal(m->threads[0].slot.layer_name, "conv2");
+    assert_true(m->threads[0].busy == 1 && m->threads[1].busy == 0);
     assert_false(sw_ui_paused(m));
     sw_slot_phase(sw_snapshot_slot(s, 0), SW_PHASE_PAUSED, 42, -1, NULL, now_ns);
     sw_feed_refresh(f, m, 0);
@@ -228,7 +228,7 @@ static void a_resume_takes_back_what_it_supersedes(void **state)
     sw_feed_refresh(f, m, 0);
     const struct sw_ui_series *loss = sw_ui_series_find(m, "train", "loss");
     assert_true(loss->last_step == 30 && loss->count == 30);
-    assert_true(m->join_count == 1 && m->joins[0] == 20);
+    assert_true(m->resume_count == 1 && m->resume_steps[0] == 20);
     sw_feed_free(f);
     finish(j.h, SW_RUN_DONE);
     model_free(m);

@@ -32,7 +32,7 @@ static void only_a_yes_stops_a_training(void **state)
     static const int others[] = {'n', 'x', SW_KEY_ENTER, SW_KEY_ESCAPE, 'p', ' '};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         assert_int_equal(press(&h, 'x'), SW_ACT_NONE);
-        assert_int_equal(h.v.mode, SW_UI_ASKING);
+        assert_int_equal(h.v.mode, SW_UI_CONFIRMING);
         assert_int_equal(press(&h, others[i]), SW_ACT_NONE);
         assert_int_equal(h.v.mode, SW_UI_NORMAL);
     }
@@ -53,7 +53,7 @@ static void escape_never_leaves_and_q_always_does(void **state)
     h.v = sw_ui_first_view();
     press(&h, '/');
     assert_int_equal(press(&h, 'q'), SW_ACT_NONE); /* a letter of the filter */
-    assert_int_equal(press(&h, SW_KEY_GONE), SW_ACT_QUIT);
+    assert_int_equal(press(&h, SW_KEY_HANGUP), SW_ACT_QUIT);
     unstage(h.m);
 }
 
@@ -72,20 +72,20 @@ static void panels_are_reached_by_number_and_in_turn(void **state)
 {
     struct hands h = begin();
     press(&h, '3');
-    assert_true(h.v.focus == 3 && !h.v.alone);
+    assert_true(h.v.focus == 3 && !h.v.maximized);
     press(&h, '3');
-    assert_true(h.v.focus == 3 && h.v.alone);
+    assert_true(h.v.focus == 3 && h.v.maximized);
     press(&h, '0');
-    assert_false(h.v.alone);
+    assert_false(h.v.maximized);
     press(&h, '4'); /* there is no room for it beside the others */
-    assert_true(h.v.focus == 4 && h.v.alone);
+    assert_true(h.v.focus == 4 && h.v.maximized);
     press(&h, SW_KEY_TAB);
     assert_int_equal(h.v.focus, 5);
     press(&h, SW_KEY_BACK_TAB);
     press(&h, SW_KEY_BACK_TAB);
     assert_int_equal(h.v.focus, 3);
     press(&h, SW_KEY_ESCAPE);
-    assert_false(h.v.alone);
+    assert_false(h.v.maximized);
     press(&h, '9');
     assert_int_equal(h.v.focus, 3);
     unstage(h.m);
@@ -167,7 +167,7 @@ static void scales_and_themes_go_round(void **state)
 {
     struct hands h = begin();
     int smoothing = h.v.smoothing;
-    for (int i = 0; i < SW_UI_KEEPS; i++)
+    for (int i = 0; i < SW_UI_SMOOTHINGS; i++)
         press(&h, 's');
     assert_int_equal(h.v.smoothing, smoothing);
     for (int i = 0; i < 100; i++) {

@@ -104,7 +104,7 @@ static void each_panel_alone(void **state)
         struct sw_ui_view v = view_of_a_beginner();
         char name[64];
         v.focus = number;
-        v.alone = true;
+        v.maximized = true;
         snprintf(name, sizeof name, "alone-%s", sw_panel_numbered(number)->name);
         golden(name, m, &v, 100, 30, utf8);
     }
@@ -117,7 +117,7 @@ static void help_a_question_and_a_filter(void **state)
     struct sw_ui_view v = view_of_a_beginner();
     v.mode = SW_UI_HELP;
     golden("help", m, &v, 100, 36, utf8);
-    v.mode = SW_UI_ASKING;
+    v.mode = SW_UI_CONFIRMING;
     snprintf(v.message, sizeof v.message, "stop the training? y or n");
     golden("asking", m, &v, 80, 24, utf8);
     v = view_of_a_beginner();
@@ -131,7 +131,7 @@ static void zoom_cursor_and_log_scale(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
-    v.alone = true;
+    v.maximized = true;
     v.zoom = 2;
     v.log_y = true;
     v.cursor = 0.5;
@@ -170,7 +170,7 @@ static void another_run_lies_dashed_over_the_curves(void **state)
     for (int i = 1; i <= 3000; i++)
         sw_ui_series_point(s, i, 2.5 - i / 3000.0);
     m->overlay_run = 127;
-    v.alone = true;
+    v.maximized = true;
     golden("overlay", m, &v, 100, 30, utf8);
     assert_true(shows(m, &v, 100, 30, "#127 train 1.5"));
     assert_true(shows(m, &v, 100, 30, "over #127"));
@@ -193,7 +193,7 @@ static void a_paused_run_says_so_at_every_size(void **state)
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     for (int i = 0; i < 4; i++)
-        m->units[i].slot.phase = SW_PHASE_PAUSED;
+        m->threads[i].slot.phase = SW_PHASE_PAUSED;
     assert_true(shows(m, &v, 50, 1, "paused"));
     assert_true(shows(m, &v, 40, 10, "paused"));
     assert_true(shows(m, &v, 80, 24, "paused"));
@@ -228,7 +228,7 @@ static void no_size_is_too_small_or_odd(void **state)
             for (int number = 0; number <= 8; number += 4) {
                 struct sw_canvas c;
                 v.focus = number;
-                v.alone = number > 0;
+                v.maximized = number > 0;
                 v.mode = number == 4 ? SW_UI_HELP : SW_UI_NORMAL;
                 draw(&c, m, &v, w, h, number ? utf8 : ascii);
                 for (int i = 0; i < c.w * c.h; i++)
@@ -255,7 +255,7 @@ static void make_odd(struct sw_ui_model *m, double a, double b)
     for (int i = 0; i < m->link_count; i++)
         m->links[i].bytes_per_step = m->links[i].ms_per_step = a;
     for (int i = 0; i < m->ledger.worker_count; i++)
-        for (int p = 0; p < SW_PARTS; p++)
+        for (int p = 0; p < SW_STEP_PHASES; p++)
             m->ledger.worker[i].ms[p] = p % 2 ? a : b;
     m->ledger.step_ms = m->ledger.p50_ms = m->ledger.p99_ms = a;
     m->rows[1].loss = m->rows[1].started_at = m->rows[0].loss = a;
@@ -275,8 +275,8 @@ static void numbers_of_any_size_are_shown(void **state)
             struct sw_canvas c;
             make_odd(m, odd_values[i / ODD_VALUES], odd_values[i % ODD_VALUES]);
             v.log_y = i & 1;
-            v.alone = k == 2;
-            v.focus = v.alone ? 1 + i % 8 : 1;
+            v.maximized = k == 2;
+            v.focus = v.maximized ? 1 + i % 8 : 1;
             draw(&c, m, &v, sizes[k][0], sizes[k][1], i & 2 ? utf8 : ascii);
             sw_canvas_fini(&c);
             unstage(m);

@@ -36,7 +36,7 @@ static void check_range(struct sw_ui_range r, bool log)
     assert_true(r.from < r.to && (!log || (r.from > 0 && isfinite(r.to / r.from))));
     struct sw_ui_range again = sw_ticks_range(r.from, r.to, log);
     assert_true(again.from == r.from && again.to == r.to);
-    assert_true(sw_ticks_share(r, log, r.from) == 0 && sw_ticks_share(r, log, r.to) == 1);
+    assert_true(sw_ticks_fraction(r, log, r.from) == 0 && sw_ticks_fraction(r, log, r.to) == 1);
 }
 
 static void any_two_values_make_an_axis(void **state)

@@ -51,7 +51,7 @@ static inline void stage_curves(struct sw_ui_model *m)
 static inline void stage_unit(struct sw_ui_model *m, int i, const char *name, enum sw_phase phase,
                               const char *layer, const char *waits, int64_t step, double busy)
 {
-    struct sw_ui_unit *u = &m->units[i];
+    struct sw_ui_thread *u = &m->threads[i];
     u->slot = (struct sw_slot_state){.phase = phase,
                                      .layer = -1,
                                      .step = step + 1,
@@ -67,8 +67,8 @@ static inline void stage_unit(struct sw_ui_model *m, int i, const char *name, en
 
 static inline void stage_units(struct sw_ui_model *m)
 {
-    m->unit_count = 9;
-    m->units = sw_calloc(9, sizeof *m->units);
+    m->thread_count = 9;
+    m->threads = sw_calloc(9, sizeof *m->threads);
     stage_unit(m, 0, "worker0.0", SW_PHASE_FORWARD, "conv2", "", 4812, 0.6);
     stage_unit(m, 1, "worker0.1", SW_PHASE_BACKWARD, "fc6", "", 4812, 0.6);
     stage_unit(m, 2, "worker0.2", SW_PHASE_FORWARD, "conv3",
@@ -81,15 +81,16 @@ static inline void stage_units(struct sw_ui_model *m)
     stage_unit(m, 8, "prefetch0.0 test 0", SW_PHASE_IDLE, "", "", 4800, 0);
     static const char *const units[] = {"worker0.0", "worker0.1", "worker0.2",
                                         "worker0.3", "server0.0", "server0.1"};
-    m->place_count = 6;
-    m->places = sw_calloc(6, sizeof *m->places);
+    m->placement_count = 6;
+    m->placements = sw_calloc(6, sizeof *m->placements);
     for (int i = 0; i < 6; i++) {
-        snprintf(m->places[i].unit, sizeof m->places[i].unit, "%s", units[i]);
-        snprintf(m->places[i].device, sizeof m->places[i].device, "cpu");
-        snprintf(m->places[i].cores, sizeof m->places[i].cores, "%d-%d", i < 4 ? 4 * i : 16 + i - 4,
-                 i < 4 ? 4 * i + 3 : 16 + i - 4);
-        snprintf(m->places[i].reason, sizeof m->places[i].reason, "an equal share of the cores");
-        m->places[i].numa = i % 4 / 2;
+        snprintf(m->placements[i].unit, sizeof m->placements[i].unit, "%s", units[i]);
+        snprintf(m->placements[i].device, sizeof m->placements[i].device, "cpu");
+        snprintf(m->placements[i].cores, sizeof m->placements[i].cores, "%d-%d",
+                 i < 4 ? 4 * i : 16 + i - 4, i < 4 ? 4 * i + 3 : 16 + i - 4);
+        snprintf(m->placements[i].reason, sizeof m->placements[i].reason,
+                 "an equal share of the cores");
+        m->placements[i].numa = i % 4 / 2;
     }
 }
 
@@ -178,7 +179,7 @@ static inline struct sw_ui_model *stage(void)
     stage_units(m);
     stage_times(m);
     stage_machine(m);
-    m->joins[m->join_count++] = 2000;
+    m->resume_steps[m->resume_count++] = 2000;
     m->segment_start = 1700000000;
     m->checkpoint_step = 4800;
     m->checkpoint_time = 1700000350;
