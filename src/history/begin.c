@@ -104,8 +104,8 @@ static int set_out_dir(struct sw_history *h, char *path, struct sw_err *err)
     return SW_OK;
 }
 
-static int name_out_dir(struct sw_history *h, const char *given, const char *name,
-                        struct sw_err *err)
+static int choose_out_dir(struct sw_history *h, const char *given, const char *name,
+                          struct sw_err *err)
 {
     char *path = NULL;
     int code = given ? make_given_dir(given, &path, err) : make_own_dir(name, &path, err);
@@ -119,7 +119,7 @@ static int name_out_dir(struct sw_history *h, const char *given, const char *nam
 }
 
 /* A directory that was made for an id that did not come to be. A given one stays, and claimed. */
-static void forget_out_dir(struct sw_history *h, bool remove)
+static void discard_out_dir(struct sw_history *h, bool remove)
 {
     if (remove)
         sw_claim_release(&h->claim);
@@ -157,14 +157,14 @@ static int64_t run_in(struct sw_history *h, const char *dir)
     int64_t id = 0;
     struct sw_err ignored;
 
-    if (sw_store_open(&h->store, h->patience.setup_ms, &ignored) != SW_OK ||
+    if (sw_store_open(&h->store, h->timeouts.setup_ms, &ignored) != SW_OK ||
         sw_query_once(h->store.db, h->path, sql, SW_CELLS(SW_TEXT(dir)), &id, &ignored) != SW_OK)
         return 0;
     return id;
 }
 
 /* A new run writes checkpoints of the same names, and --out may be a mistake. */
-static int refuse_result(struct sw_history *h, const char *dir, struct sw_err *err)
+static int refuse_existing_checkpoints(struct sw_history *h, const char *dir, struct sw_err *err)
 {
     int64_t step = newest_checkpoint(dir), id = step > 0 ? run_in(h, dir) : 0;
     if (step == 0)
@@ -183,14 +183,14 @@ static int refuse_result(struct sw_history *h, const char *dir, struct sw_err *e
 }
 
 /* Before anything is stored: a run that may not write into its directory does not exist. */
-static int take_given_dir(struct sw_history *h, const struct sw_run_info *info, struct sw_err *err)
+static int claim_given_dir(struct sw_history *h, const struct sw_run_info *info, struct sw_err *err)
 {
     char *path = NULL;
     int code = make_given_dir(info->out_dir, &path, err);
     if (!code)
         code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
     if (!code && !info->overwrite)
-        code = refuse_result(h, path, err);
+        code = refuse_existing_checkpoints(h, path, err);
     sw_free(path);
     return code;
 }
@@ -215,7 +215,7 @@ static int insert_run(struct sw_history *h, const char *given, bool *no_dir, str
     if (code)
         return code;
     snprintf(name, sizeof name, "%lld", (long long)id);
-    code = name_out_dir(h, given, name, err);
+    code = choose_out_dir(h, given, name, err);
     *no_dir = code != SW_OK;
     if (!code)
         code = store_out_dir(h, id, err);
@@ -231,14 +231,14 @@ static int insert_run(struct sw_history *h, const char *given, bool *no_dir, str
 static int store_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
 {
     *no_dir = false;
-    int code = sw_store_open(&h->store, h->patience.setup_ms, err);
+    int code = sw_store_open(&h->store, h->timeouts.setup_ms, err);
     if (!code)
-        code = sw_store_begin(&h->store, h->patience.setup_ms, err);
+        code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
     code = sw_store_end(&h->store, insert_run(h, given, no_dir, err), err);
     if (code) {
-        forget_out_dir(h, !given);
+        discard_out_dir(h, !given);
         h->run->cells[SW_RUN_CELL_ID] = SW_NULL;
         h->run_id = 0;
     }
@@ -274,15 +274,15 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
     if (!code)
         code = make_segment_row(h, info, 0, now, err);
     if (!code && info->out_dir)
-        code = take_given_dir(h, info, err);
+        code = claim_given_dir(h, info, err);
     if (code)
         return code;
     int stored = store_run(h, info->out_dir, &no_dir, &why);
     if (no_dir)
         return sw_err_set(err, why.code, "%s", why.text);
     if (stored)
-        code = name_out_dir(h, info->out_dir, h->uid, err);
-    sw_claim_sign(&h->claim, h->run_id);
+        code = choose_out_dir(h, info->out_dir, h->uid, err);
+    sw_claim_write_owner(&h->claim, h->run_id);
     if (!code)
         code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
     if (!code && stored)
@@ -292,7 +292,7 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
 
 /* --- Spools of earlier runs ---------------------------------------------------------------- */
 
-static void tell_merged(struct sw_log *log, const char *path, const struct sw_merge *m)
+static void report_merged(struct sw_log *log, const char *path, const struct sw_merge *m)
 {
     if (m->rows || m->damaged || m->refused)
         sw_log_write(log, SW_LOG_INFO, "history",
@@ -309,9 +309,9 @@ static int merge_announced(struct sw_store *store, const struct sw_spool_list *l
         struct sw_merge m = {0};
         int64_t bytes = sw_spool_bytes(list->items[i].spool);
         code = sw_history_merge_spool(store, list->items[i].spool, SW_HISTORY_SETUP_MS, &m, err);
-        tell_merged(log, list->items[i].spool, &m);
+        report_merged(log, list->items[i].spool, &m);
         if (!code)
-            sw_spool_merged(&list->items[i], bytes);
+            sw_spool_withdraw(&list->items[i], bytes);
         *rows += m.rows;
     }
     return code;
@@ -351,7 +351,7 @@ int sw_history_waiting(const char *path)
 
 /* --- Going on ------------------------------------------------------------------------------ */
 
-static int adopt_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
+static int load_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
 {
     int code = sw_store_read_run(&h->store, run_id, &h->run, err);
     if (code)
@@ -398,11 +398,11 @@ static int store_segment(struct sw_history *h, int64_t segments, bool *changed, 
 {
     struct sw_merge m = {0};
     *changed = false;
-    int code = sw_history_merge_spool(&h->store, h->spool.path, h->patience.setup_ms, &m, err);
-    tell_merged(h->log, h->spool.path, &m);
+    int code = sw_history_merge_spool(&h->store, h->spool.path, h->timeouts.setup_ms, &m, err);
+    report_merged(h->log, h->spool.path, &m);
     atomic_fetch_add(&h->counts.merged, m.rows);
     if (!code)
-        code = sw_store_begin(&h->store, h->patience.setup_ms, err);
+        code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
     code = compare_segments(h, segments, changed, err);
@@ -418,9 +418,9 @@ int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_ste
 {
     struct sw_err why = {0};
     bool changed = false;
-    int code = sw_store_open(&h->store, h->patience.setup_ms, err);
+    int code = sw_store_open(&h->store, h->timeouts.setup_ms, err);
     if (!code)
-        code = adopt_run(h, run_id, err);
+        code = load_run(h, run_id, err);
     if (!code)
         code = make_segment_row(h, info, from_step, sw_os()->unix_time(), err);
     if (!code)

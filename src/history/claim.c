@@ -15,8 +15,8 @@
 
 enum {
     TEXT = 512, /* bytes of the file, always as many, so that writing it needs no truncation */
-    SIGN_TRIES = 500, /* how often the file is read until its new owner has signed it */
-    SIGN_PAUSE_MS = 10,
+    OWNER_TRIES = 500, /* how often the file is read until its new owner has signed it */
+    OWNER_PAUSE_MS = 10,
 };
 
 /* What the file says. */
@@ -31,7 +31,7 @@ static const char *word(const char *text)
     return *text ? text : "-";
 }
 
-void sw_claim_sign(const struct sw_claim *c, int64_t run_id)
+void sw_claim_write_owner(const struct sw_claim *c, int64_t run_id)
 {
     char text[TEXT + 1];
     struct sw_process me;
@@ -64,11 +64,11 @@ static bool find_owner(int fd, struct owner *o)
 {
     struct sw_process me;
     sw_process_self(&me);
-    for (int i = 0; i < SIGN_TRIES; i++) {
+    for (int i = 0; i < OWNER_TRIES; i++) {
         if (read_owner(fd, o) &&
             (!sw_str_eq(o->host, me.host) || sw_process_alive(o->pid, o->start_ticks, NULL)))
             return true;
-        nanosleep(&(struct timespec){0, SIGN_PAUSE_MS * 1000000l}, NULL);
+        nanosleep(&(struct timespec){0, OWNER_PAUSE_MS * 1000000l}, NULL);
     }
     return false;
 }
@@ -164,7 +164,7 @@ int sw_claim_take(struct sw_claim *c, const char *folder, int64_t run_id, const 
         return rc;
     }
     *c = (struct sw_claim){path, fd};
-    sw_claim_sign(c, run_id);
+    sw_claim_write_owner(c, run_id);
     return SW_OK;
 }
 

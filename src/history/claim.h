@@ -27,6 +27,6 @@ struct sw_claim {
 int sw_claim_take(struct sw_claim *c, const char *folder, int64_t run_id, const char *advice,
                   struct sw_log *log, struct sw_err *err) SW_MUST_CHECK;
 /* Writes into the file which run the claim is for; does nothing without a claim. */
-void sw_claim_sign(const struct sw_claim *c, int64_t run_id);
+void sw_claim_write_owner(const struct sw_claim *c, int64_t run_id);
 /* Removes the file and unlocks. Does nothing without a claim. */
 void sw_claim_release(struct sw_claim *c);

@@ -139,13 +139,13 @@ static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, st
     if (code)
         return code;
     if (h->spool.waiting)
-        code = sw_spool_merge_part(&h->store, h->spool.path, m, err);
+        code = sw_spool_merge_chunk(&h->store, h->spool.path, m, err);
     if (!code && !m->more)
         code = ensure_run(h, &segment_stored, err);
     if (!code && !m->more)
         code = apply_all(h, &applied, &refused, err);
     if (!code)
-        code = sw_store_sum_up(&h->store, err);
+        code = sw_store_update_summaries(&h->store, err);
     code = sw_store_end(&h->store, code, err);
     if (code)
         return code;
@@ -281,9 +281,9 @@ static int spool_all(struct sw_history *h, struct sw_err *err)
 
 static void add_event(struct sw_history *h, enum sw_log_level level, const char *text)
 {
-    sw_history_cold(h,
-                    &SW_ROW(SW_ROW_EVENT, SW_REAL(sw_os()->unix_time()),
-                            SW_TEXT(sw_log_level_name(level)), SW_TEXT("history"), SW_TEXT(text)));
+    sw_history_queue_row(h, &SW_ROW(SW_ROW_EVENT, SW_REAL(sw_os()->unix_time()),
+                                    SW_TEXT(sw_log_level_name(level)), SW_TEXT("history"),
+                                    SW_TEXT(text)));
     sw_log_write(h->log, level, "history", "%s", text);
 }
 
@@ -314,7 +314,7 @@ static void recover(struct sw_history *h)
 
 /* A locked database gets two seconds, then its rows are spooled while it is asked again at every
  * tick. A broken one is closed, and opened anew after a pause that grows to ten seconds. */
-static bool be_patient(struct sw_history *h, int code)
+static bool keep_waiting(struct sw_history *h, int code)
 {
     struct sw_history_outage *o = &h->outage;
     int64_t now = sw_os()->monotonic_ns();
@@ -322,7 +322,7 @@ static bool be_patient(struct sw_history *h, int code)
         if (!o->busy_since_ns)
             o->busy_since_ns = now;
         return !o->degraded && h->backlog.count < SW_HISTORY_PENDING_ROWS &&
-               now - o->busy_since_ns < h->patience.busy_ms * 1000000ll;
+               now - o->busy_since_ns < h->timeouts.busy_ms * 1000000ll;
     }
 
     sw_store_close(&h->store);
@@ -357,7 +357,7 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
             h->merging = more;
             return !more;
         }
-        if (be_patient(h, code) && !last)
+        if (keep_waiting(h, code) && !last)
             return !has_rows(&h->backlog);
         degrade(h, &err);
     }
@@ -375,17 +375,17 @@ int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms
     struct sw_merge m = {0};
     int code = SW_OK;
     do {
-        struct sw_merge part = {0};
+        struct sw_merge chunk = {0};
         code = sw_store_begin(store, wait_ms, err);
         if (code)
             break;
-        code = sw_store_end(store, sw_spool_merge_part(store, path, &part, err), err);
+        code = sw_store_end(store, sw_spool_merge_chunk(store, path, &chunk, err), err);
         if (!code) {
-            m.rows += part.rows;
-            m.refused += part.refused;
-            m.damaged += part.damaged;
+            m.rows += chunk.rows;
+            m.refused += chunk.refused;
+            m.damaged += chunk.damaged;
         }
-        m.more = part.more;
+        m.more = chunk.more;
     } while (!code && m.more);
     sum->rows += m.rows;
     sum->refused += m.refused;
@@ -398,26 +398,26 @@ bool sw_history_merge_other(struct sw_history *h)
     struct sw_merge m = {0};
     if (h->outage.degraded || !h->store.db)
         return false;
-    if (!h->others.listed) {
-        h->others.listed = true;
-        if (sw_spool_list(h->path, &h->others.list, NULL) != SW_OK)
+    if (!h->other_spools.listed) {
+        h->other_spools.listed = true;
+        if (sw_spool_list(h->path, &h->other_spools.list, NULL) != SW_OK)
             return false;
     }
-    if (h->others.next == h->others.list.count)
+    if (h->other_spools.next == h->other_spools.list.count)
         return false;
-    const struct sw_announced *a = &h->others.list.items[h->others.next];
+    const struct sw_announced *a = &h->other_spools.list.items[h->other_spools.next];
     int64_t bytes = sw_spool_bytes(a->spool);
     if (sw_store_begin(&h->store, 0, NULL) != SW_OK)
         return false;
-    if (sw_store_end(&h->store, sw_spool_merge_part(&h->store, a->spool, &m, NULL), NULL) !=
+    if (sw_store_end(&h->store, sw_spool_merge_chunk(&h->store, a->spool, &m, NULL), NULL) !=
         SW_OK) {
-        h->others.next++; /* whoever opens the database next tries again */
+        h->other_spools.next++; /* whoever opens the database next tries again */
         return false;
     }
     count(&h->counts.merged, m.rows);
     if (!m.more) {
-        sw_spool_merged(a, bytes);
-        h->others.next++;
+        sw_spool_withdraw(a, bytes);
+        h->other_spools.next++;
     }
     return true;
 }

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { CLIENTS = 8, PATIENCE_MS = 2000, ASK_MS = 5000 };
+enum { CLIENTS = 8, CLIENT_TIMEOUT_MS = 2000, REQUEST_TIMEOUT_MS = 5000 };
 
 struct client {
     int fd; /* -1: free */
@@ -141,7 +141,7 @@ void sw_control_wake(struct sw_control *c)
 
 /* ---- clients ---- */
 
-static bool is_ours(int fd)
+static bool is_same_user(int fd)
 {
     struct ucred peer;
     socklen_t size = sizeof peer;
@@ -150,7 +150,7 @@ static bool is_ours(int fd)
 
 /* A free place; where there is none, that of the client which has been silent for longest, and
  * which is hung up on. */
-static struct client *make_room(struct sw_control *c)
+static struct client *free_slot(struct sw_control *c)
 {
     struct client *oldest = &c->clients[0];
     for (int i = 0; i < CLIENTS; i++) {
@@ -165,17 +165,17 @@ static struct client *make_room(struct sw_control *c)
 
 /* One client at a time, after all others have been heard: one that sends its line at once is served
  * however many silent ones come behind it. */
-static void admit(struct sw_control *c)
+static void accept_client(struct sw_control *c)
 {
     int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    if (!is_ours(fd)) {
+    if (!is_same_user(fd)) {
         close(fd);
         return;
     }
-    *make_room(c) = (struct client){
-        .fd = fd, .until_ns = sw_os()->monotonic_ns() + (int64_t)PATIENCE_MS * 1000000};
+    *free_slot(c) = (struct client){
+        .fd = fd, .until_ns = sw_os()->monotonic_ns() + (int64_t)CLIENT_TIMEOUT_MS * 1000000};
 }
 
 /* UTF-8 without control characters, as what the history stores and terminals show has to be. */
@@ -211,7 +211,7 @@ static void serve(struct client *client, size_t length, sw_control_handle *handl
     drop(client);
 }
 
-static void hear(struct client *client, sw_control_handle *handle, void *user)
+static void receive(struct client *client, sw_control_handle *handle, void *user)
 {
     ssize_t n =
         recv(client->fd, client->line + client->length, sizeof client->line - client->length, 0);
@@ -244,9 +244,9 @@ void sw_control_poll(struct sw_control *c, int timeout_ms, sw_control_handle *ha
     if (poll(fds, CLIENTS + 2, timeout_ms) > 0) {
         for (int i = 0; i < CLIENTS; i++)
             if (fds[i + 2].revents)
-                hear(&c->clients[i], handle, user);
+                receive(&c->clients[i], handle, user);
         if (fds[1].revents)
-            admit(c);
+            accept_client(c);
         if (fds[0].revents) {
             ssize_t n = read(c->wake_fd, &wakes, sizeof wakes);
             (void)n;
@@ -260,7 +260,7 @@ void sw_control_poll(struct sw_control *c, int timeout_ms, sw_control_handle *ha
 
 /* ---- asking ---- */
 
-static int exchange(int fd, const char *line, char *answer, size_t bytes)
+static int send_and_receive(int fd, const char *line, char *answer, size_t bytes)
 {
     size_t got = 0;
     if (send(fd, line, strlen(line), MSG_NOSIGNAL) < 0 || send(fd, "\n", 1, MSG_NOSIGNAL) < 0)
@@ -281,7 +281,7 @@ static int exchange(int fd, const char *line, char *answer, size_t bytes)
 int sw_control_ask(const char *path, const char *line, char *answer, size_t bytes,
                    struct sw_err *err)
 {
-    struct timeval patience = {.tv_sec = ASK_MS / 1000};
+    struct timeval timeout = {.tv_sec = REQUEST_TIMEOUT_MS / 1000};
     struct sockaddr_un to;
     int folder;
     if (strlen(line) >= SW_CONTROL_LINE - 1 || !is_text(line))
@@ -294,13 +294,13 @@ int sw_control_ask(const char *path, const char *line, char *answer, size_t byte
         return rc;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int reason = fd < 0 ? errno : 0;
-    if (!reason && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+    if (!reason && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0 ||
                     connect(fd, (const struct sockaddr *)&to, sizeof to) != 0))
         reason = errno;
     if (reason == ECONNREFUSED)
         reason = ENOENT;
     if (!reason)
-        reason = exchange(fd, line, answer, bytes);
+        reason = send_and_receive(fd, line, answer, bytes);
     if (fd >= 0)
         close(fd);
     close(folder);

@@ -13,9 +13,9 @@ int sw_history_open(struct sw_history **out, const char *path, struct sw_log *lo
     if (!h)
         return sw_err_nomem(err, "history", sizeof *h);
     h->log = log;
-    h->patience.setup_ms = SW_HISTORY_SETUP_MS;
-    h->patience.busy_ms = SW_HISTORY_BUSY_MS;
-    h->patience.room_ms = SW_HISTORY_ROOM_MS;
+    h->timeouts.setup_ms = SW_HISTORY_SETUP_MS;
+    h->timeouts.busy_ms = SW_HISTORY_BUSY_MS;
+    h->timeouts.ring_ms = SW_HISTORY_ROOM_MS;
     h->wake_fd = -1;
     sw_mutex_init(&h->lock);
     sw_cond_init(&h->flushed);
@@ -67,7 +67,7 @@ void sw_history_close(struct sw_history *h)
         sw_history_stop_writer(h);
     sw_store_fini(&h->store);
     sw_spool_fini(&h->spool);
-    sw_spool_list_fini(&h->others.list);
+    sw_spool_list_fini(&h->other_spools.list);
     free_lists(h);
     if (h->wake_fd >= 0)
         sw_os()->close(h->wake_fd);

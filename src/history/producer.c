@@ -35,7 +35,7 @@ static bool wait_for_room(struct sw_history_producer *p, size_t head)
     if (p->gave_up_at == p->known_tail)
         return false;
     atomic_fetch_add_explicit(&h->counts.ring_waits, 1, memory_order_relaxed);
-    int64_t until = sw_os()->monotonic_ns() + h->patience.room_ms * 1000000ll;
+    int64_t until = sw_os()->monotonic_ns() + h->timeouts.ring_ms * 1000000ll;
     while (atomic_load_explicit(&h->alive, memory_order_acquire) &&
            sw_os()->monotonic_ns() < until) {
         sw_history_wake(h);

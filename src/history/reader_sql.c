@@ -10,7 +10,7 @@ static const char *const reading_pragmas[] = {
     "pragma_list", "integrity_check", "quick_check",    "foreign_key_check", "foreign_key_list",
 };
 /* Pragmas that read as long as they are given nothing. */
-static const char *const asking_pragmas[] = {
+static const char *const bare_pragmas[] = {
     "user_version", "application_id", "journal_mode", "page_count", "page_size",
     "encoding",     "freelist_count", "foreign_keys", "query_only", "wal_autocheckpoint",
 };
@@ -44,7 +44,7 @@ static int allow_reading(void *user, int action, const char *a, const char *b, c
                    : SQLITE_OK;
     case SQLITE_PRAGMA:
         if (is_in(reading_pragmas, sizeof reading_pragmas / sizeof *reading_pragmas, a) ||
-            (!b && is_in(asking_pragmas, sizeof asking_pragmas / sizeof *asking_pragmas, a)))
+            (!b && is_in(bare_pragmas, sizeof bare_pragmas / sizeof *bare_pragmas, a)))
             return SQLITE_OK;
         return SQLITE_DENY;
     default:

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* The two places of live files. Either may be NULL where its variable is missing. */
-struct places {
+struct candidates {
     char *runtime, *state; /* owned */
     char *session;         /* owned: XDG_RUNTIME_DIR, which runtime lies in */
 };
@@ -19,16 +19,16 @@ struct places {
 static const char runtime_advice[] = "set XDG_RUNTIME_DIR to a directory of your own";
 static const char state_advice[] = "set XDG_STATE_HOME to a directory of your own";
 
-static void places_fini(struct places *p)
+static void candidates_fini(struct candidates *p)
 {
     sw_free(p->runtime);
     sw_free(p->state);
     sw_free(p->session);
 }
 
-static int find_places(struct places *p, struct sw_err *err)
+static int find_candidates(struct candidates *p, struct sw_err *err)
 {
-    *p = (struct places){0};
+    *p = (struct candidates){0};
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime && runtime[0] == '/') {
         p->runtime = sw_format("%s/singa-ws", runtime);
@@ -59,7 +59,7 @@ static int make_private(const char *dir, const char *advice, struct sw_err *err)
 /* The base directory specification: XDG_RUNTIME_DIR is a directory of the user's own with mode
  * 0700, and a program that finds another one there says so and does without. It is never made:
  * where it does not exist (in cron) nothing is said. */
-static bool is_runtime_usable(const struct places *p, struct sw_log *log)
+static bool is_runtime_usable(const struct candidates *p, struct sw_log *log)
 {
     struct sw_err why = {0};
     if (!p->runtime)
@@ -97,7 +97,7 @@ static bool has_no_snapshot(const char *sock)
     return gone;
 }
 
-static bool is_left_behind(const char *path, const char *name)
+static bool is_stale(const char *path, const char *name)
 {
     int64_t pid = temporary_pid(name);
     if (pid)
@@ -114,14 +114,14 @@ static bool is_left_behind(const char *path, const char *name)
     return dead;
 }
 
-static void sweep(const char *dir, const char *ending)
+static void remove_stale(const char *dir, const char *ending)
 {
     DIR *d = opendir(dir);
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));) {
         char *path = sw_str_ends(e->d_name, ending) ? sw_format("%s/%s", dir, e->d_name) : NULL;
-        if (path && is_left_behind(path, e->d_name))
+        if (path && is_stale(path, e->d_name))
             sw_os()->unlink(path);
         sw_free(path);
     }
@@ -129,8 +129,8 @@ static void sweep(const char *dir, const char *ending)
 }
 
 /* The first place that is safe. *dir is borrowed from p. */
-static int choose_place(const struct places *p, struct sw_log *log, const char **dir,
-                        struct sw_err *err)
+static int choose_dir(const struct candidates *p, struct sw_log *log, const char **dir,
+                      struct sw_err *err)
 {
     *dir = p->runtime;
     if (is_runtime_usable(p, log))
@@ -145,30 +145,30 @@ static int choose_place(const struct places *p, struct sw_log *log, const char *
 
 int sw_snapshot_path(const char *run_uid, struct sw_log *log, char **path, struct sw_err *err)
 {
-    struct places p;
+    struct candidates p;
     const char *dir = NULL;
-    int code = find_places(&p, err);
+    int code = find_candidates(&p, err);
     *path = NULL;
     if (!code)
-        code = choose_place(&p, log, &dir, err);
+        code = choose_dir(&p, log, &dir, err);
     if (!code) {
-        sweep(dir, ".tmp");
-        sweep(dir, ".live");
-        sweep(dir, ".sock"); /* whose snapshot may have gone just now */
+        remove_stale(dir, ".tmp");
+        remove_stale(dir, ".live");
+        remove_stale(dir, ".sock"); /* whose snapshot may have gone just now */
         *path = sw_format("%s/%s.live", dir, run_uid);
         if (!*path)
             code = sw_err_nomem(err, "path of the live snapshot", 0);
     }
-    places_fini(&p);
+    candidates_fini(&p);
     return code;
 }
 
 int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err)
 {
-    struct places p;
+    struct candidates p;
     struct stat st;
     struct sw_err ignored;
-    int code = find_places(&p, err);
+    int code = find_candidates(&p, err);
     *path = NULL;
     const char *dirs[] = {p.runtime, p.state};
     for (int i = 0; !code && i < 2; i++)
@@ -183,7 +183,7 @@ int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err)
         else
             sw_free(candidate);
     }
-    places_fini(&p);
+    candidates_fini(&p);
     if (!code && !*path)
         code =
             sw_err_set(err, SW_ERR_NOTFOUND, "run %s has no live snapshot on this host", run_uid);

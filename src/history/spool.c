@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    PART_BYTES = 1 << 20,
+    CHUNK_BYTES = 1 << 20,
     LINE_BYTES_MAX = 64 << 20,
     HEAD_BYTES_MAX = 256,
     PATH_BYTES_MAX = 8192
@@ -134,7 +134,7 @@ int64_t sw_spool_bytes(const char *path)
 }
 
 /* A file opened for merging: its id, and what was read of it. */
-struct part {
+struct chunk {
     int fd;
     char id[64];
     int64_t offset; /* of text in the file */
@@ -144,7 +144,7 @@ struct part {
 };
 
 /* The head is the first line: {"row":"spool","id":"...","version":1}. False: not a spool (yet). */
-static bool read_head(struct part *p, size_t *head_bytes)
+static bool read_head(struct chunk *p, size_t *head_bytes)
 {
     char head[HEAD_BYTES_MAX];
     struct sw_json *root = NULL;
@@ -163,9 +163,9 @@ static bool read_head(struct part *p, size_t *head_bytes)
 }
 
 /* Fills the buffer from the offset; doubles it while it does not hold one whole line. */
-static int read_part(struct part *p, const char *path, struct sw_err *err)
+static int read_chunk(struct chunk *p, const char *path, struct sw_err *err)
 {
-    for (size_t want = PART_BYTES;; want *= 2) {
+    for (size_t want = CHUNK_BYTES;; want *= 2) {
         char *more = sw_realloc_array(p->text, want, 1);
         if (!more)
             return sw_err_nomem(err, "part of a spool", want);
@@ -210,7 +210,7 @@ static int merge_line(struct sw_store *store, const char *line, size_t bytes, st
 }
 
 /* Applies every whole line of the buffer; *used counts their bytes. */
-static int merge_lines(struct sw_store *store, const struct part *p, size_t *used,
+static int merge_lines(struct sw_store *store, const struct chunk *p, size_t *used,
                        struct sw_merge *m, struct sw_err *err)
 {
     int code = SW_OK;
@@ -224,7 +224,7 @@ static int merge_lines(struct sw_store *store, const struct part *p, size_t *use
     return code;
 }
 
-static int merge_open_file(struct sw_store *store, struct part *p, const char *path,
+static int merge_open_file(struct sw_store *store, struct chunk *p, const char *path,
                            struct sw_merge *m, struct sw_err *err)
 {
     size_t head_bytes, used = 0;
@@ -235,7 +235,7 @@ static int merge_open_file(struct sw_store *store, struct part *p, const char *p
         return code;
     if (p->offset < (int64_t)head_bytes)
         p->offset = (int64_t)head_bytes;
-    code = read_part(p, path, err);
+    code = read_chunk(p, path, err);
     if (!code)
         code = merge_lines(store, p, &used, m, err);
     if (!code && used)
@@ -244,11 +244,11 @@ static int merge_open_file(struct sw_store *store, struct part *p, const char *p
     return code;
 }
 
-int sw_spool_merge_part(struct sw_store *store, const char *path, struct sw_merge *m,
-                        struct sw_err *err)
+int sw_spool_merge_chunk(struct sw_store *store, const char *path, struct sw_merge *m,
+                         struct sw_err *err)
 {
     m->more = false;
-    struct part p = {.fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)};
+    struct chunk p = {.fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)};
     if (p.fd < 0)
         return errno == ENOENT || errno == ENOTDIR
                    ? SW_OK
@@ -313,7 +313,7 @@ void sw_spool_list_fini(struct sw_spool_list *list)
     memset(list, 0, sizeof *list);
 }
 
-void sw_spool_merged(const struct sw_announced *a, int64_t bytes_before)
+void sw_spool_withdraw(const struct sw_announced *a, int64_t bytes_before)
 {
     sw_os()->unlink(a->announcement);
     if (sw_spool_bytes(a->spool) != bytes_before &&

@@ -38,8 +38,8 @@ struct sw_merge {
 };
 /* Applies the next part (about 1 MiB) of a spool file inside the caller's transaction. A file that
  * is gone or is no spool is an empty one. Errors: as sw_store_apply, SW_ERR_NOMEM, SW_ERR_IO. */
-int sw_spool_merge_part(struct sw_store *store, const char *path, struct sw_merge *m,
-                        struct sw_err *err) SW_MUST_CHECK;
+int sw_spool_merge_chunk(struct sw_store *store, const char *path, struct sw_merge *m,
+                         struct sw_err *err) SW_MUST_CHECK;
 
 /* Paths of all announced spools with the files that announce them. Owned by the list. */
 struct sw_spool_list {
@@ -54,5 +54,5 @@ int sw_spool_list(const char *db_path, struct sw_spool_list *list,
 void sw_spool_list_fini(struct sw_spool_list *list);
 /* Takes the announcement away after a merge that reached the end; should its owner have appended
  * meanwhile, it is put back. merged_bytes from sw_spool_bytes before the last part. */
-void sw_spool_merged(const struct sw_announced *a, int64_t bytes_before);
+void sw_spool_withdraw(const struct sw_announced *a, int64_t bytes_before);
 int64_t sw_spool_bytes(const char *path); /* 0 when absent */

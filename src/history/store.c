@@ -8,7 +8,7 @@
 
 /* Summaries stay so many steps behind the newest, more than the rings of workers that are apart can
  * hold, so that no row of a live run comes too late for them. */
-enum { SUM_BEHIND = 32768, SUM_EVERY = 65536 };
+enum { SUMMARY_LAG = 32768, SUMMARY_INTERVAL = 65536 };
 
 /* What each kind of row does, with ?1 = the run's id and ?2, ?3, ... the row's cells. A statement
  * may use a part of them. */
@@ -190,19 +190,19 @@ static int step_cell(enum sw_row_kind kind)
 }
 
 /* A row for a step that was summed, or a resume from before it, makes the summaries void. */
-static int watch_summary(struct sw_store *s, int64_t run_id, const struct sw_row *row,
+static int check_summary(struct sw_store *s, int64_t run_id, const struct sw_row *row,
                          struct sw_err *err)
 {
     int cell = step_cell(row->kind);
     if (cell < 0 && row->kind != SW_ROW_SEGMENT)
         return SW_OK;
     int64_t step = row->cells[cell < 0 ? 0 : cell].i;
-    bool kept = cell < 0 ? step >= s->summed_to : step > s->summed_to;
+    bool valid = cell < 0 ? step >= s->summed_to : step > s->summed_to;
     if (cell < 0)
         s->newest_step = step;
     else if (step > s->newest_step)
         s->newest_step = step;
-    if (kept)
+    if (valid)
         return SW_OK;
     s->summed_to = -1;
     return sw_summary_drop(s->db, s->path, run_id, err);
@@ -220,7 +220,7 @@ int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row
     if (!code && !id)
         return sw_err_set(err, SW_ERR_INVALID, "%s: run %s is unknown", s->path, uid);
     if (!code)
-        code = watch_summary(s, id, row, err);
+        code = check_summary(s, id, row, err);
     if (!code && row->kind != SW_ROW_POINT)
         code = apply_plain(s, id, row, err);
     else if (!code && !(code = find_series(s, row, id, &id, err)))
@@ -233,10 +233,10 @@ int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row
     return code;
 }
 
-int sw_store_sum_up(struct sw_store *s, struct sw_err *err)
+int sw_store_update_summaries(struct sw_store *s, struct sw_err *err)
 {
-    int64_t upto = s->newest_step - SUM_BEHIND;
-    if (!s->cached_run || upto - s->summed_to < SUM_EVERY)
+    int64_t upto = s->newest_step - SUMMARY_LAG;
+    if (!s->cached_run || upto - s->summed_to < SUMMARY_INTERVAL)
         return SW_OK;
     s->summed_to = upto;
     return sw_summary_add(s->db, s->path, s->cached_run, upto, err);

@@ -47,8 +47,8 @@ int sw_store_end(struct sw_store *s, int code, struct sw_err *err) SW_MUST_CHECK
 
 /* Under the lock, a statement that cannot stand in a transaction; then the whole WAL is moved into
  * the file, as far as readers let it. */
-int sw_store_alone(struct sw_store *s, const char *sql, int wait_ms,
-                   struct sw_err *err) SW_MUST_CHECK;
+int sw_store_exec(struct sw_store *s, const char *sql, int wait_ms,
+                  struct sw_err *err) SW_MUST_CHECK;
 
 /* The id of a run, 0 when the database does not know it. */
 int sw_store_run_id(struct sw_store *s, const char *uid, int64_t *run_id,
@@ -59,7 +59,7 @@ int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row
                    struct sw_err *err) SW_MUST_CHECK;
 /* Brings the summaries of the run whose rows were applied last up to date, where that has become
  * worth it. Inside a transaction; costs about 0.2 us for each row that is added up. */
-int sw_store_sum_up(struct sw_store *s, struct sw_err *err) SW_MUST_CHECK;
+int sw_store_update_summaries(struct sw_store *s, struct sw_err *err) SW_MUST_CHECK;
 /* Fills row (SW_ROW_RUN) with what is stored of a run; texts are owned by *row, a sw_row_copy.
  * Errors: SW_ERR_NOTFOUND. Works without sw_store_begin. */
 int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row,

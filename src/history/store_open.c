@@ -70,7 +70,7 @@ static int take_lock(struct sw_store *s, int wait_ms, struct sw_err *err)
     return SW_OK;
 }
 
-static void give_lock(struct sw_store *s)
+static void release_lock(struct sw_store *s)
 {
     if (s->lock_fd >= 0)
         flock(s->lock_fd, LOCK_UN);
@@ -150,7 +150,7 @@ static int try_open(struct sw_store *s, int wait_ms, struct sw_err *err)
         code = take_lock(s, wait_ms, err);
         if (!code)
             code = create_and_migrate(s, err);
-        give_lock(s);
+        release_lock(s);
     }
     if (code)
         sw_store_close(s);
@@ -187,7 +187,7 @@ void sw_store_close(struct sw_store *s)
         sqlite3_close(s->db);
         s->db = NULL;
         if (locked)
-            give_lock(s);
+            release_lock(s);
     }
     if (s->lock_fd >= 0)
         sw_os()->close(s->lock_fd);
@@ -223,7 +223,7 @@ int sw_store_begin(struct sw_store *s, int wait_ms, struct sw_err *err)
             s->cached_run = 0; /* others may have changed its summaries */
             return SW_OK;
         }
-        give_lock(s);
+        release_lock(s);
         if (code != SW_ERR_BUSY || sw_os()->monotonic_ns() >= until)
             return code;
         sleep_ms(2);
@@ -252,11 +252,11 @@ int sw_store_end(struct sw_store *s, int code, struct sw_err *err)
     } else {
         move_wal(s);
     }
-    give_lock(s);
+    release_lock(s);
     return code;
 }
 
-int sw_store_alone(struct sw_store *s, const char *sql, int wait_ms, struct sw_err *err)
+int sw_store_exec(struct sw_store *s, const char *sql, int wait_ms, struct sw_err *err)
 {
     int code = take_lock(s, wait_ms, err);
     if (code)
@@ -265,6 +265,6 @@ int sw_store_alone(struct sw_store *s, const char *sql, int wait_ms, struct sw_e
     if (!code)
         sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     s->wal_pages = 0;
-    give_lock(s);
+    release_lock(s);
     return code;
 }

@@ -6,7 +6,7 @@
  * caller's transaction. Internal to this folder.
  *
  * Queries for a minimum, a mean or a total use the views series_stats, where_time_went and traffic,
- * which add both. Summaries stay SUM_BEHIND steps (store.c) behind the newest row while a run is
+ * which add both. Summaries stay SUMMARY_LAG steps (store.c) behind the newest row while a run is
  * live, and cover all of it when it has finished. */
 #pragma once
 

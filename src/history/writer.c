@@ -82,12 +82,12 @@ static void answer_flush(struct sw_history *h, uint64_t flush)
 }
 
 /* Says how many rows are lost, each time their number has doubled. */
-static void tell_lost(struct sw_history *h)
+static void report_lost(struct sw_history *h)
 {
     uint64_t lost = atomic_load_explicit(&h->counts.lost, memory_order_relaxed);
-    if (lost < 2 * h->lost_told || lost == h->lost_told)
+    if (lost < 2 * h->lost_reported || lost == h->lost_reported)
         return;
-    h->lost_told = lost;
+    h->lost_reported = lost;
     sw_history_event(h, SW_LOG_WARN, "history", "%llu rows lost so far", (unsigned long long)lost);
     sw_log_write(h->log, SW_LOG_WARN, "history", "%llu rows lost so far", (unsigned long long)lost);
 }
@@ -95,7 +95,7 @@ static void tell_lost(struct sw_history *h)
 /* Returns how long to sleep. */
 static int cycle(struct sw_history *h)
 {
-    tell_lost(h);
+    report_lost(h);
     uint64_t flush = collect(h);
     bool stored = sw_history_store_pending(h, LOCK_WAIT_MS, false);
     if (stored)
@@ -116,7 +116,7 @@ static bool has_cold(struct sw_history *h)
 
 static void drain_at_end(struct sw_history *h)
 {
-    int64_t until = sw_os()->monotonic_ns() + h->patience.setup_ms * 1000000ll;
+    int64_t until = sw_os()->monotonic_ns() + h->timeouts.setup_ms * 1000000ll;
     bool last = false, stored;
     do {
         uint64_t flush = collect(h);

@@ -28,8 +28,8 @@ enum {
 
 /* How long a locked database and a full ring are waited for. Tests are less patient with the
  * former, and lose nothing on a busy machine with the latter. */
-struct sw_history_patience {
-    int setup_ms, busy_ms, room_ms; /* SW_HISTORY_SETUP_MS, _BUSY_MS and _ROOM_MS */
+struct sw_history_timeouts {
+    int setup_ms, busy_ms, ring_ms; /* SW_HISTORY_SETUP_MS, _BUSY_MS and _ROOM_MS */
 };
 
 /* What struct sw_history_stats tells. Any thread adds. */
@@ -71,7 +71,7 @@ struct sw_history_outage {
 };
 
 /* Spools of earlier runs, merged one part at a time. The writer's. */
-struct sw_history_others {
+struct sw_history_other_spools {
     struct sw_spool_list list;
     size_t next;
     bool listed;
@@ -81,7 +81,7 @@ struct sw_history {
     char *path;         /* owned */
     struct sw_log *log; /* borrowed, or NULL */
     struct sw_process self;
-    struct sw_history_patience patience;
+    struct sw_history_timeouts timeouts;
     atomic_llong run_id;
     struct sw_row *run,
         *segment;          /* owned; frozen when the writer starts; segment's texts may be NULL */
@@ -106,16 +106,16 @@ struct sw_history {
     struct sw_spool spool;
     struct sw_history_backlog backlog;
     struct sw_history_outage outage;
-    struct sw_history_others others;
+    struct sw_history_other_spools other_spools;
     bool segment_stored; /* the segment is in the database or in the spool */
     bool merging;        /* our own spool has further parts to merge, rows wait behind it */
-    uint64_t lost_told;
+    uint64_t lost_reported;
 };
 
 /* producer.c */
 void sw_history_wake(struct sw_history *h);
 /* history.c: takes a copy of row over to the writer; counts it lost when there is no memory. */
-void sw_history_cold(struct sw_history *h, const struct sw_row *row);
+void sw_history_queue_row(struct sw_history *h, const struct sw_row *row);
 /* writer.c */
 int sw_history_start_writer(struct sw_history *h, struct sw_err *err) SW_MUST_CHECK;
 void sw_history_stop_writer(struct sw_history *h);

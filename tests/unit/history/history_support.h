@@ -75,9 +75,9 @@ static inline struct sw_history *begin(const char *name)
     struct sw_history *h;
     struct sw_run_info info = info_of(name);
     ok(sw_history_open(&h, db_path(), NULL, &err), &err);
-    h->patience.setup_ms = 1500;
-    h->patience.busy_ms = 500;
-    h->patience.room_ms = PATIENCE_MS;
+    h->timeouts.setup_ms = 1500;
+    h->timeouts.busy_ms = 500;
+    h->timeouts.ring_ms = PATIENCE_MS;
     ok(sw_history_begin_run(h, &info, &err), &err);
     return h;
 }

@@ -276,8 +276,8 @@ static struct sw_history *resume(int64_t id, int64_t from_step)
     struct sw_history *h;
     struct sw_run_info info = {.command = "singa-ws resume", .workers = 2, .steps = 200};
     ok(sw_history_open(&h, db_path(), NULL, &err), &err);
-    h->patience.setup_ms = 1500;
-    h->patience.busy_ms = 500;
+    h->timeouts.setup_ms = 1500;
+    h->timeouts.busy_ms = 500;
     ok(sw_history_resume_run(h, id, from_step, &info, &err), &err);
     return h;
 }
@@ -380,7 +380,7 @@ static void resume_waits_for_a_file_that_is_held(void **state)
     while (stat(in_home("held"), &st) != 0)
         sleep_ms(1);
     ok(sw_history_open(&h, db_path(), NULL, &err), &err);
-    h->patience.setup_ms = PATIENCE_MS;
+    h->timeouts.setup_ms = PATIENCE_MS;
     ok(sw_history_resume_run(h, 1, 0, &info, &err), &err);
     finish(h, SW_RUN_DONE);
     assert_int_equal(result_of(holder), 0);
