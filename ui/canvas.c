@@ -17,7 +17,7 @@ int sw_canvas_begin(struct sw_canvas *c, int w, int h, struct sw_ui_caps caps, s
     struct sw_ui_cell *cells = sw_realloc_array(c->cells, count ? count : 1, sizeof *cells);
     if (!cells) {
         sw_canvas_fini(c);
-        return sw_err_nomem(err, "the screen", count * sizeof *cells);
+        return sw_err_nomem(err, "screen", count * sizeof *cells);
     }
     *c = (struct sw_canvas){w, h, caps, cells};
     for (size_t i = 0; i < count; i++)

@@ -90,7 +90,7 @@ double sw_chart_fraction_x(const struct sw_chart *chart, double x)
 /* ---- Axes -------------------------------------------------------------------------------------
  */
 
-/* The part of r for the dots, without the axes. */
+/* The area of r for the dots, without the axes. */
 static struct sw_area chart_inside(struct sw_area r)
 {
     if (r.w < MIN_W || r.h < MIN_H)

@@ -21,25 +21,25 @@ struct dash {
     struct sw_ui_model *model; /* owned */
     struct sw_ui_view view;
     struct sw_canvas canvas;
-    int64_t message_ns; /* when the message came */
+    int64_t message_ns; /* when the message was set */
     bool mouse_off;
 };
 
 /* ---- Signals ----------------------------------------------------------------------------------
- * A handler has no argument, so what came is a variable of this file. */
+ * A handler has no argument, so the signal is stored in a variable of this file. */
 
-static volatile sig_atomic_t signal_came;
+static volatile sig_atomic_t received_signal;
 static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 enum { HANDLED = sizeof handled / sizeof *handled };
 
 static void on_signal(int number)
 {
-    signal_came = number;
+    received_signal = number;
 }
 
 static void install_handlers(struct sigaction old[HANDLED])
 {
-    signal_came = 0;
+    received_signal = 0;
     for (int i = 0; i < HANDLED; i++) {
         struct sigaction action = {.sa_handler = on_signal};
         sigemptyset(&action.sa_mask);
@@ -53,7 +53,7 @@ static void remove_handlers(const struct sigaction old[HANDLED])
         sigaction(handled[i], &old[i], NULL);
 }
 
-/* ---- What keys ask for ------------------------------------------------------------------------
+/* ---- Actions ------------------------------------------------------------------------
  */
 
 static void show_message(struct dash *d, bool bad, const char *text)
@@ -101,13 +101,13 @@ static void overlay(struct dash *d)
     int64_t run = row && row->id != d->model->run.id ? row->id : 0;
     struct sw_err err;
     if (run == 0 && d->model->overlay_run == 0)
-        show_message(d, false, "choose another run in the list first: r, arrows, o");
+        show_message(d, false, "select another run in the list first (r, arrow keys, o)");
     else if (sw_feed_overlay(d->feed, run, d->model, &err) != SW_OK)
         show_message(d, true, err.text);
     else
         show_message(d, false,
-                     run ? "its curves are dashed; o outside of the list takes them away"
-                         : "the other run's curves are gone");
+                     run ? "its curves are dashed; press o outside the list to remove them"
+                         : "the curves of the other run were removed");
 }
 
 /* Performs an action; false when the user quits. */
@@ -134,7 +134,7 @@ static bool act(struct dash *d, enum sw_ui_action what)
     case SW_ACT_MOUSE:
         d->mouse_off = !d->mouse_off;
         sw_term_mouse(d->term, !d->mouse_off);
-        show_message(d, false, d->mouse_off ? "the mouse marks text" : "the mouse points");
+        show_message(d, false, d->mouse_off ? "mouse off: the terminal selects text" : "mouse on");
         break;
     case SW_ACT_REDRAW:
         sw_term_invalidate(d->term);
@@ -167,7 +167,7 @@ static void report_end(struct dash *d, enum sw_run_status before, int64_t run)
     char text[SW_UI_PROMPT];
     if (before != SW_RUN_RUNNING || r->status == SW_RUN_RUNNING || r->id != run)
         return;
-    snprintf(text, sizeof text, "run %lld %s %s after step %lld; q leaves, r lists all runs",
+    snprintf(text, sizeof text, "run %lld %s %s after step %lld; q quits, r lists all runs",
              (long long)r->id, r->status == SW_RUN_CRASHED ? "has" : "is",
              sw_run_status_name(r->status), (long long)sw_ui_step(d->model));
     show_message(d, r->status == SW_RUN_CRASHED || r->status == SW_RUN_FAILED, text);
@@ -197,7 +197,7 @@ static int loop(struct dash *d, struct sw_err *err)
             next_ns = now_ns + (int64_t)TICK_MS * 1000000;
         }
         int rc = draw(d, err);
-        if (rc != SW_OK || signal_came)
+        if (rc != SW_OK || received_signal)
             return rc;
         struct sw_ui_input in = {0};
         int64_t left_ms = (next_ns - sw_os()->monotonic_ns()) / 1000000 + 1;
@@ -211,7 +211,7 @@ static int loop(struct dash *d, struct sw_err *err)
             if (!list && d->view.focus == RUNS)
                 next_ns = 0; /* read the list at once */
         }
-        if (signal_came)
+        if (received_signal)
             return SW_OK;
     }
 }
@@ -220,7 +220,7 @@ static int open_all(struct dash *d, const struct sw_dash_args *args, struct sw_e
 {
     d->model = sw_calloc(1, sizeof *d->model);
     if (!d->model)
-        return sw_err_nomem(err, "a dashboard", sizeof *d->model);
+        return sw_err_nomem(err, "dashboard", sizeof *d->model);
     sw_ui_model_clear(d->model);
     d->view = sw_ui_first_view();
     d->view.of_run = args->of_run;
@@ -244,7 +244,7 @@ int sw_dash_run(const struct sw_dash_args *args, int *ended_by, struct sw_err *e
         rc = loop(&d, err);
         sw_term_close(d.term);
         remove_handlers(old);
-        *ended_by = signal_came;
+        *ended_by = received_signal;
     }
     sw_canvas_fini(&d.canvas);
     sw_feed_free(d.feed);

@@ -22,10 +22,10 @@ int sw_feed_new(struct sw_feed **out, const char *db_path, struct sw_err *err)
 {
     struct sw_feed *f = sw_calloc(1, sizeof *f);
     if (!f)
-        return sw_err_nomem(err, "a dashboard", sizeof *f);
+        return sw_err_nomem(err, "dashboard", sizeof *f);
     f->db_path = sw_strdup(db_path);
     int rc = f->db_path ? sw_sampler_new(&f->sampler, err)
-                        : sw_err_nomem(err, "a dashboard", strlen(db_path));
+                        : sw_err_nomem(err, "dashboard", strlen(db_path));
     if (rc == SW_OK)
         *out = f;
     else
@@ -102,7 +102,7 @@ static int find_run(struct sw_feed *f, const char *text, struct sw_run *run, str
     if (rc < 0)
         return rc;
     if (n.id == 0)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run yet", f->db_path);
+        return sw_err_set(err, SW_ERR_NOTFOUND, "%s contains no runs yet", f->db_path);
     return sw_history_find_id(f->reader, n.running ? n.running : n.id, run, err);
 }
 
@@ -181,7 +181,7 @@ static void update_threads(struct sw_feed *f, struct sw_ui_model *m, int count)
     for (int i = 0; i < count; i++) {
         struct sw_ui_thread *u = &m->threads[i];
         if (!sw_snapshot_reader_slot(f->snapshot, i, &u->slot))
-            continue; /* it is being written: keep the previous state */
+            continue; /* the slot is being written: keep the previous state */
         double now = at_work(&u->slot) ? 1 : 0;
         u->busy = isnan(u->busy) ? now : 0.95 * u->busy + 0.05 * now;
     }
@@ -206,7 +206,7 @@ static void update_snapshot(struct sw_feed *f, struct sw_ui_model *m)
     if (s.status != SW_RUN_RUNNING) {
         m->run.status = s.status;
         close_snapshot(f);
-        f->slow_ns = 0; /* read how it ended from the history */
+        f->slow_ns = 0; /* read the final state from the history at once */
         return;
     }
     if (s.gone) {
@@ -222,7 +222,7 @@ static void update_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 /* ---- Output ------------------------------------------------------------------------
  */
 
-/* Turns complete lines into events; an incomplete last line is kept for the next call. */
+/* Turns complete lines into events; an incomplete last line is stored for the next call. */
 static void add_output(struct sw_feed *f, struct sw_ui_model *m, const char *text, size_t bytes)
 {
     size_t n = strlen(f->part);
@@ -240,7 +240,7 @@ static void add_output(struct sw_feed *f, struct sw_ui_model *m, const char *tex
     f->part[n] = 0;
 }
 
-/* Reads new output of the trainer and its libraries, if it goes to a file of the run. */
+/* Reads new output of the trainer and its libraries, if it is written to a file of the run. */
 static void read_output(struct sw_feed *f, struct sw_ui_model *m)
 {
     char text[4096];
@@ -264,7 +264,7 @@ static void read_output(struct sw_feed *f, struct sw_ui_model *m)
     sw_os()->close(fd);
 }
 
-/* ---- The rhythm -------------------------------------------------------------------------------
+/* ---- Refresh -------------------------------------------------------------------------------
  */
 
 static void read_run(struct sw_feed *f, struct sw_ui_model *m)
@@ -321,7 +321,7 @@ int sw_feed_request(struct sw_feed *f, const char *line, char *answer, size_t by
                     struct sw_err *err)
 {
     if (!f->live_path)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "this run does not run on this host");
+        return sw_err_set(err, SW_ERR_NOTFOUND, "the run is not running on this host");
     char *path = sw_control_path(f->live_path);
     if (!path)
         return sw_err_nomem(err, "the control socket", 0);

@@ -257,7 +257,7 @@ static void read_segments(struct sw_feed *f, struct sw_ui_model *m)
     f->segments = count;
 }
 
-/* ---- All of it ---- */
+/* ---- Reading by interval ---- */
 
 void sw_feed_read_new(struct sw_feed *f, struct sw_ui_model *m)
 {

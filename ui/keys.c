@@ -131,7 +131,7 @@ static void ask_to_stop(struct sw_ui_view *v)
     v->mode = SW_UI_CONFIRMING;
     v->message_bad = false;
     snprintf(v->message, sizeof v->message,
-             "stop the training after this step, with a checkpoint? y or n");
+             "stop training after this step and write a checkpoint? (y/n)");
 }
 
 static void go_back(struct sw_ui_view *v)

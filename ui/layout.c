@@ -1,11 +1,11 @@
-/* Divides the screen among panels. Panels of a column get their minimum height by rank, then the
- * lines that they want, then what is left; a panel without room is not shown. Pure functions; the
- * contract is in ui/layout.h. */
+/* Divides the screen among panels. Panels of a column get their minimum height by rank, then their
+ * preferred height, then a fraction of the remaining lines; a panel that does not fit is not shown.
+ * Pure functions; the contract is in ui/layout.h. */
 #include "ui/layout.h"
 
 enum { COLUMNS = 3, IN_COLUMN = 8, FRAME = 2, RANKS = 8, ESSENTIAL = 4 };
 
-/* Which panels a screen of that width shows, column by column, from top to bottom. */
+/* The panels of a screen that is at least min_w wide, column by column, from top to bottom. */
 struct plan {
     int min_w;
     int columns;
@@ -39,7 +39,7 @@ static int want_h(const struct sw_panel *p, const struct sw_ui_model *m, int w)
     return (h > p->min_h ? h : p->min_h) + FRAME;
 }
 
-/* One column: its panels, and how many lines each has (0: it is left out). */
+/* One column: its panels and the number of lines of each (0: left out). */
 struct column {
     const struct sw_panel *panel[IN_COLUMN];
     int h[IN_COLUMN], want[IN_COLUMN], count;
@@ -53,8 +53,8 @@ static int used(const struct column *k)
     return all;
 }
 
-/* Gives panels their minimum height by rank. The first four ranks share the room; the others get
- * some only if those have all the lines that they want. */
+/* Gives panels their minimum height by rank. The first four ranks compete for the lines; the others
+ * get some only if the first four have their preferred height. */
 static void reserve_minimums(struct column *k, int room)
 {
     int wanted = 0;
@@ -69,7 +69,8 @@ static void reserve_minimums(struct column *k, int room)
         }
 }
 
-/* Gives lines one by one, by rank, until all panels have what they want or nothing is left. */
+/* Distributes lines one by one, by rank, until all panels have their preferred height or no line
+ * remains; returns the remaining lines. */
 static int distribute(struct column *k, int rest)
 {
     for (bool progress = true; progress;) {

@@ -1,5 +1,5 @@
 /* The dashboard's data: curves, the ring of events, and values that are derived from them, such as
- * status, step, ETA and verdict. The model does no I/O; feed.c and feed_rows.c fill it. The
+ * status, step, ETA and bottleneck. The model does no I/O; feed.c and feed_rows.c fill it. The
  * contract is in ui/model.h. */
 #include "ui/model.h"
 
@@ -272,7 +272,8 @@ const char *sw_ui_status(const struct sw_ui_model *m)
     return "running";
 }
 
-/* ---- The verdict ------------------------------------------------------------------------------
+/* ---- The bottleneck
+ * ------------------------------------------------------------------------------
  */
 
 enum { CORES = 1024 };
@@ -288,7 +289,7 @@ const char *sw_ui_next_range(const char *list, long *from, long *to)
     return *end == ',' ? end + 1 : end;
 }
 
-/* Cores in "0-3,8": marks them, or counts those without a mark. */
+/* Goes through the cores in "0-3,8": returns how many have no mark, and marks them if `mark`. */
 static int walk_cores(const char *cores, bool marks[CORES], bool mark)
 {
     int count = 0;
@@ -319,11 +320,11 @@ static void count_servers(const struct sw_ui_model *m, struct sw_bottleneck_inpu
     for (int i = 0; i < m->placement_count; i++) {
         if (sw_ui_thread_kind_of(m->placements[i].unit) != SW_UI_SERVER)
             continue;
-        int apart = walk_cores(m->placements[i].cores, of_workers, false);
+        int dedicated = walk_cores(m->placements[i].cores, of_workers, false);
         in->servers++;
-        in->dedicated_servers += apart > 0;
-        in->server_cores += apart;
-        busy += apart > 0 ? busy_of(m, m->placements[i].unit) : 0;
+        in->dedicated_servers += dedicated > 0;
+        in->server_cores += dedicated;
+        busy += dedicated > 0 ? busy_of(m, m->placements[i].unit) : 0;
     }
     in->servers_busy = in->dedicated_servers > 0 ? busy / in->dedicated_servers : (double)NAN;
 }

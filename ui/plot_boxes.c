@@ -6,7 +6,7 @@
 
 enum { TEXT = 11, SMALL = 9, GAP = 8, HEAD_H = 34, LEAF_W = 92, LEAF_H = 40, MOST_W = 1100 };
 
-/* A colour mixed with white, so that black text on it can be read. */
+/* A color mixed with white, so that black text on it is readable. */
 static uint32_t tint(int colour)
 {
     if (colour < 0)
@@ -156,7 +156,7 @@ static void place_row(struct sw_graph_box *boxes, int count, int row)
         for (int i = 0; i < count; i++) {
             double w = boxes[i].row == row ? preferred_x(boxes, &boxes[i], INFINITY / 2) : INFINITY;
             if (boxes[i].source_count == 0 && boxes[i].row == row)
-                w = 1e9; /* inputs at the right */
+                w = 1e9; /* inputs go to the right */
             if (boxes[i].row != row || w < last_x || (w == last_x && i <= last))
                 continue;
             if (next < 0 || w < next_x) {

@@ -9,7 +9,7 @@ static uint32_t pack(double r, double g, double b)
            (uint32_t)lround(255 * b);
 }
 
-/* Hue 0..1 at a saturation and a value that can be read on white. */
+/* The color of a hue 0..1, with a saturation and value that are readable on white. */
 static uint32_t of_hue(double hue)
 {
     const double value = 0.78, saturation = 0.85;

@@ -76,7 +76,7 @@ int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plo
     int w = columns * (t->w + 1) + 1, h = rows * (t->h + 1) + 1;
     uint8_t *rgb = sw_calloc((size_t)w * (size_t)h, 3);
     if (!rgb)
-        return sw_err_nomem(err, "picture of filters", (size_t)w * (size_t)h * 3);
+        return sw_err_nomem(err, "image of filters", (size_t)w * (size_t)h * 3);
     for (size_t i = 0; i < (size_t)w * (size_t)h * 3; i++)
         rgb[i] = 255;
     for (int n = 0; n < t->count; n++) {
@@ -136,7 +136,7 @@ static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int class
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_confusion *c)
 {
     double side = fmin(box.w - CONFUSION_LEFT - MARGIN, box.h - TITLE_H - CONFUSION_BOTTOM);
-    side = fmax(side, 1); /* a box that is too small */
+    side = fmax(side, 1); /* the box is too small */
     struct sw_plot_box in = {box.x + CONFUSION_LEFT, box.y + TITLE_H, side, side};
     double cell = side / c->classes;
     for (int row = 0; row < c->classes; row++) {
@@ -154,11 +154,12 @@ void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct s
     draw_class_names(p, in, c->classes);
     draw_title(p, box, c->title);
     sw_plot_text(p, in.x + side / 2, in.y + side + 36, SW_PLOT_CENTRE, TEXT, false, side,
-                 SW_PLOT_INK, "taken for class");
-    sw_plot_text_up(p, box.x + 18, in.y + side / 2, TEXT, SW_PLOT_INK, "is of class");
+                 SW_PLOT_INK, "predicted class");
+    sw_plot_text_up(p, box.x + 18, in.y + side / 2, TEXT, SW_PLOT_INK, "true class");
 }
 
-/* ---- Clouds -----------------------------------------------------------------------------------
+/* ---- Scatter plots
+ * -----------------------------------------------------------------------------------
  */
 
 enum { LEGEND_W = 60, MOST_IN_LEGEND = 24, LABEL_COLUMNS = 8 };

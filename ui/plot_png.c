@@ -1,4 +1,4 @@
-/* A picture's marks (plot_marks.h) as PNG, painted by cairo. */
+/* Renders the marks of an image (plot_marks.h) as PNG with cairo. */
 #include "base/os.h"
 #include "ui/plot_marks.h"
 #include <cairo.h>
@@ -10,7 +10,7 @@ static int check(cairo_status_t status, struct sw_err *err)
     if (status == CAIRO_STATUS_SUCCESS)
         return SW_OK;
     if (status == CAIRO_STATUS_NO_MEMORY)
-        return sw_err_nomem(err, "picture", 0);
+        return sw_err_nomem(err, "image", 0);
     return sw_err_set(err, SW_ERR_LIBRARY, "cairo: %s", cairo_status_to_string(status));
 }
 

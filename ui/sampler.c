@@ -15,7 +15,7 @@
 enum { TEXT_BYTES = 1 << 16 };
 
 struct sw_sampler {
-    struct sw_machine *map; /* owned; NULL: not known */
+    struct sw_machine *map; /* owned; NULL: unknown */
     bool mapped;            /* reading the map was tried */
     int64_t sampled_ns;
     int64_t pid;
@@ -27,7 +27,7 @@ struct sw_sampler {
 int sw_sampler_new(struct sw_sampler **out, struct sw_err *err)
 {
     *out = sw_calloc(1, sizeof **out);
-    return *out ? SW_OK : sw_err_nomem(err, "a look at the machine", sizeof **out);
+    return *out ? SW_OK : sw_err_nomem(err, "machine sampler", sizeof **out);
 }
 
 void sw_sampler_free(struct sw_sampler *s)
@@ -101,7 +101,7 @@ static void take_cpu(struct sw_ui_machine *m, struct sw_ui_node *n, const float 
     n->cpu_count++;
 }
 
-/* "0-3,8": the node's processors. */
+/* Adds the CPUs of a node from a list such as "0-3,8". */
 static void take_cpus(struct sw_ui_machine *m, struct sw_ui_node *n, const float *fraction,
                       const char *list, int cpus)
 {
@@ -171,7 +171,7 @@ static void sample_process(struct sw_sampler *s, int64_t pid, double seconds,
     unsigned long long user = 0, system = 0;
     if (pid <= 0 || !slurp(s, path))
         return;
-    const char *end = strrchr(s->text, ')'); /* the name before may hold anything */
+    const char *end = strrchr(s->text, ')'); /* the name before it may contain any character */
     if (end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
                       &system) == 2)
         m->process_cpus = per_second(&s->process_ticks, user + system, seconds, known) /
@@ -189,10 +189,10 @@ static void sample_process(struct sw_sampler *s, int64_t pid, double seconds,
     }
 }
 
-/* ---- All of it --------------------------------------------------------------------------------
+/* ---- A sample --------------------------------------------------------------------------------
  */
 
-/* The paths between GPUs: a line for each kind of path, with the pairs that have it. */
+/* Lists the paths between GPUs: a line for each kind of path, with the pairs that have it. */
 static void list_gpu_paths(const struct sw_machine *map, struct sw_ui_machine *m)
 {
     m->path_count = 0;

@@ -64,8 +64,8 @@ static void footer(struct sw_canvas *c, struct sw_area in, const struct sw_ui_vi
 /* ---- Small screens ----------------------------------------------------------------------------
  */
 
-/* "#128 alexnet 4812/35100 13.7% loss 0.431 accuracy 0.712 1711/s eta 00:37:00", the first words
- * being those that must not be cut. */
+/* "#128 alexnet 4812/35100 13.7% loss 0.431 accuracy 0.712 1711/s eta 00:37:00", the most important
+ * words first, since the end may be cut. */
 void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out)
 {
     char number[16];
@@ -148,7 +148,8 @@ static void draw_small(struct sw_canvas *c, int y, const struct sw_ui_model *m,
         sw_panel_named("workers")->draw(c, (struct sw_area){0, y, c->w, c->h - y}, m, v);
 }
 
-/* ---- All of it --------------------------------------------------------------------------------
+/* ---- The whole screen
+ * --------------------------------------------------------------------------------
  */
 
 static void draw_framed(struct sw_canvas *c, struct sw_area at, const struct sw_panel *p,

@@ -19,7 +19,7 @@ struct sw_term {
     SCREEN *screen;
     struct sw_guard *guard; /* owned */
     struct sw_ui_caps caps;
-    const struct sw_theme *theme; /* whose pairs are set */
+    const struct sw_theme *theme; /* the theme whose color pairs are set */
     struct sw_ui_cell *shown;     /* owned [w * h]; what the terminal shows */
     int w, h;
     int stderr_fd; /* the original stderr while it is redirected to /dev/null; -1 */
@@ -82,18 +82,18 @@ static int start(struct sw_term *t, struct sw_err *err)
     struct sw_buf bytes = {0};
     const char *term = getenv("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "standard input and output are no terminal");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "standard input and output are not a terminal");
     t->caps = sw_ui_caps_here();
     t->screen = newterm(NULL, stdout, stdin);
     if (!t->screen)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "TERM=%s: this terminal cannot place its cursor",
-                          term ? term : "");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "TERM=%s: the terminal cannot position the cursor", term ? term : "");
     silence(t);
     set_modes(t);
     refresh();
     restore_escapes(&bytes);
     int rc = bytes.failed
-                 ? sw_err_nomem(err, "the terminal", 0)
+                 ? sw_err_nomem(err, "terminal", 0)
                  : sw_guard_start(&t->guard, STDIN_FILENO, &before, sw_buf_text(&bytes), err);
     sw_buf_fini(&bytes);
     return rc;
@@ -103,7 +103,7 @@ int sw_term_open(struct sw_term **out, struct sw_err *err)
 {
     struct sw_term *t = sw_calloc(1, sizeof *t);
     if (!t)
-        return sw_err_nomem(err, "the terminal", sizeof *t);
+        return sw_err_nomem(err, "terminal", sizeof *t);
     t->stderr_fd = -1;
     int rc = start(t, err);
     if (rc == SW_OK)
@@ -175,7 +175,8 @@ static void put(const struct sw_term *t, int x, int y, const struct sw_ui_cell *
         mvadd_wch(y, x, &c);
 }
 
-/* Prepares the copy of the screen; after a change of size everything is drawn again. */
+/* Gives the copy of the screen the size w x h; after a change of size everything is drawn again.
+ * False: no memory. */
 static bool match_size(struct sw_term *t, int w, int h)
 {
     if (t->shown && t->w == w && t->h == h)
@@ -271,10 +272,10 @@ static bool read_key(struct sw_ui_input *in)
 bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (read_key(in)) /* ncurses may have buffered some */
+    if (read_key(in)) /* ncurses may have buffered a key */
         return true;
     if (poll(&p, 1, timeout_ms) < 0)
-        return read_key(in); /* a signal; a new size is a key */
+        return read_key(in); /* a signal; ncurses reports a new size as a key */
     if (p.revents & (POLLHUP | POLLERR | POLLNVAL)) {
         in->key = SW_KEY_HANGUP;
         return true;

@@ -34,7 +34,7 @@ static bool is_flat(struct sw_ui_range r)
     return r.to - r.from < fmax(FLAT * size_of(r), SMALLEST);
 }
 
-/* Finite and in order; still may be flat. */
+/* Returns a finite range with its ends in order; the range may still be flat. */
 static struct sw_ui_range bounded(double from, double to, bool log)
 {
     double low = log ? SMALLEST : -LARGEST;

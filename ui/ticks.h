@@ -1,7 +1,7 @@
 /* Axes: which range is shown, and the round numbers (1, 2 or 5 times a power of ten) that are
- * marked on it. Charts made of cells (chart.c) and pictures (plot_chart.c, plot_pictures.c) use the
- * same. Pure functions that accept any numbers: NaN, infinities, the smallest and the largest ones.
- * No state. */
+ * marked on it. Charts made of cells (chart.c) and images (plot_chart.c, plot_pictures.c) use the
+ * same axes. Pure functions that accept any numbers: NaN, infinities, the smallest and the largest
+ * ones. No state. */
 #pragma once
 
 #include <stdbool.h>

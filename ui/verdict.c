@@ -1,6 +1,6 @@
-/* Summarizes the time breakdown of the newest steps and names the bottleneck in one line. The rules
- * are tried in the order of sw_bottleneck_find; thresholds are constants at the top. Pure
- * functions; the contract is in ui/verdict.h. */
+/* Summarizes the time breakdown of the newest steps and names the bottleneck in one line.
+ * sw_bottleneck_find tries the rules in order; thresholds are constants at the top. Pure functions;
+ * the contract is in ui/verdict.h. */
 #include "ui/verdict.h"
 
 #include <math.h>
@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Thresholds: the fraction of a step that is worth a change, the factor from which a worker is
- * slow, and the fraction below which servers are idle. */
+/* Thresholds: the fraction of a step that is worth a change, the factor from which a worker counts
+ * as slow, and the busy fraction below which servers count as idle. */
 static const double significant = 0.2, slow_factor = 1.25, idle_servers = 0.15;
 
-/* ---- Parts ------------------------------------------------------------------------------------
+/* ---- Phases of a step
+ * ------------------------------------------------------------------------------------
  */
 
 static const struct {
@@ -137,7 +138,8 @@ double sw_ledger_fraction(const struct sw_ledger *l, enum sw_step_phase p)
     return all > 0 ? part / all : (double)NAN;
 }
 
-/* ---- The verdict ------------------------------------------------------------------------------
+/* ---- The bottleneck
+ * ------------------------------------------------------------------------------
  */
 
 const char *sw_bound_name(enum sw_bound b)
@@ -148,7 +150,7 @@ const char *sw_bound_name(enum sw_bound b)
     return names[b];
 }
 
-/* The own work of a worker: its step without waiting for others. */
+/* Time that a worker spends on its own work: the step without waiting for others. */
 static double own_ms(const struct sw_ledger_worker *w)
 {
     return sum(w->ms) - w->ms[SW_STEP_COMM] - w->ms[SW_STEP_WAIT];
@@ -160,7 +162,7 @@ static double waiting_fraction(const struct sw_ledger_worker *w)
     return all > 0 ? (w->ms[SW_STEP_COMM] + w->ms[SW_STEP_WAIT]) / all : 0;
 }
 
-/* The part in which a worker is furthest above the mean of the others. */
+/* The phase in which worker `slow` exceeds the mean of the others by most. */
 static enum sw_step_phase largest_excess(const struct sw_ledger *l, int slow)
 {
     enum sw_step_phase worst = SW_STEP_FORWARD;
@@ -200,7 +202,7 @@ static bool has_slow_worker(const struct sw_ledger *l, struct sw_bottleneck *v)
     v->bound = SW_BOUND_WORKER;
     v->worker = l->worker[slow].worker;
     snprintf(v->text, sizeof v->text,
-             "worker %d is slow: %.1f x the others' work, mostly %s; they wait %.0f %%", v->worker,
+             "worker %d is slow: %.1fx the others' work, mostly %s; they wait %.0f %%", v->worker,
              factor, sw_step_phase_name(largest_excess(l, slow)), 100 * waiting);
     return true;
 }
@@ -223,14 +225,14 @@ static bool waits_for_data(const struct sw_ledger *l, struct sw_bottleneck *v)
     if (read >= decode)
         set_bottleneck(
             v, SW_BOUND_DISK,
-            "input-bound: workers wait %.0f %% for reading; try shards, a faster disk, more data "
+            "input-bound: workers wait %.0f %% for reading; try shards, a faster disk or more data "
             "workers",
             100 * (read + decode));
     else
         set_bottleneck(
             v, SW_BOUND_DECODE,
-            "input-bound: workers wait %.0f %% for decoding; try more data workers, smaller "
-            "pictures",
+            "input-bound: workers wait %.0f %% for decoding; try more data workers or smaller "
+            "images",
             100 * (read + decode));
     return true;
 }
@@ -243,14 +245,14 @@ static bool waits_for_copies(const struct sw_bottleneck_input *in, struct sw_bot
     if (h2d >= significant)
         set_bottleneck(
             v, SW_BOUND_COPY,
-            "copy-bound: batches take %.0f %% of a step to reach the device; try a faster link",
+            "copy-bound: copying batches to the device takes %.0f %% of a step; try a faster link",
             100 * h2d);
     else if (comm >= significant && in->copy_ms >= 0.5 * comm * step_ms)
-        set_bottleneck(
-            v, SW_BOUND_COPY,
-            "copy-bound: %.0f %% of a step waits for gradients and values; try copy = none, larger "
-            "batches",
-            100 * comm);
+        set_bottleneck(v, SW_BOUND_COPY,
+                       "copy-bound: copies of gradients and parameters take %.0f %% of a step; try "
+                       "copy = none or "
+                       "larger batches",
+                       100 * comm);
     else
         return false;
     return true;
@@ -265,7 +267,7 @@ static bool too_many_servers(const struct sw_bottleneck_input *in, struct sw_bot
     if (in->server_cores > 0 && in->servers_busy < idle_servers && compute >= 0.5) {
         v->bound = SW_BOUND_SERVERS;
         snprintf(v->text, sizeof v->text,
-                 "too many servers: %d of them keep %d core%s and are at work %.0f %%; fewer, or "
+                 "too many servers: %d use %d core%s and are busy %.0f %%; try fewer, or "
                  "bind_servers = yes",
                  in->dedicated_servers, in->server_cores, in->server_cores == 1 ? "" : "s",
                  100 * in->servers_busy);
@@ -275,14 +277,14 @@ static bool too_many_servers(const struct sw_bottleneck_input *in, struct sw_bot
         v->bound = SW_BOUND_SERVERS;
         snprintf(v->text, sizeof v->text,
                  "too many servers: %d for %d worker%s, and parameters take %.0f %% of a step; "
-                 "fewer servers",
+                 "use fewer servers",
                  in->servers, l->worker_count, l->worker_count == 1 ? "" : "s", 100 * exchange);
         return true;
     }
     return false;
 }
 
-/* Names the largest part, if no other rule applies. */
+/* Names the largest phase, if no other rule applies. */
 static void largest_phase(const struct sw_bottleneck_input *in, struct sw_bottleneck *v)
 {
     const struct sw_ledger *l = in->ledger;
@@ -294,7 +296,7 @@ static void largest_phase(const struct sw_bottleneck_input *in, struct sw_bottle
     if (comm >= significant && comm >= update && comm >= wait)
         set_bottleneck(
             v, SW_BOUND_COMM,
-            "communication-bound: workers wait %.0f %% for parameters; try larger batches, a "
+            "communication-bound: workers wait %.0f %% for parameters; try larger batches or a "
             "partition",
             100 * comm);
     else if (wait >= significant && wait >= update)
@@ -303,22 +305,21 @@ static void largest_phase(const struct sw_bottleneck_input *in, struct sw_bottle
     else if (update >= significant && update >= rest)
         set_bottleneck(
             v, SW_BOUND_UPDATE,
-            "update-bound: %.0f %% of a step is updates; try larger batches, servers on other "
+            "update-bound: updates take %.0f %% of a step; try larger batches or servers on other "
             "cores",
             100 * update);
     else if (rest >= significant && rest > compute)
         set_bottleneck(
             v, SW_BOUND_OVERHEAD,
-            "overhead: %.0f %% of a step is neither computing nor waiting; try a larger batch, "
-            "fewer "
-            "other programs",
+            "overhead: %.0f %% of a step is neither computing nor waiting; try a larger batch or "
+            "stop other programs",
             100 * rest);
     else
         set_bottleneck(v, SW_BOUND_COMPUTE, "compute-bound: %.0f %% forward and backward",
                        100 * compute);
     if (v->bound == SW_BOUND_COMPUTE && in->slowest_layer) {
         size_t n = strlen(v->text);
-        snprintf(v->text + n, sizeof v->text - n, "; the slowest layer, %.40s, has %.0f %% of that",
+        snprintf(v->text + n, sizeof v->text - n, "; slowest layer: %.40s (%.0f %%)",
                  in->slowest_layer, 100 * in->slowest_fraction);
     }
 }

@@ -7,7 +7,7 @@
 #include "history/history.h"
 #include "ui/canvas.h"
 
-enum sw_step_phase {
+/* The phases of a step that workers measure. */ enum sw_step_phase {
     SW_STEP_READ,
     SW_STEP_DECODE,
     SW_STEP_H2D,
@@ -19,7 +19,7 @@ enum sw_step_phase {
     SW_STEP_IDLE,
     SW_STEP_PHASES,
 };
-/* "read", "decode", "copy", "forward", ... and how a bar shows it. */
+/* The name of a phase ("read", "decode", "copy", "forward", ...) and its appearance in a bar. */
 const char *sw_step_phase_name(enum sw_step_phase p);
 enum sw_role sw_step_phase_role(enum sw_step_phase p);
 char sw_step_phase_letter(enum sw_step_phase p); /* in a bar without colours */
@@ -42,11 +42,12 @@ struct sw_ledger {
     double p50_ms, p99_ms; /* likewise; NaN: unknown */
 };
 
-/* From rows by step and worker. Rows of workers above SW_LEDGER_WORKERS are left out. */
+/* Computes *l from rows that are sorted by step and worker. Workers beyond the first
+ * SW_LEDGER_WORKERS are ignored. */
 void sw_ledger_make(struct sw_ledger *l, const struct sw_step_time *rows, int count);
-/* The fraction of a part in the time of all workers, 0..1; NaN if nothing is known. */
+/* The fraction of the time of all workers that phase p takes, 0..1; NaN: unknown. */
 double sw_ledger_fraction(const struct sw_ledger *l, enum sw_step_phase p);
-/* The whole step of one worker. */
+/* The mean duration of a whole step of one worker. */
 double sw_ledger_step_ms(const struct sw_ledger_worker *w);
 
 enum sw_bound {
@@ -55,33 +56,33 @@ enum sw_bound {
     SW_BOUND_DISK,
     SW_BOUND_DECODE,
     SW_BOUND_COPY,
-    SW_BOUND_WORKER,  /* one is slower than the others */
-    SW_BOUND_SERVERS, /* too many of them */
+    SW_BOUND_WORKER,  /* one worker is slower than the others */
+    SW_BOUND_SERVERS, /* too many servers */
     SW_BOUND_UPDATE,
     SW_BOUND_COMM,
-    SW_BOUND_GROUPS, /* groups wait for the slowest */
+    SW_BOUND_GROUPS, /* worker groups wait for the slowest one */
     SW_BOUND_OVERHEAD,
 };
 
-/* "compute", "disk", ...: for programs. */
+/* "compute", "disk", ...: the value of the JSON key "bound". */
 const char *sw_bound_name(enum sw_bound b);
 
 struct sw_bottleneck_input {
     const struct sw_ledger *ledger;
-    int servers;               /* 0: unknown */
-    int dedicated_servers;     /* servers with cores of their own */
-    int server_cores;          /* cores that only servers use */
-    double servers_busy;       /* mean busy fraction of those servers; NaN: unknown */
-    double copy_ms;            /* of gradients and values, per step and worker; 0: none */
+    int servers;           /* 0: unknown */
+    int dedicated_servers; /* servers that have cores to themselves */
+    int server_cores;      /* cores that only servers use */
+    double servers_busy;   /* mean busy fraction of the dedicated servers; NaN: unknown */
+    double copy_ms;        /* copies of gradients and parameters, per step and worker; 0: none */
     const char *slowest_layer; /* NULL: unknown */
-    double slowest_fraction;   /* of a step's computing */
+    double slowest_fraction;   /* its fraction of the compute time of a step */
 };
 
 struct sw_bottleneck {
     enum sw_bound bound;
-    int worker; /* WORKER: which, else -1 */
+    int worker; /* index of the slow worker for SW_BOUND_WORKER, else -1 */
     char text[160];
 };
 
-/* What limits the run, by the fractions of its steps; a pure function. */
+/* Finds what limits the run from the time breakdown of its steps. */
 struct sw_bottleneck sw_bottleneck_find(const struct sw_bottleneck_input *in);

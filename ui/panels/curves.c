@@ -9,7 +9,7 @@
 
 enum { CHART_W = 31, CHART_H = 11, MAX_CHARTS = 12, MAX_LINES = 12 };
 
-/* The names that have a chart, the most wanted first. */
+/* Names of the metrics that get a chart, the most important first. */
 static int names_of(const struct sw_ui_model *m, const char *names[MAX_CHARTS])
 {
     static const char *const last[] = {"lr", "grad_norm", "samples_per_s"};
@@ -68,7 +68,7 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
                             text) +
              2;
         if (s->not_finite > 0) {
-            snprintf(text, sizeof text, "%lld not finite", (long long)s->not_finite);
+            snprintf(text, sizeof text, "%lld non-finite", (long long)s->not_finite);
             x += sw_canvas_text(c, x, in.y, in.x + in.w - x, SW_ROLE_BAD, text) + 2;
         }
         if (!train && s->best_step >= 0 && isnan(cursor)) {
@@ -162,7 +162,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     down = down < 1 ? 1 : down;
     across = across > count ? count : across;
     if (count == 0) {
-        sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_DIM, "no step has been done yet");
+        sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_DIM, "no step has been completed yet");
         return;
     }
     if (down > (count + across - 1) / across)
@@ -184,7 +184,7 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
     if (v->zoom > 0)
         n += snprintf(out + n, (size_t)(80 - n), "  zoom x%d", 1 << v->zoom);
     if (m->overlay_run)
-        snprintf(out + n, (size_t)(80 - n), "  over #%lld", (long long)m->overlay_run);
+        snprintf(out + n, (size_t)(80 - n), "  overlay #%lld", (long long)m->overlay_run);
 }
 
 static int want_h(const struct sw_ui_model *m, int w)

@@ -1,11 +1,12 @@
-/* The data pipeline: do the reader threads keep up with the workers? Idle readers have filled their
- * queues, so idle readers are good news. */
+/* The data pipeline: shows whether the prefetch threads keep up with the workers. An idle prefetch
+ * thread has filled its queue, so idle is good. */
 #include "ui/panel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The readers of a split: their number, how many are busy now, and their average fraction. */
+/* The prefetch threads of a split: their number, how many read now, and their mean busy fraction.
+ */
 struct readers {
     int count, working;
     double busy;
@@ -46,13 +47,14 @@ static void wait_line(struct sw_canvas *c, struct sw_area in, int y, const struc
     char percent[16];
     sw_ui_percent(percent, waits);
     if (isnan(waits))
-        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "waiting for data is not known yet");
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
+                       "time spent waiting for data is not known yet");
     else if (waits >= 0.2)
         sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_WARN,
                          "workers wait for data %s of a step: starved", percent);
     else if (r->count > 0 && r->busy > 0.9)
-        sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_WARN, "just enough: workers wait for data %s",
-                         percent);
+        sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_WARN,
+                         "barely keeps up: workers wait for data %s", percent);
     else
         sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_GOOD, "keeps up: workers wait for data %s",
                          percent);
@@ -99,7 +101,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_data = {
     .name = "data",
     .title = "6 data",
-    .help = "threads that read and decode, and whether they keep up",
+    .help = "prefetch threads, and whether they keep up with the workers",
     .number = 6,
     .rank = 4,
     .min_h = 1,

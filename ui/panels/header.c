@@ -108,7 +108,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_header = {
     .name = "header",
     .title = "run",
-    .help = "the run, its progress, the time it takes",
+    .help = "the run, its progress and the remaining time",
     .min_h = 1,
     .want_h = want_h,
     .draw = draw,

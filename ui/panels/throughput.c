@@ -42,7 +42,7 @@ static void phase_fractions(const struct sw_ledger *l, double fraction[SW_STEP_P
     }
 }
 
-/* Parts in one line, those that are worth a word. */
+/* Draws the phases in one line; phases below 0.5 % are left out. */
 static void legend(struct sw_canvas *c, struct sw_area at, const double fraction[SW_STEP_PHASES])
 {
     int x = at.x;
@@ -60,7 +60,7 @@ static void legend(struct sw_canvas *c, struct sw_area at, const double fraction
     }
 }
 
-/* A line for each part. */
+/* Draws a line for each phase; returns the number of lines. */
 static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger *l,
                  const double fraction[SW_STEP_PHASES])
 {
@@ -87,7 +87,7 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
     if (hidden > 0 && row < in.h) {
         char figure[16];
         sw_canvas_printf(c, in.x, in.y + row, in.w, SW_ROLE_DIM,
-                         "%s ms of communication hidden behind computing",
+                         "%s ms of communication overlapped with compute",
                          sw_chart_number(figure, hidden));
         row++;
     }
@@ -168,7 +168,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_throughput = {
     .name = "throughput",
     .title = "2 throughput",
-    .help = "speed, where the time of a step goes, and what limits it",
+    .help = "throughput, time breakdown of a step, and the bottleneck",
     .number = 2,
     .rank = 1,
     .min_h = 2,

@@ -1,4 +1,5 @@
-/* The current state of each worker and server, its time breakdown, and what it waits for. */
+/* The current state of each worker and server, its time breakdown, and what it waits for. Slots of
+ * prefetch threads are shown in the data panel. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -37,7 +38,7 @@ static int64_t furthest(const struct sw_ui_model *m)
     return step;
 }
 
-/* Columns that there is room for, from the left. */
+/* The x and width of columns; 0: the column does not fit. */
 struct columns {
     int step, lag, stale, busy, bar, bar_w, what, what_w;
 };
@@ -64,7 +65,7 @@ static struct columns place(struct sw_area in)
 
 static void heading(struct sw_canvas *c, struct sw_area in, const struct columns *k)
 {
-    sw_canvas_text(c, in.x, in.y, NAME_W, SW_ROLE_DIM, "unit");
+    sw_canvas_text(c, in.x, in.y, NAME_W, SW_ROLE_DIM, "thread");
     sw_canvas_text(c, in.x + NAME_W, in.y, STATE_W, SW_ROLE_DIM, "state");
     sw_canvas_right(c, k->step, in.y, STEP_W - 1, SW_ROLE_DIM, "step");
     if (k->lag)
@@ -74,7 +75,7 @@ static void heading(struct sw_canvas *c, struct sw_area in, const struct columns
     if (k->busy)
         sw_canvas_right(c, k->busy, in.y, BUSY_W - 1, SW_ROLE_DIM, "busy");
     if (k->bar_w > 0)
-        sw_canvas_text(c, k->bar, in.y, k->bar_w, SW_ROLE_DIM, "time of a step");
+        sw_canvas_text(c, k->bar, in.y, k->bar_w, SW_ROLE_DIM, "step time");
     sw_canvas_text(c, k->what, in.y, k->what_w, SW_ROLE_DIM, "layer, or what it waits for");
 }
 
@@ -156,7 +157,7 @@ static void unit_row(struct sw_canvas *c, struct sw_area in, const struct column
     const struct sw_slot_state *s = &m->threads[i].slot;
     bool worker = sw_ui_thread_kind_of(s->name) == SW_UI_WORKER;
     bool slowest = worker && i == slow;
-    const char *state = s->waiting_for[0] ? "waits" : sw_phase_name(s->phase);
+    const char *state = s->waiting_for[0] ? "waiting" : sw_phase_name(s->phase);
     sw_canvas_text(c, in.x, y, NAME_W - 1, slowest ? SW_ROLE_BAD : SW_ROLE_TEXT, s->name);
     sw_canvas_text(c, in.x + NAME_W, y, STATE_W - 1, state_role(s), state);
     number(c, k->step, y, STEP_W - 1, SW_ROLE_TEXT, worker ? s->done_step : s->step);
@@ -170,7 +171,7 @@ static void unit_row(struct sw_canvas *c, struct sw_area in, const struct column
     }
 }
 
-/* Without a live snapshot: what the history knows of the workers. */
+/* Draws a worker from the history, for a run without a live snapshot. */
 static void past_row(struct sw_canvas *c, struct sw_area in, const struct columns *k, int y,
                      const struct sw_ledger_worker *w, int slow)
 {
@@ -202,12 +203,12 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         if (row++ >= skip)
             past_row(c, in, &k, y++, &m->ledger.worker[i], slow);
     if (row == 0 && !first)
-        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "nothing is known of the workers");
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "no data about the workers yet");
 }
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
-    snprintf(out, 80, "= compute  r d data  c copy  # u parameters  . waits  ~ rest");
+    snprintf(out, 80, "= compute  r d data  c copy  # u parameters  . wait  ~ rest");
 }
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
@@ -224,7 +225,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_workers = {
     .name = "workers",
     .title = "3 workers",
-    .help = "what each worker and server does, how its step is spent, whom it waits for",
+    .help = "state of each worker and server, its step time, what it waits for",
     .number = 3,
     .rank = 2,
     .min_h = 2,

@@ -105,7 +105,7 @@ static void each_panel_alone(void **state)
         char name[64];
         v.focus = number;
         v.maximized = true;
-        snprintf(name, sizeof name, "alone-%s", sw_panel_numbered(number)->name);
+        snprintf(name, sizeof name, "maximized-%s", sw_panel_numbered(number)->name);
         golden(name, m, &v, 100, 30, utf8);
     }
     unstage(m);
@@ -118,8 +118,8 @@ static void help_a_question_and_a_filter(void **state)
     v.mode = SW_UI_HELP;
     golden("help", m, &v, 100, 36, utf8);
     v.mode = SW_UI_CONFIRMING;
-    snprintf(v.message, sizeof v.message, "stop the training? y or n");
-    golden("asking", m, &v, 80, 24, utf8);
+    snprintf(v.message, sizeof v.message, "stop training? (y/n)");
+    golden("confirming", m, &v, 80, 24, utf8);
     v = view_of_a_beginner();
     v.mode = SW_UI_FILTERING;
     snprintf(v.filter, sizeof v.filter, "WORKER");
@@ -173,7 +173,7 @@ static void another_run_lies_dashed_over_the_curves(void **state)
     v.maximized = true;
     golden("overlay", m, &v, 100, 30, utf8);
     assert_true(shows(m, &v, 100, 30, "#127 train 1.5"));
-    assert_true(shows(m, &v, 100, 30, "over #127"));
+    assert_true(shows(m, &v, 100, 30, "overlay #127"));
     unstage(m);
 }
 
@@ -181,10 +181,10 @@ static void values_that_are_not_finite_are_counted(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
-    assert_false(shows(m, &v, 100, 30, "not finite"));
+    assert_false(shows(m, &v, 100, 30, "non-finite"));
     sw_ui_series_point(&m->series[0], STAGED_STEP + 1, NAN);
     sw_ui_series_point(&m->series[0], STAGED_STEP + 2, INFINITY);
-    assert_true(shows(m, &v, 100, 30, "2 not finite"));
+    assert_true(shows(m, &v, 100, 30, "2 non-finite"));
     unstage(m);
 }
 

@@ -69,7 +69,7 @@ static void a_healthy_job_computes(void **state)
         struct stage s = stage_of(workers);
         s.in.slowest_layer = "conv2";
         s.in.slowest_fraction = 0.31;
-        assert_bottleneck(&s, SW_BOUND_COMPUTE, "conv2, has 31 %");
+        assert_bottleneck(&s, SW_BOUND_COMPUTE, "conv2 (31 %)");
     }
 }
 
@@ -103,7 +103,7 @@ static void a_slow_way_to_the_device(void **state)
 {
     struct stage s = stage_of(1);
     s.worker[0].h2d_ms = 50;
-    assert_bottleneck(&s, SW_BOUND_COPY, "batches take 43 %");
+    assert_bottleneck(&s, SW_BOUND_COPY, "takes 43 %");
 }
 
 static void slow_copies_of_gradients(void **state)
@@ -151,7 +151,7 @@ static void servers_that_keep_cores_and_do_nothing(void **state)
     s.in.servers = s.in.dedicated_servers = 3;
     s.in.server_cores = 6;
     s.in.servers_busy = 0.04;
-    assert_bottleneck(&s, SW_BOUND_SERVERS, "keep 6 cores and are at work 4 %");
+    assert_bottleneck(&s, SW_BOUND_SERVERS, "use 6 cores and are busy 4 %");
     s.in.servers_busy = 0.6;
     assert_bottleneck(&s, SW_BOUND_COMPUTE, "compute-bound");
     s.in.servers_busy = NAN; /* a run that ended: nobody saw them */
