@@ -1,5 +1,5 @@
-/* Rows that are seldom: each is copied into a list under the lock, which the writer takes as a
- * whole. Any thread. */
+/* Queues infrequent rows: each is copied into a list under the lock, and the writer thread takes
+ * the whole list. Any thread may call. */
 #include "history/writer.h"
 
 #include "base/os.h"

@@ -1,6 +1,6 @@
-/* What the writer thread does with rows: into the database while it works, into the spool while it
- * does not, and from the spool into the database when it works again. Called by the writer thread
- * only (before it starts, by the thread that sets the run up). */
+/* Stores rows: in the database while it works, in the spool while it does not; merges the spool
+ * when the database works again. Called only by the writer thread, or, before that starts, by the
+ * thread that sets the run up. Start at sw_history_store_pending. */
 #include "base/os.h"
 #include "history/writer.h"
 #include <string.h>
@@ -12,7 +12,7 @@ static void count(atomic_ullong *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* The row of a record; its texts are borrowed from the tables of handles. */
+/* Converts a record to a row; its texts are borrowed from the tables of handles. */
 static struct sw_row row_of(const struct sw_history_handles *h, const struct sw_record *r)
 {
     struct sw_row row = {.series = -1};
@@ -78,8 +78,8 @@ static void drop_all(struct sw_history_backlog *b)
 
 /* --- Into the database --------------------------------------------------------------------- */
 
-/* The run and its segment, should the database not have them: it is another one than at the start
- * (removed, replaced), or the run began while it could not be written. */
+/* Inserts the run and its segment if the database lacks them: the file was removed or replaced, or
+ * could not be written when the run began. */
 static int ensure_run(struct sw_history *h, bool *segment_stored, struct sw_err *err)
 {
     int64_t id;
@@ -101,7 +101,8 @@ static int ensure_run(struct sw_history *h, bool *segment_stored, struct sw_err 
     return code;
 }
 
-/* A row that breaks a constraint is lost alone; the others go on. */
+/* Applies a row. A row that breaks a constraint is counted as lost, and the transaction continues.
+ */
 static int apply_one(struct sw_history *h, const struct sw_row *row, uint64_t *refused,
                      struct sw_err *err)
 {
@@ -127,8 +128,8 @@ static int apply_all(struct sw_history *h, uint64_t *applied, uint64_t *refused,
     return code;
 }
 
-/* One transaction: the next part of our own spool, and, once that has ended, the rows that wait.
- * Older lines come first, because a later point of the same step wins. */
+/* One transaction: merges the next chunk of our own spool and, at the end of the spool, the pending
+ * rows. Older lines come first, because a later point of the same step replaces an earlier one. */
 static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, struct sw_err *err)
 {
     uint64_t applied = 0, refused = 0;
@@ -179,7 +180,7 @@ static int try_database(struct sw_history *h, int wait_ms, bool *more, struct sw
         return code;
     if (m.damaged || m.refused)
         sw_log_write(h->log, SW_LOG_WARN, "history",
-                     "%s: %llu damaged and %llu unfit lines skipped", h->spool.path,
+                     "%s: %llu damaged and %llu invalid lines skipped", h->spool.path,
                      (unsigned long long)m.damaged, (unsigned long long)m.refused);
     if (!m.more && h->spool.waiting)
         own_spool_merged(h);
@@ -188,8 +189,8 @@ static int try_database(struct sw_history *h, int wait_ms, bool *more, struct sw
 
 /* --- Into the spool ------------------------------------------------------------------------ */
 
-/* The run and the segment come first, so that the file explains itself to a database that has never
- * heard of the run. */
+/* Writes the run and the segment first, so that the file can be merged into a database that does
+ * not know the run. */
 static int spool_head(struct sw_history *h, struct sw_err *err)
 {
     struct sw_buf lines = {0};
@@ -223,8 +224,8 @@ static size_t count_lines(const char *text, size_t bytes)
     return n;
 }
 
-/* Appends a block of lines; *stored is how many rows are safe, also when the disk filled up in
- * between. */
+/* Appends a block of lines; *stored is the number of rows that were written completely, also if the
+ * disk became full in between. */
 static int spool_block(struct sw_history *h, const struct sw_buf *lines, size_t *stored,
                        struct sw_err *err)
 {
@@ -277,7 +278,8 @@ static int spool_all(struct sw_history *h, struct sw_err *err)
     return code;
 }
 
-/* --- Between the two ----------------------------------------------------------------------- */
+/* --- Switching between database and spool
+ * ----------------------------------------------------------------------- */
 
 static void add_event(struct sw_history *h, enum sw_log_level level, const char *text)
 {
@@ -312,8 +314,9 @@ static void recover(struct sw_history *h)
     sw_buf_fini(&text);
 }
 
-/* A locked database gets two seconds, then its rows are spooled while it is asked again at every
- * tick. A broken one is closed, and opened anew after a pause that grows to ten seconds. */
+/* Decides after a failed commit whether rows stay in memory (true) or are spooled. A locked
+ * database is retried at every tick, and rows are spooled after two seconds. After any other error
+ * the database is closed, and reopened after a pause that grows to ten seconds. */
 static bool keep_waiting(struct sw_history *h, int code)
 {
     struct sw_history_outage *o = &h->outage;
@@ -333,7 +336,7 @@ static bool keep_waiting(struct sw_history *h, int code)
     return false;
 }
 
-/* The last word when neither way is open: what waits is lost, and said to be. */
+/* Drops the pending rows when neither database nor spool can store them, and logs the loss. */
 static void give_up(struct sw_history *h, const struct sw_err *why)
 {
     uint64_t n = h->backlog.count + h->backlog.rows.count;
@@ -411,7 +414,7 @@ bool sw_history_merge_other(struct sw_history *h)
         return false;
     if (sw_store_end(&h->store, sw_spool_merge_chunk(&h->store, a->spool, &m, NULL), NULL) !=
         SW_OK) {
-        h->other_spools.next++; /* whoever opens the database next tries again */
+        h->other_spools.next++; /* the next process that opens the database retries */
         return false;
     }
     count(&h->counts.merged, m.rows);

@@ -1,6 +1,6 @@
-/* Changes to finished runs. Each is a transaction under the lock of all writers; thinning goes
- * table by table and curve by curve, so that writers of running jobs wait only for a part, and sums
- * rows up before it removes them. */
+/* Changes finished runs. Each change is a transaction under the writers' lock. Downsampling goes
+ * table by table and curve by curve, so that writers of running jobs wait only for one of them, and
+ * updates the summaries before it deletes rows. */
 #include "history/edit.h"
 
 #include "base/os.h"
@@ -25,7 +25,7 @@ int sw_history_edit_open(struct sw_history_edit **out, const char *path, struct 
                    : sw_err_errno(err, errno, "history %s", path);
     struct sw_history_edit *e = sw_calloc(1, sizeof *e);
     if (!e)
-        return sw_err_nomem(err, "editor of the history", sizeof *e);
+        return sw_err_nomem(err, "history editor", sizeof *e);
     e->store.lock_fd = -1;
     int code = sw_store_init(&e->store, path, err);
     if (!code)
@@ -45,21 +45,20 @@ void sw_history_edit_close(struct sw_history_edit *e)
     sw_free(e);
 }
 
-/* Inside a transaction: one statement; value (may be NULL) is its first result. */
+/* Runs one statement inside a transaction; value (may be NULL) is its first result. */
 static int run(struct sw_history_edit *e, const char *sql, const struct sw_cell *cells,
                size_t count, int64_t *value, struct sw_err *err)
 {
     return sw_query_once(e->store.db, e->store.path, sql, cells, count, value, err);
 }
 
-/* One statement in a transaction of its own. */
+/* Runs one statement in its own transaction. */
 static int change(struct sw_history_edit *e, const char *sql, const struct sw_cell *cells,
                   size_t count, struct sw_err *err)
 {
     for (size_t i = 0; i < count; i++)
         if (cells[i].type == SW_CELL_TEXT && !sw_utf8_is_valid(cells[i].t))
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "notes and tags are UTF-8 text, and this one has other bytes");
+            return sw_err_set(err, SW_ERR_INVALID, "notes and tags must be UTF-8 text");
 
     int code = sw_store_begin(&e->store, WAIT_MS, err);
     if (code)
@@ -89,11 +88,13 @@ int sw_history_edit_rm(struct sw_history_edit *e, int64_t run_id, struct sw_err 
     return change(e, "DELETE FROM runs WHERE id = ?1", SW_CELLS(SW_INT(run_id)), err);
 }
 
-/* --- Thinning ------------------------------------------------------------------------------ */
+/* --- Downsampling ------------------------------------------------------------------------------
+ */
 
-/* Rows that go, by table: ?1 the run (of points: the series), ?2 the length of a stretch of steps,
- * ?3 the last step that is summed up: what a run records that goes on meanwhile is not touched.
- * NOT IN of one column is a look-up in a sorted list; of two it would be a walk along it. */
+/* The rows to delete in each table. ?1 is the run (for points: the series), ?2 the number of steps
+ * in a bucket, ?3 the last step that the summaries cover, so that rows which a running run adds
+ * meanwhile are not touched. NOT IN with one column is a look-up in a sorted list; with two it
+ * would be a scan. */
 static const char deleted_points[] =
     "FROM point WHERE series_id = ?1 AND step <= ?3 AND step NOT IN ("
     " SELECT min(step) FROM point WHERE series_id = ?1 GROUP BY step / ?2"
@@ -109,13 +110,14 @@ static const char deleted_traffic[] = "FROM link_traffic WHERE run_id = ?1 AND s
                                       "NOT IN (SELECT min(step) FROM link_traffic"
                                       " WHERE run_id = ?1 GROUP BY step / ?2)";
 
-/* What is thinned, and how. */
+/* The parameters of a downsampling. */
 struct downsampling {
     int64_t bucket, upto; /* ?2 and ?3 */
     bool dry;
 };
 
-/* One table, or one curve, in a transaction of its own, so that writers need not wait long. */
+/* Downsamples one table, or one curve, in its own transaction, so that writers need not wait long.
+ */
 static int downsample_table(struct sw_history_edit *e, int64_t id, const struct downsampling *t,
                             const char *deleted, int64_t *count, struct sw_err *err)
 {
@@ -133,7 +135,7 @@ static int downsample_table(struct sw_history_edit *e, int64_t id, const struct 
     return code;
 }
 
-/* The training curves of the run, one after the other by ascending id. */
+/* Downsamples the training curves of a run one by one, by ascending id. */
 static int downsample_curves(struct sw_history_edit *e, int64_t run_id,
                              const struct downsampling *t, int64_t *count, struct sw_err *err)
 {
@@ -150,7 +152,7 @@ static int downsample_curves(struct sw_history_edit *e, int64_t run_id,
     return code;
 }
 
-/* Sums up what is there, so that nothing is lost with the rows. */
+/* Updates the summaries to all rows, so that they stay exact when rows are deleted. */
 static int update_summaries(struct sw_history_edit *e, int64_t run_id, struct sw_err *err)
 {
     int code = sw_store_begin(&e->store, WAIT_MS, err);

@@ -1,5 +1,5 @@
-/* Looks at the history for `doctor`: SQLite's version, sizes, version of the schema, spools that
- * wait, and on request quick_check. Reads only. */
+/* Checks the history for `doctor`: the version of SQLite, file sizes, the schema version, unmerged
+ * spools, and on request quick_check. Reads only. */
 #include "history/health.h"
 
 #include "base/os.h"
@@ -17,7 +17,7 @@ static int64_t bytes_of(const char *path)
     return sw_os()->stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 
-/* The first complaint of quick_check; "ok" is none. */
+/* Stores the first problem that quick_check reports; its answer "ok" means none. */
 static int run_quick_check(struct sw_history_reader *r, struct sw_history_health *out,
                            struct sw_err *err)
 {
