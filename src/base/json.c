@@ -16,7 +16,7 @@ void sw_json_begin(struct sw_json_writer *w, struct sw_buf *out)
     *w = (struct sw_json_writer){.out = out};
 }
 
-/* Characters above U+FFFF are two of them (RFC 8259 section 7). */
+/* Appends an escape; a character above U+FFFF becomes a surrogate pair (RFC 8259 section 7). */
 static void add_escape(struct sw_buf *out, uint32_t rune)
 {
     if (rune > 0xffff)

@@ -97,7 +97,7 @@ int sw_mapped_watch(struct sw_mapped **out, const void *begin, size_t bytes, str
         *out = m;
         return SW_OK;
     }
-    return sw_err_set(err, SW_ERR_NOMEM, "more than %d files are mapped into memory at once",
+    return sw_err_set(err, SW_ERR_NOMEM, "too many memory-mapped files: the limit is %d",
                       MAX_MAPPINGS);
 }
 
@@ -108,7 +108,7 @@ int sw_mapped_watch_around(struct sw_mapped **out, const void *address, struct s
     bool found = false;
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
-        return sw_err_errno(err, errno, "/proc/self/maps");
+        return sw_err_errno(err, errno, "cannot open /proc/self/maps");
     while (!found && fgets(line, sizeof line, maps))
         found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 &&
                 (uintptr_t)address >= begin && (uintptr_t)address < end;

@@ -92,7 +92,7 @@ static void reading_past_the_end_is_damage(void **state)
     put(scratch_path("few"), "12345");
     int fd = sw_os()->open(scratch_path("few"), O_RDONLY, 0);
     assert_int_equal(sw_os_pread_all(fd, back, 6, 0, "the index", &err), SW_ERR_FORMAT);
-    assert_string_equal(err.text, "the index ends at byte 5, 1 bytes too early");
+    assert_string_equal(err.text, "the index is truncated: it ends at byte 5, 1 bytes are missing");
     sw_os()->close(fd);
 }
 
