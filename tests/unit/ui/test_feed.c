@@ -1,5 +1,5 @@
-/* The feed against a history and a snapshot that are written while it reads: what is new comes,
- * once and in order, and a run that dies, resumes or was never live is told from a live one. */
+/* The feed with a history and a snapshot that are written while it reads: new rows arrive once and
+ * in order, and a run that dies, is resumed or was never live is distinguished from a live one. */
 #include "unit/history/history_support.h"
 
 #include "ui/feed.h"
@@ -68,7 +68,7 @@ static bool has_event(const struct sw_ui_model *m, const char *text)
     return false;
 }
 
-static void what_is_new_comes_once_and_in_order(void **state)
+static void new_rows_arrive_once_and_in_order(void **state)
 {
     struct job j = job_begin("young");
     struct sw_ui_model *m = model_new();
@@ -105,7 +105,7 @@ static void what_is_new_comes_once_and_in_order(void **state)
     model_free(m);
 }
 
-static void a_snapshot_makes_a_run_live(void **state)
+static void snapshot_makes_a_run_live(void **state)
 {
     struct sw_err err;
     struct job j = job_begin("live");
@@ -152,7 +152,7 @@ static void a_snapshot_makes_a_run_live(void **state)
     model_free(m);
 }
 
-static void a_snapshot_that_is_truncated_is_told_once(void **state)
+static void truncated_snapshot_is_reported_once(void **state)
 {
     struct sw_err err;
     struct job j = job_begin("cut");
@@ -182,7 +182,7 @@ static void a_snapshot_that_is_truncated_is_told_once(void **state)
     model_free(m);
 }
 
-static void a_dead_process_is_a_crashed_run(void **state)
+static void run_with_dead_process_is_crashed(void **state)
 {
     fflush(NULL);
     pid_t pid = fork();
@@ -202,7 +202,7 @@ static void a_dead_process_is_a_crashed_run(void **state)
     model_free(m);
 }
 
-static void a_resume_takes_back_what_it_supersedes(void **state)
+static void resume_removes_superseded_points(void **state)
 {
     struct sw_err err;
     struct job j = job_begin("resumed");
@@ -234,7 +234,7 @@ static void a_resume_takes_back_what_it_supersedes(void **state)
     model_free(m);
 }
 
-static void runs_are_chosen_by_name_and_the_running_one_by_default(void **state)
+static void run_is_selected_by_name_or_newest_running(void **state)
 {
     struct sw_err err;
     struct job a = job_begin("first");
@@ -258,7 +258,7 @@ static void runs_are_chosen_by_name_and_the_running_one_by_default(void **state)
     model_free(m);
 }
 
-static void printed_lines_are_events(void **state)
+static void output_lines_become_events(void **state)
 {
     struct job j = job_begin("loud");
     struct sw_ui_model *m = model_new();
@@ -283,16 +283,14 @@ static void printed_lines_are_events(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_new_comes_once_and_in_order, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(a_snapshot_makes_a_run_live, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(a_snapshot_that_is_truncated_is_told_once, home_begin,
+        cmocka_unit_test_setup_teardown(new_rows_arrive_once_and_in_order, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(snapshot_makes_a_run_live, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(truncated_snapshot_is_reported_once, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(run_with_dead_process_is_crashed, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(resume_removes_superseded_points, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(run_is_selected_by_name_or_newest_running, home_begin,
                                         home_end),
-        cmocka_unit_test_setup_teardown(a_dead_process_is_a_crashed_run, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(a_resume_takes_back_what_it_supersedes, home_begin,
-                                        home_end),
-        cmocka_unit_test_setup_teardown(runs_are_chosen_by_name_and_the_running_one_by_default,
-                                        home_begin, home_end),
-        cmocka_unit_test_setup_teardown(printed_lines_are_events, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(output_lines_become_events, home_begin, home_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
