@@ -228,9 +228,12 @@ static int open_all(struct dash *d, const struct sw_dash_args *args, struct sw_e
         if (sw_str_eq(sw_themes[i].name, args->theme))
             d->view.theme = i;
     int rc = sw_feed_new(&d->feed, args->db_path, err);
-    if (rc == SW_OK)
-        rc = sw_feed_choose(d->feed, args->run, d->model, err);
-    return rc == SW_OK ? sw_term_open(&d->term, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_feed_choose(d->feed, args->run, d->model, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_term_open(&d->term, err);
 }
 
 int sw_dash_run(const struct sw_dash_args *args, int *ended_by, struct sw_err *err)

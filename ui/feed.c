@@ -121,8 +121,9 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, st
 {
     struct sw_run found = {0};
     int rc = f->reader ? SW_OK : sw_history_reader_open(&f->reader, f->db_path, err);
-    if (rc == SW_OK)
-        rc = find_run(f, run, &found, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = find_run(f, run, &found, err);
     if (rc != SW_OK)
         return rc;
     close_snapshot(f);

@@ -153,12 +153,18 @@ int sw_plot_write_png(const struct sw_plot_marks *list, struct sw_buf *out, stru
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, list->width, list->height);
     cairo_t *cr = cairo_create(surface);
     int rc = check(cairo_status(cr), err);
-    for (size_t i = 0; rc == SW_OK && i < list->marks; i++)
+    if (rc != SW_OK)
+        goto out;
+    for (size_t i = 0; i < list->marks; i++) {
         rc = paint_mark(cr, list, &list->mark[i], err);
-    if (rc == SW_OK)
-        rc = check(cairo_status(cr), err);
-    if (rc == SW_OK)
-        rc = check(cairo_surface_write_to_png_stream(surface, take_bytes, out), err);
+        if (rc != SW_OK)
+            goto out;
+    }
+    rc = check(cairo_status(cr), err);
+    if (rc != SW_OK)
+        goto out;
+    rc = check(cairo_surface_write_to_png_stream(surface, take_bytes, out), err);
+out:
     cairo_destroy(cr);
     cairo_surface_destroy(surface);
     return rc;

@@ -203,15 +203,17 @@ int sw_os_mkdirs(const char *path, mode_t mode, struct sw_err *err)
     if (!part)
         return sw_err_nomem(err, path, strlen(path) + 1);
     int rc = SW_OK;
-    for (char *p = part; rc == SW_OK && *p; p++) {
+    for (char *p = part; *p; p++) {
         if (p == part || *p != '/' || p[-1] == '/')
             continue;
         *p = '\0';
         rc = make_one_dir(part, mode, err);
         *p = '/';
+        if (rc != SW_OK)
+            goto out;
     }
-    if (rc == SW_OK)
-        rc = make_one_dir(part, mode, err);
+    rc = make_one_dir(part, mode, err);
+out:
     sw_free(part);
     return rc;
 }

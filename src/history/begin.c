@@ -108,10 +108,13 @@ static int choose_out_dir(struct sw_history *h, const char *given, const char *n
 {
     char *path = NULL;
     int code = given ? make_given_dir(given, &path, err) : make_own_dir(name, &path, err);
-    if (!code)
-        code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
-    if (!code)
-        code = set_out_dir(h, path, err);
+    if (code)
+        goto out;
+    code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
+    if (code)
+        goto out;
+    code = set_out_dir(h, path, err);
+out:
     if (code)
         sw_free(path);
     return code;
@@ -189,10 +192,14 @@ static int claim_given_dir(struct sw_history *h, const struct sw_run_info *info,
 {
     char *path = NULL;
     int code = make_given_dir(info->out_dir, &path, err);
-    if (!code)
-        code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
-    if (!code && !info->overwrite)
+    if (code)
+        goto out;
+    code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
+    if (code)
+        goto out;
+    if (!info->overwrite)
         code = refuse_existing_checkpoints(h, path, err);
+out:
     sw_free(path);
     return code;
 }
@@ -212,30 +219,34 @@ static int insert_run(struct sw_history *h, const char *given, bool *no_dir, str
     int64_t id = 0;
     char name[32];
     int code = sw_store_apply(&h->store, h->uid, h->run, err);
-    if (!code)
-        code = sw_store_run_id(&h->store, h->uid, &id, err);
+    if (code)
+        return code;
+    code = sw_store_run_id(&h->store, h->uid, &id, err);
     if (code)
         return code;
     snprintf(name, sizeof name, "%lld", (long long)id);
     code = choose_out_dir(h, given, name, err);
     *no_dir = code != SW_OK;
-    if (!code)
-        code = store_out_dir(h, id, err);
-    if (!code)
-        code = sw_store_apply(&h->store, h->uid, h->segment, err);
-    if (!code) {
-        h->run->cells[SW_RUN_CELL_ID] = SW_INT(id);
-        h->run_id = id;
-    }
-    return code;
+    if (code)
+        return code;
+    code = store_out_dir(h, id, err);
+    if (code)
+        return code;
+    code = sw_store_apply(&h->store, h->uid, h->segment, err);
+    if (code)
+        return code;
+    h->run->cells[SW_RUN_CELL_ID] = SW_INT(id);
+    h->run_id = id;
+    return SW_OK;
 }
 
 static int store_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
 {
     *no_dir = false;
     int code = sw_store_open(&h->store, h->timeouts.setup_ms, err);
-    if (!code)
-        code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
+    if (code)
+        return code;
+    code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
     code = sw_store_end(&h->store, insert_run(h, given, no_dir, err), err);
@@ -272,11 +283,15 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
     struct sw_err why = {0};
     bool no_dir;
     int code = make_uid(h->uid, err);
-    if (!code)
-        code = make_run_row(h, info, now, err);
-    if (!code)
-        code = make_segment_row(h, info, 0, now, err);
-    if (!code && info->out_dir)
+    if (code)
+        return code;
+    code = make_run_row(h, info, now, err);
+    if (code)
+        return code;
+    code = make_segment_row(h, info, 0, now, err);
+    if (code)
+        return code;
+    if (info->out_dir)
         code = claim_given_dir(h, info, err);
     if (code)
         return code;
@@ -286,11 +301,16 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
     if (stored)
         code = choose_out_dir(h, info->out_dir, h->uid, err);
     sw_claim_write_owner(&h->claim, h->run_id);
-    if (!code)
-        code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
-    if (!code && stored)
+    if (code)
+        return code;
+    code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
+    if (code)
+        return code;
+    if (stored)
         code = spool_run(h, &why, err);
-    return code ? code : sw_history_start_writer(h, err);
+    if (code)
+        return code;
+    return sw_history_start_writer(h, err);
 }
 
 /* --- Spools of earlier runs ---------------------------------------------------------------- */
@@ -406,8 +426,9 @@ static int store_segment(struct sw_history *h, int64_t segments, bool *changed, 
     int code = sw_history_merge_spool(&h->store, h->spool.path, h->timeouts.setup_ms, &m, err);
     report_merged(h->log, h->spool.path, &m);
     atomic_fetch_add(&h->counts.merged, m.rows);
-    if (!code)
-        code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
+    if (code)
+        return code;
+    code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
     code = compare_segments(h, segments, changed, err);
@@ -424,13 +445,20 @@ int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_ste
     struct sw_err why = {0};
     bool changed = false;
     int code = sw_store_open(&h->store, h->timeouts.setup_ms, err);
-    if (!code)
-        code = load_run(h, run_id, err);
-    if (!code)
-        code = make_segment_row(h, info, from_step, sw_os()->unix_time(), err);
-    if (!code)
-        code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
-    if (!code && store_segment(h, info->segments, &changed, &why) != SW_OK)
+    if (code)
+        return code;
+    code = load_run(h, run_id, err);
+    if (code)
+        return code;
+    code = make_segment_row(h, info, from_step, sw_os()->unix_time(), err);
+    if (code)
+        return code;
+    code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
+    if (code)
+        return code;
+    if (store_segment(h, info->segments, &changed, &why) != SW_OK)
         code = changed ? sw_err_set(err, why.code, "%s", why.text) : spool_run(h, &why, err);
-    return code ? code : sw_history_start_writer(h, err);
+    if (code)
+        return code;
+    return sw_history_start_writer(h, err);
 }

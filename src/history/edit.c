@@ -174,18 +174,22 @@ int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep
     t.bucket = steps / keep;
     if (code || t.bucket < 2)
         return code;
-    if (!dry)
+    if (!dry) {
         code = update_summaries(e, run_id, err);
-    if (!code && !dry)
+        if (code)
+            return code;
         code = run(e, "SELECT summed_to FROM runs WHERE id = ?1", SW_CELLS(SW_INT(run_id)), &t.upto,
                    err);
-    if (!code)
-        code = downsample_curves(e, run_id, &t, &sum->points, err);
-    if (!code)
-        code = downsample_table(e, run_id, &t, deleted_step_times, &sum->step_times, err);
-    if (!code)
-        code = downsample_table(e, run_id, &t, deleted_traffic, &sum->traffic, err);
-    return code;
+        if (code)
+            return code;
+    }
+    code = downsample_curves(e, run_id, &t, &sum->points, err);
+    if (code)
+        return code;
+    code = downsample_table(e, run_id, &t, deleted_step_times, &sum->step_times, err);
+    if (code)
+        return code;
+    return downsample_table(e, run_id, &t, deleted_traffic, &sum->traffic, err);
 }
 
 int sw_history_edit_vacuum(struct sw_history_edit *e, struct sw_err *err)

@@ -38,18 +38,21 @@ int sw_history_reader_open(struct sw_history_reader **out, const char *path, str
     r->path = sw_strdup(path);
     sw_process_self(&r->self);
     code = r->path ? SW_OK : sw_err_nomem(err, "path of the history", 0);
-    if (!code)
-        code = sw_sqlite_check(
-            NULL, sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL),
-            path, err);
-    if (!code) {
-        sqlite3_busy_timeout(r->db, BUSY_MS);
-        sw_sqlite_harden(r->db);
-        code = sw_sqlite_exec(r->db, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0", path,
-                              err);
-    }
-    if (!code)
-        code = check_readable(r, err);
+    if (code)
+        goto out;
+    code = sw_sqlite_check(
+        NULL, sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL), path,
+        err);
+    if (code)
+        goto out;
+    sqlite3_busy_timeout(r->db, BUSY_MS);
+    sw_sqlite_harden(r->db);
+    code =
+        sw_sqlite_exec(r->db, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0", path, err);
+    if (code)
+        goto out;
+    code = check_readable(r, err);
+out:
     if (code)
         sw_history_reader_close(r);
     else

@@ -83,16 +83,23 @@ static int drop_views(sqlite3 *db, const char *path, struct sw_err *err)
 static int migrate_in_transaction(sqlite3 *db, const char *path, struct sw_err *err)
 {
     int version, code = sw_schema_version(db, path, &version, err);
-    if (!code)
-        code = drop_views(db, path, err);
-    for (int v = version; !code && v < SW_SCHEMA_VERSION; v++)
+    if (code)
+        return code;
+    code = drop_views(db, path, err);
+    if (code)
+        return code;
+    for (int v = version; v < SW_SCHEMA_VERSION; v++) {
         code = sw_sqlite_exec(db, sw_schema_tables[v], path, err);
-    if (!code)
-        code = sw_sqlite_exec(db, sw_schema_views, path, err);
+        if (code)
+            return code;
+    }
+    code = sw_sqlite_exec(db, sw_schema_views, path, err);
+    if (code)
+        return code;
     char pragmas[96];
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d",
              SW_SCHEMA_APPLICATION_ID, SW_SCHEMA_VERSION);
-    return code ? code : sw_sqlite_exec(db, pragmas, path, err);
+    return sw_sqlite_exec(db, pragmas, path, err);
 }
 
 int sw_schema_migrate(sqlite3 *db, const char *path, struct sw_err *err)

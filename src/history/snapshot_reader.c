@@ -123,12 +123,16 @@ int sw_snapshot_reader_open(struct sw_snapshot_reader **out, const char *path, s
     r->fd = -1;
     r->path = sw_strdup(path);
     int code = r->path ? open_file(r, err) : sw_err_nomem(err, path, strlen(path) + 1);
-    if (!code)
-        code = map_file(r, err);
-    if (!code)
-        code = check_header(r->words, r->bytes, path, &r->slots, err);
-    if (!code)
-        code = sw_snapshot_reader_check(r, err);
+    if (code)
+        goto out;
+    code = map_file(r, err);
+    if (code)
+        goto out;
+    code = check_header(r->words, r->bytes, path, &r->slots, err);
+    if (code)
+        goto out;
+    code = sw_snapshot_reader_check(r, err);
+out:
     if (code)
         sw_snapshot_reader_close(r);
     else

@@ -98,17 +98,20 @@ static int create_and_migrate(struct sw_store *s, struct sw_err *err)
 {
     bool wal;
     int code = journal_is_wal(s, "PRAGMA journal_mode = WAL", &wal, err);
-    if (!code && !wal)
-        code = sw_err_set(err, SW_ERR_IO,
+    if (code)
+        return code;
+    if (!wal)
+        return sw_err_set(err, SW_ERR_IO,
                           "%s: the file system does not support the WAL mode of SQLite", s->path);
-    return code ? code : sw_schema_migrate(s->db, s->path, err);
+    return sw_schema_migrate(s->db, s->path, err);
 }
 
 static int open_file(struct sw_store *s, struct sw_err *err)
 {
     int code = make_parent(s->path, err);
-    if (!code)
-        code = open_lock(s, err);
+    if (code)
+        return code;
+    code = open_lock(s, err);
     if (code)
         return code;
     /* We create the file ourselves so that it is private. A file that cannot be opened for writing
@@ -144,16 +147,21 @@ static int try_open(struct sw_store *s, int wait_ms, struct sw_err *err)
 {
     bool wal = false;
     int version = 0, code = open_file(s, err);
-    if (!code)
-        code = sw_schema_version(s->db, s->path, &version, err);
-    if (!code)
-        code = journal_is_wal(s, "PRAGMA journal_mode", &wal, err);
-    if (!code && (!wal || version < SW_SCHEMA_VERSION)) {
+    if (code)
+        goto out;
+    code = sw_schema_version(s->db, s->path, &version, err);
+    if (code)
+        goto out;
+    code = journal_is_wal(s, "PRAGMA journal_mode", &wal, err);
+    if (code)
+        goto out;
+    if (!wal || version < SW_SCHEMA_VERSION) {
         code = take_lock(s, wait_ms, err);
         if (!code)
             code = create_and_migrate(s, err);
         release_lock(s);
     }
+out:
     if (code)
         sw_store_close(s);
     return code;
