@@ -1,4 +1,4 @@
-/* The JSON writer. It keeps the nesting as a depth and one bit per level, which says whether a
+/* The JSON writer. It stores the nesting as a depth and one bit per level, which says whether a
  * comma is due; a call that would produce invalid JSON sets out->failed. The parser is
  * json_parse.c. The contract is in base/json.h. */
 #include "base/json.h"

@@ -1,4 +1,4 @@
-/* The SIGBUS handler that keeps a truncated memory-mapped file from ending the process, and the
+/* The SIGBUS handler that prevents a truncated memory-mapped file from ending the process, and the
  * fixed table of watched mappings that it searches. The handler may run in any thread at any time,
  * so the table consists of atomics and its size is fixed. The contract is in base/mapped.h. */
 #include "base/mapped.h"

@@ -19,7 +19,7 @@ struct sw_buf {
 };
 
 void sw_buf_fini(struct sw_buf *b);
-void sw_buf_clear(struct sw_buf *b); /* empties, keeps the memory */
+void sw_buf_clear(struct sw_buf *b); /* empties the text; the memory is reused */
 void sw_buf_add(struct sw_buf *b, const char *s);
 void sw_buf_add_bytes(struct sw_buf *b, const void *bytes, size_t n);
 void sw_buf_printf(struct sw_buf *b, const char *fmt, ...) SW_PRINTF(2, 3);

@@ -28,9 +28,9 @@ struct sw_history_thinned {
     int64_t points, step_times, traffic; /* rows */
 };
 /* Downsamples the rows that a run recorded at every step: the steps are divided into about `keep`
- * buckets; in each, a training curve keeps its first, lowest and highest point, and step times and
- * traffic keep one step. Curves of evaluations, the last points and the summaries (summary.h) are
- * unchanged. dry: rows are counted, not deleted. Adds to *sum. */
+ * buckets; in each, a training curve retains its first, lowest and highest point, and step times
+ * and traffic keep one step. Curves of evaluations, the last points and the summaries (summary.h)
+ * are unchanged. dry: rows are counted, not deleted. Adds to *sum. */
 int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep, bool dry,
                          struct sw_history_thinned *sum, struct sw_err *err) SW_MUST_CHECK;
 /* Returns the space of deleted rows to the file system. Needs free disk space of the size of the

@@ -115,7 +115,7 @@ void sw_history_keep_claim(struct sw_history *h, struct sw_claim *claim);
 
 /* --- Hot path: producers. A producer belongs to one thread at a time; its calls neither lock nor
  * allocate and cost tens of nanoseconds. The writer thread empties the rings (8192 records each)
- * every 200 ms or when one is half full; while the database is slow it keeps the records in memory.
+ * every 200 ms or when one is half full; while the database is slow it holds the records in memory.
  * A call that finds its ring full waits for the writer, at most a second; if the writer has ended
  * or is stuck for longer, records are dropped and counted, without further waiting, until the
  * writer continues. --- */

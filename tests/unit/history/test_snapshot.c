@@ -125,7 +125,7 @@ static void texts_are_truncated(void **state)
     sw_snapshot_free(s);
 }
 
-/* The job keeps its own state and continues; a reader gets an error. */
+/* The job still has its own state and continues; a reader gets an error. */
 static void truncated_file_does_not_affect_the_job(void **state)
 {
     struct sw_err err;
