@@ -1,7 +1,7 @@
-"""What the figures share: rows of the table, the nets, and running singa-ws and the chain of oneDNN
-primitives. Ours is always the program as a user runs it: recipe -> plans -> table -> server,
-history and checkpoints included; its speed is the median of `samples_per_s` in the history, which
-counts the whole step with its wait for data.
+"""Code shared by the figures: rows of the table, the nets, and running singa-ws and the chain of
+oneDNN primitives. singa-ws always runs as a user runs it: recipe -> primitives -> parameter table
+-> server, with history and checkpoints; its speed is the median of `samples_per_s` in the history,
+which counts the whole step including the wait for data.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import measure
 
 
 class Skipped(Exception):
-    """The figure cannot be made on this machine; the text says why."""
+    """Raised when the figure cannot be measured on this machine; the text gives the reason."""
 
 
 class Row:
@@ -26,7 +26,7 @@ class Row:
         self.aim, self.at_most = aim, at_most
 
     def reached(self):
-        """None where there is no aim."""
+        """Whether the ratio reaches the aim; None without an aim."""
         if self.aim is None:
             return None
         median = measure.spread(self.ratios)[1]
@@ -34,14 +34,15 @@ class Row:
 
 
 class Sheet:
-    """A part of the page other than a line of the table: text for people, and the values in it."""
+    """Output other than a row of the table: text, and the measured values."""
 
     def __init__(self, text, values=""):
         self.text, self.values = text, values
 
 
-# The recipes that are timed, and the steps of one run. Whether PyTorch computes the same is looked
-# at with same_lr: at alexnet-owt's own rate the first losses jump, and rounding with them.
+# The recipes that are timed, and the steps of one run. same_lr is the learning rate for the check
+# that PyTorch computes the same: at the rate of alexnet-owt the first losses jump and amplify
+# rounding errors.
 NETS = {
     "alexnet": dict(recipe="alexnet-owt.ini", batch=128, warmup=2, steps=5, trial_batch=4,
                     channels=3, side=224, classes=256, mean="127.5", std="64", same_lr=0.000001),
@@ -60,13 +61,13 @@ TRIAL_STEPS = dict(warmup=1, steps=2)
 
 
 class Bench:
-    """What all figures share: options, folders, the programs."""
+    """The state shared by all figures: options, folders, programs."""
 
     def __init__(self, options, root, temporary, say):
         self.options, self.root, self.temporary, self.say = options, root, temporary, say
         self.history = os.path.abspath(getattr(options, "db", None) or self.path("history.db"))
         self.threads = options.threads or self.placed_threads()
-        self.lock = threading.Lock()  # of runs: some are started side by side
+        self.lock = threading.Lock()  # of runs, since some run concurrently
         self.runs, self.session = 0, "%s-%d" % (time.strftime("%Y%m%d-%H%M%S"), os.getpid())
         self.chain_program = None
         os.makedirs(os.path.join(temporary, "run"), mode=0o700)
@@ -85,20 +86,20 @@ class Bench:
         return net
 
     def environment(self, threads=None, data=None):
-        """Ours: the given threads, nothing of the user's, and unless a folder is given no data: it
-        is made by code."""
+        """The environment of singa-ws: the given threads, none of the user's settings, and unless a
+        folder is given no data, so that images are synthetic."""
         return {"OMP_NUM_THREADS": str(threads or self.threads), "XDG_STATE_HOME": self.temporary,
                 "XDG_RUNTIME_DIR": self.path("run"), "SINGA_DB": self.history,
                 "SINGA_DATA": data or self.path("nothing")}
 
     def placed_threads(self):
-        """As many as singa-ws itself would take: one per core that may be used."""
+        """The number of threads that singa-ws would use: one per available core."""
         ended = measure.run([self.options.binary, "check", "--json",
                              self.recipe("mnist-mlp.ini")])
         return json.loads(ended.out)["placement"][0]["threads"]
 
     def sql(self, query):
-        """Rows of the benchmark's own history."""
+        """Returns rows of the history of this benchmark."""
         ended = measure.run([self.options.binary, "history", "sql", query],
                             env=self.environment())
         return [line.split("\t") for line in ended.out.splitlines()]
@@ -110,7 +111,7 @@ class Bench:
         return {layer["name"] for layer in json.loads(ended.out)["layers"]}
 
     def uses_winograd(self, net):
-        """Does a convolution of the recipe use Winograd's algorithm at this batch?"""
+        """Whether a convolution of the recipe uses Winograd's algorithm at this batch."""
         ended = measure.run([self.options.binary, "check", "--json", self.recipe(net["recipe"]),
                              "--set", "job.batch=%d" % net["batch"]], env=self.environment())
         return any("wino" in (layer.get("algorithm") or "")
@@ -118,9 +119,9 @@ class Bench:
 
     def train(self, recipe, steps, sets=(), threads=None, options=(), data=None, label="",
               prefix=()):
-        """Runs a recipe in a folder of its own. The name of the run finds it in the history; its
-        label is for people. threads: math threads of each worker. prefix: a program that starts
-        it."""
+        """Trains a recipe in its own folder and returns the name of the run in the history. label:
+        part of the name. threads: math threads of each worker. prefix: a program that starts it.
+        """
         with self.lock:
             self.runs += 1
             name = "bench-%s-%d" % (self.session, self.runs)
@@ -132,7 +133,8 @@ class Bench:
         return name, measure.run(argv, env=self.environment(threads, data))
 
     def predict(self, recipe, weights, split, layer, output, sets=()):
-        """Writes what a layer makes of a split, with the weights of a checkpoint, as an array."""
+        """Writes the output of a layer for a split, with the weights of a checkpoint, as an array.
+        """
         argv = [self.options.binary, "predict", recipe, "--weights", weights, "--split", split,
                 "--layer", layer, "--output", output, "--quiet"]
         for text in sets:
@@ -140,12 +142,12 @@ class Bench:
         measure.run(argv, env=self.environment())
 
     def drop(self, name):
-        """Checkpoints are large; they go as soon as nobody reads them any more."""
+        """Deletes a run's folder: checkpoints are large and not needed after they are read."""
         for file in os.listdir(self.path(name)):
             os.unlink(self.path(name, file))
 
     def ours(self, net, workers=1, threads=None, sets=(), options=(), prefix=()):
-        """(samples per second, peak bytes) of one run."""
+        """Returns (samples per second, peak bytes) of one run."""
         name, ended = self.train(self.recipe(net["recipe"]), net["warmup"] + net["steps"],
                                  ["job.batch=%d" % net["batch"],
                                   "cluster.workers_per_group=%d" % workers] + list(sets),
@@ -163,18 +165,18 @@ class Bench:
             return
         source = os.path.join(self.options.yardstick, "onednn_chain.c")
         if not os.path.exists(source):
-            raise Skipped("there is no onednn_chain.c in %s (--yardstick DIR)" %
+            raise Skipped("onednn_chain.c not found in %s (--yardstick DIR)" %
                           self.options.yardstick)
         program = self.path("chain")
         try:
             measure.run(["gcc", "-O3", "-march=native", "-fopenmp", "-w", source, "-o", program,
                          "-ldnnl", "-lm"])
         except (OSError, measure.Failed) as e:
-            raise Skipped("onednn_chain.c cannot be built here: %s" % e) from e
+            raise Skipped("cannot build onednn_chain.c: %s" % e) from e
         self.chain_program = program
 
     def chain(self, name, net):
-        """(samples per second, peak bytes). Winograd is allowed, as it is to us."""
+        """Returns (samples per second, peak bytes). Winograd is allowed if singa-ws uses it."""
         ended = measure.run([self.chain_program, name, str(net["batch"]), str(net["steps"]), "f32"],
                             env={"OMP_NUM_THREADS": str(self.threads), "ALG": "auto"})
         found = re.search(r"iter=([0-9.]+) ms", ended.out)
@@ -184,7 +186,9 @@ class Bench:
 
 
 def in_turn(bench, title, a, b):
-    """A B A B ...: the values of both, and the share of the machine that others took meanwhile."""
+    """Runs A B A B ...: returns the values of both, and the fraction of the machine that other
+    processes used.
+    """
     values_a, values_b, foreign = [], [], measure.Foreign()
     for i in range(bench.options.repeats):
         values_a.append(a())

@@ -1,14 +1,14 @@
-"""What copying gradients and values costs, by how it is done: the shape of Figure 20a of SINGA (TOMM,
-2017). LeNet on simulated GPUs whose links are slowed down as much as computing by a thread of the
-CPU is slower than by a GPU: at the smallest batch a step's copies take about as long as its
-computing. So what counts is not the times but their order (sync > async > none) and that the modes
-come together as batches grow, because computing grows and copies do not.
+"""The cost of copying gradients and parameters in each copy mode: the shape of Figure 20a of SINGA
+(TOMM, 2017). LeNet runs on simulated GPUs whose links are slowed down as much as computing on a CPU
+thread is slower than on a GPU: at the smallest batch the copies of a step take about as long as its
+compute. Therefore not the times count but their order (sync > async > none), and that the modes
+converge as batches grow, because compute grows and copies do not.
 """
 from common import Row, in_turn
 
 LINK = "pcie=1GB/s,latency=100us"
 BATCHES = (16, 64, 256)
-# Several workers add their gradients on the host, so that none is not for them.
+# Several workers reduce their gradients on the host, so they cannot use copy = none.
 PAIRS = {1: (("sync", "async"), ("async", "none")), 4: (("sync", "async"),)}
 
 

@@ -1,12 +1,12 @@
-/* How fast JPEG files become rows: `ours`, a [data] section of format image_folder (read, decode,
- * cut out, mirror, normalise to planar floats), and `alone`, libjpeg-turbo with its own defaults
- * (read, decode the whole picture to red, green, blue). Both with the same threads on the same
+/* Measures how fast JPEG files become rows: `ours` is a [data] section of format image_folder
+ * (read, decode, crop, mirror, normalize to planar floats), `alone` is libjpeg-turbo with its
+ * defaults (read, decode the whole image to RGB). Both use the same number of threads on the same
  * files, which are in the page cache after the first round.
  *
  *     decode ours|alone FOLDER THREADS SECONDS CROP RESIZE
  *
  * RESIZE is the shorter side, 0 for none; `alone` decodes at the largest of 1/1, 1/2, 1/4 and 1/8
- * whose shorter side is that or more, as ours does. Prints pictures per second. */
+ * whose shorter side is that or more, as ours does. Prints images per second. */
 #include <stdio.h>
 
 #include <jpeglib.h>
@@ -114,7 +114,7 @@ static void decode_alone(struct jpeg_decompress_struct *c, const struct sw_pictu
     jpeg_finish_decompress(c);
 }
 
-/* The same files in the same way, so that only what happens to them differs. */
+/* Goes through the files in the same order as `ours`, so that only the processing differs. */
 static void *alone(void *arg)
 {
     struct jpeg_decompress_struct c;
@@ -140,19 +140,19 @@ static void *alone(void *arg)
 int main(int argc, char **argv)
 {
     pthread_t thread[MOST_THREADS];
-    static int64_t done[MOST_THREADS][8]; /* a cache line each */
+    static int64_t done[MOST_THREADS][8]; /* one cache line per thread */
     if (argc != 7)
         die("ours|alone FOLDER THREADS SECONDS CROP RESIZE");
     const int threads = atoi(argv[3]);
     seconds = atof(argv[4]);
     resize = atof(argv[6]);
     if (threads < 1 || threads > MOST_THREADS)
-        die("THREADS is 1 to 256");
+        die("THREADS must be 1 to 256");
     open_source(argv[2], atol(argv[5]));
     began_ns = sw_os()->monotonic_ns();
     for (int i = 0; i < threads; i++) {
         if (pthread_create(&thread[i], NULL, strcmp(argv[1], "ours") ? alone : ours, done[i]))
-            die("a thread cannot be started");
+            die("cannot start a thread");
     }
     int64_t all = 0;
     for (int i = 0; i < threads; i++) {

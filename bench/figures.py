@@ -1,5 +1,5 @@
-"""The figures: what each runs, in turn, and which ratio it makes. A figure that cannot be made here
-is skipped with a reason.
+"""The figures: the alternating runs of each, and the ratio it computes. A figure that cannot be
+measured on this machine is skipped with a reason.
 """
 import os
 
@@ -27,11 +27,11 @@ def chain_figure(name):
 
 def workers_figure(name):
     """One worker on each core against one worker on one core, and against one worker with a thread
-    on each core: what sharing a batch over workers brings and costs. The batch stays the same."""
+    on each core: the gain and cost of splitting a batch among workers. The batch is the same."""
     def figure(bench):
         net, n = bench.net(name), bench.threads
         if n < 2:
-            raise Skipped("several workers need several cores")
+            raise Skipped("needs several cores")
         title = "%s, batch %d, %d x 1" % (net["recipe"][:-4], net["batch"], n)
         rows = []
         for threads, aim in ((1, 0.96 * n), (n, 0.97)):
@@ -45,11 +45,12 @@ def workers_figure(name):
     return figure
 
 
-# ---- Parts of a batch ---------------------------------------------------------------------------
+# ---- Exact runs and unequal GPUs -------------------------------------------------------------------
 
 def exact_figure(name):
-    """What the same bits for any number of workers cost (job.repeat_exact): by one worker on all
-    cores, and by one on each."""
+    """The cost of bit-identical results for any number of workers (job.repeat_exact): with one
+    worker on all cores, and with one worker per core.
+    """
     def figure(bench):
         net, n, rows = bench.net(name), bench.threads, []
         for workers in (1, n) if n > 1 else (1,):
@@ -68,7 +69,7 @@ def exact_figure(name):
 
 def rebalance(bench):
     """Two simulated GPUs of which one is three times slower, with rows by measured speed, against
-    what they could do at best: 4/3 of one, which is 2/3 of two equal ones."""
+    the ideal: 4/3 of one GPU, which is 2/3 of two equal ones."""
     net = bench.net("lenet")
     if not bench.options.trial:
         net = dict(net, batch=256, warmup=45, steps=45)
@@ -83,19 +84,21 @@ def rebalance(bench):
         lambda: (speed(",slow=3", ["cluster.rebalance=yes", "job.eval_every=%d" % every]),),
         lambda: (speed("") * 2 / 3,))
     return [Row(title, "ideal", "samples/s", [x[0] for x in a], [x[0] for x in b], 0.9,
-                note="rows given every %d steps; foreign load %.0f %%" % (every, 100 * foreign))]
+                note="rows rebalanced every %d steps; foreign load %.0f %%" % (every, 100 * foreign))]
 
 
 # ---- Start-up -----------------------------------------------------------------------------------
 
 def startup(bench):
-    """From just before exec to the end of the first forward pass, cifar10-quick on pictures made by
-    code. The history has the Unix time at which step 1 was recorded, the time the step took, and
-    its parts; the step begins with the wait for its first batch, so
+    """From just before exec to the end of the first forward pass, cifar10-quick on synthetic
+    images. The history has the Unix time at which step 1 was recorded, the time the step took, and
+    its phases; the step begins with the wait for its first batch, so
 
         end of forward = recorded - step + read + decode + forward
 
-    and what lies before (loading, nets and plans, initial values, checkpoint 0) is all counted."""
+    which includes everything before the step (loading, setup of the net, initial values, checkpoint
+    0).
+    """
     times, limit_s = [], 0.2
     for i in range(bench.options.repeats):
         name, ended = bench.train(bench.recipe("cifar10-quick.ini"), 1)
@@ -114,10 +117,10 @@ def startup(bench):
                 note="exec to end of first forward")]
 
 
-# ---- Pictures -----------------------------------------------------------------------------------
+# ---- Images -----------------------------------------------------------------------------------
 
 def build(bench, name):
-    """A program of this folder, on the library beside the program that is measured."""
+    """Builds a program of this folder with the library next to the measured program."""
     program, lib = bench.path(name), os.path.dirname(os.path.abspath(bench.options.binary))
     if not os.path.exists(program):
         try:
@@ -131,11 +134,11 @@ def build(bench, name):
 
 
 def decode(bench):
-    """JPEG files to rows: read, decode, cut 227 x 227 at random, mirror, normalise, as AlexNet
-    wants them, against libjpeg-turbo that only decodes the same files (decode.c)."""
+    """JPEG files to rows: read, decode, cut 227 x 227 at random, mirror, normalize, as for
+    AlexNet, against libjpeg-turbo that only decodes the same files (decode.c)."""
     photos = os.path.abspath(bench.options.photos)
     if not os.path.isdir(photos):
-        raise Skipped("there are no pictures in %s (--photos DIR)" % photos)
+        raise Skipped("no JPEG files in %s (--photos DIR)" % photos)
     program, folder, rows = build(bench, "decode"), bench.path("pictures"), []
     os.makedirs(folder, exist_ok=True)
     if not os.path.lexists(os.path.join(folder, "photos")):
@@ -147,7 +150,7 @@ def decode(bench):
             return float(ended.out), ended.peak_bytes
         a, b, foreign = in_turn(bench, title + " | libjpeg-turbo", lambda: side("ours"),
                                 lambda: side("alone"))
-        rows.append(Row(title, "libjpeg-turbo alone", "pictures/s", [x[0] for x in a],
+        rows.append(Row(title, "libjpeg-turbo alone", "images/s", [x[0] for x in a],
                         [x[0] for x in b], 0.9, note="foreign load %.0f %%" % (100 * foreign)))
     return rows
 
@@ -155,9 +158,10 @@ def decode(bench):
 # ---- Shards -------------------------------------------------------------------------------------
 
 def shard(bench):
-    """Records of a shard in a random order, against pread of the same bytes, which is what the page
-    cache gives (shard.c): in the first pass, which checks every record, and in later ones. Of the
-    size of CIFAR-10's records, and of pictures of 192 x 192."""
+    """Records of a shard in a random order, against pread of the same bytes, which is the speed of
+    the page cache (shard.c): in the first pass, which checks every record, and in later ones.
+    Records have the size of CIFAR-10 images and of 192 x 192 images.
+    """
     program, rows = build(bench, "shard"), []
     for side, records in ((32, 100000), (192, 3000)):
         path = bench.path("bench-%d.shard" % side)
@@ -183,8 +187,9 @@ def shard(bench):
 # ---- History ------------------------------------------------------------------------------------
 
 def history(bench):
-    """Questions to a history of 10 million points, two runs of 1.3 million steps (history.c), from
-    exec to the end; and what a point takes, as written and after gc has compacted the file."""
+    """Queries of a history with 10 million points, two runs of 1.3 million steps (history.c), from
+    exec to exit; and the bytes per point, as written and after gc has compacted the file.
+    """
     program, db = build(bench, "history"), bench.path("large.db")
     steps = 20000 if bench.options.trial else 1300000
     env = {"SINGA_DB": db, "XDG_STATE_HOME": bench.path("state")}
@@ -205,16 +210,16 @@ def history(bench):
     measure.run([bench.options.binary, "history", "gc", "--older-than=1", "--yes"], env=env)
     sizes.append(os.path.getsize(db) / points)
     for size, which in zip(sizes, ("as written", "compacted")):
-        rows.append(Row("history, bytes a point, " + which, "aim", "B", [size], [28.5], 1.0,
+        rows.append(Row("history, bytes per point, " + which, "aim", "B", [size], [28.5], 1.0,
                         at_most=True))
     return rows
 
 
-# ---- What is not computing ---------------------------------------------------------------------
+# ---- Overhead ---------------------------------------------------------------------
 
 def overhead_figure(name):
-    """A step against what its layers and the updater's formula take of it, both from the trace of one
-    run (steps.c): what lies between is the parameter table, queues and ledger."""
+    """The time of a step against the time of its layers and updates, both from the trace of one run
+    (steps.c): the difference is the parameter table, queues and time breakdown."""
     def figure(bench):
         program, rows = build(bench, "steps"), []
         for batch, aim in ((128, 1.01), (32, 1.03)):

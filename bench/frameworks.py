@@ -1,6 +1,6 @@
-"""Frameworks by number of workers: what bench/papers draws. Every set-up is a recipe of recipes/ with
-other values of [cluster]; what is drawn is read from the history by its view `metrics`, so whoever
-has trained these recipes can ask the same of a history of their own.
+"""Frameworks by number of workers, for bench/papers. Every setup is a recipe of recipes/ with other
+values of [cluster]. The curves are read from the view `metrics` of the history, so the same queries
+work on any history with runs of these recipes.
 """
 import os
 
@@ -18,7 +18,7 @@ class Setup:
 
     def __init__(self, name, framework, groups=1, workers=1, threads=1, more=()):
         self.name, self.threads = name, threads
-        self.updates = 1 if framework in SYNCHRONOUS else groups  # in a step
+        self.updates = 1 if framework in SYNCHRONOUS else groups  # updates per step
         self.sets = ["cluster.framework=" + framework, "cluster.worker_groups=%d" % groups,
                      "cluster.workers_per_group=%d" % workers]
         self.sets += ["cluster." + text for text in more]
@@ -53,7 +53,7 @@ def hogwild(groups, copies=1):
 
 
 def counts(most):
-    """1, 2, 4 ... and the most."""
+    """1, 2, 4 ... and the maximum."""
     n, out = 1, []
     while n < most:
         out.append(n)
@@ -62,7 +62,7 @@ def counts(most):
 
 
 def run(bench, net, setup, steps, sets=(), data=None):
-    """Trains; returns the name under which the history knows the run."""
+    """Trains; returns the name of the run in the history."""
     name, _ = bench.train(bench.recipe(net["recipe"]), steps,
                           ["job.batch=%d" % net["batch"]] + list(sets) + setup.sets,
                           setup.threads, data=data, label=setup.name)
@@ -87,7 +87,9 @@ def step_ms(bench, net, setup):
 
 
 def rounds(bench, net, setups):
-    """Milliseconds of a step of each, in turn: {name: [ms, ...]}, and the share others took."""
+    """Runs the setups in turn: returns {name: [ms per step, ...]} and the fraction that other
+    processes used.
+    """
     values, foreign = {s.name: [] for s in setups}, measure.Foreign()
     for i in range(bench.options.repeats):
         for s in setups:
@@ -99,7 +101,7 @@ def rounds(bench, net, setups):
 
 
 def speed_row(title, a, b, ms, unit, aim, foreign):
-    """How many times as many updates a second `a` makes as `b`."""
+    """The ratio of updates per second of `a` and `b`."""
     return Row("%s, %s" % (title, a.name), b.name, unit,
                [a.updates * 1e3 / x for x in ms[a.name]], [b.updates * 1e3 / x for x in ms[b.name]],
                aim, note="foreign load %.0f %%" % (100 * foreign))
@@ -125,8 +127,9 @@ def every_time(title, ms):
 
 
 def figure_18a(bench):
-    """Synchronous training: workers of one thread against threads inside operations. Of the papers'
-    iterations 31 to 80 the median, where they took the mean."""
+    """Synchronous training: workers of one thread against threads inside operations. The median of
+    iterations 31 to 80, where the papers use the mean.
+    """
     net = dict(recipe="cifar10-sandblaster.ini", batch=256, warmup=30, steps=50)
     if bench.options.trial:
         net.update(batch=16, warmup=1, steps=2)
@@ -151,8 +154,9 @@ def figure_18a(bench):
 # ---- Scaling ------------------------------------------------------------------------------------
 
 def scaling_of(bench, name, makers, aim):
-    """makers: functions from a count of workers to a set-up. In asynchronous ones every group makes
-    an update in a step."""
+    """makers: functions from a count of workers to a setup. In an asynchronous setup every group
+    makes an update in a step.
+    """
     net, some = bench.net(name), counts(bench.threads)[1:]
     base, setups = alone(1), [(k, make(k)) for make in makers for k in some]
     ms, foreign = rounds(bench, net, [base] + [s for _, s in setups])
@@ -164,9 +168,9 @@ def scaling_of(bench, name, makers, aim):
 
 
 def scaling(bench):
-    """1 to all cores, for the frameworks that make sense for a net."""
+    """1 worker to one per core, for the frameworks that suit a net."""
     if bench.threads < 2:
-        raise Skipped("several workers need several cores")
+        raise Skipped("needs several cores")
     made = []
     for name, makers, aim in (("alexnet", (allreduce, lambda k: sandblaster(k, k)), 0.96),
                               ("quick", (allreduce, lambda k: sandblaster(k, k), downpour), 0.96),
@@ -177,7 +181,7 @@ def scaling(bench):
 
 # ---- Accuracy against time ----------------------------------------------------------------------
 
-# Seconds since the run was started, epochs of all groups, and what the evaluation then said.
+# Seconds since the start of the run, epochs of all groups, and the accuracy of the evaluation.
 CURVE = ("SELECT m.time - r.started_at, 1.0 * m.step * r.batch / r.epoch_records, m.value"
          " FROM metrics m JOIN runs r ON r.id = m.run_id WHERE r.name = '%s'"
          " AND m.split <> 'train' AND m.name = 'accuracy' ORDER BY m.step")
@@ -192,7 +196,7 @@ class Curve:
         return max(p[2] for p in self.points)
 
     def first(self, accuracy):
-        """(seconds, epochs) when the accuracy was reached; None when it was not."""
+        """(seconds, epochs) when the accuracy was reached; None if it was not."""
         for seconds, epochs, value in self.points:
             if value >= accuracy:
                 return seconds, epochs
@@ -202,12 +206,12 @@ class Curve:
 def data_folder(bench, file):
     folder = os.path.abspath(bench.options.data)
     if not os.path.exists(os.path.join(folder, file)):
-        raise Skipped("there is no %s in %s (--data DIR)" % (file, folder))
+        raise Skipped("%s not found in %s (--data DIR)" % (file, folder))
     return folder
 
 
 def train_curves(bench, net, setups, samples, evaluations, data):
-    """All runs see as many samples. net["batch"] is what is behind one update."""
+    """Trains all setups on the same number of samples. net["batch"] is the batch of one update."""
     made = []
     for s in setups:
         every = max(1, samples // (net["batch"] * s.updates * evaluations))
@@ -228,7 +232,7 @@ def curves_sheet(title, made, targets):
             line.append("%.1f s, %.2f epochs" % found if found else "--")
         cells.append(line)
     drawn = plot.curves([(c.setup.name, [(p[0], p[2]) for p in c.points]) for c in made],
-                        "seconds of training", "accuracy on the test pictures")
+                        "seconds of training", "accuracy on the test set")
     values = "".join("%s | %s seconds,epochs,accuracy: %s\n" % (
         title.split(":")[0], c.setup.name, " ".join("%.2f,%.3f,%.4f" % p for p in c.points))
         for c in made)
@@ -238,7 +242,7 @@ def curves_sheet(title, made, targets):
 
 
 def figure_19(bench):
-    """Asynchronous training: accuracy against time for more and more groups."""
+    """Asynchronous training: accuracy against time for increasing numbers of groups."""
     data = data_folder(bench, os.path.join("cifar10", "data_batch_1.bin"))
     net = dict(recipe="cifar10-downpour.ini", batch=16)
     per_group = 20 if bench.options.trial else bench.options.iterations
@@ -257,12 +261,14 @@ def figure_19(bench):
 
 
 def lenet(bench):
-    """All frameworks on LeNet: as good as one worker, in as many epochs, sooner."""
+    """All frameworks on LeNet: they should reach the accuracy of one worker in as many epochs and
+    less time.
+    """
     data = data_folder(bench, os.path.join("mnist", "train-images-idx3-ubyte.gz"))
     net = dict(recipe="lenet.ini", batch=64)
-    k = 2  # more groups want less momentum than the recipe has
+    k = 2  # more groups need less momentum than the recipe has
     if bench.threads < k:
-        raise Skipped("several workers need several cores")
+        raise Skipped("needs several cores")
     setups = [alone(1), sandblaster(k, k), allreduce(k), downpour(k), downpour(k, 4), hogwild(k),
               hogwild(k, 2)]
     epochs = 0.05 if bench.options.trial else bench.options.epochs

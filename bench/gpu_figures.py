@@ -1,5 +1,5 @@
-"""The figures of bench/gpu. Ours is the program as a user runs it, with copy = none: the device
-updates, and a step is one graph.
+"""The figures of bench/gpu. singa-ws runs as a user runs it, with copy = none: the device computes
+the updates, and a step is one CUDA graph.
 """
 import json
 import os
@@ -7,7 +7,7 @@ import os
 import measure
 from common import Row, Skipped, in_turn
 
-# Recipes, their nets in torch_nets.py, batches, and what the speed is to be against PyTorch eager.
+# Recipes, their nets in torch_nets.py, batches, and the aim of the speed relative to PyTorch eager.
 NETS = {
     "alexnet128": dict(recipe="alexnet-owt.ini", torch="alexnet", batch=128, aim=1.2, steps=100),
     "alexnet1024": dict(recipe="alexnet-owt.ini", torch="alexnet", batch=1024, aim=1.0, steps=40),
@@ -17,7 +17,7 @@ NETS = {
     "mlp": dict(recipe="mnist-mlp.ini", torch="mlp", batch=64, aim=1.2, steps=2000),
     "lenet": dict(recipe="lenet.ini", torch="lenet", batch=64, aim=1.2, steps=1000),
 }
-HEAVY = ("alexnet128", "alexnet1024", "vgg16", "resnet50")  # too much for a trial without a GPU
+HEAVY = ("alexnet128", "alexnet1024", "vgg16", "resnet50")  # too slow for a trial without a GPU
 LAYOUTS = ("default", "channels_last")
 COPY_BATCHES = (64, 128, 256, 512, 1024)
 STREAMS = {"charrnn": ["data.train.streams"]}
@@ -39,7 +39,9 @@ def sets_of(bench, name, net, copy="none"):
 
 
 def ours(bench, name, net, copy="none", data=None):
-    """(samples per second, share of a step in which the device waits, us of a launch or None)."""
+    """Returns (samples per second, fraction of a step in which the device waits, us per launch or
+    None).
+    """
     steps = net["warmup"] + net["steps"]
     run, _ = bench.train(bench.recipe(net["recipe"]), steps,
                          ["job.batch=%d" % net["batch"]] + sets_of(bench, name, net, copy),
@@ -68,7 +70,7 @@ class Torch:
         self.version, cuda = ended.out.split()
         self.device = "cuda" if bench.options.device.startswith("cuda") else "cpu"
         if self.device == "cuda" and cuda != "True":
-            raise Skipped("PyTorch %s sees no GPU" % self.version)
+            raise Skipped("PyTorch %s finds no GPU" % self.version)
 
     def call(self, net, *more):
         script = os.path.join(self.bench.root, "bench", "torch_nets.py")
@@ -89,7 +91,8 @@ class Torch:
 
 
 def same_size(bench, net, theirs):
-    """Both have as many parameters, or the ratio would be worthless."""
+    """Checks that both nets have the same number of parameters; otherwise the ratio is meaningless.
+    """
     ended = measure.run([bench.options.binary, "check", "--json", bench.recipe(net["recipe"])],
                         env=bench.environment())
     own = json.loads(ended.out)["parameters"]
@@ -117,7 +120,7 @@ def against_torch(name):
             except measure.Failed:
                 if way == "eager":
                     raise
-                continue  # it compiles nothing here
+                continue  # torch.compile fails here
             rows.append(Row(title, "PyTorch %s %s" % (torch.version, way), "samples/s",
                             [x[0] for x in a], [x[0] for x in b], aim,
                             note="%s, cudnn.benchmark; foreign load %.0f %%" % (layout,
@@ -131,7 +134,7 @@ def nets_to_try(bench):
 
 
 def primitives(bench):
-    """What the best single calls of the libraries would take, as a share of our step."""
+    """The time of the best single library calls as a fraction of our step."""
     torch, rows = Torch(bench), []
     for name in nets_to_try(bench):
         net = net_of(bench, name)
@@ -145,13 +148,13 @@ def primitives(bench):
 
 
 def host(bench):
-    """Against their limits: 30 us for a launch, 3 % of waiting."""
+    """Launch time and waiting against their limits: 30 us per launch, 3 % waiting."""
     rows = []
     for name in nets_to_try(bench):
         net = net_of(bench, name)
         got = [ours(bench, name, net) for _ in range(bench.options.repeats)]
         title, n = "%s, batch %d" % (net["recipe"][:-4], net["batch"]), len(got)
-        rows.append(Row(title + ", waiting", "limit", "share of a step", [g[1] for g in got],
+        rows.append(Row(title + ", waiting", "limit", "fraction of a step", [g[1] for g in got],
                         [0.03] * n, 1.0, at_most=True))
         if all(g[2] for g in got):
             rows.append(Row(title + ", launch", "limit", "us", [g[2] for g in got], [30.0] * n, 1.0,
@@ -184,8 +187,10 @@ def copies(bench):
 
 
 def shards(bench):
-    """Pictures made by code, imported into a shard, are read as a user's own would be. They are raw
-    pixels: what decoding JPEG costs depends on the cores, not on the GPU."""
+    """The fraction of a step that a GPU waits for data from a shard. The shard is imported from
+    synthetic images as raw pixels, since the cost of decoding JPEG depends on the cores and not on
+    the GPU.
+    """
     net = dict(net_of(bench, "alexnet128"), recipe="alexnet.ini")
     folder, pictures = bench.path("shards"), bench.path("pictures.ini")
     os.makedirs(os.path.join(folder, "imagenet"), exist_ok=True)
@@ -199,7 +204,7 @@ def shards(bench):
     measure.run([bench.options.binary, "data", "import", "--split=train",
                  "--out=" + os.path.join(folder, "imagenet", "train-00000.shard"), pictures],
                 env=bench.environment())
-    os.link(os.path.join(folder, "imagenet", "train-00000.shard"),  # no recipe falls back halfway
+    os.link(os.path.join(folder, "imagenet", "train-00000.shard"),  # both splits exist
             os.path.join(folder, "imagenet", "val-00000.shard"))
     cores = ["data.train.workers=%d" % max(1, min(16, measure.cores() - 2))]
     bench.options.set += cores
@@ -208,7 +213,7 @@ def shards(bench):
     finally:
         del bench.options.set[-1]
     return [Row("%s, batch %d, from a shard, waiting" % (net["recipe"][:-4], net["batch"]), "limit",
-                "share of a step", [g[1] for g in got], [0.03] * len(got), 1.0, at_most=True)]
+                "fraction of a step", [g[1] for g in got], [0.03] * len(got), 1.0, at_most=True)]
 
 
 FIGURES = {name: against_torch(name) for name in NETS}

@@ -1,10 +1,10 @@
-/* Fills a history as runs would, by the writer's own way, so that `singa-ws history` can be timed
- * on a large one and its size be told by the point:
+/* Fills a history through the writer, as runs do, to time `singa-ws history` on a large file and to
+ * measure its bytes per point:
  *
  *     history DB RUNS STEPS
  *
- * Each run has four training curves with a point at every step and two of evaluation with one at
- * every 500th. Prints points, bytes, and points written per second. */
+ * Each run has four training curves with a point at every step and two evaluation curves with a
+ * point at every 500th step. Prints points, bytes, and points written per second. */
 #include "history/history.h"
 #include "base/os.h"
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void check(int code, const struct sw_err *err)
 static const char *const names[] = {"loss", "lr", "samples_per_s", "grad_norm"};
 enum { TRAIN = sizeof names / sizeof *names, EVAL_EVERY = 500, PACE = 1000 };
 
-/* Returns how many rows were lost. */
+/* Returns the number of lost rows. */
 static uint64_t write_run(const char *db, int number, int64_t steps)
 {
     struct sw_history *h;
@@ -59,7 +59,7 @@ static uint64_t write_run(const char *db, int number, int64_t steps)
             sw_history_point(p, loss, step, x);
             sw_history_point(p, accuracy, step, 1 - 0.4 * x);
         }
-        /* No run makes points this fast: without a rest the writer would have to drop some. */
+        /* No run produces points this fast; without a pause the writer would drop some. */
         if (step % PACE == 0 && !sw_history_flush(h, 60000))
             die("the writer does not keep up");
     }
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
         die("rows were lost");
     struct stat st;
     if (sw_os()->stat(argv[1], &st) != 0)
-        die("the database is not there");
+        die("the database does not exist");
     printf("points %.0f bytes %lld bytes_per_point %.2f points_per_s %.0f\n", points,
            (long long)st.st_size, (double)st.st_size / points, points / seconds);
     return 0;

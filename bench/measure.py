@@ -1,7 +1,8 @@
-"""How the benchmarks measure: children with their peak memory, the load of others, medians.
+"""Measurement helpers: child processes with their peak memory, the load by other processes,
+medians.
 
-Nothing here knows what is measured. Times of a whole process are taken from just before it is
-started; its memory is what the kernel says when it has ended (ru_maxrss of wait4).
+Nothing here depends on what is measured. The time of a whole process begins just before it is
+started; its memory is ru_maxrss of wait4.
 """
 import os
 import platform
@@ -12,16 +13,16 @@ import tempfile
 import threading
 import time
 
-QUIET_SHARE = 0.06  # of the machine's CPU time; above it a figure is marked
+QUIET_SHARE = 0.06  # fraction of the machine's CPU time above which a figure is marked
 QUIET_LOAD = 0.5    # load average of the last minute before the first run
 
 
 class Failed(Exception):
-    """A program did not do what a figure needs; the text says which and why."""
+    """Raised when a program fails; the text names the program and the reason."""
 
 
 class Ended:
-    """A child that has ended well."""
+    """The result of a child that ended successfully."""
 
     def __init__(self, out, started, seconds, peak_bytes):
         self.out = out                # its standard output
@@ -31,7 +32,8 @@ class Ended:
 
 
 def run(argv, env=None, cwd=None, timeout_s=1800):
-    """Runs a program to its end. Raises Failed with its last words when it exits other than 0."""
+    """Runs a program until it ends. Raises Failed with its last output if its exit status is not 0.
+    """
     merged = dict(os.environ)
     merged.update(env or {})
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -54,8 +56,8 @@ def run(argv, env=None, cwd=None, timeout_s=1800):
         err.seek(0)
         text, words = out.read().decode(errors="replace"), err.read().decode(errors="replace")
     if child.returncode != 0:
-        said = (words.strip() or text.strip() or "it said nothing").splitlines()
-        last = [line for line in said if not line.startswith(" ")][-1]  # not what it points at
+        said = (words.strip() or text.strip() or "no output").splitlines()
+        last = [line for line in said if not line.startswith(" ")][-1]  # skip indented details
         raise Failed("%s: exit %d after %.0f s: %s" %
                      (os.path.basename(argv[0]), child.returncode, seconds, last))
     return Ended(text, started, seconds, usage.ru_maxrss * 1024)
@@ -66,7 +68,7 @@ def spread(values):
     return min(values), statistics.median(values), max(values)
 
 
-# ---- The machine and who else uses it -----------------------------------------------------------
+# ---- The machine and its load -----------------------------------------------------------
 
 def cores():
     return len(os.sched_getaffinity(0))
@@ -84,7 +86,7 @@ def _first(path, key, otherwise="unknown"):
 
 
 def machine():
-    """What a figure depends on, as (name, text) pairs."""
+    """Properties of the machine that figures depend on, as (name, text) pairs."""
     memory = _first("/proc/meminfo", "MemTotal", "0 kB").split()[0]
     return [("cpu", _first("/proc/cpuinfo", "model name", platform.machine())),
             ("cores", str(cores())),
@@ -113,7 +115,9 @@ def _own_seconds():
 
 
 class Foreign:
-    """Share of the machine's CPU time that others took between start and stop, 0 to 1."""
+    """The fraction of the machine's CPU time that other processes used between start and stop, 0 to
+    1.
+    """
 
     def __init__(self):
         self.began = time.time()

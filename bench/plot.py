@@ -1,5 +1,5 @@
-"""Curves as text: a letter for each, on a grid with its axes. A later curve is drawn over an earlier
-one.
+"""Draws curves as text: a letter for each, on a grid with axes. Later curves are drawn over earlier
+ones.
 """
 
 WIDTH, HEIGHT = 64, 16
@@ -12,7 +12,7 @@ def scaled(value, least, most, cells):
 
 
 def between(points, x):
-    """The curve's value at x on straight lines between its points; None outside of it."""
+    """The value of the curve at x by linear interpolation; None outside of it."""
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
         if x0 <= x <= x1:
             return y0 + (y1 - y0) * (x - x0) / (x1 - x0) if x1 > x0 else y1
@@ -20,7 +20,9 @@ def between(points, x):
 
 
 def curves(named, x_name, y_name, y_from=None):
-    """named: (name, [(x, y), ...]) for each curve, by rising x. From y_from up, unless it is None."""
+    """named: (name, [(x, y), ...]) for each curve, by ascending x. The y axis begins at y_from if
+    not None.
+    """
     points = [p for _, ps in named for p in ps]
     if not points:
         return ""

@@ -1,6 +1,6 @@
-/* The sum of the best oneDNN primitive times of a net: what no program that computes layer by layer
- * with this library can beat by much, since here every primitive runs alone, in the layouts it
- * likes best, with nothing between two of them.
+/* The sum of the best oneDNN primitive times of a net: a bound for any program that computes layer
+ * by layer with this library, since here every primitive runs alone in its preferred layouts, with
+ * nothing between two of them.
  *
  *     gcc -O2 -fopenmp primitives.c -o primitives -ldnnl      OMP_NUM_THREADS=2 ./primitives <LIST
  *
@@ -28,7 +28,7 @@
 
 enum { NUMBERS = 64, ARGS = 8, LEAST_RUNS = 5, MOST_RUNS = 200 };
 
-static const double enough_s = 0.15; /* of one primitive */
+static const double enough_s = 0.15; /* measured time per primitive */
 
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
@@ -38,7 +38,7 @@ static void check(dnnl_status_t status, const char *what)
 {
     if (status == dnnl_success)
         return;
-    fprintf(stderr, "primitives: %s: oneDNN says %d\n", what, (int)status);
+    fprintf(stderr, "primitives: %s: oneDNN status %d\n", what, (int)status);
     exit(1);
 }
 
@@ -65,7 +65,7 @@ static dnnl_memory_desc_t vector(dnnl_dim_t n)
     return d;
 }
 
-/* What activations are in when a layer has no wish of its own. */
+/* The layout of activations for layers without a preferred one. */
 static dnnl_memory_desc_t blocked(const dnnl_dim_t *dims)
 {
     dnnl_memory_desc_t d;
@@ -97,7 +97,7 @@ static void release(dnnl_memory_t m)
 
 struct use {
     int arg;
-    dnnl_query_t query; /* of which kind its layout is asked */
+    dnnl_query_t query; /* the query for its layout */
     int index;
 };
 
@@ -107,7 +107,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median milliseconds of a primitive with memory of its own. */
+/* Returns the median milliseconds of a primitive with its own memory. */
 static double time_of(dnnl_primitive_desc_t pd, const struct use *use, int count)
 {
     dnnl_primitive_t p;
@@ -139,7 +139,7 @@ struct best {
     char impl[80];
 };
 
-/* Takes the primitive into the competition and destroys its descriptor. */
+/* Times the primitive, updates *best if it is faster, and destroys its descriptor. */
 static void compete(struct best *best, dnnl_primitive_desc_t pd, const struct use *use, int count)
 {
     double ms = time_of(pd, use, count);
@@ -402,7 +402,7 @@ static void sum(double times, const dnnl_dim_t *v)
     report(&fwd, times, "sum", "forward");
 }
 
-/* Backward is counted like forward: the same bytes, the other way. */
+/* Backward counts like forward: the same bytes in the other direction. */
 static void concat(double times, const dnnl_dim_t *v, int sources)
 {
     dnnl_memory_desc_t src[NUMBERS];
@@ -419,7 +419,7 @@ static void concat(double times, const dnnl_dim_t *v, int sources)
     report(&fwd, times, "concat", "backward");
 }
 
-/* ---- Products of matrices as they lie ---- */
+/* ---- GEMMs in the given layouts ---- */
 
 static float *numbers(dnnl_dim_t n)
 {
@@ -460,7 +460,7 @@ static int numbers_of(char *text, dnnl_dim_t *v)
     return n;
 }
 
-/* False: no such operation, or too few numbers. */
+/* Runs the operation of a line. False: unknown operation, or too few numbers. */
 static bool run(double times, const char *op, const dnnl_dim_t *v, int n)
 {
     if (!strcmp(op, "conv") && n == 19)
@@ -503,7 +503,7 @@ int main(void)
             continue;
         int n = numbers_of(line + read, v);
         if (!run(times, op, v, n)) {
-            fprintf(stderr, "primitives: %s with %d numbers is not an operation\n", op, n);
+            fprintf(stderr, "primitives: unknown operation %s with %d numbers\n", op, n);
             return 2;
         }
     }

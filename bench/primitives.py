@@ -1,7 +1,7 @@
-"""A recipe's training step against the sum of the best oneDNN times of its parts (primitives.c): the
-list of parts is read from what singa-ws itself says of the recipe (`check`, `explain`).
+"""A recipe's training step against the sum of the best oneDNN times of its parts (primitives.c):
+the list of parts is read from the output of singa-ws for the recipe (`check`, `explain`).
 
-What is no primitive is in our time and not in theirs: data, loss, update, checkpoints, dropout.
+Our time also includes what is not a primitive: data, loss, update, checkpoints, dropout.
 """
 import collections
 import json
@@ -10,7 +10,7 @@ import os
 import measure
 from common import Row, Skipped, in_turn
 
-# Layers whose time is ours alone.
+# Layers whose time counts only on our side.
 FREE = {"input", "rbm_visible", "softmax_loss", "accuracy", "dropout", "flatten", "reshape", "split"}
 
 
@@ -37,11 +37,11 @@ class Net:
         return self.shape[layer["src"][0]]
 
     def back(self, layer):
-        """Does its source want a gradient?"""
+        """Whether its source needs a gradient."""
         return int(layer["src"][0] not in self.inputs)
 
     def fuses(self, layer):
-        """Is its only reader a relu that it computes itself?"""
+        """Whether its only consumer is a relu that it computes itself (fused)."""
         readers = [l for l in self.layers if layer["name"] in l["src"]]
         return int(len(readers) == 1 and readers[0]["fused"])
 
@@ -102,8 +102,9 @@ def eltwise(net, l):
 
 
 def products(net, l):
-    """Of a Gibbs chain with as many turns: up, for each turn down and up, and one of the gradient over
-    both ends of the chain."""
+    """The GEMMs of a Gibbs chain with that many steps: up, down and up for each step, and one for the
+        gradient over both ends of the chain.
+    """
     (n, visible), hidden = net.source(l), net.shape[l["name"]][1]
     turns = net.key(l, "k", 1)
     return [(1 + turns, ["gemm", n, hidden, visible, 0, 1]),
@@ -119,7 +120,7 @@ def concat(net, l):
 PARTS = {"convolution": convolution, "inner_product": inner_product, "pooling": pooling,
          "lrn": lrn, "batch_norm": batch_norm, "activation": activation, "eltwise": eltwise,
          "concat": concat}
-SEVERAL = {"rbm_hidden": products}  # lines, each so many times
+SEVERAL = {"rbm_hidden": products}  # lines of the list with their counts
 
 
 def listing(net):

@@ -1,5 +1,5 @@
-"""recipes/char-rnn.ini (512 gated recurrent units, 50 rows of 50 characters) against PyTorch: forward,
-backward and update, after a check that both sides compute the same.
+"""recipes/char-rnn.ini (512 gated recurrent units, 50 rows of 50 characters) against PyTorch:
+forward, backward and update, after a check that both sides compute the same.
 """
 import random
 import re
@@ -8,7 +8,7 @@ import measure
 from common import Row, Skipped, in_turn
 from torch_peer import SETTINGS, Torch
 
-# As in torch_gru.py, which only a Python with PyTorch can read.
+# The same as in torch_gru.py, which cannot be imported without PyTorch.
 ROWS, LENGTH, CLASSES, FIRST = 50, 50, 101, 27
 NET = dict(recipe="char-rnn.ini", batch=ROWS, warmup=5, steps=30)
 HIDDEN, TRIAL_HIDDEN = 512, 32
@@ -19,8 +19,9 @@ def hidden_of(bench):
 
 
 def write_text(bench, records):
-    """So many records for every row, of random tokens, some more often than others, and the list
-    that numbers them."""
+    """Writes that many records of random tokens for every row, some tokens more frequent than
+    others, and the vocabulary.
+    """
     draw, text, names = random.Random(1), bench.path("tokens"), bench.path("vocabulary")
     with open(text, "wb") as f:
         f.write(bytes(FIRST + draw.randrange(CLASSES) ** 2 // CLASSES for _ in range(ROWS * LENGTH * records + 1)))
@@ -48,14 +49,16 @@ def call(torch, bench, setting, extra):
 
 
 def same_net(bench, torch, recipe, text):
-    """Both train by SGD from the same values on the same text, with state that goes from step to
-    step: the losses up to the one after 10 updates, and the parameters after 2, agree to 1e-3."""
+    """Both train by SGD from the same values on the same text, with a recurrent state that
+    continues from step to step: the losses up to the one after 10 updates, and the parameters after
+    2, agree to 1e-3.
+    """
     short, updates, limit, least_change, rate = 2, 10, 1e-3, 1e-2, 0.5
     sets = ["updater.type=sgd", "updater.lr=%g" % rate, "layer.gru.hidden=%d" % hidden_of(bench)]
     few, _ = bench.train(recipe, short, sets)
     given = ["--weights", bench.path(few, "checkpoint-0.safetensors"), "--tokens", text,
              "--lr", "%g" % rate, "--warmup", "0"]
-    apart, _ = call(torch, bench, "as it comes", given + ["--steps", str(short), "--expect", bench.path(
+    difference, _ = call(torch, bench, "as it comes", given + ["--steps", str(short), "--expect", bench.path(
         few, "checkpoint-%d.safetensors" % short)])
     theirs, _ = call(torch, bench, "as it comes", given + ["--steps", str(updates + 1)])
     bench.drop(few)
@@ -66,8 +69,8 @@ def same_net(bench, torch, recipe, text):
         " (SELECT id FROM runs WHERE name = '%s') ORDER BY step" % many)]
     worst = max(abs(a - b) for a, b in zip(ours, theirs["losses"]))
     note = ("same net: losses within %.1e over %d updates (%.4f to %.4f), parameters within %.1e "
-            "after %d" % (worst, updates, ours[0], ours[-1], apart["difference"], short))
-    if len(ours) != updates + 1 or not max(worst, apart["difference"]) <= limit:
+            "after %d" % (worst, updates, ours[0], ours[-1], difference["difference"], short))
+    if len(ours) != updates + 1 or not max(worst, difference["difference"]) <= limit:
         raise measure.Failed("not the %s: losses %s and %s" % (note, ours, theirs["losses"]))
     if abs(ours[0] - ours[-1]) < least_change:
         raise measure.Failed("the loss changed from %g to %g only, which compares nothing" %

@@ -1,6 +1,6 @@
-"""What bench/run and bench/papers share: options, the run of their figures one by one, and what it
-leaves behind: where and when it was, a table, remarks, every value. It is printed, and kept in a
-file of its own.
+"""Code shared by bench/run, bench/papers and bench/gpu: options, measuring the figures one by one,
+and the report: machine and date, a table, remarks, all values. The report is printed and stored in
+a file.
 """
 import os
 import shlex
@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def add_options(p, repeats):
-    """The options that all have."""
+    """Adds the common options."""
     p.add_argument("--repeats", type=int, default=repeats, metavar="N",
                    help="rounds of a figure (%d)" % repeats)
     p.add_argument("--threads", type=int, metavar="N",
@@ -56,7 +56,7 @@ def git(*words):
 
 
 def commit():
-    """The commit that was measured, marked when the sources differ from it."""
+    """The commit that was measured, marked if the sources differ from it."""
     name = git("rev-parse", "--short=12", "HEAD") or "unknown"
     changed = git("status", "--porcelain", "--", "src", "kernels", "recipes", "bench/*.py",
                   "bench/*.c", "bench/run", "bench/papers", "CMakeLists.txt")
@@ -64,7 +64,7 @@ def commit():
 
 
 def command():
-    """As it was given, without the folders of a private machine."""
+    """The command line without paths of this machine."""
     words = [os.path.basename(w) if w.startswith("/") else w for w in sys.argv[1:]]
     program = "bench/" + os.path.basename(sys.argv[0])
     return " ".join([program] + [shlex.quote(w) for w in words])
@@ -77,7 +77,7 @@ def number(x):
 
 
 def align(cells, left):
-    """Lines of texts as columns; those in `left` begin at the same place, the others end there."""
+    """Aligns cells in columns: columns in `left` to the left, the others to the right."""
     width = [max(len(c[i]) for c in cells) for i in range(len(cells[0]))]
     return "\n".join("  ".join(c.ljust(w) if i in left else c.rjust(w)
                                for i, (c, w) in enumerate(zip(line, width))).rstrip()
@@ -128,7 +128,7 @@ def keep(folder, head, text):
 # ---- The run ------------------------------------------------------------------------------------
 
 def measure_all(o, bench, figures):
-    """(rows, sheets, skipped, failed)."""
+    """Returns (rows, sheets, skipped, failed)."""
     rows, sheets, skipped, failed = [], [], [], False
     for name in o.figure:
         try:
@@ -145,7 +145,7 @@ def measure_all(o, bench, figures):
 
 
 def make(o, figures):
-    """Makes the figures that were asked for; returns the exit status."""
+    """Measures the requested figures; returns the exit status."""
     head = {"date": time.strftime("%Y-%m-%d %H:%M:%S %z"), "commit": commit(),
             "command": command()}
     head.update(measure.machine())
@@ -182,7 +182,7 @@ def make(o, figures):
 
 
 def main(options, figures):
-    """options: reads the command line."""
+    """options: the function that reads the command line."""
     try:
         sys.exit(make(options(), figures))
     except measure.Failed as e:

@@ -1,7 +1,7 @@
-/* How fast records of a shard are read, each once, in a random order: `ours` by the format shard
- * (find, check, hand out where they lie), `cache` by pread of the same bytes at the same places
- * into a buffer, which is what the page cache gives. Both then look at every byte once, as whoever
- * reads records does: without that ours would not even touch them. The file is in the page cache.
+/* Measures how fast records of a shard are read, each once, in random order: `ours` uses the format
+ * shard (find, check, return a pointer), `cache` uses pread of the same bytes at the same offsets
+ * into a buffer, which is the speed of the page cache. Both then read every byte once, as a
+ * consumer does; otherwise `ours` would not even touch them. The file is in the page cache.
  *
  *     shard ours|cache FILE PASSES
  *
@@ -23,7 +23,7 @@ static void die(const char *what)
     exit(1);
 }
 
-/* Where records of one size lie (data/shard.h). */
+/* The offsets of records of one size (data/shard.h). */
 struct file {
     int fd;
     uint64_t first, stride, records;
@@ -35,7 +35,7 @@ static struct file open_plain(const char *path)
     uint64_t word[8];
     static char block[1 << 20];
     if (f.fd < 0 || sw_os()->pread(f.fd, word, sizeof word, 0) != sizeof word)
-        die("the file cannot be read");
+        die("cannot read the file");
     f.first = word[2];
     f.records = word[4];
     f.stride = (word[6] - f.first) / f.records;
@@ -92,14 +92,14 @@ static int rising(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     static double rate[MOST_PASSES];
-    volatile uint64_t seen; /* so that the looking is done */
+    volatile uint64_t seen; /* volatile, so that the reads are not optimized away */
     uint64_t sum = 0;
     if (argc != 4)
         die("ours|cache FILE PASSES");
     const int passes = atoi(argv[3]);
     const bool ours = !strcmp(argv[1], "ours");
     if (passes < 2 || passes > MOST_PASSES)
-        die("PASSES is 2 to 1000");
+        die("PASSES must be 2 to 1000");
     const struct file f = open_plain(argv[2]);
     struct sw_records r = open_shard(argv[2]);
     unsigned char *to = aligned_alloc(64, (f.stride + 63) / 64 * 64);
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
                 continue;
             }
             if (sw_os()->pread(f.fd, to, f.stride, at) != (ssize_t)f.stride)
-                die("the file cannot be read");
+                die("cannot read the file");
             sum += look_at(to, f.stride);
         }
         rate[p] = (double)(f.records * f.stride) / (double)(sw_os()->monotonic_ns() - began_ns);

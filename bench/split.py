@@ -1,6 +1,6 @@
-"""Nets that are split inside a group (SINGA, TOMM 2016, 5.3 and 5.4.1): what moving features costs, what
-sharing a batch by rows costs beside computing, and columns against rows for layers with many
-parameters.
+"""Nets that are partitioned within a worker group (SINGA, TOMM 2016, 5.3 and 5.4.1): the cost of
+moving activations, the overhead of partitioning a batch by rows, and columns against rows for
+layers with many parameters.
 """
 import os
 import threading
@@ -12,9 +12,9 @@ import report
 from common import Row, Sheet, Skipped, in_turn
 from frameworks import median
 
-# ---- Movements, cell by cell --------------------------------------------------------------------
+# ---- Movements of activations --------------------------------------------------------------------
 
-# Everything but what goes from `source` to its reader is small.
+# Everything except the movement from `source` to its consumer is small.
 CELL = """[job]
 batch = %(batch)d
 steps = 10
@@ -59,7 +59,7 @@ TRAFFIC = ("SELECT sum(t.ms) / %d, sum(t.bytes) / %d FROM link_traffic t JOIN ru
 
 
 def copy_ms(size):
-    """What one thread takes to copy so many bytes."""
+    """The milliseconds that one thread takes to copy that many bytes."""
     source, target = bytes(size), bytearray(size)
     taken = []
     for _ in range(7):
@@ -70,9 +70,10 @@ def copy_ms(size):
 
 
 def movements(bench):
-    """Milliseconds that copies of a step take, forward and back, by the cell of the movement table,
-    against one plain copy of what leaves a worker. Nothing is copied where a reader finds all that he
-    needs in one piece in another's memory."""
+    """Milliseconds of the copies of a step, forward and backward, for each cell of the movement
+    table, against one plain memcpy of the bytes that leave a worker. Nothing is copied if a
+    consumer finds all its input contiguous in the memory of another worker.
+    """
     trial, workers, rows = bench.options.trial, 2, []
     size = dict(batch=8 if trial else 128, columns=64 if trial else 8192, workers=workers)
     warmup, steps = (1, 2) if trial else (5, 20)
@@ -91,7 +92,7 @@ def movements(bench):
                 moved.append((float(ms or 0), float(moved_bytes or 0)))
             least = 4 * size["batch"] * size["columns"] / workers
             if moved[0][1] < least:
-                continue  # what remains are labels and scores
+                continue  # the remainder is labels and scores
             bench.say("%s to %s: %.4g ms for %.4g MB" % (source, reader, moved[0][0],
                                                          moved[0][1] / 1e6))
             rows.append(Row("%s to %s, %.3g MB a step" % (source, reader, moved[0][1] / 1e6),
@@ -103,8 +104,8 @@ def movements(bench):
 # ---- Rows ---------------------------------------------------------------------------------------
 
 def at_once(bench, net, cores):
-    """As many jobs at the same time, each on a core of its own; the slowest one's samples a second
-    times their number."""
+    """Runs that many jobs concurrently, each on its own core; returns the samples per second of the
+    slowest times their number."""
     speeds = [None] * len(cores)
 
     def one(i):
@@ -120,8 +121,9 @@ def at_once(bench, net, cores):
 
 
 def rows_figure(bench):
-    """A net whose batch two workers share, against two nets side by side on the same cores, each with
-    half of the batch and all of its updates to itself: what sharing costs beside computing."""
+    """A net whose batch two workers share, against two nets side by side on the same cores, each
+    with half of the batch and independent updates: the overhead of sharing a batch.
+    """
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         raise Skipped("two workers need two cores")
@@ -170,8 +172,9 @@ BATCHES = (16, 32, 64, 128)
 
 
 def figure_20b(bench):
-    """Two simulated GPUs with a slow link: the first fully-connected layer by rows (data partition) or
-    by columns (hybrid), time per iteration by batch."""
+    """Two simulated GPUs with a slow link: the first fully-connected layer by rows (data partition)
+    or by columns (hybrid), time per iteration by batch.
+    """
     batches = BATCHES[:2] if bench.options.trial else BATCHES
     net = dict(bench.net("mlp"), warmup=2, steps=4 if bench.options.trial else 12)
     ways = {"data partition": [], "hybrid partition": ["layer.fc1.partition=1",

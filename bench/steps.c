@@ -1,11 +1,10 @@
-/* What a step costs beside computing: trains a recipe with one worker and keeps a trace of it.
+/* Measures the overhead of a step: trains a recipe with one worker and records a trace.
  *
  *     steps RECIPE FOLDER WARMUP STEPS [SECTION.KEY=VALUE ...]
  *
- * Prints two medians over the steps after the warm-up, in milliseconds: of a step, and of what the
- * layers and the updater's formula took of it. Between the two lie the parameter table, its
- * messages, the queues of batches, the ledger, the snapshot and the history's rings, and waits for
- * data. */
+ * Prints two medians over the steps after the warm-up, in milliseconds: of a step, and of its
+ * layers and updates. The difference is the parameter table with its messages, the queues of
+ * batches, the time breakdown, the snapshot, the rings of the history, and waits for data. */
 #include "run/job.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +31,7 @@ static double median(double *values, int64_t n)
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* A step lasts from its first forward to that of the next one. */
+/* A step lasts from its first forward pass to that of the next step. */
 static void print(const struct sw_trace *t, int64_t warmup, int64_t steps)
 {
     static int64_t begin_ns[MOST_STEPS + 2], busy_ns[MOST_STEPS + 2];
@@ -69,7 +68,7 @@ int main(int argc, char **argv)
         die("usage: steps RECIPE FOLDER WARMUP STEPS [SECTION.KEY=VALUE ...]");
     int64_t warmup = atoll(argv[3]), steps = atoll(argv[4]);
     if (warmup < 1 || steps < 1 || warmup + steps > MOST_STEPS)
-        die("from 1 to 10000 steps");
+        die("STEPS must be 1 to 10000");
     struct sw_job_options o = {.recipe_path = argv[1],
                                .out_dir = argv[2],
                                .overwrite = true,

@@ -1,25 +1,27 @@
-"""The gradients of one update against double precision: those of singa-ws and those of PyTorch.
+"""Compares the gradients of one update of singa-ws and of PyTorch with double precision.
 
     torch_exact.py NET --names
-        prints which layers' outputs are read
+        prints the layers whose outputs are read
 
     torch_exact.py NET BATCH --weights FILE --after FILE --lr RATE --outputs FOLDER
                    --pictures FILE --labels FILE [--threads N] [--layout default|channels_last]
-        prints how far the gradients of both sides are from those of PyTorch in double precision
+        prints the errors of the gradients of both sides relative to PyTorch in double precision
 
 The checkpoints before and after an update by SGD at a known rate give the gradients of singa-ws;
-weight decay and the factor of biases are the recipe's, so that a wrong one counts as an error of the
-gradient. At a large rate the parameters do not round the gradients away: a power of two is exact.
+weight decay and the factor of biases are those of the recipe, so that a wrong one counts as an
+error of the gradient. The rate must be large, so that gradients are not lost in the rounding of
+parameters; a power of two is exact.
 
 Rounding decides which of two nearly equal pixels is the maximum of a pooling window, and whether a
-value near zero passes a ReLU; there a gradient takes another way as a whole. In AlexNet with a batch
-of 128 about 15 of 74 million such choices are others in float than in double, and these few change
-the gradients of conv1 by 0.2 to 0.4 % and those of conv2 to conv5 by 0.02 to 0.04 %, in PyTorch as in
-singa-ws, whichever way they convolve. Sides that round differently therefore differ by that much, and
-neither is wrong. So each side is compared with a pass in double precision that makes the choices of
-that side, which it takes from the side's outputs (FOLDER/LAYER.npy for singa-ws); then what is left
-is rounding alone: 5e-6 at most, in conv1. That a choice is a matter of rounding is measured, too: by
-how much the chosen value falls short of the right one in double precision.
+value near zero passes a ReLU; such a choice redirects a gradient as a whole. In AlexNet with a
+batch of 128 about 15 of 74 million such choices differ between float and double, and these few
+change the gradients of conv1 by 0.2 to 0.4 % and those of conv2 to conv5 by 0.02 to 0.04 %, in
+PyTorch as in singa-ws, with any convolution algorithm. Sides that round differently therefore
+differ by that much, and neither is wrong. So each side is compared with a pass in double precision
+that makes the choices of that side, which it takes from the side's outputs (FOLDER/LAYER.npy for
+singa-ws); the remaining error is rounding: 5e-6 at most, in conv1. It is also measured that a
+choice is a matter of rounding: by how much the chosen value is below the right one in double
+precision.
 
 Prints one JSON object. Needs PyTorch and the standard library only.
 """
@@ -53,8 +55,9 @@ def rms_or_1(x):
 # ---- Choices ------------------------------------------------------------------------------------
 
 def decisive(model):
-    """{module that chooses: the module whose output says what it chose}: a ReLU its own, a maximum
-    the one before it."""
+    """{module that chooses: the module whose output shows the choice}: for a ReLU itself, for a
+    maximum the module before it.
+    """
     found, before = {}, None
     for name, module in model.named_children():
         if isinstance(module, nn.ReLU):
@@ -66,14 +69,15 @@ def decisive(model):
 
 
 class Choices:
-    """What a side chose, how often that differs from what double precision says, and by how much:
-    relative to the root mean square of the layer's values."""
+    """The choices of one side, how often they differ from double precision, and by how much
+    relative to the root mean square of the values of the layer.
+    """
 
     def __init__(self, outputs):
         self.outputs, self.total, self.others, self.margin = outputs, 0, 0, 0.0
 
     def note(self, lost, values):
-        """lost: by how much each choice falls short, 0 where it is the right one."""
+        """lost: by how much each chosen value is below the right one; 0 for a right choice."""
         self.total += lost.numel()
         self.others += int((lost > 0).sum())
         self.margin = max(self.margin, float(lost.max()) / rms_or_1(values))
@@ -129,7 +133,7 @@ def exact_gradients(net, given, choices, x, y):
 
 
 def peer_gradients(net, given, layout, x, y):
-    """(gradients, outputs that choices are taken from) of PyTorch in single precision."""
+    """Returns (gradients, outputs that determine choices) of PyTorch in single precision."""
     model, outputs = make_model(net, given), {}
     if layout == "channels_last":
         model = model.to(memory_format=torch.channels_last)
@@ -142,7 +146,7 @@ def peer_gradients(net, given, layout, x, y):
 
 
 def gradients_of_update(net, given, after, lr):
-    """What an update has subtracted, by the rate and without weight decay."""
+    """The gradients of an update: the change divided by the rate, without weight decay."""
     found = {}
     for name, before in given.items():
         if name not in after or "." not in name or name.startswith(("updater.", "state.", "sw.")):

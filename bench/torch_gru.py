@@ -1,14 +1,14 @@
-"""The model of recipes/char-rnn.ini in PyTorch: what singa-ws is compared with.
+"""The model of recipes/char-rnn.ini in PyTorch, as the reference for singa-ws.
 
     torch_gru.py [--threads N] [--hidden H] [--warmup N] [--steps N]
         times forward, backward, clipping and RMSProp on random tokens
 
     torch_gru.py --weights FILE --tokens FILE --lr LR [--expect FILE] ...
         trains from a checkpoint of singa-ws by plain SGD on given tokens (bytes less FIRST, which
-        every row reads from its own part of the file), prints the losses and how far the parameters
-        are from another checkpoint's
+        every row reads from its own part of the file), prints the losses and the difference of the
+        parameters from those of another checkpoint
 
-Prints one JSON object. Sequences come steps first and one-hot, as torch.nn.GRU is quickest with.
+Prints one JSON object. Sequences are step-major and one-hot, with which torch.nn.GRU is fastest.
 """
 import argparse
 import json
@@ -36,8 +36,9 @@ class Model(nn.Module):
 
 
 def parameters_of(model):
-    """The names that a checkpoint has, and the parts of ours that are one of its tensors: its bias
-    holds the sum of both of PyTorch's, but for the candidate's recurrent one."""
+    """The names in a checkpoint, and the slices of our parameters that form each tensor: its bias
+    holds the sum of both biases of PyTorch, except the recurrent bias of the candidate.
+    """
     g, n = model.gru, model.gru.hidden_size
     return {"gru.weight": g.weight_ih_l0, "gru.recurrent": g.weight_hh_l0,
             "gru.bias": torch.cat([g.bias_ih_l0, g.bias_hh_l0[2 * n:]]),

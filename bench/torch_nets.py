@@ -1,19 +1,19 @@
-"""The nets of the benchmarks in PyTorch: what singa-ws is compared with.
+"""The nets of the benchmarks in PyTorch, as the reference for singa-ws.
 
     torch_nets.py NET BATCH [--threads N] [--layout default|channels_last] [--compile]
                   [--warmup N] [--steps N]
         times forward, backward and SGD with momentum on random data
 
     torch_nets.py NET BATCH --device cuda [--precision fp32|tf32|bf16|fp16] [--primitives] ...
-        the same on a GPU, with cudnn.benchmark; with --primitives each convolution, product and
-        recurrent layer alone, forward and backward: the sum of the best that the libraries do
+        the same on a GPU, with cudnn.benchmark; with --primitives each convolution, GEMM and
+        recurrent layer is timed separately, forward and backward, and the best times are summed
 
     torch_nets.py NET BATCH --weights FILE --pictures FILE --labels FILE ...
-        trains from a checkpoint of singa-ws on given pictures (IDX files; every step takes the same
+        trains from a checkpoint of singa-ws on given images (IDX files; every step uses the same
         BATCH), and prints the losses
 
-Prints one JSON object. Needs PyTorch and the standard library only. Layers are called as in the
-recipes, so that parameters have the names they have in a checkpoint.
+Prints one JSON object. Needs PyTorch and the standard library only. Layers have the names of the
+recipes, so that parameters have the names of a checkpoint.
 """
 import argparse
 import collections
@@ -28,7 +28,7 @@ from torch import nn
 
 
 def quick():
-    """recipes/cifar10-quick.ini. ceil_mode: windows that hang over the border are clipped."""
+    """recipes/cifar10-quick.ini. ceil_mode: windows that extend over the border are clipped."""
     return nn.Sequential(collections.OrderedDict([
         ("conv1", nn.Conv2d(3, 32, 5, padding=2)),
         ("pool1", nn.MaxPool2d(3, 2, ceil_mode=True)), ("relu1", nn.ReLU(inplace=True)),
@@ -132,7 +132,8 @@ class CharRnn(nn.Module):
         return self.scores(self.gru(codes)[0]).flatten(0, 1)
 
 
-# mean, std: the recipe's. momentum, decay, lr and the factor of biases: [updater] of the recipe.
+# mean and std are those of the recipe; momentum, decay, lr and the factor of biases are those of
+# its [updater].
 NETS = {
     "quick": dict(make=quick, side=32, classes=10, mean=(125.3, 123.0, 113.9), std=1.0, lr=0.001,
                   momentum=0.9, decay=0.004, bias_lr=2.0),
@@ -225,7 +226,9 @@ HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def set_precision(args):
-    """The same flags that singa-ws has for this precision: tf32 in products or nowhere."""
+    """Sets the flags that match singa-ws for this precision: tf32 in GEMMs and convolutions or
+    nowhere.
+    """
     allowed = args.precision != "fp32"
     torch.backends.cuda.matmul.allow_tf32 = allowed
     torch.backends.cudnn.allow_tf32 = allowed
@@ -233,7 +236,7 @@ def set_precision(args):
 
 
 class Clock:
-    """Milliseconds of what is queued between two marks, on the device where there is one."""
+    """Measures milliseconds between two marks, on the device if there is one."""
 
     def __init__(self, device):
         self.cuda = device == "cuda"
@@ -256,8 +259,9 @@ class Clock:
 
 
 def primitives(model, x, args):
-    """{layer: ms} of every convolution, product and recurrent layer alone, forward with backward, in
-    the better of the two layouts."""
+    """{layer: ms} of every separate convolution, GEMM and recurrent layer, forward and backward, in
+    the better of the two layouts.
+    """
     shapes, hooks, clock = {}, [], Clock(args.device)
 
     def note(name):
@@ -277,7 +281,7 @@ def primitives(model, x, args):
         layouts += [torch.channels_last] if isinstance(module, nn.Conv2d) else []
         for layout in layouts:
             given = torch.randn(shape, device=args.device).contiguous(memory_format=layout)
-            given.requires_grad_(index > 0)  # nobody asks for the gradient of the input
+            given.requires_grad_(index > 0)  # the gradient of the input is not needed
             one = module.to(memory_format=layout) if len(shape) == 4 else module
 
             def run():

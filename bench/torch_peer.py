@@ -12,8 +12,8 @@ import measure
 from common import Skipped, in_turn, speed_and_memory
 
 LAYOUTS = ("default", "channels_last")
-# glibc gives freed memory back to the system and faults it in again in every step, unless told not
-# to; a bound team does not wander. Each is tried with each layout.
+# By default glibc returns freed memory to the system and faults it in again in every step; a bound
+# team of threads does not migrate. Each setting is tried with each layout.
 TUNED = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:"
                            "glibc.malloc.trim_threshold=17179869184"}
 SETTINGS = {"as it comes": {}, "tunables": TUNED,
@@ -21,7 +21,7 @@ SETTINGS = {"as it comes": {}, "tunables": TUNED,
 
 
 class Torch:
-    """One Python that has PyTorch."""
+    """A Python interpreter with PyTorch."""
 
     def __init__(self, bench, python):
         self.bench, self.python = bench, python
@@ -32,9 +32,10 @@ class Torch:
         self.version = ended.out.strip()
 
     def run(self, script, setting, arguments):
-        """What a script of this folder answers, and its peak bytes."""
+        """Runs a script of this folder; returns its JSON output and its peak bytes."""
         env = dict(SETTINGS[setting], OMP_NUM_THREADS=str(self.bench.threads))
-        # Debian's PyTorch takes the system's BLAS: the one with OpenMP does not fight its threads.
+        # PyTorch of Debian uses the BLAS of the system; the one with OpenMP does not compete with
+        # its threads.
         for folder in ("/usr/lib/x86_64-linux-gnu/openblas-openmp",
                        "/usr/lib/aarch64-linux-gnu/openblas-openmp"):
             if os.path.exists(os.path.join(folder, "libblas.so.3")):
@@ -68,7 +69,9 @@ def cell_text(cell):
 
 
 def best_cell(bench, torch, name, net):
-    """Every cell of the grid once; the best goes on. One that cannot run is said and left out."""
+    """Runs every cell of the grid once and returns the best. A cell that fails is reported and
+    skipped.
+    """
     speed = {}
     for cell in torch.cells():
         try:
@@ -83,7 +86,7 @@ def best_cell(bench, torch, name, net):
 
 
 def write_pictures(bench, net):
-    """A batch of random pictures and labels as IDX files, which both sides can read."""
+    """Writes a batch of random images and labels as IDX files, which both sides can read."""
     draw = random.Random(1)
     n, c, s = net["batch"], net["channels"], net["side"]
     pictures, labels = bench.path("pictures"), bench.path("labels")
@@ -96,7 +99,7 @@ def write_pictures(bench, net):
 
 
 def with_pictures(bench, net, pictures, labels):
-    """The recipe with its [data] sections replaced by the pictures."""
+    """The recipe with its [data] sections replaced by the images."""
     with open(bench.recipe(net["recipe"])) as f:
         sections = re.split(r"(?m)^(?=\[)", f.read())
     kept = [s for s in sections if not s.startswith(("[data ", "[fallback]"))]
@@ -110,17 +113,18 @@ def with_pictures(bench, net, pictures, labels):
 
 # ---- The same net ------------------------------------------------------------------------------
 
-# One update at this rate gives the gradients (torch_exact.py). What is left of their errors is
-# rounding where it is small, or not much larger than PyTorch's; so is a choice that falls short by
-# little of the layer's values.
+# One update at this rate gives the gradients (torch_exact.py). An error counts as rounding if it is
+# small, or not much larger than that of PyTorch; a different choice counts as rounding if the chosen
+# value is below the right one by little.
 GRADIENT_RATE = 1024
 ERROR_LIMIT, PEER_RATIO, PEER_LIMIT, MARGIN_LIMIT = 1e-5, 2.0, 1e-4, 2e-5
 
 
 class SameNet:
-    """Both sides begin with the same values and get the same pictures in every step. Both convolve
-    directly here: PyTorch always asks oneDNN for that, and we are told to. changes: of the recipe,
-    which PyTorch does not know."""
+    """Both sides begin with the same parameters and get the same images in every step. Both use
+    direct convolution: PyTorch always requests it from oneDNN, and singa-ws is set to. changes:
+    overrides of the recipe that PyTorch does not have.
+    """
 
     def __init__(self, bench, torch, name, net, cell, changes=()):
         self.bench, self.torch, self.name, self.net = bench, torch, name, net
@@ -138,7 +142,7 @@ class SameNet:
         self.bench.drop(self.once)
 
     def exact(self):
-        """What torch_exact.py says of the first update."""
+        """Returns the output of torch_exact.py for the first update."""
         layers, _ = self.torch.run("torch_exact.py", self.setting, [self.name, "--names"])
         folder = self.bench.path(self.once)
         for layer in layers:
@@ -152,7 +156,7 @@ class SameNet:
         return answer["ours"], answer["theirs"]
 
     def gradients(self):
-        """Each gradient of the first update is that of double precision. Returns a note."""
+        """Checks each gradient of the first update against double precision. Returns a note."""
         ours, theirs = self.exact()
         note = "gradients against double precision: ours %s, PyTorch's %s" % (side_text(ours),
                                                                               side_text(theirs))
@@ -167,8 +171,9 @@ class SameNet:
         return note
 
     def losses(self):
-        """The losses up to the one after 10 updates differ by at most a thousandth of what they
-        change. Returns a note."""
+        """Checks that the losses up to the one after 10 updates differ by at most a thousandth of
+        their change. Returns a note.
+        """
         updates, limit, least_change, rate = 10, 1e-3, 1e-2, self.net["same_lr"]
         theirs, _ = self.torch.call(self.name, self.net, self.layout, self.setting, self.given + [
             "--warmup", "0", "--lr", "%g" % rate, "--steps", str(updates + 1)])
@@ -197,7 +202,7 @@ def side_text(side):
 
 
 def same_net(bench, torch, name, net, cell):
-    """Both compute the same, or the ratio would be worthless. Returns a note."""
+    """Checks that both compute the same; otherwise the ratio is meaningless. Returns a note."""
     both = SameNet(bench, torch, name, net, cell)
     note = "same net: %s; %s" % (both.gradients(), both.losses())
     both.close()
@@ -208,7 +213,7 @@ def same_net(bench, torch, name, net, cell):
 # ---- The figure ---------------------------------------------------------------------------------
 
 def in_turn_with(bench, torch, name, net, cell, winograd):
-    """The rows of one comparison, without or with Winograd's algorithm on our side."""
+    """Returns the rows of one comparison, with or without Winograd's algorithm in singa-ws."""
     title = "%s, batch %d%s" % (net["recipe"][:-4], net["batch"],
                                 "" if winograd else ", no Winograd")
     other = "PyTorch " + torch.version

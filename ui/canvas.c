@@ -17,7 +17,7 @@ int sw_canvas_begin(struct sw_canvas *c, int w, int h, struct sw_ui_caps caps, s
     struct sw_ui_cell *cells = sw_realloc_array(c->cells, count ? count : 1, sizeof *cells);
     if (!cells) {
         sw_canvas_fini(c);
-        return sw_err_nomem(err, "the screen", count * sizeof *cells);
+        return sw_err_nomem(err, "screen", count * sizeof *cells);
     }
     *c = (struct sw_canvas){w, h, caps, cells};
     for (size_t i = 0; i < count; i++)
@@ -49,7 +49,7 @@ int sw_utf8_put(uint32_t rune, char out[4])
 }
 
 /* The ASCII replacement of a character that we draw with. */
-static uint32_t in_ascii(uint32_t rune)
+static uint32_t ascii_of_rune(uint32_t rune)
 {
     static const struct {
         uint32_t rune;
@@ -71,7 +71,7 @@ static uint32_t shown(const struct sw_canvas *c, uint32_t rune)
 {
     if (sw_rune_is_unsafe(rune))
         return '?';
-    return rune >= 0x80 && !c->caps.utf8 ? in_ascii(rune) : rune;
+    return rune >= 0x80 && !c->caps.utf8 ? ascii_of_rune(rune) : rune;
 }
 
 int sw_canvas_columns(const struct sw_canvas *c, const char *text)
@@ -211,14 +211,15 @@ bool sw_area_holds(struct sw_area r, int x, int y)
     return x >= r.x && y >= r.y && x < r.x + r.w && y < r.y + r.h;
 }
 
-int sw_canvas_part(int columns, double share)
+int sw_canvas_bar_columns(int columns, double fraction)
 {
-    return share > 0 ? (int)((share < 1 ? share : 1) * columns + 0.5) : 0;
+    return fraction > 0 ? (int)((fraction < 1 ? fraction : 1) * columns + 0.5) : 0;
 }
 
-void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role)
+void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double fraction,
+                   enum sw_role role)
 {
-    int full = sw_canvas_part(columns, share);
+    int full = sw_canvas_bar_columns(columns, fraction);
     for (int i = 0; i < full; i++)
         sw_canvas_rune(c, x + i, y, SW_BAR_RUNE, role);
 }

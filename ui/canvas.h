@@ -1,5 +1,5 @@
 /* A grid of character cells, on which the dashboard, the terminal charts of `history plot` and the
- * tests draw. A cell has one character and a role, which is its meaning and never a color; a theme
+ * tests draw. A cell has one character and a role, which is its meaning and not a color; a theme
  * (theme.h) maps roles to colors, and only term.c writes to a terminal. Characters that a terminal
  * without UTF-8 cannot show are replaced while drawing, so a canvas is what will be seen.
  *
@@ -31,7 +31,7 @@ enum sw_role {
     SW_ROLE_LINE2,
     SW_ROLE_LINE3,
     SW_ROLE_LINE4,
-    SW_ROLE_COMPUTE, /* parts of a step */
+    SW_ROLE_COMPUTE, /* phases of a step */
     SW_ROLE_DATA,
     SW_ROLE_COPY,
     SW_ROLE_COMM,
@@ -50,7 +50,7 @@ struct sw_area {
 };
 
 struct sw_ui_cell {
-    uint32_t rune; /* 0: the right half of the character before */
+    uint32_t rune; /* 0: the right half of the previous character */
     uint8_t role;
 };
 
@@ -60,8 +60,8 @@ struct sw_canvas {
     struct sw_ui_cell *cells; /* owned [h * w] */
 };
 
-/* Blank. w and h are at least 0; memory is reused. Errors: SW_ERR_NOMEM (the canvas is then empty).
- * Zero-initialise before the first call; free with sw_canvas_fini. */
+/* Makes the canvas w x h (at least 0) and blank; memory is reused. Errors: SW_ERR_NOMEM (the canvas
+ * is then empty). Zero-initialise before the first call; free with sw_canvas_fini. */
 int sw_canvas_begin(struct sw_canvas *c, int w, int h, struct sw_ui_caps caps,
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_canvas_fini(struct sw_canvas *c);
@@ -76,14 +76,15 @@ int sw_canvas_text(struct sw_canvas *c, int x, int y, int columns, enum sw_role 
                    const char *text);
 int sw_canvas_printf(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
                      const char *fmt, ...) SW_PRINTF(6, 7);
-/* The same with its last column at x + columns - 1. */
+/* The same, right-aligned: the last column is at x + columns - 1. */
 void sw_canvas_right(struct sw_canvas *c, int x, int y, int columns, enum sw_role role,
                      const char *text);
 void sw_canvas_fill(struct sw_canvas *c, struct sw_area r, uint32_t rune, enum sw_role role);
 /* Changes the role of the cells in r. */
 void sw_canvas_recolour(struct sw_canvas *c, struct sw_area r, enum sw_role role);
 
-/* A frame with a title in its upper edge and a note (may be NULL) at that edge's right. */
+/* Draws a frame with a title at the left of its upper edge and a note (may be NULL) at the right.
+ */
 void sw_canvas_box(struct sw_canvas *c, struct sw_area r, enum sw_role role, const char *title,
                    const char *note);
 /* The inside of a box. */
@@ -93,15 +94,17 @@ bool sw_area_holds(struct sw_area r, int x, int y);
 /* The character of bars: a block that leaves a gap to the line above, so that bars in neighboring
  * lines stay separate. */
 #define SW_BAR_RUNE 0x2586u
-/* How many of `columns` a share fills: none for 0, negative values and NaN, all for 1 and above. */
-int sw_canvas_part(int columns, double share);
-/* A bar over `columns`, full at share 1. */
-void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double share, enum sw_role role);
+/* The number of columns that a bar of that fraction fills: none for 0, negative values and NaN, all
+ * for 1 and above. */
+int sw_canvas_bar_columns(int columns, double fraction);
+/* Draws a bar; fraction 1 fills all columns. */
+void sw_canvas_bar(struct sw_canvas *c, int x, int y, int columns, double fraction,
+                   enum sw_role role);
 
-/* Lines of text, blanks at their ends cut. */
+/* Appends the lines as text, without trailing blanks. */
 void sw_canvas_to_text(const struct sw_canvas *c, struct sw_buf *out);
-/* The same with the escapes of a terminal that has caps.colours colours. */
+/* The same with the escapes of a terminal that has caps.colours colors. */
 void sw_canvas_to_ansi(const struct sw_canvas *c, struct sw_buf *out);
 
-/* UTF-8 of a rune: its bytes, 1 to 4, into out. */
+/* Writes a rune as UTF-8 into out; returns the number of bytes, 1 to 4. */
 int sw_utf8_put(uint32_t rune, char out[4]);

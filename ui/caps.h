@@ -3,6 +3,7 @@
 
 #include "ui/canvas.h"
 
-/* Sets LC_CTYPE from the environment (and nothing else of the locale: numbers stay as they are).
- * Main thread, before others exist. Colours are 0 with NO_COLOR, 256 where TERM says so, else 8. */
+/* Detects the capabilities. Sets LC_CTYPE from the environment, but no other part of the locale, so
+ * the format of numbers does not change. The main thread calls this before it starts others.
+ * NO_COLOR gives 0 colors, a TERM with 256 colors 256, else 8. */
 struct sw_ui_caps sw_ui_caps_here(void);

@@ -20,15 +20,15 @@ const char *sw_chart_number(char *out, double value)
     return sw_ticks_number(out, value, 3);
 }
 
-void sw_chart_smooth(const struct sw_point *in, size_t count, double keep, struct sw_point *out)
+void sw_chart_smooth(const struct sw_point *in, size_t count, double decay, struct sw_point *out)
 {
     double mean = 0, weight = 0;
     for (size_t i = 0; i < count; i++) {
         double y = in[i].y;
         if (isfinite(y)) {
             /* In this form the mean of equal values is that value, without rounding. */
-            weight = keep * weight + (1 - keep);
-            mean += (1 - keep) / weight * (y - mean);
+            weight = decay * weight + (1 - decay);
+            mean += (1 - decay) / weight * (y - mean);
             y = mean;
         }
         out[i] = (struct sw_point){in[i].x, y, y, y};
@@ -65,32 +65,32 @@ void sw_chart_fit(struct sw_chart *chart)
     chart->y_to = y.to;
 }
 
-struct sw_chart sw_chart_settled(const struct sw_chart *chart)
+struct sw_chart sw_chart_normalized(const struct sw_chart *chart)
 {
-    struct sw_chart settled = *chart;
+    struct sw_chart normalized = *chart;
     struct sw_ui_range x = sw_ticks_range(chart->x_from, chart->x_to, false);
     struct sw_ui_range y = sw_ticks_range(chart->y_from, chart->y_to, chart->log_y);
-    settled.x_from = x.from;
-    settled.x_to = x.to;
-    settled.y_from = y.from;
-    settled.y_to = y.to;
-    return settled;
+    normalized.x_from = x.from;
+    normalized.x_to = x.to;
+    normalized.y_from = y.from;
+    normalized.y_to = y.to;
+    return normalized;
 }
 
-double sw_chart_share_y(const struct sw_chart *chart, double y)
+double sw_chart_fraction_y(const struct sw_chart *chart, double y)
 {
-    return sw_ticks_share((struct sw_ui_range){chart->y_from, chart->y_to}, chart->log_y, y);
+    return sw_ticks_fraction((struct sw_ui_range){chart->y_from, chart->y_to}, chart->log_y, y);
 }
 
-double sw_chart_share_x(const struct sw_chart *chart, double x)
+double sw_chart_fraction_x(const struct sw_chart *chart, double x)
 {
-    return sw_ticks_share((struct sw_ui_range){chart->x_from, chart->x_to}, false, x);
+    return sw_ticks_fraction((struct sw_ui_range){chart->x_from, chart->x_to}, false, x);
 }
 
 /* ---- Axes -------------------------------------------------------------------------------------
  */
 
-/* The part of r for the dots, without the axes. */
+/* The area of r for the dots, without the axes. */
 static struct sw_area chart_inside(struct sw_area r)
 {
     if (r.w < MIN_W || r.h < MIN_H)
@@ -105,8 +105,8 @@ static void ticks_y(struct sw_canvas *c, struct sw_area in, const struct sw_char
     sw_ticks_make(&ticks, (struct sw_ui_range){chart->y_from, chart->y_to}, chart->log_y, most,
                   LABEL_COLUMNS - 1);
     for (int i = 0; i < ticks.count; i++) {
-        double share = sw_chart_share_y(chart, ticks.items[i].value);
-        int row = in.y + (int)lround((1 - share) * (in.h - 1));
+        double fraction = sw_chart_fraction_y(chart, ticks.items[i].value);
+        int row = in.y + (int)lround((1 - fraction) * (in.h - 1));
         if (row == last_row)
             continue;
         last_row = row;
@@ -125,7 +125,7 @@ static void ticks_x(struct sw_canvas *c, struct sw_area in, const struct sw_char
     for (int i = 0; i < ticks.count; i++) {
         const struct sw_tick *t = &ticks.items[i];
         int n = (int)strlen(t->label);
-        int x = in.x + (int)lround(sw_chart_share_x(chart, t->value) * (in.w - 1)) - n / 2;
+        int x = in.x + (int)lround(sw_chart_fraction_x(chart, t->value) * (in.w - 1)) - n / 2;
         x = x < in.x ? in.x : x + n > in.x + in.w ? in.x + in.w - n : x;
         if (x < free_from)
             continue;
@@ -178,13 +178,13 @@ static int dots_h(const struct pen *p)
 
 static double dot_x(const struct pen *p, double x)
 {
-    return sw_chart_share_x(p->chart, x) * (dots_w(p) - 1);
+    return sw_chart_fraction_x(p->chart, x) * (dots_w(p) - 1);
 }
 
 /* Positions far outside are clamped, which keeps the loops short. */
 static double dot_y(const struct pen *p, double y)
 {
-    double at = (1 - sw_chart_share_y(p->chart, y)) * (dots_h(p) - 1);
+    double at = (1 - sw_chart_fraction_y(p->chart, y)) * (dots_h(p) - 1);
     return at < -p->y_far ? -p->y_far : at > p->y_far ? p->y_far : at;
 }
 
@@ -231,12 +231,12 @@ static void draw_segment(struct pen *p, double x0, double y0, double x1, double 
     double longer = fmax(fabs(x1 - x0), fabs(y1 - y0));
     int steps = (int)ceil(longer);
     for (int i = 0; i <= steps; i++) {
-        double share = steps ? (double)i / steps : 0;
-        int x = (int)lround(x0 + share * (x1 - x0));
+        double fraction = steps ? (double)i / steps : 0;
+        int x = (int)lround(x0 + fraction * (x1 - x0));
         /* Dashes are fixed positions on the axis, so that points close together do not fill the
          * gaps. */
         if (p->line->stroke != SW_STROKE_DASHED || x / DASH_DOTS % 2 == 0)
-            dot(p, x, (int)lround(y0 + share * (y1 - y0)));
+            dot(p, x, (int)lround(y0 + fraction * (y1 - y0)));
     }
 }
 
@@ -291,8 +291,8 @@ static void draw_curve(struct pen *p)
 
 static int column_of(struct sw_area in, const struct sw_chart *chart, double x)
 {
-    double share = sw_chart_share_x(chart, x);
-    return share >= 0 && share <= 1 ? in.x + (int)lround(share * (in.w - 1)) : -1;
+    double fraction = sw_chart_fraction_x(chart, x);
+    return fraction >= 0 && fraction <= 1 ? in.x + (int)lround(fraction * (in.w - 1)) : -1;
 }
 
 static void draw_marks(struct sw_canvas *c, struct sw_area in, const struct sw_chart *chart)
@@ -312,7 +312,7 @@ static void draw_marks(struct sw_canvas *c, struct sw_area in, const struct sw_c
 
 void sw_chart_draw(struct sw_canvas *c, struct sw_area r, const struct sw_chart *given)
 {
-    const struct sw_chart settled = sw_chart_settled(given), *chart = &settled;
+    const struct sw_chart normalized = sw_chart_normalized(given), *chart = &normalized;
     struct sw_area in = chart_inside(r);
     if (in.w < 1 || in.h < 1 || in.x < 0 || in.y < 0 || in.x + in.w > c->w || in.y + in.h > c->h)
         return;

@@ -21,25 +21,25 @@ struct dash {
     struct sw_ui_model *model; /* owned */
     struct sw_ui_view view;
     struct sw_canvas canvas;
-    int64_t message_ns; /* when the message came */
+    int64_t message_ns; /* when the message was set */
     bool mouse_off;
 };
 
 /* ---- Signals ----------------------------------------------------------------------------------
- * A handler has no argument, so what came is a variable of this file. */
+ * A handler has no argument, so the signal is stored in a variable of this file. */
 
-static volatile sig_atomic_t signal_came;
+static volatile sig_atomic_t received_signal;
 static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 enum { HANDLED = sizeof handled / sizeof *handled };
 
 static void on_signal(int number)
 {
-    signal_came = number;
+    received_signal = number;
 }
 
 static void install_handlers(struct sigaction old[HANDLED])
 {
-    signal_came = 0;
+    received_signal = 0;
     for (int i = 0; i < HANDLED; i++) {
         struct sigaction action = {.sa_handler = on_signal};
         sigemptyset(&action.sa_mask);
@@ -53,10 +53,10 @@ static void remove_handlers(const struct sigaction old[HANDLED])
         sigaction(handled[i], &old[i], NULL);
 }
 
-/* ---- What keys ask for ------------------------------------------------------------------------
+/* ---- Actions ------------------------------------------------------------------------
  */
 
-static void say(struct dash *d, bool bad, const char *text)
+static void show_message(struct dash *d, bool bad, const char *text)
 {
     snprintf(d->view.message, sizeof d->view.message, "%.*s", (int)sizeof d->view.message - 1,
              text);
@@ -64,16 +64,16 @@ static void say(struct dash *d, bool bad, const char *text)
     d->message_ns = sw_os()->monotonic_ns();
 }
 
-static void ask(struct dash *d, const char *line)
+static void send_request(struct dash *d, const char *line)
 {
     char answer[SW_CONTROL_LINE];
     struct sw_err err;
-    if (sw_feed_ask(d->feed, line, answer, sizeof answer, &err) != SW_OK)
-        say(d, true, err.text);
+    if (sw_feed_request(d->feed, line, answer, sizeof answer, &err) != SW_OK)
+        show_message(d, true, err.text);
     else if (sw_str_starts(answer, "ok: "))
-        say(d, false, answer + 4);
+        show_message(d, false, answer + 4);
     else
-        say(d, true, answer);
+        show_message(d, true, answer);
 }
 
 static void show_run(struct dash *d)
@@ -85,12 +85,12 @@ static void show_run(struct dash *d)
         return;
     snprintf(id, sizeof id, "%lld", (long long)row->id);
     if (sw_feed_choose(d->feed, id, d->model, &err) != SW_OK) {
-        say(d, true, err.text);
+        show_message(d, true, err.text);
         return;
     }
     memset(d->view.scroll, 0, sizeof d->view.scroll);
     d->view.focus = 1;
-    d->view.alone = false;
+    d->view.maximized = false;
     sw_feed_refresh(d->feed, d->model, SW_FEED_ALL);
 }
 
@@ -101,13 +101,13 @@ static void overlay(struct dash *d)
     int64_t run = row && row->id != d->model->run.id ? row->id : 0;
     struct sw_err err;
     if (run == 0 && d->model->overlay_run == 0)
-        say(d, false, "choose another run in the list first: r, arrows, o");
+        show_message(d, false, "select another run in the list first (r, arrow keys, o)");
     else if (sw_feed_overlay(d->feed, run, d->model, &err) != SW_OK)
-        say(d, true, err.text);
+        show_message(d, true, err.text);
     else
-        say(d, false,
-            run ? "its curves are dashed; o outside of the list takes them away"
-                : "the other run's curves are gone");
+        show_message(d, false,
+                     run ? "its curves are dashed; press o outside the list to remove them"
+                         : "the curves of the other run were removed");
 }
 
 /* Performs an action; false when the user quits. */
@@ -117,13 +117,13 @@ static bool act(struct dash *d, enum sw_ui_action what)
     case SW_ACT_QUIT:
         return false;
     case SW_ACT_PAUSE:
-        ask(d, sw_ui_paused(d->model) ? "continue" : "pause");
+        send_request(d, sw_ui_paused(d->model) ? "continue" : "pause");
         break;
     case SW_ACT_CHECKPOINT:
-        ask(d, "checkpoint");
+        send_request(d, "checkpoint");
         break;
     case SW_ACT_STOP:
-        ask(d, "stop");
+        send_request(d, "stop");
         break;
     case SW_ACT_RUN:
         show_run(d);
@@ -134,10 +134,10 @@ static bool act(struct dash *d, enum sw_ui_action what)
     case SW_ACT_MOUSE:
         d->mouse_off = !d->mouse_off;
         sw_term_mouse(d->term, !d->mouse_off);
-        say(d, false, d->mouse_off ? "the mouse marks text" : "the mouse points");
+        show_message(d, false, d->mouse_off ? "mouse off: the terminal selects text" : "mouse on");
         break;
     case SW_ACT_REDRAW:
-        sw_term_forget(d->term);
+        sw_term_invalidate(d->term);
         break;
     case SW_ACT_NONE:
         break;
@@ -161,16 +161,16 @@ static int draw(struct dash *d, struct sw_err *err)
 }
 
 /* Shows a message when the run ends, with what the user can do. */
-static void tell_end(struct dash *d, enum sw_run_status before, int64_t run)
+static void report_end(struct dash *d, enum sw_run_status before, int64_t run)
 {
     const struct sw_ui_run *r = &d->model->run;
     char text[SW_UI_PROMPT];
     if (before != SW_RUN_RUNNING || r->status == SW_RUN_RUNNING || r->id != run)
         return;
-    snprintf(text, sizeof text, "run %lld %s %s after step %lld; q leaves, r lists all runs",
+    snprintf(text, sizeof text, "run %lld %s %s after step %lld; q quits, r lists all runs",
              (long long)r->id, r->status == SW_RUN_CRASHED ? "has" : "is",
              sw_run_status_name(r->status), (long long)sw_ui_step(d->model));
-    say(d, r->status == SW_RUN_CRASHED || r->status == SW_RUN_FAILED, text);
+    show_message(d, r->status == SW_RUN_CRASHED || r->status == SW_RUN_FAILED, text);
 }
 
 static void refresh_all(struct dash *d)
@@ -179,12 +179,12 @@ static void refresh_all(struct dash *d)
     int64_t run = d->model->run.id;
     int64_t now_ns = sw_os()->monotonic_ns();
     bool old = now_ns - d->message_ns > (int64_t)MESSAGE_MS * 1000000;
-    if (old && d->view.mode != SW_UI_ASKING)
+    if (old && d->view.mode != SW_UI_CONFIRMING)
         d->view.message[0] = 0;
     /* The list of all runs is read only while it is visible. */
     bool list = d->view.focus == RUNS || d->canvas.w >= 200;
     sw_feed_refresh(d->feed, d->model, SW_FEED_MACHINE | (list ? SW_FEED_ROWS : 0));
-    tell_end(d, before, run);
+    report_end(d, before, run);
 }
 
 static int loop(struct dash *d, struct sw_err *err)
@@ -197,7 +197,7 @@ static int loop(struct dash *d, struct sw_err *err)
             next_ns = now_ns + (int64_t)TICK_MS * 1000000;
         }
         int rc = draw(d, err);
-        if (rc != SW_OK || signal_came)
+        if (rc != SW_OK || received_signal)
             return rc;
         struct sw_ui_input in = {0};
         int64_t left_ms = (next_ns - sw_os()->monotonic_ns()) / 1000000 + 1;
@@ -211,7 +211,7 @@ static int loop(struct dash *d, struct sw_err *err)
             if (!list && d->view.focus == RUNS)
                 next_ns = 0; /* read the list at once */
         }
-        if (signal_came)
+        if (received_signal)
             return SW_OK;
     }
 }
@@ -220,7 +220,7 @@ static int open_all(struct dash *d, const struct sw_dash_args *args, struct sw_e
 {
     d->model = sw_calloc(1, sizeof *d->model);
     if (!d->model)
-        return sw_err_nomem(err, "a dashboard", sizeof *d->model);
+        return sw_err_nomem(err, "dashboard", sizeof *d->model);
     sw_ui_model_clear(d->model);
     d->view = sw_ui_first_view();
     d->view.of_run = args->of_run;
@@ -228,9 +228,12 @@ static int open_all(struct dash *d, const struct sw_dash_args *args, struct sw_e
         if (sw_str_eq(sw_themes[i].name, args->theme))
             d->view.theme = i;
     int rc = sw_feed_new(&d->feed, args->db_path, err);
-    if (rc == SW_OK)
-        rc = sw_feed_choose(d->feed, args->run, d->model, err);
-    return rc == SW_OK ? sw_term_open(&d->term, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_feed_choose(d->feed, args->run, d->model, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_term_open(&d->term, err);
 }
 
 int sw_dash_run(const struct sw_dash_args *args, int *ended_by, struct sw_err *err)
@@ -244,7 +247,7 @@ int sw_dash_run(const struct sw_dash_args *args, int *ended_by, struct sw_err *e
         rc = loop(&d, err);
         sw_term_close(d.term);
         remove_handlers(old);
-        *ended_by = signal_came;
+        *ended_by = received_signal;
     }
     sw_canvas_fini(&d.canvas);
     sw_feed_free(d.feed);

@@ -22,10 +22,10 @@ int sw_feed_new(struct sw_feed **out, const char *db_path, struct sw_err *err)
 {
     struct sw_feed *f = sw_calloc(1, sizeof *f);
     if (!f)
-        return sw_err_nomem(err, "a dashboard", sizeof *f);
+        return sw_err_nomem(err, "dashboard", sizeof *f);
     f->db_path = sw_strdup(db_path);
     int rc = f->db_path ? sw_sampler_new(&f->sampler, err)
-                        : sw_err_nomem(err, "a dashboard", strlen(db_path));
+                        : sw_err_nomem(err, "dashboard", strlen(db_path));
     if (rc == SW_OK)
         *out = f;
     else
@@ -33,7 +33,7 @@ int sw_feed_new(struct sw_feed **out, const char *db_path, struct sw_err *err)
     return rc;
 }
 
-static void leave_snapshot(struct sw_feed *f)
+static void close_snapshot(struct sw_feed *f)
 {
     sw_snapshot_reader_close(f->snapshot);
     sw_free(f->live_path);
@@ -45,7 +45,7 @@ void sw_feed_free(struct sw_feed *f)
 {
     if (!f)
         return;
-    leave_snapshot(f);
+    close_snapshot(f);
     sw_history_reader_close(f->reader);
     sw_sampler_free(f->sampler);
     sw_free(f->db_path);
@@ -55,7 +55,7 @@ void sw_feed_free(struct sw_feed *f)
 /* ---- The run ----------------------------------------------------------------------------------
  */
 
-static void take_run(struct sw_ui_run *r, const struct sw_run *from)
+static void copy_run(struct sw_ui_run *r, const struct sw_run *from)
 {
     r->id = from->id;
     sw_feed_copy(r->uid, sizeof r->uid, from->uid);
@@ -102,11 +102,11 @@ static int find_run(struct sw_feed *f, const char *text, struct sw_run *run, str
     if (rc < 0)
         return rc;
     if (n.id == 0)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run yet", f->db_path);
+        return sw_err_set(err, SW_ERR_NOTFOUND, "%s contains no runs yet", f->db_path);
     return sw_history_find_id(f->reader, n.running ? n.running : n.id, run, err);
 }
 
-static void forget_rows(struct sw_feed *f)
+static void reset_rows(struct sw_feed *f)
 {
     f->last_event = 0;
     f->last_checkpoint = -1;
@@ -121,15 +121,16 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, st
 {
     struct sw_run found = {0};
     int rc = f->reader ? SW_OK : sw_history_reader_open(&f->reader, f->db_path, err);
-    if (rc == SW_OK)
-        rc = find_run(f, run, &found, err);
     if (rc != SW_OK)
         return rc;
-    leave_snapshot(f);
-    f->told_trouble = false;
-    forget_rows(f);
+    rc = find_run(f, run, &found, err);
+    if (rc != SW_OK)
+        return rc;
+    close_snapshot(f);
+    f->reported_problem = false;
+    reset_rows(f);
     sw_ui_model_clear(m);
-    take_run(&m->run, &found);
+    copy_run(&m->run, &found);
     m->found = true;
     f->run_id = found.id;
     sw_run_fini(&found);
@@ -140,14 +141,14 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m, st
  */
 
 /* Reports an unusable snapshot once per run: the history has most of the data, too. */
-static void tell_trouble(struct sw_feed *f, struct sw_ui_model *m, const struct sw_err *err)
+static void report_problem(struct sw_feed *f, struct sw_ui_model *m, const struct sw_err *err)
 {
-    if (!f->told_trouble)
+    if (!f->reported_problem)
         sw_ui_event_add(m, m->now, SW_LOG_WARN, "top", err->text);
-    f->told_trouble = true;
+    f->reported_problem = true;
 }
 
-static void enter_snapshot(struct sw_feed *f, struct sw_ui_model *m)
+static void open_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err err;
     if (f->snapshot || m->run.status != SW_RUN_RUNNING || !*m->run.uid)
@@ -156,9 +157,9 @@ static void enter_snapshot(struct sw_feed *f, struct sw_ui_model *m)
         return;
     int rc = sw_snapshot_reader_open(&f->snapshot, f->live_path, &err);
     if (rc == SW_ERR_FORMAT)
-        tell_trouble(f, m, &err);
+        report_problem(f, m, &err);
     if (rc != SW_OK)
-        leave_snapshot(f);
+        close_snapshot(f);
 }
 
 static bool at_work(const struct sw_slot_state *s)
@@ -166,64 +167,64 @@ static bool at_work(const struct sw_slot_state *s)
     return !s->waiting_for[0] && s->phase != SW_PHASE_IDLE && s->phase != SW_PHASE_PAUSED;
 }
 
-static void take_units(struct sw_feed *f, struct sw_ui_model *m, int count)
+static void update_threads(struct sw_feed *f, struct sw_ui_model *m, int count)
 {
-    if (count != m->unit_count) {
-        struct sw_ui_unit *units = sw_calloc((size_t)count + 1, sizeof *units);
-        if (!units)
+    if (count != m->thread_count) {
+        struct sw_ui_thread *threads = sw_calloc((size_t)count + 1, sizeof *threads);
+        if (!threads)
             return;
         for (int i = 0; i < count; i++)
-            units[i].busy = NAN;
-        sw_free(m->units);
-        m->units = units;
-        m->unit_count = count;
+            threads[i].busy = NAN;
+        sw_free(m->threads);
+        m->threads = threads;
+        m->thread_count = count;
     }
     for (int i = 0; i < count; i++) {
-        struct sw_ui_unit *u = &m->units[i];
+        struct sw_ui_thread *u = &m->threads[i];
         if (!sw_snapshot_reader_slot(f->snapshot, i, &u->slot))
-            continue; /* it is being written: keep the previous state */
+            continue; /* the slot is being written: keep the previous state */
         double now = at_work(&u->slot) ? 1 : 0;
         u->busy = isnan(u->busy) ? now : 0.95 * u->busy + 0.05 * now;
     }
 }
 
-static void look_at_snapshot(struct sw_feed *f, struct sw_ui_model *m)
+static void update_snapshot(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_snapshot_state s;
     struct sw_err err;
-    enter_snapshot(f, m);
+    open_snapshot(f, m);
     m->live = false;
     if (!f->snapshot)
         return;
     const bool read = sw_snapshot_reader_state(f->snapshot, &s);
     if (sw_snapshot_reader_check(f->snapshot, &err) != SW_OK) {
-        tell_trouble(f, m, &err);
-        leave_snapshot(f);
+        report_problem(f, m, &err);
+        close_snapshot(f);
         return;
     }
     if (!read)
         return;
     if (s.status != SW_RUN_RUNNING) {
         m->run.status = s.status;
-        leave_snapshot(f);
-        f->slow_ns = 0; /* read how it ended from the history */
+        close_snapshot(f);
+        f->slow_ns = 0; /* read the final state from the history at once */
         return;
     }
     if (s.gone) {
-        leave_snapshot(f);
+        close_snapshot(f);
         return;
     }
     m->live = true;
     m->run.pid = s.pid;
     m->run.steps = s.steps_total;
-    take_units(f, m, s.slots);
+    update_threads(f, m, s.slots);
 }
 
 /* ---- Output ------------------------------------------------------------------------
  */
 
-/* Turns complete lines into events; an incomplete last line is kept for the next call. */
-static void keep_output(struct sw_feed *f, struct sw_ui_model *m, const char *text, size_t bytes)
+/* Turns complete lines into events; an incomplete last line is stored for the next call. */
+static void add_output(struct sw_feed *f, struct sw_ui_model *m, const char *text, size_t bytes)
 {
     size_t n = strlen(f->part);
     for (size_t i = 0; i < bytes; i++) {
@@ -240,8 +241,8 @@ static void keep_output(struct sw_feed *f, struct sw_ui_model *m, const char *te
     f->part[n] = 0;
 }
 
-/* Reads new output of the trainer and its libraries, if it goes to a file of the run. */
-static void look_at_output(struct sw_feed *f, struct sw_ui_model *m)
+/* Reads new output of the trainer and its libraries, if it is written to a file of the run. */
+static void read_output(struct sw_feed *f, struct sw_ui_model *m)
 {
     char text[4096];
     struct stat st;
@@ -257,24 +258,24 @@ static void look_at_output(struct sw_feed *f, struct sw_ui_model *m)
             f->tail_at = st.st_size - TAIL_BYTES;
         ssize_t got;
         while ((got = sw_os()->pread(fd, text, sizeof text, f->tail_at)) > 0) {
-            keep_output(f, m, text, (size_t)got);
+            add_output(f, m, text, (size_t)got);
             f->tail_at += got;
         }
     }
     sw_os()->close(fd);
 }
 
-/* ---- The rhythm -------------------------------------------------------------------------------
+/* ---- Refresh -------------------------------------------------------------------------------
  */
 
-static void look_at_run(struct sw_feed *f, struct sw_ui_model *m)
+static void read_run(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_run run = {0};
     if (sw_history_find_id(f->reader, f->run_id, &run, &ignored) != SW_OK)
         return;
     int64_t steps = m->live ? m->run.steps : run.steps;
-    take_run(&m->run, &run);
+    copy_run(&m->run, &run);
     m->run.steps = steps;
     sw_run_fini(&run);
 }
@@ -288,13 +289,13 @@ static bool is_due(int64_t *last_ns, int64_t now_ns, int ms)
 }
 
 /* Samples the machine, if the run is on this host. */
-static void look_at_machine(struct sw_feed *f, struct sw_ui_model *m)
+static void sample_machine(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_process self;
     sw_process_self(&self);
     m->machine.known = false;
     if (m->run.status == SW_RUN_RUNNING && sw_str_eq(self.host, m->run.host))
-        sw_sampler_look(f->sampler, m->live ? m->run.pid : 0, &m->machine);
+        sw_sampler_sample(f->sampler, m->live ? m->run.pid : 0, &m->machine);
 }
 
 void sw_feed_refresh(struct sw_feed *f, struct sw_ui_model *m, unsigned what)
@@ -303,24 +304,25 @@ void sw_feed_refresh(struct sw_feed *f, struct sw_ui_model *m, unsigned what)
     m->now_ns = sw_os()->monotonic_ns();
     if (!f->reader || !m->found)
         return;
-    look_at_snapshot(f, m);
+    update_snapshot(f, m);
     sw_feed_read_new(f, m);
-    look_at_output(f, m);
+    read_output(f, m);
     if (is_due(&f->slow_ns, m->now_ns, SLOW_MS)) {
-        look_at_run(f, m);
+        read_run(f, m);
         sw_feed_read_slow(f, m);
         if (what & SW_FEED_MACHINE)
-            look_at_machine(f, m);
+            sample_machine(f, m);
     }
     if ((what & SW_FEED_ROWS) && is_due(&f->list_ns, m->now_ns, LIST_MS))
         sw_feed_read_list(f, m);
     m->rows_age = f->new_ns ? (double)(m->now_ns - f->new_ns) * 1e-9 : (double)NAN;
 }
 
-int sw_feed_ask(struct sw_feed *f, const char *line, char *answer, size_t bytes, struct sw_err *err)
+int sw_feed_request(struct sw_feed *f, const char *line, char *answer, size_t bytes,
+                    struct sw_err *err)
 {
     if (!f->live_path)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "this run does not run on this host");
+        return sw_err_set(err, SW_ERR_NOTFOUND, "the run is not running on this host");
     char *path = sw_control_path(f->live_path);
     if (!path)
         return sw_err_nomem(err, "the control socket", 0);

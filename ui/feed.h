@@ -1,7 +1,7 @@
 /* Fills the dashboard's model from the live snapshot (a mapped file that the trainer writes
  * anyway), from the history (a read-only connection) and from the machine. Only new data is read,
- * so a refresh costs the same for a run of any length. Nothing here can block the trainer; whether
- * it is alive is seen from outside. One owner. */
+ * so the cost of a refresh does not depend on the length of a run. Nothing here can block the
+ * trainer; whether the trainer lives is derived from its process. One owner. */
 #pragma once
 
 #include "history/reader.h"
@@ -9,7 +9,7 @@
 
 struct sw_feed;
 
-/* db_path is copied. Opens nothing yet. Errors: SW_ERR_NOMEM. */
+/* Makes a feed that has nothing open yet. db_path is copied. Errors: SW_ERR_NOMEM. */
 int sw_feed_new(struct sw_feed **out, const char *db_path, struct sw_err *err) SW_MUST_CHECK;
 void sw_feed_free(struct sw_feed *f); /* NULL is accepted */
 
@@ -19,8 +19,8 @@ int sw_feed_choose(struct sw_feed *f, const char *run, struct sw_ui_model *m,
                    struct sw_err *err) SW_MUST_CHECK;
 
 enum sw_feed_what {
-    SW_FEED_ROWS = 1,    /* the list of runs, too */
-    SW_FEED_MACHINE = 2, /* the machine, too */
+    SW_FEED_ROWS = 1,    /* also read the list of runs */
+    SW_FEED_MACHINE = 2, /* also sample the machine */
     SW_FEED_ALL = 3,
 };
 /* Updates the model; call it a few times a second. On an error the old data stays, and its age is
@@ -33,8 +33,9 @@ int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m,
 
 /* Sends a line to the run's control socket; answer (at least SW_CONTROL_LINE bytes) gets "ok: ..."
  * or "error: ...". Errors: SW_ERR_NOTFOUND (the run is not live here), those of sw_control_ask. */
-int sw_feed_ask(struct sw_feed *f, const char *line, char *answer, size_t bytes,
-                struct sw_err *err) SW_MUST_CHECK;
+int sw_feed_request(struct sw_feed *f, const char *line, char *answer, size_t bytes,
+                    struct sw_err *err) SW_MUST_CHECK;
 
-/* The file in the folder of a run that gets the output of a detached trainer and its libraries. */
+/* The file in the folder of a run that receives the output of a detached trainer and its libraries.
+ */
 #define SW_UI_OUTPUT "output.log"

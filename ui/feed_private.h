@@ -6,21 +6,22 @@
 #include "ui/feed.h"
 #include "ui/sampler.h"
 
-enum { SW_FEED_STEP_ROWS = 2048 }; /* of step_time at once */
+enum { SW_FEED_STEP_ROWS = 2048 }; /* rows of step_time that are read at once */
 
 struct sw_feed {
     char *db_path;                       /* owned */
     struct sw_history_reader *reader;    /* owned; NULL: no history could be opened */
     struct sw_snapshot_reader *snapshot; /* owned; NULL: not live */
     struct sw_sampler *sampler;          /* owned */
-    char *live_path;                     /* owned; of the snapshot */
-    bool told_trouble;                   /* of the snapshot */
+    char *live_path;                     /* owned; path of the snapshot */
+    bool reported_problem;               /* a damaged snapshot was reported */
     int64_t run_id;
-    int64_t slow_ns, list_ns, new_ns; /* times of the last slow refresh, list refresh and news */
+    int64_t slow_ns, list_ns, new_ns; /* times of the last slow refresh, of the last list refresh,
+                                         and of the last new row */
     int64_t last_checkpoint;          /* step */
     int64_t last_event;               /* row */
     int64_t segments;
-    int64_t tail_at; /* bytes of the output that were read */
+    int64_t tail_at; /* number of bytes of the output that were read */
     char part[256];  /* its incomplete last line */
     struct sw_step_time rows[SW_FEED_STEP_ROWS];
     int row_count;
@@ -29,8 +30,9 @@ struct sw_feed {
 /* Copies a text, truncated to its buffer; NULL gives "". */
 void sw_feed_copy(char *to, size_t bytes, const char *from);
 
-/* Errors of all of these leave the model as it is. Curves and events behind what was read last. */
+/* On an error these functions leave the model as it is. Reads the curves and events that are newer
+ * than the last ones read. */
 void sw_feed_read_new(struct sw_feed *f, struct sw_ui_model *m);
-/* Segments, times, layers, links, places, checkpoints, devices. */
+/* Reads segments, times, layers, links, placements, checkpoints and devices. */
 void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m);
 void sw_feed_read_list(struct sw_feed *f, struct sw_ui_model *m);

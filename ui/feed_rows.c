@@ -52,7 +52,7 @@ static bool read_points(struct sw_feed *f, struct sw_ui_series *list, int count,
     return any;
 }
 
-static void look_at_curves(struct sw_feed *f, struct sw_ui_model *m)
+static void read_curves(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_SERIES, f->run_id, 0, 0, &ignored);
@@ -92,7 +92,7 @@ int sw_feed_overlay(struct sw_feed *f, int64_t run, struct sw_ui_model *m, struc
 /* ---- Times, layers, links ---------------------------------------------------------------------
  */
 
-static void look_at_links(struct sw_feed *f, struct sw_ui_model *m, int64_t after)
+static void read_links(struct sw_feed *f, struct sw_ui_model *m, int64_t after)
 {
     struct sw_err ignored;
     struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_TRAFFIC, f->run_id, after, 0, &ignored);
@@ -111,7 +111,7 @@ static void look_at_links(struct sw_feed *f, struct sw_ui_model *m, int64_t afte
         m->link_count = 0;
 }
 
-static void look_at_times(struct sw_feed *f, struct sw_ui_model *m, int64_t newest)
+static void read_times(struct sw_feed *f, struct sw_ui_model *m, int64_t newest)
 {
     int64_t workers = m->run.workers > 0 ? m->run.workers : 1;
     int64_t steps = SW_FEED_STEP_ROWS / workers < STEPS ? SW_FEED_STEP_ROWS / workers : STEPS;
@@ -124,10 +124,10 @@ static void look_at_times(struct sw_feed *f, struct sw_ui_model *m, int64_t newe
         f->row_count++;
     if (sw_rows_end(&rows) == SW_OK && f->row_count > 0)
         sw_ledger_make(&m->ledger, f->rows, f->row_count);
-    look_at_links(f, m, newest - LINK_STEPS);
+    read_links(f, m, newest - LINK_STEPS);
 }
 
-static void look_at_layers(struct sw_feed *f, struct sw_ui_model *m)
+static void read_layers(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_LAYER, f->run_id, 0, 0, &ignored);
@@ -143,7 +143,7 @@ static void look_at_layers(struct sw_feed *f, struct sw_ui_model *m)
         m->layer_count = 0;
 }
 
-static void look_at_devices(struct sw_feed *f, struct sw_ui_model *m)
+static void read_devices(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_HARDWARE, f->run_id, 0, 0, &ignored);
@@ -163,15 +163,15 @@ static void look_at_devices(struct sw_feed *f, struct sw_ui_model *m)
         m->device_count = 0;
 }
 
-static void look_at_places(struct sw_feed *f, struct sw_ui_model *m)
+static void read_placements(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_UNIT, f->run_id, 0, 0, &ignored);
     struct sw_run_unit u;
-    struct sw_ui_place *to;
+    struct sw_ui_placement *to;
 
     while (sw_rows_next(&rows, &u) &&
-           (to = sw_array_add(&m->places, &m->place_count, sizeof *to))) {
+           (to = sw_array_add(&m->placements, &m->placement_count, sizeof *to))) {
         sw_feed_copy(to->unit, sizeof to->unit, u.unit);
         sw_feed_copy(to->device, sizeof to->device, u.device);
         sw_feed_copy(to->cores, sizeof to->cores, u.cores);
@@ -179,7 +179,7 @@ static void look_at_places(struct sw_feed *f, struct sw_ui_model *m)
         to->numa = u.numa;
     }
     if (sw_rows_end(&rows) != SW_OK)
-        m->place_count = 0;
+        m->placement_count = 0;
 }
 
 /* ---- Events, checkpoints, segments ---- */
@@ -197,7 +197,7 @@ struct happened {
     struct sw_ui_model *model;
 };
 
-static int keep_checkpoint(void *user, const struct sw_run_checkpoint *c)
+static int add_checkpoint(void *user, const struct sw_run_checkpoint *c)
 {
     struct happened *h = user;
     struct sw_ui_model *m = h->model;
@@ -211,7 +211,7 @@ static int keep_checkpoint(void *user, const struct sw_run_checkpoint *c)
     return 0;
 }
 
-static void look_at_events(struct sw_feed *f, struct sw_ui_model *m)
+static void read_events(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_rows rows =
@@ -228,14 +228,14 @@ static void look_at_events(struct sw_feed *f, struct sw_ui_model *m)
 }
 
 /* A resume discards the steps after its first one, so all curves are read again. */
-static void look_at_segments(struct sw_feed *f, struct sw_ui_model *m)
+static void read_segments(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct sw_rows rows = sw_rows_begin(f->reader, SW_ROWS_SEGMENT, f->run_id, 0, 0, &ignored);
     struct sw_run_segment s;
     int64_t count = 0;
 
-    m->join_count = 0;
+    m->resume_count = 0;
     m->segment_start = NAN;
     m->ended_s = 0;
     for (; sw_rows_next(&rows, &s); count++) {
@@ -243,26 +243,26 @@ static void look_at_segments(struct sw_feed *f, struct sw_ui_model *m)
             m->segment_start = s.started_at;
         else
             m->ended_s += s.ended_at - s.started_at;
-        if (s.segment > 0 && m->join_count < SW_UI_SEGMENTS)
-            m->joins[m->join_count++] = s.from_step;
+        if (s.segment > 0 && m->resume_count < SW_UI_SEGMENTS)
+            m->resume_steps[m->resume_count++] = s.from_step;
     }
     if (sw_rows_end(&rows) != SW_OK)
         return;
 
     if (f->segments > 0 && count > f->segments) {
         sw_ui_series_fini(m->series, &m->series_count);
-        if (m->join_count > 0)
-            m->checkpoint_step = f->last_checkpoint = m->joins[m->join_count - 1];
+        if (m->resume_count > 0)
+            m->checkpoint_step = f->last_checkpoint = m->resume_steps[m->resume_count - 1];
     }
     f->segments = count;
 }
 
-/* ---- All of it ---- */
+/* ---- Reading by interval ---- */
 
 void sw_feed_read_new(struct sw_feed *f, struct sw_ui_model *m)
 {
-    look_at_curves(f, m);
-    look_at_events(f, m);
+    read_curves(f, m);
+    read_events(f, m);
 }
 
 void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
@@ -271,15 +271,15 @@ void sw_feed_read_slow(struct sw_feed *f, struct sw_ui_model *m)
     struct happened h = {f, m};
     int64_t newest = -1;
 
-    look_at_segments(f, m);
+    read_segments(f, m);
     if (sw_history_newest_step_time(f->reader, f->run_id, &newest, &ignored) == SW_OK &&
         newest >= 0 && newest != m->ledger.to_step)
-        look_at_times(f, m, newest);
-    look_at_layers(f, m);
-    look_at_devices(f, m);
-    if (m->place_count == 0)
-        look_at_places(f, m);
-    if (sw_history_each_checkpoint(f->reader, f->run_id, keep_checkpoint, &h, &ignored) >= 0)
+        read_times(f, m, newest);
+    read_layers(f, m);
+    read_devices(f, m);
+    if (m->placement_count == 0)
+        read_placements(f, m);
+    if (sw_history_each_checkpoint(f->reader, f->run_id, add_checkpoint, &h, &ignored) >= 0)
         f->last_checkpoint = m->checkpoint_step;
 }
 
@@ -288,7 +288,7 @@ struct list {
     int count;
 };
 
-static int keep_run(void *user, const struct sw_run *r)
+static int add_run(void *user, const struct sw_run *r)
 {
     struct list *l = user;
     struct sw_ui_row *to = sw_array_add(&l->rows, &l->count, sizeof *to);
@@ -311,7 +311,7 @@ void sw_feed_read_list(struct sw_feed *f, struct sw_ui_model *m)
 {
     struct sw_err ignored;
     struct list l = {0};
-    if (sw_history_each_run(f->reader, keep_run, &l, &ignored) < 0) {
+    if (sw_history_each_run(f->reader, add_run, &l, &ignored) < 0) {
         sw_free(l.rows);
         return;
     }

@@ -66,10 +66,10 @@ int sw_guard_start(struct sw_guard **out, int fd, const struct termios *before, 
     int ends[2];
     struct sw_guard *g = sw_calloc(1, sizeof *g);
     if (!g)
-        return sw_err_nomem(err, "a guard of the terminal", sizeof *g);
+        return sw_err_nomem(err, "terminal guard", sizeof *g);
     if (pipe2(ends, O_CLOEXEC) != 0) {
         sw_free(g);
-        return sw_err_errno(err, errno, "a pipe");
+        return sw_err_errno(err, errno, "cannot create a pipe for the terminal guard");
     }
     g->pid = fork();
     if (g->pid == 0) {
@@ -86,7 +86,7 @@ int sw_guard_start(struct sw_guard **out, int fd, const struct termios *before, 
     reason = g->pid < 0 ? reason : errno;
     close(ends[1]);
     sw_free(g);
-    return sw_err_errno(err, reason, "a guard of the terminal");
+    return sw_err_errno(err, reason, "cannot start the terminal guard process");
 }
 
 void sw_guard_end(struct sw_guard *g)

@@ -31,7 +31,7 @@ static void focus_on(struct sw_ui_view *v, const struct sw_layout *l, int number
 {
     if (!sw_panel_numbered(number))
         return;
-    v->alone = number == v->focus ? !v->alone : v->alone || !is_visible(l, number);
+    v->maximized = number == v->focus ? !v->maximized : v->maximized || !is_visible(l, number);
     v->focus = number;
 }
 
@@ -39,7 +39,7 @@ static void next_panel(struct sw_ui_view *v, const struct sw_layout *l, int by)
 {
     for (int i = 1; i < SW_UI_PANELS; i++) {
         int number = (v->focus + i * by + SW_UI_PANELS) % SW_UI_PANELS;
-        if (sw_panel_numbered(number) && (v->alone || is_visible(l, number))) {
+        if (sw_panel_numbered(number) && (v->maximized || is_visible(l, number))) {
             v->focus = number;
             return;
         }
@@ -128,10 +128,10 @@ static enum sw_ui_action answer(struct sw_ui_view *v, int key)
 
 static void ask_to_stop(struct sw_ui_view *v)
 {
-    v->mode = SW_UI_ASKING;
+    v->mode = SW_UI_CONFIRMING;
     v->message_bad = false;
     snprintf(v->message, sizeof v->message,
-             "stop the training after this step, with a checkpoint? y or n");
+             "stop training after this step and write a checkpoint? (y/n)");
 }
 
 static void go_back(struct sw_ui_view *v)
@@ -141,7 +141,7 @@ static void go_back(struct sw_ui_view *v)
     else if (*v->filter)
         v->filter[0] = 0;
     else
-        v->alone = false;
+        v->maximized = false;
 }
 
 /* ---- Keys -------------------------------------------------------------------------------------
@@ -154,8 +154,9 @@ static enum sw_ui_action request_of(int key)
         int key;
         enum sw_ui_action action;
     } rows[] = {{'q', SW_ACT_QUIT},        {3, SW_ACT_QUIT}, /* Ctrl-C */
-                {SW_KEY_F10, SW_ACT_QUIT}, {SW_KEY_GONE, SW_ACT_QUIT}, {'p', SW_ACT_PAUSE},
-                {'c', SW_ACT_CHECKPOINT},  {'o', SW_ACT_OVERLAY},      {'m', SW_ACT_MOUSE},
+                {SW_KEY_F10, SW_ACT_QUIT}, {SW_KEY_HANGUP, SW_ACT_QUIT},
+                {'p', SW_ACT_PAUSE},       {'c', SW_ACT_CHECKPOINT},
+                {'o', SW_ACT_OVERLAY},     {'m', SW_ACT_MOUSE},
                 {12, SW_ACT_REDRAW} /* Ctrl-L */};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].key == key)
@@ -164,11 +165,11 @@ static enum sw_ui_action request_of(int key)
 }
 
 /* Handles keys that change curves and colors; false for any other key. */
-static bool press_looks(struct sw_ui_view *v, int key)
+static bool press_display(struct sw_ui_view *v, int key)
 {
     switch (key) {
     case 's':
-        v->smoothing = (v->smoothing + 1) % SW_UI_KEEPS;
+        v->smoothing = (v->smoothing + 1) % SW_UI_SMOOTHINGS;
         return true;
     case 'l':
         v->log_y = !v->log_y;
@@ -209,7 +210,7 @@ static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layo
         focus_on(v, l, RUNS);
         break;
     case '0':
-        v->alone = false;
+        v->maximized = false;
         break;
     case SW_KEY_ESCAPE:
         go_back(v);
@@ -223,7 +224,7 @@ static enum sw_ui_action press_letter(struct sw_ui_view *v, const struct sw_layo
     case SW_KEY_ENTER:
         if (v->focus == RUNS)
             return SW_ACT_RUN;
-        v->alone = !v->alone;
+        v->maximized = !v->maximized;
         break;
     default:
         if (key >= '1' && key <= '9')
@@ -259,12 +260,12 @@ static bool press_arrow(struct sw_ui_view *v, const struct sw_ui_model *m,
 static enum sw_ui_action press_key(struct sw_ui_view *v, const struct sw_ui_model *m,
                                    const struct sw_layout *l, int key)
 {
-    bool leaves = key == 3 || key == SW_KEY_F10 || key == SW_KEY_GONE;
+    bool leaves = key == 3 || key == SW_KEY_F10 || key == SW_KEY_HANGUP;
     if (v->mode == SW_UI_FILTERING && !leaves) {
         type_filter(v, key);
         return SW_ACT_NONE;
     }
-    if (v->mode == SW_UI_ASKING && !leaves)
+    if (v->mode == SW_UI_CONFIRMING && !leaves)
         return answer(v, key);
     if (v->mode == SW_UI_HELP && !leaves) {
         bool scrolls = key == SW_KEY_UP || key == SW_KEY_DOWN;
@@ -276,7 +277,7 @@ static enum sw_ui_action press_key(struct sw_ui_view *v, const struct sw_ui_mode
     }
     v->message[0] = 0;
     enum sw_ui_action request = request_of(key);
-    if (request != SW_ACT_NONE || press_looks(v, key) || press_arrow(v, m, l, key))
+    if (request != SW_ACT_NONE || press_display(v, key) || press_arrow(v, m, l, key))
         return request;
     return press_letter(v, l, key);
 }
@@ -292,14 +293,14 @@ static enum sw_ui_action click(struct sw_ui_view *v, const struct sw_ui_model *m
         int key = sw_screen_key_at(w, v, in->x);
         return key ? press_key(v, m, l, key) : SW_ACT_NONE;
     }
-    const struct sw_place_on_screen *at = sw_layout_at(l, in->x, in->y);
+    const struct sw_panel_area *at = sw_layout_at(l, in->x, in->y);
     if (!at)
         return SW_ACT_NONE;
     bool title = in->y == at->area.y;
     bool again = v->focus == at->panel->number;
     v->focus = at->panel->number;
     if (title)
-        v->alone = again ? !v->alone : v->alone;
+        v->maximized = again ? !v->maximized : v->maximized;
     else if (v->focus == RUNS) {
         int row = in->y - at->area.y - 2, room = at->area.h - 3;
         int first = v->selected >= room ? v->selected - room + 1 : 0;
@@ -321,7 +322,7 @@ enum sw_ui_action sw_ui_press(struct sw_ui_view *v, const struct sw_ui_model *m,
         return v->mode == SW_UI_NORMAL ? click(v, m, &l, in, w)
                                        : press_key(v, m, &l, SW_KEY_ESCAPE);
     if (in->key == SW_KEY_WHEEL_UP || in->key == SW_KEY_WHEEL_DOWN) {
-        const struct sw_place_on_screen *at = sw_layout_at(&l, in->x, in->y);
+        const struct sw_panel_area *at = sw_layout_at(&l, in->x, in->y);
         if (at)
             scroll(v, m, at->panel->number, in->key == SW_KEY_WHEEL_UP ? -3 : 3);
         return SW_ACT_NONE;

@@ -5,7 +5,7 @@
 
 #include "ui/layout.h"
 
-/* Characters are their Unicode numbers; these are keys that have none. */
+/* A key that is a character is its Unicode code point; these are the others. */
 enum sw_ui_key {
     SW_KEY_NONE = 0,
     SW_KEY_TAB = '\t',
@@ -27,12 +27,12 @@ enum sw_ui_key {
     SW_KEY_WHEEL_UP,
     SW_KEY_WHEEL_DOWN,
     SW_KEY_RESIZE,
-    SW_KEY_GONE, /* the terminal is gone */
+    SW_KEY_HANGUP, /* the terminal was closed */
 };
 
 struct sw_ui_input {
     int key;
-    int x, y; /* of the mouse */
+    int x, y; /* cell of the mouse */
 };
 
 enum sw_ui_action {

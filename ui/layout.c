@@ -1,15 +1,15 @@
-/* Divides the screen among panels. Panels of a column get their minimum height by rank, then the
- * lines that they want, then what is left; a panel without room is not shown. Pure functions; the
- * contract is in ui/layout.h. */
+/* Divides the screen among panels. Panels of a column get their minimum height by rank, then their
+ * preferred height, then a fraction of the remaining lines; a panel that does not fit is not shown.
+ * Pure functions; the contract is in ui/layout.h. */
 #include "ui/layout.h"
 
 enum { COLUMNS = 3, IN_COLUMN = 8, FRAME = 2, RANKS = 8, ESSENTIAL = 4 };
 
-/* Which panels a screen of that width shows, column by column, from top to bottom. */
+/* The panels of a screen that is at least min_w wide, column by column, from top to bottom. */
 struct plan {
     int min_w;
     int columns;
-    int share[COLUMNS]; /* of the width, in percent; the last takes the rest */
+    int width_percent[COLUMNS]; /* the last column takes the rest */
     const char *panel[COLUMNS][IN_COLUMN];
 };
 
@@ -39,7 +39,7 @@ static int want_h(const struct sw_panel *p, const struct sw_ui_model *m, int w)
     return (h > p->min_h ? h : p->min_h) + FRAME;
 }
 
-/* One column: its panels, and how many lines each has (0: it is left out). */
+/* One column: its panels and the number of lines of each (0: left out). */
 struct column {
     const struct sw_panel *panel[IN_COLUMN];
     int h[IN_COLUMN], want[IN_COLUMN], count;
@@ -53,9 +53,9 @@ static int used(const struct column *k)
     return all;
 }
 
-/* Gives panels their minimum height by rank. The first four ranks share the room; the others get
- * some only if those have all the lines that they want. */
-static void let_in(struct column *k, int room)
+/* Gives panels their minimum height by rank. The first four ranks compete for the lines; the others
+ * get some only if the first four have their preferred height. */
+static void reserve_minimums(struct column *k, int room)
 {
     int wanted = 0;
     for (int rank = 0; rank < RANKS; rank++)
@@ -69,17 +69,18 @@ static void let_in(struct column *k, int room)
         }
 }
 
-/* Gives lines one by one, by rank, until all panels have what they want or nothing is left. */
-static int give(struct column *k, int rest)
+/* Distributes lines one by one, by rank, until all panels have their preferred height or no line
+ * remains; returns the remaining lines. */
+static int distribute(struct column *k, int rest)
 {
-    for (bool gave = true; gave;) {
-        gave = false;
+    for (bool progress = true; progress;) {
+        progress = false;
         for (int rank = 0; rank < RANKS; rank++)
             for (int i = 0; i < k->count && rest > 0; i++)
                 if (k->panel[i]->rank == rank && k->h[i] > 0 && k->h[i] < k->want[i]) {
                     k->h[i]++;
                     rest--;
-                    gave = true;
+                    progress = true;
                 }
     }
     return rest;
@@ -112,11 +113,11 @@ static void stack(struct sw_layout *l, const char *const *names, struct sw_area 
         k.panel[k.count] = sw_panel_named(names[k.count]);
         k.want[k.count] = want_h(k.panel[k.count], m, at.w);
     }
-    let_in(&k, at.h);
-    grow(&k, give(&k, at.h - used(&k)));
+    reserve_minimums(&k, at.h);
+    grow(&k, distribute(&k, at.h - used(&k)));
     for (int i = 0, y = at.y; i < k.count; y += k.h[i++])
         if (k.h[i] > 0)
-            l->place[l->count++] = (struct sw_place_on_screen){k.panel[i], {at.x, y, at.w, k.h[i]}};
+            l->place[l->count++] = (struct sw_panel_area){k.panel[i], {at.x, y, at.w, k.h[i]}};
 }
 
 void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model *m,
@@ -130,19 +131,19 @@ void sw_layout_make(struct sw_layout *l, int w, int h, const struct sw_ui_model 
     const struct sw_panel *focus = sw_panel_numbered(v->focus);
     if (!l->frames || body.h <= FRAME)
         return;
-    if (v->alone && focus) {
-        l->place[l->count++] = (struct sw_place_on_screen){focus, body};
+    if (v->maximized && focus) {
+        l->place[l->count++] = (struct sw_panel_area){focus, body};
         return;
     }
     const struct plan *p = plan_for(w);
     for (int i = 0, x = 0; i < p->columns; i++) {
-        int width = i + 1 == p->columns ? w - x : w * p->share[i] / 100;
+        int width = i + 1 == p->columns ? w - x : w * p->width_percent[i] / 100;
         stack(l, p->panel[i], (struct sw_area){x, body.y, width, body.h}, m);
         x += width;
     }
 }
 
-const struct sw_place_on_screen *sw_layout_at(const struct sw_layout *l, int x, int y)
+const struct sw_panel_area *sw_layout_at(const struct sw_layout *l, int x, int y)
 {
     for (int i = 0; i < l->count; i++)
         if (sw_area_holds(l->place[i].area, x, y))

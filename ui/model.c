@@ -1,5 +1,5 @@
 /* The dashboard's data: curves, the ring of events, and values that are derived from them, such as
- * status, step, ETA and verdict. The model does no I/O; feed.c and feed_rows.c fill it. The
+ * status, step, ETA and bottleneck. The model does no I/O; feed.c and feed_rows.c fill it. The
  * contract is in ui/model.h. */
 #include "ui/model.h"
 
@@ -79,7 +79,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double sw_ui_typical(const struct sw_ui_series *s)
+double sw_ui_median(const struct sw_ui_series *s)
 {
     double sorted[SW_UI_RECENT];
     int n = s ? (int)(s->count < SW_UI_RECENT ? s->count : SW_UI_RECENT) : 0;
@@ -169,11 +169,11 @@ void sw_ui_model_clear(struct sw_ui_model *m)
 {
     sw_ui_series_fini(m->series, &m->series_count);
     sw_ui_series_fini(m->overlay, &m->overlay_count);
-    sw_free(m->units);
-    sw_free(m->places);
-    m->units = NULL;
-    m->places = NULL;
-    m->unit_count = m->place_count = m->join_count = m->layer_count = m->link_count = 0;
+    sw_free(m->threads);
+    sw_free(m->placements);
+    m->threads = NULL;
+    m->placements = NULL;
+    m->thread_count = m->placement_count = m->resume_count = m->layer_count = m->link_count = 0;
     m->device_count = 0;
     m->overlay_run = 0;
     m->event_total = 0;
@@ -196,7 +196,7 @@ void sw_ui_model_fini(struct sw_ui_model *m)
     m->row_count = 0;
 }
 
-enum sw_ui_kind sw_ui_kind_of(const char *unit)
+enum sw_ui_thread_kind sw_ui_thread_kind_of(const char *unit)
 {
     return sw_str_starts(unit, "worker")   ? SW_UI_WORKER
            : sw_str_starts(unit, "server") ? SW_UI_SERVER
@@ -206,9 +206,9 @@ enum sw_ui_kind sw_ui_kind_of(const char *unit)
 int64_t sw_ui_step(const struct sw_ui_model *m)
 {
     int64_t step = -1;
-    for (int i = 0; m->live && i < m->unit_count; i++)
-        if (sw_ui_kind_of(m->units[i].slot.name) == SW_UI_WORKER) {
-            int64_t done = m->units[i].slot.done_step;
+    for (int i = 0; m->live && i < m->thread_count; i++)
+        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER) {
+            int64_t done = m->threads[i].slot.done_step;
             step = step < 0 || done < step ? done : step;
         }
     for (int i = 0; step < 0 && i < m->series_count; i++)
@@ -227,7 +227,7 @@ double sw_ui_elapsed(const struct sw_ui_model *m)
 
 double sw_ui_eta(const struct sw_ui_model *m)
 {
-    double speed = sw_ui_typical(sw_ui_series_find(m, "train", "samples_per_s"));
+    double speed = sw_ui_median(sw_ui_series_find(m, "train", "samples_per_s"));
     int64_t left = m->run.steps - sw_ui_step(m);
     if (m->run.status != SW_RUN_RUNNING || !(speed > 0) || m->run.batch <= 0 || left < 0)
         return NAN;
@@ -239,10 +239,10 @@ static int workers_in(const struct sw_ui_model *m, enum sw_phase phase, int *all
 {
     int count = 0;
     *all = 0;
-    for (int i = 0; i < m->unit_count; i++)
-        if (sw_ui_kind_of(m->units[i].slot.name) == SW_UI_WORKER) {
+    for (int i = 0; i < m->thread_count; i++)
+        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER) {
             ++*all;
-            count += m->units[i].slot.phase == phase;
+            count += m->threads[i].slot.phase == phase;
         }
     return count;
 }
@@ -272,7 +272,8 @@ const char *sw_ui_status(const struct sw_ui_model *m)
     return "running";
 }
 
-/* ---- The verdict ------------------------------------------------------------------------------
+/* ---- The bottleneck
+ * ------------------------------------------------------------------------------
  */
 
 enum { CORES = 1024 };
@@ -288,7 +289,7 @@ const char *sw_ui_next_range(const char *list, long *from, long *to)
     return *end == ',' ? end + 1 : end;
 }
 
-/* Cores in "0-3,8": marks them, or counts those without a mark. */
+/* Goes through the cores in "0-3,8": returns how many have no mark, and marks them if `mark`. */
 static int walk_cores(const char *cores, bool marks[CORES], bool mark)
 {
     int count = 0;
@@ -303,36 +304,36 @@ static int walk_cores(const char *cores, bool marks[CORES], bool mark)
 
 static double busy_of(const struct sw_ui_model *m, const char *unit)
 {
-    for (int i = 0; i < m->unit_count; i++)
-        if (sw_str_eq(m->units[i].slot.name, unit))
-            return m->units[i].busy;
+    for (int i = 0; i < m->thread_count; i++)
+        if (sw_str_eq(m->threads[i].slot.name, unit))
+            return m->threads[i].busy;
     return NAN;
 }
 
-static void look_at_servers(const struct sw_ui_model *m, struct sw_verdict_input *in)
+static void count_servers(const struct sw_ui_model *m, struct sw_bottleneck_input *in)
 {
     bool of_workers[CORES] = {false};
     double busy = 0;
-    for (int i = 0; i < m->place_count; i++)
-        if (sw_ui_kind_of(m->places[i].unit) == SW_UI_WORKER)
-            walk_cores(m->places[i].cores, of_workers, true);
-    for (int i = 0; i < m->place_count; i++) {
-        if (sw_ui_kind_of(m->places[i].unit) != SW_UI_SERVER)
+    for (int i = 0; i < m->placement_count; i++)
+        if (sw_ui_thread_kind_of(m->placements[i].unit) == SW_UI_WORKER)
+            walk_cores(m->placements[i].cores, of_workers, true);
+    for (int i = 0; i < m->placement_count; i++) {
+        if (sw_ui_thread_kind_of(m->placements[i].unit) != SW_UI_SERVER)
             continue;
-        int apart = walk_cores(m->places[i].cores, of_workers, false);
+        int dedicated = walk_cores(m->placements[i].cores, of_workers, false);
         in->servers++;
-        in->servers_apart += apart > 0;
-        in->server_cores += apart;
-        busy += apart > 0 ? busy_of(m, m->places[i].unit) : 0;
+        in->dedicated_servers += dedicated > 0;
+        in->server_cores += dedicated;
+        busy += dedicated > 0 ? busy_of(m, m->placements[i].unit) : 0;
     }
-    in->servers_busy = in->servers_apart > 0 ? busy / in->servers_apart : (double)NAN;
+    in->servers_busy = in->dedicated_servers > 0 ? busy / in->dedicated_servers : (double)NAN;
 }
 
-struct sw_verdict sw_ui_verdict(const struct sw_ui_model *m)
+struct sw_bottleneck sw_ui_bottleneck(const struct sw_ui_model *m)
 {
-    struct sw_verdict_input in = {.ledger = &m->ledger};
+    struct sw_bottleneck_input in = {.ledger = &m->ledger};
     double all = 0;
-    look_at_servers(m, &in);
+    count_servers(m, &in);
     for (int i = 0; i < m->link_count; i++)
         if (sw_str_eq(m->links[i].kind, "h2d") || sw_str_eq(m->links[i].kind, "d2h"))
             in.copy_ms += m->links[i].ms_per_step;
@@ -342,7 +343,7 @@ struct sw_verdict sw_ui_verdict(const struct sw_ui_model *m)
         all += m->layers[i].forward_ms + m->layers[i].backward_ms;
     if (m->layer_count > 0 && all > 0) {
         in.slowest_layer = m->layers[0].name;
-        in.slowest_share = (m->layers[0].forward_ms + m->layers[0].backward_ms) / all;
+        in.slowest_fraction = (m->layers[0].forward_ms + m->layers[0].backward_ms) / all;
     }
-    return sw_verdict_find(&in);
+    return sw_bottleneck_find(&in);
 }

@@ -10,30 +10,30 @@
 #include "ui/verdict.h"
 
 enum {
-    SW_UI_SERIES = 24,   /* curves of a run; more are left out */
-    SW_UI_POINTS = 8192, /* of a curve */
+    SW_UI_SERIES = 24,   /* curves of a run; further ones are ignored */
+    SW_UI_POINTS = 8192, /* points of a downsampled curve */
     SW_UI_RECENT = 240,  /* values of the newest steps of a curve */
-    SW_UI_EVENTS = 1000, /* the newest */
-    SW_UI_SEGMENTS = 32, /* the newest */
-    SW_UI_LINKS = 64,    /* those with most bytes */
-    SW_UI_LAYERS = 512,  /* the slowest */
+    SW_UI_EVENTS = 1000,
+    /* the newest ones */ SW_UI_SEGMENTS = 32, /* the newest */
+    SW_UI_LINKS = 64,                          /* the ones with most bytes */
+    SW_UI_LAYERS = 512,                        /* the slowest */
     SW_UI_DEVICES = 32,
     SW_UI_CPUS = 512,
     SW_UI_NODES = 16,
     SW_UI_NAME = 64,
 };
 
-/* A curve: the whole of it folded, and the newest values as they are. */
+/* A curve: downsampled as a whole, and its newest values unchanged. */
 struct sw_ui_series {
     int64_t id; /* in the history */
     char split[32], name[SW_UI_NAME];
     struct sw_trail trail;
     double recent[SW_UI_RECENT]; /* a ring; the newest at (count - 1) % SW_UI_RECENT */
-    int64_t count;               /* values that were added */
+    int64_t count;               /* number of values that were added */
     int64_t last_step;           /* -1: none */
     double best;                 /* lowest of a loss, highest of others; NaN: none */
     int64_t best_step;
-    int64_t not_finite; /* values */
+    int64_t not_finite; /* number of non-finite values */
 };
 
 struct sw_ui_run {
@@ -47,14 +47,14 @@ struct sw_ui_run {
     int64_t pid;
 };
 
-/* A worker, a server or a thread that reads, as its slot of the snapshot says. */
-struct sw_ui_unit {
+/* A worker, server or prefetch thread, from its slot of the snapshot. */
+struct sw_ui_thread {
     struct sw_slot_state slot;
-    double busy; /* moving average of being busy; NaN: unknown */
+    double busy; /* moving average of the busy fraction; NaN: unknown */
 };
 
-/* Where a unit was placed, as the history says. */
-struct sw_ui_place {
+/* The placement of a thread, from the history; `unit` is its name. */
+struct sw_ui_placement {
     char unit[32], device[32], cores[64], reason[128];
     int numa;
 };
@@ -79,26 +79,26 @@ struct sw_ui_link {
 
 struct sw_ui_device {
     char name[32];
-    double age_s; /* of the figures */
+    double age_s; /* age of the values */
     double util, mem_used, power_w, temp_c, clock_mhz;
 };
 
 struct sw_ui_node {
-    int number, first_cpu, cpu_count; /* cpus: a range in sw_ui_machine.cpu */
+    int number, first_cpu, cpu_count; /* the CPUs are a range in sw_ui_machine.cpu */
     double mem_used, mem_total;       /* bytes */
 };
 
-/* The machine that the dashboard runs on, where that is the run's. */
+/* The machine that the dashboard runs on; `known` only if the run is on it. */
 struct sw_ui_machine {
     bool known;
     char cpu_model[96];
     int cpu_count, node_count;
-    float cpu[SW_UI_CPUS]; /* share of time at work, node by node; NaN: unknown */
+    float cpu[SW_UI_CPUS]; /* busy fraction of each CPU, node by node; NaN: unknown */
     struct sw_ui_node node[SW_UI_NODES];
     double load, mem_used, mem_total;
     double process_cpus;            /* CPUs that the trainer keeps busy */
     double process_memory;          /* its resident bytes */
-    double read_per_s, write_per_s; /* its bytes from and to disks */
+    double read_per_s, write_per_s; /* its disk bytes per second */
     char gpus[8][96];               /* "0: NVIDIA H200, PCIe 63 GB/s" */
     int gpu_count;
     char paths[8][96]; /* "the same PCIe switch: 0-1 2-3" */
@@ -115,17 +115,17 @@ struct sw_ui_row {
 
 struct sw_ui_model {
     double now;     /* Unix seconds */
-    int64_t now_ns; /* monotonic, as the slots' times */
-    bool found;     /* there is a run; else `problem` says why not */
+    int64_t now_ns; /* monotonic, like the times of slots */
+    bool found;     /* a run was found; else `problem` says why not */
     char problem[256];
-    bool live;       /* the snapshot could be read just now */
-    double rows_age; /* seconds since the history had something new; NaN: never */
+    bool live;       /* the last refresh could read the snapshot */
+    double rows_age; /* seconds since the last new row of the history; NaN: none yet */
     struct sw_ui_run run;
 
-    struct sw_ui_unit *units; /* owned [unit_count] */
-    int unit_count;
-    struct sw_ui_place *places; /* owned [place_count] */
-    int place_count;
+    struct sw_ui_thread *threads; /* owned [thread_count] */
+    int thread_count;
+    struct sw_ui_placement *placements; /* owned [placement_count] */
+    int placement_count;
 
     struct sw_ui_series series[SW_UI_SERIES];
     int series_count;
@@ -133,10 +133,10 @@ struct sw_ui_model {
     int overlay_count;
     int64_t overlay_run;
     char overlay_name[SW_UI_NAME];
-    double ended_s;                /* duration of the completed segments */
-    double segment_start;          /* Unix seconds, start of the current segment; NaN: none */
-    int64_t joins[SW_UI_SEGMENTS]; /* steps from which a resume continued */
-    int join_count;
+    double ended_s;       /* duration of the completed segments */
+    double segment_start; /* Unix seconds, start of the current segment; NaN: none */
+    int64_t resume_steps[SW_UI_SEGMENTS]; /* steps from which a resume continued */
+    int resume_count;
 
     struct sw_ledger ledger;
     struct sw_ui_layer layers[SW_UI_LAYERS];
@@ -156,50 +156,54 @@ struct sw_ui_model {
     int row_count;
 };
 
-/* Empties it for another run; what is owned is kept for use again. Zero-initialise before. */
+/* Resets the model for another run and frees its curves, threads and placements. The struct is
+ * zero-initialized before the first call. */
 void sw_ui_model_clear(struct sw_ui_model *m);
 void sw_ui_model_fini(struct sw_ui_model *m);
 
-/* A new curve, or NULL: there are too many, or no memory. */
+/* Appends a curve to a list of at most `most`; NULL if the list is full or memory is exhausted. */
 struct sw_ui_series *sw_ui_series_add(struct sw_ui_series *list, int *count, int most, int64_t id,
                                       const char *split, const char *name);
 void sw_ui_series_point(struct sw_ui_series *s, int64_t step, double value);
 void sw_ui_series_fini(struct sw_ui_series *list, int *count);
-/* split NULL: any but train. NULL where there is none. */
+/* Finds a curve, or NULL. split NULL stands for any split except train. */
 const struct sw_ui_series *sw_ui_series_find(const struct sw_ui_model *m, const char *split,
                                              const char *name);
-/* The newest value, NaN where there is none. */
+/* The newest value of a curve; NaN if it has none or s is NULL. */
 double sw_ui_newest(const struct sw_ui_series *s);
-/* The median of the newest values, so that a step with an evaluation does not count. */
-double sw_ui_typical(const struct sw_ui_series *s);
+/* The median of the newest values, so that outliers such as steps with an evaluation do not count.
+ */
+double sw_ui_median(const struct sw_ui_series *s);
 
 /* Inserts an event by time. */
 void sw_ui_event_add(struct sw_ui_model *m, double time, enum sw_log_level level,
                      const char *source, const char *text);
-/* Adds a value of an evaluation; values of the same evaluation share a line. */
+/* Adds a value of an evaluation; values of one evaluation go into one event. */
 void sw_ui_event_eval(struct sw_ui_model *m, double time, const char *split, int64_t step,
                       const char *name, double value);
 void sw_ui_event_checkpoint(struct sw_ui_model *m, double time, int64_t step, const char *path,
                             double bytes);
-/* The i-th of those that are kept, oldest first; 0 <= i < sw_ui_event_count. */
+/* The i-th stored event, oldest first; 0 <= i < sw_ui_event_count. */
 const struct sw_ui_event *sw_ui_event_at(const struct sw_ui_model *m, int i);
 int sw_ui_event_count(const struct sw_ui_model *m);
 
-/* The step that the run has done; -1: none. */
+/* The last step that the run has completed; -1: none. */
 int64_t sw_ui_step(const struct sw_ui_model *m);
-/* Seconds that it ran, without the time between segments, and those left (NaN: unknown). */
+/* Seconds that the run has taken without the time between segments, and the estimated remaining
+ * seconds (NaN: unknown). */
 double sw_ui_elapsed(const struct sw_ui_model *m);
 double sw_ui_eta(const struct sw_ui_model *m);
 /* Whether all workers are paused by request. */
 bool sw_ui_paused(const struct sw_ui_model *m);
-/* "running", "paused", "starting", "evaluating", ... of the whole run. */
+/* The state of the whole run: "running", "paused", "starting", "evaluating", ... */
 const char *sw_ui_status(const struct sw_ui_model *m);
-/* worker0.0 is a worker, server0.0 a server, anything else reads data. */
-enum sw_ui_kind { SW_UI_WORKER, SW_UI_SERVER, SW_UI_READER };
-enum sw_ui_kind sw_ui_kind_of(const char *unit);
+/* The kind of a thread by its name: worker0.0 is a worker, server0.0 a server, any other a prefetch
+ * thread. */
+enum sw_ui_thread_kind { SW_UI_WORKER, SW_UI_SERVER, SW_UI_READER };
+enum sw_ui_thread_kind sw_ui_thread_kind_of(const char *unit);
 
 /* Parses the next range of "0-3,8"; returns the text behind it, or NULL at the end. */
 const char *sw_ui_next_range(const char *list, long *from, long *to);
 
-/* Computes the verdict from the model. */
-struct sw_verdict sw_ui_verdict(const struct sw_ui_model *m);
+/* Finds the bottleneck of the run. */
+struct sw_bottleneck sw_ui_bottleneck(const struct sw_ui_model *m);

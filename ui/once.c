@@ -51,12 +51,12 @@ static void put_metrics(struct sw_json_writer *w, const struct sw_ui_model *m)
 
 static void put_time(struct sw_json_writer *w, const struct sw_ui_model *m)
 {
-    struct sw_verdict v = sw_ui_verdict(m);
+    struct sw_bottleneck v = sw_ui_bottleneck(m);
     sw_json_real(w, "step_ms", m->ledger.step_ms);
     sw_json_open_object(w, "time_shares");
-    for (int p = 0; p < SW_PARTS; p++)
-        sw_json_real(w, sw_part_name((enum sw_part)p),
-                     sw_ledger_share(&m->ledger, (enum sw_part)p));
+    for (int p = 0; p < SW_STEP_PHASES; p++)
+        sw_json_real(w, sw_step_phase_name((enum sw_step_phase)p),
+                     sw_ledger_fraction(&m->ledger, (enum sw_step_phase)p));
     sw_json_close_object(w);
     sw_json_string(w, "bound", sw_bound_name(v.bound));
     sw_json_string(w, "verdict", v.text);
@@ -65,8 +65,8 @@ static void put_time(struct sw_json_writer *w, const struct sw_ui_model *m)
 static void put_units(struct sw_json_writer *w, const struct sw_ui_model *m)
 {
     sw_json_open_array(w, "units");
-    for (int i = 0; m->live && i < m->unit_count; i++) {
-        const struct sw_slot_state *s = &m->units[i].slot;
+    for (int i = 0; m->live && i < m->thread_count; i++) {
+        const struct sw_slot_state *s = &m->threads[i].slot;
         sw_json_open_object(w, NULL);
         sw_json_string(w, "unit", s->name);
         sw_json_string(w, "state", sw_phase_name(s->phase));
@@ -91,8 +91,7 @@ void sw_once_json(const struct sw_ui_model *m, struct sw_buf *out)
     sw_json_int(&w, "steps", m->run.steps);
     sw_json_real(&w, "loss", sw_ui_newest(sw_ui_series_find(m, "train", "loss")));
     sw_json_real(&w, "accuracy", sw_ui_newest(sw_ui_series_find(m, NULL, "accuracy")));
-    sw_json_real(&w, "samples_per_s",
-                 sw_ui_typical(sw_ui_series_find(m, "train", "samples_per_s")));
+    sw_json_real(&w, "samples_per_s", sw_ui_median(sw_ui_series_find(m, "train", "samples_per_s")));
     sw_json_real(&w, "elapsed_s", sw_ui_elapsed(m));
     sw_json_real(&w, "eta_s", sw_ui_eta(m));
     put_time(&w, m);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-const double sw_ui_keeps[SW_UI_KEEPS] = {0, 0.6, 0.9, 0.97};
+const double sw_ui_smoothing[SW_UI_SMOOTHINGS] = {0, 0.6, 0.9, 0.97};
 
 const struct sw_panel *sw_panel_numbered(int number)
 {
@@ -52,31 +52,33 @@ void sw_ui_duration(char out[16], double seconds)
         snprintf(out, 16, "%02u:%02u:%02u", hours, minutes, s % 60);
 }
 
-void sw_ui_percent(char out[16], double share)
+void sw_ui_percent(char out[16], double fraction)
 {
-    if (isnan(share))
+    if (isnan(fraction))
         snprintf(out, 16, "--");
     else
-        snprintf(out, 16, "%.0f %%", 100 * fmax(-9.99, fmin(share, 9.99)));
+        snprintf(out, 16, "%.0f %%", 100 * fmax(-9.99, fmin(fraction, 9.99)));
 }
 
-void sw_ui_parts_bar(struct sw_canvas *c, int x, int y, int columns, const double ms[SW_PARTS])
+void sw_ui_phase_bar(struct sw_canvas *c, int x, int y, int columns,
+                     const double ms[SW_STEP_PHASES])
 {
     double all = 0, upto = 0;
     bool blocks = c->caps.utf8 && c->caps.colours > 0;
-    for (int p = 0; p < SW_PARTS; p++)
+    for (int p = 0; p < SW_STEP_PHASES; p++)
         all += ms[p];
-    for (int p = 0, at = 0; p < SW_PARTS && all > 0; p++) {
+    for (int p = 0, at = 0; p < SW_STEP_PHASES && all > 0; p++) {
         upto += ms[p];
-        int end = sw_canvas_part(columns, upto / all);
+        int end = sw_canvas_bar_columns(columns, upto / all);
         for (; at < end; at++)
             sw_canvas_rune(c, x + at, y,
-                           blocks ? SW_BAR_RUNE : (uint32_t)sw_part_letter((enum sw_part)p),
-                           sw_part_role((enum sw_part)p));
+                           blocks ? SW_BAR_RUNE
+                                  : (uint32_t)sw_step_phase_letter((enum sw_step_phase)p),
+                           sw_step_phase_role((enum sw_step_phase)p));
     }
 }
 
-bool sw_ui_passes(const struct sw_ui_view *v, const char *text)
+bool sw_ui_matches_filter(const struct sw_ui_view *v, const char *text)
 {
     size_t n = strlen(v->filter);
     if (n == 0)
@@ -92,18 +94,18 @@ bool sw_ui_passes(const struct sw_ui_view *v, const char *text)
     return false;
 }
 
-bool sw_ui_row_passes(const struct sw_ui_view *v, const struct sw_ui_row *r)
+bool sw_ui_run_matches_filter(const struct sw_ui_view *v, const struct sw_ui_row *r)
 {
     char id[24];
     snprintf(id, sizeof id, "#%lld", (long long)r->id);
-    return sw_ui_passes(v, r->name) || sw_ui_passes(v, sw_run_status_name(r->status)) ||
-           sw_ui_passes(v, id);
+    return sw_ui_matches_filter(v, r->name) ||
+           sw_ui_matches_filter(v, sw_run_status_name(r->status)) || sw_ui_matches_filter(v, id);
 }
 
 const struct sw_ui_row *sw_ui_selected_run(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     for (int i = 0, seen = 0; i < m->row_count; i++)
-        if (sw_ui_row_passes(v, &m->rows[i]) && seen++ == v->selected)
+        if (sw_ui_run_matches_filter(v, &m->rows[i]) && seen++ == v->selected)
             return &m->rows[i];
     return NULL;
 }

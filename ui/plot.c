@@ -27,12 +27,13 @@ int sw_plot_begin(struct sw_plot **out, const char *path, enum sw_plot_format fo
     if (rc != SW_OK)
         return rc;
     if (width < 1 || height < 1 || width > SIDE_MAX || height > SIDE_MAX)
-        return sw_err_set(err, SW_ERR_INVALID, "a picture of %d x %d: its sides are 1 to %d pixels",
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "cannot draw an image of %d x %d pixels: each side must be 1 to %d",
                           width, height, SIDE_MAX);
 
     struct sw_plot *p = sw_calloc(1, sizeof *p);
     if (!p)
-        return sw_err_nomem(err, "picture", sizeof *p);
+        return sw_err_nomem(err, "image", sizeof *p);
     p->file = path;
     p->format = format;
     p->width = width;
@@ -62,7 +63,7 @@ static int write_file(const struct sw_plot *p, struct sw_buf *file, struct sw_er
                                        .height = p->height};
     int rc = SW_OK;
     if (p->marks.failed || p->points.failed || p->bytes.failed)
-        return sw_err_nomem(err, "picture", p->marks.length);
+        return sw_err_nomem(err, "image", p->marks.length);
 
     if (p->format == SW_PLOT_PNG)
         rc = sw_plot_write_png(&list, file, err);
@@ -71,7 +72,7 @@ static int write_file(const struct sw_plot *p, struct sw_buf *file, struct sw_er
     if (rc != SW_OK)
         return rc;
     if (file->failed)
-        return sw_err_nomem(err, "picture", file->length);
+        return sw_err_nomem(err, "image", file->length);
     return sw_os_replace_file(p->file, file->text, file->length, 0666, err);
 }
 

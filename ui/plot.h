@@ -22,13 +22,13 @@ int sw_plot_begin(struct sw_plot **out, const char *path, enum sw_plot_format fo
                   int height, struct sw_err *err) SW_MUST_CHECK;
 /* Writes the file and frees. Errors: SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_LIBRARY. */
 int sw_plot_end(struct sw_plot *p, struct sw_err *err) SW_MUST_CHECK;
-/* Frees and writes nothing; NULL is fine. */
+/* Frees without writing a file; NULL is accepted. */
 void sw_plot_abandon(struct sw_plot *p);
 
 struct sw_plot_size {
     double w, h;
 };
-/* Of the whole picture, in its units. */
+/* The size of the whole image in its units. */
 struct sw_plot_size sw_plot_size(const struct sw_plot *p);
 
 struct sw_plot_box {
@@ -52,23 +52,24 @@ void sw_plot_path_fill(struct sw_plot *p, uint32_t colour, double opacity);
 void sw_plot_clip(struct sw_plot *p, struct sw_plot_box box);
 void sw_plot_clip_end(struct sw_plot *p);
 
-/* Text whose middle line is at y, as one line of base/text.h. A text that is wider than
- * most (0: any width) is made smaller, down to half, and then cut. */
+/* Text whose middle line is at y, as one line of base/text.h. A text that is wider than `most` (0:
+ * any width) is shrunk, at most to half its size, and then truncated. */
 void sw_plot_text(struct sw_plot *p, double x, double y, enum sw_plot_align align, double size,
                   bool bold, double most, uint32_t colour, const char *text);
-/* The same from below upwards, around its middle. */
+/* The same, rotated to read upwards and centered at x, y. */
 void sw_plot_text_up(struct sw_plot *p, double x, double y, double size, uint32_t colour,
                      const char *text);
-/* Estimated: layouts do not depend on the fonts of a machine. */
+/* The estimated width of a text. It is an estimate so that layouts do not depend on installed
+ * fonts. */
 double sw_plot_text_width(double size, bool bold, const char *text);
 
-/* Pixels u8 [h, w, 3] stretched over a box, without smoothing. */
+/* Draws pixels u8 [h, w, 3] stretched over a box, without smoothing. */
 void sw_plot_pixels(struct sw_plot *p, struct sw_plot_box box, const uint8_t *rgb, int w, int h);
 
-/* Distinct colors, also for color-blind readers (Okabe and Ito 2008); after the eighth they follow
- * the wheel of hues. */
+/* The i-th of a sequence of distinct colors: eight that color-blind readers can distinguish (Okabe
+ * and Ito 2008), then evenly spread hues. */
 uint32_t sw_plot_colour(int i);
-/* From light to dark for a share of 0 to 1; grey for NaN. */
-uint32_t sw_plot_shade(double share);
+/* A shade from light to dark for a fraction of 0 to 1; gray for NaN. */
+uint32_t sw_plot_shade(double fraction);
 
 enum { SW_PLOT_INK = 0x222222, SW_PLOT_GREY = 0x888888, SW_PLOT_GRID = 0xe4e4e4 };

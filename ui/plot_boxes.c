@@ -6,7 +6,7 @@
 
 enum { TEXT = 11, SMALL = 9, GAP = 8, HEAD_H = 34, LEAF_W = 92, LEAF_H = 40, MOST_W = 1100 };
 
-/* A colour mixed with white, so that black text on it can be read. */
+/* A color mixed with white, so that black text on it is readable. */
 static uint32_t tint(int colour)
 {
     if (colour < 0)
@@ -135,7 +135,8 @@ static void lower_inputs(struct sw_graph_box *boxes, int count)
 }
 
 /* The preferred position: the mean of the sources, so that lines are short. */
-static double wish(const struct sw_graph_box *boxes, const struct sw_graph_box *b, double otherwise)
+static double preferred_x(const struct sw_graph_box *boxes, const struct sw_graph_box *b,
+                          double otherwise)
 {
     double sum = 0;
     for (int s = 0; s < b->source_count; s++)
@@ -147,38 +148,38 @@ static double wish(const struct sw_graph_box *boxes, const struct sw_graph_box *
  * then shifted so that the mean deviation is 0. */
 static void place_row(struct sw_graph_box *boxes, int count, int row)
 {
-    double wishes = 0, places = 0, x = -INFINITY, last_wish = -INFINITY;
+    double preferred_sum = 0, actual_sum = 0, x = -INFINITY, last_x = -INFINITY;
     int n = 0, last = -1;
     for (;;) {
         int next = -1;
-        double next_wish = INFINITY;
+        double next_x = INFINITY;
         for (int i = 0; i < count; i++) {
-            double w = boxes[i].row == row ? wish(boxes, &boxes[i], INFINITY / 2) : INFINITY;
+            double w = boxes[i].row == row ? preferred_x(boxes, &boxes[i], INFINITY / 2) : INFINITY;
             if (boxes[i].source_count == 0 && boxes[i].row == row)
-                w = 1e9; /* inputs at the right */
-            if (boxes[i].row != row || w < last_wish || (w == last_wish && i <= last))
+                w = 1e9; /* inputs go to the right */
+            if (boxes[i].row != row || w < last_x || (w == last_x && i <= last))
                 continue;
-            if (next < 0 || w < next_wish) {
+            if (next < 0 || w < next_x) {
                 next = i;
-                next_wish = w;
+                next_x = w;
             }
         }
         if (next < 0)
             break;
-        double at = isfinite(x) ? x + BOX_W + COLUMN_GAP : next_wish < 1e9 ? next_wish : 0;
-        if (next_wish < 1e9 && next_wish > at)
-            at = next_wish;
+        double at = isfinite(x) ? x + BOX_W + COLUMN_GAP : next_x < 1e9 ? next_x : 0;
+        if (next_x < 1e9 && next_x > at)
+            at = next_x;
         boxes[next].at = (struct sw_plot_box){at, TOP + row * (BOX_H + ROW_GAP), BOX_W, BOX_H};
-        if (next_wish < 1e9) {
-            wishes += next_wish;
-            places += at;
+        if (next_x < 1e9) {
+            preferred_sum += next_x;
+            actual_sum += at;
             n++;
         }
         x = at;
         last = next;
-        last_wish = next_wish;
+        last_x = next_x;
     }
-    double shift = n ? (wishes - places) / n : 0;
+    double shift = n ? (preferred_sum - actual_sum) / n : 0;
     for (int i = 0; i < count; i++)
         if (boxes[i].row == row)
             boxes[i].at.x += shift;

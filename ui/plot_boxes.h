@@ -8,12 +8,12 @@
 struct sw_nested_box {
     const char *title, *note; /* borrowed; note may be NULL */
     int parent;               /* index; -1: none */
-    int colour;               /* of sw_plot_colour; -1: white */
-    bool down;                /* its children are stacked, not side by side */
+    int colour;               /* index of sw_plot_colour; -1: white */
+    bool down;                /* its children are stacked instead of side by side */
     /* Filled by the layout. */
     struct sw_plot_box at;
 };
-/* Places all boxes, those without a parent stacked, and returns the total size. */
+/* Places all boxes and returns the total size; boxes without a parent are stacked. */
 struct sw_plot_size sw_nested_layout(struct sw_nested_box *boxes, int count);
 void sw_nested_draw(struct sw_plot *p, double x, double y, const struct sw_nested_box *boxes,
                     int count);

@@ -16,19 +16,19 @@ struct pen {
 
 /* Clamps positions far outside: coordinates must be finite, and the strokes of a dashed line grow
  * with its length. */
-static double limited(double share)
+static double limited(double fraction)
 {
-    return fmin(fmax(share, -8), 9);
+    return fmin(fmax(fraction, -8), 9);
 }
 
 static double at_x(const struct pen *n, double x)
 {
-    return n->in.x + n->in.w * limited(sw_chart_share_x(n->chart, x));
+    return n->in.x + n->in.w * limited(sw_chart_fraction_x(n->chart, x));
 }
 
 static double at_y(const struct pen *n, double y)
 {
-    return n->in.y + n->in.h * (1 - limited(sw_chart_share_y(n->chart, y)));
+    return n->in.y + n->in.h * (1 - limited(sw_chart_fraction_y(n->chart, y)));
 }
 
 /* ---- Axes -------------------------------------------------------------------------------------
@@ -141,9 +141,9 @@ static bool more_above(const struct pen *n)
     size_t above = 0, below = 0;
     for (int l = 0; l < n->chart->line_count; l++)
         for (size_t i = n->chart->lines[l].count / 2; i < n->chart->lines[l].count; i++) {
-            double share = sw_chart_share_y(n->chart, n->chart->lines[l].points[i].y);
-            above += share > 0.5;
-            below += share <= 0.5;
+            double fraction = sw_chart_fraction_y(n->chart, n->chart->lines[l].points[i].y);
+            above += fraction > 0.5;
+            below += fraction <= 0.5;
         }
     return above > below;
 }
@@ -186,7 +186,7 @@ static void draw_legend(const struct pen *n, const struct sw_plot_labels *labels
 void sw_plot_chart(struct sw_plot *p, struct sw_plot_box box, const struct sw_chart *given,
                    const struct sw_plot_labels *labels)
 {
-    const struct sw_chart settled = sw_chart_settled(given), *chart = &settled;
+    const struct sw_chart normalized = sw_chart_normalized(given), *chart = &normalized;
     struct pen n = {
         p, {box.x + LEFT, box.y + TOP, box.w - LEFT - RIGHT, box.h - TOP - BOTTOM}, chart};
     axis_y(&n);

@@ -9,7 +9,7 @@ static uint32_t pack(double r, double g, double b)
            (uint32_t)lround(255 * b);
 }
 
-/* Hue 0..1 at a saturation and a value that can be read on white. */
+/* The color of a hue 0..1, with a saturation and value that are readable on white. */
 static uint32_t of_hue(double hue)
 {
     const double value = 0.78, saturation = 0.85;
@@ -34,13 +34,13 @@ static uint32_t of_hue(double hue)
 
 uint32_t sw_plot_colour(int i)
 {
-    static const uint32_t told_apart[] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7,
-                                          0xe69f00, 0x56b4e9, 0x7b5b3a, 0x555555};
-    const int count = sizeof told_apart / sizeof *told_apart;
-    return i < count ? told_apart[i] : of_hue((i - count) * 0.61803398875);
+    static const uint32_t palette[] = {0x0072b2, 0xd55e00, 0x009e73, 0xcc79a7,
+                                       0xe69f00, 0x56b4e9, 0x7b5b3a, 0x555555};
+    const int count = sizeof palette / sizeof *palette;
+    return i < count ? palette[i] : of_hue((i - count) * 0.61803398875);
 }
 
-uint32_t sw_plot_shade(double share)
+uint32_t sw_plot_shade(double fraction)
 {
     static const double stops[][3] = {{0.97, 0.98, 1.00},
                                       {0.78, 0.86, 0.94},
@@ -48,9 +48,9 @@ uint32_t sw_plot_shade(double share)
                                       {0.13, 0.44, 0.71},
                                       {0.03, 0.19, 0.42}};
     const int last = sizeof stops / sizeof *stops - 1;
-    if (!isfinite(share))
+    if (!isfinite(fraction))
         return 0xcccccc;
-    double at = (share < 0 ? 0 : share > 1 ? 1 : share) * last;
+    double at = (fraction < 0 ? 0 : fraction > 1 ? 1 : fraction) * last;
     int i = at >= last ? last - 1 : (int)at;
     double t = at - i;
     return pack(stops[i][0] + t * (stops[i + 1][0] - stops[i][0]),

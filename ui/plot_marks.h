@@ -7,9 +7,9 @@
 
 enum sw_plot_kind {
     SW_PLOT_RECT,
-    SW_PLOT_CIRCLE, /* its centre is at box.x, box.y, its radius box.w */
+    SW_PLOT_CIRCLE, /* center at box.x, box.y; radius box.w */
     SW_PLOT_PATH,
-    SW_PLOT_TEXT, /* its anchor is at box.x, box.y */
+    SW_PLOT_TEXT, /* anchor at box.x, box.y */
     SW_PLOT_IMAGE,
     SW_PLOT_CLIP,
     SW_PLOT_CLIP_END,
@@ -20,19 +20,19 @@ struct sw_plot_mark {
     struct sw_plot_box box;
     uint32_t colour;
     double opacity;
-    double width; /* of its outline in pixels; 0: it is filled */
+    double width; /* width of the outline in pixels; 0: filled */
     bool dashed;
     enum sw_plot_align align;
-    double size; /* of letters, in pixels */
+    double size; /* font size in pixels */
     bool bold, up;
-    int w, h; /* of an image, in its own pixels */
+    int w, h; /* size of an image in its own pixels */
     size_t first,
         count; /* points of a path; bytes of a text (UTF-8, printable) or an image (RGB) */
 };
 
 struct sw_plot_point {
     double x, y;
-    bool moves; /* the pen is lifted on the way here */
+    bool moves; /* no line leads to this point */
 };
 
 struct sw_plot_marks {
@@ -40,10 +40,10 @@ struct sw_plot_marks {
     const struct sw_plot_point *point;
     const uint8_t *bytes;
     size_t marks;
-    int width, height; /* pixels of the whole picture */
+    int width, height; /* pixels of the whole image */
 };
 
-/* Appends the file to out, whose `failed` tells that memory ran out. */
+/* Appends the file to out; out->failed is set when memory is exhausted. */
 void sw_plot_write_svg(const struct sw_plot_marks *m, struct sw_buf *out);
 /* The same as PNG. Errors: SW_ERR_NOMEM, SW_ERR_LIBRARY. */
 int sw_plot_write_png(const struct sw_plot_marks *m, struct sw_buf *out,

@@ -61,9 +61,9 @@ static void paint_tile(const struct sw_plot_tiles *t, int n, uint8_t *rgb, int s
             for (int c = 0; c < 3; c++) {
                 size_t from = (size_t)(t->channels == 3 ? c : 0) * plane +
                               (size_t)y * (size_t)t->w + (size_t)x;
-                double share = high > low ? ((double)v[from] - low) / (high - low) : 0.5;
+                double fraction = high > low ? ((double)v[from] - low) / (high - low) : 0.5;
                 rgb[3 * ((size_t)y * (size_t)stride + (size_t)x) + (size_t)c] =
-                    isfinite(v[from]) ? (uint8_t)lround(255 * share)
+                    isfinite(v[from]) ? (uint8_t)lround(255 * fraction)
                     : c               ? 0
                                       : 255;
             }
@@ -76,7 +76,7 @@ int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plo
     int w = columns * (t->w + 1) + 1, h = rows * (t->h + 1) + 1;
     uint8_t *rgb = sw_calloc((size_t)w * (size_t)h, 3);
     if (!rgb)
-        return sw_err_nomem(err, "picture of filters", (size_t)w * (size_t)h * 3);
+        return sw_err_nomem(err, "image of filters", (size_t)w * (size_t)h * 3);
     for (size_t i = 0; i < (size_t)w * (size_t)h * 3; i++)
         rgb[i] = 255;
     for (int n = 0; n < t->count; n++) {
@@ -106,16 +106,16 @@ struct sw_plot_size sw_plot_confusion_size(const struct sw_plot_confusion *c)
     return (struct sw_plot_size){side + CONFUSION_LEFT + MARGIN, side + TITLE_H + CONFUSION_BOTTOM};
 }
 
-static void draw_cell(struct sw_plot *p, struct sw_plot_box at, int64_t count, double share,
+static void draw_cell(struct sw_plot *p, struct sw_plot_box at, int64_t count, double fraction,
                       bool with_text)
 {
     char text[32];
-    sw_plot_fill(p, at, sw_plot_shade(share));
+    sw_plot_fill(p, at, sw_plot_shade(fraction));
     if (!with_text || count == 0)
         return;
     snprintf(text, sizeof text, "%lld", (long long)count);
     sw_plot_text(p, at.x + at.w / 2, at.y + at.h / 2, SW_PLOT_CENTRE, fmin(TEXT, at.h * 0.45),
-                 false, at.w - 2, share > 0.5 ? 0xffffff : SW_PLOT_INK, text);
+                 false, at.w - 2, fraction > 0.5 ? 0xffffff : SW_PLOT_INK, text);
 }
 
 /* Draws the class names along both sides; with many classes only every n-th. */
@@ -136,7 +136,7 @@ static void draw_class_names(struct sw_plot *p, struct sw_plot_box in, int class
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_confusion *c)
 {
     double side = fmin(box.w - CONFUSION_LEFT - MARGIN, box.h - TITLE_H - CONFUSION_BOTTOM);
-    side = fmax(side, 1); /* a box that is too small */
+    side = fmax(side, 1); /* the box is too small */
     struct sw_plot_box in = {box.x + CONFUSION_LEFT, box.y + TITLE_H, side, side};
     double cell = side / c->classes;
     for (int row = 0; row < c->classes; row++) {
@@ -154,11 +154,12 @@ void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box, const struct s
     draw_class_names(p, in, c->classes);
     draw_title(p, box, c->title);
     sw_plot_text(p, in.x + side / 2, in.y + side + 36, SW_PLOT_CENTRE, TEXT, false, side,
-                 SW_PLOT_INK, "taken for class");
-    sw_plot_text_up(p, box.x + 18, in.y + side / 2, TEXT, SW_PLOT_INK, "is of class");
+                 SW_PLOT_INK, "predicted class");
+    sw_plot_text_up(p, box.x + 18, in.y + side / 2, TEXT, SW_PLOT_INK, "true class");
 }
 
-/* ---- Clouds -----------------------------------------------------------------------------------
+/* ---- Scatter plots
+ * -----------------------------------------------------------------------------------
  */
 
 enum { LEGEND_W = 60, MOST_IN_LEGEND = 24, LABEL_COLUMNS = 8 };
@@ -184,14 +185,14 @@ static void draw_axis(struct sw_plot *p, struct sw_plot_box in, int axis, struct
     struct sw_ticks ticks;
     sw_ticks_make(&ticks, r, false, 6, LABEL_COLUMNS);
     for (int i = 0; i < ticks.count; i++) {
-        double share = sw_ticks_share(r, false, ticks.items[i].value);
+        double fraction = sw_ticks_fraction(r, false, ticks.items[i].value);
         if (axis == 0) {
-            double x = in.x + share * in.w;
+            double x = in.x + fraction * in.w;
             sw_plot_line(p, x, in.y, x, in.y + in.h, SW_PLOT_GRID, 1);
             sw_plot_text(p, x, in.y + in.h + 12, SW_PLOT_CENTRE, 11, false, 0, SW_PLOT_INK,
                          ticks.items[i].label);
         } else {
-            double y = in.y + (1 - share) * in.h;
+            double y = in.y + (1 - fraction) * in.h;
             sw_plot_line(p, in.x, y, in.x + in.w, y, SW_PLOT_GRID, 1);
             sw_plot_text(p, in.x - 6, y, SW_PLOT_RIGHT, 11, false, 48, SW_PLOT_INK,
                          ticks.items[i].label);
@@ -225,8 +226,8 @@ void sw_plot_scatter(struct sw_plot *p, struct sw_plot_box box, const struct sw_
         double x = (double)s->xy[2 * i], y = (double)s->xy[2 * i + 1];
         int label = s->labels ? s->labels[i] : 0;
         if (isfinite(x) && isfinite(y))
-            sw_plot_dot(p, in.x + sw_ticks_share(across, false, x) * in.w,
-                        in.y + (1 - sw_ticks_share(up, false, y)) * in.h, radius,
+            sw_plot_dot(p, in.x + sw_ticks_fraction(across, false, x) * in.w,
+                        in.y + (1 - sw_ticks_fraction(up, false, y)) * in.h, radius,
                         label < 0 ? SW_PLOT_GREY : sw_plot_colour(label));
     }
     sw_plot_frame(p, in, SW_PLOT_GREY, 1);

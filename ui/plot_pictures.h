@@ -1,10 +1,10 @@
-/* Images of what a net has learned, with the primitives of plot.h: filters side by side, a
- * confusion matrix, pairs of numbers as a scatter plot. Each fills a box. */
+/* Visualizations of what a net has learned, with the primitives of plot.h: filters as tiles, a
+ * confusion matrix, a scatter plot. Each fills a box. */
 #pragma once
 
 #include "ui/plot.h"
 
-/* Pictures [count][channels][h][w] of 1 or 3 channels as tiles, each stretched to its own range. */
+/* Images [count][channels][h][w] of 1 or 3 channels as tiles, each scaled to its own range. */
 struct sw_plot_tiles {
     const float *values; /* borrowed */
     int count, channels, h, w;
@@ -16,8 +16,8 @@ struct sw_plot_size sw_plot_tiles_size(const struct sw_plot_tiles *t);
 int sw_plot_tiles(struct sw_plot *p, struct sw_plot_box box, const struct sw_plot_tiles *t,
                   struct sw_err *err) SW_MUST_CHECK;
 
-/* counts [classes][classes]: the row is the true class, the column the predicted one. Shades are
- * shares of the row. */
+/* counts [classes][classes]: the row is the true class, the column the predicted one. The shade of
+ * a cell is its fraction of the row. */
 struct sw_plot_confusion {
     const int64_t *counts; /* borrowed */
     int classes;
@@ -27,10 +27,10 @@ struct sw_plot_size sw_plot_confusion_size(const struct sw_plot_confusion *c);
 void sw_plot_confusion(struct sw_plot *p, struct sw_plot_box box,
                        const struct sw_plot_confusion *c);
 
-/* Codes xy [count][2] as dots, in the colour of their label; labels NULL: one colour. */
+/* Points xy [count][2] as dots in the color of their label; labels NULL: one color. */
 struct sw_plot_scatter {
     const float *xy;   /* borrowed */
-    const int *labels; /* borrowed; below 0: none */
+    const int *labels; /* borrowed; a negative label: none */
     int64_t count;
     const char *title;
 };

@@ -1,4 +1,4 @@
-/* A picture's marks (plot_marks.h) as PNG, painted by cairo. */
+/* Renders the marks of an image (plot_marks.h) as PNG with cairo. */
 #include "base/os.h"
 #include "ui/plot_marks.h"
 #include <cairo.h>
@@ -10,7 +10,7 @@ static int check(cairo_status_t status, struct sw_err *err)
     if (status == CAIRO_STATUS_SUCCESS)
         return SW_OK;
     if (status == CAIRO_STATUS_NO_MEMORY)
-        return sw_err_nomem(err, "picture", 0);
+        return sw_err_nomem(err, "image", 0);
     return sw_err_set(err, SW_ERR_LIBRARY, "cairo: %s", cairo_status_to_string(status));
 }
 
@@ -153,12 +153,18 @@ int sw_plot_write_png(const struct sw_plot_marks *list, struct sw_buf *out, stru
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, list->width, list->height);
     cairo_t *cr = cairo_create(surface);
     int rc = check(cairo_status(cr), err);
-    for (size_t i = 0; rc == SW_OK && i < list->marks; i++)
+    if (rc != SW_OK)
+        goto out;
+    for (size_t i = 0; i < list->marks; i++) {
         rc = paint_mark(cr, list, &list->mark[i], err);
-    if (rc == SW_OK)
-        rc = check(cairo_status(cr), err);
-    if (rc == SW_OK)
-        rc = check(cairo_surface_write_to_png_stream(surface, take_bytes, out), err);
+        if (rc != SW_OK)
+            goto out;
+    }
+    rc = check(cairo_status(cr), err);
+    if (rc != SW_OK)
+        goto out;
+    rc = check(cairo_surface_write_to_png_stream(surface, take_bytes, out), err);
+out:
     cairo_destroy(cr);
     cairo_surface_destroy(surface);
     return rc;

@@ -1,10 +1,10 @@
-/* A picture's marks (plot_marks.h) as SVG 1.1. Images are BMP files in base64, the simplest format
- * that every viewer reads. */
+/* Writes the marks of an image (plot_marks.h) as SVG 1.1. Images are BMP files in base64, the
+ * simplest format that every viewer reads. */
 #include "base/os.h"
 #include "ui/plot_marks.h"
 #include <string.h>
 
-/* " fill=..." or " fill="none" stroke=..." of a shape. */
+/* Appends the attributes " fill=..." or " fill="none" stroke=..." of a shape. */
 static void add_paint(struct sw_buf *out, const struct sw_plot_mark *m)
 {
     if (m->width > 0)

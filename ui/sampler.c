@@ -15,9 +15,9 @@
 enum { TEXT_BYTES = 1 << 16 };
 
 struct sw_sampler {
-    struct sw_machine *map; /* owned; NULL: not known */
+    struct sw_machine *map; /* owned; NULL: unknown */
     bool mapped;            /* reading the map was tried */
-    int64_t looked_ns;
+    int64_t sampled_ns;
     int64_t pid;
     uint64_t busy[SW_UI_CPUS], all[SW_UI_CPUS]; /* ticks, by the system's number */
     uint64_t process_ticks, read_bytes, write_bytes;
@@ -27,7 +27,7 @@ struct sw_sampler {
 int sw_sampler_new(struct sw_sampler **out, struct sw_err *err)
 {
     *out = sw_calloc(1, sizeof **out);
-    return *out ? SW_OK : sw_err_nomem(err, "a look at the machine", sizeof **out);
+    return *out ? SW_OK : sw_err_nomem(err, "machine sampler", sizeof **out);
 }
 
 void sw_sampler_free(struct sw_sampler *s)
@@ -69,7 +69,7 @@ static double field(const char *text, const char *name)
 
 /* Shares of busy time since the previous sample (NaN the first time), by the CPU number of the
  * system; returns the number of CPUs. */
-static int look_at_cpus(struct sw_sampler *s, float share[SW_UI_CPUS])
+static int sample_cpus(struct sw_sampler *s, float fraction[SW_UI_CPUS])
 {
     int count = 0;
     if (!slurp(s, "/proc/stat"))
@@ -84,7 +84,7 @@ static int look_at_cpus(struct sw_sampler *s, float share[SW_UI_CPUS])
         uint64_t all = t[0] + t[1] + t[2] + t[3] + t[4] + t[5] + t[6] + t[7];
         uint64_t busy = all - t[3] - t[4];
         uint64_t more = all - s->all[cpu];
-        share[cpu] = s->all[cpu] && more ? (float)(busy - s->busy[cpu]) / (float)more : NAN;
+        fraction[cpu] = s->all[cpu] && more ? (float)(busy - s->busy[cpu]) / (float)more : NAN;
         s->all[cpu] = all;
         s->busy[cpu] = busy;
         count = cpu + 1 > count ? cpu + 1 : count;
@@ -92,24 +92,24 @@ static int look_at_cpus(struct sw_sampler *s, float share[SW_UI_CPUS])
     return count;
 }
 
-static void take_cpu(struct sw_ui_machine *m, struct sw_ui_node *n, const float *share, long cpu,
+static void take_cpu(struct sw_ui_machine *m, struct sw_ui_node *n, const float *fraction, long cpu,
                      int cpus)
 {
     if (cpu >= cpus || m->cpu_count == SW_UI_CPUS)
         return;
-    m->cpu[m->cpu_count++] = share[cpu];
+    m->cpu[m->cpu_count++] = fraction[cpu];
     n->cpu_count++;
 }
 
-/* "0-3,8": the node's processors. */
-static void take_cpus(struct sw_ui_machine *m, struct sw_ui_node *n, const float *share,
+/* Adds the CPUs of a node from a list such as "0-3,8". */
+static void take_cpus(struct sw_ui_machine *m, struct sw_ui_node *n, const float *fraction,
                       const char *list, int cpus)
 {
     long from, to;
     n->first_cpu = m->cpu_count;
     while ((list = sw_ui_next_range(list, &from, &to)))
         for (long cpu = from; cpu <= to; cpu++)
-            take_cpu(m, n, share, cpu, cpus);
+            take_cpu(m, n, fraction, cpu, cpus);
 }
 
 static double meminfo_used(const char *text, const char *total, const char *available)
@@ -117,8 +117,8 @@ static double meminfo_used(const char *text, const char *total, const char *avai
     return 1024 * (field(text, total) - field(text, available));
 }
 
-static void look_at_nodes(struct sw_sampler *s, struct sw_ui_machine *m, const float *share,
-                          int cpus)
+static void sample_nodes(struct sw_sampler *s, struct sw_ui_machine *m, const float *fraction,
+                         int cpus)
 {
     char path[96], name[48];
     m->cpu_count = m->node_count = 0;
@@ -128,7 +128,7 @@ static void look_at_nodes(struct sw_sampler *s, struct sw_ui_machine *m, const f
         if (!slurp(s, path))
             continue;
         *n = (struct sw_ui_node){.number = i, .mem_used = NAN, .mem_total = NAN};
-        take_cpus(m, n, share, s->text, cpus);
+        take_cpus(m, n, fraction, s->text, cpus);
         m->node_count++;
         snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", i);
         if (!slurp(s, path))
@@ -147,7 +147,7 @@ static void look_at_nodes(struct sw_sampler *s, struct sw_ui_machine *m, const f
     m->node[m->node_count++] =
         (struct sw_ui_node){.mem_used = m->mem_used, .mem_total = m->mem_total};
     for (int cpu = 0; cpu < cpus; cpu++)
-        take_cpu(m, &m->node[0], share, cpu, cpus);
+        take_cpu(m, &m->node[0], fraction, cpu, cpus);
 }
 
 /* ---- The trainer ------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ static double per_second(uint64_t *before, uint64_t now, double seconds, bool kn
     return rate;
 }
 
-static void look_at_process(struct sw_sampler *s, int64_t pid, double seconds,
-                            struct sw_ui_machine *m)
+static void sample_process(struct sw_sampler *s, int64_t pid, double seconds,
+                           struct sw_ui_machine *m)
 {
     char path[64];
     bool known = pid == s->pid && seconds > 0;
@@ -171,7 +171,7 @@ static void look_at_process(struct sw_sampler *s, int64_t pid, double seconds,
     unsigned long long user = 0, system = 0;
     if (pid <= 0 || !slurp(s, path))
         return;
-    const char *end = strrchr(s->text, ')'); /* the name before may hold anything */
+    const char *end = strrchr(s->text, ')'); /* the name before it may contain any character */
     if (end && sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
                       &system) == 2)
         m->process_cpus = per_second(&s->process_ticks, user + system, seconds, known) /
@@ -189,11 +189,11 @@ static void look_at_process(struct sw_sampler *s, int64_t pid, double seconds,
     }
 }
 
-/* ---- All of it --------------------------------------------------------------------------------
+/* ---- A sample --------------------------------------------------------------------------------
  */
 
-/* The paths between GPUs: a line for each kind of path, with the pairs that have it. */
-static void look_at_paths(const struct sw_machine *map, struct sw_ui_machine *m)
+/* Lists the paths between GPUs: a line for each kind of path, with the pairs that have it. */
+static void list_gpu_paths(const struct sw_machine *map, struct sw_ui_machine *m)
 {
     m->path_count = 0;
     for (int kind = SW_PATH_SWITCH; kind <= SW_PATH_ACROSS; kind++) {
@@ -212,7 +212,7 @@ static void look_at_paths(const struct sw_machine *map, struct sw_ui_machine *m)
     }
 }
 
-static void look_at_map(struct sw_sampler *s, struct sw_ui_machine *m)
+static void read_machine_map(struct sw_sampler *s, struct sw_ui_machine *m)
 {
     struct sw_err ignored;
     if (!s->mapped && sw_machine_here(&s->map, &ignored) != SW_OK)
@@ -230,15 +230,15 @@ static void look_at_map(struct sw_sampler *s, struct sw_ui_machine *m)
                      io->link_gb_per_s);
         m->gpu_count++;
     }
-    look_at_paths(s->map, m);
+    list_gpu_paths(s->map, m);
 }
 
-void sw_sampler_look(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m)
+void sw_sampler_sample(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m)
 {
-    float share[SW_UI_CPUS] = {0};
+    float fraction[SW_UI_CPUS] = {0};
     int64_t now_ns = sw_os()->monotonic_ns();
-    double seconds = s->looked_ns ? (double)(now_ns - s->looked_ns) * 1e-9 : 0;
-    s->looked_ns = now_ns;
+    double seconds = s->sampled_ns ? (double)(now_ns - s->sampled_ns) * 1e-9 : 0;
+    s->sampled_ns = now_ns;
     m->known = true;
     m->load = slurp(s, "/proc/loadavg") ? strtod(s->text, NULL) : (double)NAN;
     m->mem_used = m->mem_total = NAN;
@@ -246,8 +246,8 @@ void sw_sampler_look(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m)
         m->mem_total = 1024 * field(s->text, "MemTotal:");
         m->mem_used = meminfo_used(s->text, "MemTotal:", "MemAvailable:");
     }
-    int cpus = look_at_cpus(s, share);
-    look_at_nodes(s, m, share, cpus);
-    look_at_process(s, pid, seconds, m);
-    look_at_map(s, m);
+    int cpus = sample_cpus(s, fraction);
+    sample_nodes(s, m, fraction, cpus);
+    sample_process(s, pid, seconds, m);
+    read_machine_map(s, m);
 }

@@ -1,6 +1,6 @@
 /* Samples the machine that the dashboard runs on and the process of the trainer: /proc, /sys and
- * the machine map. Shares and rates are those since the previous sample. Nothing here touches the
- * trainer. One owner. */
+ * the machine map. Busy fractions and throughput are averages since the previous sample. Sampling
+ * does not disturb the trainer. One owner. */
 #pragma once
 
 #include "ui/model.h"
@@ -10,5 +10,6 @@ struct sw_sampler;
 /* Errors: SW_ERR_NOMEM. */
 int sw_sampler_new(struct sw_sampler **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_sampler_free(struct sw_sampler *s); /* NULL is accepted */
-/* pid 0: no process. What cannot be read is NaN. */
-void sw_sampler_look(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m);
+/* Takes a sample and fills *m. pid is the process of the trainer; 0: none. Values that cannot be
+ * read are NaN. */
+void sw_sampler_sample(struct sw_sampler *s, int64_t pid, struct sw_ui_machine *m);

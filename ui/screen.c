@@ -47,9 +47,9 @@ static void footer(struct sw_canvas *c, struct sw_area in, const struct sw_ui_vi
         return;
     }
     if (*v->message) {
-        enum sw_role role = v->message_bad            ? SW_ROLE_BAD
-                            : v->mode == SW_UI_ASKING ? SW_ROLE_WARN
-                                                      : SW_ROLE_GOOD;
+        enum sw_role role = v->message_bad                ? SW_ROLE_BAD
+                            : v->mode == SW_UI_CONFIRMING ? SW_ROLE_WARN
+                                                          : SW_ROLE_GOOD;
         sw_canvas_text(c, in.x + 1, in.y, in.w - 1, role, v->message);
         return;
     }
@@ -64,8 +64,8 @@ static void footer(struct sw_canvas *c, struct sw_area in, const struct sw_ui_vi
 /* ---- Small screens ----------------------------------------------------------------------------
  */
 
-/* "#128 alexnet 4812/35100 13.7% loss 0.431 accuracy 0.712 1711/s eta 00:37:00", the first words
- * being those that must not be cut. */
+/* "#128 alexnet 4812/35100 13.7% loss 0.431 accuracy 0.712 1711/s eta 00:37:00", the most important
+ * words first, since the end may be cut. */
 void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out)
 {
     char number[16];
@@ -85,7 +85,7 @@ void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out)
         sw_buf_printf(out, " acc %s", sw_chart_number(number, sw_ui_newest(a)));
     sw_buf_printf(
         out, " %s/s",
-        sw_chart_number(number, sw_ui_typical(sw_ui_series_find(m, "train", "samples_per_s"))));
+        sw_chart_number(number, sw_ui_median(sw_ui_series_find(m, "train", "samples_per_s"))));
     sw_ui_duration(number, sw_ui_eta(m));
     if (m->run.status == SW_RUN_RUNNING)
         sw_buf_printf(out, " ETA %s", number);
@@ -109,7 +109,7 @@ static void sparkline(struct sw_canvas *c, int x, int y, int columns, const stru
             end = from + 1;
         for (size_t k = from; k < end; k++)
             y_sum += s->trail.points[k].y;
-        double level = sw_ticks_share(range, false, y_sum / (double)(end - from));
+        double level = sw_ticks_fraction(range, false, y_sum / (double)(end - from));
         int eighth = 1 + (int)(level > 0 ? fmin(level, 1) * 7.99 : 0);
         sw_canvas_rune(c, x + i, y,
                        c->caps.utf8 ? 0x2580u + (uint32_t)eighth : (uint32_t) "_..--==^^"[eighth],
@@ -137,22 +137,23 @@ static int metric_lines(struct sw_canvas *c, int y, int end, const struct sw_ui_
     return y;
 }
 
-static void small(struct sw_canvas *c, int y, const struct sw_ui_model *m,
-                  const struct sw_ui_view *v)
+static void draw_small(struct sw_canvas *c, int y, const struct sw_ui_model *m,
+                       const struct sw_ui_view *v)
 {
-    struct sw_verdict verdict = sw_ui_verdict(m);
+    struct sw_bottleneck bottleneck = sw_ui_bottleneck(m);
     y = metric_lines(c, y, c->h, m);
     if (y < c->h)
-        sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, verdict.text);
+        sw_canvas_text(c, 0, y++, c->w, SW_ROLE_DIM, bottleneck.text);
     if (c->h - y >= 2)
         sw_panel_named("workers")->draw(c, (struct sw_area){0, y, c->w, c->h - y}, m, v);
 }
 
-/* ---- All of it --------------------------------------------------------------------------------
+/* ---- The whole screen
+ * --------------------------------------------------------------------------------
  */
 
-static void framed(struct sw_canvas *c, struct sw_area at, const struct sw_panel *p,
-                   const struct sw_ui_model *m, const struct sw_ui_view *v)
+static void draw_framed(struct sw_canvas *c, struct sw_area at, const struct sw_panel *p,
+                        const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     char text[96] = "";
     bool focus = p->number > 0 && v->focus == p->number;
@@ -165,7 +166,7 @@ static void framed(struct sw_canvas *c, struct sw_area at, const struct sw_panel
 }
 
 /* Dims the data of a run whose trainer no longer responds. */
-static void age(struct sw_canvas *c, const struct sw_layout *l, const struct sw_ui_model *m)
+static void dim_stale(struct sw_canvas *c, const struct sw_layout *l, const struct sw_ui_model *m)
 {
     if (m->run.status != SW_RUN_RUNNING || m->live || !m->found)
         return;
@@ -181,7 +182,7 @@ static void help(struct sw_canvas *c, const struct sw_ui_model *m, const struct 
     h = h > c->h ? c->h : h;
     struct sw_area at = {(c->w - w) / 2, (c->h - h) / 2, w, h};
     sw_canvas_fill(c, at, ' ', SW_ROLE_TEXT);
-    framed(c, at, p, m, v);
+    draw_framed(c, at, p, m, v);
 }
 
 void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v)
@@ -199,10 +200,10 @@ void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const stru
     }
     sw_panel_named("header")->draw(c, l.header, m, v);
     if (!l.frames)
-        small(c, l.header.h, m, v);
+        draw_small(c, l.header.h, m, v);
     for (int i = 0; i < l.count; i++)
-        framed(c, l.place[i].area, l.place[i].panel, m, v);
-    age(c, &l, m);
+        draw_framed(c, l.place[i].area, l.place[i].panel, m, v);
+    dim_stale(c, &l, m);
     if (l.footer.h > 0)
         footer(c, l.footer, v);
     else if (*v->message || v->mode == SW_UI_FILTERING) {

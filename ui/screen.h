@@ -1,12 +1,12 @@
-/* The whole screen: a pure function of model, view, size and capabilities, which is why tests check
- * the dashboard here. */
+/* Draws the whole screen: a pure function of model, view, size and capabilities, so tests check the
+ * dashboard here. */
 #pragma once
 
 #include "ui/layout.h"
 
-/* Draws into c, which sw_canvas_begin made. */
+/* Draws into c, which sw_canvas_begin has prepared. */
 void sw_screen_draw(struct sw_canvas *c, const struct sw_ui_model *m, const struct sw_ui_view *v);
-/* The key that a click on the footer at column x stands for, 0: none. */
+/* The key that a click on the footer at column x stands for; 0: none. */
 int sw_screen_key_at(int w, const struct sw_ui_view *v, int x);
-/* All of it in one line, for the smallest screens. */
+/* Appends the essential state in one line, for the smallest screens. */
 void sw_screen_headline(const struct sw_ui_model *m, struct sw_buf *out);

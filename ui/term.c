@@ -19,7 +19,7 @@ struct sw_term {
     SCREEN *screen;
     struct sw_guard *guard; /* owned */
     struct sw_ui_caps caps;
-    const struct sw_theme *theme; /* whose pairs are set */
+    const struct sw_theme *theme; /* the theme whose color pairs are set */
     struct sw_ui_cell *shown;     /* owned [w * h]; what the terminal shows */
     int w, h;
     int stderr_fd; /* the original stderr while it is redirected to /dev/null; -1 */
@@ -36,7 +36,7 @@ static void add_capability(struct sw_buf *out, const char *name)
 }
 
 /* Escapes that restore the terminal: colors, cursor, keypad, mouse, the normal screen. */
-static void farewell(struct sw_buf *out)
+static void restore_escapes(struct sw_buf *out)
 {
     static const char *const names[] = {"sgr0", "op", "cnorm", "rmkx", "rmcup"};
     sw_buf_add(out, "\033[?1006l\033[?1003l\033[?1002l\033[?1000l");
@@ -82,18 +82,18 @@ static int start(struct sw_term *t, struct sw_err *err)
     struct sw_buf bytes = {0};
     const char *term = getenv("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &before) != 0)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "standard input and output are no terminal");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "standard input and output are not a terminal");
     t->caps = sw_ui_caps_here();
     t->screen = newterm(NULL, stdout, stdin);
     if (!t->screen)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "TERM=%s: this terminal cannot place its cursor",
-                          term ? term : "");
+        return sw_err_set(err, SW_ERR_UNSUPPORTED,
+                          "TERM=%s: the terminal cannot position the cursor", term ? term : "");
     silence(t);
     set_modes(t);
     refresh();
-    farewell(&bytes);
+    restore_escapes(&bytes);
     int rc = bytes.failed
-                 ? sw_err_nomem(err, "the terminal", 0)
+                 ? sw_err_nomem(err, "terminal", 0)
                  : sw_guard_start(&t->guard, STDIN_FILENO, &before, sw_buf_text(&bytes), err);
     sw_buf_fini(&bytes);
     return rc;
@@ -103,7 +103,7 @@ int sw_term_open(struct sw_term **out, struct sw_err *err)
 {
     struct sw_term *t = sw_calloc(1, sizeof *t);
     if (!t)
-        return sw_err_nomem(err, "the terminal", sizeof *t);
+        return sw_err_nomem(err, "terminal", sizeof *t);
     t->stderr_fd = -1;
     int rc = start(t, err);
     if (rc == SW_OK)
@@ -152,8 +152,8 @@ void sw_term_mouse(struct sw_term *t, bool on)
 static void set_theme(struct sw_term *t, const struct sw_theme *theme)
 {
     for (int role = 0; role < SW_ROLES && t->caps.colours > 0; role++) {
-        const struct sw_look *look = &theme->look[role];
-        init_pair((short)(role + 1), t->caps.colours >= 256 ? look->colour : look->basic, -1);
+        const struct sw_style *style = &theme->style[role];
+        init_pair((short)(role + 1), t->caps.colours >= 256 ? style->colour : style->basic, -1);
     }
     t->theme = theme;
 }
@@ -175,8 +175,9 @@ static void put(const struct sw_term *t, int x, int y, const struct sw_ui_cell *
         mvadd_wch(y, x, &c);
 }
 
-/* Prepares the copy of the screen; after a change of size everything is drawn again. */
-static bool remembers(struct sw_term *t, int w, int h)
+/* Gives the copy of the screen the size w x h; after a change of size everything is drawn again.
+ * False: no memory. */
+static bool match_size(struct sw_term *t, int w, int h)
 {
     if (t->shown && t->w == w && t->h == h)
         return true;
@@ -194,11 +195,11 @@ static bool remembers(struct sw_term *t, int w, int h)
 
 void sw_term_show(struct sw_term *t, const struct sw_canvas *c, const struct sw_theme *theme)
 {
-    if (!remembers(t, c->w, c->h))
+    if (!match_size(t, c->w, c->h))
         return;
     if (t->theme != theme) {
         set_theme(t, theme);
-        sw_term_forget(t);
+        sw_term_invalidate(t);
     }
     for (int y = 0; y < c->h; y++)
         for (int x = 0; x < c->w; x++) {
@@ -211,7 +212,7 @@ void sw_term_show(struct sw_term *t, const struct sw_canvas *c, const struct sw_
     refresh();
 }
 
-void sw_term_forget(struct sw_term *t)
+void sw_term_invalidate(struct sw_term *t)
 {
     memset(t->shown, 0xff, (size_t)t->w * (size_t)t->h * sizeof *t->shown);
     clearok(curscr, TRUE);
@@ -256,7 +257,7 @@ static int function_key(int code, struct sw_ui_input *in)
     return code == KEY_MOUSE ? mouse_key(in) : SW_KEY_NONE;
 }
 
-static bool take_key(struct sw_ui_input *in)
+static bool read_key(struct sw_ui_input *in)
 {
     wint_t rune;
     int kind = get_wch(&rune);
@@ -271,13 +272,13 @@ static bool take_key(struct sw_ui_input *in)
 bool sw_term_read(struct sw_term *t, int timeout_ms, struct sw_ui_input *in)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (take_key(in)) /* ncurses may have buffered some */
+    if (read_key(in)) /* ncurses may have buffered a key */
         return true;
     if (poll(&p, 1, timeout_ms) < 0)
-        return take_key(in); /* a signal; a new size is a key */
+        return read_key(in); /* a signal; ncurses reports a new size as a key */
     if (p.revents & (POLLHUP | POLLERR | POLLNVAL)) {
-        in->key = SW_KEY_GONE;
+        in->key = SW_KEY_HANGUP;
         return true;
     }
-    return take_key(in);
+    return read_key(in);
 }

@@ -7,7 +7,7 @@ enum { B = SW_ATTR_BOLD, D = SW_ATTR_DIM, R = SW_ATTR_REVERSE, U = SW_ATTR_UNDER
 
 const struct sw_theme sw_themes[] = {
     {.name = "default",
-     .look =
+     .style =
          {
              [SW_ROLE_TEXT] = {-1, -1, 0, 0},   [SW_ROLE_DIM] = {245, -1, 0, D},
              [SW_ROLE_TITLE] = {81, 6, B, B},   [SW_ROLE_STRONG] = {-1, -1, B, B},
@@ -21,7 +21,7 @@ const struct sw_theme sw_themes[] = {
              [SW_ROLE_COMM] = {75, 4, 0, 0},    [SW_ROLE_WAIT] = {203, 1, 0, D},
          }},
     {.name = "light",
-     .look =
+     .style =
          {
              [SW_ROLE_TEXT] = {-1, -1, 0, 0},    [SW_ROLE_DIM] = {242, -1, 0, D},
              [SW_ROLE_TITLE] = {25, 4, B, B},    [SW_ROLE_STRONG] = {-1, -1, B, B},
@@ -37,7 +37,7 @@ const struct sw_theme sw_themes[] = {
     /* Blue and orange only (Okabe and Ito 2008), which all kinds of color vision can
      * distinguish. */
     {.name = "colour-blind",
-     .look =
+     .style =
          {
              [SW_ROLE_TEXT] = {-1, -1, 0, 0},   [SW_ROLE_DIM] = {246, -1, 0, D},
              [SW_ROLE_TITLE] = {75, 6, B, B},   [SW_ROLE_STRONG] = {-1, -1, B, B},
@@ -51,7 +51,7 @@ const struct sw_theme sw_themes[] = {
              [SW_ROLE_COMM] = {33, 4, 0, 0},    [SW_ROLE_WAIT] = {208, 3, 0, D},
          }},
     {.name = "mono",
-     .look =
+     .style =
          {
              [SW_ROLE_TEXT] = {-1, -1, 0, 0},   [SW_ROLE_DIM] = {-1, -1, D, D},
              [SW_ROLE_TITLE] = {-1, -1, B, B},  [SW_ROLE_STRONG] = {-1, -1, B, B},
@@ -77,13 +77,13 @@ const struct sw_theme *sw_theme_find(const char *name)
 
 unsigned sw_theme_attributes(const struct sw_theme *t, enum sw_role role, int colours)
 {
-    const struct sw_look *look = &t->look[role];
-    return colours > 0 ? look->attributes : look->mono_attributes;
+    const struct sw_style *style = &t->style[role];
+    return colours > 0 ? style->attributes : style->mono_attributes;
 }
 
 void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, struct sw_buf *out)
 {
-    const struct sw_look *look = &t->look[role];
+    const struct sw_style *style = &t->style[role];
     unsigned attributes = sw_theme_attributes(t, role, colours);
     sw_buf_add(out, "\033[0");
     if (attributes & B)
@@ -94,9 +94,9 @@ void sw_theme_escape(const struct sw_theme *t, enum sw_role role, int colours, s
         sw_buf_add(out, ";4");
     if (attributes & R)
         sw_buf_add(out, ";7");
-    if (colours >= 256 && look->colour >= 0)
-        sw_buf_printf(out, ";38;5;%d", look->colour);
-    else if (colours >= 8 && look->basic >= 0)
-        sw_buf_printf(out, ";3%d", look->basic);
+    if (colours >= 256 && style->colour >= 0)
+        sw_buf_printf(out, ";38;5;%d", style->colour);
+    else if (colours >= 8 && style->basic >= 0)
+        sw_buf_printf(out, ";3%d", style->basic);
     sw_buf_add(out, "m");
 }

@@ -34,7 +34,7 @@ static bool is_flat(struct sw_ui_range r)
     return r.to - r.from < fmax(FLAT * size_of(r), SMALLEST);
 }
 
-/* Finite and in order; still may be flat. */
+/* Returns a finite range with its ends in order; the range may still be flat. */
 static struct sw_ui_range bounded(double from, double to, bool log)
 {
     double low = log ? SMALLEST : -LARGEST;
@@ -66,7 +66,7 @@ struct sw_ui_range sw_ticks_fit(double from, double to, bool log)
     return r;
 }
 
-double sw_ticks_share(struct sw_ui_range r, bool log, double value)
+double sw_ticks_fraction(struct sw_ui_range r, bool log, double value)
 {
     if (log)
         return value <= 0 ? -1 : log10(value / r.from) / log10(r.to / r.from);
@@ -161,8 +161,8 @@ static double step_of(double range, int count)
 
 static void add(struct sw_ticks *t, struct sw_ui_range r, bool log, double value)
 {
-    double share = sw_ticks_share(r, log, value);
-    if (share >= -1e-9 && share <= 1 + 1e-9 && t->count < SW_TICKS)
+    double fraction = sw_ticks_fraction(r, log, value);
+    if (fraction >= -1e-9 && fraction <= 1 + 1e-9 && t->count < SW_TICKS)
         t->items[t->count++].value = value;
 }
 

@@ -1,7 +1,7 @@
 /* Axes: which range is shown, and the round numbers (1, 2 or 5 times a power of ten) that are
- * marked on it. Charts made of cells (chart.c) and pictures (plot_chart.c, plot_pictures.c) use the
- * same. Pure functions that accept any numbers: NaN, infinities, the smallest and the largest ones.
- * No state. */
+ * marked on it. Charts made of cells (chart.c) and images (plot_chart.c, plot_pictures.c) use the
+ * same axes. Pure functions that accept any numbers: NaN, infinities, the smallest and the largest
+ * ones. No state. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ struct sw_ui_range sw_ticks_range(double from, double to, bool log);
 struct sw_ui_range sw_ticks_fit(double from, double to, bool log);
 /* The position of a value: 0 at the lower end, 1 at the upper end; -1 if it has no logarithm, NaN
  * for NaN. The range is one of sw_ticks_range. */
-double sw_ticks_share(struct sw_ui_range r, bool log, double value);
+double sw_ticks_fraction(struct sw_ui_range r, bool log, double value);
 
 enum { SW_TICKS = 128, SW_TICK_LABEL = 24 };
 

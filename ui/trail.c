@@ -10,7 +10,7 @@ int sw_trail_init(struct sw_trail *f, size_t capacity, struct sw_err *err)
 {
     *f = (struct sw_trail){.capacity = capacity, .last_x = NAN, .last_y = NAN, .per_point = 1};
     f->points = sw_calloc(capacity, sizeof *f->points);
-    return f->points ? SW_OK : sw_err_nomem(err, "a curve", capacity * sizeof *f->points);
+    return f->points ? SW_OK : sw_err_nomem(err, "curve", capacity * sizeof *f->points);
 }
 
 void sw_trail_fini(struct sw_trail *f)

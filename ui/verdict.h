@@ -7,22 +7,22 @@
 #include "history/history.h"
 #include "ui/canvas.h"
 
-enum sw_part {
-    SW_PART_READ,
-    SW_PART_DECODE,
-    SW_PART_H2D,
-    SW_PART_FORWARD,
-    SW_PART_BACKWARD,
-    SW_PART_UPDATE,
-    SW_PART_COMM,
-    SW_PART_WAIT,
-    SW_PART_IDLE,
-    SW_PARTS,
+/* The phases of a step that workers measure. */ enum sw_step_phase {
+    SW_STEP_READ,
+    SW_STEP_DECODE,
+    SW_STEP_H2D,
+    SW_STEP_FORWARD,
+    SW_STEP_BACKWARD,
+    SW_STEP_UPDATE,
+    SW_STEP_COMM,
+    SW_STEP_WAIT,
+    SW_STEP_IDLE,
+    SW_STEP_PHASES,
 };
-/* "read", "decode", "copy", "forward", ... and how a bar shows it. */
-const char *sw_part_name(enum sw_part p);
-enum sw_role sw_part_role(enum sw_part p);
-char sw_part_letter(enum sw_part p); /* in a bar without colours */
+/* The name of a phase ("read", "decode", "copy", "forward", ...) and its appearance in a bar. */
+const char *sw_step_phase_name(enum sw_step_phase p);
+enum sw_role sw_step_phase_role(enum sw_step_phase p);
+char sw_step_phase_letter(enum sw_step_phase p); /* in a bar without colours */
 
 enum { SW_LEDGER_WORKERS = 64, SW_LEDGER_STEPS = 512 };
 
@@ -30,7 +30,7 @@ enum { SW_LEDGER_WORKERS = 64, SW_LEDGER_STEPS = 512 };
 struct sw_ledger_worker {
     int worker;
     int64_t steps;
-    double ms[SW_PARTS];
+    double ms[SW_STEP_PHASES];
     double hidden_ms;
     int staleness; /* the largest */
 };
@@ -42,11 +42,12 @@ struct sw_ledger {
     double p50_ms, p99_ms; /* likewise; NaN: unknown */
 };
 
-/* From rows by step and worker. Rows of workers above SW_LEDGER_WORKERS are left out. */
+/* Computes *l from rows that are sorted by step and worker. Workers beyond the first
+ * SW_LEDGER_WORKERS are ignored. */
 void sw_ledger_make(struct sw_ledger *l, const struct sw_step_time *rows, int count);
-/* The share of a part in the time of all workers, 0..1; NaN if nothing is known. */
-double sw_ledger_share(const struct sw_ledger *l, enum sw_part p);
-/* The whole step of one worker. */
+/* The fraction of the time of all workers that phase p takes, 0..1; NaN: unknown. */
+double sw_ledger_fraction(const struct sw_ledger *l, enum sw_step_phase p);
+/* The mean duration of a whole step of one worker. */
 double sw_ledger_step_ms(const struct sw_ledger_worker *w);
 
 enum sw_bound {
@@ -55,33 +56,33 @@ enum sw_bound {
     SW_BOUND_DISK,
     SW_BOUND_DECODE,
     SW_BOUND_COPY,
-    SW_BOUND_WORKER,  /* one is slower than the others */
-    SW_BOUND_SERVERS, /* too many of them */
+    SW_BOUND_WORKER,  /* one worker is slower than the others */
+    SW_BOUND_SERVERS, /* too many servers */
     SW_BOUND_UPDATE,
     SW_BOUND_COMM,
-    SW_BOUND_GROUPS, /* groups wait for the slowest */
+    SW_BOUND_GROUPS, /* worker groups wait for the slowest one */
     SW_BOUND_OVERHEAD,
 };
 
-/* "compute", "disk", ...: for programs. */
+/* "compute", "disk", ...: the value of the JSON key "bound". */
 const char *sw_bound_name(enum sw_bound b);
 
-struct sw_verdict_input {
+struct sw_bottleneck_input {
     const struct sw_ledger *ledger;
-    int servers;               /* 0: unknown */
-    int servers_apart;         /* servers with cores of their own */
-    int server_cores;          /* cores that only servers use */
-    double servers_busy;       /* mean busy share of those servers; NaN: unknown */
-    double copy_ms;            /* of gradients and values, per step and worker; 0: none */
+    int servers;           /* 0: unknown */
+    int dedicated_servers; /* servers that have cores to themselves */
+    int server_cores;      /* cores that only servers use */
+    double servers_busy;   /* mean busy fraction of the dedicated servers; NaN: unknown */
+    double copy_ms;        /* copies of gradients and parameters, per step and worker; 0: none */
     const char *slowest_layer; /* NULL: unknown */
-    double slowest_share;      /* of a step's computing */
+    double slowest_fraction;   /* its fraction of the compute time of a step */
 };
 
-struct sw_verdict {
+struct sw_bottleneck {
     enum sw_bound bound;
-    int worker; /* WORKER: which, else -1 */
+    int worker; /* index of the slow worker for SW_BOUND_WORKER, else -1 */
     char text[160];
 };
 
-/* What limits the run, by the shares of its steps; a pure function. */
-struct sw_verdict sw_verdict_find(const struct sw_verdict_input *in);
+/* Finds what limits the run from the time breakdown of its steps. */
+struct sw_bottleneck sw_bottleneck_find(const struct sw_bottleneck_input *in);

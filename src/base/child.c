@@ -67,19 +67,20 @@ int sw_child_start(struct sw_child *c, const char *const *words, struct sw_err *
     int ends[2];
     *c = (struct sw_child){.out = -1};
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return sw_err_errno(err, errno, "a pipe from %s", words[0]);
+        return sw_err_errno(err, errno, "cannot create a pipe from %s", words[0]);
     int rc = spawn(c, words, ends[1]);
     (void)sw_os()->close(ends[1]);
     if (rc != 0) {
         (void)sw_os()->close(ends[0]);
         c->pid = 0;
-        return sw_err_errno(err, rc, "%s cannot be started", words[0]);
+        return sw_err_errno(err, rc, "cannot start %s", words[0]);
     }
     c->out = ends[0];
     return SW_OK;
 }
 
-/* Takes a line out of what was read; a line that is too long is cut. */
+/* Moves a line out of the bytes that were read; a line that is too long is truncated. all: the last
+ * line needs no newline. */
 static bool take(struct sw_child *c, char line[SW_CHILD_LINE], bool all)
 {
     char *end = memchr(c->rest, '\n', c->used);

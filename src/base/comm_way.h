@@ -8,9 +8,9 @@
 
 enum sw_comm_way {
     SW_COMM_PS,   /* whole gradients, reduced by servers or devices */
-    SW_COMM_SFB,  /* factors to all workers, each of which computes the gradient */
-    SW_COMM_ADAM, /* factors to the servers, which compute the gradient; matrices back (Project
-                     Adam, Chilimbi et al. 2014) */
+    SW_COMM_SFB,  /* factors are sent to all workers, each of which computes the gradient */
+    SW_COMM_ADAM, /* factors are sent to the servers, which compute the gradient and return matrices
+                     (Project Adam, Chilimbi et al. 2014) */
     SW_COMM_AUTO, /* whichever of these is predicted to take the least time */
 };
 enum { SW_COMM_WAYS = SW_COMM_AUTO };

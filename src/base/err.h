@@ -12,10 +12,10 @@ enum sw_err_code {
     SW_ERR_INVALID = -1,     /* a value the user wrote is wrong: recipe, option, shape */
     SW_ERR_NOMEM = -2,       /* memory is exhausted; the message names the object and its bytes */
     SW_ERR_IO = -3,          /* the operating system refused: read, write, fsync, full disk */
-    SW_ERR_NOTFOUND = -4,    /* a file, run, device or tensor that is needed is not there */
-    SW_ERR_FORMAT = -5,      /* bytes from outside are damaged or lie about their size */
+    SW_ERR_NOTFOUND = -4,    /* a required file, run, device or tensor is missing */
+    SW_ERR_FORMAT = -5,      /* input data is damaged or has inconsistent sizes */
     SW_ERR_UNSUPPORTED = -6, /* the device or build cannot do it */
-    SW_ERR_CANCELLED = -7,   /* another thread failed first, or a stop was asked for */
+    SW_ERR_CANCELLED = -7,   /* another thread failed first, or a stop was requested */
     SW_ERR_DIVERGED = -8,    /* a loss or gradient is not finite */
     SW_ERR_LIBRARY = -9,     /* a library failed in a way that fits none of the above */
     SW_ERR_BUSY = -10,       /* try again later: a lock is held, a queue is full */

@@ -62,8 +62,8 @@ int sw_os_need_regular(const char *path, const struct stat *st, struct sw_err *e
                                               : "a device");
 }
 
-/* O_NONBLOCK changes nothing for a regular file; without it, to open a pipe would wait for its
- * writer. A socket cannot be opened at all: ENXIO. */
+/* O_NONBLOCK has no effect on a regular file; without it, opening a pipe would wait for its writer.
+ * Opening a socket fails with ENXIO. */
 int sw_os_open_regular(const char *path, int *fd, uint64_t *file_bytes, struct sw_err *err)
 {
     struct stat st;
@@ -97,7 +97,8 @@ int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *w
         if (n < 0)
             return sw_err_errno(err, errno, "cannot read %s", what);
         if (n == 0)
-            return sw_err_set(err, SW_ERR_FORMAT, "%s ends at byte %lld, %zu bytes too early", what,
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "%s is truncated: it ends at byte %lld, %zu bytes are missing", what,
                               (long long)offset, bytes);
         p += n;
         offset += n;
@@ -107,7 +108,7 @@ int sw_os_pread_all(int fd, void *buf, size_t bytes, off_t offset, const char *w
 }
 
 /* Reads to the end of the file. The first size is a guess; a file that grows or has no size (a
- * pipe, /proc) is followed until read says 0. */
+ * pipe, /proc) is read until read returns 0. */
 static int read_to_end(int fd, const char *path, size_t max_bytes, size_t guess, char **text,
                        size_t *bytes, struct sw_err *err)
 {
@@ -151,7 +152,8 @@ static int read_to_end(int fd, const char *path, size_t max_bytes, size_t guess,
     return SW_OK;
 }
 
-/* /dev/stdin, and /dev/fd/63 of a shell's <(COMMAND): a pipe that has a writer already. */
+/* Whether path names an open descriptor: /dev/stdin, or /dev/fd/63 of the shell's <(COMMAND). A
+ * pipe there already has a writer. */
 static bool is_descriptor(const char *path)
 {
     return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0;
@@ -201,15 +203,17 @@ int sw_os_mkdirs(const char *path, mode_t mode, struct sw_err *err)
     if (!part)
         return sw_err_nomem(err, path, strlen(path) + 1);
     int rc = SW_OK;
-    for (char *p = part; rc == SW_OK && *p; p++) {
+    for (char *p = part; *p; p++) {
         if (p == part || *p != '/' || p[-1] == '/')
             continue;
         *p = '\0';
         rc = make_one_dir(part, mode, err);
         *p = '/';
+        if (rc != SW_OK)
+            goto out;
     }
-    if (rc == SW_OK)
-        rc = make_one_dir(part, mode, err);
+    rc = make_one_dir(part, mode, err);
+out:
     sw_free(part);
     return rc;
 }
@@ -232,7 +236,7 @@ int sw_os_check_private_dir(const char *path, mode_t forbidden, const char *advi
     struct stat st;
     char owner[128], self[128];
     if (sw_os()->stat(path, &st) != 0)
-        return sw_err_errno(err, errno, "directory %s", path);
+        return sw_err_errno(err, errno, "cannot stat directory %s", path);
     if (!S_ISDIR(st.st_mode))
         return sw_err_set(err, SW_ERR_IO, "%s is not a directory; remove it, or %s", path, advice);
     if (st.st_uid != geteuid())
@@ -279,7 +283,8 @@ int sw_os_new_file_begin(struct sw_new_file *f, const char *path, mode_t mode, s
     uint64_t word;
     *f = (struct sw_new_file){.fd = -1};
     if (sw_os()->random_bytes(&word, sizeof word) != 0)
-        return sw_err_errno(err, errno, "cannot draw a name for a temporary file beside %s", path);
+        return sw_err_errno(err, errno, "cannot choose a name for a temporary file beside %s",
+                            path);
     f->path = sw_strdup(path);
     f->temp = sw_format("%s.tmp-%016llx", path, (unsigned long long)word);
     if (!f->path || !f->temp) {

@@ -1,5 +1,5 @@
-/* libxxhash is used as a header: its state may then live in our own allocation, and nothing depends
- * on the layout that a shared library happens to have. */
+/* XXH3 hashes. libxxhash is used header-only, so that its state can be in our own allocation and
+ * nothing depends on the layout in a shared library. The contract is in base/hash.h. */
 #include "base/hash.h"
 #include "base/hash_avx2.h"
 #include "base/os.h"
@@ -9,8 +9,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* The library's streaming state wants 64-byte alignment, which alloc does not promise: the state is
- * placed inside a larger block. */
+/* The streaming state of the library needs 64-byte alignment, which alloc does not guarantee, so
+ * the state is placed inside a larger block. */
 struct sw_hash_state {
     XXH3_state_t *xxh; /* inside room */
     unsigned char room[sizeof(XXH3_state_t) + 64];
@@ -26,7 +26,7 @@ struct sw_hash sw_hash_bytes(const void *data, size_t bytes)
     return from_xxh(XXH3_128bits(data, bytes));
 }
 
-/* Below this size choosing an implementation costs more than it saves. */
+/* Below this size, choosing an implementation costs more than it saves. */
 enum { LONG_BYTES = 1024 };
 
 static bool has_avx2(void)

@@ -1,4 +1,4 @@
-/* The JSON writer. It keeps the nesting as a depth and one bit per level, which says whether a
+/* The JSON writer. It stores the nesting as a depth and one bit per level, which says whether a
  * comma is due; a call that would produce invalid JSON sets out->failed. The parser is
  * json_parse.c. The contract is in base/json.h. */
 #include "base/json.h"
@@ -16,7 +16,7 @@ void sw_json_begin(struct sw_json_writer *w, struct sw_buf *out)
     *w = (struct sw_json_writer){.out = out};
 }
 
-/* Characters above U+FFFF are two of them (RFC 8259 section 7). */
+/* Appends an escape; a character above U+FFFF becomes a surrogate pair (RFC 8259 section 7). */
 static void add_escape(struct sw_buf *out, uint32_t rune)
 {
     if (rune > 0xffff)

@@ -1,4 +1,4 @@
-/* The parser of base/json.h: recursive descent over bytes that may come from anyone. Depth and
+/* The parser of base/json.h: recursive descent over untrusted bytes. Depth and
  * number of values are limited, so time and memory are at most proportional to the text. */
 #include "base/json.h"
 #include "base/os.h"
@@ -80,16 +80,16 @@ static int parse_unicode(struct parser *p, char **out)
         return rc;
     if (c >= 0xD800 && c < 0xDC00) {
         if (p->end - p->at < 2 || p->at[0] != '\\' || p->at[1] != 'u')
-            return refuse(p, "half of a surrogate pair");
+            return refuse(p, "unpaired surrogate");
         p->at += 2;
         rc = parse_hex4(p, &low);
         if (rc != SW_OK)
             return rc;
         if (low < 0xDC00 || low > 0xDFFF)
-            return refuse(p, "half of a surrogate pair");
+            return refuse(p, "unpaired surrogate");
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
     } else if (c >= 0xDC00 && c < 0xE000) {
-        return refuse(p, "half of a surrogate pair");
+        return refuse(p, "unpaired surrogate");
     }
     if (c == 0)
         return refuse(p, "U+0000 in a string");
@@ -103,7 +103,7 @@ static int parse_escape(struct parser *p, char **out)
     const char *found;
     p->at++;
     if (p->at == p->end)
-        return refuse(p, "a string without end");
+        return refuse(p, "unterminated string");
     if (*p->at == 'u') {
         p->at++;
         return parse_unicode(p, out);
@@ -136,7 +136,7 @@ static int parse_string(struct parser *p, char **string)
     while (rc == SW_OK && p->at < p->end && *p->at != '"') {
         size_t n = sw_utf8_length(p->at, (size_t)(p->end - p->at));
         if (n == 0)
-            rc = refuse(p, "a string that is not UTF-8");
+            rc = refuse(p, "a string is not valid UTF-8");
         else if ((unsigned char)*p->at < 0x20)
             rc = refuse(p, "a control character in a string");
         else if (*p->at == '\\')
@@ -148,7 +148,7 @@ static int parse_string(struct parser *p, char **string)
         }
     }
     if (rc == SW_OK && p->at == p->end)
-        rc = refuse(p, "a string without end");
+        rc = refuse(p, "unterminated string");
     if (rc != SW_OK) {
         sw_free(text);
         return rc;
@@ -179,7 +179,7 @@ static int parse_number(struct parser *p, struct sw_json *v)
         digits = ++s;
         s = digits_end(p, s);
         if (s == digits)
-            return refuse(p, "a number that ends with its point");
+            return refuse(p, "a number ends with its decimal point");
     }
     if (s < p->end && (*s == 'e' || *s == 'E')) {
         s++;
@@ -188,7 +188,7 @@ static int parse_number(struct parser *p, struct sw_json *v)
         digits = s;
         s = digits_end(p, s);
         if (s == digits)
-            return refuse(p, "a number without exponent");
+            return refuse(p, "a number has an empty exponent");
     }
     size_t length = (size_t)(s - start);
     v->string = sw_realloc_array(NULL, length + 1, 1);
@@ -231,7 +231,7 @@ static int check_keys(struct parser *p, const struct sw_json *object, size_t cou
     int rc = SW_OK;
     for (size_t i = 1; i < n && rc == SW_OK; i++)
         if (strcmp(keys[i - 1], keys[i]) == 0)
-            rc = sw_err_set(p->err, SW_ERR_FORMAT, "JSON before byte %zu: key \"%.100s\" twice",
+            rc = sw_err_set(p->err, SW_ERR_FORMAT, "JSON before byte %zu: duplicate key \"%.100s\"",
                             (size_t)(p->at - p->start), keys[i]);
     sw_free(keys);
     return rc;
@@ -250,13 +250,13 @@ static int parse_child(struct parser *p, struct sw_json *parent, struct sw_json 
     skip_blanks(p);
     if (parent->type == SW_JSON_OBJECT) {
         if (!next_is(p, '"'))
-            return refuse(p, "a key in quotes is missing");
+            return refuse(p, "expected a quoted key");
         int rc = parse_string(p, &child->key);
         if (rc != SW_OK)
             return rc;
         skip_blanks(p);
         if (!next_is(p, ':'))
-            return refuse(p, "':' is missing");
+            return refuse(p, "expected ':'");
         p->at++;
     }
     return parse_value(p, child);
@@ -280,8 +280,8 @@ static int parse_children(struct parser *p, struct sw_json *v, enum sw_json_type
         if (more)
             p->at++;
         else if (!next_is(p, closing))
-            return refuse(p, type == SW_JSON_OBJECT ? "',' or '}' is missing"
-                                                    : "',' or ']' is missing");
+            return refuse(p,
+                          type == SW_JSON_OBJECT ? "expected ',' or '}'" : "expected ',' or ']'");
     }
     p->at++;
     p->depth--;

@@ -1,4 +1,6 @@
-/* The mutex is that of thread/thread.h, the only user of pthread.h. */
+/* The log: formats a message, splits it into lines and passes them to the sinks under one lock. The
+ * mutex comes from thread/thread.h, the only user of pthread.h. Any thread may call; the contract
+ * is in base/log.h. */
 #include "base/log.h"
 #include "base/os.h"
 #include "thread/thread.h"
@@ -41,7 +43,7 @@ int sw_log_add_sink(struct sw_log *log, enum sw_log_level level, sw_log_sink *si
     int rc = SW_OK;
     sw_mutex_lock(&log->lock);
     if (log->count == MAX_SINKS)
-        rc = sw_err_set(err, SW_ERR_NOMEM, "a log takes at most %d sinks", MAX_SINKS);
+        rc = sw_err_set(err, SW_ERR_NOMEM, "a log can have at most %d sinks", MAX_SINKS);
     else
         log->sinks[log->count++] = (struct sink){.call = sink, .user = user, .level = level};
     sw_mutex_unlock(&log->lock);
@@ -59,7 +61,7 @@ void sw_log_remove_sink(struct sw_log *log, void *user)
     sw_mutex_unlock(&log->lock);
 }
 
-/* log->lock is held. */
+/* Passes a line to the sinks of its level. The caller holds log->lock. */
 static void hand_out(struct sw_log *log, enum sw_log_level level, const char *source,
                      const char *line)
 {

@@ -1,4 +1,4 @@
-/* The SIGBUS handler that keeps a truncated memory-mapped file from ending the process, and the
+/* The SIGBUS handler that prevents a truncated memory-mapped file from ending the process, and the
  * fixed table of watched mappings that it searches. The handler may run in any thread at any time,
  * so the table consists of atomics and its size is fixed. The contract is in base/mapped.h. */
 #include "base/mapped.h"
@@ -97,7 +97,7 @@ int sw_mapped_watch(struct sw_mapped **out, const void *begin, size_t bytes, str
         *out = m;
         return SW_OK;
     }
-    return sw_err_set(err, SW_ERR_NOMEM, "more than %d files are mapped into memory at once",
+    return sw_err_set(err, SW_ERR_NOMEM, "too many memory-mapped files: the limit is %d",
                       MAX_MAPPINGS);
 }
 
@@ -108,7 +108,7 @@ int sw_mapped_watch_around(struct sw_mapped **out, const void *address, struct s
     bool found = false;
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
-        return sw_err_errno(err, errno, "/proc/self/maps");
+        return sw_err_errno(err, errno, "cannot open /proc/self/maps");
     while (!found && fgets(line, sizeof line, maps))
         found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 &&
                 (uintptr_t)address >= begin && (uintptr_t)address < end;

@@ -1,11 +1,11 @@
-/* Mapped files that survive truncation. When another program truncates a file, an access to a page
- * behind the new end raises SIGBUS, which ends the process. A watched mapping gets a page of zeros
- * there instead and remembers the loss; the reader calls sw_mapped_check afterwards and reports an
- * error. Data that was read before that check must not be trusted, even if it was validated.
+/* Memory-mapped files that survive truncation. When another program truncates a file, an access to
+ * a page after the new end raises SIGBUS, which ends the process. A watched mapping gets a page of
+ * zeros there instead, and the loss is recorded; the reader calls sw_mapped_check afterwards and
+ * reports an error. Data must not be trusted before that check, even if it was validated.
  *
  * A watch installs a handler for SIGBUS. A fault outside all watched mappings goes to the previous
- * handler, by default the end of the process. Thread rule: any thread. A mapping must be forgotten
- * before it is unmapped. */
+ * handler, which by default ends the process. Thread rule: any thread. Call sw_mapped_forget before
+ * a mapping is unmapped. */
 #pragma once
 
 #include "base/err.h"

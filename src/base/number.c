@@ -1,4 +1,4 @@
-/* Numbers of base/str.h: strict parsing of what people write, and short forms for them to read. */
+/* The number functions of base/str.h: strict parsing of user input, and human-readable formats. */
 #include "base/str.h"
 #include <ctype.h>
 #include <errno.h>
@@ -108,7 +108,7 @@ bool sw_parse_bool(const char *s, bool *value)
 
 enum { HUMAN_BYTES = 32 };
 
-/* value with three digits, a blank and a decimal prefix: "61.0 M". */
+/* Formats a value with one decimal, a blank and a decimal prefix: "61.0 M". */
 static const char *scaled(char *out, double value, const char *unit)
 {
     static const char prefix[] = "kMGTPE";

@@ -1,4 +1,4 @@
-/* The POSIX implementation of the table of system calls, the pointer to the table in use, and the
+/* The POSIX implementation of the table of system calls, the pointer to the current table, and the
  * allocation helpers on top of it. sw_os_set may be called only before any thread is started;
  * everything else is safe in any thread. The contract is in base/os.h. */
 #include "base/os.h"
@@ -84,16 +84,16 @@ static int posix_random_bytes(void *buf, size_t bytes)
 
 /* The table in use: the only mutable global of the project besides signal state. It is replaced
  * before any thread exists, so plain reads are safe. */
-static const struct sw_os *in_force = &sw_os_posix;
+static const struct sw_os *current_os = &sw_os_posix;
 
 const struct sw_os *sw_os(void)
 {
-    return in_force;
+    return current_os;
 }
 
 void sw_os_set(const struct sw_os *os)
 {
-    in_force = os ? os : &sw_os_posix;
+    current_os = os ? os : &sw_os_posix;
 }
 
 void *sw_calloc(size_t count, size_t size)

@@ -17,8 +17,8 @@ struct sw_os {
     void *(*realloc)(void *p, size_t bytes);
     void (*free)(void *p);
     void *(*map_pages)(size_t bytes);          /* anonymous private pages, zero, page aligned */
-    void *(*map_file)(int fd, size_t bytes);   /* the file's first bytes, read-only, shared */
-    int (*unmap_pages)(void *p, size_t bytes); /* of either kind */
+    void *(*map_file)(int fd, size_t bytes);   /* the first bytes of the file, read-only, shared */
+    int (*unmap_pages)(void *p, size_t bytes); /* of map_pages or map_file */
     /* Binds whole pages to these NUMA nodes (bit i: node i of the system), interleaved over
      * several; pages that are already placed move. Pages go elsewhere when a node is full. */
     int (*bind_pages)(void *p, size_t bytes, uint64_t nodes);
@@ -49,13 +49,13 @@ void sw_os_set(const struct sw_os *os); /* NULL restores sw_os_posix; borrowed u
  * overflows; sw_free accepts NULL. */
 void *sw_calloc(size_t count, size_t size); /* zeroed */
 void *sw_realloc_array(void *p, size_t count, size_t size);
-/* Room for one item more in a growing array, whose pointer is at `array`: doubles *capacity, which
- * begins with `first`, when `count` items fill it. Errors: SW_ERR_NOMEM naming `what`. */
+/* Makes room for another item in a growing array whose pointer is at `array`: if `count` items fill
+ * it, doubles *capacity, which begins with `first`. Errors: SW_ERR_NOMEM naming `what`. */
 int sw_grow(void *array, size_t item_bytes, int64_t count, int64_t *capacity, int64_t first,
             const char *what, struct sw_err *err) SW_MUST_CHECK;
 /* Adds a zeroed element to the end of an array that *items (a T **) points to and that grows only
- * this way, from NULL and 0: counts it and returns it. The caller may lower *count. NULL: memory is
- * exhausted, and the array stays as it is. */
+ * this way, from NULL and 0: increments *count and returns the element. The caller may lower
+ * *count. NULL: memory is exhausted, and the array is unchanged. */
 void *sw_array_add(void *items, int *count, size_t size);
 void sw_free(void *p);
 
@@ -66,10 +66,11 @@ static inline size_t sw_aligned(size_t bytes, size_t to)
 }
 char *sw_strdup(const char *s);
 
-/* For the end of a message: "; the memory of this process is limited to 200 MB: raise ulimit -v",
- * in out (96 bytes) if there is such a limit, else "". */
+/* Returns the end of a message: "; the memory of this process is limited to 200 MB: raise ulimit
+ * -v" in out (96 bytes) if there is such a limit, else "". */
 const char *sw_memory_limit(char *out, size_t bytes);
-/* Sets SW_ERR_NOMEM: "out of memory: WHAT (BYTES bytes)", and the limit. */
+/* Sets SW_ERR_NOMEM: "out of memory: WHAT (BYTES bytes)" and sw_memory_limit. Returns SW_ERR_NOMEM.
+ */
 int sw_err_nomem(struct sw_err *err, const char *what, size_t bytes);
 
 /* Writes all bytes (short writes and EINTR repeated). Errors: SW_ERR_IO naming what. */
@@ -78,8 +79,8 @@ int sw_os_write_all(int fd, const void *buf, size_t bytes, const char *what,
 /* The same at an offset; the file position does not change. */
 int sw_os_pwrite_all(int fd, const void *buf, size_t bytes, off_t offset, const char *what,
                      struct sw_err *err) SW_MUST_CHECK;
-/* SW_OK when st is of a regular file; else SW_ERR_FORMAT, which names what it is. For files that a
- * library opens by their name: to open a pipe would wait for its writer. */
+/* Checks that st describes a regular file; else SW_ERR_FORMAT, which names the kind of file. For
+ * files that a library opens by name, since opening a pipe would wait for its writer. */
 int sw_os_need_regular(const char *path, const struct stat *st, struct sw_err *err) SW_MUST_CHECK;
 /* Opens a regular file for reading, and never waits for another process. *fd is -1 on failure.
  * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT when it is something else. */
@@ -96,11 +97,10 @@ int sw_os_read_file(const char *path, size_t max_bytes, char **text, size_t *byt
                     struct sw_err *err) SW_MUST_CHECK;
 /* Creates a directory and its parents (mode for those created). An existing one is fine. */
 int sw_os_mkdirs(const char *path, mode_t mode, struct sw_err *err) SW_MUST_CHECK;
-/* Whether a folder is safe for files that nobody else may prepare or read: it belongs to our user,
- * also when path is a symbolic link to it, and its mode has none of the bits of `forbidden` (0022:
- * others may not write, 0077: nor look into it). The message names path, owner or mode; advice
- * says what else to do: "set XDG_STATE_HOME to a folder of your own". Errors: SW_ERR_NOTFOUND,
- * SW_ERR_IO. */
+/* Checks that a directory is safe from other users: it belongs to our user (a symbolic link is
+ * followed), and its mode has none of the bits of `forbidden` (0022: others cannot write, 0077:
+ * others cannot access it). The message names path, owner or mode; advice ends it: "set
+ * XDG_STATE_HOME to a directory of your own". Errors: SW_ERR_NOTFOUND, SW_ERR_IO. */
 int sw_os_check_private_dir(const char *path, mode_t forbidden, const char *advice,
                             struct sw_err *err) SW_MUST_CHECK;
 /* Writes path so that a crash at any instant leaves the old file or the new one: temporary name in
@@ -120,7 +120,7 @@ struct sw_new_file {
 };
 int sw_os_new_file_begin(struct sw_new_file *f, const char *path, mode_t mode,
                          struct sw_err *err) SW_MUST_CHECK;
-/* fsync, rename, fsync of the directory. On an error before the rename the old file stands and the
- * temporary one is removed; f is released either way. */
+/* fsync, rename, fsync of the directory. On an error before the rename the old file remains and the
+ * temporary one is removed; f is released in any case. */
 int sw_os_new_file_commit(struct sw_new_file *f, struct sw_err *err) SW_MUST_CHECK;
 void sw_os_new_file_abandon(struct sw_new_file *f);

@@ -13,7 +13,8 @@
 #define SW_PHILOX_FN static inline
 #endif
 
-/* What a random number is for; part of the key, so that streams never meet. */
+/* The purpose of a random number; it is part of the key, so streams of different purposes are
+ * independent. */
 enum sw_purpose {
     SW_PURPOSE_INIT = 1,
     SW_PURPOSE_SHUFFLE,

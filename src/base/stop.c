@@ -16,7 +16,8 @@ int sw_stop_request(int signal)
     if (signal)
         __atomic_compare_exchange_n(&first_signal, &none, signal, 0, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
-    if (sw_stop_requests() == REQUESTS) /* saturates, so that no carry reaches the holders */
+    if (sw_stop_requests() ==
+        REQUESTS) /* saturates, so that the count does not overflow into the holders */
         return REQUESTS;
     return (__atomic_add_fetch(&state, 1, __ATOMIC_RELAXED)) & REQUESTS;
 }

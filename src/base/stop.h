@@ -13,12 +13,12 @@
 #include "base/err.h"
 #include <stdbool.h>
 
-/* Asks for a stop; returns the number of requests, this one included. signal is the number of the
- * signal that came, or 0; sw_stop_signal tells the first one. Async-signal-safe. */
+/* Requests a stop; returns the number of requests, this one included. signal is the number of the
+ * received signal, or 0; sw_stop_signal returns the first one. Async-signal-safe. */
 int sw_stop_request(int signal);
-int sw_stop_requests(void); /* how many there were; async-signal-safe */
-int sw_stop_signal(void);   /* 0: no signal asked for a stop */
-/* Forgets all requests: for tests, and for programs that go on after a stopped job. */
+int sw_stop_requests(void); /* the number of requests so far; async-signal-safe */
+int sw_stop_signal(void);   /* 0: no signal requested a stop */
+/* Clears all requests: for tests, and for programs that continue after a stopped job. */
 void sw_stop_reset(void);
 
 /* Returns SW_ERR_CANCELLED with a message if work must be abandoned: a stop was requested and

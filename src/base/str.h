@@ -1,4 +1,4 @@
-/* Strings: a growing buffer, a few helpers, number formats for people. No thread rule beyond one
+/* Strings: a growing buffer, a few helpers, human-readable numbers. No thread rule beyond one
  * owner per object. Numbers are read and written in the "C" locale: the program never sets
  * LC_NUMERIC. */
 #pragma once
@@ -19,7 +19,7 @@ struct sw_buf {
 };
 
 void sw_buf_fini(struct sw_buf *b);
-void sw_buf_clear(struct sw_buf *b); /* empties, keeps the memory */
+void sw_buf_clear(struct sw_buf *b); /* empties the text; the memory is reused */
 void sw_buf_add(struct sw_buf *b, const char *s);
 void sw_buf_add_bytes(struct sw_buf *b, const void *bytes, size_t n);
 void sw_buf_printf(struct sw_buf *b, const char *fmt, ...) SW_PRINTF(2, 3);
@@ -32,7 +32,7 @@ char *sw_buf_take(struct sw_buf *b);
 char *sw_format(const char *fmt, ...) SW_PRINTF(1, 2);
 
 /* Length in bytes (1 to 4) of the well-formed UTF-8 character (RFC 3629) at s, of which `bytes` are
- * at hand; 0 when there is none. */
+ * available; 0: there is none. */
 size_t sw_utf8_length(const char *s, size_t bytes);
 bool sw_utf8_is_valid(const char *s); /* the whole string is well-formed */
 

@@ -1,9 +1,9 @@
-/* Foreign text in a terminal. Names, notes, paths, messages, metadata and the output of models come
- * from recipes, files and databases of others. A terminal obeys control characters in them, and
- * bidirectional or zero-width characters make one text look like another. This file has the only
- * list of such characters and the only function that shows them: as escapes, \x1b for a byte (a
- * control character, or a byte that is not UTF-8) and \u202e or \U000e0041 for a character beyond
- * ASCII. Lines, tables, messages, screens and images all use it; JSON has its own escapes
+/* Untrusted text in a terminal. Names, notes, paths, messages, metadata and the output of models
+ * come from recipes, files and databases of other users. A terminal executes control characters in
+ * them, and bidirectional or zero-width characters make one text look like another. This file has
+ * the only list of such characters and the only functions that replace them by escapes: \x1b for a
+ * byte (a control character, or a byte that is not UTF-8) and \u202e or \U000e0041 for a character
+ * beyond ASCII. Lines, tables, messages, screens and images all use it; JSON has its own escapes
  * (json.h).
  *
  * Unsafe are the control characters of ASCII, DEL, U+0080 to U+009F, bidirectional controls, line
@@ -26,15 +26,15 @@ size_t sw_utf8_whole(const char *text, size_t bytes);
  * not fit. */
 void sw_utf8_copy(char *out, size_t bytes, const char *text);
 
-/* Whether a character must not reach a terminal. SW_UTF8_BAD must not, either. */
+/* Whether a character must not be written to a terminal; true for SW_UTF8_BAD. */
 bool sw_rune_is_unsafe(uint32_t rune);
-/* Columns of a terminal that a character takes, 0 to 2, by the blocks of Unicode (UAX 11):
- * wcwidth() would make them a function of the locale. */
+/* The columns of a terminal that a character takes, 0 to 2, by the blocks of Unicode (UAX 11).
+ * wcwidth() is not used because it depends on the locale. */
 int sw_rune_columns(uint32_t rune);
 
 /* Appends a text as one line: unsafe characters as escapes, line breaks and tabs as blanks. */
 void sw_text_add(struct sw_buf *out, const char *text);
-/* The same, but line breaks and tabs stay. */
+/* The same, but line breaks and tabs are copied. */
 void sw_text_add_lines(struct sw_buf *out, const char *text, size_t bytes);
-/* Columns of what sw_text_add appends. */
+/* The columns of the text that sw_text_add appends. */
 int sw_text_columns(const char *text);

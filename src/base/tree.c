@@ -1,12 +1,12 @@
-/* Sums many rows of doubles in the order of the reduction tree that base/tree.h defines. The
- * partial sums wait on a stack, a few columns at a time, so that the stack has a fixed size. */
+/* Sums many rows of doubles in the order of the reduction tree that base/tree.h defines. Partial
+ * sums are on a stack, for a few columns at a time, so that the stack has a fixed size. */
 #include "base/tree.h"
 
 #include <string.h>
 
 enum { PIECE = 64 };
 
-/* Columns [0, n) of all rows, n at most PIECE. */
+/* Sums columns [0, n) of all rows; n is at most PIECE. */
 static void sum_piece(const double *rows, int leaves, int room, int n, double *out)
 {
     double stack[SW_TREE_DEPTH][PIECE];

@@ -1,20 +1,20 @@
 /* The reduction tree: a fixed order in which partial sums are added. The tree is binary over leaves
  * 0 .. leaves-1: neighbors are added in pairs, the sums of pairs in pairs, and so on; a node
  * without a neighbor waits and is added from the right at the end. (((0+1)+(2+3))+4) is the tree
- * over five leaves. A worker that has some consecutive leaves can add up the nodes of the tree that
- * lie within them, and the sum of all nodes has the same bits however the leaves are distributed.
- * For two and three leaves the order is that of the leaves.
+ * over five leaves. A worker with consecutive leaves can reduce the nodes of the tree that lie
+ * within them, and the total has the same bits for any distribution of the leaves. Two and three
+ * leaves are added in their order.
  *
- * A sum runs on a stack: push a term, add the two topmost as often as sw_tree_adds says, push the
- * next. Pure arithmetic, any thread. */
+ * A reduction uses a stack: push a leaf, add the two topmost partial sums sw_tree_adds times, push
+ * the next leaf. Pure arithmetic, any thread. */
 #pragma once
 
 #include <stdint.h>
 
-enum { SW_TREE_LEAVES = 1024, SW_TREE_DEPTH = 11 /* terms on the stack, at most */ };
+enum { SW_TREE_LEAVES = 1024, SW_TREE_DEPTH = 11 /* partial sums on the stack, at most */ };
 
-/* Range of part i when `total` is split as evenly as possible, the larger parts first: 50 over 3 is
- * 17, 17, 16. */
+/* The range of part i if `total` is split as evenly as possible, the larger parts first: 50 over 3
+ * is 17, 17, 16. */
 static inline void sw_part(int64_t total, int parts, int i, int64_t *first, int64_t *count)
 {
     int64_t base = total / parts, larger = total % parts;
@@ -27,7 +27,7 @@ static inline void sw_part(int64_t total, int parts, int i, int64_t *first, int6
 static inline int sw_tree_node_end(int leaves, int from, int to)
 {
     int width = from ? from & -from : 1 << (SW_TREE_DEPTH - 1);
-    /* The remainder at the right is a node, too. */
+    /* The remainder at the right is also a node. */
     if (to == leaves && (from == 0 || from == (leaves & -width)))
         return leaves;
     while (from + width > to)
@@ -35,7 +35,7 @@ static inline int sw_tree_node_end(int leaves, int from, int to)
     return from + width;
 }
 
-/* How many additions follow after the node [from, to) was pushed behind all nodes to its left. */
+/* The number of additions after the node [from, to) was pushed onto all nodes to its left. */
 static inline int sw_tree_adds(int leaves, int from, int to)
 {
     int left = to == leaves ? 1 : __builtin_popcount((unsigned)to);

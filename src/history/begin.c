@@ -1,6 +1,6 @@
-/* How a run comes to be: its row, its directory, its first or next segment, and the spool in their
- * stead when the database cannot be written. Runs on the thread that sets the job up, before the
- * writer starts. */
+/* Begins or resumes a run: its row, its directory, its first or next segment, or the spool in their
+ * place when the database cannot be written. Called on the thread that sets the job up, before the
+ * writer thread starts. Reading order: sw_history_begin_run, sw_history_resume_run. */
 #include "base/os.h"
 #include "base/str.h"
 #include "history/writer.h"
@@ -14,7 +14,7 @@ static int make_uid(char uid[SW_UID_TEXT], struct sw_err *err)
 {
     uint64_t r;
     if (sw_os()->random_bytes(&r, sizeof r) != 0)
-        return sw_err_errno(err, errno, "random bytes for the run's name");
+        return sw_err_errno(err, errno, "cannot get random bytes for the id of the run");
     snprintf(uid, SW_UID_TEXT, "%016llx", (unsigned long long)r);
     return SW_OK;
 }
@@ -62,9 +62,8 @@ static int make_given_dir(const char *dir, char **path, struct sw_err *err)
     return *path ? SW_OK : sw_err_nomem(err, "path of the output directory", 0);
 }
 
-/* STATE/runs/NAME, new. Another database may have numbered a run the same, so a taken name gets
- * "-2",
- * "-3", ... behind it. */
+/* Creates STATE/runs/NAME. A run of another database may have the same number, so NAME gets the
+ * suffix "-2", "-3", ... if it exists already. */
 static int make_own_dir(const char *name, char **path, struct sw_err *err)
 {
     char *state = NULL, *runs = NULL;
@@ -104,22 +103,26 @@ static int set_out_dir(struct sw_history *h, char *path, struct sw_err *err)
     return SW_OK;
 }
 
-static int name_out_dir(struct sw_history *h, const char *given, const char *name,
-                        struct sw_err *err)
+static int choose_out_dir(struct sw_history *h, const char *given, const char *name,
+                          struct sw_err *err)
 {
     char *path = NULL;
     int code = given ? make_given_dir(given, &path, err) : make_own_dir(name, &path, err);
-    if (!code)
-        code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
-    if (!code)
-        code = set_out_dir(h, path, err);
+    if (code)
+        goto out;
+    code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
+    if (code)
+        goto out;
+    code = set_out_dir(h, path, err);
+out:
     if (code)
         sw_free(path);
     return code;
 }
 
-/* A directory that was made for an id that did not come to be. A given one stays, and claimed. */
-static void forget_out_dir(struct sw_history *h, bool remove)
+/* Undoes choose_out_dir after a failed transaction: removes a directory that was named after the
+ * id. A directory given with --out stays, and stays claimed. */
+static void discard_out_dir(struct sw_history *h, bool remove)
 {
     if (remove)
         sw_claim_release(&h->claim);
@@ -129,10 +132,10 @@ static void forget_out_dir(struct sw_history *h, bool remove)
     h->out_dir = NULL;
 }
 
-/* --- A directory with the result of another run --------------------------------------------- */
+/* --- A directory with checkpoints of another run --------------------------------------------- */
 
-/* The highest step of a checkpoint in a directory; 0 when there is none, or only that of step 0,
- * which holds nothing but initial values. */
+/* The highest step of a checkpoint in a directory; 0: there is none, or only that of step 0, which
+ * holds only initial values. */
 static int64_t newest_checkpoint(const char *dir)
 {
     int64_t newest = 0;
@@ -150,21 +153,22 @@ static int64_t newest_checkpoint(const char *dir)
     return newest;
 }
 
-/* The newest run that the database has in this directory: its id, 0 when there is none. */
+/* The id of the newest run in the database that used this directory; 0: there is none. */
 static int64_t run_in(struct sw_history *h, const char *dir)
 {
     static const char sql[] = "SELECT max(id) FROM runs WHERE out_dir = ?1";
     int64_t id = 0;
     struct sw_err ignored;
 
-    if (sw_store_open(&h->store, h->patience.setup_ms, &ignored) != SW_OK ||
+    if (sw_store_open(&h->store, h->timeouts.setup_ms, &ignored) != SW_OK ||
         sw_query_once(h->store.db, h->path, sql, SW_CELLS(SW_TEXT(dir)), &id, &ignored) != SW_OK)
         return 0;
     return id;
 }
 
-/* A new run writes checkpoints of the same names, and --out may be a mistake. */
-static int refuse_result(struct sw_history *h, const char *dir, struct sw_err *err)
+/* Refuses a directory with checkpoints: a new run writes checkpoints of the same names, and --out
+ * may be a mistake. */
+static int refuse_existing_checkpoints(struct sw_history *h, const char *dir, struct sw_err *err)
 {
     int64_t step = newest_checkpoint(dir), id = step > 0 ? run_in(h, dir) : 0;
     if (step == 0)
@@ -182,15 +186,20 @@ static int refuse_result(struct sw_history *h, const char *dir, struct sw_err *e
                       dir, (long long)id, (long long)step, (long long)id);
 }
 
-/* Before anything is stored: a run that may not write into its directory does not exist. */
-static int take_given_dir(struct sw_history *h, const struct sw_run_info *info, struct sw_err *err)
+/* Claims the directory given with --out. It does so before anything is stored, so that a run that
+ * may not use its directory leaves no row. */
+static int claim_given_dir(struct sw_history *h, const struct sw_run_info *info, struct sw_err *err)
 {
     char *path = NULL;
     int code = make_given_dir(info->out_dir, &path, err);
-    if (!code)
-        code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
-    if (!code && !info->overwrite)
-        code = refuse_result(h, path, err);
+    if (code)
+        goto out;
+    code = sw_claim_take(&h->claim, path, 0, "choose another --out", h->log, err);
+    if (code)
+        goto out;
+    if (!info->overwrite)
+        code = refuse_existing_checkpoints(h, path, err);
+out:
     sw_free(path);
     return code;
 }
@@ -203,42 +212,46 @@ static int store_out_dir(struct sw_history *h, int64_t id, struct sw_err *err)
                          SW_CELLS(SW_TEXT(h->out_dir), SW_INT(id)), NULL, err);
 }
 
-/* Inside the transaction: the default directory is called after the id. *no_dir: the directory is
- * the trouble, not the database. */
+/* Inserts the run inside the transaction, because its id names the default directory. *no_dir: the
+ * error is of the directory, not of the database. */
 static int insert_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
 {
     int64_t id = 0;
     char name[32];
     int code = sw_store_apply(&h->store, h->uid, h->run, err);
-    if (!code)
-        code = sw_store_run_id(&h->store, h->uid, &id, err);
+    if (code)
+        return code;
+    code = sw_store_run_id(&h->store, h->uid, &id, err);
     if (code)
         return code;
     snprintf(name, sizeof name, "%lld", (long long)id);
-    code = name_out_dir(h, given, name, err);
+    code = choose_out_dir(h, given, name, err);
     *no_dir = code != SW_OK;
-    if (!code)
-        code = store_out_dir(h, id, err);
-    if (!code)
-        code = sw_store_apply(&h->store, h->uid, h->segment, err);
-    if (!code) {
-        h->run->cells[SW_RUN_CELL_ID] = SW_INT(id);
-        h->run_id = id;
-    }
-    return code;
+    if (code)
+        return code;
+    code = store_out_dir(h, id, err);
+    if (code)
+        return code;
+    code = sw_store_apply(&h->store, h->uid, h->segment, err);
+    if (code)
+        return code;
+    h->run->cells[SW_RUN_CELL_ID] = SW_INT(id);
+    h->run_id = id;
+    return SW_OK;
 }
 
 static int store_run(struct sw_history *h, const char *given, bool *no_dir, struct sw_err *err)
 {
     *no_dir = false;
-    int code = sw_store_open(&h->store, h->patience.setup_ms, err);
-    if (!code)
-        code = sw_store_begin(&h->store, h->patience.setup_ms, err);
+    int code = sw_store_open(&h->store, h->timeouts.setup_ms, err);
+    if (code)
+        return code;
+    code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
     code = sw_store_end(&h->store, insert_run(h, given, no_dir, err), err);
     if (code) {
-        forget_out_dir(h, !given);
+        discard_out_dir(h, !given);
         h->run->cells[SW_RUN_CELL_ID] = SW_NULL;
         h->run_id = 0;
     }
@@ -246,14 +259,15 @@ static int store_run(struct sw_history *h, const char *given, bool *no_dir, stru
     return code;
 }
 
-/* The database is out of reach: why is said in the log and, by the writer, as an event. */
+/* Records the run in the spool because the database cannot be used; *why goes to the log and, as an
+ * event, to the run. */
 static int spool_run(struct sw_history *h, const struct sw_err *why, struct sw_err *err)
 {
     size_t taken;
     int code = sw_history_spool_lines(h, NULL, 0, &taken, err);
     sw_store_close(&h->store);
     if (code)
-        return sw_err_prefix(err, code, "the run can be recorded nowhere: %s; and", why->text);
+        return sw_err_prefix(err, code, "cannot record the run: %s; and", why->text);
     h->outage.degraded = true;
     h->outage.retry_at_ns = sw_os()->monotonic_ns() + SW_HISTORY_TICK_MS * 1000000ll;
     sw_log_write(h->log, SW_LOG_WARN, "history", "%s; rows go to %s until it works again",
@@ -269,34 +283,43 @@ int sw_history_begin_run(struct sw_history *h, const struct sw_run_info *info, s
     struct sw_err why = {0};
     bool no_dir;
     int code = make_uid(h->uid, err);
-    if (!code)
-        code = make_run_row(h, info, now, err);
-    if (!code)
-        code = make_segment_row(h, info, 0, now, err);
-    if (!code && info->out_dir)
-        code = take_given_dir(h, info, err);
+    if (code)
+        return code;
+    code = make_run_row(h, info, now, err);
+    if (code)
+        return code;
+    code = make_segment_row(h, info, 0, now, err);
+    if (code)
+        return code;
+    if (info->out_dir)
+        code = claim_given_dir(h, info, err);
     if (code)
         return code;
     int stored = store_run(h, info->out_dir, &no_dir, &why);
     if (no_dir)
         return sw_err_set(err, why.code, "%s", why.text);
     if (stored)
-        code = name_out_dir(h, info->out_dir, h->uid, err);
-    sw_claim_sign(&h->claim, h->run_id);
-    if (!code)
-        code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
-    if (!code && stored)
+        code = choose_out_dir(h, info->out_dir, h->uid, err);
+    sw_claim_write_owner(&h->claim, h->run_id);
+    if (code)
+        return code;
+    code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
+    if (code)
+        return code;
+    if (stored)
         code = spool_run(h, &why, err);
-    return code ? code : sw_history_start_writer(h, err);
+    if (code)
+        return code;
+    return sw_history_start_writer(h, err);
 }
 
 /* --- Spools of earlier runs ---------------------------------------------------------------- */
 
-static void tell_merged(struct sw_log *log, const char *path, const struct sw_merge *m)
+static void report_merged(struct sw_log *log, const char *path, const struct sw_merge *m)
 {
     if (m->rows || m->damaged || m->refused)
         sw_log_write(log, SW_LOG_INFO, "history",
-                     "%s: %llu rows merged, %llu damaged and %llu unfit lines skipped", path,
+                     "%s: %llu rows merged, %llu damaged and %llu invalid lines skipped", path,
                      (unsigned long long)m->rows, (unsigned long long)m->damaged,
                      (unsigned long long)m->refused);
 }
@@ -309,9 +332,9 @@ static int merge_announced(struct sw_store *store, const struct sw_spool_list *l
         struct sw_merge m = {0};
         int64_t bytes = sw_spool_bytes(list->items[i].spool);
         code = sw_history_merge_spool(store, list->items[i].spool, SW_HISTORY_SETUP_MS, &m, err);
-        tell_merged(log, list->items[i].spool, &m);
+        report_merged(log, list->items[i].spool, &m);
         if (!code)
-            sw_spool_merged(&list->items[i], bytes);
+            sw_spool_withdraw(&list->items[i], bytes);
         *rows += m.rows;
     }
     return code;
@@ -349,9 +372,10 @@ int sw_history_waiting(const char *path)
     return count;
 }
 
-/* --- Going on ------------------------------------------------------------------------------ */
+/* --- Resuming a run ------------------------------------------------------------------------------
+ */
 
-static int adopt_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
+static int load_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
 {
     int code = sw_store_read_run(&h->store, run_id, &h->run, err);
     if (code)
@@ -359,7 +383,7 @@ static int adopt_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
     const struct sw_cell *uid = &h->run->cells[SW_RUN_CELL_UID];
     const struct sw_cell *dir = &h->run->cells[SW_RUN_CELL_OUT_DIR];
     if (uid->type != SW_CELL_TEXT || strlen(uid->t) != SW_UID_TEXT - 1 || dir->type != SW_CELL_TEXT)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: run %lld has no name or directory of its own",
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: run %lld has no valid uid or output directory",
                           h->path, (long long)run_id);
     strcpy(h->uid, uid->t);
     h->out_dir = sw_strdup(dir->t);
@@ -369,10 +393,11 @@ static int adopt_run(struct sw_history *h, int64_t run_id, struct sw_err *err)
     code = sw_os_mkdirs(h->out_dir, 0777, err);
     return code ? code
                 : sw_claim_take(&h->claim, h->out_dir, run_id,
-                                "wait for its end, or stop it with SIGTERM", h->log, err);
+                                "wait until it ends, or stop it with SIGTERM", h->log, err);
 }
 
-/* Inside the transaction: whether the run is as it was when its checkpoints were chosen. */
+/* Checks inside the transaction that the run has not been resumed since its checkpoints were
+ * chosen. */
 static int compare_segments(struct sw_history *h, int64_t segments, bool *changed,
                             struct sw_err *err)
 {
@@ -387,22 +412,23 @@ static int compare_segments(struct sw_history *h, int64_t segments, bool *change
         return code;
     return sw_err_set(
         err, SW_ERR_INVALID,
-        "run %lld was resumed by another process (pid %lld) in the meantime; look at it with "
+        "run %lld was resumed by another process (pid %lld) in the meantime; check it with "
         "`singa-ws history show %lld`, and resume it again if it has ended",
         (long long)h->run_id, (long long)pid, (long long)h->run_id);
 }
 
-/* What the run spooled before must be in the database, or before the new segment in the same spool,
- * because a segment supersedes what lies behind its first step. */
+/* Stores the new segment. Rows that the run spooled earlier must be merged first, or precede the
+ * segment in the same spool, because a segment supersedes all rows after its first step. */
 static int store_segment(struct sw_history *h, int64_t segments, bool *changed, struct sw_err *err)
 {
     struct sw_merge m = {0};
     *changed = false;
-    int code = sw_history_merge_spool(&h->store, h->spool.path, h->patience.setup_ms, &m, err);
-    tell_merged(h->log, h->spool.path, &m);
+    int code = sw_history_merge_spool(&h->store, h->spool.path, h->timeouts.setup_ms, &m, err);
+    report_merged(h->log, h->spool.path, &m);
     atomic_fetch_add(&h->counts.merged, m.rows);
-    if (!code)
-        code = sw_store_begin(&h->store, h->patience.setup_ms, err);
+    if (code)
+        return code;
+    code = sw_store_begin(&h->store, h->timeouts.setup_ms, err);
     if (code)
         return code;
     code = compare_segments(h, segments, changed, err);
@@ -418,14 +444,21 @@ int sw_history_resume_run(struct sw_history *h, int64_t run_id, int64_t from_ste
 {
     struct sw_err why = {0};
     bool changed = false;
-    int code = sw_store_open(&h->store, h->patience.setup_ms, err);
-    if (!code)
-        code = adopt_run(h, run_id, err);
-    if (!code)
-        code = make_segment_row(h, info, from_step, sw_os()->unix_time(), err);
-    if (!code)
-        code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
-    if (!code && store_segment(h, info->segments, &changed, &why) != SW_OK)
+    int code = sw_store_open(&h->store, h->timeouts.setup_ms, err);
+    if (code)
+        return code;
+    code = load_run(h, run_id, err);
+    if (code)
+        return code;
+    code = make_segment_row(h, info, from_step, sw_os()->unix_time(), err);
+    if (code)
+        return code;
+    code = sw_spool_init(&h->spool, h->path, h->out_dir, h->uid, err);
+    if (code)
+        return code;
+    if (store_segment(h, info->segments, &changed, &why) != SW_OK)
         code = changed ? sw_err_set(err, why.code, "%s", why.text) : spool_run(h, &why, err);
-    return code ? code : sw_history_start_writer(h, err);
+    if (code)
+        return code;
+    return sw_history_start_writer(h, err);
 }

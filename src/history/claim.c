@@ -1,6 +1,6 @@
-/* The lock file of a run's folder: opens it without following links, takes the flock, makes sure
- * that the path still names that file, and writes who holds it. A refusal names the owner, as far
- * as the file and /proc tell. */
+/* The lock file of a run's folder: opens it without following links, takes the flock, checks that
+ * the path still names that file, and writes the owner into it. The error of a refused claim names
+ * the owner, if the file and /proc tell it. */
 #include "history/claim.h"
 
 #include "base/os.h"
@@ -14,24 +14,24 @@
 #include <time.h>
 
 enum {
-    TEXT = 512, /* bytes of the file, always as many, so that writing it needs no truncation */
-    SIGN_TRIES = 500, /* how often the file is read until its new owner has signed it */
-    SIGN_PAUSE_MS = 10,
+    TEXT = 512,        /* size of the file in bytes; it is fixed, so writing needs no truncation */
+    OWNER_TRIES = 500, /* how often the file is read until its new owner has written it */
+    OWNER_PAUSE_MS = 10,
 };
 
-/* What the file says. */
+/* The owner that the file names. */
 struct owner {
     long long pid, start_ticks, since, run_id;
     char boot_id[SW_BOOT_ID_TEXT], host[256];
 };
 
-/* A word stands for every field, also for one that is unknown. */
+/* A field of the file is one word; "-" stands for an unknown value. */
 static const char *word(const char *text)
 {
     return *text ? text : "-";
 }
 
-void sw_claim_sign(const struct sw_claim *c, int64_t run_id)
+void sw_claim_write_owner(const struct sw_claim *c, int64_t run_id)
 {
     char text[TEXT + 1];
     struct sw_process me;
@@ -43,7 +43,7 @@ void sw_claim_sign(const struct sw_claim *c, int64_t run_id)
                      (long long)run_id, word(me.boot_id), word(me.host));
     memset(text + n, ' ', (size_t)(TEXT - n));
     text[TEXT - 1] = '\n';
-    /* An owner that cannot write its name still owns the folder. */
+    /* The claim is valid even if the owner cannot be written. */
     ssize_t written = sw_os()->pwrite(c->fd, text, TEXT, 0);
     (void)written;
 }
@@ -57,18 +57,18 @@ static bool read_owner(int fd, struct owner *o)
                   &o->start_ticks, &o->since, &o->run_id, o->boot_id, o->host) == 6;
 }
 
-/* Reads who holds the lock. For a moment after a process has taken it, the file is empty or names
- * an owner that is dead; then it is read again. Of another host nothing can be known, so its word
- * is taken. */
+/* Reads the owner of the lock. For a moment after a process has taken the lock, the file is empty
+ * or names a dead owner; then it is read again. An owner on another host cannot be checked and is
+ * believed. */
 static bool find_owner(int fd, struct owner *o)
 {
     struct sw_process me;
     sw_process_self(&me);
-    for (int i = 0; i < SIGN_TRIES; i++) {
+    for (int i = 0; i < OWNER_TRIES; i++) {
         if (read_owner(fd, o) &&
             (!sw_str_eq(o->host, me.host) || sw_process_alive(o->pid, o->start_ticks, NULL)))
             return true;
-        nanosleep(&(struct timespec){0, SIGN_PAUSE_MS * 1000000l}, NULL);
+        nanosleep(&(struct timespec){0, OWNER_PAUSE_MS * 1000000l}, NULL);
     }
     return false;
 }
@@ -91,21 +91,22 @@ static int refuse(int fd, const char *folder, const char *advice, struct sw_err 
                       folder, o.pid, o.host, run, since, advice);
 }
 
-/* A symbolic link or a pipe of that name is not ours, and is not followed or waited for. */
+/* Opens the lock file. A symbolic link or a pipe of that name is not ours: it is neither followed
+ * nor waited for. */
 static int open_file(const char *path, int *fd, struct sw_err *err)
 {
     struct stat st;
     *fd = sw_os()->open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (*fd < 0)
-        return sw_err_errno(err, errno, "cannot open the lock %s", path);
+        return sw_err_errno(err, errno, "cannot open the lock file %s", path);
     if (sw_os()->fstat(*fd, &st) == 0 && S_ISREG(st.st_mode))
         return SW_OK;
     sw_os()->close(*fd);
     *fd = -1;
-    return sw_err_set(err, SW_ERR_IO, "the lock %s is not a regular file; remove it", path);
+    return sw_err_set(err, SW_ERR_IO, "the lock file %s is not a regular file; remove it", path);
 }
 
-/* Whether the owner before has removed the file between our open and our lock. */
+/* Whether the previous owner has removed the file between our open and our lock. */
 static bool is_removed(int fd, const char *path)
 {
     struct stat opened, there;
@@ -113,7 +114,7 @@ static bool is_removed(int fd, const char *path)
            opened.st_dev != there.st_dev || opened.st_ino != there.st_ino;
 }
 
-/* Returns 0 or an errno: EWOULDBLOCK when another process has the lock. */
+/* Returns 0 or an errno: EWOULDBLOCK if another process has the lock. */
 static int lock(int fd)
 {
     while (flock(fd, LOCK_EX | LOCK_NB) != 0)
@@ -122,8 +123,8 @@ static int lock(int fd)
     return 0;
 }
 
-/* Takes the lock of the file that has this path now. *fd is open afterwards only on SW_OK; it stays
- * -1 on a file system without locks. */
+/* Locks the file that currently has this path. *fd is open afterwards only on SW_OK; it stays -1 on
+ * a file system without locks. */
 static int lock_file(const char *path, const char *folder, const char *advice, struct sw_log *log,
                      int *fd, struct sw_err *err)
 {
@@ -164,7 +165,7 @@ int sw_claim_take(struct sw_claim *c, const char *folder, int64_t run_id, const 
         return rc;
     }
     *c = (struct sw_claim){path, fd};
-    sw_claim_sign(c, run_id);
+    sw_claim_write_owner(c, run_id);
     return SW_OK;
 }
 
@@ -172,7 +173,8 @@ void sw_claim_release(struct sw_claim *c)
 {
     if (!c->path)
         return;
-    /* Before the lock is released: a process that locks the file next sees that it is gone. */
+    /* The file is removed before the lock is released, so the next process that locks it sees that
+     * it is gone. */
     if (!is_removed(c->fd, c->path))
         sw_os()->unlink(c->path);
     sw_os()->close(c->fd);

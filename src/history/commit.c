@@ -1,6 +1,6 @@
-/* What the writer thread does with rows: into the database while it works, into the spool while it
- * does not, and from the spool into the database when it works again. Called by the writer thread
- * only (before it starts, by the thread that sets the run up). */
+/* Stores rows: in the database while it works, in the spool while it does not; merges the spool
+ * when the database works again. Called only by the writer thread, or, before that starts, by the
+ * thread that sets the run up. Start at sw_history_store_pending. */
 #include "base/os.h"
 #include "history/writer.h"
 #include <string.h>
@@ -12,7 +12,7 @@ static void count(atomic_ullong *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* The row of a record; its texts are borrowed from the tables of handles. */
+/* Converts a record to a row; its texts are borrowed from the tables of handles. */
 static struct sw_row row_of(const struct sw_history_handles *h, const struct sw_record *r)
 {
     struct sw_row row = {.series = -1};
@@ -78,8 +78,8 @@ static void drop_all(struct sw_history_backlog *b)
 
 /* --- Into the database --------------------------------------------------------------------- */
 
-/* The run and its segment, should the database not have them: it is another one than at the start
- * (removed, replaced), or the run began while it could not be written. */
+/* Inserts the run and its segment if the database lacks them: the file was removed or replaced, or
+ * could not be written when the run began. */
 static int ensure_run(struct sw_history *h, bool *segment_stored, struct sw_err *err)
 {
     int64_t id;
@@ -101,7 +101,8 @@ static int ensure_run(struct sw_history *h, bool *segment_stored, struct sw_err 
     return code;
 }
 
-/* A row that breaks a constraint is lost alone; the others go on. */
+/* Applies a row. A row that breaks a constraint is counted as lost, and the transaction continues.
+ */
 static int apply_one(struct sw_history *h, const struct sw_row *row, uint64_t *refused,
                      struct sw_err *err)
 {
@@ -127,8 +128,8 @@ static int apply_all(struct sw_history *h, uint64_t *applied, uint64_t *refused,
     return code;
 }
 
-/* One transaction: the next part of our own spool, and, once that has ended, the rows that wait.
- * Older lines come first, because a later point of the same step wins. */
+/* One transaction: merges the next chunk of our own spool and, at the end of the spool, the pending
+ * rows. Older lines come first, because a later point of the same step replaces an earlier one. */
 static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, struct sw_err *err)
 {
     uint64_t applied = 0, refused = 0;
@@ -139,13 +140,13 @@ static int commit_once(struct sw_history *h, int wait_ms, struct sw_merge *m, st
     if (code)
         return code;
     if (h->spool.waiting)
-        code = sw_spool_merge_part(&h->store, h->spool.path, m, err);
+        code = sw_spool_merge_chunk(&h->store, h->spool.path, m, err);
     if (!code && !m->more)
         code = ensure_run(h, &segment_stored, err);
     if (!code && !m->more)
         code = apply_all(h, &applied, &refused, err);
     if (!code)
-        code = sw_store_sum_up(&h->store, err);
+        code = sw_store_update_summaries(&h->store, err);
     code = sw_store_end(&h->store, code, err);
     if (code)
         return code;
@@ -179,7 +180,7 @@ static int try_database(struct sw_history *h, int wait_ms, bool *more, struct sw
         return code;
     if (m.damaged || m.refused)
         sw_log_write(h->log, SW_LOG_WARN, "history",
-                     "%s: %llu damaged and %llu unfit lines skipped", h->spool.path,
+                     "%s: %llu damaged and %llu invalid lines skipped", h->spool.path,
                      (unsigned long long)m.damaged, (unsigned long long)m.refused);
     if (!m.more && h->spool.waiting)
         own_spool_merged(h);
@@ -188,8 +189,8 @@ static int try_database(struct sw_history *h, int wait_ms, bool *more, struct sw
 
 /* --- Into the spool ------------------------------------------------------------------------ */
 
-/* The run and the segment come first, so that the file explains itself to a database that has never
- * heard of the run. */
+/* Writes the run and the segment first, so that the file can be merged into a database that does
+ * not know the run. */
 static int spool_head(struct sw_history *h, struct sw_err *err)
 {
     struct sw_buf lines = {0};
@@ -223,8 +224,8 @@ static size_t count_lines(const char *text, size_t bytes)
     return n;
 }
 
-/* Appends a block of lines; *stored is how many rows are safe, also when the disk filled up in
- * between. */
+/* Appends a block of lines; *stored is the number of rows that were written completely, also if the
+ * disk became full in between. */
 static int spool_block(struct sw_history *h, const struct sw_buf *lines, size_t *stored,
                        struct sw_err *err)
 {
@@ -277,13 +278,14 @@ static int spool_all(struct sw_history *h, struct sw_err *err)
     return code;
 }
 
-/* --- Between the two ----------------------------------------------------------------------- */
+/* --- Switching between database and spool
+ * ----------------------------------------------------------------------- */
 
 static void add_event(struct sw_history *h, enum sw_log_level level, const char *text)
 {
-    sw_history_cold(h,
-                    &SW_ROW(SW_ROW_EVENT, SW_REAL(sw_os()->unix_time()),
-                            SW_TEXT(sw_log_level_name(level)), SW_TEXT("history"), SW_TEXT(text)));
+    sw_history_queue_row(h, &SW_ROW(SW_ROW_EVENT, SW_REAL(sw_os()->unix_time()),
+                                    SW_TEXT(sw_log_level_name(level)), SW_TEXT("history"),
+                                    SW_TEXT(text)));
     sw_log_write(h->log, level, "history", "%s", text);
 }
 
@@ -312,9 +314,10 @@ static void recover(struct sw_history *h)
     sw_buf_fini(&text);
 }
 
-/* A locked database gets two seconds, then its rows are spooled while it is asked again at every
- * tick. A broken one is closed, and opened anew after a pause that grows to ten seconds. */
-static bool be_patient(struct sw_history *h, int code)
+/* Decides after a failed commit whether rows stay in memory (true) or are spooled. A locked
+ * database is retried at every tick, and rows are spooled after two seconds. After any other error
+ * the database is closed, and reopened after a pause that grows to ten seconds. */
+static bool keep_waiting(struct sw_history *h, int code)
 {
     struct sw_history_outage *o = &h->outage;
     int64_t now = sw_os()->monotonic_ns();
@@ -322,7 +325,7 @@ static bool be_patient(struct sw_history *h, int code)
         if (!o->busy_since_ns)
             o->busy_since_ns = now;
         return !o->degraded && h->backlog.count < SW_HISTORY_PENDING_ROWS &&
-               now - o->busy_since_ns < h->patience.busy_ms * 1000000ll;
+               now - o->busy_since_ns < h->timeouts.busy_ms * 1000000ll;
     }
 
     sw_store_close(&h->store);
@@ -333,7 +336,7 @@ static bool be_patient(struct sw_history *h, int code)
     return false;
 }
 
-/* The last word when neither way is open: what waits is lost, and said to be. */
+/* Drops the pending rows when neither database nor spool can store them, and logs the loss. */
 static void give_up(struct sw_history *h, const struct sw_err *why)
 {
     uint64_t n = h->backlog.count + h->backlog.rows.count;
@@ -357,7 +360,7 @@ bool sw_history_store_pending(struct sw_history *h, int wait_ms, bool last)
             h->merging = more;
             return !more;
         }
-        if (be_patient(h, code) && !last)
+        if (keep_waiting(h, code) && !last)
             return !has_rows(&h->backlog);
         degrade(h, &err);
     }
@@ -375,17 +378,17 @@ int sw_history_merge_spool(struct sw_store *store, const char *path, int wait_ms
     struct sw_merge m = {0};
     int code = SW_OK;
     do {
-        struct sw_merge part = {0};
+        struct sw_merge chunk = {0};
         code = sw_store_begin(store, wait_ms, err);
         if (code)
             break;
-        code = sw_store_end(store, sw_spool_merge_part(store, path, &part, err), err);
+        code = sw_store_end(store, sw_spool_merge_chunk(store, path, &chunk, err), err);
         if (!code) {
-            m.rows += part.rows;
-            m.refused += part.refused;
-            m.damaged += part.damaged;
+            m.rows += chunk.rows;
+            m.refused += chunk.refused;
+            m.damaged += chunk.damaged;
         }
-        m.more = part.more;
+        m.more = chunk.more;
     } while (!code && m.more);
     sum->rows += m.rows;
     sum->refused += m.refused;
@@ -398,26 +401,26 @@ bool sw_history_merge_other(struct sw_history *h)
     struct sw_merge m = {0};
     if (h->outage.degraded || !h->store.db)
         return false;
-    if (!h->others.listed) {
-        h->others.listed = true;
-        if (sw_spool_list(h->path, &h->others.list, NULL) != SW_OK)
+    if (!h->other_spools.listed) {
+        h->other_spools.listed = true;
+        if (sw_spool_list(h->path, &h->other_spools.list, NULL) != SW_OK)
             return false;
     }
-    if (h->others.next == h->others.list.count)
+    if (h->other_spools.next == h->other_spools.list.count)
         return false;
-    const struct sw_announced *a = &h->others.list.items[h->others.next];
+    const struct sw_announced *a = &h->other_spools.list.items[h->other_spools.next];
     int64_t bytes = sw_spool_bytes(a->spool);
     if (sw_store_begin(&h->store, 0, NULL) != SW_OK)
         return false;
-    if (sw_store_end(&h->store, sw_spool_merge_part(&h->store, a->spool, &m, NULL), NULL) !=
+    if (sw_store_end(&h->store, sw_spool_merge_chunk(&h->store, a->spool, &m, NULL), NULL) !=
         SW_OK) {
-        h->others.next++; /* whoever opens the database next tries again */
+        h->other_spools.next++; /* the next process that opens the database retries */
         return false;
     }
     count(&h->counts.merged, m.rows);
     if (!m.more) {
-        sw_spool_merged(a, bytes);
-        h->others.next++;
+        sw_spool_withdraw(a, bytes);
+        h->other_spools.next++;
     }
     return true;
 }

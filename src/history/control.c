@@ -1,6 +1,6 @@
-/* The control socket, both ends. The watch thread polls: listens, admits one client at a time,
- * reads its line, answers and hangs up; it never waits for a client. sw_control_ask is the client.
- * The protocol is in control.h. */
+/* The control socket, server and client. The watchdog thread polls: it accepts one client at a
+ * time, reads its line, answers and closes the connection; it never waits for a client.
+ * sw_control_ask is the client. The protocol is in control.h. */
 #include "history/control.h"
 
 #include "base/os.h"
@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { CLIENTS = 8, PATIENCE_MS = 2000, ASK_MS = 5000 };
+enum { CLIENTS = 8, CLIENT_TIMEOUT_MS = 2000, REQUEST_TIMEOUT_MS = 5000 };
 
 struct client {
     int fd; /* -1: free */
@@ -27,7 +27,7 @@ struct client {
 
 struct sw_control {
     int wake_fd, listen_fd;
-    char *path; /* owned; NULL: there is no socket */
+    char *path; /* owned; NULL: no socket */
     struct client clients[CLIENTS];
 };
 
@@ -42,27 +42,27 @@ int sw_control_new(struct sw_control **out, struct sw_err *err)
 {
     struct sw_control *c = sw_calloc(1, sizeof *c);
     if (!c)
-        return sw_err_nomem(err, "the control socket", sizeof *c);
+        return sw_err_nomem(err, "control socket", sizeof *c);
     c->listen_fd = -1;
     for (int i = 0; i < CLIENTS; i++)
         c->clients[i].fd = -1;
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->wake_fd < 0) {
         sw_free(c);
-        return sw_err_errno(err, errno, "an event descriptor");
+        return sw_err_errno(err, errno, "cannot create an eventfd");
     }
     *out = c;
     return SW_OK;
 }
 
-/* The address of a socket. Paths may be longer than an address holds, so the name is looked up in
- * the folder that *folder (for close) is open on. */
+/* Makes the address of a socket. A path may be longer than sun_path, so the address goes through
+ * /proc/self/fd; the caller closes *folder after use. */
 static int address_of(const char *path, struct sockaddr_un *to, int *folder, struct sw_err *err)
 {
     const char *slash = strrchr(path, '/');
     char *dir = slash ? sw_format("%.*s/", (int)(slash - path), path) : sw_strdup(".");
     if (!dir)
-        return sw_err_nomem(err, "the control socket", strlen(path));
+        return sw_err_nomem(err, "control socket", strlen(path));
     *folder = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int reason = errno;
     sw_free(dir);
@@ -77,7 +77,7 @@ static int address_of(const char *path, struct sockaddr_un *to, int *folder, str
     return sw_err_set(err, SW_ERR_INVALID, "control socket %s: the name is too long", path);
 }
 
-/* Nobody else may connect from the first moment on: the mode is set before there is a name. */
+/* Sets the mode before the socket has a name, so that no other user can connect at any time. */
 static int bind_private(int fd, const struct sockaddr_un *at)
 {
     if (fchmod(fd, 0600) != 0)
@@ -94,7 +94,7 @@ int sw_control_listen(struct sw_control *c, const char *path, struct sw_err *err
     int rc = address_of(path, &at, &folder, err);
     if (rc != SW_OK)
         return rc;
-    sw_os()->unlink(path); /* of a run that crashed */
+    sw_os()->unlink(path); /* left by a run that crashed */
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int reason = fd < 0 ? errno : bind_private(fd, &at);
     close(folder);
@@ -107,7 +107,7 @@ int sw_control_listen(struct sw_control *c, const char *path, struct sw_err *err
         close(fd);
     sw_os()->unlink(path);
     return reason ? sw_err_errno(err, reason, "control socket %s", path)
-                  : sw_err_nomem(err, "the control socket", strlen(path));
+                  : sw_err_nomem(err, "control socket", strlen(path));
 }
 
 static void drop(struct client *client)
@@ -136,21 +136,20 @@ void sw_control_wake(struct sw_control *c)
 {
     uint64_t one = 1;
     ssize_t n = write(c->wake_fd, &one, sizeof one);
-    (void)n; /* it can only fail where it is set already */
+    (void)n; /* it fails only if the eventfd is already readable */
 }
 
 /* ---- clients ---- */
 
-static bool is_ours(int fd)
+static bool is_same_user(int fd)
 {
     struct ucred peer;
     socklen_t size = sizeof peer;
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-/* A free place; where there is none, that of the client which has been silent for longest, and
- * which is hung up on. */
-static struct client *make_room(struct sw_control *c)
+/* Returns a free slot. If there is none, drops the client that connected first. */
+static struct client *free_slot(struct sw_control *c)
 {
     struct client *oldest = &c->clients[0];
     for (int i = 0; i < CLIENTS; i++) {
@@ -163,22 +162,22 @@ static struct client *make_room(struct sw_control *c)
     return oldest;
 }
 
-/* One client at a time, after all others have been heard: one that sends its line at once is served
- * however many silent ones come behind it. */
-static void admit(struct sw_control *c)
+/* Accepts one client per poll, after all others have been read: a client that sends its line at
+ * once is served even if many silent ones follow. */
+static void accept_client(struct sw_control *c)
 {
     int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    if (!is_ours(fd)) {
+    if (!is_same_user(fd)) {
         close(fd);
         return;
     }
-    *make_room(c) = (struct client){
-        .fd = fd, .until_ns = sw_os()->monotonic_ns() + (int64_t)PATIENCE_MS * 1000000};
+    *free_slot(c) = (struct client){
+        .fd = fd, .until_ns = sw_os()->monotonic_ns() + (int64_t)CLIENT_TIMEOUT_MS * 1000000};
 }
 
-/* UTF-8 without control characters, as what the history stores and terminals show has to be. */
+/* Whether a line is UTF-8 without control characters, as the history and terminals require. */
 static bool is_text(const char *line)
 {
     for (const char *c = line; *c; c++)
@@ -187,7 +186,8 @@ static bool is_text(const char *line)
     return sw_utf8_is_valid(line);
 }
 
-/* A short line: where it does not fit into the socket at once, nobody reads. */
+/* Sends a short line without waiting: if it does not fit into the socket buffer, the client does
+ * not read. */
 static void send_line(int fd, const char *text)
 {
     char line[SW_CONTROL_LINE + 1];
@@ -198,10 +198,10 @@ static void send_line(int fd, const char *text)
     (void)sent;
 }
 
-/* The line is complete, of `length` bytes. */
+/* Handles a complete line of `length` bytes and closes the connection. */
 static void serve(struct client *client, size_t length, sw_control_handle *handle, void *user)
 {
-    char answer[SW_CONTROL_LINE] = "error: a line is UTF-8 text without control characters";
+    char answer[SW_CONTROL_LINE] = "error: a line must be UTF-8 text without control characters";
     client->line[length] = '\0';
     if (length > 0 && client->line[length - 1] == '\r')
         client->line[length - 1] = '\0';
@@ -211,7 +211,7 @@ static void serve(struct client *client, size_t length, sw_control_handle *handl
     drop(client);
 }
 
-static void hear(struct client *client, sw_control_handle *handle, void *user)
+static void receive(struct client *client, sw_control_handle *handle, void *user)
 {
     ssize_t n =
         recv(client->fd, client->line + client->length, sizeof client->line - client->length, 0);
@@ -225,7 +225,7 @@ static void hear(struct client *client, sw_control_handle *handle, void *user)
     if (end) {
         serve(client, (size_t)(end - client->line), handle, user);
     } else if (client->length == sizeof client->line) {
-        send_line(client->fd, "error: a line has at most 511 bytes");
+        send_line(client->fd, "error: a line must have at most 511 bytes");
         drop(client);
     } else if (n == 0 && client->length > 0) {
         serve(client, client->length, handle, user);
@@ -244,9 +244,9 @@ void sw_control_poll(struct sw_control *c, int timeout_ms, sw_control_handle *ha
     if (poll(fds, CLIENTS + 2, timeout_ms) > 0) {
         for (int i = 0; i < CLIENTS; i++)
             if (fds[i + 2].revents)
-                hear(&c->clients[i], handle, user);
+                receive(&c->clients[i], handle, user);
         if (fds[1].revents)
-            admit(c);
+            accept_client(c);
         if (fds[0].revents) {
             ssize_t n = read(c->wake_fd, &wakes, sizeof wakes);
             (void)n;
@@ -258,9 +258,9 @@ void sw_control_poll(struct sw_control *c, int timeout_ms, sw_control_handle *ha
             drop(&c->clients[i]);
 }
 
-/* ---- asking ---- */
+/* ---- the client ---- */
 
-static int exchange(int fd, const char *line, char *answer, size_t bytes)
+static int send_and_receive(int fd, const char *line, char *answer, size_t bytes)
 {
     size_t got = 0;
     if (send(fd, line, strlen(line), MSG_NOSIGNAL) < 0 || send(fd, "\n", 1, MSG_NOSIGNAL) < 0)
@@ -281,26 +281,26 @@ static int exchange(int fd, const char *line, char *answer, size_t bytes)
 int sw_control_ask(const char *path, const char *line, char *answer, size_t bytes,
                    struct sw_err *err)
 {
-    struct timeval patience = {.tv_sec = ASK_MS / 1000};
+    struct timeval timeout = {.tv_sec = REQUEST_TIMEOUT_MS / 1000};
     struct sockaddr_un to;
     int folder;
     if (strlen(line) >= SW_CONTROL_LINE - 1 || !is_text(line))
         return sw_err_set(
             err, SW_ERR_INVALID,
-            "a request is one line of at most %d bytes, UTF-8 without control characters",
+            "a request must be one line of at most %d bytes, UTF-8 without control characters",
             SW_CONTROL_LINE - 2);
     int rc = address_of(path, &to, &folder, err);
     if (rc != SW_OK)
         return rc;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int reason = fd < 0 ? errno : 0;
-    if (!reason && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+    if (!reason && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0 ||
                     connect(fd, (const struct sockaddr *)&to, sizeof to) != 0))
         reason = errno;
     if (reason == ECONNREFUSED)
         reason = ENOENT;
     if (!reason)
-        reason = exchange(fd, line, answer, bytes);
+        reason = send_and_receive(fd, line, answer, bytes);
     if (fd >= 0)
         close(fd);
     close(folder);

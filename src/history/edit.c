@@ -1,6 +1,6 @@
-/* Changes to finished runs. Each is a transaction under the lock of all writers; thinning goes
- * table by table and curve by curve, so that writers of running jobs wait only for a part, and sums
- * rows up before it removes them. */
+/* Changes finished runs. Each change is a transaction under the writers' lock. Downsampling goes
+ * table by table and curve by curve, so that writers of running jobs wait only for one of them, and
+ * updates the summaries before it deletes rows. */
 #include "history/edit.h"
 
 #include "base/os.h"
@@ -25,7 +25,7 @@ int sw_history_edit_open(struct sw_history_edit **out, const char *path, struct 
                    : sw_err_errno(err, errno, "history %s", path);
     struct sw_history_edit *e = sw_calloc(1, sizeof *e);
     if (!e)
-        return sw_err_nomem(err, "editor of the history", sizeof *e);
+        return sw_err_nomem(err, "history editor", sizeof *e);
     e->store.lock_fd = -1;
     int code = sw_store_init(&e->store, path, err);
     if (!code)
@@ -45,21 +45,20 @@ void sw_history_edit_close(struct sw_history_edit *e)
     sw_free(e);
 }
 
-/* Inside a transaction: one statement; value (may be NULL) is its first result. */
+/* Runs one statement inside a transaction; value (may be NULL) is its first result. */
 static int run(struct sw_history_edit *e, const char *sql, const struct sw_cell *cells,
                size_t count, int64_t *value, struct sw_err *err)
 {
     return sw_query_once(e->store.db, e->store.path, sql, cells, count, value, err);
 }
 
-/* One statement in a transaction of its own. */
+/* Runs one statement in its own transaction. */
 static int change(struct sw_history_edit *e, const char *sql, const struct sw_cell *cells,
                   size_t count, struct sw_err *err)
 {
     for (size_t i = 0; i < count; i++)
         if (cells[i].type == SW_CELL_TEXT && !sw_utf8_is_valid(cells[i].t))
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "notes and tags are UTF-8 text, and this one has other bytes");
+            return sw_err_set(err, SW_ERR_INVALID, "notes and tags must be UTF-8 text");
 
     int code = sw_store_begin(&e->store, WAIT_MS, err);
     if (code)
@@ -89,12 +88,14 @@ int sw_history_edit_rm(struct sw_history_edit *e, int64_t run_id, struct sw_err 
     return change(e, "DELETE FROM runs WHERE id = ?1", SW_CELLS(SW_INT(run_id)), err);
 }
 
-/* --- Thinning ------------------------------------------------------------------------------ */
+/* --- Downsampling ------------------------------------------------------------------------------
+ */
 
-/* Rows that go, by table: ?1 the run (of points: the series), ?2 the length of a stretch of steps,
- * ?3 the last step that is summed up: what a run records that goes on meanwhile is not touched.
- * NOT IN of one column is a look-up in a sorted list; of two it would be a walk along it. */
-static const char doomed_points[] =
+/* The rows to delete in each table. ?1 is the run (for points: the series), ?2 the number of steps
+ * in a bucket, ?3 the last step that the summaries cover, so that rows which a running run adds
+ * meanwhile are not touched. NOT IN with one column is a look-up in a sorted list; with two it
+ * would be a scan. */
+static const char deleted_points[] =
     "FROM point WHERE series_id = ?1 AND step <= ?3 AND step NOT IN ("
     " SELECT min(step) FROM point WHERE series_id = ?1 GROUP BY step / ?2"
     " UNION ALL SELECT max(step) FROM point WHERE series_id = ?1"
@@ -102,28 +103,29 @@ static const char doomed_points[] =
     "  GROUP BY step / ?2)"
     " UNION ALL SELECT step FROM (SELECT step, max(value) FROM point WHERE series_id = ?1"
     "  GROUP BY step / ?2))";
-static const char doomed_step_times[] = "FROM step_time WHERE run_id = ?1 AND step <= ?3 AND step "
-                                        "NOT IN (SELECT min(step) FROM step_time"
-                                        " WHERE run_id = ?1 GROUP BY step / ?2)";
-static const char doomed_traffic[] = "FROM link_traffic WHERE run_id = ?1 AND step <= ?3 AND step "
-                                     "NOT IN (SELECT min(step) FROM link_traffic"
-                                     " WHERE run_id = ?1 GROUP BY step / ?2)";
+static const char deleted_step_times[] = "FROM step_time WHERE run_id = ?1 AND step <= ?3 AND step "
+                                         "NOT IN (SELECT min(step) FROM step_time"
+                                         " WHERE run_id = ?1 GROUP BY step / ?2)";
+static const char deleted_traffic[] = "FROM link_traffic WHERE run_id = ?1 AND step <= ?3 AND step "
+                                      "NOT IN (SELECT min(step) FROM link_traffic"
+                                      " WHERE run_id = ?1 GROUP BY step / ?2)";
 
-/* What is thinned, and how. */
-struct thinning {
-    int64_t stretch, upto; /* ?2 and ?3 */
+/* The parameters of a downsampling. */
+struct downsampling {
+    int64_t bucket, upto; /* ?2 and ?3 */
     bool dry;
 };
 
-/* One table, or one curve, in a transaction of its own, so that writers need not wait long. */
-static int thin_table(struct sw_history_edit *e, int64_t id, const struct thinning *t,
-                      const char *doomed, int64_t *count, struct sw_err *err)
+/* Downsamples one table, or one curve, in its own transaction, so that writers need not wait long.
+ */
+static int downsample_table(struct sw_history_edit *e, int64_t id, const struct downsampling *t,
+                            const char *deleted, int64_t *count, struct sw_err *err)
 {
     int64_t rows = 0;
-    char *sql = sw_format("%s %s", t->dry ? "SELECT count(*)" : "DELETE", doomed);
+    char *sql = sw_format("%s %s", t->dry ? "SELECT count(*)" : "DELETE", deleted);
     int code = sql ? sw_store_begin(&e->store, WAIT_MS, err) : sw_err_nomem(err, "query", 0);
     if (!code) {
-        code = run(e, sql, SW_CELLS(SW_INT(id), SW_INT(t->stretch), SW_INT(t->upto)), &rows, err);
+        code = run(e, sql, SW_CELLS(SW_INT(id), SW_INT(t->bucket), SW_INT(t->upto)), &rows, err);
         if (!code && !t->dry)
             rows = sqlite3_changes(e->store.db);
         code = sw_store_end(&e->store, code, err);
@@ -133,16 +135,16 @@ static int thin_table(struct sw_history_edit *e, int64_t id, const struct thinni
     return code;
 }
 
-/* The training curves of the run, one after the other by ascending id. */
-static int thin_curves(struct sw_history_edit *e, int64_t run_id, const struct thinning *t,
-                       int64_t *count, struct sw_err *err)
+/* Downsamples the training curves of a run one by one, by ascending id. */
+static int downsample_curves(struct sw_history_edit *e, int64_t run_id,
+                             const struct downsampling *t, int64_t *count, struct sw_err *err)
 {
     static const char next_sql[] = "SELECT coalesce(min(id), 0) FROM series WHERE run_id = ?1"
                                    " AND id > ?2 AND split = 'train'";
     int64_t id = 0, after = 0;
     int code;
     while (!(code = run(e, next_sql, SW_CELLS(SW_INT(run_id), SW_INT(after)), &id, err)) && id) {
-        code = thin_table(e, id, t, doomed_points, count, err);
+        code = downsample_table(e, id, t, deleted_points, count, err);
         if (code)
             break;
         after = id;
@@ -150,8 +152,8 @@ static int thin_curves(struct sw_history_edit *e, int64_t run_id, const struct t
     return code;
 }
 
-/* Sums up what is there, so that nothing is lost with the rows. */
-static int sum_up(struct sw_history_edit *e, int64_t run_id, struct sw_err *err)
+/* Updates the summaries to all rows, so that they stay exact when rows are deleted. */
+static int update_summaries(struct sw_history_edit *e, int64_t run_id, struct sw_err *err)
 {
     int code = sw_store_begin(&e->store, WAIT_MS, err);
     if (code)
@@ -163,30 +165,34 @@ static int sum_up(struct sw_history_edit *e, int64_t run_id, struct sw_err *err)
 int sw_history_edit_thin(struct sw_history_edit *e, int64_t run_id, int64_t keep, bool dry,
                          struct sw_history_thinned *sum, struct sw_err *err)
 {
-    struct thinning t = {.upto = INT64_MAX, .dry = dry};
+    struct downsampling t = {.upto = INT64_MAX, .dry = dry};
     int64_t steps = 0; /* to the last one, since they count from 0 or 1 */
     int code = run(e,
                    "SELECT coalesce(max((SELECT max(step) FROM point WHERE series_id = s.id)), 0)"
                    " FROM series s WHERE s.run_id = ?1",
                    SW_CELLS(SW_INT(run_id)), &steps, err);
-    t.stretch = steps / keep;
-    if (code || t.stretch < 2)
+    t.bucket = steps / keep;
+    if (code || t.bucket < 2)
         return code;
-    if (!dry)
-        code = sum_up(e, run_id, err);
-    if (!code && !dry)
+    if (!dry) {
+        code = update_summaries(e, run_id, err);
+        if (code)
+            return code;
         code = run(e, "SELECT summed_to FROM runs WHERE id = ?1", SW_CELLS(SW_INT(run_id)), &t.upto,
                    err);
-    if (!code)
-        code = thin_curves(e, run_id, &t, &sum->points, err);
-    if (!code)
-        code = thin_table(e, run_id, &t, doomed_step_times, &sum->step_times, err);
-    if (!code)
-        code = thin_table(e, run_id, &t, doomed_traffic, &sum->traffic, err);
-    return code;
+        if (code)
+            return code;
+    }
+    code = downsample_curves(e, run_id, &t, &sum->points, err);
+    if (code)
+        return code;
+    code = downsample_table(e, run_id, &t, deleted_step_times, &sum->step_times, err);
+    if (code)
+        return code;
+    return downsample_table(e, run_id, &t, deleted_traffic, &sum->traffic, err);
 }
 
 int sw_history_edit_vacuum(struct sw_history_edit *e, struct sw_err *err)
 {
-    return sw_store_alone(&e->store, "VACUUM", WAIT_MS, err);
+    return sw_store_exec(&e->store, "VACUUM", WAIT_MS, err);
 }

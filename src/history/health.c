@@ -1,5 +1,5 @@
-/* Looks at the history for `doctor`: SQLite's version, sizes, version of the schema, spools that
- * wait, and on request quick_check. Reads only. */
+/* Checks the history for `doctor`: the version of SQLite, file sizes, the schema version, unmerged
+ * spools, and on request quick_check. Reads only. */
 #include "history/health.h"
 
 #include "base/os.h"
@@ -17,8 +17,8 @@ static int64_t bytes_of(const char *path)
     return sw_os()->stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 
-/* The first complaint of quick_check; "ok" is none. */
-static int look_for_damage(struct sw_history_reader *r, struct sw_history_health *out,
+/* Stores the first problem that quick_check reports; its answer "ok" means none. */
+static int run_quick_check(struct sw_history_reader *r, struct sw_history_health *out,
                            struct sw_err *err)
 {
     struct sw_query q = sw_query_begin(r->db, r->path, "PRAGMA quick_check(1)", NULL, 0, err);
@@ -29,8 +29,7 @@ static int look_for_damage(struct sw_history_reader *r, struct sw_history_health
     return sw_query_end(&q);
 }
 
-static int look_into(const char *path, bool check, struct sw_history_health *out,
-                     struct sw_err *err)
+static int inspect(const char *path, bool check, struct sw_history_health *out, struct sw_err *err)
 {
     struct sw_history_reader *r = NULL;
     int code = sw_history_reader_open(&r, path, err);
@@ -41,7 +40,7 @@ static int look_into(const char *path, bool check, struct sw_history_health *out
         code = sw_query_once(r->db, path, "SELECT count(*) FROM runs", NULL, 0, &out->runs, err);
     }
     if (!code && check)
-        code = look_for_damage(r, out, err);
+        code = run_quick_check(r, out, err);
     sw_history_reader_close(r);
     return code;
 }
@@ -63,7 +62,7 @@ int sw_history_health(const char *path, bool check, struct sw_history_health *ou
     out->bytes = (int64_t)st.st_size;
     out->wal_bytes = bytes_of(wal);
     sw_free(wal);
-    int code = look_into(path, check, out, err);
+    int code = inspect(path, check, out, err);
     if (code == SW_ERR_FORMAT || code == SW_ERR_UNSUPPORTED) {
         snprintf(out->damage, sizeof out->damage, "%.*s", (int)sizeof out->damage - 1, err->text);
         code = SW_OK;

@@ -13,9 +13,9 @@ int sw_history_open(struct sw_history **out, const char *path, struct sw_log *lo
     if (!h)
         return sw_err_nomem(err, "history", sizeof *h);
     h->log = log;
-    h->patience.setup_ms = SW_HISTORY_SETUP_MS;
-    h->patience.busy_ms = SW_HISTORY_BUSY_MS;
-    h->patience.room_ms = SW_HISTORY_ROOM_MS;
+    h->timeouts.setup_ms = SW_HISTORY_SETUP_MS;
+    h->timeouts.busy_ms = SW_HISTORY_BUSY_MS;
+    h->timeouts.ring_ms = SW_HISTORY_RING_MS;
     h->wake_fd = -1;
     sw_mutex_init(&h->lock);
     sw_cond_init(&h->flushed);
@@ -25,7 +25,8 @@ int sw_history_open(struct sw_history **out, const char *path, struct sw_log *lo
         code = sw_err_nomem(err, "path of the history", 0);
     h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!code && h->wake_fd < 0)
-        code = sw_err_set(err, SW_ERR_NOMEM, "history: too many open files");
+        code =
+            sw_err_set(err, SW_ERR_NOMEM, "history: cannot create an eventfd: too many open files");
     if (code) {
         sw_history_close(h);
         return code;
@@ -67,7 +68,7 @@ void sw_history_close(struct sw_history *h)
         sw_history_stop_writer(h);
     sw_store_fini(&h->store);
     sw_spool_fini(&h->spool);
-    sw_spool_list_fini(&h->others.list);
+    sw_spool_list_fini(&h->other_spools.list);
     free_lists(h);
     if (h->wake_fd >= 0)
         sw_os()->close(h->wake_fd);
@@ -113,7 +114,7 @@ int sw_history_producer_new(struct sw_history *h, struct sw_history_producer **o
 {
     struct sw_history_producer *p = sw_calloc(1, sizeof *p);
     if (!p)
-        return sw_err_nomem(err, "ring of the history", sizeof *p);
+        return sw_err_nomem(err, "history ring", sizeof *p);
     p->history = h;
     p->gave_up_at = SIZE_MAX;
     sw_mutex_lock(&h->lock);
@@ -193,7 +194,7 @@ int sw_history_link(struct sw_history *h, const char *from_unit, const char *to_
     if (*link < 0 && h->handles.link_count < SW_HISTORY_HANDLES)
         *link = add_link(&h->handles, from_unit, to_unit, kind);
     if (*link < 0)
-        code = sw_err_set(err, SW_ERR_NOMEM, "history: no memory for one more link (%d so far)",
+        code = sw_err_set(err, SW_ERR_NOMEM, "history: cannot add another link (%d so far)",
                           h->handles.link_count);
     sw_mutex_unlock(&h->lock);
     return code;

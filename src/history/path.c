@@ -1,5 +1,5 @@
-/* Where the history is: --db, SINGA_DB, the recipe's key, else the state directory of the XDG base
- * directory specification, which must be private enough. */
+/* Finds the path of the history: --db, SINGA_DB, the key of the recipe, else the state directory of
+ * the XDG base directory specification, in which others must not be able to write. */
 #include "base/os.h"
 #include "base/str.h"
 #include "history/history.h"
@@ -20,15 +20,16 @@ int sw_history_state_dir(char **path, struct sw_err *err)
 {
     *path = NULL;
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    /* The base directory specification says that a relative path there is to be ignored. */
+    /* The base directory specification requires that a relative path is ignored. */
     if (is_set(state) && state[0] == '/')
         *path = sw_format("%s/singa-ws", state);
     else if (is_set(home))
         *path = sw_format("%s/.local/state/singa-ws", home);
     else
-        return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "no place for the history: neither XDG_STATE_HOME nor HOME is set; "
-                          "set one, or give --db FILE");
+        return sw_err_set(
+            err, SW_ERR_NOTFOUND,
+            "cannot choose a path for the history: neither XDG_STATE_HOME nor HOME is set; "
+            "set one, or give --db FILE");
     if (!*path)
         return sw_err_nomem(err, "path of the state directory", 0);
 

@@ -1,4 +1,4 @@
-/* Who a process is: start time from /proc/PID/stat and the boot's id from /proc. Linux. */
+/* Identifies a process by its start time from /proc/PID/stat and the boot id from /proc. Linux. */
 #include "history/process.h"
 #include "base/os.h"
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads a small file of /proc into out; false when it is not there. */
+/* Reads the first line of a small file of /proc into out; false if it cannot be read. */
 static bool read_small(const char *path, char *out, size_t bytes)
 {
     int fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC, 0);
@@ -74,6 +74,6 @@ bool sw_process_alive(int64_t pid, int64_t start_ticks, const char *boot_id)
         return false;
     if (read_stat(pid, &state, &start))
         return state != 'Z' && state != 'X' && (!start_ticks || start == start_ticks);
-    /* No /proc entry: gone, or /proc hides other users' processes. */
+    /* No /proc entry: the process has ended, or /proc hides the processes of other users. */
     return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }

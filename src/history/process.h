@@ -1,6 +1,6 @@
-/* Who a process is, beyond a number that is used again: pid, start time in clock ticks since boot,
- * and the boot's id. Stored with runs and snapshots, so that a reader can tell a running job from
- * one that died without a word. Linux (/proc). Any thread may call. */
+/* The identity of a process: since pids are reused, the pid with the start time in clock ticks
+ * since boot and the boot id. It is stored with runs and snapshots, so that a reader can
+ * distinguish a running job from one that was killed. Linux (/proc). Any thread may call. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,8 +15,8 @@ struct sw_process {
     char host[256];
 };
 
-/* The calling process. Fields that cannot be found out stay zero or empty. */
+/* Describes the calling process. Unknown fields are zero or empty. */
 void sw_process_self(struct sw_process *p);
-/* False when that process is certainly dead: another boot, no such pid, or the pid is another's
- * (or a zombie). An unknown start time or boot is believed. */
+/* False if the process is certainly dead: another boot id, no such pid, a zombie, or a pid that
+ * another process has now. An unknown start time or boot id is not compared. */
 bool sw_process_alive(int64_t pid, int64_t start_ticks, const char *boot_id);

@@ -1,6 +1,7 @@
-/* The hot path: a thread of the job claims a place in its own ring, fills it and publishes it by
- * moving the head (release; the writer acquires). No lock and no system call but a wake-up when the
- * ring is half full. Only a producer that is a whole ring ahead waits, for a limited time. */
+/* The hot path: a thread of the job claims a record in its own ring, fills it and publishes it by
+ * moving the head (release; the writer acquires). It takes no lock and makes no system call except
+ * a wake-up when the ring is half full. A producer waits, for a limited time, only if its ring is
+ * full. */
 #include "base/os.h"
 #include "history/writer.h"
 #include <string.h>
@@ -9,7 +10,7 @@
 
 enum {
     HALF = SW_RING_RECORDS / 2,
-    WAKE_EVERY = 512, /* beyond half, the writer is woken at every so many records */
+    WAKE_EVERY = 512, /* beyond half, the writer is woken every so many records */
 };
 
 void sw_history_wake(struct sw_history *h)
@@ -26,16 +27,16 @@ static bool has_room(struct sw_history_producer *p, size_t head)
     return head - p->known_tail < SW_RING_RECORDS;
 }
 
-/* The writer is behind by a whole ring. It empties rings into memory even while the database is
- * stuck, so this is short; a writer that does not move meanwhile gets no more patience until it
- * does. */
+/* Waits while the ring is full. The writer empties rings into memory even while the database is
+ * stuck, so the wait is short. If the writer does not move the tail in time, later calls do not
+ * wait until it does. */
 static bool wait_for_room(struct sw_history_producer *p, size_t head)
 {
     struct sw_history *h = p->history;
     if (p->gave_up_at == p->known_tail)
         return false;
     atomic_fetch_add_explicit(&h->counts.ring_waits, 1, memory_order_relaxed);
-    int64_t until = sw_os()->monotonic_ns() + h->patience.room_ms * 1000000ll;
+    int64_t until = sw_os()->monotonic_ns() + h->timeouts.ring_ms * 1000000ll;
     while (atomic_load_explicit(&h->alive, memory_order_acquire) &&
            sw_os()->monotonic_ns() < until) {
         sw_history_wake(h);
@@ -47,7 +48,7 @@ static bool wait_for_room(struct sw_history_producer *p, size_t head)
     return false;
 }
 
-/* Beyond half a ring the writer is asked to come early. */
+/* Wakes the writer early if the ring is more than half full. */
 static void wake_when_filling(struct sw_history_producer *p, size_t head)
 {
     if (head - p->known_tail < HALF || head % WAKE_EVERY)
@@ -95,7 +96,7 @@ void sw_history_step_time(struct sw_history_producer *p, const struct sw_step_ti
     const float ms[] = {row->read_ms,     row->decode_ms, row->h2d_ms,          row->forward_ms,
                         row->backward_ms, row->update_ms, row->comm_exposed_ms, row->comm_hidden_ms,
                         row->wait_ms,     row->idle_ms};
-    _Static_assert(sizeof ms == sizeof r->step_time.ms, "all parts of a step");
+    _Static_assert(sizeof ms == sizeof r->step_time.ms, "all phases of a step");
     r->kind = SW_RECORD_STEP_TIME;
     r->handle = row->worker;
     r->step = row->step;

@@ -1,6 +1,6 @@
-/* Reads runs and what belongs to them through a read-only connection. A run that says it is running
- * but whose process is gone is reported as crashed. RUN arguments are ids, uids, names or
- * beginnings of names. Rows as structs are in reader_rows.c, users' own queries in reader_sql.c. */
+/* Reads runs and their rows through a read-only connection. A run with status running whose process
+ * has ended is reported as crashed. RUN arguments are ids, uids, names or prefixes of names. Rows
+ * as structs are in reader_rows.c, SQL queries of users in reader_sql.c. */
 #include "history/reader.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -9,9 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-    BUSY_MS = 5000
-}; /* readers hardly ever wait: only while a crashed writer's WAL is recovered */
+enum { BUSY_MS = 5000 }; /* readers wait only while the WAL of a crashed writer is recovered */
 
 static int check_readable(struct sw_history_reader *r, struct sw_err *err)
 {
@@ -36,22 +34,25 @@ int sw_history_reader_open(struct sw_history_reader **out, const char *path, str
         return code;
     struct sw_history_reader *r = sw_calloc(1, sizeof *r);
     if (!r)
-        return sw_err_nomem(err, "reader of the history", sizeof *r);
+        return sw_err_nomem(err, "history reader", sizeof *r);
     r->path = sw_strdup(path);
     sw_process_self(&r->self);
     code = r->path ? SW_OK : sw_err_nomem(err, "path of the history", 0);
-    if (!code)
-        code = sw_sqlite_check(
-            NULL, sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL),
-            path, err);
-    if (!code) {
-        sqlite3_busy_timeout(r->db, BUSY_MS);
-        sw_sqlite_harden(r->db);
-        code = sw_sqlite_exec(r->db, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0", path,
-                              err);
-    }
-    if (!code)
-        code = check_readable(r, err);
+    if (code)
+        goto out;
+    code = sw_sqlite_check(
+        NULL, sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL), path,
+        err);
+    if (code)
+        goto out;
+    sqlite3_busy_timeout(r->db, BUSY_MS);
+    sw_sqlite_harden(r->db);
+    code =
+        sw_sqlite_exec(r->db, "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0", path, err);
+    if (code)
+        goto out;
+    code = check_readable(r, err);
+out:
     if (code)
         sw_history_reader_close(r);
     else
@@ -115,8 +116,8 @@ static enum sw_run_status parse_status(const char *text)
     return SW_RUN_FAILED;
 }
 
-/* A run that says it is running but whose process is gone has crashed. Of another host nothing can
- * be known, so its word is taken. */
+/* The actual status: a run with status running whose process has ended has crashed. A process on
+ * another host cannot be checked, so its stored status is returned. */
 static enum sw_run_status actual_status(const struct sw_history_reader *r,
                                         enum sw_run_status stored, const struct sw_run *run,
                                         int64_t pid_start, const char *boot_id)
@@ -170,7 +171,7 @@ static struct sw_query query(const struct sw_history_reader *r, const char *sql,
     return sw_query_begin(r->db, r->path, sql, cells, count, err);
 }
 
-/* A query of run_columns. */
+/* Begins a query that selects run_columns. */
 static struct sw_query query_runs(const struct sw_history_reader *r, const char *suffix,
                                   const struct sw_cell *cells, size_t count, struct sw_err *err)
 {
@@ -183,7 +184,7 @@ static struct sw_query query_runs(const struct sw_history_reader *r, const char 
     return q;
 }
 
-/* The first run of a query; *found says whether there is one. */
+/* Reads the first run of a query; *found: whether there is one. */
 static int first_run(struct sw_history_reader *r, const char *suffix, struct sw_cell cell,
                      struct sw_run *run, bool *found, struct sw_err *err)
 {
@@ -259,10 +260,11 @@ int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash,
     return code;
 }
 
-/* --- RUN ----------------------------------------------------------------------------------- */
+/* --- Finding a run
+ * ----------------------------------------------------------------------------------- */
 
-/* Names (or ids of nameless runs) that begin with the text; ids and uids count as names of their
- * run. */
+/* Selects names (or ids of nameless runs) that begin with the text; the text may also be a prefix
+ * of an id or uid. */
 static const char prefix_sql[] =
     "SELECT DISTINCT coalesce(name, id) FROM runs WHERE substr(name, 1, length(?1)) = ?1"
     " OR substr(CAST(id AS TEXT), 1, length(?1)) = ?1"
@@ -289,7 +291,7 @@ static int suggest(struct sw_history_reader *r, const char *text, struct sw_err 
     if (code)
         return code;
     return sw_err_set(err, SW_ERR_NOTFOUND, "no run '%s' in %s%s%s%s", text, r->path,
-                      *near ? "; did you mean '" : "; singa-ws history lists them", near,
+                      *near ? "; did you mean '" : "; `singa-ws history` lists all runs", near,
                       *near ? "'?" : "");
 }
 
@@ -307,9 +309,10 @@ static int find_prefix(struct sw_history_reader *r, const char *text, struct sw_
     if (!code && count == 0)
         code = suggest(r, text, err);
     else if (!code && count > 1)
-        code = sw_err_set(err, SW_ERR_INVALID,
-                          "'%s' fits several runs: %s; give more of the name, or an id", text,
-                          sw_buf_text(&fits));
+        code =
+            sw_err_set(err, SW_ERR_INVALID,
+                       "'%s' is ambiguous: it matches the runs %s; give a longer prefix or an id",
+                       text, sw_buf_text(&fits));
     else if (!code)
         code = first_run(r,
                          "WHERE substr(r.name, 1, length(?1)) = ?1"
@@ -328,11 +331,11 @@ int sw_history_find(struct sw_history_reader *r, const char *text, struct sw_run
     bool found = false;
     int code = SW_OK;
     if (!*text)
-        return sw_err_set(err, SW_ERR_INVALID, "the name of a run is empty");
+        return sw_err_set(err, SW_ERR_INVALID, "the run name is empty");
     if (sw_str_eq(text, "@last")) {
         code = first_run(r, "ORDER BY r.id DESC LIMIT 1", SW_NULL, run, &found, err);
         if (!code && !found)
-            code = sw_err_set(err, SW_ERR_NOTFOUND, "%s has no run yet", r->path);
+            code = sw_err_set(err, SW_ERR_NOTFOUND, "%s contains no runs yet", r->path);
         return code;
     }
     if (sw_parse_int(text, &id))
@@ -343,7 +346,7 @@ int sw_history_find(struct sw_history_reader *r, const char *text, struct sw_run
     return code || found ? code : find_prefix(r, text, run, err);
 }
 
-/* --- What belongs to a run ----------------------------------------------------------------- */
+/* --- Rows of a run ----------------------------------------------------------------- */
 
 int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
                                int (*each)(void *user, const struct sw_run_checkpoint *c),
@@ -368,7 +371,8 @@ int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
     return sw_query_end(&q);
 }
 
-/* The second is for a file of the first version, which has no summaries: all points are read. */
+/* The second query is for a file of schema version 1, which has no summaries; it reads all points.
+ */
 static const char *const metric_sql[] = {
     "SELECT split, name, points, last_step, min, max, last, mean FROM series_stats"
     " WHERE run_id = ?1 AND points > 0 ORDER BY split <> 'train', split, name",

@@ -1,5 +1,5 @@
-/* The history as a reader sees it: a read-only connection that never creates, never locks a writer
- * out, and never blocks training. Used by the history verb, by resume and eval to find runs and
+/* The reading side of the history: a read-only connection that creates nothing, never locks out a
+ * writer and never blocks training. Used by the history verb, by resume and eval to find runs and
  * checkpoints, and by the dashboard. One owner per struct sw_history_reader. */
 #pragma once
 
@@ -8,33 +8,34 @@
 struct sw_history_reader;
 
 /* Errors: SW_ERR_NOTFOUND (no file), SW_ERR_FORMAT (not a history, damaged), SW_ERR_UNSUPPORTED (a
- * newer schema), SW_ERR_IO. An older schema is read as it is when it has what is asked. */
+ * newer schema), SW_ERR_IO. An older schema is read without migration, as far as it has the
+ * requested tables. */
 int sw_history_reader_open(struct sw_history_reader **out, const char *path,
                            struct sw_err *err) SW_MUST_CHECK;
-void sw_history_reader_close(struct sw_history_reader *r); /* NULL is fine */
+void sw_history_reader_close(struct sw_history_reader *r); /* NULL is accepted */
 
 /* A run as stored. Texts are owned, NULL where unknown. Times are Unix seconds, 0 when unknown. */
 struct sw_run {
     int64_t id;
     char *uid, *name, *recipe, *recipe_text, *recipe_hash, *overrides, *fallback, *command, *host;
     char *framework, *device, *version, *note, *out_dir;
-    enum sw_run_status status; /* running with a dead process on this host reads crashed */
+    enum sw_run_status
+        status; /* SW_RUN_CRASHED if the process of a running run on this host is dead */
     int64_t pid;
     double started_at, ended_at;
     int64_t workers, seed, batch, steps, epoch_records, params;
     double flops_per_sample;
-    int64_t segments;      /* how often it was begun or resumed */
-    double segment_at;     /* when it was the last time */
+    int64_t segments;      /* number of segments: one begin, then resumes */
+    double segment_at;     /* start of the last segment */
     int64_t last_step;     /* of any series; -1: none */
     double loss, accuracy; /* newest train loss, newest accuracy of any other split; NaN: none */
     double samples_per_s;  /* newest; NaN: none */
 };
 void sw_run_fini(struct sw_run *run); /* frees the texts and zeroes */
 
-/* The run that RUN names: `@last`, an id, a name (the newest of that name), or a prefix of an id or
- * a name that fits one name only. Fill with zeroed *run; free with sw_run_fini. Errors:
- * SW_ERR_NOTFOUND (nothing fits; lists the near names), SW_ERR_INVALID (the prefix is ambiguous).
- */
+/* Finds a run by `@last`, an id, a name (the newest run of that name), or an unambiguous prefix of
+ * an id or a name. *run is zeroed before; free it with sw_run_fini. Errors: SW_ERR_NOTFOUND (no
+ * match; suggests a similar name), SW_ERR_INVALID (the prefix is ambiguous). */
 int sw_history_find(struct sw_history_reader *r, const char *text, struct sw_run *run,
                     struct sw_err *err) SW_MUST_CHECK;
 int sw_history_find_id(struct sw_history_reader *r, int64_t run_id, struct sw_run *run,
@@ -43,24 +44,26 @@ int sw_history_find_id(struct sw_history_reader *r, int64_t run_id, struct sw_ru
 int sw_history_find_recipe(struct sw_history_reader *r, const char *recipe_hash, struct sw_run *run,
                            struct sw_err *err) SW_MUST_CHECK;
 
-/* The callbacks below return 0 to go on; anything else ends the walk, and the walk returns it. What
- * they are given is borrowed during the call. */
+/* The callbacks below return 0 to continue; any other value ends the iteration, which returns it.
+ * Their arguments are borrowed during the call. */
 
 /* All runs, newest first. */
 int sw_history_each_run(struct sw_history_reader *r,
                         int (*each)(void *user, const struct sw_run *run), void *user,
                         struct sw_err *err) SW_MUST_CHECK;
 
-/* Which runs, and in which order; a zeroed one means all, newest first. Texts may be NULL. */
+/* The selection and order of a list of runs; a zeroed filter selects all, newest first. Texts may
+ * be NULL. */
 enum sw_run_order {
-    SW_RUNS_BY_ID,       /* newest first */
-    SW_RUNS_BY_LOSS,     /* newest training loss, lowest first; unknown last, as below */
+    SW_RUNS_BY_ID,   /* newest first */
+    SW_RUNS_BY_LOSS, /* newest training loss, lowest first; runs without the value come last, also
+                        below */
     SW_RUNS_BY_ACCURACY, /* newest accuracy, highest first */
     SW_RUNS_BY_SPEED,    /* fastest first */
 };
 struct sw_run_filter {
     const char *name;            /* pattern with * and ? */
-    const char *tag, *tag_value; /* has this tag; with this value */
+    const char *tag, *tag_value; /* the run has this tag, with this value */
     enum sw_run_order order;
 };
 int sw_history_list(struct sw_history_reader *r, const struct sw_run_filter *filter,
@@ -73,7 +76,7 @@ struct sw_run_checkpoint {
     double time;
     bool is_best;
 };
-/* Checkpoints of a run, highest step first. The files may be gone: the caller looks. */
+/* Checkpoints of a run, highest step first. The files may have been removed; the caller checks. */
 int sw_history_each_checkpoint(struct sw_history_reader *r, int64_t run_id,
                                int (*each)(void *user, const struct sw_run_checkpoint *c),
                                void *user, struct sw_err *err) SW_MUST_CHECK;
@@ -88,24 +91,23 @@ int sw_history_each_metric(struct sw_history_reader *r, int64_t run_id,
                            int (*each)(void *user, const struct sw_run_metric *m), void *user,
                            struct sw_err *err) SW_MUST_CHECK;
 
-/* Parts of a step (read, decode, ..., idle) with their sum over steps and workers and their share
- * of the visible time (0..1; comm_hidden has none: NaN). */
+/* Phases of a step (read, decode, ..., idle) with their sum over steps and workers and their
+ * fraction of the visible time (0..1; NaN for comm_hidden, which has none). */
 int sw_history_each_time(struct sw_history_reader *r, int64_t run_id,
                          int (*each)(void *user, const char *part, double total_ms, double share),
                          void *user, struct sw_err *err) SW_MUST_CHECK;
 
-/* A value of a query's row. */
+/* A value in a row of a query. */
 struct sw_history_cell {
-    const char *text; /* NULL where the value is NULL */
+    const char *text; /* NULL if the value is NULL */
     bool is_number;
 };
-/* One row; row is -1 for the names of the columns. */
+/* Receives one row; row is -1 for the column names. */
 typedef int sw_history_row(void *user, int64_t row, int columns,
                            const struct sw_history_cell *cells);
-/* Runs one SELECT (also WITH, VALUES, EXPLAIN and reading PRAGMAs). Calls each(-1, names) first.
- * Nothing can be written: the file is open read-only, query_only is on, an authorizer refuses
- * ATTACH, everything that changes something, and functions that touch files or return addresses.
- * Errors: SW_ERR_INVALID (the SQL is wrong or not
- * read-only), SW_ERR_IO. */
+/* Runs one SELECT (or WITH, VALUES, EXPLAIN, or a reading PRAGMA). Calls each(-1, names) first.
+ * Nothing can be written: the file is open read-only, query_only is on, and an authorizer refuses
+ * ATTACH, all changes, and functions that access files or return addresses. Errors: SW_ERR_INVALID
+ * (the SQL is invalid or not read-only), SW_ERR_IO. */
 int sw_history_sql(struct sw_history_reader *r, const char *sql, sw_history_row *each, void *user,
                    struct sw_err *err) SW_MUST_CHECK;

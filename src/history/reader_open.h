@@ -1,5 +1,5 @@
-/* The reader's connection, shared by reader.c (runs), reader_rows.c and reader_sql.c (queries of
- * the user's own). Internal to this folder. */
+/* The connection of a reader, shared by reader.c (runs), reader_rows.c (rows) and reader_sql.c (SQL
+ * of users). Internal to this folder. */
 #pragma once
 
 #include "history/process.h"
@@ -8,7 +8,7 @@
 
 struct sw_history_reader {
     sqlite3 *db;
-    char *path;             /* owned */
-    int version;            /* the schema's: an older file has neither summaries nor their views */
-    struct sw_process self; /* to tell runs of this host and boot */
+    char *path;  /* owned */
+    int version; /* version of the schema; a file of version 1 has no summaries and views of them */
+    struct sw_process self; /* to recognize runs of this host and boot */
 };

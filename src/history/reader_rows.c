@@ -1,14 +1,14 @@
-/* Rows of one run as structs. A table says which query a kind of row comes from, and what its
- * columns are, a letter each: they fill the fields of the kind's struct, which stand in the same
- * order. */
+/* Reads rows of one run into structs. A table gives the query of each kind of row and the types of
+ * its columns, one letter each; the fields of the kind's struct are in the same order. */
 #include "history/reader_rows.h"
 
 #include "history/reader_open.h"
 #include <assert.h>
 #include <string.h>
 
-/* i int64_t; d int32_t; n int, -1 for NULL; r double, NaN for NULL; z double, 0 for NULL; f float;
- * t text, "" for NULL; o text or NULL. ?1 is the run or the series, ?2 after, ?3 upto. */
+/* Types of columns: i int64_t; d int32_t; n int, -1 for NULL; r double, NaN for NULL; z double, 0
+ * for NULL; f float; t text, "" for NULL; o text or NULL. In a query ?1 is the run or the series,
+ * ?2 after, ?3 upto. */
 static const struct {
     const char *columns, *sql;
 } kinds[SW_ROWS_KINDS] = {
@@ -49,7 +49,7 @@ static const struct {
          "  hardware WHERE run_id = ?1 AND device = d.device) ORDER BY d.device"},
 };
 
-/* Stages of a file that is older than they are. */
+/* The single stage of a run in a file whose schema has no stages. */
 static const char one_stage_sql[] =
     "SELECT NULL, 0, batch, epoch_records, params, flops_per_sample, 0.0 FROM runs WHERE id = ?1";
 
@@ -64,7 +64,7 @@ struct sw_rows sw_rows_begin(const struct sw_history_reader *r, enum sw_rows_kin
         .kind = kind, .reader = r, .statement = q.st, .code = q.code, .err = err};
 }
 
-/* One column into its field; returns how many bytes that has. */
+/* Stores one column in its field; returns the size of the field in bytes. */
 static size_t take(const struct sw_query *q, int column, char type, void *field)
 {
     union {
@@ -111,8 +111,8 @@ bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes)
     const char *columns = kinds[rows->kind].columns;
     bool there = sw_query_next(&q);
 
-    /* Tables take any type in any column, but who reads what is behind the last row that it has
-     * seen needs steps that ascend: a row without one is none of ours. */
+    /* SQLite allows any type in any column, but a caller that continues after the last step it has
+     * seen needs ascending steps, so rows whose step is not an integer are skipped. */
     if (rows->kind == SW_ROWS_POINT || rows->kind == SW_ROWS_STEP_TIME)
         while (there && sqlite3_column_type(q.st, 0) != SQLITE_INTEGER)
             there = sw_query_next(&q);

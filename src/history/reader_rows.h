@@ -1,6 +1,6 @@
-/* Rows of one run, for readers that come again and again for what is new (the dashboard): a walk
- * may begin behind a step or an event that the caller has seen. Texts of a row are borrowed until
- * the next one. A NULL of the database is NaN or an empty text. One owner. */
+/* Iterates over rows of one run, for readers that poll for new rows (the dashboard): an iteration
+ * may begin after a step or an event that the caller has seen. Texts of a row are borrowed until
+ * the next row. NULL in the database becomes NaN or an empty text. One owner. */
 #pragma once
 
 #include "history/reader.h"
@@ -33,9 +33,10 @@ struct sw_run_event {
 };
 struct sw_run_segment {
     int64_t segment, from_step;
-    double started_at, ended_at; /* NaN: goes on */
+    double started_at, ended_at; /* ended_at is NaN while the segment runs */
 };
-/* See struct sw_history_stage; of a file older than stages there is one, the run's. */
+/* See struct sw_history_stage. A file whose schema has no stages gives one stage with the values of
+ * the run. */
 struct sw_run_stage {
     const char *name;                                /* or NULL */
     int64_t from_step, batch, epoch_records, params; /* 0: unknown */
@@ -46,25 +47,24 @@ struct sw_run_hardware {
     double time, util, mem_used, power_w, temp_c, clock_mhz;
 };
 
-/* What can be walked over, by the struct of a row (its fields are in the order of the query's
- * columns: reader_rows.c). The first number of a walk is the run (of points:
- * the series); others are named here. */
+/* The kinds of rows, named by their struct (its fields are in the order of the columns in
+ * reader_rows.c). `id` is the run, or for points the series; the use of `after` and `upto` is given
+ * here. */
 enum sw_rows_kind {
     SW_ROWS_SERIES,    /* train first, then by split and name */
     SW_ROWS_POINT,     /* after < step <= upto, in order */
     SW_ROWS_STEP_TIME, /* struct sw_step_time: step > after, by step and worker */
     SW_ROWS_LAYER,     /* means over workers, weighted by what each measured; the slowest first */
-    SW_ROWS_TRAFFIC,   /* sums over the steps behind after, per link; the most bytes first */
+    SW_ROWS_TRAFFIC,   /* sums over steps > after, per link; the most bytes first */
     SW_ROWS_UNIT,
-    SW_ROWS_EVENT, /* row > after, but no more than the newest upto, in order */
+    SW_ROWS_EVENT, /* row > after, at most the newest upto rows, in order */
     SW_ROWS_SEGMENT,
     SW_ROWS_STAGE,    /* by step */
     SW_ROWS_HARDWARE, /* the newest row of each device */
     SW_ROWS_KINDS,
 };
 
-/* A walk under way, on the caller's stack. The first error ends it, and is what sw_rows_end
- * answers. */
+/* An iteration, on the caller's stack. The first error ends it and is returned by sw_rows_end. */
 struct sw_rows {
     enum sw_rows_kind kind;
     const struct sw_history_reader *reader;
@@ -75,12 +75,12 @@ struct sw_rows {
 
 struct sw_rows sw_rows_begin(const struct sw_history_reader *r, enum sw_rows_kind kind, int64_t id,
                              int64_t after, int64_t upto, struct sw_err *err);
-/* Fills *row, the kind's struct, with the next one; false at the end and after an error. */
+/* Fills *row, the struct of the kind, with the next row; false at the end and after an error. */
 #define sw_rows_next(rows, row) sw_rows_fill(rows, row, sizeof *(row))
 bool sw_rows_fill(struct sw_rows *rows, void *row, size_t bytes);
 /* Errors: SW_ERR_IO, SW_ERR_FORMAT, SW_ERR_BUSY, SW_ERR_NOMEM. */
 int sw_rows_end(struct sw_rows *rows) SW_MUST_CHECK;
 
-/* The newest step of step_time, -1 where there is none. */
+/* The newest step of step_time; -1: none. */
 int sw_history_newest_step_time(struct sw_history_reader *r, int64_t run_id, int64_t *step,
                                 struct sw_err *err) SW_MUST_CHECK;

@@ -1,22 +1,22 @@
-/* Queries of the user's own, three times read-only: the file is opened read-only, query_only is on,
- * and the authorizer below knows what reading is and refuses everything else by name. */
+/* SQL queries of users. They are read-only in three ways: the file is opened read-only, query_only
+ * is on, and the authorizer below allows only actions that read. */
 #include "base/os.h"
 #include "history/reader_open.h"
 
-/* Pragmas that only read, whatever they are given. */
+/* Pragmas that only read, with or without an argument. */
 static const char *const reading_pragmas[] = {
     "table_info",  "table_xinfo",     "table_list",     "index_list",        "index_info",
     "index_xinfo", "database_list",   "collation_list", "function_list",     "compile_options",
     "pragma_list", "integrity_check", "quick_check",    "foreign_key_check", "foreign_key_list",
 };
-/* Pragmas that read as long as they are given nothing. */
-static const char *const asking_pragmas[] = {
+/* Pragmas that read if they have no argument. */
+static const char *const bare_pragmas[] = {
     "user_version", "application_id", "journal_mode", "page_count", "page_size",
     "encoding",     "freelist_count", "foreign_keys", "query_only", "wal_autocheckpoint",
 };
 
-/* Functions that touch files, run code, or return addresses in memory: fts3_tokenizer and fts5 do.
- * The last ones are those of the sqlite3 shell; a library may be built with them. */
+/* Functions that access files, run code, or return memory addresses (fts3_tokenizer, fts5). The
+ * last ones belong to the sqlite3 shell; a library may be built with them. */
 static const char *const refused_functions[] = {
     "load_extension", "fts3_tokenizer", "fts5", "optimize", "readfile", "writefile", "edit",
 };
@@ -44,7 +44,7 @@ static int allow_reading(void *user, int action, const char *a, const char *b, c
                    : SQLITE_OK;
     case SQLITE_PRAGMA:
         if (is_in(reading_pragmas, sizeof reading_pragmas / sizeof *reading_pragmas, a) ||
-            (!b && is_in(asking_pragmas, sizeof asking_pragmas / sizeof *asking_pragmas, a)))
+            (!b && is_in(bare_pragmas, sizeof bare_pragmas / sizeof *bare_pragmas, a)))
             return SQLITE_OK;
         return SQLITE_DENY;
     default:
@@ -57,14 +57,14 @@ static int refuse(struct sw_history_reader *r, int rc, struct sw_err *err)
     if (rc == SQLITE_AUTH || rc == SQLITE_READONLY)
         return sw_err_set(
             err, SW_ERR_INVALID,
-            "SQL: only reading is allowed here (SELECT), without functions that reach "
-            "outside the database");
+            "SQL: only reading statements (SELECT) are allowed, without functions that access "
+            "anything outside the database");
     if (rc == SQLITE_ERROR || rc == SQLITE_TOOBIG || rc == SQLITE_RANGE || rc == SQLITE_MISMATCH)
         return sw_err_set(err, SW_ERR_INVALID, "SQL: %s", sqlite3_errmsg(r->db));
     return sw_sqlite_check(r->db, rc, r->path, err);
 }
 
-/* A statement, and nothing but blanks, semicolons and comments behind it. */
+/* Prepares a statement that only blanks, semicolons and comments may follow. */
 static int prepare_one(struct sw_history_reader *r, const char *sql, sqlite3_stmt **st,
                        struct sw_err *err)
 {
@@ -81,13 +81,14 @@ static int prepare_one(struct sw_history_reader *r, const char *sql, sqlite3_stm
     rc = sqlite3_prepare_v2(r->db, tail, -1, &second, NULL);
     sqlite3_finalize(second);
     if (rc != SQLITE_OK || second)
-        return sw_err_set(err, SW_ERR_INVALID, "SQL: one statement at a time, please");
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "SQL: more than one statement; pass one statement at a time");
     return SW_OK;
 }
 
 static struct sw_history_cell cell_of(sqlite3_stmt *st, int column)
 {
-    /* The type first: asking for the text may change it. */
+    /* The type is read first, because reading the text may change it. */
     int type = sqlite3_column_type(st, column);
     return (struct sw_history_cell){(const char *)sqlite3_column_text(st, column),
                                     type == SQLITE_INTEGER || type == SQLITE_FLOAT};

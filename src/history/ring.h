@@ -1,8 +1,8 @@
-/* The way of numbers from a training thread to the writer: a ring of fixed-size records with one
- * producer and one consumer, no lock, no allocation. The producer owns head, the consumer owns
- * tail; each publishes its own with release and reads the other's with acquire, so a record is
- * complete before it is seen and read before it is overwritten. Both keep a copy of the other's
- * number and look at the shared one only when the copy says full or empty. Internal to this folder.
+/* A lock-free ring of fixed-size records from a training thread (the only producer) to the writer
+ * thread (the only consumer). Nothing is allocated. The producer owns head, the consumer owns tail;
+ * each publishes its own with release and reads the other's with acquire, so a record is complete
+ * before it is seen and read before it is overwritten. Both have a copy of the other's index and
+ * read the shared one only if the copy says full or empty. Internal to this folder.
  */
 #pragma once
 
@@ -33,19 +33,20 @@ struct sw_record {
 };
 _Static_assert(sizeof(struct sw_record) <= SW_CACHE_LINE, "a record is one cache line");
 
-/* Head and tail stand in lines of their own: neither side's store disturbs the other's. */
+/* Head and tail are in separate cache lines, so that stores of one side do not invalidate the line
+ * of the other. */
 struct sw_history_producer {
-    struct sw_history *history; /* borrowed: the owner */
+    struct sw_history *history; /* borrowed; owns this ring */
     struct sw_history_producer *next;
     char pad0[SW_CACHE_LINE];
     atomic_size_t head;
-    size_t known_tail; /* producer's copy */
-    size_t gave_up_at; /* the tail at which a wait was in vain; SIZE_MAX: none */
+    size_t known_tail; /* the producer's copy of tail */
+    size_t gave_up_at; /* the tail at the last wait that timed out; SIZE_MAX: none */
     char pad1[SW_CACHE_LINE];
     atomic_size_t tail;
     char pad2[SW_CACHE_LINE];
     struct sw_record records[SW_RING_RECORDS];
 };
 
-/* The consumer's side: takes at most `room` records; returns how many. */
+/* Takes at most `room` records out of the ring; returns their number. Called by the consumer. */
 size_t sw_ring_take(struct sw_history_producer *p, struct sw_record *out, size_t room);

@@ -1,5 +1,5 @@
-/* The kinds of rows: a table of names, columns and types; a row as a line of JSON and back. Pure;
- * any thread. */
+/* The kinds of rows as a table of names, columns and types, and the conversion of a row to a line
+ * of JSON and back. Pure functions; any thread may call. */
 #include "history/row.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -10,8 +10,8 @@
 #define R SW_CELL_REAL
 #define T SW_CELL_TEXT
 
-/* The column names are those of the tables, and the keys of metrics.jsonl. RUN's id is the number
- * the run had in a database that is gone: it gets it again if it is free. */
+/* The column names are those of the tables and the keys of metrics.jsonl. The id of a run is its
+ * number in an earlier database; the run gets the same id again if it is free. */
 const struct sw_row_spec sw_row_specs[SW_ROW_KINDS] = {
     [SW_ROW_RUN] = {"run", 26, {{"id", I},          {"name", T},         {"recipe", T},
                                 {"recipe_hash", T}, {"overrides", T},    {"command", T},
@@ -126,7 +126,8 @@ void sw_row_free(struct sw_row *row)
     sw_free(row);
 }
 
-/* JSON has no infinity; a text stands for it. NaN is null there and NULL in the database. */
+/* JSON has no infinity, so it is written as a string. NaN is written as null and is NULL in the
+ * database. */
 static void print_real(struct sw_json_writer *w, const char *key, double value)
 {
     if (isinf(value))
@@ -206,7 +207,7 @@ int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[S
     const struct sw_row_spec *spec = find_spec(sw_json_get(root, "row"));
     const struct sw_json *run = sw_json_get(root, "run");
     if (!spec || !run || run->type != SW_JSON_STRING || strlen(run->string) != SW_UID_TEXT - 1) {
-        code = sw_err_set(err, SW_ERR_FORMAT, "not a row of a history");
+        code = sw_err_set(err, SW_ERR_FORMAT, "not a row of the history");
         goto out;
     }
     r = sw_calloc(1, sizeof *r);
@@ -219,7 +220,8 @@ int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[S
     for (int i = 0; !code && i < spec->columns; i++)
         if (!parse_cell(sw_json_get(root, spec->column[i].name), spec->column[i].type,
                         &r->cells[i]))
-            code = sw_err_set(err, SW_ERR_FORMAT, "%s of a %s", spec->column[i].name, spec->name);
+            code = sw_err_set(err, SW_ERR_FORMAT, "invalid value of %s in a row of %s",
+                              spec->column[i].name, spec->name);
 out:
     if (code) {
         sw_row_free(r);

@@ -1,7 +1,6 @@
-/* One thing to write into the history, in the one form that all three ways share: it is applied to
- * the database (store.c), or becomes a line of metrics.jsonl, or was read back from such a line
- * (spool.c). A kind is a row of one table: name, columns and their types; the SQL is store.c's.
- * Internal to this folder; one owner. */
+/* A row to write into the history. It is applied to the database (store.c), or becomes a line of
+ * metrics.jsonl, or was parsed from such a line (spool.c). The kind of a row gives its table,
+ * columns and their types; the SQL is in store.c. Internal to this folder; one owner. */
 #pragma once
 
 #include "base/err.h"
@@ -54,15 +53,15 @@ enum {
     SW_UID_TEXT = 17
 };
 
-/* Cells stand in the order of the kind's columns. */
+/* The cells are in the order of the columns of the kind. */
 struct sw_row {
     enum sw_row_kind kind;
-    int series;          /* a handle that lets the store skip a look-up; -1: none */
+    int series;          /* the handle of the series, which saves the store a look-up; -1: none */
     struct sw_row *next; /* in a list of the writer */
     struct sw_cell cells[SW_ROW_CELLS];
 };
 
-/* A row of cells in the order of its kind's columns. */
+/* Makes a row from cells in the order of the columns of its kind. */
 #define SW_ROW(kind_, ...) ((struct sw_row){.kind = kind_, .series = -1, .cells = {__VA_ARGS__}})
 
 struct sw_row_column {
@@ -74,16 +73,18 @@ struct sw_row_spec {
     int columns;
     struct sw_row_column column[SW_ROW_CELLS];
 };
-/* Columns of SW_ROW_RUN that set-up fills in later. */
+/* Indices of columns of SW_ROW_RUN that are filled in later. */
 enum { SW_RUN_CELL_ID = 0, SW_RUN_CELL_UID = 18, SW_RUN_CELL_OUT_DIR = 21 };
 extern const struct sw_row_spec sw_row_specs[SW_ROW_KINDS];
 
 /* A copy on the heap that owns its texts; NULL when memory is exhausted. */
 struct sw_row *sw_row_copy(const struct sw_row *row);
-void sw_row_free(struct sw_row *row); /* of sw_row_copy and sw_row_parse; NULL is fine */
+void sw_row_free(
+    struct sw_row *row); /* for rows of sw_row_copy and sw_row_parse; NULL is accepted */
 
-/* Adds the row as one line with its newline: {"run":UID,"row":KIND,column:value,...}. */
+/* Appends the row as one line with its newline: {"run":UID,"row":KIND,column:value,...}. */
 void sw_row_print(const struct sw_row *row, const char *uid, struct sw_buf *out);
-/* The opposite. Errors: SW_ERR_FORMAT (not such a line), SW_ERR_NOMEM. */
+/* Parses a line of sw_row_print. Free *row with sw_row_free. Errors: SW_ERR_FORMAT (not such a
+ * line), SW_ERR_NOMEM. */
 int sw_row_parse(const char *line, size_t bytes, struct sw_row **row, char uid[SW_UID_TEXT],
                  struct sw_err *err) SW_MUST_CHECK;

@@ -1,6 +1,6 @@
-/* Reads a file's marks (application id, version, tables) as of one moment, and migrates it version
- * by version in one transaction; views are dropped and made again. The SQL is in schema_tables.c.
- */
+/* Reads application id, version and number of tables of a file in one transaction, and migrates it
+ * version by version in another; views are dropped and created again. The SQL is in
+ * schema_tables.c. */
 #include "history/schema.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -8,7 +8,7 @@
 #include "history/sqlite.h"
 #include <stdio.h>
 
-/* What a file says it is. */
+/* What identifies a file. */
 struct marks {
     int64_t user, application, tables;
 };
@@ -28,7 +28,7 @@ static int read_marks(sqlite3 *db, const char *path, struct marks *m, struct sw_
     return code;
 }
 
-/* All of one moment: another process may be making the tables just now. */
+/* Reads all marks in one transaction, since another process may be creating the tables now. */
 static int read_marks_at_once(sqlite3 *db, const char *path, struct marks *m, struct sw_err *err)
 {
     if (!sqlite3_get_autocommit(db))
@@ -48,20 +48,21 @@ int sw_schema_version(sqlite3 *db, const char *path, int *version, struct sw_err
     if (code)
         return code;
     if (m.application != SW_SCHEMA_APPLICATION_ID && (m.tables || m.user || m.application))
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s is a database of another program; give --db FILE or set SINGA_DB",
-                          path);
+        return sw_err_set(
+            err, SW_ERR_FORMAT,
+            "%s is a database of another program; use another file with --db FILE or SINGA_DB",
+            path);
     if (m.user > SW_SCHEMA_VERSION)
         return sw_err_set(
             err, SW_ERR_UNSUPPORTED,
-            "%s was written by a newer singa-ws (schema %lld, this program knows %d); "
+            "%s was written by a newer singa-ws (schema version %lld, this program supports %d); "
             "use that program, or another file with --db",
             path, (long long)m.user, SW_SCHEMA_VERSION);
     *version = (int)m.user;
     return SW_OK;
 }
 
-/* All views of the file, whatever version made them. */
+/* Drops all views of the file, whatever version created them. */
 static int drop_views(sqlite3 *db, const char *path, struct sw_err *err)
 {
     static const char sql[] = "SELECT name FROM sqlite_schema WHERE type = 'view'";
@@ -82,16 +83,23 @@ static int drop_views(sqlite3 *db, const char *path, struct sw_err *err)
 static int migrate_in_transaction(sqlite3 *db, const char *path, struct sw_err *err)
 {
     int version, code = sw_schema_version(db, path, &version, err);
-    if (!code)
-        code = drop_views(db, path, err);
-    for (int v = version; !code && v < SW_SCHEMA_VERSION; v++)
+    if (code)
+        return code;
+    code = drop_views(db, path, err);
+    if (code)
+        return code;
+    for (int v = version; v < SW_SCHEMA_VERSION; v++) {
         code = sw_sqlite_exec(db, sw_schema_tables[v], path, err);
-    if (!code)
-        code = sw_sqlite_exec(db, sw_schema_views, path, err);
+        if (code)
+            return code;
+    }
+    code = sw_sqlite_exec(db, sw_schema_views, path, err);
+    if (code)
+        return code;
     char pragmas[96];
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d",
              SW_SCHEMA_APPLICATION_ID, SW_SCHEMA_VERSION);
-    return code ? code : sw_sqlite_exec(db, pragmas, path, err);
+    return sw_sqlite_exec(db, pragmas, path, err);
 }
 
 int sw_schema_migrate(sqlite3 *db, const char *path, struct sw_err *err)

@@ -1,11 +1,11 @@
 /* The schema's SQL: what each version adds to the tables, and the views of the newest one. */
 #include "history/schema_tables.h"
 
-/* Version 1. Beside the columns that people ask for, `runs` keeps what a resume and a reader need:
- * uid (the run's name across databases), pid_start and boot_id (is its process alive?), out_dir,
- * recipe_text, fallback, steps (the horizon) and epoch_records. `spools` says how much of each
- * metrics.jsonl has been merged, in the same transaction as the rows, so that no row is merged
- * twice. */
+/* Version 1. Besides the columns that users query, `runs` has what a resume and a reader need: uid
+ * (identifies the run across databases), pid_start and boot_id (to check that its process lives),
+ * out_dir, recipe_text, fallback, steps (the total) and epoch_records. `spools` stores how many
+ * bytes of each metrics.jsonl have been merged, in the same transaction as the rows, so that no row
+ * is merged twice. */
 static const char tables_1[] =
     "CREATE TABLE runs(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, recipe TEXT,"
     " recipe_hash TEXT, overrides TEXT, command TEXT, host TEXT, pid INTEGER,"
@@ -58,10 +58,10 @@ static const char tables_1[] =
     "CREATE TABLE spools(id TEXT PRIMARY KEY, path TEXT NOT NULL, bytes INTEGER NOT NULL)"
     " WITHOUT ROWID;";
 
-/* Version 2. A point's time is stored in whole milliseconds, which takes two bytes less; `time`
- * reads as before. The summaries hold what a run's points, step times and traffic up to step
- * runs.summed_to come to, so that nobody has to read a million rows for it, and so that gc can thin
- * the rows and keep the sums. */
+/* Version 2. The time of a point is stored in whole milliseconds, which takes two bytes less;
+ * `time` is a generated column. The summaries hold the aggregates of points, step times and traffic
+ * up to step runs.summed_to, so that a query need not read a million rows, and so that gc can
+ * downsample the rows without changing the aggregates. */
 #define PARTS                                                                                      \
     "read_ms, decode_ms, h2d_ms, forward_ms, backward_ms, update_ms, comm_exposed_ms,"             \
     " comm_hidden_ms, wait_ms, idle_ms"
@@ -87,9 +87,9 @@ static const char tables_2[] =
     " bytes INTEGER NOT NULL, ms REAL, PRIMARY KEY(run_id, from_unit, to_unit, kind))"
     " WITHOUT ROWID;";
 
-/* Version 3. The steps of a run may differ in what they are made of: a stage has a net, a batch and
- * data of its own, groups that are apart may be fewer after a resume. `stages` says from which step
- * on it is what, and runs has what the last of them has. */
+/* Version 3. The net, batch and data of a run may change between steps: at a stage, or when a
+ * resume has fewer asynchronous groups. `stages` stores from which step on each applies; `runs` has
+ * the values of the last one. */
 static const char tables_3[] =
     "CREATE TABLE stages(run_id INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,"
     " from_step INTEGER NOT NULL, name TEXT, batch INTEGER, epoch_records INTEGER,"
@@ -100,9 +100,9 @@ static const char tables_3[] =
 
 const char *const sw_schema_tables[SW_SCHEMA_VERSION] = {tables_1, tables_2, tables_3};
 
-/* The epoch of step t is the one that its last sample belongs to, counted from 1: the epochs before
- * its stage and t * batch / records of the stage's steps, rounded up. Nothing of it is stored with
- * a point. */
+/* The epoch of step t is that of its last sample, counted from 1: the epochs before its stage plus
+ * t * batch / records of the steps of the stage, rounded up. It is computed and not stored with
+ * points. */
 const char sw_schema_views[] =
     "CREATE VIEW metrics AS SELECT s.run_id AS run_id, p.step AS step,"
     " (SELECT CAST(g.epochs_before + (p.step - g.from_step) * 1.0 * g.batch"
@@ -112,7 +112,7 @@ const char sw_schema_views[] =
     " p.time AS time, s.split AS split, s.name AS name, p.value AS value"
     " FROM series s JOIN point p ON p.series_id = s.id;"
 
-    /* A curve in one row. What the summaries have is not read again, only the points behind it. */
+    /* Aggregates of a curve in one row: the summary plus the points after summed_to. */
     "CREATE VIEW series_stats AS SELECT s.run_id AS run_id, s.split AS split, s.name AS name,"
     " coalesce(z.points, 0) + count(p.step) AS points,"
     " (SELECT max(step) FROM point WHERE series_id = s.id) AS last_step,"
@@ -159,7 +159,7 @@ const char sw_schema_views[] =
     " JOIN series s ON s.run_id = e.run_id AND s.split = e.split AND s.name = e.name"
     " JOIN point p ON p.series_id = s.id AND p.step = e.last_step;"
 
-    /* A layer's mean over its workers, weighted by what each measured. */
+    /* Mean times of a layer over its workers, weighted by their numbers of samples. */
     "CREATE VIEW slowest_layers AS SELECT run_id, layer, forward_ms, backward_ms,"
     " forward_ms + backward_ms AS total_ms, (forward_ms + backward_ms)"
     "  / nullif(sum(forward_ms + backward_ms) OVER (PARTITION BY run_id), 0) AS share"
@@ -168,7 +168,7 @@ const char sw_schema_views[] =
     "  sum(coalesce(backward_ms, 0) * samples) / sum(samples) AS backward_ms"
     "  FROM layer_time WHERE samples > 0 GROUP BY run_id, layer) ORDER BY run_id, total_ms DESC;"
 
-    /* Hidden communication runs beside the rest, so it has a sum and no share. */
+    /* Hidden communication overlaps with the other phases, so it has a sum but no share. */
     "CREATE VIEW where_time_went AS SELECT run_id, part, ms AS total_ms,"
     " CASE WHEN part <> 'comm_hidden' THEN ms / nullif(visible_ms, 0) END AS share FROM ("
     " SELECT t.run_id AS run_id, n.column1 AS part, t.visible_ms AS visible_ms, CASE n.column1"

@@ -1,11 +1,11 @@
-/* The SQL of the schema, apart from the mechanism that applies it (schema.c). Internal to this
- * folder. */
+/* The SQL of the schema; schema.c applies it. Internal to this folder. */
 #pragma once
 
 #include "history/schema.h"
 
-/* Text i takes the tables of a file from version i to i + 1. A new version is a new text, never a
- * change of one. */
+/* Text i migrates the tables of a file from version i to i + 1. A new version adds a text; existing
+ * texts are never changed. */
 extern const char *const sw_schema_tables[SW_SCHEMA_VERSION];
-/* Views hold nothing, so those of an older file are dropped and these made. */
+/* The views of the newest version. Views hold no data, so those of an older file are dropped and
+ * these are created. */
 extern const char sw_schema_views[];

@@ -13,9 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The state stands twice in one mapping: in plain pages, which the job itself reads, and COPY_BYTES
- * behind them in the mapped file, for other processes. Whoever truncates the file takes nothing
- * from the job. Without a file the copy is plain pages that nobody reads. */
+/* The state is stored twice in one mapping: in plain pages, which the job itself reads, and
+ * COPY_BYTES after them in the mapped file, for other processes. A program that truncates the file
+ * does not affect the job. Without a file the copy is plain pages that nobody reads. */
 enum {
     COPY_BYTES = 17 << 16, /* whole pages, also of 64 KiB */
     COPY_WORDS = COPY_BYTES / 8,
@@ -25,21 +25,22 @@ _Static_assert(SW_LIVE_HEADER_BYTES + SW_SNAPSHOT_MAX_SLOTS * SW_SNAPSHOT_SLOT_B
 
 struct sw_snapshot {
     sw_live_word *words;      /* 2 * COPY_BYTES */
-    size_t bytes;             /* of the file */
+    size_t bytes;             /* size of the file */
     char *path;               /* owned; NULL: in memory only */
-    struct sw_mapped *mapped; /* the file's part; NULL without one */
+    struct sw_mapped *mapped; /* the mapping of the file; NULL: no file */
     int slots;
 };
 
-/* The copy first: the job never runs ahead of what others see. */
+/* Stores a word in both copies; the file first, so that the job never reads a newer state than
+ * other processes. */
 static void put(sw_live_word *w, uint64_t value)
 {
     atomic_store_explicit(w + COPY_WORDS, value, memory_order_release);
     atomic_store_explicit(w, value, memory_order_release);
 }
 
-/* Text into `bytes / 8` words, cut, always ended by a zero; words behind the zero are left alone.
- */
+/* Stores a text in `bytes / 8` words, truncated and zero-terminated; words after the zero are
+ * unchanged. */
 static void put_text(sw_live_word *to, size_t bytes, const char *text)
 {
     size_t length = text ? strnlen(text, bytes - 1) : 0;
@@ -56,11 +57,11 @@ static struct sw_slot *slot_at(const struct sw_snapshot *s, int index)
     return (struct sw_slot *)(s->words + SW_LIVE_HEADER_BYTES / 8) + index;
 }
 
-/* Makes a file of that size with its blocks reserved (a store into a hole on a full file system
+/* Creates a file of that size with allocated blocks (a store into a hole on a full file system
  * would be lost) and maps it at `copy`. */
 static int map_new_file(const char *path, size_t bytes, void *copy, struct sw_err *err)
 {
-    sw_os()->unlink(path); /* of a dead process that had our pid, if anything */
+    sw_os()->unlink(path); /* left by a dead process that had our pid */
     int fd = sw_os()->open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return sw_err_errno(err, errno, "live snapshot %s", path);
@@ -114,7 +115,7 @@ static void fill(struct sw_snapshot *s, int64_t run_id, const char *run_uid, con
         clear_slot(slot_at(s, i));
 }
 
-/* Maps the file under a temporary name. Nobody reads it before name_file. */
+/* Creates and maps the file under a temporary name. Nobody reads it before name_file. */
 static int make_file(struct sw_snapshot *s, const char *temporary, struct sw_err *err)
 {
     void *copy = s->words + COPY_WORDS;
@@ -127,7 +128,8 @@ static int make_file(struct sw_snapshot *s, const char *temporary, struct sw_err
     return code;
 }
 
-/* The file gets its name only when the header is complete, so that no reader meets half of it. */
+/* Renames the file to its path when the header is complete, so that no reader sees an incomplete
+ * header. */
 static int name_file(const struct sw_snapshot *s, const char *temporary, struct sw_err *err)
 {
     if (sw_os()->rename(temporary, s->path) == 0)
@@ -152,7 +154,7 @@ int sw_snapshot_new(struct sw_snapshot **out, const char *path, int64_t run_id, 
     char *temporary = NULL;
     int code = SW_OK;
     if (slots < 0 || slots > SW_SNAPSHOT_MAX_SLOTS)
-        return sw_err_set(err, SW_ERR_INVALID, "live snapshot: %d slots, at most %d", slots,
+        return sw_err_set(err, SW_ERR_INVALID, "live snapshot: %d slots, the limit is %d", slots,
                           SW_SNAPSHOT_MAX_SLOTS);
     struct sw_snapshot *s = sw_calloc(1, sizeof *s);
     if (!s)
@@ -203,10 +205,11 @@ int sw_snapshot_check(const struct sw_snapshot *s, struct sw_err *err)
         return SW_OK;
     if (sw_mapped_lost(s->mapped) ||
         (sw_os()->stat(s->path, &st) == 0 && (uint64_t)st.st_size < s->bytes))
-        return sw_err_set(err, SW_ERR_FORMAT,
-                          "live snapshot %s: another program truncated it; \"top\" cannot show the "
-                          "threads of this run any more, training goes on",
-                          s->path);
+        return sw_err_set(
+            err, SW_ERR_FORMAT,
+            "live snapshot %s: another program truncated it; `singa-ws top` can no longer show the "
+            "threads of this run, training continues",
+            s->path);
     return SW_OK;
 }
 
@@ -225,8 +228,9 @@ bool sw_snapshot_read_slot(const struct sw_snapshot *s, int index, struct sw_slo
     return index >= 0 && index < s->slots && sw_live_read_slot(slot_at(s, index), out);
 }
 
-/* Opens a write: the sequence becomes odd. Only the slot's owner calls, so a plain load will do;
- * the release stores that follow carry the odd number to whoever sees them. */
+/* Begins a write: makes the sequence odd and returns the even value for end. Only the owner of the
+ * slot calls, so a relaxed load suffices; a reader that sees one of the following release stores
+ * also sees the odd sequence. */
 static uint64_t begin(struct sw_slot *slot)
 {
     uint64_t q = atomic_load_explicit(&slot->word[SW_SLOT_W_SEQUENCE], memory_order_relaxed);

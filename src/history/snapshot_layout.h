@@ -1,12 +1,12 @@
 /* The bytes of a live snapshot, shared by its writer and its reader: everything is an array of
- * 64-bit words in the machine's byte order (a magic of the other order is a format error; it never
- * leaves the host). Header words are fixed before the file gets its name, except RUN_ID, STATUS
- * and GONE, which are single atomic words. Slots follow at HEADER_BYTES, each a seqlock (word
- * SEQUENCE, odd while written).
+ * 64-bit words in the machine's byte order (the file never leaves the host, and a magic of the
+ * other order is a format error). Header words do not change after the file has its name, except
+ * RUN_ID, STATUS and GONE, which are single atomic words. Slots follow at HEADER_BYTES, each a
+ * seqlock (word SEQUENCE, odd while written).
  *
- * Why there are no fences: every data word is stored with release after the odd sequence, and
- * loaded with acquire before the sequence is looked at again. A reader that saw a word of a newer
- * write therefore also sees that write's sequence, and tries again. */
+ * No fences are needed: every data word is stored with release after the odd sequence, and loaded
+ * with acquire before the sequence is read again. A reader that saw a word of a newer write
+ * therefore also sees the sequence of that write, and retries. */
 #pragma once
 
 #include "history/snapshot.h"
@@ -52,7 +52,7 @@ enum {
     SW_SLOT_W_WAITING_FOR = 20, /* 64 bytes */
     SW_SLOT_W_WAIT = 28,        /* kind in the low half, index in the high half */
     SW_SLOT_W_WAIT_NUMBER,
-    SW_SLOT_W_THREAD, /* outside the seqlock, too; 0 in files of older versions */
+    SW_SLOT_W_THREAD, /* also outside the seqlock; 0 in files of older versions */
     SW_SLOT_WORDS = 32,
 };
 
@@ -84,6 +84,5 @@ static inline double sw_live_real(uint64_t bits)
     return v;
 }
 
-/* Reads one slot; false when a writer was met at each of 1000 tries. Defined in snapshot_reader.c.
- */
+/* Reads one slot; false if each of 1000 tries overlapped a write. Defined in snapshot_reader.c. */
 bool sw_live_read_slot(const struct sw_slot *slot, struct sw_slot_state *out);

@@ -1,5 +1,5 @@
-/* Where live snapshots are: in XDG_RUNTIME_DIR if that is safe, else below the state directory.
- * Finds the one of a run, and removes what processes that are gone have left. */
+/* Paths of live snapshots: in XDG_RUNTIME_DIR if that is safe, else below the state directory.
+ * Finds the snapshot of a run, and removes files that dead processes left. */
 #include "base/os.h"
 #include "base/str.h"
 #include "history/process.h"
@@ -10,25 +10,25 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The two places of live files. Either may be NULL where its variable is missing. */
-struct places {
+/* The two directories for live files. Either is NULL if its environment variable is not set. */
+struct candidates {
     char *runtime, *state; /* owned */
-    char *session;         /* owned: XDG_RUNTIME_DIR, which runtime lies in */
+    char *session;         /* owned; XDG_RUNTIME_DIR, the parent of runtime */
 };
 
 static const char runtime_advice[] = "set XDG_RUNTIME_DIR to a directory of your own";
 static const char state_advice[] = "set XDG_STATE_HOME to a directory of your own";
 
-static void places_fini(struct places *p)
+static void candidates_fini(struct candidates *p)
 {
     sw_free(p->runtime);
     sw_free(p->state);
     sw_free(p->session);
 }
 
-static int find_places(struct places *p, struct sw_err *err)
+static int find_candidates(struct candidates *p, struct sw_err *err)
 {
-    *p = (struct places){0};
+    *p = (struct candidates){0};
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime && runtime[0] == '/') {
         p->runtime = sw_format("%s/singa-ws", runtime);
@@ -45,7 +45,7 @@ static int find_places(struct places *p, struct sw_err *err)
     return p->state ? SW_OK : sw_err_nomem(err, "path of the live snapshot", 0);
 }
 
-/* A directory of ours, made when it is missing, that nobody else may look into. */
+/* Creates a directory if it is missing, and checks that only our user can access it. */
 static int make_private(const char *dir, const char *advice, struct sw_err *err)
 {
     if (sw_os()->mkdir(dir, 0700) != 0 && errno != EEXIST)
@@ -56,10 +56,10 @@ static int make_private(const char *dir, const char *advice, struct sw_err *err)
     return code;
 }
 
-/* The base directory specification: XDG_RUNTIME_DIR is a directory of the user's own with mode
- * 0700, and a program that finds another one there says so and does without. It is never made:
- * where it does not exist (in cron) nothing is said. */
-static bool is_runtime_usable(const struct places *p, struct sw_log *log)
+/* The base directory specification requires that XDG_RUNTIME_DIR belongs to the user with mode
+ * 0700, and that a program warns about any other and uses a replacement. The directory is never
+ * created; if it does not exist (in cron) there is no warning. */
+static bool is_runtime_usable(const struct candidates *p, struct sw_log *log)
 {
     struct sw_err why = {0};
     if (!p->runtime)
@@ -70,7 +70,7 @@ static bool is_runtime_usable(const struct places *p, struct sw_log *log)
     if (!code)
         code = make_private(p->runtime, runtime_advice, &why);
     if (code)
-        sw_log_write(log, SW_LOG_WARN, "snapshot", "%s; live files go to the state directory",
+        sw_log_write(log, SW_LOG_WARN, "snapshot", "%s; using the state directory for live files",
                      why.text);
     return code == SW_OK;
 }
@@ -87,7 +87,8 @@ static int64_t temporary_pid(const char *name)
     return start && start < end && name[start - 1] == '.' ? strtoll(name + start, NULL, 10) : 0;
 }
 
-/* A control socket comes after its run's snapshot and goes before it. */
+/* Whether a control socket is stale: it is created after the snapshot of its run and removed before
+ * it. */
 static bool has_no_snapshot(const char *sock)
 {
     struct stat st;
@@ -97,7 +98,7 @@ static bool has_no_snapshot(const char *sock)
     return gone;
 }
 
-static bool is_left_behind(const char *path, const char *name)
+static bool is_stale(const char *path, const char *name)
 {
     int64_t pid = temporary_pid(name);
     if (pid)
@@ -114,30 +115,31 @@ static bool is_left_behind(const char *path, const char *name)
     return dead;
 }
 
-static void sweep(const char *dir, const char *ending)
+static void remove_stale(const char *dir, const char *ending)
 {
     DIR *d = opendir(dir);
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));) {
         char *path = sw_str_ends(e->d_name, ending) ? sw_format("%s/%s", dir, e->d_name) : NULL;
-        if (path && is_left_behind(path, e->d_name))
+        if (path && is_stale(path, e->d_name))
             sw_os()->unlink(path);
         sw_free(path);
     }
     closedir(d);
 }
 
-/* The first place that is safe. *dir is borrowed from p. */
-static int choose_place(const struct places *p, struct sw_log *log, const char **dir,
-                        struct sw_err *err)
+/* Chooses the first directory that is safe. *dir is borrowed from p. */
+static int choose_dir(const struct candidates *p, struct sw_log *log, const char **dir,
+                      struct sw_err *err)
 {
     *dir = p->runtime;
     if (is_runtime_usable(p, log))
         return SW_OK;
     *dir = p->state;
     if (!p->state)
-        return sw_err_set(err, SW_ERR_IO, "no place for the live snapshot: %s cannot be used",
+        return sw_err_set(err, SW_ERR_IO,
+                          "cannot choose a directory for the live snapshot: %s is not usable",
                           p->runtime);
     int code = sw_os_mkdirs(p->state, 0700, err);
     return code ? code : make_private(p->state, state_advice, err);
@@ -145,35 +147,35 @@ static int choose_place(const struct places *p, struct sw_log *log, const char *
 
 int sw_snapshot_path(const char *run_uid, struct sw_log *log, char **path, struct sw_err *err)
 {
-    struct places p;
+    struct candidates p;
     const char *dir = NULL;
-    int code = find_places(&p, err);
+    int code = find_candidates(&p, err);
     *path = NULL;
     if (!code)
-        code = choose_place(&p, log, &dir, err);
+        code = choose_dir(&p, log, &dir, err);
     if (!code) {
-        sweep(dir, ".tmp");
-        sweep(dir, ".live");
-        sweep(dir, ".sock"); /* whose snapshot may have gone just now */
+        remove_stale(dir, ".tmp");
+        remove_stale(dir, ".live");
+        remove_stale(dir, ".sock"); /* after .live, since a snapshot may just have been removed */
         *path = sw_format("%s/%s.live", dir, run_uid);
         if (!*path)
             code = sw_err_nomem(err, "path of the live snapshot", 0);
     }
-    places_fini(&p);
+    candidates_fini(&p);
     return code;
 }
 
 int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err)
 {
-    struct places p;
+    struct candidates p;
     struct stat st;
     struct sw_err ignored;
-    int code = find_places(&p, err);
+    int code = find_candidates(&p, err);
     *path = NULL;
     const char *dirs[] = {p.runtime, p.state};
     for (int i = 0; !code && i < 2; i++)
         if (dirs[i] && sw_os_check_private_dir(dirs[i], 0077, "", &ignored) != SW_OK)
-            dirs[i] = NULL; /* what others can write is no word of ours */
+            dirs[i] = NULL; /* a directory that others can write is not trusted */
     for (int i = 0; !code && i < 2 && !*path; i++) {
         char *candidate = dirs[i] ? sw_format("%s/%s.live", dirs[i], run_uid) : NULL;
         if (dirs[i] && !candidate)
@@ -183,7 +185,7 @@ int sw_snapshot_find(const char *run_uid, char **path, struct sw_err *err)
         else
             sw_free(candidate);
     }
-    places_fini(&p);
+    candidates_fini(&p);
     if (!code && !*path)
         code =
             sw_err_set(err, SW_ERR_NOTFOUND, "run %s has no live snapshot on this host", run_uid);

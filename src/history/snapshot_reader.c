@@ -69,8 +69,8 @@ bool sw_live_read_slot(const struct sw_slot *slot, struct sw_slot_state *out)
     return false;
 }
 
-/* The sizes in the header must be what this version writes and fit the file: nothing is read beyond
- * what was checked here. */
+/* Checks that the sizes in the header are those of this version and match the file size. Nothing is
+ * read beyond the sizes checked here. */
 static int check_header(const sw_live_word *w, size_t bytes, const char *path, int *slots,
                         struct sw_err *err)
 {
@@ -79,14 +79,16 @@ static int check_header(const sw_live_word *w, size_t bytes, const char *path, i
     uint64_t version = get(&w[SW_LIVE_W_VERSION]), n = get(&w[SW_LIVE_W_SLOTS]);
     if (version != SW_LIVE_VERSION)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s has version %llu of the live format, this program reads %d", path,
-                          (unsigned long long)version, SW_LIVE_VERSION);
+                          "%s has version %llu of the live snapshot format, this program reads %d",
+                          path, (unsigned long long)version, SW_LIVE_VERSION);
     if (get(&w[SW_LIVE_W_HEADER_BYTES]) != SW_LIVE_HEADER_BYTES ||
         get(&w[SW_LIVE_W_SLOT_BYTES]) != SW_SNAPSHOT_SLOT_BYTES || n > SW_SNAPSHOT_MAX_SLOTS ||
         get(&w[SW_LIVE_W_FILE_BYTES]) != bytes ||
         bytes != SW_LIVE_HEADER_BYTES + n * SW_SNAPSHOT_SLOT_BYTES)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: %zu bytes do not fit its header of %llu slots",
-                          path, bytes, (unsigned long long)n);
+        return sw_err_set(
+            err, SW_ERR_FORMAT,
+            "%s: the file size of %zu bytes does not match its header with %llu slots", path, bytes,
+            (unsigned long long)n);
     *slots = (int)n;
     return SW_OK;
 }
@@ -117,16 +119,20 @@ int sw_snapshot_reader_open(struct sw_snapshot_reader **out, const char *path, s
 {
     struct sw_snapshot_reader *r = sw_calloc(1, sizeof *r);
     if (!r)
-        return sw_err_nomem(err, "reader of a live snapshot", sizeof *r);
+        return sw_err_nomem(err, "live snapshot reader", sizeof *r);
     r->fd = -1;
     r->path = sw_strdup(path);
     int code = r->path ? open_file(r, err) : sw_err_nomem(err, path, strlen(path) + 1);
-    if (!code)
-        code = map_file(r, err);
-    if (!code)
-        code = check_header(r->words, r->bytes, path, &r->slots, err);
-    if (!code)
-        code = sw_snapshot_reader_check(r, err);
+    if (code)
+        goto out;
+    code = map_file(r, err);
+    if (code)
+        goto out;
+    code = check_header(r->words, r->bytes, path, &r->slots, err);
+    if (code)
+        goto out;
+    code = sw_snapshot_reader_check(r, err);
+out:
     if (code)
         sw_snapshot_reader_close(r);
     else

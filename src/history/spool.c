@@ -1,6 +1,6 @@
 /* The spool in both directions: appends lines to metrics.jsonl and announces the file beside the
  * database; merges an announced file into the database from the offset that the database remembers.
- * Lines that are torn are skipped. */
+ * Truncated lines are skipped. */
 #include "history/spool.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    PART_BYTES = 1 << 20,
+    CHUNK_BYTES = 1 << 20,
     LINE_BYTES_MAX = 64 << 20,
     HEAD_BYTES_MAX = 256,
     PATH_BYTES_MAX = 8192
@@ -51,7 +51,8 @@ static int write_some(int fd, const char *text, size_t bytes, size_t *done, cons
     return SW_OK;
 }
 
-/* What must stand before the first new line: the head of a new file, or the end of a torn line. */
+/* Makes the text to write before the first new line: the head of a new file, or the newline that
+ * ends a truncated line. */
 static int lead_of(int fd, const char *path, char lead[HEAD_BYTES_MAX], struct sw_err *err)
 {
     struct stat st;
@@ -83,7 +84,7 @@ static int append(const char *path, const char *lines, size_t bytes, size_t *tak
     int code = lead_of(fd, path, lead, err);
     if (!code)
         code = write_some(fd, lead, strlen(lead), &done, path, err);
-    /* A torn head would make the file unknown for ever, so it is not left there. */
+    /* A file with a truncated head could never be merged, so the head is removed again. */
     if (code && lead[0] == '{' && sw_os()->ftruncate(fd, 0) != 0)
         sw_os()->unlink(path);
     if (!code) {
@@ -101,9 +102,9 @@ static char *announcement_path(const char *db_path, const char *name)
     return sw_format("%s-spool/%s", db_path, name);
 }
 
-/* After the append, so that a merger who removed the announcement before is noticed here. On a disk
- * that is full it is tried again with the next append; whoever resumes the run finds the spool
- * without it. */
+/* Announces the spool. Called after the append, so that a removal of the announcement by a
+ * concurrent merge is noticed here. If the disk is full, the next append tries again; a resume
+ * finds the spool without the announcement. */
 static void announce(const struct sw_spool *s)
 {
     struct stat st;
@@ -133,18 +134,19 @@ int64_t sw_spool_bytes(const char *path)
     return sw_os()->stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
 }
 
-/* A file opened for merging: its id, and what was read of it. */
-struct part {
+/* A file opened for merging: its id and the chunk that was read. */
+struct chunk {
     int fd;
     char id[64];
-    int64_t offset; /* of text in the file */
+    int64_t offset; /* offset of text in the file */
     char *text;     /* owned */
     size_t bytes, capacity;
     bool at_end;
 };
 
-/* The head is the first line: {"row":"spool","id":"...","version":1}. False: not a spool (yet). */
-static bool read_head(struct part *p, size_t *head_bytes)
+/* Reads the head, the first line: {"row":"spool","id":"...","version":1}. False: the file is not a
+ * spool, or is still empty. */
+static bool read_head(struct chunk *p, size_t *head_bytes)
 {
     char head[HEAD_BYTES_MAX];
     struct sw_json *root = NULL;
@@ -162,13 +164,13 @@ static bool read_head(struct part *p, size_t *head_bytes)
     return ok;
 }
 
-/* Fills the buffer from the offset; doubles it while it does not hold one whole line. */
-static int read_part(struct part *p, const char *path, struct sw_err *err)
+/* Fills the buffer from the offset; doubles it until it contains a complete line. */
+static int read_chunk(struct chunk *p, const char *path, struct sw_err *err)
 {
-    for (size_t want = PART_BYTES;; want *= 2) {
+    for (size_t want = CHUNK_BYTES;; want *= 2) {
         char *more = sw_realloc_array(p->text, want, 1);
         if (!more)
-            return sw_err_nomem(err, "part of a spool", want);
+            return sw_err_nomem(err, "chunk of a spool", want);
         p->text = more;
         while (p->bytes < want) {
             ssize_t n = sw_os()->pread(p->fd, p->text + p->bytes, want - p->bytes,
@@ -209,8 +211,8 @@ static int merge_line(struct sw_store *store, const char *line, size_t bytes, st
     return code;
 }
 
-/* Applies every whole line of the buffer; *used counts their bytes. */
-static int merge_lines(struct sw_store *store, const struct part *p, size_t *used,
+/* Applies every complete line of the buffer; *used counts their bytes. */
+static int merge_lines(struct sw_store *store, const struct chunk *p, size_t *used,
                        struct sw_merge *m, struct sw_err *err)
 {
     int code = SW_OK;
@@ -224,7 +226,7 @@ static int merge_lines(struct sw_store *store, const struct part *p, size_t *use
     return code;
 }
 
-static int merge_open_file(struct sw_store *store, struct part *p, const char *path,
+static int merge_open_file(struct sw_store *store, struct chunk *p, const char *path,
                            struct sw_merge *m, struct sw_err *err)
 {
     size_t head_bytes, used = 0;
@@ -235,7 +237,7 @@ static int merge_open_file(struct sw_store *store, struct part *p, const char *p
         return code;
     if (p->offset < (int64_t)head_bytes)
         p->offset = (int64_t)head_bytes;
-    code = read_part(p, path, err);
+    code = read_chunk(p, path, err);
     if (!code)
         code = merge_lines(store, p, &used, m, err);
     if (!code && used)
@@ -244,11 +246,11 @@ static int merge_open_file(struct sw_store *store, struct part *p, const char *p
     return code;
 }
 
-int sw_spool_merge_part(struct sw_store *store, const char *path, struct sw_merge *m,
-                        struct sw_err *err)
+int sw_spool_merge_chunk(struct sw_store *store, const char *path, struct sw_merge *m,
+                         struct sw_err *err)
 {
     m->more = false;
-    struct part p = {.fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)};
+    struct chunk p = {.fd = sw_os()->open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0)};
     if (p.fd < 0)
         return errno == ENOENT || errno == ENOTDIR
                    ? SW_OK
@@ -276,7 +278,7 @@ static int add_announced(struct sw_spool_list *list, const char *db_path, const 
         return sw_err_nomem(err, "list of spools", 0);
     }
     size_t bytes;
-    /* One that cannot be read now is tried by the next job. */
+    /* An announcement that cannot be read now is retried by the next job. */
     if (sw_os_read_file(a.announcement, PATH_BYTES_MAX, &a.spool, &bytes, err) != SW_OK)
         sw_free(a.announcement);
     else
@@ -313,7 +315,7 @@ void sw_spool_list_fini(struct sw_spool_list *list)
     memset(list, 0, sizeof *list);
 }
 
-void sw_spool_merged(const struct sw_announced *a, int64_t bytes_before)
+void sw_spool_withdraw(const struct sw_announced *a, int64_t bytes_before)
 {
     sw_os()->unlink(a->announcement);
     if (sw_spool_bytes(a->spool) != bytes_before &&

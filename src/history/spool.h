@@ -1,11 +1,11 @@
-/* The way round a database that cannot be written: OUT/metrics.jsonl, one row per line, appended
- * while the trouble lasts and merged when it is over. A file begins with {"row":"spool","id":...};
- * the database remembers per id how many bytes it has, in the transaction of the rows themselves,
- * so that a row is merged exactly once, whoever merges and whenever it is killed. So that others
- * find it, a spool is announced by a small file DB-spool/UID that holds its path, removed after the
- * merge. Lines stay in the spool: it is never cut or removed. A line that a full disk or a crash
- * cut short is skipped; its row is written again by its owner. Internal to this folder; one owner
- * per struct sw_spool. */
+/* The spool replaces a database that cannot be written: OUT/metrics.jsonl, one row per line, is
+ * appended to while the database is unavailable and merged afterwards. A file begins with
+ * {"row":"spool","id":...}. The database stores per id how many bytes have been merged, in the same
+ * transaction as the rows, so that each row is merged exactly once, whichever process merges and
+ * whenever it is killed. A spool is announced to other processes by a small file DB-spool/UID that
+ * contains its path and is removed after the merge. The spool itself is never truncated or removed.
+ * A line that a full disk or a crash truncated is skipped; its owner writes the row again. Internal
+ * to this folder; one owner per struct sw_spool. */
 #pragma once
 
 #include "base/log.h"
@@ -15,44 +15,45 @@ struct sw_spool {
     char *path;    /* owned; NULL: the run has no directory yet */
     char *db_path; /* owned */
     char uid[SW_UID_TEXT];
-    bool started; /* the file has its head and this process' run and segment rows */
+    bool started; /* the file has its head and the run and segment rows of this process */
     bool waiting; /* it may hold lines that are not in the database */
 };
 
-/* Says where the rows of the run with that uid go; a file is made when there are any. Texts are
- * copied. Errors: SW_ERR_NOMEM. */
+/* Sets the path of the spool of the run with that uid; the file is created with the first rows.
+ * Texts are copied. Errors: SW_ERR_NOMEM. */
 int sw_spool_init(struct sw_spool *s, const char *db_path, const char *out_dir, const char *uid,
                   struct sw_err *err) SW_MUST_CHECK;
 void sw_spool_fini(struct sw_spool *s);
 
-/* Appends whole lines and announces the spool. *taken is how many bytes of complete lines are in
- * the file, also when it fails in between (a full disk). Errors: SW_ERR_IO, SW_ERR_NOMEM. */
+/* Appends complete lines and announces the spool. *taken is the number of bytes of complete lines
+ * that were written, also after an error (a full disk). Errors: SW_ERR_IO, SW_ERR_NOMEM. */
 int sw_spool_append(struct sw_spool *s, const char *lines, size_t bytes, size_t *taken,
                     struct sw_err *err) SW_MUST_CHECK;
 
 struct sw_merge {
     uint64_t rows;    /* applied */
-    uint64_t refused; /* whole lines that the database cannot take */
-    uint64_t damaged; /* lines that are no rows */
-    bool more;        /* the spool goes on */
+    uint64_t refused; /* complete lines that violate a constraint */
+    uint64_t damaged; /* lines that are not rows */
+    bool more;        /* the spool has further chunks */
 };
-/* Applies the next part (about 1 MiB) of a spool file inside the caller's transaction. A file that
- * is gone or is no spool is an empty one. Errors: as sw_store_apply, SW_ERR_NOMEM, SW_ERR_IO. */
-int sw_spool_merge_part(struct sw_store *store, const char *path, struct sw_merge *m,
-                        struct sw_err *err) SW_MUST_CHECK;
+/* Applies the next chunk (about 1 MiB) of a spool file inside the caller's transaction. A missing
+ * file, or one that is not a spool, counts as empty. Errors: those of sw_store_apply, SW_ERR_NOMEM,
+ * SW_ERR_IO. */
+int sw_spool_merge_chunk(struct sw_store *store, const char *path, struct sw_merge *m,
+                         struct sw_err *err) SW_MUST_CHECK;
 
-/* Paths of all announced spools with the files that announce them. Owned by the list. */
+/* Paths of all announced spools and of their announcements, owned by the list. */
 struct sw_spool_list {
     struct sw_announced {
         char *announcement, *spool;
     } * items;
     size_t count;
 };
-/* An absent directory is an empty list. Errors: SW_ERR_NOMEM. */
+/* Lists the announced spools; a missing directory gives an empty list. Errors: SW_ERR_NOMEM. */
 int sw_spool_list(const char *db_path, struct sw_spool_list *list,
                   struct sw_err *err) SW_MUST_CHECK;
 void sw_spool_list_fini(struct sw_spool_list *list);
-/* Takes the announcement away after a merge that reached the end; should its owner have appended
- * meanwhile, it is put back. merged_bytes from sw_spool_bytes before the last part. */
-void sw_spool_merged(const struct sw_announced *a, int64_t bytes_before);
-int64_t sw_spool_bytes(const char *path); /* 0 when absent */
+/* Removes the announcement after a merge that reached the end of the spool; restores it if the
+ * owner has appended meanwhile. bytes_before is sw_spool_bytes before the last chunk was merged. */
+void sw_spool_withdraw(const struct sw_announced *a, int64_t bytes_before);
+int64_t sw_spool_bytes(const char *path); /* size of the file; 0: missing */

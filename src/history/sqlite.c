@@ -1,4 +1,4 @@
-/* What SQLite answers as errors of ours, and statements with their parameters and rows. */
+/* Converts SQLite results to our errors, and runs statements with parameters and rows. */
 #include "history/sqlite.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ static int code_of(int rc)
         return SW_OK;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL: /* the WAL's own lock was not to be had */
+    case SQLITE_PROTOCOL: /* the lock of the WAL was not available */
         return SW_ERR_BUSY;
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:

@@ -1,17 +1,17 @@
-/* Applies rows to the database: one or more prepared statements per kind of row. Keeps ids of
- * series by handle, sums rows up when enough have come, and drops sums that a row makes void.
- * Called between sw_store_begin and sw_store_end, by the owner of the connection. */
+/* Applies rows to the database with one or more prepared statements per kind of row. Caches ids of
+ * series by handle, updates summaries when enough rows were added, and drops summaries that a row
+ * invalidates. Called between sw_store_begin and sw_store_end, by the owner of the connection. */
 #include "history/store.h"
 #include "base/os.h"
 #include "history/summary.h"
 #include <string.h>
 
-/* Summaries stay so many steps behind the newest, more than the rings of workers that are apart can
- * hold, so that no row of a live run comes too late for them. */
-enum { SUM_BEHIND = 32768, SUM_EVERY = 65536 };
+/* Summaries lag this many steps behind the newest row, more than the rings of asynchronous workers
+ * can hold, so that no row of a live run arrives after its step was summarized. */
+enum { SUMMARY_LAG = 32768, SUMMARY_INTERVAL = 65536 };
 
-/* What each kind of row does, with ?1 = the run's id and ?2, ?3, ... the row's cells. A statement
- * may use a part of them. */
+/* The statements of each kind of row; ?1 is the id of the run, ?2, ?3, ... are the cells of the
+ * row. A statement need not use all of them. */
 static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
     [SW_ROW_RUN] =
         {"INSERT INTO runs(id, name, recipe, recipe_hash, overrides, command, host, pid, "
@@ -23,8 +23,8 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
          " ?24, ?25, ?26, ?27, 'running' WHERE NOT EXISTS (SELECT 1 FROM runs WHERE uid = ?20)",
          "INSERT OR IGNORE INTO stages SELECT id, 0, NULL, batch, epoch_records, params,"
          " flops_per_sample, 0.0 FROM runs WHERE uid = ?20"},
-    /* A segment left open by a crash ends with the last sign of life. Then this process takes the
-     * run over, and what lies behind its first step is superseded. */
+    /* A segment that a crash left open gets the time of its last point as its end. Then this
+       process becomes the owner of the run, and rows after its first step are deleted. */
     [SW_ROW_SEGMENT] =
         {"UPDATE segments SET ended_at = coalesce((SELECT max(p.time) FROM series s JOIN point p"
          " ON p.series_id = s.id AND p.step = (SELECT max(step) FROM point WHERE series_id = s.id)"
@@ -43,7 +43,7 @@ static const char *const sql_of[SW_ROW_KINDS][SW_STORE_STATEMENTS] = {
          "DELETE FROM link_traffic WHERE run_id = ?1 AND step > ?2",
          "DELETE FROM checkpoints WHERE run_id = ?1 AND step > ?2",
          "DELETE FROM stages WHERE run_id = ?1 AND from_step > ?2"},
-    /* One that is as the steps before goes on with them. */
+    /* A stage that equals the stage before it adds no row. */
     [SW_ROW_STAGE] =
         {"INSERT OR REPLACE INTO stages(run_id, from_step, name, batch, epoch_records, params,"
          " flops_per_sample, epochs_before) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7,"
@@ -103,8 +103,8 @@ static int bind_row(sqlite3_stmt *st, int64_t run_id, const struct sw_row *row)
     return rc;
 }
 
-/* Binds and runs one statement of a row's kind; value, when wanted, is its first result. A broken
- * constraint is the row's fault, not the transaction's. */
+/* Binds and runs one statement of the kind of the row; value (may be NULL) gets its first result. A
+ * violated constraint gives SW_ERR_INVALID and leaves the transaction usable. */
 static int run(struct sw_store *s, const struct sw_row *row, int index, int64_t run_id,
                int64_t *value, struct sw_err *err)
 {
@@ -121,7 +121,7 @@ static int run(struct sw_store *s, const struct sw_row *row, int index, int64_t 
         *value = sqlite3_column_int64(*st, 0);
     int code = sw_sqlite_check(s->db, rc, s->path, err);
     if ((rc & 0xff) == SQLITE_CONSTRAINT || (rc & 0xff) == SQLITE_TOOBIG)
-        code = sw_err_set(err, SW_ERR_INVALID, "%s: a row of %s cannot be stored: %s", s->path,
+        code = sw_err_set(err, SW_ERR_INVALID, "%s: cannot store a row of %s: %s", s->path,
                           sw_row_specs[row->kind].name, sqlite3_errmsg(s->db));
     if (*st) {
         sqlite3_reset(*st);
@@ -130,7 +130,7 @@ static int run(struct sw_store *s, const struct sw_row *row, int index, int64_t 
     return code;
 }
 
-/* The series' id: from the table of handles, or from the database, made when new. */
+/* Finds the id of the series in the table of handles or in the database; inserts a new series. */
 static int find_series(struct sw_store *s, const struct sw_row *row, int64_t run_id, int64_t *id,
                        struct sw_err *err)
 {
@@ -183,26 +183,28 @@ static int apply_plain(struct sw_store *s, int64_t run_id, const struct sw_row *
     return code;
 }
 
-/* Which cell of a row is the step that summaries go by; -1: they do not count such rows. */
+/* The index of the cell with the step of a row that summaries include; -1: they do not include such
+ * rows. */
 static int step_cell(enum sw_row_kind kind)
 {
     return kind == SW_ROW_POINT ? 2 : kind == SW_ROW_STEP_TIME || kind == SW_ROW_TRAFFIC ? 0 : -1;
 }
 
-/* A row for a step that was summed, or a resume from before it, makes the summaries void. */
-static int watch_summary(struct sw_store *s, int64_t run_id, const struct sw_row *row,
+/* Drops the summaries if the row has a step that they cover, or resumes the run from before such a
+ * step. */
+static int check_summary(struct sw_store *s, int64_t run_id, const struct sw_row *row,
                          struct sw_err *err)
 {
     int cell = step_cell(row->kind);
     if (cell < 0 && row->kind != SW_ROW_SEGMENT)
         return SW_OK;
     int64_t step = row->cells[cell < 0 ? 0 : cell].i;
-    bool kept = cell < 0 ? step >= s->summed_to : step > s->summed_to;
+    bool valid = cell < 0 ? step >= s->summed_to : step > s->summed_to;
     if (cell < 0)
         s->newest_step = step;
     else if (step > s->newest_step)
         s->newest_step = step;
-    if (kept)
+    if (valid)
         return SW_OK;
     s->summed_to = -1;
     return sw_summary_drop(s->db, s->path, run_id, err);
@@ -220,23 +222,23 @@ int sw_store_apply(struct sw_store *s, const char *uid, const struct sw_row *row
     if (!code && !id)
         return sw_err_set(err, SW_ERR_INVALID, "%s: run %s is unknown", s->path, uid);
     if (!code)
-        code = watch_summary(s, id, row, err);
+        code = check_summary(s, id, row, err);
     if (!code && row->kind != SW_ROW_POINT)
         code = apply_plain(s, id, row, err);
     else if (!code && !(code = find_series(s, row, id, &id, err)))
         code = run(s, row, 2, id, NULL, err);
     if (!code && row->kind == SW_ROW_FINISH) {
-        s->summed_to = -1; /* looked up again, should more come */
+        s->summed_to = -1; /* read again if further rows arrive */
         s->cached_run = 0;
         code = sw_summary_add_all(s->db, s->path, id, err);
     }
     return code;
 }
 
-int sw_store_sum_up(struct sw_store *s, struct sw_err *err)
+int sw_store_update_summaries(struct sw_store *s, struct sw_err *err)
 {
-    int64_t upto = s->newest_step - SUM_BEHIND;
-    if (!s->cached_run || upto - s->summed_to < SUM_EVERY)
+    int64_t upto = s->newest_step - SUMMARY_LAG;
+    if (!s->cached_run || upto - s->summed_to < SUMMARY_INTERVAL)
         return SW_OK;
     s->summed_to = upto;
     return sw_summary_add(s->db, s->path, s->cached_run, upto, err);
@@ -270,7 +272,7 @@ int sw_store_read_run(struct sw_store *s, int64_t run_id, struct sw_row **row, s
     add_columns(&sql);
     if (sql.failed) {
         sw_buf_fini(&sql);
-        return sw_err_nomem(err, "question for a run", 0);
+        return sw_err_nomem(err, "query for a run", 0);
     }
 
     struct sw_query q =

@@ -1,6 +1,6 @@
 /* The writer's connection and its lock: opens the file, creates or migrates it under the flock,
- * begins and ends transactions, and moves the WAL into the file at times of its own. store.h says
- * why every write takes the lock. Rows are applied in store.c. */
+ * begins and ends transactions, and checkpoints the WAL under the lock. store.h explains why every
+ * write takes the lock. store.c applies rows. */
 #include "base/os.h"
 #include "history/store.h"
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include <time.h>
 
 enum {
-    BUSY_MS = 20,     /* SQLite's own patience; ours is a loop around it */
-    WAL_PAGES = 2000, /* 8 MiB: then the WAL is moved into the file */
+    BUSY_MS = 20,     /* busy timeout of SQLite; sw_store_begin repeats it until its own timeout */
+    WAL_PAGES = 2000, /* 8 MiB: size from which the WAL is checkpointed */
 };
 
 int sw_store_init(struct sw_store *s, const char *path, struct sw_err *err)
@@ -46,7 +46,8 @@ static int open_lock(struct sw_store *s, struct sw_err *err)
     int code = SW_OK;
     s->lock_fd = sw_os()->open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (s->lock_fd < 0)
-        code = sw_err_set(err, SW_ERR_IO, "history's lock %s: %s", path, strerror(errno));
+        code =
+            sw_err_set(err, SW_ERR_IO, "cannot open the lock file %s: %s", path, strerror(errno));
     sw_free(path);
     return code;
 }
@@ -56,13 +57,13 @@ static void sleep_ms(int ms)
     nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
 }
 
-/* flock has no timeout of its own, so it is asked again every millisecond. */
+/* flock has no timeout, so it is retried every millisecond. */
 static int take_lock(struct sw_store *s, int wait_ms, struct sw_err *err)
 {
     int64_t until = sw_os()->monotonic_ns() + wait_ms * 1000000ll;
     while (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return sw_err_set(err, SW_ERR_IO, "lock of %s: %s", s->path, strerror(errno));
+            return sw_err_set(err, SW_ERR_IO, "cannot lock %s: %s", s->path, strerror(errno));
         if (sw_os()->monotonic_ns() >= until)
             return sw_err_set(err, SW_ERR_BUSY, "%s is locked by another process", s->path);
         sleep_ms(1);
@@ -70,7 +71,7 @@ static int take_lock(struct sw_store *s, int wait_ms, struct sw_err *err)
     return SW_OK;
 }
 
-static void give_lock(struct sw_store *s)
+static void release_lock(struct sw_store *s)
 {
     if (s->lock_fd >= 0)
         flock(s->lock_fd, LOCK_UN);
@@ -82,7 +83,7 @@ static int note_wal_pages(void *user, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-/* Asks for, or sets, the journal: SQLite says which one it got. */
+/* Queries or sets the journal mode; *wal: the mode is now WAL. */
 static int journal_is_wal(struct sw_store *s, const char *pragma, bool *wal, struct sw_err *err)
 {
     struct sw_query q = sw_query_begin(s->db, s->path, pragma, NULL, 0, err);
@@ -91,26 +92,30 @@ static int journal_is_wal(struct sw_store *s, const char *pragma, bool *wal, str
     return sw_query_end(&q);
 }
 
-/* Under the lock: the WAL where the file system has one (it needs shared memory), then the schema.
- */
+/* Under the lock: enables the WAL, which needs a file system with shared memory, and migrates the
+ * schema. */
 static int create_and_migrate(struct sw_store *s, struct sw_err *err)
 {
     bool wal;
     int code = journal_is_wal(s, "PRAGMA journal_mode = WAL", &wal, err);
-    if (!code && !wal)
-        code = sw_err_set(err, SW_ERR_IO, "%s is on a file system without WAL", s->path);
-    return code ? code : sw_schema_migrate(s->db, s->path, err);
+    if (code)
+        return code;
+    if (!wal)
+        return sw_err_set(err, SW_ERR_IO,
+                          "%s: the file system does not support the WAL mode of SQLite", s->path);
+    return sw_schema_migrate(s->db, s->path, err);
 }
 
 static int open_file(struct sw_store *s, struct sw_err *err)
 {
     int code = make_parent(s->path, err);
-    if (!code)
-        code = open_lock(s, err);
     if (code)
         return code;
-    /* Made by us so that it is private; a file that cannot be opened for writing may still be read.
-     */
+    code = open_lock(s, err);
+    if (code)
+        return code;
+    /* We create the file ourselves so that it is private. A file that cannot be opened for writing
+     * may still be readable. */
     int fd = sw_os()->open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
     struct stat st;
     if (fd >= 0)
@@ -133,7 +138,7 @@ static int open_file(struct sw_store *s, struct sw_err *err)
                           "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;"
                           "PRAGMA journal_size_limit = 67108864",
                           s->path, err);
-    /* The automatic checkpoint is itself a hook; ours takes its place. */
+    /* The automatic checkpoint is a WAL hook; this one replaces it. */
     sqlite3_wal_hook(s->db, note_wal_pages, s);
     return code;
 }
@@ -142,16 +147,21 @@ static int try_open(struct sw_store *s, int wait_ms, struct sw_err *err)
 {
     bool wal = false;
     int version = 0, code = open_file(s, err);
-    if (!code)
-        code = sw_schema_version(s->db, s->path, &version, err);
-    if (!code)
-        code = journal_is_wal(s, "PRAGMA journal_mode", &wal, err);
-    if (!code && (!wal || version < SW_SCHEMA_VERSION)) {
+    if (code)
+        goto out;
+    code = sw_schema_version(s->db, s->path, &version, err);
+    if (code)
+        goto out;
+    code = journal_is_wal(s, "PRAGMA journal_mode", &wal, err);
+    if (code)
+        goto out;
+    if (!wal || version < SW_SCHEMA_VERSION) {
         code = take_lock(s, wait_ms, err);
         if (!code)
             code = create_and_migrate(s, err);
-        give_lock(s);
+        release_lock(s);
     }
+out:
     if (code)
         sw_store_close(s);
     return code;
@@ -170,9 +180,9 @@ int sw_store_open(struct sw_store *s, int wait_ms, struct sw_err *err)
     return code;
 }
 
-/* The last connection to close moves the WAL into the file: a write, so it needs the lock. Where
- * the lock cannot be had the WAL stays for the next. A file that was removed must not take the WAL
- * of its successor with it. */
+/* The last connection that closes checkpoints the WAL. That is a write and needs the lock; without
+ * the lock the WAL stays for the next connection. After the file was removed there must be no
+ * checkpoint, since the WAL may be that of its successor. */
 void sw_store_close(struct sw_store *s)
 {
     for (int k = 0; k < SW_ROW_KINDS; k++)
@@ -187,7 +197,7 @@ void sw_store_close(struct sw_store *s)
         sqlite3_close(s->db);
         s->db = NULL;
         if (locked)
-            give_lock(s);
+            release_lock(s);
     }
     if (s->lock_fd >= 0)
         sw_os()->close(s->lock_fd);
@@ -223,15 +233,15 @@ int sw_store_begin(struct sw_store *s, int wait_ms, struct sw_err *err)
             s->cached_run = 0; /* others may have changed its summaries */
             return SW_OK;
         }
-        give_lock(s);
+        release_lock(s);
         if (code != SW_ERR_BUSY || sw_os()->monotonic_ns() >= until)
             return code;
         sleep_ms(2);
     }
 }
 
-/* Readers may hold the WAL back; what they leave is moved another time. A failure costs nothing
- * now: the rows are safe in the WAL. */
+/* Checkpoints a large WAL. Readers may block a part of it, which is moved later. A failure is
+ * harmless, since the rows are safe in the WAL. */
 static void move_wal(struct sw_store *s)
 {
     if (s->wal_pages < WAL_PAGES)
@@ -246,17 +256,17 @@ int sw_store_end(struct sw_store *s, int code, struct sw_err *err)
         code = sw_sqlite_exec(s->db, "COMMIT", s->path, err);
     if (code) {
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-        /* What was learned inside the transaction may be undone. */
+        /* The rollback may have undone inserts whose ids were cached. */
         memset(s->series, 0, sizeof s->series);
         s->cached_run = 0;
     } else {
         move_wal(s);
     }
-    give_lock(s);
+    release_lock(s);
     return code;
 }
 
-int sw_store_alone(struct sw_store *s, const char *sql, int wait_ms, struct sw_err *err)
+int sw_store_exec(struct sw_store *s, const char *sql, int wait_ms, struct sw_err *err)
 {
     int code = take_lock(s, wait_ms, err);
     if (code)
@@ -265,6 +275,6 @@ int sw_store_alone(struct sw_store *s, const char *sql, int wait_ms, struct sw_e
     if (!code)
         sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     s->wal_pages = 0;
-    give_lock(s);
+    release_lock(s);
     return code;
 }

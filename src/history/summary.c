@@ -1,9 +1,9 @@
-/* The SQL of summaries: adds the rows behind runs.summed_to to the sums and moves it on, or drops
- * the sums. Inside the caller's transaction. */
+/* The SQL of summaries: adds the rows after runs.summed_to to the summaries and advances summed_to,
+ * or drops the summaries. Runs inside the caller's transaction. */
 #include "history/summary.h"
 #include "history/sqlite.h"
 
-/* ?1 the run, ?2 the last step that is to be covered; runs.summed_to moves last. */
+/* ?1 is the run, ?2 the last step to cover; runs.summed_to is updated last. */
 static const char *const add_sql[] = {
     "INSERT INTO series_summary(series_id, points, known, min, max, total)"
     " SELECT s.id, count(*), count(p.value), min(p.value), max(p.value), total(p.value)"

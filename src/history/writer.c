@@ -1,9 +1,9 @@
 /* The history writer: one thread per job. In: records from the producers' rings, cold rows from a
  * list, flush requests. Out: rows in the database or in the run's metrics.jsonl, flush answers, and
- * events about itself. It wakes every 200 ms, or when a ring is half full or a flush waits. It is
- * stopped by sw_history_stop_writer, after all producers: then it drains, tries the database for at
- * most five seconds, spools the rest, and ends. It never reports a fault: whatever the database
- * does is its own problem, and costs the job nothing but a line of log. */
+ * events about itself. It wakes every 200 ms, or when a ring is half full or a flush waits.
+ * sw_history_stop_writer stops it after all producers: it then drains the rings, tries the database
+ * for at most five seconds, spools the remaining rows, and ends. It never reports a fault: errors
+ * of the database are logged and do not affect the job. */
 #include "history/writer.h"
 #include "base/os.h"
 #include <poll.h>
@@ -11,7 +11,7 @@
 
 enum { BUSY_TICK_MS = 50, LOCK_WAIT_MS = 50, LAST_WAIT_MS = 100 };
 
-/* Makes room for n more records, up to the bound. Returns how many fit. */
+/* Makes room for n more records, up to the limit. Returns how many fit. */
 static size_t grow(struct sw_history_backlog *b, size_t n)
 {
     size_t want = b->count + n;
@@ -31,8 +31,8 @@ static size_t grow(struct sw_history_backlog *b, size_t n)
     return room - b->count;
 }
 
-/* Empties a ring even when there is no room left for what is in it: a producer must not be held up.
- */
+/* Empties a ring. Records that do not fit into the backlog are dropped, because a producer must not
+ * be blocked. */
 static void drain_ring(struct sw_history *h, struct sw_history_producer *p)
 {
     struct sw_history_backlog *b = &h->backlog;
@@ -45,7 +45,7 @@ static void drain_ring(struct sw_history *h, struct sw_history_producer *p)
         atomic_fetch_add_explicit(&h->counts.lost, n, memory_order_relaxed);
 }
 
-/* Appends the cold rows to those that the writer has. Called with the lock held. */
+/* Moves the queued cold rows to the backlog. Called with the lock held. */
 static void take_cold(struct sw_history_rows *rows, struct sw_history_rows *cold)
 {
     if (rows->last)
@@ -58,7 +58,7 @@ static void take_cold(struct sw_history_rows *rows, struct sw_history_rows *cold
     *cold = (struct sw_history_rows){0};
 }
 
-/* Takes over everything that was handed in; returns the flush number this covers. */
+/* Takes all queued rows and records; returns the number of the newest flush that they cover. */
 static uint64_t collect(struct sw_history *h)
 {
     sw_mutex_lock(&h->lock);
@@ -81,21 +81,21 @@ static void answer_flush(struct sw_history *h, uint64_t flush)
     sw_mutex_unlock(&h->lock);
 }
 
-/* Says how many rows are lost, each time their number has doubled. */
-static void tell_lost(struct sw_history *h)
+/* Reports the number of lost rows each time it has doubled. */
+static void report_lost(struct sw_history *h)
 {
     uint64_t lost = atomic_load_explicit(&h->counts.lost, memory_order_relaxed);
-    if (lost < 2 * h->lost_told || lost == h->lost_told)
+    if (lost < 2 * h->lost_reported || lost == h->lost_reported)
         return;
-    h->lost_told = lost;
+    h->lost_reported = lost;
     sw_history_event(h, SW_LOG_WARN, "history", "%llu rows lost so far", (unsigned long long)lost);
     sw_log_write(h->log, SW_LOG_WARN, "history", "%llu rows lost so far", (unsigned long long)lost);
 }
 
-/* Returns how long to sleep. */
+/* One cycle of the writer; returns how many milliseconds to sleep. */
 static int cycle(struct sw_history *h)
 {
-    tell_lost(h);
+    report_lost(h);
     uint64_t flush = collect(h);
     bool stored = sw_history_store_pending(h, LOCK_WAIT_MS, false);
     if (stored)
@@ -105,7 +105,8 @@ static int cycle(struct sw_history *h)
     return h->outage.busy_since_ns ? BUSY_TICK_MS : SW_HISTORY_TICK_MS;
 }
 
-/* The writer's own events (merged, lost) come into being while it stores. */
+/* Whether cold rows are queued. The writer itself adds events (merged, lost) while it stores rows.
+ */
 static bool has_cold(struct sw_history *h)
 {
     sw_mutex_lock(&h->lock);
@@ -116,7 +117,7 @@ static bool has_cold(struct sw_history *h)
 
 static void drain_at_end(struct sw_history *h)
 {
-    int64_t until = sw_os()->monotonic_ns() + h->patience.setup_ms * 1000000ll;
+    int64_t until = sw_os()->monotonic_ns() + h->timeouts.setup_ms * 1000000ll;
     bool last = false, stored;
     do {
         uint64_t flush = collect(h);

@@ -23,7 +23,7 @@ has out '^32 +[0-9.]+ ms +[0-9.]+ ms$'
 python3 "$SW_SOURCE_DIR/bench/gpu" host 20a --trial --repeats 1 --device 'sim:gpus=1,mem=1GiB' \
     --binary "$SW" >"$T/out" 2>"$T/err" || fail 'a trial of bench/gpu'
 has out '^lenet, batch 4, launch +limit +us +[0-9.]+ +30 '
-has out '^lenet, batch 4, waiting +limit +share of a step '
+has out '^lenet, batch 4, waiting +limit +fraction of a step '
 has out '^lenet, batch 4, copy = sync +async +ms/step '
 has out '^lenet, batch 4, copy = async +none +ms/step '
 has out '^A trial'

@@ -65,7 +65,7 @@ expect 0 resume one --steps 50 --quiet
 # Notes and tags are text.
 bytes=$(printf 'a\377b')
 expect 2 history note one "$bytes"
-has err 'notes and tags are UTF-8 text'
+has err 'notes and tags must be UTF-8 text'
 expect 2 history tag one "key=$bytes"
 expect 0 history note one 'über allem'
 

@@ -172,10 +172,10 @@ until_true 20 sampled
 enter one "'$SW' top watched; echo left \$?"
 sees one '2 throughput'
 kill -9 "$pid"
-sees one 'run 1 has crashed after step [0-9]+; q leaves'
+sees one 'run 1 has crashed after step [0-9]+; q quits'
 sees one '#1 watched +crashed'
 press one p
-sees one 'does not run'
+sees one 'is not running'
 press one q
 sees one '^left [0-9]'
 sane one

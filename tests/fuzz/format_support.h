@@ -1,6 +1,6 @@
-/* Data formats with hostile files: the files "0", "1", ... live in memory, behind the table of the
- * operating system; opening and reading must end in SW_OK or an error, never in a crash, and what
- * is opened must be what it says. */
+/* Fuzzing of data formats: the files "0", "1", ... are in memory, behind the table of the operating
+ * system. Opening and reading must end in SW_OK or an error, never in a crash, and an opened file
+ * must have the sizes that it declares. */
 #pragma once
 
 #include "base/os.h"
@@ -51,7 +51,7 @@ static ssize_t memory_pread(int fd, void *buf, size_t bytes, off_t offset)
     return (ssize_t)n;
 }
 
-/* Sets a key of the format's own struct. */
+/* Sets a key of the private struct of the format. */
 static inline void fuzz_set(const struct sw_format *f, unsigned char *conf, const char *key,
                             const void *value, size_t bytes)
 {
@@ -76,8 +76,8 @@ static inline void check_field(const struct sw_records *r, int f, const void *va
     }
 }
 
-/* The last records first: they are where a wrong size shows. A record that was damaged inside may
- * be refused here only. */
+/* Reads the last records first, since they reveal a wrong size. A record with damaged contents may
+ * be refused only here. */
 static inline void fuzz_read_all(const struct sw_records *r)
 {
     size_t size = 4;
@@ -89,7 +89,7 @@ static inline void fuzz_read_all(const struct sw_records *r)
             const void *out = NULL;
             struct sw_err err = {0};
             if (r->has_pictures && f == r->picture_field)
-                continue; /* a file of its own, which is not there */
+                continue; /* a separate file, which does not exist */
             if (r->format->fetch(r, r->count - 1 - i, f, scratch, &out, &err) == SW_OK)
                 check_field(r, f, out);
             else if (!err.text[0])

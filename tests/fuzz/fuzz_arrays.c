@@ -1,5 +1,5 @@
 /* The formats npz and npy. Input: a byte, whose lowest bit chooses the archive (0) or the single
- * array (1), the next whether it is the image and the label or fields of their own names; then the
+ * array (1), the next bit whether the arrays are image and label or other named fields; then the
  * file. */
 #include "format_support.h"
 

@@ -1,6 +1,6 @@
-/* Charts and pictures of any numbers, sizes and texts: drawing ends, and leaves alone what is
- * outside of the area it was given. Input: a byte for what is drawn (draw[] below), a byte of
- * switches, then the sizes, numbers and texts that it asks for (take_*); what is missing is 0. */
+/* Charts and images of arbitrary numbers, sizes and texts: drawing ends and does not write outside
+ * its area. Input: a byte that selects the drawing (draw[] below), a byte of switches, then the
+ * sizes, numbers and texts that take_* read; missing input is 0. */
 #include "base/os.h"
 #include "ui/chart.h"
 #include "ui/plot_boxes.h"
@@ -28,7 +28,7 @@ static void demand(bool holds)
         __builtin_trap();
 }
 
-/* ---- what the input says ---- */
+/* ---- reading the input ---- */
 
 static int take_byte(struct input *in)
 {
@@ -45,7 +45,7 @@ static double take_bits(struct input *in)
     return v;
 }
 
-/* Small numbers, those at which something changes, neighbours of 1, and any. */
+/* Small numbers, special values, neighbors of 1, and arbitrary bits. */
 static double take_number(struct input *in)
 {
     static const double odd[] = {
@@ -146,7 +146,7 @@ static void draw_cells(struct input *in)
     sw_canvas_fini(&blank);
 }
 
-/* The points that a curve is folded into stay in order, whatever was added. */
+/* The points of a downsampled curve stay in order for any input. */
 static void draw_trail(struct input *in)
 {
     struct sw_trail t;
@@ -162,9 +162,9 @@ static void draw_trail(struct input *in)
     sw_trail_fini(&t);
 }
 
-/* ---- paper ---- */
+/* ---- image files ---- */
 
-/* NULL where the paper has no such size; nothing is ever written. */
+/* Begins an image; NULL if the size is invalid. No file is written. */
 static struct sw_plot *take_paper(struct input *in)
 {
     struct sw_plot *p = NULL;

@@ -1,10 +1,10 @@
-/* Checkpoints from anyone, as resume, eval, a rollback and init_from read them, into the
- * parameters, updater state, statistics and row state of two small real jobs: what is taken is
- * finite, the rest is an error. Input: a byte (bit 0: which job; bits 1 and 2: who reads; bit 3:
- * init_from has rules; bit 7: the rest is the file as it is). Else the rest is the header's JSON, a
- * zero byte, and the values: the file is put together from these, with the length of the header, as
- * many values as sw.checksum has before it, and the right checksum, so that what lies behind those
- * checks is reached. */
+/* Untrusted checkpoints, as read by resume, eval, a rollback and init_from, into the parameters,
+ * updater state, running statistics and recurrent state of two small jobs: accepted values are
+ * finite, anything else is an error. Input: a byte (bit 0: the job; bits 1 and 2: the reader; bit
+ * 3: init_from has rules; bit 7: the rest is the unchanged file). Otherwise the rest is the JSON of
+ * the header, a zero byte, and the values: the file is built from these with the length of the
+ * header, the number of values that the offset of sw.checksum requires, and a correct checksum, so
+ * that the code after those checks is reached. */
 #include "base/hash.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -97,7 +97,7 @@ static ssize_t memory_read(int fd, void *buf, size_t bytes)
     if (fd < FIRST_FD)
         return sw_os_posix.read(fd, buf, bytes);
     ssize_t n = memory_pread(fd, buf, bytes, (off_t)at);
-    at = n > 0 ? at + (size_t)n : 0; /* the next reader begins anew */
+    at = n > 0 ? at + (size_t)n : 0; /* the next reader starts at the beginning */
     return n;
 }
 
@@ -161,7 +161,7 @@ static void open_jobs(void)
 
 /* ---- the file ---- */
 
-/* How many bytes of values there are before the checksum; SIZE_MAX without one. */
+/* The number of bytes of values before the checksum; SIZE_MAX: no checksum. */
 static size_t values_before_checksum(const char *header)
 {
     const char *entry = strstr(header, "\"sw.checksum\"");
@@ -170,7 +170,7 @@ static size_t values_before_checksum(const char *header)
     return offsets ? (n < MAX_VALUES ? n : MAX_VALUES) : SIZE_MAX;
 }
 
-/* Puts the file together in memory of exactly its size; for free. */
+/* Builds the file in memory of exactly its size; the caller frees it. */
 static unsigned char *make_file(const uint8_t *data, size_t bytes, size_t *size)
 {
     const uint8_t *zero = memchr(data, '\0', bytes);
@@ -223,7 +223,7 @@ static void demand_finite_table(struct sw_table *t)
         }
 }
 
-/* What an earlier input left behind is none of this one's. */
+/* Resets the state that earlier inputs changed. */
 static void clear(struct sw_job *job)
 {
     for (int p = 0; p < sw_table_count(job->params.table); p++)
@@ -247,7 +247,7 @@ static int take(struct sw_job *job, bool by_rules, struct sw_err *err)
     const struct sw_strings none = conf->init_from;
     if (by_rules)
         conf->init_from = (struct sw_strings){items, (int)(sizeof items / sizeof *items)};
-    sw_take_fini(&job->initial.takes); /* what was looked at when the job was opened */
+    sw_take_fini(&job->initial.takes); /* the result of the check when the job was opened */
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
     int rc = sw_take_look(&c, by_rules ? NULL : "checkpoint", NULL, err);
     if (rc == SW_OK)
@@ -270,7 +270,7 @@ static int load(struct sw_job *job, int who, bool by_rules, struct sw_err *err)
     if (rc == SW_OK && who == ROLL_BACK)
         return sw_checkpoint_roll_back(&c, "checkpoint", err);
     c = sw_job_checkpoint(job);
-    c.stage.index = 1; /* what other stages trained is kept */
+    c.stage.index = 1; /* parameters of other stages are carried over */
     if (rc == SW_OK)
         rc = sw_checkpoint_load(&c, "checkpoint", err);
     sw_carried_over_fini(&job->initial.carried_over);

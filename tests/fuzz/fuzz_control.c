@@ -1,7 +1,7 @@
-/* Lines on the control socket: whatever is sent, in whatever pieces, every client is answered with
- * one line or dropped, a text with a text (UTF-8 without control characters), and the next client
- * is served. Input: a byte, whose bits 0 to 5 are where the rest is cut in two pieces (in
- * sixteenths, none beyond 15) and whose bit 6 is whether a newline is added; then what is sent. */
+/* Lines on the control socket: for any bytes in any pieces, each client gets one line or is
+ * dropped, the answer to a valid text is valid text (UTF-8 without control characters), and the
+ * next client is served. Input: a byte, whose bits 0 to 5 give where the rest is split in two (in
+ * sixteenths; not above 15) and whose bit 6 adds a newline; then the bytes to send. */
 #include "base/os.h"
 #include "base/str.h"
 #include "history/control.h"
@@ -40,7 +40,7 @@ static bool is_text(const char *s, size_t bytes)
     return true;
 }
 
-/* Notes go to a history, which this job has not. */
+/* Notes need a history, which this job does not have. */
 static void handle(void *user, const char *line, char *answer, size_t bytes)
 {
     struct sw_job *job = user;
@@ -80,11 +80,11 @@ static int join(void)
 static void say(int fd, const void *bytes, size_t n, struct sw_job *job)
 {
     if (n && send(fd, bytes, n, MSG_NOSIGNAL) < 0)
-        return; /* it has been answered, or dropped */
+        return; /* the client was answered or dropped */
     sw_control_poll(control, 0, handle, job);
 }
 
-/* One line, nothing, or a reset where more was sent than is read. */
+/* Reads the answer: one line, nothing, or a reset if more was sent than was read. */
 static void hear(int fd, bool said_text)
 {
     char answer[SW_CONTROL_LINE + 16];
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     const size_t n = bytes - 1, part = data[0] & 63, first = part < 16 ? n * part / 16 : n;
     int fd = join();
-    sw_control_poll(control, 0, handle, &job); /* admits it */
+    sw_control_poll(control, 0, handle, &job); /* accepts the client */
     say(fd, data + 1, first, &job);
     say(fd, data + 1 + first, n - first, &job);
     if (data[0] & 64)

@@ -1,4 +1,5 @@
-/* A Datum message of hostile bytes: parsing it, and copying its floats, must never leave it. */
+/* A Datum message of untrusted bytes: parsing it and copying its floats must not read outside of
+ * it. */
 #include "base/os.h"
 #include "data/datum.h"
 

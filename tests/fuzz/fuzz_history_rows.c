@@ -1,9 +1,8 @@
-/* A history whose rows anybody may have written: all tables have the real schema, and every column
- * holds what the input says, of whatever type. All readers must end in rows or in an error, and
- * hand out no text that is missing where their headers promise one. Input: a byte, whose lowest bit
- * is whether the rows are summed up before they are read and whose next two choose the readers (0:
- * all), then rows, each a byte for the table and a value per column (take_value). The database is
- * in memory. */
+/* A history with untrusted rows: all tables have the real schema, and every column has a value of
+ * any type from the input. All readers must end with rows or an error, and must not return NULL for
+ * a text that their headers promise. Input: a byte, whose lowest bit selects whether summaries are
+ * built before reading and whose next two bits select the readers (0: all), then rows, each a byte
+ * for the table and a value per column (take_value). The database is in memory. */
 #include "base/os.h"
 #include "base/str.h"
 #include "history/reader_open.h"
@@ -17,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 enum { MAX_TABLES = 24, MAX_ROWS = 64, MAX_BYTES = 4096 };
 
-static struct sw_history_reader reader; /* of all inputs: what one wrote is rolled back */
+static struct sw_history_reader reader; /* used for all inputs; the rows of each are rolled back */
 static sqlite3_stmt *inserts[MAX_TABLES];
 static int tables;
 
@@ -39,8 +38,8 @@ static void execute(const char *sql)
 
 /* ---- the database ---- */
 
-/* INSERT INTO TABLE VALUES (?, ...), with as many as PRAGMA table_info knows: what is computed is
- * not among them. */
+/* INSERT INTO TABLE VALUES (?, ...) with the number of columns of PRAGMA table_info, which excludes
+ * generated columns. */
 static void prepare_insert(const char *table)
 {
     struct sw_buf names = {0}, marks = {0};
@@ -151,7 +150,7 @@ static void write_rows(struct input *in)
 
 /* ---- reading ---- */
 
-static size_t touched; /* so that what is handed out is really read */
+static size_t touched; /* so that returned texts are actually read */
 
 static void touch(const char *text)
 {
@@ -188,14 +187,14 @@ static int on_row(void *user, int64_t row, int columns, const struct sw_history_
     return 0;
 }
 
-/* An error has a text. */
+/* Checks that an error has a text. */
 static void judge(int rc, struct sw_err *err)
 {
     demand(rc == SW_OK || err->text[0]);
     err->text[0] = '\0';
 }
 
-/* Steps ascend; of step times several may be of one step. */
+/* Checks that steps ascend; several step times may have the same step. */
 static void read_steps(int64_t id, int64_t series)
 {
     struct sw_err err = {0};
@@ -215,7 +214,7 @@ static void read_steps(int64_t id, int64_t series)
     judge(sw_rows_end(&rows), &err);
 }
 
-/* Rows whose texts are there, all but a stage's name. */
+/* Checks that all texts of rows are non-NULL, except the name of a stage. */
 static void read_texts(int64_t id)
 {
     struct sw_err err = {0};

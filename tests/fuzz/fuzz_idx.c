@@ -1,7 +1,6 @@
-/* The idx format with hostile files: opening and reading every record must end in SW_OK or an
- * error, never in a crash. Input: two bytes, the length of the picture file (big-endian), the
- * picture file, then the label file. The files live in memory, behind the table of the operating
- * system. */
+/* The idx format with untrusted files: opening and reading every record must end in SW_OK or an
+ * error, never in a crash. Input: two bytes, the length of the image file (big-endian), the image
+ * file, then the label file. The files are in memory, behind the table of the operating system. */
 #include "base/os.h"
 #include "data/format.h"
 #include <errno.h>
@@ -45,7 +44,7 @@ static ssize_t memory_pread(int fd, void *buf, size_t bytes, off_t offset)
     return (ssize_t)n;
 }
 
-/* The format's own struct begins with paths, then labels; both are filled by key. */
+/* The private struct of the format begins with paths, then labels; both are set by key. */
 static void set_list(unsigned char *conf, const char *key, const struct sw_strings *list)
 {
     for (const struct sw_opt *o = sw_format_find("idx")->base.opts; o->key; o++) {
@@ -60,7 +59,7 @@ static void read_all(const struct sw_records *r)
     unsigned char *scratch = sw_os()->alloc(size < 4 ? 4 : size);
     const void *out = NULL;
     for (int64_t i = 0; scratch && i < r->count && i < MAX_FETCHES; i++) {
-        /* The last records first: they are where a wrong size shows. */
+        /* Reads the last records first, since they reveal a wrong size. */
         const int64_t record = r->count - 1 - i;
         if (r->format->fetch(r, record, 0, scratch, &out, NULL))
             __builtin_trap(); /* the size was checked at opening */

@@ -1,6 +1,5 @@
-/* JSON from anyone: parsing ends in a tree or an error. A tree that is written again must parse
- * again, to the same tree: so the parser, the escapes and the number formats are checked against
- * each other. */
+/* Untrusted JSON: parsing ends in a tree or an error. A tree that is written must parse to the same
+ * tree, which checks the parser, the escapes and the number formats against each other. */
 #include "base/json.h"
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A .mat file of hostile bytes: listing its variables and reading every value must end in SW_OK or
- * an error, never in a crash, and never in more memory than its bytes can inflate to. */
+/* A .mat file of untrusted bytes: listing its variables and reading every value must end in SW_OK
+ * or an error, never in a crash, and never in more memory than its bytes can inflate to. */
 #include "base/os.h"
 #include "data/mat.h"
 
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             continue;
         for (int64_t k = 0; k < x.count; k++)
             sum += sw_mat_value(&x, k);
-        __asm__ volatile("" : : "x"(sum)); /* the values are really read */
+        __asm__ volatile("" : : "x"(sum)); /* the values are actually read */
         sw_mat_values_fini(&x);
     }
     sw_mat_close(&m);

@@ -1,6 +1,6 @@
-/* The pairs format. Input: a byte (1: sets of labels, 2: tags of their own, 4: labels of their own,
- * 8: at most 2 tags, 16: a vocabulary), two bytes with the lengths of the first two files, then
- * three files: pictures, tags or vocabulary, labels. */
+/* The pairs format. Input: a byte (1: sets of labels, 2: a separate tag file, 4: a separate label
+ * file, 8: at most 2 tags, 16: a vocabulary), two bytes with the lengths of the first two files,
+ * then three files: images, tags or vocabulary, labels. */
 #include "format_support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -1,13 +1,13 @@
-/* The decoder of pictures with hostile bytes: it must end in pixels or an error that is about the
- * picture, and work afterwards. Input: four bytes that choose a window, channels and how much a
- * JPEG is shrunk, then the JPEG or PNG file. */
+/* The image decoder with untrusted bytes: it must end in pixels or an error about the image, and
+ * remain usable. Input: four bytes that choose a window, channels and the scale of a JPEG, then the
+ * JPEG or PNG file. */
 #include "base/os.h"
 #include "data/picture.h"
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Larger ones cost the fuzzer its time. */
+/* Larger images slow the fuzzer down. */
 enum { MOST_PIXELS = 1 << 20 };
 
 static unsigned look_at(const struct sw_pixels *p)

@@ -1,4 +1,4 @@
-/* Hostile recipes: reading, expanding, binding, settling and printing must end in a recipe or in
+/* Untrusted recipes: reading, expanding, binding, resolving and printing must end in a recipe or in
  * messages, never in a crash. Input: --set texts, one per line, up to a line `--`, then the recipe;
  * without such a line all of it is the recipe. No file exists but /data/a. */
 #include "../unit/recipe/recipe_support.h"
@@ -8,16 +8,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* What a longer recipe shows, a short one shows in less time. */
+/* A short recipe finds the same errors in less time. */
 enum { MAX_BYTES = 1024 };
 
-/* In place of the C library's: patterns match nothing, and no folder is listed. */
+/* Replaces the function of the C library: patterns match nothing, and no folder is listed. */
 int glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found)
 {
     return GLOB_NOMATCH;
 }
 
-/* What a net would do with the sections: ask for places, add errors. */
+/* Does what a net does with the sections: queries their positions, adds errors. */
 static void use(struct sw_recipe *r)
 {
     struct sw_err err;
@@ -38,7 +38,7 @@ static void use(struct sw_recipe *r)
     sw_buf_fini(&out);
 }
 
-/* A sound recipe is the same recipe when built again from what a run keeps of it. */
+/* A valid recipe must be the same when it is rebuilt from the text that a run stores. */
 static void rebuild(const struct sw_recipe *r)
 {
     struct sw_err err;

@@ -1,5 +1,5 @@
-/* Safetensors files from anyone: opening ends in a file whose every promise holds, or in an error.
- * The file lives in memory, behind the table of the operating system. */
+/* Untrusted safetensors files: opening ends in a file whose declared sizes are all valid, or in an
+ * error. The file is in memory, behind the table of the operating system. */
 #include "base/os.h"
 #include "tensor/safetensors.h"
 #include <stdint.h>

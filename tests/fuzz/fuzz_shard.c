@@ -1,6 +1,6 @@
-/* A shard of hostile bytes: opening and reading every record must end in SW_OK or an error, never
- * in a crash. The first byte says whether checksums are made right before, so that what lies behind
- * them is reached too; the rest is the file. */
+/* A shard of untrusted bytes: opening and reading every record must end in SW_OK or an error, never
+ * in a crash. The first byte selects whether checksums are corrected first, so that the code after
+ * them is reached; the rest is the file. */
 #include "base/hash.h"
 #include "base/os.h"
 #include "data/shard.h"
@@ -52,7 +52,7 @@ static void read_all(const struct sw_shard *s)
                 sum ^= ((const unsigned char *)v.data)[k];
         }
     }
-    __asm__ volatile("" : : "r"(sum)); /* the bytes are really read */
+    __asm__ volatile("" : : "r"(sum)); /* the bytes are actually read */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct sw_err err;
     if (bytes < 1)
         return 0;
-    unsigned char *copy = sw_os()->alloc(bytes); /* aligned, and its end is watched */
+    unsigned char *copy = sw_os()->alloc(bytes); /* aligned; the sanitizer checks its end */
     if (!copy)
         return 0;
     memcpy(copy, data + 1, bytes - 1);

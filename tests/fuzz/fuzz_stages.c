@@ -1,7 +1,7 @@
-/* Recipes with stages, in the whole recipe language: reading one for each of its stages, settling
- * and checking it must end in a recipe or in messages, and a sound one must be the same recipe when
- * it is read again from what a run keeps of it. Input: a byte that chooses the stage, then lines as
- * fuzz_recipe has them: --set texts up to a line `--`, then the recipe. No file exists. */
+/* Recipes with stages, in the whole recipe language: reading one for each of its stages, resolving
+ * and checking it must end in a recipe or in messages, and a valid one must be the same recipe when
+ * it is read again from the text that a run stores. Input: a byte that selects the stage, then
+ * lines as in fuzz_recipe: --set texts up to a line `--`, then the recipe. No file exists. */
 #include "base/os.h"
 #include "net/net.h"
 #include "recipe/job.h"
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* What a longer recipe shows, a short one shows in less time. */
+/* A short recipe finds the same errors in less time. */
 enum { MAX_BYTES = 4096 };
 
 static void demand(bool holds)
@@ -33,7 +33,7 @@ static int no_stat(const char *path, struct stat *st)
     return -1;
 }
 
-/* Looks at what only a stage can have changed. */
+/* Checks the values that only a stage can change. */
 static void look(const struct sw_recipe *r, const struct sw_job_conf *conf)
 {
     for (int i = 0; i < conf->freeze.count; i++)
@@ -67,7 +67,7 @@ static bool is_same(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
-/* What a run keeps of a recipe is that recipe, for the same stage. */
+/* The text that a run stores must give the same recipe for the same stage. */
 static void read_kept(const struct sw_recipe *r, const char *stage)
 {
     struct sw_run run = {.recipe = (char *)(uintptr_t) "x.ini",

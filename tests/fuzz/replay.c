@@ -1,8 +1,8 @@
 /* Replays a corpus without libFuzzer: main() feeds every file of the folders named on the command
- * line to LLVMFuzzerTestOneInput, so that each input that ever mattered is tried by every build. An
- * empty or missing folder fails: a replay of nothing proves nothing.
+ * line to LLVMFuzzerTestOneInput, so that every build tries each input that ever failed. An empty
+ * or missing folder is an error.
  *
- * With libFuzzer a target runs until it is stopped, or finds a fault and keeps the input:
+ * With libFuzzer a target runs until it is stopped, or finds a fault and saves the input:
  *
  *     cmake -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DSINGA_FUZZ=ON -DSINGA_CUDA=OFF
  *           -DSINGA_SANITIZE='address;undefined'
@@ -11,9 +11,9 @@
  *     build/fuzz/tests/fuzz_recipe -timeout=5 -rss_limit_mb=1024 found tests/fuzz/corpus/recipe
  *
  * Add a small input that failed to the corpus, under a name that says what it is: every build then
- * replays it as test fuzz.recipe. The first comment of a target says how it reads its input.
- * Targets of files with a checksum compute the right one, so that the code behind it is reached
- * (fuzz_shard.c). */
+ * replays it as test fuzz.recipe. The first comment of a target describes its input.
+ * Targets for files with a checksum compute the correct one, so that the code after the check is
+ * reached (fuzz_shard.c). */
 #include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
@@ -48,7 +48,7 @@ static int replay_file(const char *path)
     return failed;
 }
 
-/* Returns the number of inputs, -1 when one could not be read. */
+/* Returns the number of inputs; -1: one could not be read. */
 static int replay_folder(const char *folder)
 {
     DIR *dir = opendir(folder);

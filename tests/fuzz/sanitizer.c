@@ -1,6 +1,6 @@
-/* What the address sanitizer does in libFuzzer programs: short stacks of allocations, and little
- * memory that waits to be used again, since a target allocates some thousand times per input. What
- * ASAN_OPTIONS says has the last word. */
+/* Defaults of the address sanitizer in libFuzzer programs: short allocation stacks and a small
+ * quarantine, since a target allocates some thousand times per input. ASAN_OPTIONS overrides them.
+ */
 const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)

@@ -9,7 +9,7 @@
 
 enum { CHART_W = 31, CHART_H = 11, MAX_CHARTS = 12, MAX_LINES = 12 };
 
-/* The names that have a chart, the most wanted first. */
+/* Names of the metrics that get a chart, the most important first. */
 static int names_of(const struct sw_ui_model *m, const char *names[MAX_CHARTS])
 {
     static const char *const last[] = {"lr", "grad_norm", "samples_per_s"};
@@ -68,7 +68,7 @@ static void headline(struct sw_canvas *c, struct sw_area in, const struct sw_ui_
                             text) +
              2;
         if (s->not_finite > 0) {
-            snprintf(text, sizeof text, "%lld not finite", (long long)s->not_finite);
+            snprintf(text, sizeof text, "%lld non-finite", (long long)s->not_finite);
             x += sw_canvas_text(c, x, in.y, in.x + in.w - x, SW_ROLE_BAD, text) + 2;
         }
         if (!train && s->best_step >= 0 && isnan(cursor)) {
@@ -124,10 +124,10 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
         if (!sw_str_eq(s->name, name) || !sw_str_eq(s->split, "train"))
             continue;
         /* The learning rate is set and not measured, so it is not smoothed. */
-        double keep = sw_str_eq(name, "lr") ? 0 : sw_ui_keeps[v->smoothing];
-        if (keep > 0)
+        double decay = sw_str_eq(name, "lr") ? 0 : sw_ui_smoothing[v->smoothing];
+        if (decay > 0)
             add(&l, s->trail.points, s->trail.count, SW_ROLE_DIM, SW_STROKE_BAND, '.');
-        sw_chart_smooth(s->trail.points, s->trail.count, keep, smooth);
+        sw_chart_smooth(s->trail.points, s->trail.count, decay, smooth);
         add(&l, smooth, s->trail.count, SW_ROLE_LINE1, SW_STROKE_SOLID, '*');
     }
     for (int i = 0; i < m->series_count; i++) {
@@ -143,9 +143,9 @@ static void draw_chart(struct sw_canvas *c, struct sw_area in, const struct sw_u
                 (struct sw_chart_mark){(double)s->best_step, 0x25b2, SW_ROLE_GOOD};
         break;
     }
-    for (int i = 0; i < m->join_count; i++)
+    for (int i = 0; i < m->resume_count; i++)
         marks[chart.mark_count++] =
-            (struct sw_chart_mark){(double)m->joins[i], 0x250a, SW_ROLE_WARN};
+            (struct sw_chart_mark){(double)m->resume_steps[i], 0x250a, SW_ROLE_WARN};
     chart.line_count = l.count;
     sw_chart_fit(&chart);
     headline(c, in, m, name, cursor);
@@ -162,7 +162,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     down = down < 1 ? 1 : down;
     across = across > count ? count : across;
     if (count == 0) {
-        sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_DIM, "no step has been done yet");
+        sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_DIM, "no step has been completed yet");
         return;
     }
     if (down > (count + across - 1) / across)
@@ -178,13 +178,13 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
-    int n = snprintf(out, 80, "smooth %.2g", sw_ui_keeps[v->smoothing]);
+    int n = snprintf(out, 80, "smooth %.2g", sw_ui_smoothing[v->smoothing]);
     if (v->log_y)
         n += snprintf(out + n, (size_t)(80 - n), "  log");
     if (v->zoom > 0)
         n += snprintf(out + n, (size_t)(80 - n), "  zoom x%d", 1 << v->zoom);
     if (m->overlay_run)
-        snprintf(out + n, (size_t)(80 - n), "  over #%lld", (long long)m->overlay_run);
+        snprintf(out + n, (size_t)(80 - n), "  overlay #%lld", (long long)m->overlay_run);
 }
 
 static int want_h(const struct sw_ui_model *m, int w)

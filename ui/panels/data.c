@@ -1,11 +1,12 @@
-/* The data pipeline: do the reader threads keep up with the workers? Idle readers have filled their
- * queues, so idle readers are good news. */
+/* The data pipeline: shows whether the prefetch threads keep up with the workers. An idle prefetch
+ * thread has filled its queue, so idle is good. */
 #include "ui/panel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The readers of a split: their number, how many are busy now, and their average share. */
+/* The prefetch threads of a split: their number, how many read now, and their mean busy fraction.
+ */
 struct readers {
     int count, working;
     double busy;
@@ -14,9 +15,9 @@ struct readers {
 static struct readers readers_of(const struct sw_ui_model *m, bool train)
 {
     struct readers r = {0, 0, 0};
-    for (int i = 0; i < m->unit_count; i++) {
-        const struct sw_ui_unit *u = &m->units[i];
-        if (sw_ui_kind_of(u->slot.name) != SW_UI_READER ||
+    for (int i = 0; i < m->thread_count; i++) {
+        const struct sw_ui_thread *u = &m->threads[i];
+        if (sw_ui_thread_kind_of(u->slot.name) != SW_UI_READER ||
             (strstr(u->slot.name, " train ") != NULL) != train)
             continue;
         r.count++;
@@ -38,21 +39,22 @@ static void reader_line(struct sw_canvas *c, struct sw_area in, int y, const cha
     sw_canvas_bar(c, x, y, room > 24 ? 24 : room, r->busy, SW_ROLE_DATA);
 }
 
-static void verdict_line(struct sw_canvas *c, struct sw_area in, int y, const struct sw_ui_model *m,
-                         const struct readers *r)
+static void wait_line(struct sw_canvas *c, struct sw_area in, int y, const struct sw_ui_model *m,
+                      const struct readers *r)
 {
-    double waits =
-        sw_ledger_share(&m->ledger, SW_PART_READ) + sw_ledger_share(&m->ledger, SW_PART_DECODE);
+    double waits = sw_ledger_fraction(&m->ledger, SW_STEP_READ) +
+                   sw_ledger_fraction(&m->ledger, SW_STEP_DECODE);
     char percent[16];
     sw_ui_percent(percent, waits);
     if (isnan(waits))
-        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "waiting for data is not known yet");
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
+                       "time spent waiting for data is not known yet");
     else if (waits >= 0.2)
         sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_WARN,
                          "workers wait for data %s of a step: starved", percent);
     else if (r->count > 0 && r->busy > 0.9)
-        sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_WARN, "just enough: workers wait for data %s",
-                         percent);
+        sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_WARN,
+                         "barely keeps up: workers wait for data %s", percent);
     else
         sw_canvas_printf(c, in.x, y, in.w, SW_ROLE_GOOD, "keeps up: workers wait for data %s",
                          percent);
@@ -76,7 +78,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
 {
     struct readers train = readers_of(m, true), eval = readers_of(m, false);
     int y = in.y, end = in.y + in.h;
-    verdict_line(c, in, y++, m, &train);
+    wait_line(c, in, y++, m, &train);
     if (y < end)
         epoch_line(c, in, y++, m);
     if (y < end && train.count > 0)
@@ -99,7 +101,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_data = {
     .name = "data",
     .title = "6 data",
-    .help = "threads that read and decode, and whether they keep up",
+    .help = "prefetch threads, and whether they keep up with the workers",
     .number = 6,
     .rank = 4,
     .min_h = 1,

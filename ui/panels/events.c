@@ -1,12 +1,12 @@
-/* What happened: evaluations, checkpoints, warnings, notes, and whatever libraries printed. The
- * newest is at the bottom; scrolling goes back from there. */
+/* Events: evaluations, checkpoints, warnings, notes, and output of libraries. The newest event is
+ * at the bottom; scrolling moves back in time. */
 #include "ui/panel.h"
 
 #include <stdio.h>
 
 static bool passes(const struct sw_ui_view *v, const struct sw_ui_event *e)
 {
-    return sw_ui_passes(v, e->text) || sw_ui_passes(v, e->source);
+    return sw_ui_matches_filter(v, e->text) || sw_ui_matches_filter(v, e->source);
 }
 
 static enum sw_role role_of(enum sw_log_level level)
@@ -50,7 +50,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     int skip = back > most ? most : back;
     if (all == 0)
         sw_canvas_text(c, in.x, in.y, in.w, SW_ROLE_DIM,
-                       *v->filter ? "nothing fits the filter" : "nothing has happened yet");
+                       *v->filter ? "no event matches the filter" : "no events yet");
     for (int i = sw_ui_event_count(m) - 1; i >= 0 && y >= in.y; i--) {
         const struct sw_ui_event *e = sw_ui_event_at(m, i);
         if (passes(v, e) && skip-- <= 0)
@@ -83,7 +83,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_events = {
     .name = "events",
     .title = "7 events",
-    .help = "what happened, and what libraries printed; / filters",
+    .help = "evaluations, checkpoints, warnings, library output; / filters",
     .number = 7,
     .rank = 3,
     .min_h = 1,

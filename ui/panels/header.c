@@ -73,21 +73,22 @@ static void first_line(struct sw_canvas *c, struct sw_area in, const struct sw_u
 static void second_line(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m)
 {
     char left[64], elapsed[16], eta[16];
-    double share = m->run.steps > 0 ? (double)sw_ui_step(m) / (double)m->run.steps : 0;
+    double fraction = m->run.steps > 0 ? (double)sw_ui_step(m) / (double)m->run.steps : 0;
     sw_ui_duration(elapsed, sw_ui_elapsed(m));
     sw_ui_duration(eta, sw_ui_eta(m));
     if (m->run.status == SW_RUN_RUNNING)
-        snprintf(left, sizeof left, "%5.1f %%  %s  ETA %s", 100 * (share > 0 ? share : 0), elapsed,
-                 eta);
+        snprintf(left, sizeof left, "%5.1f %%  %s  ETA %s", 100 * (fraction > 0 ? fraction : 0),
+                 elapsed, eta);
     else
-        snprintf(left, sizeof left, "%5.1f %%  took %s", 100 * (share > 0 ? share : 0), elapsed);
+        snprintf(left, sizeof left, "%5.1f %%  took %s", 100 * (fraction > 0 ? fraction : 0),
+                 elapsed);
     int n = (int)strlen(left), columns = in.w - n - 5;
     sw_canvas_right(c, in.x, in.y + 1, in.w - 1, SW_ROLE_STRONG, left);
     if (columns < 4)
         return;
     sw_canvas_rune(c, in.x + 1, in.y + 1, '[', SW_ROLE_DIM);
     sw_canvas_fill(c, (struct sw_area){in.x + 2, in.y + 1, columns, 1}, 0xb7, SW_ROLE_DIM);
-    sw_canvas_bar(c, in.x + 2, in.y + 1, columns, share, SW_ROLE_LINE1);
+    sw_canvas_bar(c, in.x + 2, in.y + 1, columns, fraction, SW_ROLE_LINE1);
     sw_canvas_rune(c, in.x + 2 + columns, in.y + 1, ']', SW_ROLE_DIM);
 }
 
@@ -107,7 +108,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_header = {
     .name = "header",
     .title = "run",
-    .help = "the run, its progress, the time it takes",
+    .help = "the run, its progress and the remaining time",
     .min_h = 1,
     .want_h = want_h,
     .draw = draw,

@@ -1,27 +1,27 @@
-/* All keys, drawn over the other panels. */
+/* The help screen: all keys and panels, drawn over the other panels. */
 #include "ui/panel.h"
 
 static const struct {
     const char *keys, *what;
 } rows[] = {
-    {"q", "leave; the training goes on (F10, Ctrl-C)"},
+    {"q", "quit; training continues (F10, Ctrl-C)"},
     {"?", "this help (h, F1)"},
-    {"1 to 8", "go to a panel; again, or Enter: it alone; 0: all of them"},
-    {"Tab", "the next panel (Shift-Tab: the one before)"},
-    {"arrows", "scroll; in curves move the cursor, or the window when zoomed (j k)"},
-    {"PgUp PgDn", "scroll by pages; g G: to the first, to the last"},
-    {"+ -", "zoom the curves in and out at their newest end"},
-    {"s", "smoothing of curves: none, 0.6, 0.9, 0.97"},
+    {"1 to 8", "go to a panel; again or Enter: maximize; 0: show all"},
+    {"Tab", "next panel (Shift-Tab: previous)"},
+    {"arrows", "scroll (j k); in curves: move the cursor, or the window when zoomed"},
+    {"PgUp PgDn", "scroll by a page; g G: first, last line"},
+    {"+ -", "zoom the curves in and out, keeping the newest steps"},
+    {"s", "smooth curves: none, 0.6, 0.9, 0.97"},
     {"l", "logarithmic scale"},
-    {"o", "in runs: lay the curves of the selected run over these"},
-    {"/", "filter events, runs and layers; Enter ends it, empty shows all"},
-    {"r", "the list of runs; Enter shows the selected one"},
-    {"p", "pause the training, or go on"},
+    {"o", "in runs: overlay the curves of the selected run"},
+    {"/", "filter events, runs and layers; Enter applies, empty shows all"},
+    {"r", "list of runs; Enter shows the selected run"},
+    {"p", "pause or continue training"},
     {"c", "write a checkpoint now"},
-    {"x", "stop the training with a checkpoint (asks first)"},
-    {"t", "the next theme"},
-    {"m", "mouse off or on: off lets the terminal mark text"},
-    {"Ctrl-L", "draw anew"},
+    {"x", "stop training and write a checkpoint (asks first)"},
+    {"t", "next theme"},
+    {"m", "mouse off or on; off lets the terminal select text"},
+    {"Ctrl-L", "redraw"},
 };
 enum { ROWS = sizeof rows / sizeof *rows, KEYS_W = 11 };
 

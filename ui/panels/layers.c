@@ -1,4 +1,4 @@
-/* Layers by their time, the slowest first. */
+/* Layers with their forward and backward time, slowest first. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static void row(struct sw_canvas *c, struct sw_area in, int y, const struct sw_u
     double ms = l->forward_ms + l->backward_ms;
     sw_canvas_text(c, in.x, y, name_w - 1, SW_ROLE_TEXT, l->name);
     if (bar > 4 && most > 0) {
-        int forward_w = sw_canvas_part(bar - 1, l->forward_ms / most);
+        int forward_w = sw_canvas_bar_columns(bar - 1, l->forward_ms / most);
         sw_canvas_bar(c, in.x + name_w, y, bar - 1, ms / most, SW_ROLE_COMPUTE);
         sw_canvas_recolour(c, (struct sw_area){in.x + name_w, y, forward_w, 1}, SW_ROLE_LINE1);
     }
@@ -40,7 +40,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     int y = in.y, end = in.y + in.h, seen = 0;
     if (m->layer_count == 0) {
         sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
-                       "layer times come with the first evaluation; of branches on a GPU with "
+                       "layer times appear after the first evaluation; for branches on a GPU, set "
                        "job.streams = 1");
         return;
     }
@@ -50,7 +50,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
         y++;
     }
     for (int i = 0; i < m->layer_count && y < end; i++)
-        if (sw_ui_passes(v, m->layers[i].name) && seen++ >= v->scroll[5])
+        if (sw_ui_matches_filter(v, m->layers[i].name) && seen++ >= v->scroll[5])
             row(c, in, y++, &m->layers[i], all, most);
 }
 
@@ -59,14 +59,14 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
     char ms[16];
     *out = 0;
     if (m->layer_count > 0)
-        snprintf(out, 80, "ms a step, %s in all", sw_chart_number(ms, all_ms(m)));
+        snprintf(out, 80, "ms per step, %s total", sw_chart_number(ms, all_ms(m)));
 }
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     int count = 0;
     for (int i = 0; i < m->layer_count; i++)
-        count += !v || sw_ui_passes(v, m->layers[i].name);
+        count += !v || sw_ui_matches_filter(v, m->layers[i].name);
     return count;
 }
 
@@ -78,7 +78,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_layers = {
     .name = "layers",
     .title = "5 layers",
-    .help = "layers by their time, forward and backward",
+    .help = "layers by forward and backward time",
     .number = 5,
     .rank = 5,
     .min_h = 2,

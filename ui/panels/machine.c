@@ -1,5 +1,5 @@
-/* The machine: NUMA nodes with their processors and memory, GPUs, the process of the trainer, and
- * the traffic between units. */
+/* The machine: NUMA nodes with their CPUs and memory, GPUs, the trainer process, the placement of
+ * its threads, and the traffic between them. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -7,33 +7,33 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OLD_S = 8 }; /* figures come every 2 s */
+enum { OLD_S = 8 }; /* devices are sampled every 2 s */
 
-/* What the sampler sees of the trainer is newer than what the trainer says itself. */
+/* The sampler measures the trainer more recently than the trainer reports itself. */
 static bool is_shown(const struct sw_ui_model *m, const struct sw_ui_device *d)
 {
     return !(m->live && m->machine.known && sw_str_eq(d->name, "cpu"));
 }
 
-/* A level of 0..1 in one cell. */
-static uint32_t level_rune(const struct sw_canvas *c, float share)
+/* The character that shows a level of 0..1 in one cell. */
+static uint32_t level_rune(const struct sw_canvas *c, float fraction)
 {
-    if (isnan(share))
+    if (isnan(fraction))
         return '?';
-    int eighths = sw_canvas_part(8, (double)share);
+    int eighths = sw_canvas_bar_columns(8, (double)fraction);
     if (c->caps.utf8)
         return eighths ? 0x2580u + (uint32_t)eighths : 0xb7;
-    return (uint32_t) ".123456789"[sw_canvas_part(9, (double)share)];
+    return (uint32_t) ".123456789"[sw_canvas_bar_columns(9, (double)fraction)];
 }
 
-/* Writes lines until the room ends, and skips those that are scrolled out. */
+/* Writes lines until the area is full, and skips lines that are scrolled out. */
 struct writer {
     struct sw_canvas *c;
     struct sw_area in;
     int row, skip;
 };
 
-/* The y of the next line, or -1: scrolled over, or no room. */
+/* The y of the next line, or -1 if it is not visible. */
 static int next_line(struct writer *w)
 {
     int row = w->row++ - w->skip;
@@ -98,7 +98,7 @@ static void process_line(struct writer *w, const struct sw_ui_machine *k)
          isnan(k->process_memory) ? "--" : memory, in, out);
 }
 
-/* Figures that are known, and how old they are once that is more than they should be. */
+/* Shows the values that are known, and their age if they are old. */
 static void device_line(struct writer *w, const struct sw_ui_device *d)
 {
     struct sw_buf text = {0};
@@ -120,7 +120,7 @@ static void device_line(struct writer *w, const struct sw_ui_device *d)
     sw_buf_fini(&text);
 }
 
-static void place_line(struct writer *w, const struct sw_ui_place *p)
+static void place_line(struct writer *w, const struct sw_ui_placement *p)
 {
     char node[24] = "";
     if (p->numa >= 0)
@@ -134,10 +134,10 @@ static void link_line(struct writer *w, const struct sw_ui_link *l)
     char bytes[32], ms[16];
     sw_human_bytes(bytes, l->bytes_per_step);
     if (l->ms_per_step > 0)
-        line(w, SW_ROLE_COMM, "%s > %s  %s  %s a step, %s ms", l->from, l->to, l->kind, bytes,
+        line(w, SW_ROLE_COMM, "%s > %s  %s  %s per step, %s ms", l->from, l->to, l->kind, bytes,
              sw_chart_number(ms, l->ms_per_step));
     else
-        line(w, SW_ROLE_COMM, "%s > %s  %s  %s a step", l->from, l->to, l->kind, bytes);
+        line(w, SW_ROLE_COMM, "%s > %s  %s  %s per step", l->from, l->to, l->kind, bytes);
 }
 
 static void machine_lines(struct writer *w, const struct sw_ui_model *m)
@@ -145,7 +145,7 @@ static void machine_lines(struct writer *w, const struct sw_ui_model *m)
     const struct sw_ui_machine *k = &m->machine;
     char load[16];
     if (!k->known) {
-        line(w, SW_ROLE_DIM, "%s: not this machine, or it does not run",
+        line(w, SW_ROLE_DIM, "%s: not this host, or the run is not running",
              *m->run.host ? m->run.host : "--");
         return;
     }
@@ -169,8 +169,8 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     for (int i = 0; i < m->device_count; i++)
         if (is_shown(m, &m->devices[i]))
             device_line(&w, &m->devices[i]);
-    for (int i = 0; i < m->place_count; i++)
-        place_line(&w, &m->places[i]);
+    for (int i = 0; i < m->placement_count; i++)
+        place_line(&w, &m->placements[i]);
     for (int i = 0; i < m->link_count; i++)
         link_line(&w, &m->links[i]);
 }
@@ -182,7 +182,7 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
     for (int i = 0; i < m->device_count; i++)
         devices += is_shown(m, &m->devices[i]);
     return (k->known ? 1 + m->live + k->node_count + k->gpu_count + k->path_count : 1) + devices +
-           m->place_count + m->link_count;
+           m->placement_count + m->link_count;
 }
 
 static int want_h(const struct sw_ui_model *m, int w)
@@ -194,7 +194,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_machine = {
     .name = "machine",
     .title = "4 machine",
-    .help = "processors and memory by NUMA node, GPUs, where units run, bytes between them",
+    .help = "CPUs and memory by NUMA node, GPUs, placement of threads, traffic",
     .number = 4,
     .rank = 6,
     .min_h = 2,

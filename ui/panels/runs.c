@@ -1,4 +1,4 @@
-/* All runs of the history, to look at another one: live, finished or crashed. */
+/* All runs of the history: live, finished and crashed. Another run can be selected here. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -10,11 +10,11 @@ static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
 {
     int count = 0;
     for (int i = 0; i < m->row_count; i++)
-        count += !v || sw_ui_row_passes(v, &m->rows[i]);
+        count += !v || sw_ui_run_matches_filter(v, &m->rows[i]);
     return count;
 }
 
-/* The columns, where each begins; 0: no room. */
+/* The x of each column; 0: the column does not fit. */
 struct columns {
     int name, name_w, status, step, loss, accuracy, started, took;
 };
@@ -96,7 +96,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     if (head)
         heading(c, in, &k);
     for (int i = 0; i < m->row_count && y < in.y + in.h; i++) {
-        if (!sw_ui_row_passes(v, &m->rows[i]))
+        if (!sw_ui_run_matches_filter(v, &m->rows[i]))
             continue;
         if (seen >= first)
             row(c, in, &k, y++, m, &m->rows[i], v->focus == 8 && seen == v->selected);
@@ -104,7 +104,7 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
     }
     if (seen == 0)
         sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM,
-                       *v->filter ? "no run fits the filter" : "no run yet");
+                       *v->filter ? "no run matches the filter" : "no runs yet");
 }
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
@@ -112,7 +112,7 @@ static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *
     if (*v->filter)
         snprintf(out, 80, "/%s", v->filter);
     else
-        snprintf(out, 80, "Enter shows it, o lays its curves over these");
+        snprintf(out, 80, "Enter shows it, o overlays its curves");
 }
 
 static int want_h(const struct sw_ui_model *m, int w)
@@ -123,7 +123,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_runs = {
     .name = "runs",
     .title = "8 runs",
-    .help = "all runs: Enter shows the selected one, o lays its curves over these",
+    .help = "all runs: Enter shows the selected run, o overlays its curves",
     .number = 8,
     .rank = 7,
     .min_h = 2,

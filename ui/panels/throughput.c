@@ -17,7 +17,7 @@ static int figure(struct sw_canvas *c, struct sw_area in, int x, enum sw_role ro
 
 static void speeds(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m)
 {
-    double speed = sw_ui_typical(sw_ui_series_find(m, "train", "samples_per_s"));
+    double speed = sw_ui_median(sw_ui_series_find(m, "train", "samples_per_s"));
     double flops = m->run.flops_per_sample * speed;
     char number[32], text[64];
     snprintf(text, sizeof text, "%s samples/s", sw_chart_number(number, speed));
@@ -34,48 +34,50 @@ static void speeds(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mo
     figure(c, in, x, SW_ROLE_TEXT, text);
 }
 
-static void shares(const struct sw_ledger *l, double share[SW_PARTS])
+static void phase_fractions(const struct sw_ledger *l, double fraction[SW_STEP_PHASES])
 {
-    for (int p = 0; p < SW_PARTS; p++) {
-        double s = sw_ledger_share(l, (enum sw_part)p);
-        share[p] = isnan(s) ? 0 : s;
+    for (int p = 0; p < SW_STEP_PHASES; p++) {
+        double s = sw_ledger_fraction(l, (enum sw_step_phase)p);
+        fraction[p] = isnan(s) ? 0 : s;
     }
 }
 
-/* Parts in one line, those that are worth a word. */
-static void legend(struct sw_canvas *c, struct sw_area at, const double share[SW_PARTS])
+/* Draws the phases in one line; phases below 0.5 % are left out. */
+static void legend(struct sw_canvas *c, struct sw_area at, const double fraction[SW_STEP_PHASES])
 {
     int x = at.x;
-    for (int p = 0; p < SW_PARTS; p++) {
+    for (int p = 0; p < SW_STEP_PHASES; p++) {
         char text[32];
-        if (share[p] < 0.005)
+        if (fraction[p] < 0.005)
             continue;
-        snprintf(text, sizeof text, "%c %s %.0f%%", sw_part_letter((enum sw_part)p),
-                 sw_part_name((enum sw_part)p), 100 * share[p]);
+        snprintf(text, sizeof text, "%c %s %.0f%%", sw_step_phase_letter((enum sw_step_phase)p),
+                 sw_step_phase_name((enum sw_step_phase)p), 100 * fraction[p]);
         int n = (int)strlen(text);
         if (x + n > at.x + at.w)
             break;
-        sw_canvas_text(c, x, at.y, n, sw_part_role((enum sw_part)p), text);
+        sw_canvas_text(c, x, at.y, n, sw_step_phase_role((enum sw_step_phase)p), text);
         x += n + 2;
     }
 }
 
-/* A line for each part. */
+/* Draws a line for each phase; returns the number of lines. */
 static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger *l,
-                 const double share[SW_PARTS])
+                 const double fraction[SW_STEP_PHASES])
 {
     int row = 0, bar = in.w - NAME_W - FIGURES_W;
-    for (int p = 0; p < SW_PARTS && row < in.h; p++) {
+    for (int p = 0; p < SW_STEP_PHASES && row < in.h; p++) {
         double ms = 0;
         char figure[16], text[32];
         for (int w = 0; w < l->worker_count; w++)
             ms += l->worker[w].ms[p] / l->worker_count;
-        if (ms == 0 && (p == SW_PART_H2D || p == SW_PART_WAIT || p == SW_PART_UPDATE))
+        if (ms == 0 && (p == SW_STEP_H2D || p == SW_STEP_WAIT || p == SW_STEP_UPDATE))
             continue; /* not used in this run */
-        enum sw_role role = sw_part_role((enum sw_part)p);
-        sw_canvas_text(c, in.x, in.y + row, NAME_W, SW_ROLE_TEXT, sw_part_name((enum sw_part)p));
-        sw_canvas_bar(c, in.x + NAME_W, in.y + row, bar, share[p], role);
-        snprintf(text, sizeof text, "%s ms %5.1f %%", sw_chart_number(figure, ms), 100 * share[p]);
+        enum sw_role role = sw_step_phase_role((enum sw_step_phase)p);
+        sw_canvas_text(c, in.x, in.y + row, NAME_W, SW_ROLE_TEXT,
+                       sw_step_phase_name((enum sw_step_phase)p));
+        sw_canvas_bar(c, in.x + NAME_W, in.y + row, bar, fraction[p], role);
+        snprintf(text, sizeof text, "%s ms %5.1f %%", sw_chart_number(figure, ms),
+                 100 * fraction[p]);
         sw_canvas_right(c, in.x + NAME_W + bar, in.y + row, FIGURES_W, SW_ROLE_TEXT, text);
         row++;
     }
@@ -85,7 +87,7 @@ static int table(struct sw_canvas *c, struct sw_area in, const struct sw_ledger 
     if (hidden > 0 && row < in.h) {
         char figure[16];
         sw_canvas_printf(c, in.x, in.y + row, in.w, SW_ROLE_DIM,
-                         "%s ms of communication hidden behind computing",
+                         "%s ms of communication overlapped with compute",
                          sw_chart_number(figure, hidden));
         row++;
     }
@@ -114,7 +116,7 @@ static void speed_chart(struct sw_canvas *c, struct sw_area in, const struct sw_
     sw_chart_draw(c, (struct sw_area){in.x, in.y + 1, in.w, in.h - 1}, &chart);
 }
 
-static enum sw_role verdict_role(enum sw_bound b)
+static enum sw_role bottleneck_role(enum sw_bound b)
 {
     return b == SW_BOUND_UNKNOWN   ? SW_ROLE_DIM
            : b == SW_BOUND_COMPUTE ? SW_ROLE_GOOD
@@ -124,28 +126,28 @@ static enum sw_role verdict_role(enum sw_bound b)
 static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_model *m,
                  const struct sw_ui_view *v)
 {
-    struct sw_verdict verdict = sw_ui_verdict(m);
-    double share[SW_PARTS];
+    struct sw_bottleneck bottleneck = sw_ui_bottleneck(m);
+    double fraction[SW_STEP_PHASES];
     int y = in.y;
-    shares(&m->ledger, share);
-    enum sw_role role = verdict_role(verdict.bound);
+    phase_fractions(&m->ledger, fraction);
+    enum sw_role role = bottleneck_role(bottleneck.bound);
     if (in.h < 3) {
         y += in.h > 1;
         if (in.h > 1)
             speeds(c, in, m);
-        sw_canvas_text(c, in.x, y, in.w, role, verdict.text);
+        sw_canvas_text(c, in.x, y, in.w, role, bottleneck.text);
         return;
     }
     speeds(c, in, m);
-    sw_ui_parts_bar(c, in.x, in.y + 1, in.w, share);
+    sw_ui_phase_bar(c, in.x, in.y + 1, in.w, fraction);
     int lines = in.h > 4 ? 2 : 1;
-    int taken = sw_ui_wrap(c, in.x, in.y + 2, in.w, lines, role, verdict.text);
+    int taken = sw_ui_wrap(c, in.x, in.y + 2, in.w, lines, role, bottleneck.text);
     y += 2 + (taken < lines ? taken : lines);
     int left = in.y + in.h - y;
     if (left >= 7)
-        y += table(c, (struct sw_area){in.x, y, in.w, left}, &m->ledger, share);
+        y += table(c, (struct sw_area){in.x, y, in.w, left}, &m->ledger, fraction);
     else if (left >= 1)
-        legend(c, (struct sw_area){in.x, y++, in.w, 1}, share);
+        legend(c, (struct sw_area){in.x, y++, in.w, 1}, fraction);
     speed_chart(c, (struct sw_area){in.x, y, in.w, in.y + in.h - y}, m);
 }
 
@@ -166,7 +168,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_throughput = {
     .name = "throughput",
     .title = "2 throughput",
-    .help = "speed, where the time of a step goes, and what limits it",
+    .help = "throughput, time breakdown of a step, and the bottleneck",
     .number = 2,
     .rank = 1,
     .min_h = 2,

@@ -1,4 +1,5 @@
-/* The current state of each worker and server, its time breakdown, and what it waits for. */
+/* The current state of each worker and server, its time breakdown, and what it waits for. Slots of
+ * prefetch threads are shown in the data panel. */
 #include "ui/panel.h"
 
 #include <math.h>
@@ -6,16 +7,16 @@
 
 enum { NAME_W = 11, STATE_W = 11, STEP_W = 9, LAG_W = 6, STALE_W = 6, BUSY_W = 6 };
 
-static bool is_row(const struct sw_ui_unit *u)
+static bool is_row(const struct sw_ui_thread *u)
 {
-    return sw_ui_kind_of(u->slot.name) != SW_UI_READER;
+    return sw_ui_thread_kind_of(u->slot.name) != SW_UI_READER;
 }
 
 static int rows_of(const struct sw_ui_model *m)
 {
     int rows = 0;
-    for (int i = 0; i < m->unit_count; i++)
-        rows += is_row(&m->units[i]);
+    for (int i = 0; i < m->thread_count; i++)
+        rows += is_row(&m->threads[i]);
     return rows;
 }
 
@@ -31,13 +32,13 @@ static const struct sw_ledger_worker *times_of(const struct sw_ui_model *m, int 
 static int64_t furthest(const struct sw_ui_model *m)
 {
     int64_t step = -1;
-    for (int i = 0; i < m->unit_count; i++)
-        if (sw_ui_kind_of(m->units[i].slot.name) == SW_UI_WORKER)
-            step = m->units[i].slot.done_step > step ? m->units[i].slot.done_step : step;
+    for (int i = 0; i < m->thread_count; i++)
+        if (sw_ui_thread_kind_of(m->threads[i].slot.name) == SW_UI_WORKER)
+            step = m->threads[i].slot.done_step > step ? m->threads[i].slot.done_step : step;
     return step;
 }
 
-/* Columns that there is room for, from the left. */
+/* The x and width of columns; 0: the column does not fit. */
 struct columns {
     int step, lag, stale, busy, bar, bar_w, what, what_w;
 };
@@ -64,7 +65,7 @@ static struct columns place(struct sw_area in)
 
 static void heading(struct sw_canvas *c, struct sw_area in, const struct columns *k)
 {
-    sw_canvas_text(c, in.x, in.y, NAME_W, SW_ROLE_DIM, "unit");
+    sw_canvas_text(c, in.x, in.y, NAME_W, SW_ROLE_DIM, "thread");
     sw_canvas_text(c, in.x + NAME_W, in.y, STATE_W, SW_ROLE_DIM, "state");
     sw_canvas_right(c, k->step, in.y, STEP_W - 1, SW_ROLE_DIM, "step");
     if (k->lag)
@@ -74,7 +75,7 @@ static void heading(struct sw_canvas *c, struct sw_area in, const struct columns
     if (k->busy)
         sw_canvas_right(c, k->busy, in.y, BUSY_W - 1, SW_ROLE_DIM, "busy");
     if (k->bar_w > 0)
-        sw_canvas_text(c, k->bar, in.y, k->bar_w, SW_ROLE_DIM, "time of a step");
+        sw_canvas_text(c, k->bar, in.y, k->bar_w, SW_ROLE_DIM, "step time");
     sw_canvas_text(c, k->what, in.y, k->what_w, SW_ROLE_DIM, "layer, or what it waits for");
 }
 
@@ -105,12 +106,12 @@ static void number(struct sw_canvas *c, int x, int y, int w, enum sw_role role, 
     sw_canvas_right(c, x, y, w, role, text);
 }
 
-/* The share of a step in which the worker does not wait for others. */
-static double busy_share(const struct sw_ledger_worker *w)
+/* The fraction of a step in which the worker does not wait for others. */
+static double busy_fraction(const struct sw_ledger_worker *w)
 {
     double all = sw_ledger_step_ms(w);
     double waits =
-        w->ms[SW_PART_COMM] + w->ms[SW_PART_WAIT] + w->ms[SW_PART_READ] + w->ms[SW_PART_DECODE];
+        w->ms[SW_STEP_COMM] + w->ms[SW_STEP_WAIT] + w->ms[SW_STEP_READ] + w->ms[SW_STEP_DECODE];
     return all > 0 ? 1 - waits / all : (double)NAN;
 }
 
@@ -126,11 +127,11 @@ static void worker_figures(struct sw_canvas *c, const struct columns *k, int y, 
     if (k->stale)
         number(c, k->stale, y, STALE_W - 1, SW_ROLE_TEXT, times ? times->staleness : -1);
     if (k->busy) {
-        sw_ui_percent(percent, times ? busy_share(times) : (double)NAN);
+        sw_ui_percent(percent, times ? busy_fraction(times) : (double)NAN);
         sw_canvas_right(c, k->busy, y, BUSY_W - 1, SW_ROLE_TEXT, percent);
     }
     if (times && k->bar_w > 0)
-        sw_ui_parts_bar(c, k->bar, y, k->bar_w, times->ms);
+        sw_ui_phase_bar(c, k->bar, y, k->bar_w, times->ms);
     if (slow && k->what_w > 8) {
         sw_canvas_right(c, k->what, y, k->what_w, SW_ROLE_BAD, "slowest");
     }
@@ -153,10 +154,10 @@ static void what_now(struct sw_canvas *c, const struct columns *k, int y,
 static void unit_row(struct sw_canvas *c, struct sw_area in, const struct columns *k, int y,
                      const struct sw_ui_model *m, int i, int slow)
 {
-    const struct sw_slot_state *s = &m->units[i].slot;
-    bool worker = sw_ui_kind_of(s->name) == SW_UI_WORKER;
+    const struct sw_slot_state *s = &m->threads[i].slot;
+    bool worker = sw_ui_thread_kind_of(s->name) == SW_UI_WORKER;
     bool slowest = worker && i == slow;
-    const char *state = s->waiting_for[0] ? "waits" : sw_phase_name(s->phase);
+    const char *state = s->waiting_for[0] ? "waiting" : sw_phase_name(s->phase);
     sw_canvas_text(c, in.x, y, NAME_W - 1, slowest ? SW_ROLE_BAD : SW_ROLE_TEXT, s->name);
     sw_canvas_text(c, in.x + NAME_W, y, STATE_W - 1, state_role(s), state);
     number(c, k->step, y, STEP_W - 1, SW_ROLE_TEXT, worker ? s->done_step : s->step);
@@ -165,12 +166,12 @@ static void unit_row(struct sw_canvas *c, struct sw_area in, const struct column
         worker_figures(c, k, y, (int)(furthest(m) - s->done_step), times_of(m, i), slowest);
     } else if (k->busy) {
         char percent[16];
-        sw_ui_percent(percent, m->units[i].busy);
+        sw_ui_percent(percent, m->threads[i].busy);
         sw_canvas_right(c, k->busy, y, BUSY_W - 1, SW_ROLE_TEXT, percent);
     }
 }
 
-/* Without a live snapshot: what the history knows of the workers. */
+/* Draws a worker from the history, for a run without a live snapshot. */
 static void past_row(struct sw_canvas *c, struct sw_area in, const struct columns *k, int y,
                      const struct sw_ledger_worker *w, int slow)
 {
@@ -186,28 +187,28 @@ static void draw(struct sw_canvas *c, struct sw_area in, const struct sw_ui_mode
                  const struct sw_ui_view *v)
 {
     struct columns k = place(in);
-    int slow = sw_ui_verdict(m).worker, row = 0, skip = v->scroll[3];
+    int slow = sw_ui_bottleneck(m).worker, row = 0, skip = v->scroll[3];
     bool head = in.h >= 3;
     if (head)
         heading(c, in, &k);
     int y = in.y + head, end = in.y + in.h;
     /* The slowest worker is shown even if not all fit. */
-    bool first = m->live && slow >= 0 && slow < m->unit_count && rows_of(m) > end - y && y < end;
+    bool first = m->live && slow >= 0 && slow < m->thread_count && rows_of(m) > end - y && y < end;
     if (first)
         unit_row(c, in, &k, y++, m, slow, slow);
-    for (int i = 0; m->live && i < m->unit_count && y < end; i++)
-        if (is_row(&m->units[i]) && !(first && i == slow) && row++ >= skip)
+    for (int i = 0; m->live && i < m->thread_count && y < end; i++)
+        if (is_row(&m->threads[i]) && !(first && i == slow) && row++ >= skip)
             unit_row(c, in, &k, y++, m, i, slow);
     for (int i = 0; !m->live && i < m->ledger.worker_count && y < end; i++)
         if (row++ >= skip)
             past_row(c, in, &k, y++, &m->ledger.worker[i], slow);
     if (row == 0 && !first)
-        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "nothing is known of the workers");
+        sw_canvas_text(c, in.x, y, in.w, SW_ROLE_DIM, "no data about the workers yet");
 }
 
 static void note(const struct sw_ui_model *m, const struct sw_ui_view *v, char *out)
 {
-    snprintf(out, 80, "= compute  r d data  c copy  # u parameters  . waits  ~ rest");
+    snprintf(out, 80, "= compute  r d data  c copy  # u parameters  . wait  ~ rest");
 }
 
 static int lines(const struct sw_ui_model *m, const struct sw_ui_view *v)
@@ -224,7 +225,7 @@ static int want_h(const struct sw_ui_model *m, int w)
 const struct sw_panel sw_panel_workers = {
     .name = "workers",
     .title = "3 workers",
-    .help = "what each worker and server does, how its step is spent, whom it waits for",
+    .help = "state of each worker and server, its step time, what it waits for",
     .number = 3,
     .rank = 2,
     .min_h = 2,

@@ -1,5 +1,5 @@
-/* Children that answer in lines: what they say, long lines, silence, an early end; and that nothing
- * of them is left. */
+/* Child processes that print lines: normal and long lines, silence, an early exit; and that no
+ * process remains. */
 #include "base/child.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static void assert_line(struct sw_child *c, const char *wanted)
     assert_string_equal(line, wanted);
 }
 
-static void lines_come_one_by_one(void **state)
+static void lines_are_read_one_by_one(void **state)
 {
     char line[SW_CHILD_LINE];
     struct sw_child c = start("echo one; echo; printf 'two\\nrest'; echo not heard >&2");
@@ -41,7 +41,7 @@ static void lines_come_one_by_one(void **state)
     sw_child_end(&c);
 }
 
-static void a_long_line_is_cut(void **state)
+static void long_line_is_truncated(void **state)
 {
     char line[SW_CHILD_LINE];
     struct sw_child c = start("printf '%0600d\\n' 7; echo next");
@@ -52,7 +52,7 @@ static void a_long_line_is_cut(void **state)
     sw_child_end(&c);
 }
 
-static void one_that_says_nothing_is_killed(void **state)
+static void silent_child_times_out_and_is_killed(void **state)
 {
     char line[SW_CHILD_LINE];
     struct sw_child c = start("echo up; trap '' TERM INT; while :; do sleep 1; done");
@@ -64,7 +64,7 @@ static void one_that_says_nothing_is_killed(void **state)
     assert_int_equal(errno, ESRCH);
 }
 
-static void standard_input_is_empty_and_signals_are_as_usual(void **state)
+static void child_has_empty_stdin_and_default_signals(void **state)
 {
     sigset_t all, old;
     sigfillset(&all);
@@ -76,24 +76,24 @@ static void standard_input_is_empty_and_signals_are_as_usual(void **state)
     sw_child_end(&c);
 }
 
-static void what_is_not_there_is_named(void **state)
+static void missing_program_is_named(void **state)
 {
     struct sw_child c;
     struct sw_err err = {0};
     const char *const words[] = {"/none/such", NULL};
     assert_int_equal(sw_child_start(&c, words, &err), SW_ERR_NOTFOUND);
-    assert_non_null(strstr(err.text, "/none/such cannot be started"));
+    assert_non_null(strstr(err.text, "cannot start /none/such"));
     sw_child_end(&c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_come_one_by_one),
-        cmocka_unit_test(a_long_line_is_cut),
-        cmocka_unit_test(one_that_says_nothing_is_killed),
-        cmocka_unit_test(standard_input_is_empty_and_signals_are_as_usual),
-        cmocka_unit_test(what_is_not_there_is_named),
+        cmocka_unit_test(lines_are_read_one_by_one),
+        cmocka_unit_test(long_line_is_truncated),
+        cmocka_unit_test(silent_child_times_out_and_is_killed),
+        cmocka_unit_test(child_has_empty_stdin_and_default_signals),
+        cmocka_unit_test(missing_program_is_named),
     };
     return cmocka_run_group_tests_name("child", tests, NULL, NULL);
 }

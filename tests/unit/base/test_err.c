@@ -1,3 +1,4 @@
+/* Error messages: codes, errno texts, prefixes and truncation. */
 #include "base/err.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -42,7 +43,7 @@ static void prefix_keeps_code_and_message(void **state)
     assert_string_equal(e.text, "layer conv3: no room");
 }
 
-static void arguments_may_be_the_message_itself(void **state)
+static void arguments_may_point_into_the_message(void **state)
 {
     struct sw_err e = {0};
     sw_err_set(&e, SW_ERR_IO, "deep");
@@ -52,7 +53,7 @@ static void arguments_may_be_the_message_itself(void **state)
     assert_string_equal(e.text, "<deep and deep>: deep and deep");
 }
 
-static void long_messages_lose_their_end(void **state)
+static void long_messages_are_truncated_at_the_end(void **state)
 {
     struct sw_err e = {0};
     char text[3000];
@@ -74,8 +75,8 @@ int main(void)
         cmocka_unit_test(null_is_accepted_everywhere),
         cmocka_unit_test(errno_adds_the_reason),
         cmocka_unit_test(prefix_keeps_code_and_message),
-        cmocka_unit_test(arguments_may_be_the_message_itself),
-        cmocka_unit_test(long_messages_lose_their_end),
+        cmocka_unit_test(arguments_may_point_into_the_message),
+        cmocka_unit_test(long_messages_are_truncated_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* The JSON writer and parser: output, limits and invalid input. */
 #include "base/json.h"
 #include "base/os.h"
 #include "unit/faulty_os.h"
@@ -89,7 +90,7 @@ static void writer_refuses_wrong_nesting(void **state)
     sw_buf_fini(&b);
 }
 
-static void reals_read_back_exactly(void **state)
+static void reals_round_trip_exactly(void **state)
 {
     const double values[] = {0.1, 1.0 / 3, -0.0, 5e-324, DBL_MAX, 1e22, 123456789.125, FLT_MIN};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -104,7 +105,7 @@ static void reals_read_back_exactly(void **state)
     }
 }
 
-static void parser_reads_all_kinds(void **state)
+static void parser_reads_all_types(void **state)
 {
     struct sw_json *root = parse(" { \"a\" : [1, -2.5e3, \"x\\u00e9\\ud83d\\ude00\\/\", null ] ,\n"
                                  "\"b\":{\"c\":false}, \"\":true }");
@@ -125,7 +126,7 @@ static void parser_reads_all_kinds(void **state)
     sw_json_free(root);
 }
 
-static void parser_refuses_what_is_not_json(void **state)
+static void parser_refuses_invalid_json(void **state)
 {
     static const struct {
         const char *text, *why;
@@ -136,8 +137,8 @@ static void parser_refuses_what_is_not_json(void **state)
         {"{\"a\"}", "':'"},
         {"{\"a\":1,}", "key"},
         {"{\"a\":1 \"b\":2}", "','"},
-        {"{\"a\":1,\"b\":2,\"a\":3}", "twice"},
-        {"{\"a\":1,\"\\u0061\":3}", "twice"},
+        {"{\"a\":1,\"b\":2,\"a\":3}", "duplicate key"},
+        {"{\"a\":1,\"\\u0061\":3}", "duplicate key"},
         {"[1,]", "not a value"},
         {"[1 2]", "','"},
         {"[1", "','"},
@@ -151,8 +152,8 @@ static void parser_refuses_what_is_not_json(void **state)
         {"NaN", "not a value"},
         {"tru", "not a value"},
         {"truefalse", "after the value"},
-        {"\"abc", "without end"},
-        {"\"\\", "without end"},
+        {"\"abc", "unterminated"},
+        {"\"\\", "unterminated"},
         {"\"\\x\"", "escape"},
         {"\"\\u12\"", "hexadecimal"},
         {"\"\\ud800\"", "surrogate"},
@@ -172,7 +173,7 @@ static void parser_refuses_what_is_not_json(void **state)
     refused("\"\\\0\"", 4, "escape");
 }
 
-static void errors_name_the_byte(void **state)
+static void errors_give_the_byte_offset(void **state)
 {
     struct sw_json *root;
     struct sw_err err = {0};
@@ -180,7 +181,8 @@ static void errors_name_the_byte(void **state)
     assert_string_equal(err.text, "JSON at byte 6: not a value");
 }
 
-/* Every piece of a text up to n is refused and read no further: the sanitizers watch the end. */
+/* Every proper prefix of a text is refused and not read beyond its end, which the sanitizers check.
+ */
 static void every_truncation_is_refused(void **state)
 {
     const char *text =
@@ -229,7 +231,7 @@ static void number_of_values_is_limited(void **state)
     free(text);
 }
 
-static void sizes_are_exact_or_refused(void **state)
+static void as_size_is_exact_or_false(void **state)
 {
     static const struct {
         const char *text;
@@ -257,7 +259,7 @@ static void sizes_are_exact_or_refused(void **state)
     assert_false(sw_json_as_size(NULL, NULL));
 }
 
-static void every_allocation_may_fail(void **state)
+static void parser_survives_every_failed_allocation(void **state)
 {
     const char *text = "{\"a\":[1,\"x\"],\"b\":{\"c\":null}}";
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC});
@@ -282,15 +284,15 @@ int main(void)
         cmocka_unit_test(writer_nests_and_separates),
         cmocka_unit_test(writer_escapes_any_bytes),
         cmocka_unit_test(writer_refuses_wrong_nesting),
-        cmocka_unit_test(reals_read_back_exactly),
-        cmocka_unit_test(parser_reads_all_kinds),
-        cmocka_unit_test(parser_refuses_what_is_not_json),
-        cmocka_unit_test(errors_name_the_byte),
+        cmocka_unit_test(reals_round_trip_exactly),
+        cmocka_unit_test(parser_reads_all_types),
+        cmocka_unit_test(parser_refuses_invalid_json),
+        cmocka_unit_test(errors_give_the_byte_offset),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(depth_is_limited),
         cmocka_unit_test(number_of_values_is_limited),
-        cmocka_unit_test(sizes_are_exact_or_refused),
-        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(as_size_is_exact_or_false),
+        cmocka_unit_test(parser_survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* The log: levels, sinks, lines and concurrent writers. */
 /* ctest-labels: threads */
 #include "base/log.h"
 #include "base/str.h"
@@ -14,7 +15,7 @@ static void keep(void *user, enum sw_log_level level, const char *source, const 
     sw_buf_printf(user, "%s/%s/%s;", sw_log_level_name(level), source, text);
 }
 
-static void sinks_see_their_level_and_above(void **state)
+static void sinks_get_their_level_and_above(void **state)
 {
     struct sw_buf all = {0}, bad = {0};
     struct sw_log *log = sw_log_new();
@@ -31,7 +32,7 @@ static void sinks_see_their_level_and_above(void **state)
     sw_buf_fini(&bad);
 }
 
-static void lines_come_one_by_one(void **state)
+static void multiline_message_is_split_into_lines(void **state)
 {
     struct sw_buf all = {0};
     struct sw_log *log = sw_log_new();
@@ -43,7 +44,7 @@ static void lines_come_one_by_one(void **state)
     sw_buf_fini(&all);
 }
 
-static void no_log_is_a_log(void **state)
+static void null_log_is_accepted(void **state)
 {
     sw_log_write(NULL, SW_LOG_ERROR, "a", "nobody hears");
     sw_log_free(NULL);
@@ -62,7 +63,7 @@ static void too_many_sinks_are_refused(void **state)
 }
 
 struct count {
-    int lines, inside; /* without a lock of their own: the log's must do */
+    int lines, inside; /* not atomic: protected by the lock of the log */
 };
 
 static void count_lines(void *user, enum sw_log_level level, const char *source, const char *text)
@@ -79,7 +80,7 @@ static void speak(void *log)
         sw_log_write(log, SW_LOG_INFO, "speaker", "%d", i);
 }
 
-static void threads_take_turns_in_a_sink(void **state)
+static void sinks_are_called_under_the_lock(void **state)
 {
     struct count c = {0};
     struct sw_thread t[4];
@@ -96,11 +97,11 @@ static void threads_take_turns_in_a_sink(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sinks_see_their_level_and_above),
-        cmocka_unit_test(lines_come_one_by_one),
-        cmocka_unit_test(no_log_is_a_log),
+        cmocka_unit_test(sinks_get_their_level_and_above),
+        cmocka_unit_test(multiline_message_is_split_into_lines),
+        cmocka_unit_test(null_log_is_accepted),
         cmocka_unit_test(too_many_sinks_are_refused),
-        cmocka_unit_test(threads_take_turns_in_a_sink),
+        cmocka_unit_test(sinks_are_called_under_the_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Watched mappings: a file that is cut short reads as zeros and is told; other faults kill as ever.
+/* Watched mappings: a truncated file reads as zeros and is reported; other faults kill the process.
  */
 /* ctest-labels: threads */
 #include "base/mapped.h"
@@ -21,7 +21,7 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A file of PAGES pages of the letter x; its descriptor. */
+/* Creates a file of PAGES pages of the letter x; returns its descriptor. */
 static int make_file(const char *path)
 {
     const size_t bytes = PAGES * page_bytes();
@@ -35,13 +35,13 @@ static int make_file(const char *path)
     return fd;
 }
 
-/* The compiler must not think that it knows what is there. */
+/* Reads a byte that the compiler must not assume to be known. */
 static char at(const char *map, size_t offset)
 {
     return ((const volatile char *)map)[offset];
 }
 
-static void a_page_that_is_gone_reads_as_zeros_and_is_told(void **state)
+static void truncated_page_reads_as_zeros_and_is_reported(void **state)
 {
     struct sw_err err = {0};
     struct sw_mapped *m;
@@ -64,7 +64,7 @@ static void a_page_that_is_gone_reads_as_zeros_and_is_told(void **state)
     assert_int_equal(at(map, 0), 'x');
     assert_true(sw_mapped_lost(m));
 
-    assert_int_equal(ftruncate(fd, (off_t)bytes), 0); /* as long as before, yet lost */
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0); /* the old size again, but the page is lost */
     assert_int_equal(sw_mapped_check(m, fd, bytes, path, &err), SW_ERR_FORMAT);
     assert_non_null(strstr(err.text, "a page could not be read"));
     sw_mapped_forget(m);
@@ -72,7 +72,7 @@ static void a_page_that_is_gone_reads_as_zeros_and_is_told(void **state)
     close(fd);
 }
 
-static void a_mapping_is_found_by_an_address_in_it(void **state)
+static void mapping_is_found_by_an_inner_address(void **state)
 {
     struct sw_err err = {0};
     struct sw_mapped *m;
@@ -92,8 +92,8 @@ static void a_mapping_is_found_by_an_address_in_it(void **state)
     close(fd);
 }
 
-/* A child that touches a lost page of a mapping that is not watched (any more) ends by SIGBUS. */
-static void other_faults_still_end_the_process(void **state)
+/* A child process that touches a lost page of an unwatched mapping is killed by SIGBUS. */
+static void faults_outside_mappings_kill_the_process(void **state)
 {
     struct sw_err err = {0};
     struct sw_mapped *m;
@@ -121,7 +121,7 @@ static void other_faults_still_end_the_process(void **state)
     close(fd);
 }
 
-static void there_is_room_for_many_and_places_are_used_again(void **state)
+static void table_is_limited_and_entries_are_reused(void **state)
 {
     enum { LIMIT = 1 << 14 };
     static struct sw_mapped *m[LIMIT + 1];
@@ -141,10 +141,10 @@ static void there_is_room_for_many_and_places_are_used_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_page_that_is_gone_reads_as_zeros_and_is_told),
-        cmocka_unit_test(a_mapping_is_found_by_an_address_in_it),
-        cmocka_unit_test(other_faults_still_end_the_process),
-        cmocka_unit_test(there_is_room_for_many_and_places_are_used_again),
+        cmocka_unit_test(truncated_page_reads_as_zeros_and_is_reported),
+        cmocka_unit_test(mapping_is_found_by_an_inner_address),
+        cmocka_unit_test(faults_outside_mappings_kill_the_process),
+        cmocka_unit_test(table_is_limited_and_entries_are_reused),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

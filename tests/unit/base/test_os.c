@@ -1,3 +1,4 @@
+/* The file helpers and allocation helpers, with short and failing system calls. */
 #include "base/os.h"
 #include "unit/faulty_os.h"
 #include "unit/scratch.h"
@@ -25,7 +26,7 @@ static void put(const char *path, const char *text)
     assert_int_equal(sw_os_replace_file(path, text, strlen(text), 0600, NULL), SW_OK);
 }
 
-static void products_that_overflow_get_no_memory(void **state)
+static void overflowing_size_returns_null(void **state)
 {
     assert_null(sw_calloc(SIZE_MAX / 2, 3));
     assert_null(sw_realloc_array(NULL, SIZE_MAX / 4, 8));
@@ -39,7 +40,7 @@ static void products_that_overflow_get_no_memory(void **state)
     sw_free(p);
 }
 
-static void short_and_interrupted_io_is_repeated(void **state)
+static void short_and_interrupted_io_is_retried(void **state)
 {
     const char *path = scratch_path("short");
     char text[1000], back[1000];
@@ -61,7 +62,7 @@ static void short_and_interrupted_io_is_repeated(void **state)
     faulty_end();
 }
 
-static void writing_at_an_offset_moves_nothing_else(void **state)
+static void pwrite_does_not_move_the_file_position(void **state)
 {
     const char *path = scratch_path("at");
     int fd = sw_os()->open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -85,18 +86,18 @@ static void writing_at_an_offset_moves_nothing_else(void **state)
     sw_os()->close(fd);
 }
 
-static void reading_past_the_end_is_damage(void **state)
+static void reading_past_the_end_is_a_format_error(void **state)
 {
     struct sw_err err = {0};
     char back[10];
     put(scratch_path("few"), "12345");
     int fd = sw_os()->open(scratch_path("few"), O_RDONLY, 0);
     assert_int_equal(sw_os_pread_all(fd, back, 6, 0, "the index", &err), SW_ERR_FORMAT);
-    assert_string_equal(err.text, "the index ends at byte 5, 1 bytes too early");
+    assert_string_equal(err.text, "the index is truncated: it ends at byte 5, 1 bytes are missing");
     sw_os()->close(fd);
 }
 
-static void read_file_knows_its_limit(void **state)
+static void read_file_enforces_max_bytes(void **state)
 {
     struct sw_err err = {0};
     char *text = NULL;
@@ -122,7 +123,7 @@ static void read_file_knows_its_limit(void **state)
                      SW_ERR_INVALID);
 }
 
-static void mkdirs_makes_parents_and_accepts_what_is_there(void **state)
+static void mkdirs_creates_parents_and_accepts_existing(void **state)
 {
     struct sw_err err = {0};
     struct stat st;
@@ -157,9 +158,9 @@ static void replace_file_works_with_every_kind_of_path(void **state)
     free(before);
 }
 
-/* Whatever single call fails, once or for ever: the old file or the new one, no third, no litter.
- */
-static void replace_file_keeps_the_old_one_when_any_call_fails(void **state)
+/* After a failure of any call, once or permanently, the file is the old or the new one, and no
+ * temporary file remains. */
+static void replace_file_keeps_the_old_file_when_any_call_fails(void **state)
 {
     scratch_clear();
     const char *path = scratch_path("kept");
@@ -197,7 +198,7 @@ static void replace_file_keeps_the_old_one_when_any_call_fails(void **state)
     assert_true(kept >= 2 * (calls - 6));
 }
 
-static void replace_file_survives_death_at_any_call(void **state)
+static void replace_file_survives_a_kill_at_any_call(void **state)
 {
     const char *path = scratch_path("kill");
     bool finished = false;
@@ -249,7 +250,7 @@ static void abandon_accepts_every_state(void **state)
     sw_os_new_file_abandon(&f);
 }
 
-static void clocks_and_randomness_answer(void **state)
+static void clocks_and_random_bytes_work(void **state)
 {
     int64_t a = sw_os()->monotonic_ns(), b = sw_os()->monotonic_ns();
     assert_true(a > 0 && b >= a);
@@ -267,18 +268,18 @@ static void clocks_and_randomness_answer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_that_overflow_get_no_memory),
-        cmocka_unit_test(short_and_interrupted_io_is_repeated),
-        cmocka_unit_test(writing_at_an_offset_moves_nothing_else),
-        cmocka_unit_test(reading_past_the_end_is_damage),
-        cmocka_unit_test(read_file_knows_its_limit),
-        cmocka_unit_test(mkdirs_makes_parents_and_accepts_what_is_there),
+        cmocka_unit_test(overflowing_size_returns_null),
+        cmocka_unit_test(short_and_interrupted_io_is_retried),
+        cmocka_unit_test(pwrite_does_not_move_the_file_position),
+        cmocka_unit_test(reading_past_the_end_is_a_format_error),
+        cmocka_unit_test(read_file_enforces_max_bytes),
+        cmocka_unit_test(mkdirs_creates_parents_and_accepts_existing),
         cmocka_unit_test(replace_file_works_with_every_kind_of_path),
-        cmocka_unit_test(replace_file_keeps_the_old_one_when_any_call_fails),
-        cmocka_unit_test(replace_file_survives_death_at_any_call),
+        cmocka_unit_test(replace_file_keeps_the_old_file_when_any_call_fails),
+        cmocka_unit_test(replace_file_survives_a_kill_at_any_call),
         cmocka_unit_test(close_errors_are_not_lost),
         cmocka_unit_test(abandon_accepts_every_state),
-        cmocka_unit_test(clocks_and_randomness_answer),
+        cmocka_unit_test(clocks_and_random_bytes_work),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

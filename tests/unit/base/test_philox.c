@@ -1,3 +1,4 @@
+/* Philox random numbers: published values, and the layout of counters that runs depend on. */
 #include "base/philox.h"
 #include <math.h>
 #include <setjmp.h>
@@ -29,7 +30,7 @@ static void blocks_equal_the_published_vectors(void **state)
 }
 
 /* A changed counter or key would silently change every run that has a seed. */
-static void the_counter_of_the_project_is_pinned(void **state)
+static void counter_layout_does_not_change(void **state)
 {
     struct sw_philox p = {{1, 2}};
     struct sw_philox4 want = sw_philox_block(p, 7, 9, 0x55667788, 0x11223344);
@@ -56,7 +57,7 @@ static void streams_differ_in_seed_purpose_and_id(void **state)
             assert_memory_not_equal(p[i].key, p[j].key, sizeof p[i].key);
 }
 
-static void uniform_is_in_range_and_even(void **state)
+static void uniform_is_in_range_and_unbiased(void **state)
 {
     struct sw_philox p = sw_philox_stream(1, SW_PURPOSE_TEST, 0);
     double sum = 0, squares = 0;
@@ -77,10 +78,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_equal_the_published_vectors),
-        cmocka_unit_test(the_counter_of_the_project_is_pinned),
+        cmocka_unit_test(counter_layout_does_not_change),
         cmocka_unit_test(mix64_equals_splitmix64),
         cmocka_unit_test(streams_differ_in_seed_purpose_and_id),
-        cmocka_unit_test(uniform_is_in_range_and_even),
+        cmocka_unit_test(uniform_is_in_range_and_unbiased),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

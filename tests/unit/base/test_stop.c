@@ -1,4 +1,4 @@
-/* The process's request to stop: who sees it, and what a holder keeps from those below. */
+/* The process-wide request to stop: which checks report it, and which requests a holder masks. */
 #include "base/stop.h"
 #include <setjmp.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ static int forget(void **state)
     return 0;
 }
 
-static void nothing_is_cancelled_unless_asked(void **state)
+static void check_passes_without_a_request(void **state)
 {
     struct sw_err err;
     assert_int_equal(sw_stop_requests(), 0);
@@ -21,7 +21,7 @@ static void nothing_is_cancelled_unless_asked(void **state)
     assert_int_equal(sw_stop_check(&err), SW_OK);
 }
 
-static void a_request_cancels_until_it_is_forgotten(void **state)
+static void request_cancels_until_reset(void **state)
 {
     struct sw_err err;
     assert_int_equal(sw_stop_request(SIGTERM), 1);
@@ -35,7 +35,7 @@ static void a_request_cancels_until_it_is_forgotten(void **state)
     assert_int_equal(sw_stop_signal(), 0);
 }
 
-static void a_holder_answers_the_first_request_and_no_other(void **state)
+static void hold_masks_only_the_first_request(void **state)
 {
     struct sw_err err;
     assert_int_equal(sw_stop_hold(&err), SW_OK);
@@ -47,7 +47,7 @@ static void a_holder_answers_the_first_request_and_no_other(void **state)
     assert_int_equal(sw_stop_check(&err), SW_ERR_CANCELLED);
 }
 
-static void what_was_asked_for_cannot_be_held(void **state)
+static void hold_after_a_request_fails(void **state)
 {
     struct sw_err err;
     sw_stop_request(SIGINT);
@@ -63,7 +63,7 @@ static void on_signal(int number)
     sw_stop_request(number);
 }
 
-static void a_handler_may_ask(void **state)
+static void signal_handler_can_request(void **state)
 {
     struct sw_err err;
     struct sigaction action = {.sa_handler = on_signal}, old;
@@ -74,7 +74,7 @@ static void a_handler_may_ask(void **state)
     assert_int_equal(sw_stop_check(&err), SW_ERR_CANCELLED);
 }
 
-static void many_requests_do_not_become_holders(void **state)
+static void request_count_saturates(void **state)
 {
     struct sw_err err;
     for (int i = 0; i < 70000; i++)
@@ -88,12 +88,12 @@ static void many_requests_do_not_become_holders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_is_cancelled_unless_asked, forget),
-        cmocka_unit_test_setup(a_request_cancels_until_it_is_forgotten, forget),
-        cmocka_unit_test_setup(a_holder_answers_the_first_request_and_no_other, forget),
-        cmocka_unit_test_setup(what_was_asked_for_cannot_be_held, forget),
-        cmocka_unit_test_setup(a_handler_may_ask, forget),
-        cmocka_unit_test_setup(many_requests_do_not_become_holders, forget),
+        cmocka_unit_test_setup(check_passes_without_a_request, forget),
+        cmocka_unit_test_setup(request_cancels_until_reset, forget),
+        cmocka_unit_test_setup(hold_masks_only_the_first_request, forget),
+        cmocka_unit_test_setup(hold_after_a_request_fails, forget),
+        cmocka_unit_test_setup(signal_handler_can_request, forget),
+        cmocka_unit_test_setup(request_count_saturates, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

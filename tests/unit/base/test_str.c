@@ -1,3 +1,4 @@
+/* Strings and numbers: the growing buffer, matching, distances, parsing and formatting. */
 #include "base/os.h"
 #include "base/str.h"
 #include "unit/faulty_os.h"
@@ -7,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void buf_grows_and_stays_terminated(void **state)
+static void buffer_grows_and_stays_terminated(void **state)
 {
     struct sw_buf b = {0};
     assert_string_equal(sw_buf_text(&b), "");
@@ -29,7 +30,7 @@ static void buf_grows_and_stays_terminated(void **state)
     sw_free(text);
 }
 
-static void buf_remembers_a_failed_allocation(void **state)
+static void failed_allocation_is_sticky(void **state)
 {
     struct sw_buf b = {0};
     faulty_begin((struct faulty_plan){.kinds = FAULTY_ALLOC, .at = 2});
@@ -46,7 +47,7 @@ static void buf_remembers_a_failed_allocation(void **state)
     faulty_end();
 }
 
-static void comparisons_know_null_and_ends(void **state)
+static void comparisons_handle_null_and_ends(void **state)
 {
     assert_true(sw_str_eq(NULL, NULL));
     assert_false(sw_str_eq("a", NULL));
@@ -82,7 +83,7 @@ static void match_of_many_stars_is_not_exponential(void **state)
     assert_false(sw_str_match(pattern, s));
 }
 
-static void distance_counts_edits_and_swaps(void **state)
+static void distance_counts_edits_and_transpositions(void **state)
 {
     assert_int_equal(sw_str_distance("", ""), 0);
     assert_int_equal(sw_str_distance("", "abc"), 3);
@@ -96,7 +97,7 @@ static void distance_counts_edits_and_swaps(void **state)
     assert_int_equal(sw_str_distance(a, b), 63);
 }
 
-static void nearest_gives_up_on_far_words(void **state)
+static void nearest_ignores_distant_words(void **state)
 {
     const char *const words[] = {"kernel", "stride", "outputs", "pad"};
     assert_string_equal(sw_str_nearest("kernle", words, 4), "kernel");
@@ -107,9 +108,9 @@ static void nearest_gives_up_on_far_words(void **state)
     assert_null(sw_str_nearest("x", words, 0));
 }
 
-/* What is ruled out without a look at the letters' order is no loss: of all short words over three
- * letters the nearest is the one that distances alone would choose. */
-static void nearest_is_what_the_distances_say(void **state)
+/* The fast lower bound loses no match: for all short words over three letters the result equals a
+ * search by distance alone. */
+static void nearest_equals_exhaustive_search(void **state)
 {
     enum { WORDS = 3 * 3 * 3 * 3 * 3 };
     static char text[WORDS][6];
@@ -132,7 +133,7 @@ static void nearest_is_what_the_distances_say(void **state)
         }
 }
 
-static void a_long_text_is_printed_whole(void **state)
+static void long_text_is_formatted_completely(void **state)
 {
     struct sw_buf b = {0};
     char long_text[500];
@@ -145,7 +146,7 @@ static void a_long_text_is_printed_whole(void **state)
     sw_buf_fini(&b);
 }
 
-static void int_takes_whole_decimals_only(void **state)
+static void int_accepts_only_decimal_integers(void **state)
 {
     int64_t v = 5;
     assert_true(sw_parse_int("-12", &v) && v == -12);
@@ -159,7 +160,7 @@ static void int_takes_whole_decimals_only(void **state)
     assert_int_equal(v, 5);
 }
 
-static void real_takes_finite_decimals_only(void **state)
+static void real_accepts_only_finite_decimals(void **state)
 {
     double v = 5;
     assert_true(sw_parse_real("0.00390625", &v) && v == 0.00390625);
@@ -174,7 +175,7 @@ static void real_takes_finite_decimals_only(void **state)
     assert_true(v == 5);
 }
 
-static void bytes_know_decimal_and_binary_units(void **state)
+static void bytes_accept_decimal_and_binary_units(void **state)
 {
     int64_t v = 5;
     assert_true(sw_parse_bytes("1000", &v) && v == 1000);
@@ -189,7 +190,7 @@ static void bytes_know_decimal_and_binary_units(void **state)
     assert_int_equal(v, 5);
 }
 
-static void bool_takes_eight_words(void **state)
+static void bool_accepts_eight_words(void **state)
 {
     bool v;
     assert_true(sw_parse_bool("yes", &v) && v);
@@ -238,19 +239,19 @@ static void utf8_is_checked_strictly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buf_grows_and_stays_terminated),
-        cmocka_unit_test(buf_remembers_a_failed_allocation),
-        cmocka_unit_test(comparisons_know_null_and_ends),
+        cmocka_unit_test(buffer_grows_and_stays_terminated),
+        cmocka_unit_test(failed_allocation_is_sticky),
+        cmocka_unit_test(comparisons_handle_null_and_ends),
         cmocka_unit_test(match_works_like_the_shell),
         cmocka_unit_test(match_of_many_stars_is_not_exponential),
-        cmocka_unit_test(distance_counts_edits_and_swaps),
-        cmocka_unit_test(nearest_gives_up_on_far_words),
-        cmocka_unit_test(nearest_is_what_the_distances_say),
-        cmocka_unit_test(a_long_text_is_printed_whole),
-        cmocka_unit_test(int_takes_whole_decimals_only),
-        cmocka_unit_test(real_takes_finite_decimals_only),
-        cmocka_unit_test(bytes_know_decimal_and_binary_units),
-        cmocka_unit_test(bool_takes_eight_words),
+        cmocka_unit_test(distance_counts_edits_and_transpositions),
+        cmocka_unit_test(nearest_ignores_distant_words),
+        cmocka_unit_test(nearest_equals_exhaustive_search),
+        cmocka_unit_test(long_text_is_formatted_completely),
+        cmocka_unit_test(int_accepts_only_decimal_integers),
+        cmocka_unit_test(real_accepts_only_finite_decimals),
+        cmocka_unit_test(bytes_accept_decimal_and_binary_units),
+        cmocka_unit_test(bool_accepts_eight_words),
         cmocka_unit_test(human_numbers_are_short),
         cmocka_unit_test(utf8_is_checked_strictly),
     };

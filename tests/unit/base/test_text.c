@@ -1,4 +1,4 @@
-/* What a terminal gets to see of a text that somebody else wrote. */
+/* How untrusted text is shown in a terminal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static void assert_shown(const char *text, const char *expected)
     sw_buf_fini(&out);
 }
 
-static void ordinary_text_stays(void **state)
+static void ordinary_text_is_unchanged(void **state)
 {
     static const char *const texts[] = {"",
                                         "plain ASCII, \\ and \" too",
@@ -34,7 +34,7 @@ static void ordinary_text_stays(void **state)
     assert_int_equal(sw_text_columns("\xe6\x97\xa5\xe6\x9c\xac"), 4);
 }
 
-static void what_a_terminal_obeys_is_an_escape(void **state)
+static void control_characters_become_escapes(void **state)
 {
     assert_shown("\033[2J\a\r\177", "\\x1b[2J\\x07\\x0d\\x7f");
     assert_shown("a\nb\tc", "a b c");
@@ -46,7 +46,7 @@ static void what_a_terminal_obeys_is_an_escape(void **state)
     assert_shown("\xef\xbb\xbf\xf3\xa0\x81\x81", "\\ufeff\\U000e0041");
 }
 
-static void bytes_that_are_no_utf8_are_escapes(void **state)
+static void invalid_utf8_becomes_escapes(void **state)
 {
     assert_shown("\xff\xc3", "\\xff\\xc3");
     assert_shown("\xc0\x9b", "\\xc0\\x9b");
@@ -55,7 +55,7 @@ static void bytes_that_are_no_utf8_are_escapes(void **state)
     assert_shown("\xe2\x80", "\\xe2\\x80");
 }
 
-static void lines_keep_their_breaks_and_no_other_control(void **state)
+static void add_lines_keeps_only_breaks_and_tabs(void **state)
 {
     struct sw_buf out = {0};
     sw_text_add_lines(&out, "a\n\tb\r\0c\n", 8);
@@ -63,8 +63,8 @@ static void lines_keep_their_breaks_and_no_other_control(void **state)
     sw_buf_fini(&out);
 }
 
-/* No text of two bytes, and no character, comes out as something that is unsafe. */
-static void nothing_unsafe_comes_through(void **state)
+/* The output for every text of two bytes and for every character is safe. */
+static void output_has_no_unsafe_character(void **state)
 {
     for (unsigned i = 0; i < 0x10000; i++) {
         const char text[3] = {(char)(i >> 8), (char)i, 0};
@@ -78,7 +78,7 @@ static void nothing_unsafe_comes_through(void **state)
     }
 }
 
-static void a_piece_of_text_ends_before_half_a_character(void **state)
+static void incomplete_character_is_excluded(void **state)
 {
     static const struct {
         const char *text;
@@ -96,7 +96,7 @@ static void a_piece_of_text_ends_before_half_a_character(void **state)
         assert_int_equal(sw_utf8_whole(cases[i].text, strlen(cases[i].text)), cases[i].whole);
 }
 
-static void a_copy_is_cut_between_characters(void **state)
+static void copy_is_truncated_between_characters(void **state)
 {
     char out[6];
     sw_utf8_copy(out, sizeof out, "abcde");
@@ -109,7 +109,7 @@ static void a_copy_is_cut_between_characters(void **state)
     assert_string_equal(out, "");
 }
 
-static void json_says_the_same_in_escapes(void **state)
+static void json_escapes_unsafe_characters(void **state)
 {
     const char *text = "\033 \xc2\x9b \xe2\x80\xae \xf3\xa0\x81\x81 \x7f caf\xc3\xa9";
     struct sw_buf out = {0};
@@ -129,14 +129,14 @@ static void json_says_the_same_in_escapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ordinary_text_stays),
-        cmocka_unit_test(what_a_terminal_obeys_is_an_escape),
-        cmocka_unit_test(bytes_that_are_no_utf8_are_escapes),
-        cmocka_unit_test(lines_keep_their_breaks_and_no_other_control),
-        cmocka_unit_test(nothing_unsafe_comes_through),
-        cmocka_unit_test(a_piece_of_text_ends_before_half_a_character),
-        cmocka_unit_test(a_copy_is_cut_between_characters),
-        cmocka_unit_test(json_says_the_same_in_escapes),
+        cmocka_unit_test(ordinary_text_is_unchanged),
+        cmocka_unit_test(control_characters_become_escapes),
+        cmocka_unit_test(invalid_utf8_becomes_escapes),
+        cmocka_unit_test(add_lines_keeps_only_breaks_and_tabs),
+        cmocka_unit_test(output_has_no_unsafe_character),
+        cmocka_unit_test(incomplete_character_is_excluded),
+        cmocka_unit_test(copy_is_truncated_between_characters),
+        cmocka_unit_test(json_escapes_unsafe_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The order of sums: the same tree, whoever adds up which leaves. */
+/* The reduction tree: the same order of additions for any distribution of the leaves. */
 #include "base/tree.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 enum { MOST = 40 };
 
-/* A sum that tells in which order it was made: no two orders agree. */
+/* A sum whose bits depend on the order of additions: no two orders agree. */
 static double join(double a, double b)
 {
     return 0.75 * a + 1.25 * b + 0.0625 * a * b;
@@ -19,7 +19,7 @@ static double leaf(int i)
     return 0.1 + 0.01 * i;
 }
 
-/* Pairs, pairs of pairs, and what is left over from the right. */
+/* The reference: pairs, pairs of pairs, then the remainder from the right. */
 static double whole(int from, int to)
 {
     int left = 1;
@@ -46,7 +46,7 @@ static void push(struct stack *s, double value, int adds)
     }
 }
 
-/* Adds up the nodes of [from, to) one by one, each by a sum of its own. */
+/* Reduces the nodes of [from, to) one by one. */
 static void push_share(struct stack *s, int leaves, int from, int to)
 {
     for (int end; from < to; from = end) {
@@ -60,7 +60,7 @@ static void push_share(struct stack *s, int leaves, int from, int to)
     }
 }
 
-static void sums_are_one_tree_however_leaves_are_dealt_out(void **state)
+static void sum_is_the_same_for_any_distribution_of_leaves(void **state)
 {
     for (int leaves = 1; leaves <= MOST; leaves++)
         for (int a = 0; a < leaves; a++)
@@ -74,7 +74,7 @@ static void sums_are_one_tree_however_leaves_are_dealt_out(void **state)
             }
 }
 
-static void a_share_is_few_nodes(void **state)
+static void consecutive_leaves_form_few_nodes(void **state)
 {
     for (int from = 0; from < 1024; from += 37)
         for (int to = from + 1; to <= 1024; to += 11) {
@@ -96,7 +96,7 @@ static double plain_tree(const double *x, int n)
     return plain_tree(x, left) + plain_tree(x + left, n - left);
 }
 
-static void rows_of_doubles_are_added_in_that_order(void **state)
+static void tree_sum_adds_rows_in_tree_order(void **state)
 {
     enum { ROOM = 150, COUNT = 149 };
     static double rows[MOST][ROOM], of_column[MOST], got[ROOM];
@@ -119,9 +119,9 @@ static void rows_of_doubles_are_added_in_that_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_one_tree_however_leaves_are_dealt_out),
-        cmocka_unit_test(a_share_is_few_nodes),
-        cmocka_unit_test(rows_of_doubles_are_added_in_that_order),
+        cmocka_unit_test(sum_is_the_same_for_any_distribution_of_leaves),
+        cmocka_unit_test(consecutive_leaves_form_few_nodes),
+        cmocka_unit_test(tree_sum_adds_rows_in_tree_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

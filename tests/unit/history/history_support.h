@@ -1,5 +1,5 @@
-/* What the tests of the history share: a folder of their own with state and database in it, a run
- * to begin, questions to the database, and a lock held by somebody else. */
+/* Helpers of the history tests: a temporary folder with state and database, a run to begin,
+ * queries, and a lock held by another connection. */
 #pragma once
 
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static inline char *db_path(void)
     return in_home("db/history.db");
 }
 
-/* How long to wait for what has to come: a busy disk takes its time. */
+/* Timeout for expected events; long, since a busy disk is slow. */
 enum { PATIENCE_MS = 120000 };
 
 static inline void sleep_ms(int ms)
@@ -68,16 +68,16 @@ static inline void assert_ok_(int code, const struct sw_err *err, const char *fi
     }
 }
 
-/* Opens the database and begins a run, with less patience for locks than a job has. */
+/* Opens the database and begins a run, with shorter lock timeouts than a job has. */
 static inline struct sw_history *begin(const char *name)
 {
     struct sw_err err;
     struct sw_history *h;
     struct sw_run_info info = info_of(name);
     ok(sw_history_open(&h, db_path(), NULL, &err), &err);
-    h->patience.setup_ms = 1500;
-    h->patience.busy_ms = 500;
-    h->patience.room_ms = PATIENCE_MS;
+    h->timeouts.setup_ms = 1500;
+    h->timeouts.busy_ms = 500;
+    h->timeouts.ring_ms = PATIENCE_MS;
     ok(sw_history_begin_run(h, &info, &err), &err);
     return h;
 }
@@ -136,7 +136,7 @@ static inline void assert_sound(void)
     assert_string_equal(ask_text("SELECT count(*) FROM pragma_foreign_key_check"), "0");
 }
 
-/* Somebody else's write transaction on the database. */
+/* A write transaction of another connection. */
 static inline sqlite3 *lock_database(void)
 {
     sqlite3 *db = NULL;

@@ -1,5 +1,5 @@
-/* The control socket: one line there, one back, for our own user only; who is rude or slow holds
- * nobody up, and nothing stays behind. */
+/* The control socket: one line and one answer, for our own user only; invalid or slow clients do
+ * not block others, and no file remains. */
 /* ctest-labels: threads */
 #include "history/control.h"
 #include "history/snapshot.h"
@@ -54,7 +54,7 @@ static void close_socket(struct served *s)
     assert_int_not_equal(stat(s->path, &st), 0);
 }
 
-/* Sends bytes as they are; the answer, or "" when the other side hung up. */
+/* Sends bytes unchanged; returns the answer, or "" if the connection was closed. */
 static const char *talk(const struct served *s, const void *bytes, size_t n, bool half_close)
 {
     static char answer[SW_CONTROL_LINE + 8];
@@ -74,7 +74,7 @@ static const char *talk(const struct served *s, const void *bytes, size_t n, boo
     return answer;
 }
 
-static void line_is_answered_by_a_line(void **state)
+static void each_line_gets_one_answer(void **state)
 {
     struct served s;
     struct sw_err err;
@@ -97,7 +97,7 @@ static void line_is_answered_by_a_line(void **state)
     assert_int_equal(sw_control_ask(s.path, "pause", answer, sizeof answer, &err), SW_ERR_NOTFOUND);
 }
 
-static void rude_lines_are_refused(void **state)
+static void invalid_lines_are_refused(void **state)
 {
     struct served s;
     char longest[4096];
@@ -116,9 +116,8 @@ static void rude_lines_are_refused(void **state)
     close_socket(&s);
 }
 
-/* More silent clients than there is room for: the oldest are hung up on, and others are served at
- * once. */
-static void silent_clients_hold_nobody_up(void **state)
+/* More silent clients than slots: the oldest are dropped, and others are served at once. */
+static void silent_clients_do_not_block_others(void **state)
 {
     enum { SILENT = 20 };
     struct served s;
@@ -141,8 +140,8 @@ static void silent_clients_hold_nobody_up(void **state)
     close_socket(&s);
 }
 
-/* The socket of a run that crashed goes with the next run; that of one that lives stays. */
-static void stale_sockets_are_swept(void **state)
+/* The next run removes the socket of a crashed run, but not that of a live one. */
+static void stale_sockets_are_removed(void **state)
 {
     struct sw_err err;
     struct stat st;
@@ -169,10 +168,10 @@ static void stale_sockets_are_swept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(line_is_answered_by_a_line),
-        cmocka_unit_test(rude_lines_are_refused),
-        cmocka_unit_test(silent_clients_hold_nobody_up),
-        cmocka_unit_test(stale_sockets_are_swept),
+        cmocka_unit_test(each_line_gets_one_answer),
+        cmocka_unit_test(invalid_lines_are_refused),
+        cmocka_unit_test(silent_clients_do_not_block_others),
+        cmocka_unit_test(stale_sockets_are_removed),
     };
     return cmocka_run_group_tests_name("control", tests, home_begin, home_end);
 }

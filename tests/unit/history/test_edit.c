@@ -1,6 +1,6 @@
 /* ctest-labels: threads */
-/* Changes by people: they do what they say and nothing else, also while runs write and others read,
- * and whatever fails leaves the history as it was. */
+/* Changes by users: exactly the requested change, also while runs write and others read; a failed
+ * change leaves the history unchanged. */
 #include "history_support.h"
 
 #include "history/edit.h"
@@ -32,7 +32,7 @@ static void write_run(const char *name, int steps)
     finish(h, SW_RUN_DONE);
 }
 
-static void no_history_is_no_place_for_changes(void **state)
+static void edit_of_a_missing_history_is_an_error(void **state)
 {
     struct sw_err err;
     struct sw_history_edit *e;
@@ -40,7 +40,7 @@ static void no_history_is_no_place_for_changes(void **state)
     assert_int_not_equal(access(db_path(), F_OK), 0);
 }
 
-static void tags_and_notes_come_and_go(void **state)
+static void tags_and_notes_are_set_and_removed(void **state)
 {
     struct sw_err err;
     write_run("a", 10);
@@ -60,7 +60,7 @@ static void tags_and_notes_come_and_go(void **state)
     assert_sound();
 }
 
-static void removal_takes_all_that_belongs_to_the_run(void **state)
+static void removal_deletes_all_rows_of_the_run(void **state)
 {
     struct sw_err err;
     write_run("a", 50);
@@ -81,7 +81,7 @@ static void removal_takes_all_that_belongs_to_the_run(void **state)
     assert_sound();
 }
 
-static void thinning_keeps_sums_ends_and_extremes(void **state)
+static void downsampling_keeps_summaries_ends_and_extremes(void **state)
 {
     struct sw_err err;
     struct sw_history_thinned dry = {0}, wet = {0}, again = {0};
@@ -110,7 +110,7 @@ static void thinning_keeps_sums_ends_and_extremes(void **state)
     assert_sound();
 }
 
-static void short_run_is_not_thinned(void **state)
+static void short_run_is_not_downsampled(void **state)
 {
     struct sw_err err;
     struct sw_history_thinned sum = {0};
@@ -121,7 +121,7 @@ static void short_run_is_not_thinned(void **state)
     sw_history_edit_close(e);
 }
 
-static void locked_database_refuses_changes_in_time(void **state)
+static void locked_database_refuses_changes_within_the_timeout(void **state)
 {
     struct sw_err err;
     write_run("a", 10);
@@ -135,12 +135,12 @@ static void locked_database_refuses_changes_in_time(void **state)
 }
 
 struct busy {
-    char path[512]; /* the helpers for paths are one thread's */
+    char path[512]; /* the path helpers are not thread-safe */
     atomic_bool stop;
     atomic_int failures, reads;
 };
 
-/* Reads without a pause, as a dashboard would. */
+/* Reads continuously, like a dashboard. */
 static void read_on(void *arg)
 {
     struct busy *b = arg;
@@ -160,8 +160,7 @@ static void read_on(void *arg)
     }
 }
 
-/* On a busy machine a change may not get its turn in the time that it is given; who asks tries
- * again. */
+/* On a busy machine a change may time out, so it is retried. */
 static int change_all(struct sw_history_edit *e, int64_t points, struct sw_err *err)
 {
     int rc;
@@ -208,15 +207,15 @@ static void changes_disturb_neither_writers_nor_readers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_history_is_no_place_for_changes, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(tags_and_notes_come_and_go, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(removal_takes_all_that_belongs_to_the_run, home_begin,
+        cmocka_unit_test_setup_teardown(edit_of_a_missing_history_is_an_error, home_begin,
                                         home_end),
-        cmocka_unit_test_setup_teardown(thinning_keeps_sums_ends_and_extremes, home_begin,
+        cmocka_unit_test_setup_teardown(tags_and_notes_are_set_and_removed, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(removal_deletes_all_rows_of_the_run, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(downsampling_keeps_summaries_ends_and_extremes, home_begin,
                                         home_end),
-        cmocka_unit_test_setup_teardown(short_run_is_not_thinned, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(locked_database_refuses_changes_in_time, home_begin,
-                                        home_end),
+        cmocka_unit_test_setup_teardown(short_run_is_not_downsampled, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(locked_database_refuses_changes_within_the_timeout,
+                                        home_begin, home_end),
         cmocka_unit_test_setup_teardown(changes_disturb_neither_writers_nor_readers, home_begin,
                                         home_end),
     };

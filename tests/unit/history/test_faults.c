@@ -1,5 +1,5 @@
-/* Every allocation, and every call to the system, may fail: the answer is an error or a run that
- * goes on without, never a crash or a leak. */
+/* Every allocation and every system call may fail: the result is an error, or a run that continues
+ * without the feature, never a crash or a leak. */
 #include "../faulty_os.h"
 #include "history/edit.h"
 #include "history/health.h"
@@ -152,13 +152,13 @@ static void snapshot_survives_every_fault(void **state)
     assert_int_not_equal(stat(in_home("singa-ws/0011223344556677.live"), &st), 0);
 }
 
-static void set_up_survives_every_fault(void **state)
+static void setup_survives_every_fault(void **state)
 {
     fail_each(set_up_and_close, FAULTY_ALLOC, SW_ERR_NOMEM);
 }
 
-/* A whole run: it begins or says why not; a run that began ends, with its rows in the database, in
- * the spool, or counted as lost. */
+/* A whole run begins or returns an error; a run that began also ends, with its rows in the
+ * database, in the spool, or counted as lost. */
 static void run_survives_every_fault(void **state)
 {
     static const int kinds[] = {FAULTY_ALLOC, FAULTY_FILES};
@@ -202,7 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(reader_survives_every_fault),   CASE(changes_survive_every_fault),
-        CASE(snapshot_survives_every_fault), CASE(set_up_survives_every_fault),
+        CASE(snapshot_survives_every_fault), CASE(setup_survives_every_fault),
         CASE(run_survives_every_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* ctest-labels: threads long
  * ctest-timeout: 1800 */
-/* Ten million points: what they take on disk, that the views say the same as the points, and that
- * thinning leaves a small file that still says so. */
+/* Ten million points: their size on disk, views that agree with the points, and downsampling to a
+ * small file with the same views. */
 #include "history_support.h"
 
 #include "history/edit.h"
@@ -21,7 +21,7 @@ static void write_run(const char *name)
     for (int64_t step = 1; step <= STEPS; step++) {
         for (int c = 0; c < CURVES; c++)
             sw_history_point(p, curve[c], step, (double)((step * (c + 7)) % 10007) / 3);
-        if (step % PACE == 0) /* no more at once than a ring holds: nothing may be dropped */
+        if (step % PACE == 0) /* at most one ring at once, so that nothing is dropped */
             assert_true(sw_history_flush(h, 120000));
     }
     assert_int_equal(stats_of(h).lost, 0);
@@ -35,7 +35,7 @@ static void assert_views_agree(void)
                     " FROM series_stats"));
 }
 
-static void ten_million_points_are_small_and_right(void **state)
+static void ten_million_points_have_small_file_and_exact_views(void **state)
 {
     struct sw_err err;
     struct sw_history_edit *e;
@@ -64,8 +64,8 @@ static void ten_million_points_are_small_and_right(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ten_million_points_are_small_and_right, home_begin,
-                                        home_end),
+        cmocka_unit_test_setup_teardown(ten_million_points_have_small_file_and_exact_views,
+                                        home_begin, home_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Many processes on one database, processes that are killed, and runs that go on in another. */
+/* Many processes on one database, killed processes, and runs that are resumed by another process.
+ */
 /* ctest-timeout: 120 */
 #include "history_support.h"
 #include <fcntl.h>
@@ -75,7 +76,7 @@ static int read_all_the_time(int number)
     return 0;
 }
 
-static void hundred_processes_lose_and_damage_nothing(void **state)
+static void hundred_processes_lose_no_rows(void **state)
 {
     struct sw_err err;
     uint64_t rows;
@@ -123,7 +124,7 @@ static void kill_at(pid_t pid, int ms)
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-static void killed_writers_leave_a_sound_database(void **state)
+static void killed_writers_leave_an_undamaged_database(void **state)
 {
     finish(begin("first"), SW_RUN_DONE);
     for (int i = 0; i < 20; i++) {
@@ -134,20 +135,21 @@ static void killed_writers_leave_a_sound_database(void **state)
         kill_at(b, (int)(random / 150 % 250));
         assert_sound();
     }
-    /* On a busy machine they came to little: the last one is given the time it needs. */
+    /* On a busy machine the killed processes wrote little, so the last one gets the time it needs.
+     */
     pid_t last = spawn(write_until_killed, 0);
     while (ask("SELECT count(*) FROM point") <= 1000)
         sleep_ms(5);
     kill_at(last, 0);
     assert_sound();
-    /* What was committed is a whole prefix of what each wrote. */
+    /* The committed rows are a complete prefix of the rows of each process. */
     assert_int_equal(ask("SELECT count(*) FROM (SELECT run_id FROM metrics WHERE name = 'loss'"
                          " GROUP BY run_id HAVING count(*) <> max(step) OR total(value) <>"
                          " max(step) * (max(step) + 1) / 2)"),
                      0);
 }
 
-/* Killed while it spools and merges: nothing is lost twice or stored twice. */
+/* A process is killed while it spools and merges: no row is lost or stored twice. */
 static int spool_until_killed(int number)
 {
     struct sw_history *h = begin("spooler");
@@ -208,7 +210,7 @@ static enum sw_run_status status_of(const char *name, int64_t *id)
     return status;
 }
 
-static void killed_run_reads_crashed_and_is_not_changed(void **state)
+static void killed_run_is_reported_as_crashed(void **state)
 {
     int64_t id;
     finish(begin("first"), SW_RUN_DONE);
@@ -230,7 +232,7 @@ static void change_run(const char *sql)
     sqlite3_close(db);
 }
 
-static void another_boot_or_start_time_reads_crashed(void **state)
+static void other_boot_or_start_time_is_reported_as_crashed(void **state)
 {
     int64_t id;
     struct sw_history *h = begin("me");
@@ -276,8 +278,8 @@ static struct sw_history *resume(int64_t id, int64_t from_step)
     struct sw_history *h;
     struct sw_run_info info = {.command = "singa-ws resume", .workers = 2, .steps = 200};
     ok(sw_history_open(&h, db_path(), NULL, &err), &err);
-    h->patience.setup_ms = 1500;
-    h->patience.busy_ms = 500;
+    h->timeouts.setup_ms = 1500;
+    h->timeouts.busy_ms = 500;
     ok(sw_history_resume_run(h, id, from_step, &info, &err), &err);
     return h;
 }
@@ -324,9 +326,9 @@ static void resume_of_an_unknown_run_is_an_error(void **state)
     sw_history_close(h);
 }
 
-/* What a resume chose its checkpoint by is out of date when another has gone on since, also when
- * that one has ended; and while it trains nobody else gets its folder. */
-static void one_of_two_that_resume_goes_on(void **state)
+/* A resume is refused if another process has resumed the run since its checkpoint was chosen, even
+ * if that process has ended; and while a process trains, no other can claim its folder. */
+static void only_one_of_two_concurrent_resumes_succeeds(void **state)
 {
     struct sw_err err;
     struct sw_history *h, *late;
@@ -353,8 +355,7 @@ static void one_of_two_that_resume_goes_on(void **state)
     finish(late, SW_RUN_DONE);
 }
 
-/* Has the whole file for itself, as a connection that recovers the WAL after a crash, for a while.
- */
+/* Locks the whole file for a while, like a connection that recovers the WAL after a crash. */
 static int hold_the_file(int ms)
 {
     sqlite3 *db = NULL;
@@ -369,7 +370,7 @@ static int hold_the_file(int ms)
     return sqlite3_close(db) != SQLITE_OK;
 }
 
-static void resume_waits_for_a_file_that_is_held(void **state)
+static void resume_waits_for_a_locked_file(void **state)
 {
     struct sw_err err;
     struct stat st;
@@ -380,7 +381,7 @@ static void resume_waits_for_a_file_that_is_held(void **state)
     while (stat(in_home("held"), &st) != 0)
         sleep_ms(1);
     ok(sw_history_open(&h, db_path(), NULL, &err), &err);
-    h->patience.setup_ms = PATIENCE_MS;
+    h->timeouts.setup_ms = PATIENCE_MS;
     ok(sw_history_resume_run(h, 1, 0, &info, &err), &err);
     finish(h, SW_RUN_DONE);
     assert_int_equal(result_of(holder), 0);
@@ -389,7 +390,7 @@ static void resume_waits_for_a_file_that_is_held(void **state)
 
 /* The new segment is spooled, and supersedes in the right order when it is merged: after the rows
  * of the old one, some of which were spooled too. */
-static void resume_with_a_locked_database_supersedes_later(void **state)
+static void resume_with_a_locked_database_is_spooled(void **state)
 {
     struct sw_err err;
     uint64_t rows;
@@ -414,8 +415,8 @@ static void resume_with_a_locked_database_supersedes_later(void **state)
     assert_sound();
 }
 
-/* The spool of the first half is merged by the resume itself, even though nothing announces it. */
-static void resume_merges_the_runs_own_spool(void **state)
+/* The resume merges the spool of the first half, although no announcement exists. */
+static void resume_merges_the_spool_of_the_run(void **state)
 {
     char name[64];
     struct sw_history *h = begin("run");
@@ -437,17 +438,17 @@ static void resume_merges_the_runs_own_spool(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(hundred_processes_lose_and_damage_nothing),
-        CASE(killed_writers_leave_a_sound_database),
+        CASE(hundred_processes_lose_no_rows),
+        CASE(killed_writers_leave_an_undamaged_database),
         CASE(killed_spoolers_are_merged_exactly_once),
-        CASE(killed_run_reads_crashed_and_is_not_changed),
-        CASE(another_boot_or_start_time_reads_crashed),
+        CASE(killed_run_is_reported_as_crashed),
+        CASE(other_boot_or_start_time_is_reported_as_crashed),
         CASE(resume_opens_a_segment_and_supersedes_later_rows),
         CASE(resume_of_an_unknown_run_is_an_error),
-        CASE(one_of_two_that_resume_goes_on),
-        CASE(resume_waits_for_a_file_that_is_held),
-        CASE(resume_with_a_locked_database_supersedes_later),
-        CASE(resume_merges_the_runs_own_spool),
+        CASE(only_one_of_two_concurrent_resumes_succeeds),
+        CASE(resume_waits_for_a_locked_file),
+        CASE(resume_with_a_locked_database_is_spooled),
+        CASE(resume_merges_the_spool_of_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

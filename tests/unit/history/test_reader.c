@@ -1,4 +1,4 @@
-/* The history's reader: finding runs by what people type, walking what belongs to them, and queries
+/* The reader of the history: finding runs by user input, iterating over their rows, and queries
  * that cannot write. */
 #include "history_support.h"
 #include <fcntl.h>
@@ -73,7 +73,7 @@ static void runs_are_found_by_id_name_prefix_and_last(void **state)
     sw_history_reader_close(r);
 }
 
-static void recipe_is_found_by_hash_when_it_has_a_checkpoint(void **state)
+static void recipe_with_checkpoint_is_found_by_hash(void **state)
 {
     struct sw_err err;
     struct sw_run run;
@@ -117,7 +117,7 @@ static int stop_at_once(void *user, const struct sw_run *run)
     return 42;
 }
 
-static void what_belongs_to_a_run_is_walked(void **state)
+static void rows_of_a_run_are_iterated(void **state)
 {
     struct sw_err err;
     struct sw_run run;
@@ -171,7 +171,7 @@ static int add_row(void *user, int64_t row, int columns, const struct sw_history
     return 0;
 }
 
-static void sql_gives_names_and_rows(void **state)
+static void sql_returns_names_and_rows(void **state)
 {
     struct sw_err err;
     struct sw_buf out = {0};
@@ -253,7 +253,7 @@ static void reader_reads_while_a_writer_is_locked_out(void **state)
 {
     struct sw_history *h = begin("busy");
     sqlite3 *other = lock_database();
-    struct sw_history_reader *r = open_reader(); /* who waited for the lock would wait in vain */
+    struct sw_history_reader *r = open_reader(); /* waiting for the lock would time out */
     assert_int_equal(id_of(r, "busy"), 1);
     sw_history_reader_close(r);
     unlock_database(other);
@@ -266,9 +266,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(reader_creates_nothing),
         CASE(runs_are_found_by_id_name_prefix_and_last),
-        CASE(recipe_is_found_by_hash_when_it_has_a_checkpoint),
-        CASE(what_belongs_to_a_run_is_walked),
-        CASE(sql_gives_names_and_rows),
+        CASE(recipe_with_checkpoint_is_found_by_hash),
+        CASE(rows_of_a_run_are_iterated),
+        CASE(sql_returns_names_and_rows),
         CASE(sql_that_writes_is_refused),
         CASE(reader_reads_while_a_writer_is_locked_out),
     };

@@ -1,6 +1,6 @@
 /* ctest-labels: threads */
-/* A database of an older version is read as it is, and brought forward by the next writer with
- * nothing lost; a migration that cannot be made leaves the old file. */
+/* A database of an older version is read without migration, and migrated by the next writer without
+ * loss; a failed migration leaves the old file. */
 #include "history_support.h"
 
 #include "history/schema.h"
@@ -13,7 +13,7 @@ static void exec(sqlite3 *db, const char *sql)
         fail_msg("%s: %s", sql, why);
 }
 
-/* What the first version made and held: its metrics view, one finished run, two curves. */
+/* A database of version 1: its metrics view, one finished run, two curves. */
 static void make_first_version(void)
 {
     sqlite3 *db;
@@ -74,14 +74,14 @@ static void assert_reads_old_run(void)
     sw_history_reader_close(r);
 }
 
-static void first_version_is_read_as_it_is(void **state)
+static void version_1_is_read_without_migration(void **state)
 {
     make_first_version();
     assert_reads_old_run();
     assert_int_equal(ask("PRAGMA user_version"), 1);
 }
 
-static void first_version_is_brought_forward(void **state)
+static void version_1_is_migrated(void **state)
 {
     make_first_version();
     finish(begin("new"), SW_RUN_DONE);
@@ -100,7 +100,7 @@ static void first_version_is_brought_forward(void **state)
     assert_sound();
 }
 
-static void migration_that_fails_leaves_the_old_file(void **state)
+static void failed_migration_leaves_the_old_file(void **state)
 {
     struct sw_err err;
     sqlite3 *db;
@@ -114,8 +114,8 @@ static void migration_that_fails_leaves_the_old_file(void **state)
     assert_sound();
 }
 
-/* Another process makes the tables while this one looks at the file: right before the statement
- * that would be the first to see them. */
+/* Simulates another process that creates the tables while this one reads the file, right before the
+ * first statement that could see them. */
 static int make_tables_meanwhile(unsigned what, void *made, void *statement, void *sql)
 {
     sqlite3 *other;
@@ -129,7 +129,7 @@ static int make_tables_meanwhile(unsigned what, void *made, void *statement, voi
     return 0;
 }
 
-static void tables_that_are_just_being_made_are_not_another_programs(void **state)
+static void concurrent_creation_is_not_a_foreign_database(void **state)
 {
     sqlite3 *db;
     struct sw_err err;
@@ -151,12 +151,11 @@ static void tables_that_are_just_being_made_are_not_another_programs(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(first_version_is_read_as_it_is, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(first_version_is_brought_forward, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(migration_that_fails_leaves_the_old_file, home_begin,
+        cmocka_unit_test_setup_teardown(version_1_is_read_without_migration, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(version_1_is_migrated, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(failed_migration_leaves_the_old_file, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(concurrent_creation_is_not_a_foreign_database, home_begin,
                                         home_end),
-        cmocka_unit_test_setup_teardown(tables_that_are_just_being_made_are_not_another_programs,
-                                        home_begin, home_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The live snapshot: what is written is read whole, files that lie are refused, nothing stays
- * behind. */
+/* The live snapshot: written state is read consistently, inconsistent files are refused, no file
+ * remains. */
 /* ctest-labels: threads */
 #include "history/process.h"
 #include "history/snapshot.h"
@@ -18,7 +18,7 @@ static struct sw_snapshot *make(int slots, char **path)
     return s;
 }
 
-static void other_process_reads_what_was_written(void **state)
+static void other_process_reads_written_state(void **state)
 {
     struct sw_err err;
     char *path, *found;
@@ -72,12 +72,12 @@ static void other_process_reads_what_was_written(void **state)
     sw_snapshot_free(s);
     sw_free(path);
     assert_int_equal(sw_snapshot_find("00112233445566aa", &path, &err), SW_ERR_NOTFOUND);
-    assert_true(sw_snapshot_reader_slot(r, 1, &x)); /* the mapping outlives the name */
+    assert_true(sw_snapshot_reader_slot(r, 1, &x)); /* the mapping outlives the unlinked file */
     sw_snapshot_reader_close(r);
     sw_free(found);
 }
 
-static void a_reader_sees_that_another_file_has_the_name(void **state)
+static void reader_detects_a_removed_file(void **state)
 {
     struct sw_err err;
     char *path, *again;
@@ -102,7 +102,7 @@ static void a_reader_sees_that_another_file_has_the_name(void **state)
     sw_free(again);
 }
 
-static void texts_are_cut(void **state)
+static void texts_are_truncated(void **state)
 {
     struct sw_err err;
     struct sw_snapshot *s;
@@ -125,8 +125,8 @@ static void texts_are_cut(void **state)
     sw_snapshot_free(s);
 }
 
-/* The job keeps its own state and goes on; a reader is told. */
-static void a_file_that_is_truncated_takes_nothing_from_the_job(void **state)
+/* The job still has its own state and continues; a reader gets an error. */
+static void truncated_file_does_not_affect_the_job(void **state)
 {
     struct sw_err err;
     char *path;
@@ -166,7 +166,7 @@ struct storm {
     atomic_bool stop;
 };
 
-/* Every field of a write says the same number. */
+/* Every field of a write has the same number. */
 static void write_numbers(void *arg)
 {
     struct storm *storm = arg;
@@ -179,7 +179,7 @@ static void write_numbers(void *arg)
     }
 }
 
-static void readers_never_see_half_a_write(void **state)
+static void readers_never_see_a_partial_write(void **state)
 {
     struct sw_err err;
     char *path;
@@ -220,7 +220,7 @@ static void put_word(const char *path, off_t at, uint64_t value)
     close(fd);
 }
 
-static void files_that_lie_are_refused(void **state)
+static void inconsistent_files_are_refused(void **state)
 {
     struct sw_err err;
     char *path;
@@ -265,7 +265,7 @@ static void files_that_lie_are_refused(void **state)
     sw_free(path);
 }
 
-static void file_of_a_killed_job_reads_crashed_and_is_swept(void **state)
+static void file_of_a_killed_job_is_crashed_and_removed(void **state)
 {
     struct sw_err err;
     struct stat st;
@@ -301,7 +301,7 @@ static void file_of_a_killed_job_reads_crashed_and_is_swept(void **state)
     sw_free(mine);
 }
 
-static void without_a_runtime_directory_the_state_directory_serves(void **state)
+static void state_directory_is_used_without_a_runtime_directory(void **state)
 {
     struct sw_err err;
     struct stat st;
@@ -325,7 +325,7 @@ static void slots_are_limited(void **state)
     assert_string_equal(sw_phase_name((enum sw_phase)99), "?");
 }
 
-static void a_process_is_alive_only_as_itself(void **state)
+static void process_identity_includes_start_time_and_boot(void **state)
 {
     struct sw_process me;
     sw_process_self(&me);
@@ -340,7 +340,7 @@ static void a_process_is_alive_only_as_itself(void **state)
     pid_t pid = fork();
     if (pid == 0)
         _exit(0);
-    /* A zombie: dead, though its number is still taken. */
+    /* A zombie is dead although its pid is still in use. */
     assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
     assert_false(sw_process_alive(pid, 0, NULL));
     assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -350,16 +350,16 @@ static void a_process_is_alive_only_as_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(other_process_reads_what_was_written),
-        CASE(a_reader_sees_that_another_file_has_the_name),
-        CASE(texts_are_cut),
-        CASE(a_file_that_is_truncated_takes_nothing_from_the_job),
-        CASE(readers_never_see_half_a_write),
-        CASE(files_that_lie_are_refused),
-        CASE(file_of_a_killed_job_reads_crashed_and_is_swept),
-        CASE(without_a_runtime_directory_the_state_directory_serves),
+        CASE(other_process_reads_written_state),
+        CASE(reader_detects_a_removed_file),
+        CASE(texts_are_truncated),
+        CASE(truncated_file_does_not_affect_the_job),
+        CASE(readers_never_see_a_partial_write),
+        CASE(inconsistent_files_are_refused),
+        CASE(file_of_a_killed_job_is_crashed_and_removed),
+        CASE(state_directory_is_used_without_a_runtime_directory),
         CASE(slots_are_limited),
-        CASE(a_process_is_alive_only_as_itself),
+        CASE(process_identity_includes_start_time_and_boot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* ctest-labels: threads */
-/* Summaries change how fast a question is answered, never the answer: after anything that a run can
- * do, what the views say is what its rows say. */
+/* Summaries make queries faster but never change their results: after any sequence of events of a
+ * run, the views agree with its rows. */
 #include "history_support.h"
 
-/* Compares the views with the rows themselves, in SQL of its own. */
+/* Compares the views with independent SQL over the rows. */
 static void assert_summaries_agree(void)
 {
     assert_string_equal(
@@ -53,7 +53,7 @@ static void write_step(struct curves *c, int64_t step)
     }
 }
 
-static void long_run_is_summed_up_while_it_runs(void **state)
+static void long_run_is_summarized_while_it_runs(void **state)
 {
     struct curves c = curves_of(begin("long"));
     for (int64_t step = 1; step <= 150000; step++)
@@ -67,7 +67,7 @@ static void long_run_is_summed_up_while_it_runs(void **state)
     assert_sound();
 }
 
-static void resume_from_before_the_end_sums_anew(void **state)
+static void resume_from_before_the_end_rebuilds_summaries(void **state)
 {
     struct sw_err err;
     struct sw_history *h;
@@ -89,7 +89,7 @@ static void resume_from_before_the_end_sums_anew(void **state)
     assert_summaries_agree();
 }
 
-static void resume_from_the_end_keeps_the_sums(void **state)
+static void resume_from_the_end_keeps_summaries(void **state)
 {
     struct sw_err err;
     struct sw_history *h;
@@ -111,7 +111,7 @@ static void resume_from_the_end_keeps_the_sums(void **state)
     assert_summaries_agree();
 }
 
-static void late_rows_make_the_sums_void(void **state)
+static void late_rows_invalidate_summaries(void **state)
 {
     struct curves c = curves_of(begin("late"));
     for (int64_t step = 1; step <= 120000; step++)
@@ -130,10 +130,11 @@ static void late_rows_make_the_sums_void(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(long_run_is_summed_up_while_it_runs, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(resume_from_before_the_end_sums_anew, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(resume_from_the_end_keeps_the_sums, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(late_rows_make_the_sums_void, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(long_run_is_summarized_while_it_runs, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(resume_from_before_the_end_rebuilds_summaries, home_begin,
+                                        home_end),
+        cmocka_unit_test_setup_teardown(resume_from_the_end_keeps_summaries, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(late_rows_invalidate_summaries, home_begin, home_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* History never harms training: whatever happens to the database, calls return, rows go to the
- * spool, and are in the database exactly once when it works again. */
+/* The history never stops training: whatever happens to the database, calls return, rows are
+ * spooled, and every row is in the database exactly once when it works again. */
 /* ctest-labels: threads */
 #include "history_support.h"
 #include <fcntl.h>
@@ -70,7 +70,8 @@ static void locked_database_spools_and_merges(void **state)
     assert_sound();
 }
 
-/* How often this thread has given up its core to wait, whoever else is busy. */
+/* The number of voluntary context switches of this thread, which do not depend on other processes.
+ */
 static long own_waits(void)
 {
     struct rusage use;
@@ -78,8 +79,8 @@ static long own_waits(void)
     return use.ru_nvcsw;
 }
 
-/* The trainer's side of a lock: calls wait for nobody though nothing can be written. */
-static void locked_database_does_not_hold_producers_up(void **state)
+/* The trainer under a locked database: calls do not wait although nothing can be written. */
+static void locked_database_does_not_block_producers(void **state)
 {
     struct sw_history *h = begin("quick");
     struct sw_history_producer *p = producer(h);
@@ -103,7 +104,7 @@ static void locked_database_does_not_hold_producers_up(void **state)
     assert_sound();
 }
 
-static void run_that_begins_and_ends_locked_is_merged_by_the_next(void **state)
+static void run_spooled_under_a_lock_is_merged_by_the_next_job(void **state)
 {
     struct sw_history *first = begin("first");
     finish(first, SW_RUN_DONE);
@@ -131,7 +132,7 @@ static void run_that_begins_and_ends_locked_is_merged_by_the_next(void **state)
     assert_sound();
 }
 
-static void merge_by_hand_is_done_once(void **state)
+static void explicit_merge_is_done_once(void **state)
 {
     struct sw_err err;
     uint64_t rows;
@@ -150,8 +151,8 @@ static void merge_by_hand_is_done_once(void **state)
     assert_string_equal(ask_text("SELECT status FROM runs WHERE name = 'spooled'"), "failed");
 }
 
-/* The announcement is put back as if the merger had been killed before it took it away. */
-static void merge_after_a_kill_repeats_nothing(void **state)
+/* Restores the announcement, as if the merging process had been killed before it removed it. */
+static void merge_after_a_kill_duplicates_nothing(void **state)
 {
     struct sw_err err;
     uint64_t rows;
@@ -196,7 +197,7 @@ static void damaged_lines_are_skipped(void **state)
     assert_sound();
 }
 
-static void deleted_database_is_made_anew(void **state)
+static void deleted_database_is_recreated(void **state)
 {
     struct sw_history *h = begin("deleted");
     struct sw_history_producer *p = producer(h);
@@ -215,7 +216,7 @@ static void deleted_database_is_made_anew(void **state)
     assert_sound();
 }
 
-static void deleted_folder_is_made_anew(void **state)
+static void deleted_folder_is_recreated(void **state)
 {
     struct sw_history *h = begin("deleted");
     struct sw_history_producer *p = producer(h);
@@ -258,8 +259,8 @@ static void garbage_is_not_overwritten_and_rows_are_spooled(void **state)
     assert_int_equal(ask("SELECT count(*) FROM metrics"), 30);
 }
 
-/* Pages of a database in use are overwritten: the writer must notice and go round it. */
-static void database_damaged_in_mid_run_spools(void **state)
+/* Pages of an open database are overwritten: the writer must detect that and spool. */
+static void database_damaged_during_a_run_spools(void **state)
 {
     struct sw_history *h = begin("damaged");
     struct sw_history_producer *p = producer(h);
@@ -293,7 +294,7 @@ static void set_schema_version(int version)
     sqlite3_close(db);
 }
 
-static void newer_schema_is_named_and_spooled_around(void **state)
+static void newer_schema_is_reported_and_spooled(void **state)
 {
     struct sw_err err;
     struct sw_history_reader *r;
@@ -311,7 +312,7 @@ static void newer_schema_is_named_and_spooled_around(void **state)
     assert_int_equal(ask("SELECT count(*) FROM metrics"), 5);
 }
 
-static void other_programs_database_is_left_alone(void **state)
+static void database_of_another_program_is_not_modified(void **state)
 {
     sqlite3 *db;
     assert_int_equal(mkdir(in_home("db"), 0700), 0);
@@ -323,7 +324,7 @@ static void other_programs_database_is_left_alone(void **state)
     assert_int_equal(announced(), 1);
 }
 
-static void neither_database_nor_spool_is_an_error(void **state)
+static void no_database_and_no_spool_is_an_error(void **state)
 {
     struct sw_err err;
     struct sw_history *h;
@@ -338,7 +339,7 @@ static void neither_database_nor_spool_is_an_error(void **state)
     sw_history_close(h);
 }
 
-static void folder_that_cannot_be_made_spools(void **state)
+static void uncreatable_folder_spools(void **state)
 {
     write_file(in_home("db"), "", 0); /* a file where the folder should be */
     struct sw_history *h = begin("nofolder");
@@ -483,7 +484,8 @@ static void full_disk_spools_and_merges(void **state)
     assert_int_equal(result, FINE);
 }
 
-/* Everything on the small disk: neither way is open for a while. What fits in memory is kept. */
+/* Database and spool are on the small disk, so neither can be written for a while. Rows that fit in
+ * memory are kept. */
 static int run_on_full_disk(void)
 {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
@@ -528,19 +530,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(locked_database_spools_and_merges),
-        CASE(locked_database_does_not_hold_producers_up),
-        CASE(run_that_begins_and_ends_locked_is_merged_by_the_next),
-        CASE(merge_by_hand_is_done_once),
-        CASE(merge_after_a_kill_repeats_nothing),
+        CASE(locked_database_does_not_block_producers),
+        CASE(run_spooled_under_a_lock_is_merged_by_the_next_job),
+        CASE(explicit_merge_is_done_once),
+        CASE(merge_after_a_kill_duplicates_nothing),
         CASE(damaged_lines_are_skipped),
-        CASE(deleted_database_is_made_anew),
-        CASE(deleted_folder_is_made_anew),
+        CASE(deleted_database_is_recreated),
+        CASE(deleted_folder_is_recreated),
         CASE(garbage_is_not_overwritten_and_rows_are_spooled),
-        CASE(database_damaged_in_mid_run_spools),
-        CASE(newer_schema_is_named_and_spooled_around),
-        CASE(other_programs_database_is_left_alone),
-        CASE(neither_database_nor_spool_is_an_error),
-        CASE(folder_that_cannot_be_made_spools),
+        CASE(database_damaged_during_a_run_spools),
+        CASE(newer_schema_is_reported_and_spooled),
+        CASE(database_of_another_program_is_not_modified),
+        CASE(no_database_and_no_spool_is_an_error),
+        CASE(uncreatable_folder_spools),
         CASE(file_system_without_wal_spools),
         CASE(file_that_cannot_grow_spools_and_merges),
         CASE(full_disk_spools_and_merges),

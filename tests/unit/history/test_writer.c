@@ -1,11 +1,10 @@
-/* The history's writer on a database that works: what goes in comes out, in every table and view.
- */
+/* The writer of the history on a working database: every table and view has the written rows. */
 /* ctest-labels: threads */
 #include "history_support.h"
 #include "thread/thread.h"
 #include <fcntl.h>
 
-static void defaults_follow_option_environment_recipe_state(void **state)
+static void default_path_is_option_environment_recipe_or_state(void **state)
 {
     struct sw_err err;
     char *path;
@@ -43,7 +42,7 @@ static void files_are_private(void **state)
     finish(h, SW_RUN_DONE);
 }
 
-static void run_row_has_what_was_given(void **state)
+static void run_row_stores_run_info(void **state)
 {
     struct sw_err err;
     struct sw_history *h;
@@ -85,7 +84,7 @@ static void default_directory_is_new_for_each_run(void **state)
     finish(b, SW_RUN_DONE);
 }
 
-static void directory_that_cannot_be_made_is_an_error(void **state)
+static void uncreatable_directory_is_an_error(void **state)
 {
     struct sw_err err;
     struct sw_history *h;
@@ -140,7 +139,7 @@ static void write_everything(struct sw_history *h)
     sw_history_tag(h, "kind", "unit");
 }
 
-/* A stage that is as the steps before is none of its own; what a resume supersedes goes. */
+/* A stage that equals the one before it adds no row; a resume deletes superseded stages. */
 static void epochs_follow_the_stages(void **state)
 {
     struct sw_history *h = begin("stages");
@@ -224,8 +223,8 @@ static void point_costs_at_most_31_bytes(void **state)
     assert_true(bytes > 100000 * 20 && bytes < 100000 * 31);
 }
 
-/* SQLite's own checkpoints are off: ours must keep the WAL short, and the last to leave empties it.
- */
+/* The checkpoints of SQLite are off: ours must keep the WAL short, and the last connection empties
+ * it. */
 static void wal_stays_short(void **state)
 {
     struct stat st;
@@ -258,7 +257,7 @@ static void wal_stays_short(void **state)
     assert_sound();
 }
 
-static void same_step_again_replaces(void **state)
+static void point_at_the_same_step_replaces(void **state)
 {
     struct sw_history *h = begin("again");
     struct sw_history_producer *p = producer(h);
@@ -318,7 +317,7 @@ static void full_rings_lose_nothing(void **state)
     assert_true(ask("SELECT total(value) FROM point") == 4 * (POINTS * (POINTS + 1.0) / 2));
 }
 
-static void history_that_never_began_closes(void **state)
+static void history_without_a_run_can_be_closed(void **state)
 {
     struct sw_err err;
     struct sw_history *h;
@@ -336,18 +335,18 @@ static void history_that_never_began_closes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(defaults_follow_option_environment_recipe_state),
+        CASE(default_path_is_option_environment_recipe_or_state),
         CASE(files_are_private),
-        CASE(run_row_has_what_was_given),
+        CASE(run_row_stores_run_info),
         CASE(default_directory_is_new_for_each_run),
-        CASE(directory_that_cannot_be_made_is_an_error),
+        CASE(uncreatable_directory_is_an_error),
         CASE(every_table_and_view_has_the_rows),
         CASE(epochs_follow_the_stages),
         CASE(point_costs_at_most_31_bytes),
         CASE(wal_stays_short),
-        CASE(same_step_again_replaces),
+        CASE(point_at_the_same_step_replaces),
         CASE(full_rings_lose_nothing),
-        CASE(history_that_never_began_closes),
+        CASE(history_without_a_run_can_be_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

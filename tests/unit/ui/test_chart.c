@@ -1,5 +1,4 @@
-/* Charts and the curves they draw: what a reader takes from the screen must be what was measured.
- */
+/* Charts and downsampled curves: the screen must show the measured values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +20,7 @@ static struct sw_trail fold_of(size_t capacity)
     return f;
 }
 
-static void a_fold_keeps_range_and_mean_of_any_number_of_values(void **state)
+static void downsampling_keeps_range_and_mean(void **state)
 {
     struct sw_trail f = fold_of(64);
     double sum = 0, lo = 1e9, hi = -1e9;
@@ -41,7 +40,7 @@ static void a_fold_keeps_range_and_mean_of_any_number_of_values(void **state)
     sw_trail_fini(&f);
 }
 
-static void a_value_that_is_not_finite_breaks_a_fold_only_where_it_is_alone(void **state)
+static void non_finite_value_breaks_the_curve_only_if_alone(void **state)
 {
     struct sw_trail f = fold_of(4);
     sw_trail_add(&f, 0, 1);
@@ -67,7 +66,7 @@ static void the_nearest_point_is_found(void **state)
     sw_trail_fini(&f);
 }
 
-static void smoothing_begins_at_the_first_value_and_passes_over_gaps(void **state)
+static void smoothing_starts_at_the_first_value_and_skips_gaps(void **state)
 {
     const struct sw_point in[] = {{0, 4, 4, 4}, {1, NAN, NAN, NAN}, {2, 4, 4, 4}, {3, 8, 8, 8}};
     struct sw_point out[4];
@@ -79,7 +78,7 @@ static void smoothing_begins_at_the_first_value_and_passes_over_gaps(void **stat
     assert_true(out[3].y == 8);
 }
 
-static void numbers_are_short_and_unknown_is_no_zero(void **state)
+static void numbers_are_short_and_unknown_is_not_zero(void **state)
 {
     static const struct {
         double value;
@@ -118,7 +117,7 @@ static struct sw_chart ramp(struct sw_chart_line *line, struct sw_point points[1
     return (struct sw_chart){.lines = line, .line_count = 1, .x_to = 10, .y_to = 10, .cursor = NAN};
 }
 
-static void a_ramp_is_a_ramp_in_ascii(void **state)
+static void ramp_is_drawn_in_ascii(void **state)
 {
     struct sw_point points[11];
     struct sw_chart_line line;
@@ -133,7 +132,7 @@ static void a_ramp_is_a_ramp_in_ascii(void **state)
                       "       +0---------5-------10\n");
 }
 
-static void a_ramp_is_a_ramp_in_braille(void **state)
+static void ramp_is_drawn_in_braille(void **state)
 {
     struct sw_point points[11];
     struct sw_chart_line line;
@@ -146,7 +145,7 @@ static void a_ramp_is_a_ramp_in_braille(void **state)
                       "       └0─────5───10\n");
 }
 
-static void points_outside_of_the_window_leave_no_trace(void **state)
+static void points_outside_the_window_are_not_drawn(void **state)
 {
     struct sw_point points[3] = {{-1e12, 5, 5, 5}, {5, 1e300, 1e300, 1e300}, {1e12, 5, 5, 5}};
     struct sw_chart_line line = {points, 3, SW_ROLE_LINE1, SW_STROKE_SOLID, 0};
@@ -156,7 +155,7 @@ static void points_outside_of_the_window_leave_no_trace(void **state)
     assert_screen(&c, "\n\n\n");
 }
 
-static void a_log_scale_ignores_what_has_no_logarithm(void **state)
+static void log_scale_ignores_non_positive_values(void **state)
 {
     struct sw_point points[3] = {{0, -1, -1, -1}, {1, 0.01, 0.01, 0.01}, {2, 1, 1, 1}};
     struct sw_chart_line line = {points, 3, SW_ROLE_LINE1, SW_STROKE_SOLID, 0};
@@ -212,7 +211,7 @@ static void the_mean_of_equal_values_is_that_value(void **state)
     sw_trail_fini(&f);
 }
 
-static void text_is_cut_with_a_sign_and_wide_characters_stay_whole(void **state)
+static void truncated_text_is_marked_and_wide_characters_stay_whole(void **state)
 {
     struct sw_canvas c = canvas_of(8, 3, true);
     assert_int_equal(sw_canvas_text(&c, 0, 0, 5, SW_ROLE_TEXT, "1234567"), 5);
@@ -226,18 +225,18 @@ static void text_is_cut_with_a_sign_and_wide_characters_stay_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fold_keeps_range_and_mean_of_any_number_of_values),
-        cmocka_unit_test(a_value_that_is_not_finite_breaks_a_fold_only_where_it_is_alone),
+        cmocka_unit_test(downsampling_keeps_range_and_mean),
+        cmocka_unit_test(non_finite_value_breaks_the_curve_only_if_alone),
         cmocka_unit_test(the_nearest_point_is_found),
-        cmocka_unit_test(smoothing_begins_at_the_first_value_and_passes_over_gaps),
-        cmocka_unit_test(numbers_are_short_and_unknown_is_no_zero),
-        cmocka_unit_test(a_ramp_is_a_ramp_in_ascii),
-        cmocka_unit_test(a_ramp_is_a_ramp_in_braille),
-        cmocka_unit_test(points_outside_of_the_window_leave_no_trace),
-        cmocka_unit_test(a_log_scale_ignores_what_has_no_logarithm),
+        cmocka_unit_test(smoothing_starts_at_the_first_value_and_skips_gaps),
+        cmocka_unit_test(numbers_are_short_and_unknown_is_not_zero),
+        cmocka_unit_test(ramp_is_drawn_in_ascii),
+        cmocka_unit_test(ramp_is_drawn_in_braille),
+        cmocka_unit_test(points_outside_the_window_are_not_drawn),
+        cmocka_unit_test(log_scale_ignores_non_positive_values),
         cmocka_unit_test(charts_of_any_values_are_drawn),
         cmocka_unit_test(the_mean_of_equal_values_is_that_value),
-        cmocka_unit_test(text_is_cut_with_a_sign_and_wide_characters_stay_whole),
+        cmocka_unit_test(truncated_text_is_marked_and_wide_characters_stay_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

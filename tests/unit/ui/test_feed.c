@@ -1,5 +1,5 @@
-/* The feed against a history and a snapshot that are written while it reads: what is new comes,
- * once and in order, and a run that dies, resumes or was never live is told from a live one. */
+/* The feed with a history and a snapshot that are written while it reads: new rows arrive once and
+ * in order, and a run that dies, is resumed or was never live is distinguished from a live one. */
 #include "unit/history/history_support.h"
 
 #include "ui/feed.h"
@@ -68,7 +68,7 @@ static bool has_event(const struct sw_ui_model *m, const char *text)
     return false;
 }
 
-static void what_is_new_comes_once_and_in_order(void **state)
+static void new_rows_arrive_once_and_in_order(void **state)
 {
     struct job j = job_begin("young");
     struct sw_ui_model *m = model_new();
@@ -91,8 +91,8 @@ static void what_is_new_comes_once_and_in_order(void **state)
     assert_true(loss->trail.count == 30 && loss->trail.points[29].x == 30);
     assert_int_equal(sw_ui_series_find(m, NULL, "accuracy")->count, 3);
     assert_int_equal(m->ledger.worker_count, 2);
-    assert_int_equal(sw_ui_verdict(m).bound, SW_BOUND_WORKER);
-    assert_int_equal(sw_ui_verdict(m).worker, 1);
+    assert_int_equal(sw_ui_bottleneck(m).bound, SW_BOUND_WORKER);
+    assert_int_equal(sw_ui_bottleneck(m).worker, 1);
     assert_true(has_event(m, "something is slow") && has_event(m, "checkpoint-30"));
     assert_true(has_event(m, "step 20:  accuracy 0.2"));
     for (int i = 1; i < sw_ui_event_count(m); i++)
@@ -105,7 +105,7 @@ static void what_is_new_comes_once_and_in_order(void **state)
     model_free(m);
 }
 
-static void a_snapshot_makes_a_run_live(void **state)
+static void snapshot_makes_a_run_live(void **state)
 {
     struct sw_err err;
     struct job j = job_begin("live");
@@ -117,7 +117,7 @@ static void a_snapshot_makes_a_run_live(void **state)
     sw_feed_refresh(f, m, 0);
     assert_false(m->live);
     assert_int_equal(sw_ui_step(m), 10);
-    assert_int_equal(sw_feed_ask(f, "pause", answer, sizeof answer, &err), SW_ERR_NOTFOUND);
+    assert_int_equal(sw_feed_request(f, "pause", answer, sizeof answer, &err), SW_ERR_NOTFOUND);
 
     ok(sw_snapshot_path(sw_history_run_uid(j.h), NULL, &path, &err), &err);
     ok(sw_snapshot_new(&s, path, sw_history_run_id(j.h), sw_history_run_uid(j.h), "live", 500, 2,
@@ -132,8 +132,8 @@ static void a_snapshot_makes_a_run_live(void **state)
     assert_true(m->live);
     assert_int_equal(sw_ui_step(m), 42);
     assert_int_equal(m->run.steps, 500);
-    assert_string_equal(m->units[0].slot.layer_name, "conv2");
-    assert_true(m->units[0].busy == 1 && m->units[1].busy == 0);
+    assert_string_equal(m->threads[0].slot.layer_name, "conv2");
+    assert_true(m->threads[0].busy == 1 && m->threads[1].busy == 0);
     assert_false(sw_ui_paused(m));
     sw_slot_phase(sw_snapshot_slot(s, 0), SW_PHASE_PAUSED, 42, -1, NULL, now_ns);
     sw_feed_refresh(f, m, 0);
@@ -152,7 +152,7 @@ static void a_snapshot_makes_a_run_live(void **state)
     model_free(m);
 }
 
-static void a_snapshot_that_is_truncated_is_told_once(void **state)
+static void truncated_snapshot_is_reported_once(void **state)
 {
     struct sw_err err;
     struct job j = job_begin("cut");
@@ -182,7 +182,7 @@ static void a_snapshot_that_is_truncated_is_told_once(void **state)
     model_free(m);
 }
 
-static void a_dead_process_is_a_crashed_run(void **state)
+static void run_with_dead_process_is_crashed(void **state)
 {
     fflush(NULL);
     pid_t pid = fork();
@@ -202,7 +202,7 @@ static void a_dead_process_is_a_crashed_run(void **state)
     model_free(m);
 }
 
-static void a_resume_takes_back_what_it_supersedes(void **state)
+static void resume_removes_superseded_points(void **state)
 {
     struct sw_err err;
     struct job j = job_begin("resumed");
@@ -228,13 +228,13 @@ static void a_resume_takes_back_what_it_supersedes(void **state)
     sw_feed_refresh(f, m, 0);
     const struct sw_ui_series *loss = sw_ui_series_find(m, "train", "loss");
     assert_true(loss->last_step == 30 && loss->count == 30);
-    assert_true(m->join_count == 1 && m->joins[0] == 20);
+    assert_true(m->resume_count == 1 && m->resume_steps[0] == 20);
     sw_feed_free(f);
     finish(j.h, SW_RUN_DONE);
     model_free(m);
 }
 
-static void runs_are_chosen_by_name_and_the_running_one_by_default(void **state)
+static void run_is_selected_by_name_or_newest_running(void **state)
 {
     struct sw_err err;
     struct job a = job_begin("first");
@@ -258,7 +258,7 @@ static void runs_are_chosen_by_name_and_the_running_one_by_default(void **state)
     model_free(m);
 }
 
-static void printed_lines_are_events(void **state)
+static void output_lines_become_events(void **state)
 {
     struct job j = job_begin("loud");
     struct sw_ui_model *m = model_new();
@@ -283,16 +283,14 @@ static void printed_lines_are_events(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_new_comes_once_and_in_order, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(a_snapshot_makes_a_run_live, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(a_snapshot_that_is_truncated_is_told_once, home_begin,
+        cmocka_unit_test_setup_teardown(new_rows_arrive_once_and_in_order, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(snapshot_makes_a_run_live, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(truncated_snapshot_is_reported_once, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(run_with_dead_process_is_crashed, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(resume_removes_superseded_points, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(run_is_selected_by_name_or_newest_running, home_begin,
                                         home_end),
-        cmocka_unit_test_setup_teardown(a_dead_process_is_a_crashed_run, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(a_resume_takes_back_what_it_supersedes, home_begin,
-                                        home_end),
-        cmocka_unit_test_setup_teardown(runs_are_chosen_by_name_and_the_running_one_by_default,
-                                        home_begin, home_end),
-        cmocka_unit_test_setup_teardown(printed_lines_are_events, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(output_lines_become_events, home_begin, home_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

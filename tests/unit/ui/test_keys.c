@@ -26,13 +26,13 @@ static enum sw_ui_action at(struct hands *h, int key, int x, int y)
     return sw_ui_press(&h->v, h->m, &in, 80, 24);
 }
 
-static void only_a_yes_stops_a_training(void **state)
+static void only_y_stops_training(void **state)
 {
     struct hands h = begin();
     static const int others[] = {'n', 'x', SW_KEY_ENTER, SW_KEY_ESCAPE, 'p', ' '};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         assert_int_equal(press(&h, 'x'), SW_ACT_NONE);
-        assert_int_equal(h.v.mode, SW_UI_ASKING);
+        assert_int_equal(h.v.mode, SW_UI_CONFIRMING);
         assert_int_equal(press(&h, others[i]), SW_ACT_NONE);
         assert_int_equal(h.v.mode, SW_UI_NORMAL);
     }
@@ -42,7 +42,7 @@ static void only_a_yes_stops_a_training(void **state)
     unstage(h.m);
 }
 
-static void escape_never_leaves_and_q_always_does(void **state)
+static void escape_never_quits_and_q_always_does(void **state)
 {
     struct hands h = begin();
     for (int i = 0; i < 5; i++)
@@ -53,11 +53,11 @@ static void escape_never_leaves_and_q_always_does(void **state)
     h.v = sw_ui_first_view();
     press(&h, '/');
     assert_int_equal(press(&h, 'q'), SW_ACT_NONE); /* a letter of the filter */
-    assert_int_equal(press(&h, SW_KEY_GONE), SW_ACT_QUIT);
+    assert_int_equal(press(&h, SW_KEY_HANGUP), SW_ACT_QUIT);
     unstage(h.m);
 }
 
-static void requests_go_out(void **state)
+static void request_keys_return_actions(void **state)
 {
     struct hands h = begin();
     assert_int_equal(press(&h, 'p'), SW_ACT_PAUSE);
@@ -68,24 +68,24 @@ static void requests_go_out(void **state)
     unstage(h.m);
 }
 
-static void panels_are_reached_by_number_and_in_turn(void **state)
+static void panels_are_focused_by_number_and_tab(void **state)
 {
     struct hands h = begin();
     press(&h, '3');
-    assert_true(h.v.focus == 3 && !h.v.alone);
+    assert_true(h.v.focus == 3 && !h.v.maximized);
     press(&h, '3');
-    assert_true(h.v.focus == 3 && h.v.alone);
+    assert_true(h.v.focus == 3 && h.v.maximized);
     press(&h, '0');
-    assert_false(h.v.alone);
+    assert_false(h.v.maximized);
     press(&h, '4'); /* there is no room for it beside the others */
-    assert_true(h.v.focus == 4 && h.v.alone);
+    assert_true(h.v.focus == 4 && h.v.maximized);
     press(&h, SW_KEY_TAB);
     assert_int_equal(h.v.focus, 5);
     press(&h, SW_KEY_BACK_TAB);
     press(&h, SW_KEY_BACK_TAB);
     assert_int_equal(h.v.focus, 3);
     press(&h, SW_KEY_ESCAPE);
-    assert_false(h.v.alone);
+    assert_false(h.v.maximized);
     press(&h, '9');
     assert_int_equal(h.v.focus, 3);
     unstage(h.m);
@@ -109,7 +109,7 @@ static void scrolling_ends_at_both_ends(void **state)
     unstage(h.m);
 }
 
-static void another_run_is_chosen_in_the_list(void **state)
+static void run_is_selected_in_the_list(void **state)
 {
     struct hands h = begin();
     press(&h, 'r');
@@ -127,7 +127,7 @@ static void another_run_is_chosen_in_the_list(void **state)
     unstage(h.m);
 }
 
-static void a_filter_is_typed_and_taken_back(void **state)
+static void filter_is_typed_and_cleared(void **state)
 {
     struct hands h = begin();
     press(&h, '/');
@@ -163,11 +163,11 @@ static void the_window_of_curves_stays_within_the_run(void **state)
     unstage(h.m);
 }
 
-static void scales_and_themes_go_round(void **state)
+static void scales_and_themes_cycle(void **state)
 {
     struct hands h = begin();
     int smoothing = h.v.smoothing;
-    for (int i = 0; i < SW_UI_KEEPS; i++)
+    for (int i = 0; i < SW_UI_SMOOTHINGS; i++)
         press(&h, 's');
     assert_int_equal(h.v.smoothing, smoothing);
     for (int i = 0; i < 100; i++) {
@@ -198,15 +198,15 @@ static void the_mouse_points_scrolls_and_presses_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_a_yes_stops_a_training),
-        cmocka_unit_test(escape_never_leaves_and_q_always_does),
-        cmocka_unit_test(requests_go_out),
-        cmocka_unit_test(panels_are_reached_by_number_and_in_turn),
+        cmocka_unit_test(only_y_stops_training),
+        cmocka_unit_test(escape_never_quits_and_q_always_does),
+        cmocka_unit_test(request_keys_return_actions),
+        cmocka_unit_test(panels_are_focused_by_number_and_tab),
         cmocka_unit_test(scrolling_ends_at_both_ends),
-        cmocka_unit_test(another_run_is_chosen_in_the_list),
-        cmocka_unit_test(a_filter_is_typed_and_taken_back),
+        cmocka_unit_test(run_is_selected_in_the_list),
+        cmocka_unit_test(filter_is_typed_and_cleared),
         cmocka_unit_test(the_window_of_curves_stays_within_the_run),
-        cmocka_unit_test(scales_and_themes_go_round),
+        cmocka_unit_test(scales_and_themes_cycle),
         cmocka_unit_test(the_mouse_points_scrolls_and_presses_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Where boxes stand in drawings, and what a picture refuses. */
+/* The layout of boxes in drawings, and which images are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static uint32_t next(uint32_t *seed)
     return *seed >> 16;
 }
 
-static void nested_boxes_lie_in_theirs_and_apart(void **state)
+static void nested_boxes_are_inside_parents_and_do_not_overlap(void **state)
 {
     enum { COUNT = 60 };
     for (uint32_t seed = 1; seed <= 20; seed++) {
@@ -53,7 +53,7 @@ static void nested_boxes_lie_in_theirs_and_apart(void **state)
     }
 }
 
-static void graph_boxes_stand_below_their_sources_and_apart(void **state)
+static void graph_boxes_are_below_sources_and_do_not_overlap(void **state)
 {
     enum { COUNT = 50 };
     for (uint32_t seed = 1; seed <= 20; seed++) {
@@ -75,7 +75,7 @@ static void graph_boxes_stand_below_their_sources_and_apart(void **state)
     }
 }
 
-static void a_chain_of_layers_is_a_straight_column(void **state)
+static void chain_of_layers_is_one_column(void **state)
 {
     struct sw_graph_box b[5] = {0};
     for (int i = 1; i < 5; i++) {
@@ -101,7 +101,7 @@ static void first_colours_are_different(void **state)
 }
 
 /* Whatever is drawn, text that is not UTF-8 too, the file is whole or not there. */
-static void picture_is_written_whole_or_not_at_all(void **state)
+static void image_is_written_completely_or_not_at_all(void **state)
 {
     enum sw_plot_format format = SW_PLOT_PNG;
     struct sw_plot *p = NULL;
@@ -213,11 +213,11 @@ static void plots_of_any_values_are_drawn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nested_boxes_lie_in_theirs_and_apart),
-        cmocka_unit_test(graph_boxes_stand_below_their_sources_and_apart),
-        cmocka_unit_test(a_chain_of_layers_is_a_straight_column),
+        cmocka_unit_test(nested_boxes_are_inside_parents_and_do_not_overlap),
+        cmocka_unit_test(graph_boxes_are_below_sources_and_do_not_overlap),
+        cmocka_unit_test(chain_of_layers_is_one_column),
         cmocka_unit_test(first_colours_are_different),
-        cmocka_unit_test(picture_is_written_whole_or_not_at_all),
+        cmocka_unit_test(image_is_written_completely_or_not_at_all),
         cmocka_unit_test(plots_of_any_values_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

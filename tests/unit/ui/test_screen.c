@@ -1,6 +1,5 @@
-/* Golden frames: the whole screen as text, in the sizes and the kinds of terminals that there are.
- * Where a change of a screen is meant, SW_GOLDEN=write in the environment writes the frames anew;
- * look at them then. */
+/* Golden screens: the whole screen as text, in several sizes and kinds of terminals. After an
+ * intended change, SW_GOLDEN=write in the environment rewrites the files; review the difference. */
 #include "ui_support.h"
 
 #include "odd_values.h"
@@ -14,8 +13,8 @@ static void golden_path(char *out, size_t bytes, const char *name)
     snprintf(out, bytes, "%s/tests/unit/ui/golden/%s.txt", SW_SOURCE_DIR, name);
 }
 
-/* The attributes of every cell, a letter each, below the text: what a terminal without colours has
- * to tell things apart. */
+/* Appends the attributes of every cell below the text, one letter each: the only distinction on a
+ * terminal without colors. */
 static void add_attributes(const struct sw_canvas *c, struct sw_buf *out)
 {
     const struct sw_theme *t = sw_theme_find(NULL);
@@ -79,7 +78,7 @@ static void golden(const char *name, const struct sw_ui_model *m, const struct s
     sw_canvas_fini(&c);
 }
 
-static void every_size_in_every_kind_of_terminal(void **state)
+static void every_size_and_terminal_matches_its_golden_file(void **state)
 {
     static const int sizes[][2] = {{40, 10}, {80, 24}, {160, 50}, {250, 70}};
     struct sw_ui_model *m = stage();
@@ -97,29 +96,29 @@ static void every_size_in_every_kind_of_terminal(void **state)
     unstage(m);
 }
 
-static void each_panel_alone(void **state)
+static void each_maximized_panel_matches_its_golden_file(void **state)
 {
     struct sw_ui_model *m = stage();
     for (int number = 1; sw_panel_numbered(number); number++) {
         struct sw_ui_view v = view_of_a_beginner();
         char name[64];
         v.focus = number;
-        v.alone = true;
-        snprintf(name, sizeof name, "alone-%s", sw_panel_numbered(number)->name);
+        v.maximized = true;
+        snprintf(name, sizeof name, "maximized-%s", sw_panel_numbered(number)->name);
         golden(name, m, &v, 100, 30, utf8);
     }
     unstage(m);
 }
 
-static void help_a_question_and_a_filter(void **state)
+static void help_confirmation_and_filter_match_golden_files(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     v.mode = SW_UI_HELP;
     golden("help", m, &v, 100, 36, utf8);
-    v.mode = SW_UI_ASKING;
-    snprintf(v.message, sizeof v.message, "stop the training? y or n");
-    golden("asking", m, &v, 80, 24, utf8);
+    v.mode = SW_UI_CONFIRMING;
+    snprintf(v.message, sizeof v.message, "stop training? (y/n)");
+    golden("confirming", m, &v, 80, 24, utf8);
     v = view_of_a_beginner();
     v.mode = SW_UI_FILTERING;
     snprintf(v.filter, sizeof v.filter, "WORKER");
@@ -127,11 +126,11 @@ static void help_a_question_and_a_filter(void **state)
     unstage(m);
 }
 
-static void zoom_cursor_and_log_scale(void **state)
+static void zoom_cursor_and_log_scale_match_a_golden_file(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
-    v.alone = true;
+    v.maximized = true;
     v.zoom = 2;
     v.log_y = true;
     v.cursor = 0.5;
@@ -152,7 +151,7 @@ static bool shows(const struct sw_ui_model *m, const struct sw_ui_view *v, int w
     return found;
 }
 
-static void one_line_says_the_essentials(void **state)
+static void one_line_screen_shows_the_essentials(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
@@ -162,7 +161,7 @@ static void one_line_says_the_essentials(void **state)
     unstage(m);
 }
 
-static void another_run_lies_dashed_over_the_curves(void **state)
+static void overlay_of_another_run_is_dashed(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
@@ -170,30 +169,30 @@ static void another_run_lies_dashed_over_the_curves(void **state)
     for (int i = 1; i <= 3000; i++)
         sw_ui_series_point(s, i, 2.5 - i / 3000.0);
     m->overlay_run = 127;
-    v.alone = true;
+    v.maximized = true;
     golden("overlay", m, &v, 100, 30, utf8);
     assert_true(shows(m, &v, 100, 30, "#127 train 1.5"));
-    assert_true(shows(m, &v, 100, 30, "over #127"));
+    assert_true(shows(m, &v, 100, 30, "overlay #127"));
     unstage(m);
 }
 
-static void values_that_are_not_finite_are_counted(void **state)
+static void non_finite_values_are_counted(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
-    assert_false(shows(m, &v, 100, 30, "not finite"));
+    assert_false(shows(m, &v, 100, 30, "non-finite"));
     sw_ui_series_point(&m->series[0], STAGED_STEP + 1, NAN);
     sw_ui_series_point(&m->series[0], STAGED_STEP + 2, INFINITY);
-    assert_true(shows(m, &v, 100, 30, "2 not finite"));
+    assert_true(shows(m, &v, 100, 30, "2 non-finite"));
     unstage(m);
 }
 
-static void a_paused_run_says_so_at_every_size(void **state)
+static void paused_is_shown_at_every_size(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
     for (int i = 0; i < 4; i++)
-        m->units[i].slot.phase = SW_PHASE_PAUSED;
+        m->threads[i].slot.phase = SW_PHASE_PAUSED;
     assert_true(shows(m, &v, 50, 1, "paused"));
     assert_true(shows(m, &v, 40, 10, "paused"));
     assert_true(shows(m, &v, 80, 24, "paused"));
@@ -218,8 +217,8 @@ static void unknown_is_never_zero(void **state)
     sw_free(m);
 }
 
-/* Any size at all, with sanitizers on where the tests are built so. */
-static void no_size_is_too_small_or_odd(void **state)
+/* Draws screens of many sizes; sanitizer builds check the accesses. */
+static void any_screen_size_is_drawn(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
@@ -228,7 +227,7 @@ static void no_size_is_too_small_or_odd(void **state)
             for (int number = 0; number <= 8; number += 4) {
                 struct sw_canvas c;
                 v.focus = number;
-                v.alone = number > 0;
+                v.maximized = number > 0;
                 v.mode = number == 4 ? SW_UI_HELP : SW_UI_NORMAL;
                 draw(&c, m, &v, w, h, number ? utf8 : ascii);
                 for (int i = 0; i < c.w * c.h; i++)
@@ -238,7 +237,7 @@ static void no_size_is_too_small_or_odd(void **state)
     unstage(m);
 }
 
-/* Two values in turn wherever a run has numbers. */
+/* Sets all numbers of a run alternately to two values. */
 static void make_odd(struct sw_ui_model *m, double a, double b)
 {
     for (int i = 0; i < m->series_count; i++) {
@@ -255,7 +254,7 @@ static void make_odd(struct sw_ui_model *m, double a, double b)
     for (int i = 0; i < m->link_count; i++)
         m->links[i].bytes_per_step = m->links[i].ms_per_step = a;
     for (int i = 0; i < m->ledger.worker_count; i++)
-        for (int p = 0; p < SW_PARTS; p++)
+        for (int p = 0; p < SW_STEP_PHASES; p++)
             m->ledger.worker[i].ms[p] = p % 2 ? a : b;
     m->ledger.step_ms = m->ledger.p50_ms = m->ledger.p99_ms = a;
     m->rows[1].loss = m->rows[1].started_at = m->rows[0].loss = a;
@@ -275,15 +274,15 @@ static void numbers_of_any_size_are_shown(void **state)
             struct sw_canvas c;
             make_odd(m, odd_values[i / ODD_VALUES], odd_values[i % ODD_VALUES]);
             v.log_y = i & 1;
-            v.alone = k == 2;
-            v.focus = v.alone ? 1 + i % 8 : 1;
+            v.maximized = k == 2;
+            v.focus = v.maximized ? 1 + i % 8 : 1;
             draw(&c, m, &v, sizes[k][0], sizes[k][1], i & 2 ? utf8 : ascii);
             sw_canvas_fini(&c);
             unstage(m);
         }
 }
 
-static void clicks_find_panels_and_keys(void **state)
+static void clicks_hit_panels_and_keys(void **state)
 {
     struct sw_ui_model *m = stage();
     struct sw_ui_view v = view_of_a_beginner();
@@ -303,18 +302,18 @@ static void clicks_find_panels_and_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size_in_every_kind_of_terminal),
-        cmocka_unit_test(each_panel_alone),
-        cmocka_unit_test(help_a_question_and_a_filter),
-        cmocka_unit_test(zoom_cursor_and_log_scale),
-        cmocka_unit_test(one_line_says_the_essentials),
-        cmocka_unit_test(another_run_lies_dashed_over_the_curves),
-        cmocka_unit_test(values_that_are_not_finite_are_counted),
-        cmocka_unit_test(a_paused_run_says_so_at_every_size),
+        cmocka_unit_test(every_size_and_terminal_matches_its_golden_file),
+        cmocka_unit_test(each_maximized_panel_matches_its_golden_file),
+        cmocka_unit_test(help_confirmation_and_filter_match_golden_files),
+        cmocka_unit_test(zoom_cursor_and_log_scale_match_a_golden_file),
+        cmocka_unit_test(one_line_screen_shows_the_essentials),
+        cmocka_unit_test(overlay_of_another_run_is_dashed),
+        cmocka_unit_test(non_finite_values_are_counted),
+        cmocka_unit_test(paused_is_shown_at_every_size),
         cmocka_unit_test(unknown_is_never_zero),
-        cmocka_unit_test(no_size_is_too_small_or_odd),
+        cmocka_unit_test(any_screen_size_is_drawn),
         cmocka_unit_test(numbers_of_any_size_are_shown),
-        cmocka_unit_test(clicks_find_panels_and_keys),
+        cmocka_unit_test(clicks_hit_panels_and_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

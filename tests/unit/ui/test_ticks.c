@@ -36,10 +36,10 @@ static void check_range(struct sw_ui_range r, bool log)
     assert_true(r.from < r.to && (!log || (r.from > 0 && isfinite(r.to / r.from))));
     struct sw_ui_range again = sw_ticks_range(r.from, r.to, log);
     assert_true(again.from == r.from && again.to == r.to);
-    assert_true(sw_ticks_share(r, log, r.from) == 0 && sw_ticks_share(r, log, r.to) == 1);
+    assert_true(sw_ticks_fraction(r, log, r.from) == 0 && sw_ticks_fraction(r, log, r.to) == 1);
 }
 
-static void any_two_values_make_an_axis(void **state)
+static void any_two_values_give_an_axis(void **state)
 {
     static const int most[] = {-1, 0, 1, 2, 5, 11, 40, 10000}, columns[] = {1, 3, 7, 12};
     for (int i = 0; i < ODD_VALUES * ODD_VALUES; i++)
@@ -54,7 +54,7 @@ static void any_two_values_make_an_axis(void **state)
         }
 }
 
-static void ordinary_ranges_have_ticks_enough(void **state)
+static void ordinary_ranges_have_enough_ticks(void **state)
 {
     uint32_t seed = 1;
     for (int i = 0; i < 20000; i++) {
@@ -72,7 +72,7 @@ static void ordinary_ranges_have_ticks_enough(void **state)
     }
 }
 
-static void rounding_is_no_range(void **state)
+static void rounding_differences_are_not_a_range(void **state)
 {
     struct sw_ticks t;
     struct sw_ui_range r = sw_ticks_fit(0.1, 0.1 + 0x1p-56, false);
@@ -109,9 +109,9 @@ static void numbers_of_any_size_and_precision_are_short(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_two_values_make_an_axis),
-        cmocka_unit_test(ordinary_ranges_have_ticks_enough),
-        cmocka_unit_test(rounding_is_no_range),
+        cmocka_unit_test(any_two_values_give_an_axis),
+        cmocka_unit_test(ordinary_ranges_have_enough_ticks),
+        cmocka_unit_test(rounding_differences_are_not_a_range),
         cmocka_unit_test(close_ticks_get_more_digits),
         cmocka_unit_test(numbers_of_any_size_and_precision_are_short),
     };

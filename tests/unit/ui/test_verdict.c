@@ -1,4 +1,4 @@
-/* The verdict line in staged cases: what is slow, and for that reason alone, is named. */
+/* The bottleneck line in constructed cases: exactly the slow component is named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 enum { STEPS = 20 };
 
-/* One worker's step when nothing is wrong. */
+/* The step of a worker without any problem. */
 static struct sw_step_time healthy(int worker)
 {
     return (struct sw_step_time){.worker = worker,
@@ -29,7 +29,7 @@ static struct sw_step_time healthy(int worker)
 struct stage {
     struct sw_step_time worker[8];
     int workers;
-    struct sw_verdict_input in;
+    struct sw_bottleneck_input in;
     struct sw_ledger ledger;
 };
 
@@ -38,11 +38,11 @@ static struct stage stage_of(int workers)
     struct stage s = {.workers = workers};
     for (int w = 0; w < workers; w++)
         s.worker[w] = healthy(w);
-    s.in = (struct sw_verdict_input){.servers = workers, .servers_busy = NAN};
+    s.in = (struct sw_bottleneck_input){.servers = workers, .servers_busy = NAN};
     return s;
 }
 
-static struct sw_verdict judge(struct stage *s)
+static struct sw_bottleneck find_bottleneck(struct stage *s)
 {
     struct sw_step_time rows[8 * STEPS];
     for (int i = 0; i < s->workers * STEPS; i++) {
@@ -51,73 +51,73 @@ static struct sw_verdict judge(struct stage *s)
     }
     sw_ledger_make(&s->ledger, rows, s->workers * STEPS);
     s->in.ledger = &s->ledger;
-    return sw_verdict_find(&s->in);
+    return sw_bottleneck_find(&s->in);
 }
 
-static void assert_verdict(struct stage *s, enum sw_bound bound, const char *word)
+static void assert_bottleneck(struct stage *s, enum sw_bound bound, const char *word)
 {
-    struct sw_verdict v = judge(s);
+    struct sw_bottleneck v = find_bottleneck(s);
     if (v.bound != bound || !strstr(v.text, word))
         fail_msg("%s, not %s with '%s': %s", sw_bound_name(v.bound), sw_bound_name(bound), word,
                  v.text);
     assert_true(strlen(v.text) < 110);
 }
 
-static void a_healthy_job_computes(void **state)
+static void healthy_job_is_compute_bound(void **state)
 {
     for (int workers = 1; workers <= 4; workers += 3) {
         struct stage s = stage_of(workers);
         s.in.slowest_layer = "conv2";
-        s.in.slowest_share = 0.31;
-        assert_verdict(&s, SW_BOUND_COMPUTE, "conv2, has 31 %");
+        s.in.slowest_fraction = 0.31;
+        assert_bottleneck(&s, SW_BOUND_COMPUTE, "conv2 (31 %)");
     }
 }
 
-static void nothing_is_known_before_the_first_step(void **state)
+static void bottleneck_is_unknown_before_the_first_step(void **state)
 {
     struct stage s = stage_of(0);
-    assert_verdict(&s, SW_BOUND_UNKNOWN, "no step");
+    assert_bottleneck(&s, SW_BOUND_UNKNOWN, "no step");
 }
 
-static void a_slow_disk(void **state)
+static void slow_disk_is_named(void **state)
 {
     struct stage s = stage_of(2);
     for (int w = 0; w < 2; w++) {
         s.worker[w].read_ms = 100;
         s.worker[w].decode_ms = 20;
     }
-    assert_verdict(&s, SW_BOUND_DISK, "reading");
+    assert_bottleneck(&s, SW_BOUND_DISK, "reading");
 }
 
-static void slow_decoding(void **state)
+static void slow_decoding_is_named(void **state)
 {
     struct stage s = stage_of(2);
     for (int w = 0; w < 2; w++) {
         s.worker[w].read_ms = 3;
         s.worker[w].decode_ms = 60;
     }
-    assert_verdict(&s, SW_BOUND_DECODE, "wait 49 % for decoding");
+    assert_bottleneck(&s, SW_BOUND_DECODE, "wait 49 % for decoding");
 }
 
-static void a_slow_way_to_the_device(void **state)
+static void slow_device_link_is_named(void **state)
 {
     struct stage s = stage_of(1);
     s.worker[0].h2d_ms = 50;
-    assert_verdict(&s, SW_BOUND_COPY, "batches take 43 %");
+    assert_bottleneck(&s, SW_BOUND_COPY, "takes 43 %");
 }
 
-static void slow_copies_of_gradients(void **state)
+static void slow_gradient_copies_are_named(void **state)
 {
     struct stage s = stage_of(2);
     for (int w = 0; w < 2; w++)
         s.worker[w].comm_exposed_ms = 60;
     s.in.copy_ms = 70;
-    assert_verdict(&s, SW_BOUND_COPY, "copy = none");
-    s.in.copy_ms = 1; /* then it is something else that they wait for */
-    assert_verdict(&s, SW_BOUND_COMM, "communication-bound");
+    assert_bottleneck(&s, SW_BOUND_COPY, "copy = none");
+    s.in.copy_ms = 1; /* then the wait has another reason */
+    assert_bottleneck(&s, SW_BOUND_COMM, "communication-bound");
 }
 
-static void one_slow_worker(void **state)
+static void slow_worker_is_named(void **state)
 {
     for (int slow = 0; slow < 4; slow++) {
         struct stage s = stage_of(4);
@@ -126,68 +126,68 @@ static void one_slow_worker(void **state)
                 s.worker[w].backward_ms = 120;
             else
                 s.worker[w].comm_exposed_ms = 83;
-        struct sw_verdict v = judge(&s);
+        struct sw_bottleneck v = find_bottleneck(&s);
         assert_int_equal(v.bound, SW_BOUND_WORKER);
         assert_int_equal(v.worker, slow);
         assert_non_null(strstr(v.text, "mostly backward"));
     }
 }
 
-/* Its own data are slow, not everybody's. */
-static void one_worker_with_slow_data(void **state)
+/* The data of one worker are slow, not those of all. */
+static void worker_with_slow_data_is_named(void **state)
 {
     struct stage s = stage_of(2);
     s.worker[1].decode_ms = 90;
     s.worker[0].wait_ms = 90;
-    struct sw_verdict v = judge(&s);
+    struct sw_bottleneck v = find_bottleneck(&s);
     assert_int_equal(v.bound, SW_BOUND_WORKER);
     assert_int_equal(v.worker, 1);
     assert_non_null(strstr(v.text, "mostly decode"));
 }
 
-static void servers_that_keep_cores_and_do_nothing(void **state)
+static void idle_dedicated_servers_are_named(void **state)
 {
     struct stage s = stage_of(2);
-    s.in.servers = s.in.servers_apart = 3;
+    s.in.servers = s.in.dedicated_servers = 3;
     s.in.server_cores = 6;
     s.in.servers_busy = 0.04;
-    assert_verdict(&s, SW_BOUND_SERVERS, "keep 6 cores and are at work 4 %");
+    assert_bottleneck(&s, SW_BOUND_SERVERS, "use 6 cores and are busy 4 %");
     s.in.servers_busy = 0.6;
-    assert_verdict(&s, SW_BOUND_COMPUTE, "compute-bound");
-    s.in.servers_busy = NAN; /* a run that ended: nobody saw them */
-    assert_verdict(&s, SW_BOUND_COMPUTE, "compute-bound");
+    assert_bottleneck(&s, SW_BOUND_COMPUTE, "compute-bound");
+    s.in.servers_busy = NAN; /* unknown, as for a run that has ended */
+    assert_bottleneck(&s, SW_BOUND_COMPUTE, "compute-bound");
 }
 
-static void more_servers_than_workers(void **state)
+static void surplus_servers_are_named(void **state)
 {
     struct stage s = stage_of(2);
     for (int w = 0; w < 2; w++)
         s.worker[w].comm_exposed_ms = 40;
     s.in.servers = 8;
-    assert_verdict(&s, SW_BOUND_SERVERS, "8 for 2 workers");
+    assert_bottleneck(&s, SW_BOUND_SERVERS, "8 for 2 workers");
 }
 
-static void updates_groups_and_bookkeeping(void **state)
+static void updates_groups_and_overhead_are_named(void **state)
 {
     struct stage s = stage_of(1);
     s.worker[0].update_ms = 80;
-    assert_verdict(&s, SW_BOUND_UPDATE, "update-bound");
+    assert_bottleneck(&s, SW_BOUND_UPDATE, "update-bound");
     s = stage_of(2);
     s.worker[0].wait_ms = s.worker[1].wait_ms = 70;
-    assert_verdict(&s, SW_BOUND_GROUPS, "for each other");
+    assert_bottleneck(&s, SW_BOUND_GROUPS, "for each other");
     s = stage_of(1);
     s.worker[0].idle_ms = 100;
-    assert_verdict(&s, SW_BOUND_OVERHEAD, "overhead");
+    assert_bottleneck(&s, SW_BOUND_OVERHEAD, "overhead");
 }
 
-static void the_ledger_adds_up(void **state)
+static void ledger_fractions_sum_to_one(void **state)
 {
     struct stage s = stage_of(3);
     s.worker[2].backward_ms = 140;
-    judge(&s);
+    find_bottleneck(&s);
     double all = 0;
-    for (int p = 0; p < SW_PARTS; p++)
-        all += sw_ledger_share(&s.ledger, (enum sw_part)p);
+    for (int p = 0; p < SW_STEP_PHASES; p++)
+        all += sw_ledger_fraction(&s.ledger, (enum sw_step_phase)p);
     assert_true(fabs(all - 1) < 1e-9);
     assert_int_equal(s.ledger.worker_count, 3);
     assert_int_equal(s.ledger.worker[1].steps, STEPS);
@@ -200,18 +200,18 @@ static void the_ledger_adds_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_healthy_job_computes),
-        cmocka_unit_test(nothing_is_known_before_the_first_step),
-        cmocka_unit_test(a_slow_disk),
-        cmocka_unit_test(slow_decoding),
-        cmocka_unit_test(a_slow_way_to_the_device),
-        cmocka_unit_test(slow_copies_of_gradients),
-        cmocka_unit_test(one_slow_worker),
-        cmocka_unit_test(one_worker_with_slow_data),
-        cmocka_unit_test(servers_that_keep_cores_and_do_nothing),
-        cmocka_unit_test(more_servers_than_workers),
-        cmocka_unit_test(updates_groups_and_bookkeeping),
-        cmocka_unit_test(the_ledger_adds_up),
+        cmocka_unit_test(healthy_job_is_compute_bound),
+        cmocka_unit_test(bottleneck_is_unknown_before_the_first_step),
+        cmocka_unit_test(slow_disk_is_named),
+        cmocka_unit_test(slow_decoding_is_named),
+        cmocka_unit_test(slow_device_link_is_named),
+        cmocka_unit_test(slow_gradient_copies_are_named),
+        cmocka_unit_test(slow_worker_is_named),
+        cmocka_unit_test(worker_with_slow_data_is_named),
+        cmocka_unit_test(idle_dedicated_servers_are_named),
+        cmocka_unit_test(surplus_servers_are_named),
+        cmocka_unit_test(updates_groups_and_overhead_are_named),
+        cmocka_unit_test(ledger_fractions_sum_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* A run in mid-training, made by hand: four workers, of which the last is slow, two servers, an
- * evaluation now and then. What screens are drawn from in these tests. */
+/* The model of a run in training for these tests: four workers, of which the last is slow, two
+ * servers, and periodic evaluations. */
 #pragma once
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 
 enum { STAGED_STEP = 4812 };
 
-/* The same noise on every machine: no library function is in it. */
+/* Noise without library functions, so that it is the same on every machine. */
 static inline double noise(int i)
 {
     uint32_t x = (uint32_t)i * 2654435761u;
@@ -48,10 +48,10 @@ static inline void stage_curves(struct sw_ui_model *m)
     }
 }
 
-static inline void stage_unit(struct sw_ui_model *m, int i, const char *name, enum sw_phase phase,
-                              const char *layer, const char *waits, int64_t step, double busy)
+static inline void stage_thread(struct sw_ui_model *m, int i, const char *name, enum sw_phase phase,
+                                const char *layer, const char *waits, int64_t step, double busy)
 {
-    struct sw_ui_unit *u = &m->units[i];
+    struct sw_ui_thread *u = &m->threads[i];
     u->slot = (struct sw_slot_state){.phase = phase,
                                      .layer = -1,
                                      .step = step + 1,
@@ -65,31 +65,32 @@ static inline void stage_unit(struct sw_ui_model *m, int i, const char *name, en
     u->busy = busy;
 }
 
-static inline void stage_units(struct sw_ui_model *m)
+static inline void stage_threads(struct sw_ui_model *m)
 {
-    m->unit_count = 9;
-    m->units = sw_calloc(9, sizeof *m->units);
-    stage_unit(m, 0, "worker0.0", SW_PHASE_FORWARD, "conv2", "", 4812, 0.6);
-    stage_unit(m, 1, "worker0.1", SW_PHASE_BACKWARD, "fc6", "", 4812, 0.6);
-    stage_unit(m, 2, "worker0.2", SW_PHASE_FORWARD, "conv3",
-               "version 4812 of conv3.weight from server0.0", 4812, 0.6);
-    stage_unit(m, 3, "worker0.3", SW_PHASE_BACKWARD, "conv5", "", 4812, 0.97);
-    stage_unit(m, 4, "server0.0", SW_PHASE_UPDATE, "fc6.weight", "", 4812, 0.31);
-    stage_unit(m, 5, "server0.1", SW_PHASE_IDLE, "", "", 4812, 0.12);
-    stage_unit(m, 6, "prefetch0.0 train 0", SW_PHASE_READ, "", "", 4813, 0.44);
-    stage_unit(m, 7, "prefetch0.0 train 1", SW_PHASE_IDLE, "", "", 4812, 0.4);
-    stage_unit(m, 8, "prefetch0.0 test 0", SW_PHASE_IDLE, "", "", 4800, 0);
+    m->thread_count = 9;
+    m->threads = sw_calloc(9, sizeof *m->threads);
+    stage_thread(m, 0, "worker0.0", SW_PHASE_FORWARD, "conv2", "", 4812, 0.6);
+    stage_thread(m, 1, "worker0.1", SW_PHASE_BACKWARD, "fc6", "", 4812, 0.6);
+    stage_thread(m, 2, "worker0.2", SW_PHASE_FORWARD, "conv3",
+                 "version 4812 of conv3.weight from server0.0", 4812, 0.6);
+    stage_thread(m, 3, "worker0.3", SW_PHASE_BACKWARD, "conv5", "", 4812, 0.97);
+    stage_thread(m, 4, "server0.0", SW_PHASE_UPDATE, "fc6.weight", "", 4812, 0.31);
+    stage_thread(m, 5, "server0.1", SW_PHASE_IDLE, "", "", 4812, 0.12);
+    stage_thread(m, 6, "prefetch0.0 train 0", SW_PHASE_READ, "", "", 4813, 0.44);
+    stage_thread(m, 7, "prefetch0.0 train 1", SW_PHASE_IDLE, "", "", 4812, 0.4);
+    stage_thread(m, 8, "prefetch0.0 test 0", SW_PHASE_IDLE, "", "", 4800, 0);
     static const char *const units[] = {"worker0.0", "worker0.1", "worker0.2",
                                         "worker0.3", "server0.0", "server0.1"};
-    m->place_count = 6;
-    m->places = sw_calloc(6, sizeof *m->places);
+    m->placement_count = 6;
+    m->placements = sw_calloc(6, sizeof *m->placements);
     for (int i = 0; i < 6; i++) {
-        snprintf(m->places[i].unit, sizeof m->places[i].unit, "%s", units[i]);
-        snprintf(m->places[i].device, sizeof m->places[i].device, "cpu");
-        snprintf(m->places[i].cores, sizeof m->places[i].cores, "%d-%d", i < 4 ? 4 * i : 16 + i - 4,
-                 i < 4 ? 4 * i + 3 : 16 + i - 4);
-        snprintf(m->places[i].reason, sizeof m->places[i].reason, "an equal share of the cores");
-        m->places[i].numa = i % 4 / 2;
+        snprintf(m->placements[i].unit, sizeof m->placements[i].unit, "%s", units[i]);
+        snprintf(m->placements[i].device, sizeof m->placements[i].device, "cpu");
+        snprintf(m->placements[i].cores, sizeof m->placements[i].cores, "%d-%d",
+                 i < 4 ? 4 * i : 16 + i - 4, i < 4 ? 4 * i + 3 : 16 + i - 4);
+        snprintf(m->placements[i].reason, sizeof m->placements[i].reason,
+                 "an equal share of the cores");
+        m->placements[i].numa = i % 4 / 2;
     }
 }
 
@@ -175,10 +176,10 @@ static inline struct sw_ui_model *stage(void)
                                 .flops_per_sample = 2.1e9,
                                 .started_at = 1700000000};
     stage_curves(m);
-    stage_units(m);
+    stage_threads(m);
     stage_times(m);
     stage_machine(m);
-    m->joins[m->join_count++] = 2000;
+    m->resume_steps[m->resume_count++] = 2000;
     m->segment_start = 1700000000;
     m->checkpoint_step = 4800;
     m->checkpoint_time = 1700000350;
