@@ -1,10 +1,12 @@
-/* Events order what devices do:
+/* Factors between devices: memory, and the copies that bring every rank all rows. Events order what
+ * devices do:
  *
- *     made[r]  on r's compute stream: its rows are complete, and it reads no others of the round
- *              before
- *     here[r]  on r's stream here: it has the rows of all
+ *     made[r]     on r's compute stream: its rows are complete, and it reads no rows of the
+ *                 previous round any more
+ *     arrived[r]  on r's copy stream: it has the rows of all ranks
  *
- * Who takes a layer waits for here of all ranks: it may write where others have read. */
+ * A rank that takes a layer waits for `arrived` of all ranks, because it may then overwrite rows
+ * that others have read. */
 #include "exchange/reduce/factors.h"
 
 #include "base/os.h"
@@ -12,15 +14,15 @@
 
 enum { ALIGN = 16 }; /* elements: 64 bytes */
 
-struct passage {
-    struct sw_event *made, *here; /* owned */
+struct events {
+    struct sw_event *made, *arrived; /* owned */
 };
 
 struct rank {
     struct sw_device *device; /* borrowed */
     struct sw_stream *stream; /* owned; used under the lock */
     float *memory;            /* owned */
-    struct passage *at;       /* owned [layers] */
+    struct events *at;        /* owned [layers] */
     int64_t first, rows;      /* of the batch */
 };
 
@@ -76,7 +78,7 @@ static int init_rank(struct sw_factors *f, struct rank *r, struct sw_err *err)
     for (int i = 0; i < f->count && rc == SW_OK; i++) {
         rc = sw_event_new(r->device, &r->at[i].made, err);
         if (rc == SW_OK)
-            rc = sw_event_new(r->device, &r->at[i].here, err);
+            rc = sw_event_new(r->device, &r->at[i].arrived, err);
     }
     return rc;
 }
@@ -127,7 +129,7 @@ static void free_rank(const struct sw_factors *f, struct rank *r)
 {
     for (int i = 0; r->at && i < f->count; i++) {
         sw_event_free(r->device, r->at[i].made);
-        sw_event_free(r->device, r->at[i].here);
+        sw_event_free(r->device, r->at[i].arrived);
     }
     sw_free(r->at);
     sw_device_free(r->device, r->memory, f->bytes);
@@ -165,7 +167,7 @@ float *sw_factors_dy(const struct sw_factors *f, int rank, int layer)
 
 /* ---- Queueing a layer; the lock is held ---- */
 
-/* Rank r gets rank q's rows of an array with so many columns a row of the batch. */
+/* Copies rank q's rows of an array to rank r; `columns` are those of a row of the batch. */
 static int fetch(struct sw_factors *f, int r, int q, int64_t at, int64_t columns,
                  struct sw_err *err)
 {
@@ -189,7 +191,7 @@ static int gather(struct sw_factors *f, int r, int i, struct sw_err *err)
         if (rc == SW_OK)
             rc = fetch(f, r, q, l->dy_at, l->shape.steps * l->shape.outputs, err);
     }
-    return rc == SW_OK ? sw_event_record(own->stream, own->at[i].here, err) : rc;
+    return rc == SW_OK ? sw_event_record(own->stream, own->at[i].arrived, err) : rc;
 }
 
 static int gather_complete(void *factors, int i, struct sw_err *err)
@@ -223,7 +225,7 @@ int sw_factors_take(struct sw_factors *f, int layer, struct sw_stream *compute, 
 {
     int rc = SW_OK;
     for (int r = 0; r < f->ranks && rc == SW_OK; r++)
-        rc = sw_event_wait(compute, f->rank[r].at[layer].here, err);
+        rc = sw_event_wait(compute, f->rank[r].at[layer].arrived, err);
     return rc;
 }
 

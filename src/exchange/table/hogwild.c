@@ -1,6 +1,7 @@
-/* Without servers (Hogwild; Recht et al. 2011): the worker that completes its update group's
- * gradients of a parameter updates shared memory itself, while other update groups read it and do
- * the same. What an update group wrote it sees; counters are exact, elements may lose updates. */
+/* Updates without servers (Hogwild; Recht et al. 2011): the worker that completes its update
+ * group's gradients of a parameter updates shared memory itself, while other update groups read it
+ * and do the same. An update group sees its own writes; counters are exact, but elements may lose
+ * updates. */
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"
@@ -15,17 +16,17 @@ static int update_slice(struct sw_table *t, int group, int slice, uint64_t versi
                          .from = shared->from,
                          .count = shared->count};
     int64_t begin_ns = sw_os()->monotonic_ns();
-    /* Counts what bias corrections count: nothing hangs on the order of two update groups. */
+    /* The step for bias corrections; the order of two update groups does not matter. */
     s.version = __atomic_fetch_add(&shared->version, 1, __ATOMIC_RELAXED);
     s.dropped = __atomic_fetch_add(&shared->dropped, dropped, __ATOMIC_RELAXED);
     int rc = dropped ? SW_OK : sw_table_update_slice(t, &s, group, version, d, err);
-    if (rc == SW_OK && t->watch && !dropped)
-        t->watch(t->watch_user, s.server, s.param, s.version + 1, begin_ns,
-                 sw_os()->monotonic_ns());
+    if (rc == SW_OK && t->observer && !dropped)
+        t->observer(t->observer_user, s.server, s.param, s.version + 1, begin_ns,
+                    sw_os()->monotonic_ns());
     return rc;
 }
 
-/* An update group's update of a parameter; then others may know. */
+/* Applies an update group's update of a parameter, then publishes the version. */
 static int update(struct sw_table *t, int group, int param, uint64_t version,
                   const struct sw_table_decision *d, struct sw_err *err)
 {
@@ -37,7 +38,7 @@ static int update(struct sw_table *t, int group, int param, uint64_t version,
         return rc;
     __atomic_add_fetch(&p->view[group].ready, (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
-    /* Of several that come to the same step at once the servers hear the first. */
+    /* Of several groups that reach a step at once, the first request counts. */
     rc = sw_sync_ask(t, group * t->update_group_size, param, sw_table_slowest(t, param));
     return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
 }
@@ -53,7 +54,7 @@ int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_decis
     return rc;
 }
 
-/* The first of two phases; who completes it carries out what was decided. */
+/* The first of two phases; the worker that completes it carries out the result. */
 static int gather(struct sw_table *t, int group, int param, struct sw_err *err)
 {
     const struct sw_param *p = &t->params[param];
@@ -70,7 +71,7 @@ int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version, s
 {
     int group = sw_table_update_group(t, worker);
     struct sw_param_view *r = &t->params[param].view[group];
-    /* Release this worker's gradient; the last one acquires all. */
+    /* Releases this worker's gradient; the last worker acquires all. */
     if (__atomic_add_fetch(&r->given, 1, __ATOMIC_ACQ_REL) < sw_table_threshold(t, param))
         return SW_OK;
     __atomic_store_n(&r->given, 0, __ATOMIC_RELAXED);

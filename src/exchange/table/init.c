@@ -1,4 +1,4 @@
-/* Initial values of parameters, whole or in parts, in the layouts that they are stored in. */
+/* Initial values of parameters, whole or in parts, in the layouts in which they are stored. */
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"
@@ -15,7 +15,8 @@ static struct sw_init_shape init_shape(const struct sw_param *p)
         .fan_in = p->fan_in, .fan_out = p->fan_out, .rows = dim[0], .columns = columns};
 }
 
-/* A gradient serves as room for the plain order; what is frozen has none. */
+/* A gradient array serves as buffer for the plain order; a frozen parameter has none, so one is
+ * allocated. */
 static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err)
 {
     struct sw_init_shape shape = init_shape(p);
@@ -39,7 +40,7 @@ static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err
     return rc;
 }
 
-/* A part of `whole`, through room for it in plain order. */
+/* Copies a part of `whole`, through a buffer for the part in plain order. */
 static void take_part(struct sw_param *part, const float *whole, float *room)
 {
     struct sw_param_runs runs = sw_param_runs(part);
@@ -49,7 +50,7 @@ static void take_part(struct sw_param *part, const float *whole, float *room)
     sw_desc_from_plain(&part->layout, room, part->value);
 }
 
-/* Values that depend on one another: computed once, for all parts. */
+/* Values that depend on one another are computed once, for all parts. */
 static int init_whole(struct sw_table *t, const struct sw_param *p, struct sw_err *err)
 {
     struct sw_init_shape shape = init_shape(p);

@@ -419,7 +419,9 @@ static void a_device_that_hangs_in_the_first_sum_is_left(void **state)
     struct sw_err err;
     sw_sim_inject(g.dev[0], SW_SIM_HANG, 0);
     assert_int_equal(try_first_sums(&g, &err), SW_ERR_LIBRARY);
-    assert_says(&err, "2 devices did not come to a first sum within 0 s; try all_reduce = copies");
+    assert_says(&err,
+                "the first all-reduce over 2 devices did not finish within 0 s; try all_reduce = "
+                "copies");
     assert_null(g.library->hanging);
     ring_close(&g);
 }
@@ -447,7 +449,7 @@ static void a_library_that_does_not_return_is_left(void **state)
     sw_mutex_init(&held);
     sw_mutex_lock(&held);
     assert_int_equal(try_first_sums(&g, &err), SW_ERR_LIBRARY);
-    assert_says(&err, "2 devices did not come to a first sum within 0 s");
+    assert_says(&err, "the first all-reduce over 2 devices did not finish within 0 s");
     assert_non_null(g.library->hanging);
     sw_collective_close(g.library);
 

@@ -311,7 +311,7 @@ static void decisions_that_were_not_made_are_refused(void **state)
     stand_new(&s, &(struct plan_of_table){
                       .workers = 1, .servers = 1, .slice_elements = 1024, .two_phases = true});
     assert_int_equal(sw_table_serve(s.table, 0, &m, &err), SW_ERR_INVALID);
-    assert_non_null(strstr(err.text, "update 1 is not decided upon"));
+    assert_non_null(strstr(err.text, "update 1 has no result of update control"));
     hand_over(&s, 1, true);
     assert_int_equal(sw_table_serve(s.table, 0, &m, &err), SW_ERR_INVALID); /* twice */
     stand_free(&s);

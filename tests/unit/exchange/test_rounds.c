@@ -62,8 +62,8 @@ static void another_round_than_the_next_is_refused_by_name(void **state)
     struct sw_err err = {0};
     open_owner(&o);
     assert_int_equal(give(&o, 1, 2, &err), SW_ERR_INVALID);
-    assert_string_equal(err.text, "bucket 1 is given in round 2, but it has had 0");
-    assert_int_equal(o.rounds.item[1].given, 0);
+    assert_string_equal(err.text, "bucket 1: contribution to round 2, but 0 rounds are done");
+    assert_int_equal(o.rounds.item[1].arrived, 0);
     sw_rounds_fini(&o.rounds);
 }
 

@@ -158,7 +158,7 @@ static void make_rank(struct crowd *c, int i)
                                           .sums = &c->sums,
                                           .rank = i,
                                           .factors = c->factors,
-                                          .most_rows = 2 * ROWS,
+                                          .max_rows = 2 * ROWS,
                                           .votes = s->ranks > 1 || s->vetoes || s->drops,
                                           .hooks = {.user = r,
                                                     .serve = serve_inboxes,
@@ -712,7 +712,7 @@ static void every_route_is_complete(void **state)
         assert_non_null(r->takes);
         assert_true(!r->attach == !r->detach);
         assert_true(!r->fetch || (r->copies && r->pull));
-        assert_true(!r->is_own || !r->wait);
+        assert_true(!r->device_only || !r->wait);
         for (int k = 0; k < i; k++)
             assert_true(strcmp(sw_route_at(k)->name, r->name) != 0);
     }

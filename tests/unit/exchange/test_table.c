@@ -502,7 +502,7 @@ static void messages_that_cannot_be_are_refused(void **state)
     m = (struct sw_message){.kind = (enum sw_message_kind)9, .param = 2, .version = 1};
     assert_refused(&s, owner, m, "message unknown");
     m = (struct sw_message){.kind = SW_MSG_UPDATE, .from = 1, .param = 2, .version = 0};
-    assert_refused(&s, owner, m, "for step 0, which is applied");
+    assert_refused(&s, owner, m, "for step 0, which is already applied");
     m.version = 1;
     ASSERT_OK(sw_table_serve(s.table, owner, &m, &err));
     assert_refused(&s, owner, m, "for step 1 twice");
@@ -510,7 +510,7 @@ static void messages_that_cannot_be_are_refused(void **state)
     m.from = 0;
     ASSERT_OK(sw_table_serve(s.table, owner, &m, &err));
     assert_true(sw_table_ready(s.table, 0, 2, 1));
-    assert_refused(&s, owner, m, "for step 1, which is applied");
+    assert_refused(&s, owner, m, "for step 1, which is already applied");
     stand_free(&s);
 }
 

@@ -200,7 +200,7 @@ static void features_beyond_the_range_end_the_run(void **state)
         "[layer loss]\ntype = softmax_loss\nsrc = fc1, label\n";
     static const char *const recipes[] = {linear, tiny_recipe};
     static const char loss[] = "step 1: the loss is not a number",
-                      gradients[] = "a smaller loss scale would not mend";
+                      gradients[] = "a smaller loss scale would not help";
     for (int i = 0; i < 2; i++) {
         struct trial t = {.name = "beyond",
                           .recipe = recipes[i],

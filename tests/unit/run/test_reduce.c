@@ -279,7 +279,7 @@ static void a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck(void **stat
     sw_mutex_lock(&held);
     assert_int_equal(trial_run(&t), SW_ERR_LIBRARY);
     assert_true(t.stuck);
-    assert_non_null(strstr(t.err.text, "2 devices did not come to a first sum"));
+    assert_non_null(strstr(t.err.text, "the first all-reduce over 2 devices did not finish"));
 
     sw_mutex_unlock(&held);
     struct sw_allreduce_first *first = d->members->hanging;
