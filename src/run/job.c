@@ -1,4 +1,4 @@
-/* Opening a job: recipe, machine, data, nets, parameter table, plan; nothing large is allocated and
+/* Opening a job: recipe, machine, data, nets, parameter table, plan. Nothing large is allocated and
  * nothing is written. */
 #include "run/job.h"
 #include "base/os.h"
@@ -60,7 +60,7 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* The longest sum over a group: of a layer of any worker, or of norms. */
+/* Length of the longest sum over a group: of a layer of any worker, or of norms. */
 static int longest_sum(const struct sw_job *job)
 {
     const struct sw_topology *t = job->topology;
@@ -73,7 +73,7 @@ static int longest_sum(const struct sw_job *job)
     return most;
 }
 
-/* Room in all groups for sums and for results. */
+/* Reserves room in all groups for sums and for results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_topology *t = job->topology;
@@ -92,7 +92,8 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
     return rc;
 }
 
-/* The training nets make the table, and the table's parameters are what the evaluation nets use. */
+/* Builds the nets: the table is made from the training nets, and the evaluation nets use its
+ * parameters. */
 static int build_workers(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK, workers = job->topology->workers;
@@ -145,7 +146,7 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
         return rc;
     job->one_worker = o->one_worker;
     if (job->stage.name)
-        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "stage %s is opened", job->stage.name);
+        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "opening stage %s", job->stage.name);
     sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name
@@ -192,7 +193,8 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
     return build(job, o, err);
 }
 
-/* Where the job begins: at the end of the stage before, at a checkpoint, or with other files. */
+/* Finds where the job begins: at the end of the previous stage, at a checkpoint, or at step 0,
+ * perhaps with parameters from other files. */
 static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
@@ -200,23 +202,24 @@ static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct
         job->span.first_step = job->span.stage_from;
     else if (c.resumed)
         return sw_checkpoint_check(&c, c.resumed, &job->span.first_step, err);
-    /* Weights of another file will be evaluated: what a run would start from is not asked for. */
+    /* With one_worker the weights of another file are evaluated, so the start of a run is not
+     * checked. */
     return o->one_worker ? SW_OK : sw_take_look(&c, o->init_from, o->earlier, err);
 }
 
-/* Names that best_by may say, for a message. */
+/* Reports an unknown best_by, with the names that it can have. */
 static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
     const char *names[SW_JOB_METRICS];
     for (int i = 0; i < s->count; i++)
         names[i] = s->name[i];
-    sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such value");
+    sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such metric");
     sw_recipe_hint_near(job->recipe, job->conf->best_by, names, s->count, "it has");
     return sw_recipe_verdict(job->recipe, err);
 }
 
-/* The value of evaluations by which checkpoints are compared. */
+/* Chooses the evaluation metric by which checkpoints are compared. */
 static int choose_metric(struct sw_job *job, struct sw_err *err)
 {
     struct sw_retention *r = &job->retention;
@@ -244,10 +247,10 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
     r->most = job->conf->keep_checkpoints;
     r->resumed = job->options.resume_checkpoint;
     int rc = choose_metric(job, err);
-    if (o->resume && !job->stage.begins) /* a stage writes its own in the place of that file */
+    if (o->resume && !job->stage.begins) /* a stage replaces that file by a checkpoint of its own */
         r->from = job->span.first_step;
     for (int i = 0; o->resume && i < o->kept_count && rc == SW_OK; i++)
-        /* A later one is damaged, or it would have been the one to go on from. */
+        /* Later checkpoints are damaged; otherwise the newest of them would have been resumed. */
         if (o->kept[i].step <= job->span.first_step)
             rc = sw_retention_add(r, o->kept[i].step, o->kept[i].path, o->kept[i].checksum, err);
     return rc;
@@ -268,11 +271,11 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
     return rc == SW_OK ? sw_job_describe(job, err) : rc;
 }
 
-/* Nothing that is queued may use memory of sums or factors any more. */
+/* Waits until no queued work uses memory of the all-reduce or of factors any more. */
 static void drain_streams(struct sw_job *job)
 {
     bool used = job->exchange.sums.all_reduce || job->exchange.comm.factors;
-    struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
+    struct sw_err ignored; /* a failed stream does not use memory any more either */
     for (int i = 0; used && i < job->topology->workers; i++) {
         sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
@@ -280,12 +283,12 @@ static void drain_streams(struct sw_job *job)
     }
 }
 
-static void free_features(struct sw_job *job)
+static void free_transfers(struct sw_job *job)
 {
     for (int s = 0; s < SW_SPLITS; s++) {
-        for (int g = 0; job->groups.features[s] && g < job->topology->worker_groups; g++)
-            sw_transfer_free(job->groups.features[s][g]);
-        sw_free(job->groups.features[s]);
+        for (int g = 0; job->groups.transfers[s] && g < job->topology->worker_groups; g++)
+            sw_transfer_free(job->groups.transfers[s][g]);
+        sw_free(job->groups.transfers[s]);
     }
 }
 
@@ -296,7 +299,7 @@ void sw_job_close(struct sw_job *job)
     sw_job_leave(job);
     drain_streams(job);
     sw_exchange_plan_fini(&job->exchange);
-    free_features(job);
+    free_transfers(job);
     for (int i = 0; job->workers && i < job->topology->workers; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);

@@ -1,3 +1,6 @@
+/* A net without a job (run/model.h): training and evaluation net on one stream, their parameters in
+ * a table with one worker and one server, whose messages the calling thread handles itself. Order:
+ * making it, passes, getters. */
 #include "run/model.h"
 
 #include "base/os.h"
@@ -18,13 +21,13 @@ struct sw_model {
     int *param_of[NETS]; /* owned: table index of each parameter of a net */
     struct sw_series series[NETS];
     struct sw_table *table;
-    char **field; /* owned, each too: names */
+    char **field; /* owned, and each owned: names */
     int field_count;
     int64_t rows;
-    void *arena; /* owned; of both nets */
+    void *arena; /* owned; shared by both nets */
     size_t arena_bytes;
-    float *states; /* owned; state without gradient, of both nets */
-    size_t state_bytes;
+    float *buffers; /* owned; buffers of both nets */
+    size_t buffer_bytes;
     int64_t step; /* updates made */
     int last;     /* the net of the last pass */
 };
@@ -56,7 +59,7 @@ static int copy_fields(struct sw_model *m, const struct sw_model_args *a, struct
         const struct sw_desc *d = &a->fields[f].desc;
         if (d->ndim < 1 || d->dim[0] != m->rows || !sw_desc_is_plain(d))
             return sw_err_set(err, SW_ERR_INVALID,
-                              "field %s: it must be plain, with as many rows as field %s (%lld)",
+                              "field %s: must be plain, with as many rows as field %s (%lld)",
                               a->fields[f].name, a->fields[0].name, (long long)m->rows);
         m->field[f] = sw_strdup(a->fields[f].name);
         if (!m->field[f])
@@ -72,8 +75,8 @@ static int refuse_outputs(const struct sw_net *net, struct sw_err *err)
         const struct sw_layer *l = sw_net_layer(net, i);
         if (l->type->role == SW_ROLE_OUTPUT)
             return sw_err_set(err, SW_ERR_INVALID,
-                              "layer %s: %s writes what a job evaluates, and here the program "
-                              "evaluates: leave it out",
+                              "layer %s: %s writes files in an evaluation of a job, which a model "
+                              "does not have: remove the layer",
                               l->name, l->type->base.name);
     }
     return SW_OK;
@@ -114,9 +117,10 @@ static int find_params(struct sw_model *m, int which, struct sw_err *err)
     for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
         int index = sw_table_find(m->table, sw_net_param(net, p)->name, 0);
         if (index < 0 && which == EVAL)
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "parameter %s is only in the evaluation net: nothing would train it",
-                              sw_net_param(net, p)->name);
+            return sw_err_set(
+                err, SW_ERR_INVALID,
+                "parameter %s exists only in the evaluation net: it would not be trained",
+                sw_net_param(net, p)->name);
         if (index < 0)
             rc = sw_params_add(m->recipe, m->table, net, p, 0, &index, err);
         m->param_of[which][p] = index;
@@ -159,7 +163,7 @@ static void bind_params(struct sw_model *m, int which)
     }
 }
 
-static const struct sw_desc *state_layout(const struct sw_net *net, int s, double *natural)
+static const struct sw_desc *buffer_layout(const struct sw_net *net, int s, double *natural)
 {
     const struct sw_net_state *ns = sw_net_state(net, s);
     const struct sw_layer_state *ls = &sw_net_layer(net, ns->layer)->keeps[ns->index];
@@ -167,25 +171,26 @@ static const struct sw_desc *state_layout(const struct sw_net *net, int s, doubl
     return &ls->layout;
 }
 
-static int64_t state_room(const struct sw_desc *d)
+static int64_t buffer_room(const struct sw_desc *d)
 {
     return (sw_desc_storage(d) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* The states of the training net are those of the evaluation net, where that has the layer. */
-static int make_states(struct sw_model *m, struct sw_err *err)
+/* Allocates the buffers of the training net, which the evaluation net shares where it has the
+ * layer. */
+static int make_buffers(struct sw_model *m, struct sw_err *err)
 {
     double natural;
     const struct sw_net *train = m->net[TRAIN];
     for (int s = 0; s < sw_net_state_count(train); s++)
-        m->state_bytes += (size_t)state_room(state_layout(train, s, &natural)) * sizeof(float);
-    if (m->state_bytes == 0)
+        m->buffer_bytes += (size_t)buffer_room(buffer_layout(train, s, &natural)) * sizeof(float);
+    if (m->buffer_bytes == 0)
         return SW_OK;
     int rc =
-        sw_device_alloc(m->device, m->state_bytes, "the layers' state", (void **)&m->states, err);
-    float *at = m->states;
+        sw_device_alloc(m->device, m->buffer_bytes, "the layers' state", (void **)&m->buffers, err);
+    float *at = m->buffers;
     for (int s = 0; s < sw_net_state_count(train) && rc == SW_OK; s++) {
-        const struct sw_desc *d = state_layout(train, s, &natural);
+        const struct sw_desc *d = buffer_layout(train, s, &natural);
         const char *name = sw_net_state(train, s)->name;
         for (int64_t i = 0; i < sw_desc_storage(d); i++)
             at[i] = (float)natural;
@@ -193,7 +198,7 @@ static int make_states(struct sw_model *m, struct sw_err *err)
         for (int e = 0; e < sw_net_state_count(m->net[EVAL]); e++)
             if (sw_str_eq(sw_net_state(m->net[EVAL], e)->name, name))
                 sw_net_bind_state(m->net[EVAL], e, at, NULL);
-        at += state_room(d);
+        at += buffer_room(d);
     }
     return rc;
 }
@@ -201,9 +206,10 @@ static int make_states(struct sw_model *m, struct sw_err *err)
 static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err *err)
 {
     if (!a->device->host_memory)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "a model computes where the host reaches the memory, not on %s",
-                          a->device->name);
+        return sw_err_set(
+            err, SW_ERR_UNSUPPORTED,
+            "a model needs a device whose memory the host can access, which %s is not",
+            a->device->name);
     m->device = a->device;
     int rc = read_recipe(m, a->recipe, a->algorithm, err);
     if (rc == SW_OK)
@@ -215,9 +221,10 @@ static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err
     if (rc == SW_OK)
         rc = make_table(m, a, err);
     if (rc == SW_OK)
-        rc = sw_device_alloc(m->device, m->arena_bytes, "features and gradients", &m->arena, err);
+        rc =
+            sw_device_alloc(m->device, m->arena_bytes, "activations and gradients", &m->arena, err);
     if (rc == SW_OK)
-        rc = make_states(m, err);
+        rc = make_buffers(m, err);
     for (int i = 0; i < NETS && rc == SW_OK; i++) {
         sw_net_bind(m->net[i], m->arena, NULL);
         bind_params(m, i);
@@ -253,7 +260,7 @@ void sw_model_free(struct sw_model *m)
     }
     sw_table_free(m->table);
     sw_device_free(m->device, m->arena, m->arena_bytes);
-    sw_device_free(m->device, m->states, m->state_bytes);
+    sw_device_free(m->device, m->buffers, m->buffer_bytes);
     sw_stream_free(m->stream);
     sw_recipe_free(m->recipe);
     for (int f = 0; f < m->field_count; f++)
@@ -304,16 +311,16 @@ static int backward(struct sw_model *m, struct sw_err *err)
     return rc;
 }
 
-/* The server's part: all gradients are there, so no message waits for another. */
+/* Makes the update: sends each gradient and handles the messages at once. */
 static int update(struct sw_model *m, struct sw_err *err)
 {
-    struct sw_message mail;
+    struct sw_message message;
     int rc = SW_OK;
     m->step++;
     for (int p = 0; p < sw_table_count(m->table) && rc == SW_OK; p++) {
         rc = sw_table_update(m->table, 0, p, (uint64_t)m->step, err);
-        while (rc == SW_OK && sw_queue_try_pop(sw_table_inbox(m->table, 0), &mail) == SW_OK)
-            rc = sw_table_serve(m->table, 0, &mail, err);
+        while (rc == SW_OK && sw_queue_try_pop(sw_table_inbox(m->table, 0), &message) == SW_OK)
+            rc = sw_table_serve(m->table, 0, &message, err);
     }
     return rc;
 }
@@ -347,7 +354,7 @@ int sw_model_evaluate(struct sw_model *m, void *const *data, int64_t valid_rows,
     return rc;
 }
 
-/* ---- Answers ---- */
+/* ---- Getters ---- */
 
 double sw_model_result(const struct sw_model *m, const char *name)
 {
@@ -369,7 +376,7 @@ int sw_model_param(struct sw_model *m, const char *name, struct sw_tensor *out, 
 {
     int index = sw_table_find(m->table, name, 0);
     if (index < 0)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no parameter %s", name);
+        return sw_err_set(err, SW_ERR_NOTFOUND, "parameter %s not found", name);
     *out = sw_table_tensor(m->table, index, -1);
     return SW_OK;
 }

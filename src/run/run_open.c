@@ -1,4 +1,4 @@
-/* A run before its threads: history, snapshot and trace, and all memory. */
+/* Opening a run, before its threads start: history, snapshot and trace, and all memory. */
 #include "base/os.h"
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOTES = 1024 };
+enum { EVENTS = 1024 };
 
 static int open_history(struct sw_job *job, struct sw_err *err)
 {
     char *path = NULL;
-    if (job->events.history) /* of the stages before */
+    if (job->events.history) /* open since the previous stages */
         return SW_OK;
     int rc = sw_history_default_path(job->options.db, job->conf->db, &path, err);
     if (rc == SW_OK)
@@ -68,7 +68,7 @@ void sw_run_record_placement(struct sw_job *job)
         sw_history_tag(job->events.history, "copy", job->plan.copy);
 }
 
-/* Those that the first group makes alone have one batch. */
+/* Steps of the warm-up have one batch, those after it one per update group. */
 void sw_run_record_stage(struct sw_job *job)
 {
     struct sw_history_stage s = {.name = job->stage.index < 0 ? NULL : job->stage.name,
@@ -91,8 +91,8 @@ int sw_job_slots(const struct sw_job *job)
     return last->batches.reading[SW_SPLITS - 1].first + last->batches.reading[SW_SPLITS - 1].count;
 }
 
-/* Slots of workers, then of servers, then of the threads that read for the workers, as far as there
- * is room. */
+/* Numbers the slots: workers, then servers, then prefetch threads, as far as there is room. Returns
+ * the number of slots. */
 static int number_slots(struct sw_job *job)
 {
     int next = job->topology->workers + job->topology->servers;
@@ -109,7 +109,7 @@ static int number_slots(struct sw_job *job)
     return next;
 }
 
-/* "prefetch0.1 train 0": whose, of which data, which thread. */
+/* Names the slots of prefetch threads, "prefetch0.1 train 0": worker, data section, thread. */
 static void name_readers(const struct sw_job *job, const struct sw_worker *w)
 {
     char name[SW_SNAPSHOT_NAME];
@@ -132,10 +132,10 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->events.snapshot, path, sw_history_run_id(job->events.history),
                              uid, job->name, job->span.run_steps, units, &ignored);
-    /* A snapshot that nobody can read is no reason not to train. */
+    /* Training works without a snapshot file. */
     if (rc != SW_OK) {
-        sw_log_write(job->events.log, SW_LOG_WARN, "snapshot", "%s: the run cannot be watched live",
-                     ignored.text);
+        sw_log_write(job->events.log, SW_LOG_WARN, "snapshot",
+                     "%s: the run cannot be monitored live", ignored.text);
         rc = sw_snapshot_new(&job->events.snapshot, NULL, sw_history_run_id(job->events.history),
                              uid, job->name, job->span.run_steps, units, err);
     }
@@ -210,7 +210,7 @@ static int allocate(struct sw_job *job, struct sw_err *err)
             rc = sw_worker_open_history(&job->workers[i], err);
     }
     if (rc == SW_OK)
-        rc = sw_queue_init(&job->events.notes, sizeof(struct sw_note), NOTES, err);
+        rc = sw_queue_init(&job->events.queue, sizeof(struct sw_note), EVENTS, err);
     job->events.ready = rc == SW_OK;
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
         rc = sw_fault_attach(&job->fault, sw_table_close_v, job->params.copies[i].table, err);
@@ -227,7 +227,6 @@ static int allocate(struct sw_job *job, struct sw_err *err)
     return rc;
 }
 
-/* Where binding was refused, the run is right and may be slow. */
 void sw_run_tell_misplaced(struct sw_job *job)
 {
     size_t bytes = sw_device_bytes_of(job->place.host).misplaced;
@@ -235,8 +234,8 @@ void sw_run_tell_misplaced(struct sw_job *job)
     if (bytes > 0)
         sw_events_say(
             &job->events, SW_LOG_WARN, "memory",
-            "the system refuses to place memory on NUMA nodes (mbind, %s): pages lie where "
-            "they are first touched; a container needs the right to (docker: --cap-add "
+            "the system refuses to bind memory to NUMA nodes (mbind, %s): pages lie where "
+            "they are first touched; a container needs the capability (docker: --cap-add "
             "SYS_NICE)",
             sw_human_bytes(text, (double)bytes));
 }

@@ -1,8 +1,9 @@
-/* Contrastive divergence (Hinton 2002; SINGA, TOMM 4.1.3): what a step of algorithm = cd has
- * between its passes forward and backward, which are those of bp.c. Forward was the positive phase,
- * on the data; backward will give the gradients of both phases. In between the Gibbs chain of every
- * machine of the net takes its turns: the way down, backward of the hidden and the visible layer,
- * and the way up again, forward. Values do not change meanwhile, and nothing is handed over. */
+/* Contrastive divergence (Hinton 2002; SINGA, TOMM 4.1.3): what a step of algorithm = cd does
+ * between its forward and its backward pass, which are those of other algorithms. Forward was the
+ * positive phase, on the data; backward will give the gradients of both phases. In between the
+ * Gibbs chain of every RBM of the net makes its turns: down, by the backward function of the hidden
+ * and the visible layer, and up again, by forward. Values do not change meanwhile, and nothing is
+ * pushed. */
 #include "worker/cd.h"
 #include "history/snapshot.h"
 #include "worker/layer_clock.h"

@@ -1,8 +1,8 @@
-/* Where the time of a step goes. The worker's thread takes laps: every moment of a step belongs to
- * one part, so read, decode, h2d, forward, backward, update, comm_exposed, wait and idle sum to the
- * step. Where the worker has a device of its own its thread only queues work and then waits; that
- * waiting belongs to what the device did meanwhile, which marks in its stream tell. comm_hidden is
- * no part of the sum: it runs beside. */
+/* The time breakdown of a step. The worker's thread charges every moment of a step to one part, so
+ * read, decode, h2d, forward, backward, update, comm_exposed, wait and idle sum to the step. On a
+ * device with its own memory the thread only queues work and then waits; that wait is charged to
+ * what the device did meanwhile, according to marks in its stream. comm_hidden is not part of the
+ * sum: it runs in parallel. */
 #include "worker/ledger.h"
 #include "base/os.h"
 #include "worker/server.h"
@@ -26,8 +26,8 @@ static double common_ms(int64_t a_from, int64_t a_to, int64_t b_from, int64_t b_
     return to > from ? (double)(to - from) * 1e-6 : 0;
 }
 
-/* The device counts time from somewhere else. It has come to the last mark just now, or before the
- * worker began to wait, and then nothing of this is in the worker's time. */
+/* Device time has another origin. The last mark was reached just now, or before the worker began to
+ * wait; in the latter case none of the device's time overlaps with the wait. */
 int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
 {
     float *const parts[] = {&w->timer.ledger.h2d_ms, &w->timer.ledger.forward_ms,

@@ -1,7 +1,7 @@
 /* One training step of one worker (SINGA, TOMM 3.3 and Algorithm 1), wait-free (Poseidon, section
  * 3.2): the gradients of a layer are pushed the moment they exist, while the layers below still
- * compute, and a layer's values are pulled just before its forward pass. Which way they take is the
- * exchange's affair, and how the step is cut into segments was settled before (segments.h). */
+ * compute, and a layer's values are pulled just before its forward pass. The exchange decides the
+ * route of each parameter; the partition of the step into segments was made before (segments.h). */
 #include "worker/step.h"
 
 #include "worker/carries.h"
@@ -56,7 +56,7 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
     return rc;
 }
 
-/* Hands over the gradients of a layer, and runs the servers that this worker hosts. */
+/* Pushes the gradients of a layer, and runs the servers that this worker hosts. */
 static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int rc = sw_exchange_push(w->exchange, sw_segments_pushes(w->segments, i), (uint64_t)t, err);
@@ -71,7 +71,7 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 
 /* ---- The loss ---- */
 
-/* The loss of the step is there: before anything on the host learns from it. */
+/* Reads and checks the loss of the step, before update control on the host uses it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
@@ -98,8 +98,8 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     return sw_exchange_learn(w->exchange, (uint64_t)t, err);
 }
 
-/* What comes behind the last forward and is part of it: chains, and on the host the look at the
- * loss. A device of its own is not waited for in mid-step: its loss is read late. */
+/* After the last forward pass: Gibbs chains and, in host memory, the check of the loss. A device
+ * with its own memory is not waited for in the middle of a step: its loss is read at the end. */
 static int between_passes(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_cd_chains(w, t, err);
@@ -123,7 +123,8 @@ static int backward_of(const struct sw_worker *w, int pass)
     return i >= 0 && sw_net_has_backward(w->train, i) ? i : -1;
 }
 
-/* All that the segment's passes do on the device; no state of the host but what was pulled. */
+/* Queues all that the segment's passes do on the device. Depends on no state of the host except
+ * what was pulled. */
 static int queue_passes(void *submission, struct sw_err *err)
 {
     const struct submission *s = submission;
@@ -148,8 +149,8 @@ static int queue_passes(void *submission, struct sw_err *err)
     return sw_exchange_queue_decision(w->exchange, err);
 }
 
-/* What is left to note of passes that were queued at once. */
-static void note_launch(const struct submission *s)
+/* Records the passes of a segment that was launched as a graph. */
+static void record_launch(const struct submission *s)
 {
     struct sw_worker *w = s->w;
     int layers = sw_net_layer_count(w->train);
@@ -183,7 +184,7 @@ static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err
                       sw_net_layer(w->train, i)->name, w->timer.lap_ns);
     rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
     if (rc == SW_OK && launched)
-        note_launch(&s);
+        record_launch(&s);
 
     for (int pass = first; pass < s.segment->to && rc == SW_OK; pass++)
         if (pass >= layers && backward_of(w, pass) >= 0 && !sw_segments_push_late(w->segments))
@@ -191,7 +192,8 @@ static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err
     return rc;
 }
 
-/* Gradients that were held back until the last backward (overlap = no), from the top down. */
+/* Pushes the gradients that were delayed until the last backward pass (overlap = no), from the top
+ * layer down. */
 static int push_late(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -217,7 +219,8 @@ static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, s
     if (rc != SW_OK)
         return rc;
     sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
-    /* Chance is a function of the batch: groups at one step must not have the same. */
+    /* Random numbers are a function of the batch, because asynchronous groups at the same step must
+     * not draw the same ones. */
     struct sw_step step = {.step = (uint64_t)batch->index,
                            .first_row = sw_worker_first_row(w, SW_SPLIT_TRAIN),
                            .group_row = group_row,

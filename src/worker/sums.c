@@ -1,13 +1,13 @@
-/* Waiting for the group, from the worker's side: the sums that a layer adds over all workers, and
- * meetings. The time goes into the ledger, and the live snapshot says what is waited for. Servers
- * that a worker runs itself are served meanwhile (group.c). */
+/* Waiting for the group, from the worker's side: barriers, and the sums of layers over all workers.
+ * The time is charged to the time breakdown, and the live snapshot shows the reason of the wait.
+ * Servers that a worker runs itself are served meanwhile (group.c). */
 #include "worker/sums.h"
 #include "base/os.h"
 #include "history/snapshot.h"
 #include "worker/worker.h"
 
-/* The ledger is of passes: outside of them, in an evaluation, only the wait is told. */
-static void lap(struct sw_worker *w, float *part_ms, double *total_ms)
+/* Charges time within a pass. Outside of passes, in an evaluation, only the wait is shown. */
+static void charge(struct sw_worker *w, float *part_ms, double *total_ms)
 {
     if (w->timer.pass_ms)
         sw_worker_lap(w, part_ms, total_ms);
@@ -17,27 +17,27 @@ static void lap(struct sw_worker *w, float *part_ms, double *total_ms)
 
 static void begin_wait(struct sw_worker *w, const char *what)
 {
-    lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
+    charge(w, w->timer.pass_ms, w->timer.pass_total_ms);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->timer.lap_ns);
 }
 
 static void end_wait(struct sw_worker *w)
 {
-    lap(w, &w->timer.ledger.wait_ms, NULL);
+    charge(w, &w->timer.ledger.wait_ms, NULL);
     sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
 }
 
-/* Whatever ends a wait early has ended the job. */
+/* A wait ends early only when the job ends. */
 static int end_of(int rc, struct sw_err *err)
 {
     return rc == SW_OK ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 }
 
-static int sum(struct sw_worker *w, struct sw_group *g, int place, double *values, int count,
+static int sum(struct sw_worker *w, struct sw_group *g, int rank, double *values, int count,
                struct sw_err *err)
 {
     begin_wait(w, "the sums of the other workers");
-    int rc = sw_group_sum(g, place, values, count);
+    int rc = sw_group_sum(g, rank, values, count);
     end_wait(w);
     return end_of(rc, err);
 }
@@ -46,7 +46,7 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
                            struct sw_err *err)
 {
     struct sw_worker *w = worker;
-    (void)in_rows; /* who has all rows of the group has nothing to add */
+    (void)in_rows; /* a worker with all rows of the group has nothing to add */
     return sum(w, w->group, w->rank->rank, values, count, err);
 }
 
@@ -61,11 +61,11 @@ int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct 
                          err);
 }
 
-static int meet(struct sw_worker *w, struct sw_group *g, int place, const char *what,
+static int meet(struct sw_worker *w, struct sw_group *g, int rank, const char *what,
                 struct sw_err *err)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(g, place);
+    int rc = sw_group_meet(g, rank);
     end_wait(w);
     return end_of(rc, err);
 }
@@ -77,7 +77,7 @@ int sw_worker_meet(struct sw_worker *w, const char *what, struct sw_err *err)
 
 int sw_worker_meet_active(struct sw_worker *w, const char *what, struct sw_err *err)
 {
-    /* While others rest, those who do not are one group. */
+    /* While other workers sleep, the active ones are one group. */
     return w->step <= w->topology->warmup_steps ? meet(w, w->group, w->rank->rank, what, err)
                                                 : sw_worker_meet(w, what, err);
 }

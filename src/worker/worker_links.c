@@ -1,6 +1,6 @@
-/* What a worker tells the history: the handles of its curves, and of the links over which it and
- * others hand each other gradients, values, deltas and features. All of them are made before it
- * runs, so that a step looks up no name. */
+/* A worker's handles in the history: of its curves, and of the links over which it exchanges
+ * gradients, values, deltas and activations with others. All of them are made before it runs, so
+ * that a step looks up no name. */
 #include "worker/worker_links.h"
 #include "base/os.h"
 #include "net/transfer.h"
@@ -22,7 +22,8 @@ static int name_series(struct sw_history *h, const char *split, struct sw_series
     return SW_OK;
 }
 
-/* Gradients and values: handed over in place, or copied between the device and the host. */
+/* Links for gradients and values, which are shared in place, or copied between the device and the
+ * host. */
 static int open_param_link(struct sw_worker *w, int server, struct sw_err *err)
 {
     struct sw_worker_links *l = &w->record.links;
@@ -52,7 +53,7 @@ static int open_param_links(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
-/* From this worker to every other one; *out stays NULL where nothing goes. */
+/* Links from this worker to every other one; *out stays NULL if `any` is false. */
 static int open_worker_links(struct sw_worker *w, bool any, const char *kind, int **out,
                              struct sw_err *err)
 {
@@ -70,7 +71,7 @@ static int open_worker_links(struct sw_worker *w, bool any, const char *kind, in
     return rc;
 }
 
-/* Deltas, from every server to the one that owns the same slices in another group. */
+/* Links for deltas, from every server to the one that owns the same slices in another group. */
 static int open_sync_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_worker_links *l = &w->record.links;
@@ -80,9 +81,9 @@ static int open_sync_links(struct sw_worker *w, struct sw_err *err)
     if (!w->shared.params->sync || w->rank->table_rank != 0)
         return SW_OK;
     l->sync = sw_calloc((size_t)count, sizeof *l->sync);
-    l->sync_told = sw_calloc((size_t)count, sizeof *l->sync_told);
-    if (!l->sync || !l->sync_told)
-        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *l->sync_told);
+    l->sync_recorded_bytes = sw_calloc((size_t)count, sizeof *l->sync_recorded_bytes);
+    if (!l->sync || !l->sync_recorded_bytes)
+        return sw_err_nomem(err, "a worker", (size_t)count * sizeof *l->sync_recorded_bytes);
     for (int i = 0; i < count && rc == SW_OK; i++)
         if (servers[i].table != w->table)
             rc = sw_history_link(history(w), own[servers[i].place->server_rank].unit,
@@ -90,15 +91,15 @@ static int open_sync_links(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
-static int open_feature_links(struct sw_worker *w, struct sw_err *err)
+static int open_activation_links(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_worker_links *l = &w->record.links;
     int workers = w->topology->group_size, rc = SW_OK;
     const struct sw_worker *group = &w->shared.workers[w->rank->group * workers];
 
     l->activations = sw_calloc((size_t)workers, sizeof *l->activations);
-    l->activations_told = sw_calloc((size_t)workers, sizeof *l->activations_told);
-    if (!l->activations || !l->activations_told)
+    l->activations_recorded_ns = sw_calloc((size_t)workers, sizeof *l->activations_recorded_ns);
+    if (!l->activations || !l->activations_recorded_ns)
         return sw_err_nomem(err, "a worker", (size_t)workers * sizeof *l->activations);
     for (int i = 0; i < workers && rc == SW_OK; i++) {
         l->activations[i] = -1;
@@ -109,7 +110,7 @@ static int open_feature_links(struct sw_worker *w, struct sw_err *err)
     return rc;
 }
 
-/* In the order in which the history numbers them. */
+/* Opens the curves in the order in which the history numbers them. */
 static int open_curves(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_worker_curves *c = &w->record.curves;
@@ -144,7 +145,7 @@ static int open_links(struct sw_worker *w, struct sw_err *err)
     if (rc == SW_OK)
         rc = open_sync_links(w, err);
     if (rc == SW_OK)
-        rc = open_feature_links(w, err);
+        rc = open_activation_links(w, err);
     return rc;
 }
 

@@ -222,7 +222,7 @@ static void device_that_is_too_small_is_named(void **state)
                       .sets = {"layer.fc1.outputs=40000"}};
     assert_int_equal(trial_open(&t), SW_ERR_NOMEM);
     assert_non_null(strstr(t.err.text, " on sim:0, which has "));
-    assert_non_null(strstr(t.err.text, "the largest blob is fc1.weight, "));
+    assert_non_null(strstr(t.err.text, "the largest array is fc1.weight, "));
     trial_close(&t);
 }
 

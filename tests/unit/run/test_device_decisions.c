@@ -200,7 +200,7 @@ static void a_bad_gradient_ends_the_run(void **state)
                                    "job.batch=10", "job.precision=fp16", "job.loss_scale=1"}};
         if (trial_go(&t) != SW_ERR_DIVERGED)
             fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
-        assert_non_null(strstr(t.err.text, "is not finite (NaN or Inf), which a smaller loss scale "
+        assert_non_null(strstr(t.err.text, "is not finite (NaN or Inf); a smaller loss scale "
                                            "would not help"));
     }
 }

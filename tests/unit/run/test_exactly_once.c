@@ -40,7 +40,7 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
     assert_int_equal(sw_table_terms(t, worker), 1);
     float *gradient = sw_table_term(t, worker, param, 0).gradient;
     for (int64_t e = 0; e < sw_desc_storage(&p->layout); e++)
-        gradient[e] = (float)entry(t->place, worker, version);
+        gradient[e] = (float)entry(t->group_index, worker, version);
     dawdle();
     return real(t, worker, param, version, err);
 }

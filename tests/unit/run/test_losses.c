@@ -293,8 +293,8 @@ static void values_of_one_name_are_refused(void **state)
                    "[layer class]\ntype = softmax_loss\nsrc = scores, label\n"
                    "[layer all]\ntype = precision_recall\nsrc = scores, label\n"
                    "[layer recall]\ntype = precision_recall\nsrc = scores, label\nclass = 1\n",
-                   "layer recall: a value of it would be stored as precision_recall.recall, and so "
-                   "would one of layer all");
+                   "layer recall: its value precision_recall.recall has the same name as one of "
+                   "layer all");
 }
 
 static void more_values_than_there_is_room_for_are_refused(void **state)

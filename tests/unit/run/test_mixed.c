@@ -193,7 +193,7 @@ static void what_both_cannot_do_together_is_said(void **state)
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
     assert_null(strstr(sw_buf_text(&t.messages), "hint"));
     trial_close(&t);
-    refused("job.memory=fit:32MB", "this job has both: leave out fit");
+    refused("job.memory=fit:32MB", "this job uses both: remove memory = fit");
     refused("cluster.comm=sfb", "gradients are summed on the host");
     refused("job.partition=1", "a group with 1 workers on devices and 1 on CPUs");
 }

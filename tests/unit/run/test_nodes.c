@@ -129,7 +129,7 @@ static void a_refusal_is_an_event_and_the_run_goes_on(void **state)
     int rc = trial_run(&t);
     sw_os_set(NULL);
     ASSERT_TRIAL(rc);
-    assert_non_null(strstr(t.text, "memory: the system refuses to place memory on NUMA nodes"));
+    assert_non_null(strstr(t.text, "memory: the system refuses to bind memory to NUMA nodes"));
     trial_close(&t);
 }
 

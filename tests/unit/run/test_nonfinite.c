@@ -201,7 +201,7 @@ static void a_rollback_brings_the_newest_checkpoint(void **state)
           .sets = {"job.on_nan=rollback", "job.checkpoint_every=1"});
     assert_no_difference("undisturbed", 16, "rolled", 20);
     assert_int_equal((int)ask("SELECT count(*) FROM events WHERE run_id = %d AND text LIKE "
-                              "'update %% back to the values of step %%'",
+                              "'update %% rolled back to the values of step %%'",
                               run_id("rolled")),
                      4);
     /* Step 3 fails and brings those of step 2, whatever came in between. */

@@ -186,7 +186,8 @@ static void a_device_without_room_keeps_its_rows(void **state)
                       .before = plant_speeds,
                       .sets = {"cluster.workers_per_group=2", REBALANCE, FIVES}};
     trial_ok(&t);
-    assert_non_null(strstr(t.text, "rebalance: the rows of a batch stay as they are: worker0.0"));
+    assert_non_null(
+        strstr(t.text, "rebalance: the rows of the batch are not redistributed: worker0.0"));
     assert_string_equal(
         ask_text("SELECT value FROM tags WHERE key = 'rows' AND run_id = %d", run_id("tight")), "");
 }
@@ -251,7 +252,7 @@ static void assert_refused(const char *a, const char *b, const char *why)
 static void what_does_not_go_together_is_refused(void **state)
 {
     assert_refused(NULL, NULL, "set job.eval_every");
-    assert_refused("job.eval_every=5", "job.repeat_exact=yes", "leave one of them out");
+    assert_refused("job.eval_every=5", "job.repeat_exact=yes", "remove one of them");
     assert_refused("job.eval_every=5", "layer.fc2.partition=1", "which it moves between workers");
 }
 

@@ -163,7 +163,8 @@ static void a_batch_does_not_wait_for_its_place(void **state)
 static void the_arena_is_freed_while_it_is_used(void **state)
 {
     finds((struct plant){.stream = "compute", .left_out = the_thirtieth, .frees = true},
-          "sim:0: features and gradients was freed while", "of stream compute might still use it");
+          "sim:0: activations and gradients was freed while",
+          "of stream compute might still use it");
 }
 
 /* Features that go between devices: they are packed when they are made and when the staging memory

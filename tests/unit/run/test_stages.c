@@ -147,7 +147,7 @@ static void a_rollback_at_a_stages_beginning_finds_its_values(void **state)
                       .sets = {"stage.second.updater.type=sgd", "stage.second.updater.lr=1e38",
                                "job.on_nan=rollback"}};
     assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
-    assert_non_null(strstr(t.text, "back to the values of step 6"));
+    assert_non_null(strstr(t.text, "rolled back to the values of step 6"));
     assert_non_null(strstr(t.err.text, "rollbacks to the same checkpoint"));
     struct sw_st_file *f = open_tensors(checkpoint_path("back", 6));
     assert_string_equal(sw_st_metadata(f, "stage"), "second");

@@ -55,9 +55,9 @@ static inline long long least_budget(struct trial like)
         n++;
     like.sets[n] = "job.memory=fit:1";
     assert_int_equal(trial_open(&like), SW_ERR_NOMEM);
-    const char *says = strstr(like.err.text, "would do is memory = fit:");
+    const char *says = strstr(like.err.text, "budget is memory = fit:");
     if (!says || !strstr(like.err.text, "is too small: layer ") ||
-        sscanf(says, "would do is memory = fit:%lld", &least) != 1)
+        sscanf(says, "budget is memory = fit:%lld", &least) != 1)
         fail_msg("%s", like.err.text);
     trial_close(&like);
     return least;
