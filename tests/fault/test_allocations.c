@@ -71,7 +71,7 @@ static void one_allocation_fails(void **state)
     fail_each(TRAIN, 1, 8);
 }
 
-static void all_allocations_fail_from_there_on(void **state)
+static void all_later_allocations_fail(void **state)
 {
     fail_each(TRAIN, 0, 6);
 }
@@ -138,7 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(one_allocation_fails, fault_disarm),
-        cmocka_unit_test_teardown(all_allocations_fail_from_there_on, fault_disarm),
+        cmocka_unit_test_teardown(all_later_allocations_fail, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_resume, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_evaluation, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_prediction, fault_disarm),

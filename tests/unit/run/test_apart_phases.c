@@ -1,6 +1,6 @@
 /* ctest-labels: threads
  * ctest-timeout: 180
- * Worker groups that are apart and decide about all gradients of an update before any is applied:
+ * Asynchronous worker groups with update control over all gradients before any is applied:
  * each by its own norm, each dropping its own; a rollback takes all of them. */
 #include "workers_support.h"
 

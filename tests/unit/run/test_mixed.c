@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
  * Workers on devices beside workers on CPUs: the bits of workers that are all on CPUs, whoever adds
- * up and however groups split the net; evaluations shared by both; groups that are apart; resumes
+ * up and however groups split the net; evaluations shared by both; asynchronous groups; resumes
  * with others; rows by speed; a device that fails; what both cannot do together. */
 #include "workers_support.h"
 
@@ -97,7 +97,7 @@ static void without_a_number_cores_have_one_worker(void **state)
     trial_close(&t);
 }
 
-static void groups_apart_are_on_both(void **state)
+static void asynchronous_groups_run_on_both(void **state)
 {
     static const char *const ways[][TRIAL_SETS] = {
         {"cluster.framework=downpour", "cluster.worker_groups=2"},
@@ -182,7 +182,7 @@ static void refused(const char *set, const char *says)
     trial_close(&t);
 }
 
-static void what_both_cannot_do_together_is_said(void **state)
+static void unsupported_mixed_jobs_are_refused(void **state)
 {
     refused("cluster.copy=none", "devices and CPUs update the same values");
     /* Another number of workers is no remedy for that. */
@@ -206,11 +206,11 @@ int main(void)
         cmocka_unit_test(both_train_to_the_bits_of_cpus),
         FRESH(running_statistics_are_the_same_on_both),
         FRESH(without_a_number_cores_have_one_worker),
-        FRESH(groups_apart_are_on_both),
+        FRESH(asynchronous_groups_run_on_both),
         FRESH(a_resume_may_be_on_others),
         FRESH(rows_go_by_speed),
         FRESH(a_device_that_fails_ends_the_run_for_both),
-        FRESH(what_both_cannot_do_together_is_said),
+        FRESH(unsupported_mixed_jobs_are_refused),
     };
     return cmocka_run_group_tests_name("mixed", tests, NULL, NULL);
 }

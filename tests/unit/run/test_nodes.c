@@ -79,7 +79,7 @@ static bool several_nodes_here(void)
     return several;
 }
 
-static void a_unit_has_its_memory_on_its_node(void **state)
+static void a_role_has_its_memory_on_its_node(void **state)
 {
     static const uint64_t os_nodes[2] = {1 << 0, 1 << 3};
     struct trial t = on_two_nodes;
@@ -117,7 +117,7 @@ static void a_unit_has_its_memory_on_its_node(void **state)
     trial_close(&t);
 }
 
-static void a_refusal_is_an_event_and_the_run_goes_on(void **state)
+static void a_refused_binding_is_logged_and_the_run_continues(void **state)
 {
     struct trial t = on_two_nodes;
     if (several_nodes_here())
@@ -133,7 +133,7 @@ static void a_refusal_is_an_event_and_the_run_goes_on(void **state)
     trial_close(&t);
 }
 
-static void on_one_node_nothing_is_asked(void **state)
+static void on_one_node_no_memory_is_bound(void **state)
 {
     struct trial t = on_two_nodes;
     if (several_nodes_here())
@@ -154,9 +154,9 @@ static void on_one_node_nothing_is_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_one_node_nothing_is_asked),
-        cmocka_unit_test(a_unit_has_its_memory_on_its_node),
-        cmocka_unit_test(a_refusal_is_an_event_and_the_run_goes_on),
+        cmocka_unit_test(on_one_node_no_memory_is_bound),
+        cmocka_unit_test(a_role_has_its_memory_on_its_node),
+        cmocka_unit_test(a_refused_binding_is_logged_and_the_run_continues),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }

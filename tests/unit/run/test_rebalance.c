@@ -18,7 +18,7 @@ static void check_shares(int64_t total, int count, const double *shares, const i
     assert_int_equal(sum, total);
 }
 
-static void rows_are_shared_out_whole(void **state)
+static void all_rows_are_distributed(void **state)
 {
     check_shares(64, 2, (const double[]){3, 1}, (const int64_t[]){48, 16});
     check_shares(50, 3, (const double[]){1, 1, 1}, (const int64_t[]){17, 17, 16});
@@ -27,7 +27,7 @@ static void rows_are_shared_out_whole(void **state)
     check_shares(7, 2, (const double[]){0.1, 0.25}, (const int64_t[]){2, 5});
 }
 
-static void rows_follow_speed_where_it_is_worth_it(void **state)
+static void rows_follow_speed_if_the_gain_is_large_enough(void **state)
 {
     int64_t out[3];
     assert_true(
@@ -261,8 +261,8 @@ static void what_does_not_go_together_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_shared_out_whole),
-        cmocka_unit_test(rows_follow_speed_where_it_is_worth_it),
+        cmocka_unit_test(all_rows_are_distributed),
+        cmocka_unit_test(rows_follow_speed_if_the_gain_is_large_enough),
         FRESH(a_slower_worker_gets_fewer_rows),
         FRESH(speed_is_measured),
         FRESH(a_resume_goes_on_with_the_rows),

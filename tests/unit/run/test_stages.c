@@ -101,7 +101,7 @@ static void train_first(struct trial *t)
     assert_int_equal(t->told[SW_JOB_SUMMARY], 0);
 }
 
-static void a_run_that_is_left_between_two_stages_can_be_resumed(void **state)
+static void a_run_closed_between_two_stages_can_be_resumed(void **state)
 {
     struct trial t = {.name = "left", .recipe = recipe};
     train(.name = "through", .recipe = recipe);
@@ -114,7 +114,7 @@ static void a_run_that_is_left_between_two_stages_can_be_resumed(void **state)
     assert_same_tensors(checkpoint_path("through", 15), checkpoint_path("left", 15));
 }
 
-static void what_is_asked_between_two_stages_is_for_the_next(void **state)
+static void a_request_between_two_stages_reaches_the_next(void **state)
 {
     struct trial t = {.name = "asked", .recipe = recipe};
     train_first(&t);
@@ -129,7 +129,7 @@ static void what_is_asked_between_two_stages_is_for_the_next(void **state)
 }
 
 /* The checkpoint that the next stage begins from is gone. */
-static void a_stage_that_cannot_begin_is_an_error_and_leaves_the_run(void **state)
+static void a_stage_that_cannot_begin_keeps_the_run_resumable(void **state)
 {
     struct trial t = {.name = "gone", .recipe = recipe};
     train_first(&t);
@@ -160,9 +160,9 @@ int main(void)
         cmocka_unit_test(values_and_statistics_go_from_stage_to_stage),
         cmocka_unit_test(statistics_of_a_new_stage_are_those_of_the_file),
         cmocka_unit_test(several_workers_give_one_workers_numbers),
-        cmocka_unit_test(a_run_that_is_left_between_two_stages_can_be_resumed),
-        cmocka_unit_test(what_is_asked_between_two_stages_is_for_the_next),
-        cmocka_unit_test(a_stage_that_cannot_begin_is_an_error_and_leaves_the_run),
+        cmocka_unit_test(a_run_closed_between_two_stages_can_be_resumed),
+        cmocka_unit_test(a_request_between_two_stages_reaches_the_next),
+        cmocka_unit_test(a_stage_that_cannot_begin_keeps_the_run_resumable),
         cmocka_unit_test(a_rollback_at_a_stages_beginning_finds_its_values),
     };
     return cmocka_run_group_tests_name("stages", tests, home_begin, home_end);

@@ -120,7 +120,7 @@ static void check_refused(const char *set, const char *why)
     trial_close(&t);
 }
 
-static void conditions_that_cannot_be_are_refused(void **state)
+static void invalid_conditions_are_refused(void **state)
 {
     check_refused("job.stop_at=acuracy>=0.9", "accuracy");
     check_refused("job.stop_at=accuracy", "must be a metric, one of < <= > >=, and a number");
@@ -141,7 +141,7 @@ int main(void)
         cmocka_unit_test(a_metric_of_evaluation_ends_the_run),
         cmocka_unit_test(conditions_that_do_not_hold_change_nothing),
         cmocka_unit_test(a_run_that_stopped_can_go_on),
-        cmocka_unit_test(conditions_that_cannot_be_are_refused),
+        cmocka_unit_test(invalid_conditions_are_refused),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }
