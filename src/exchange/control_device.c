@@ -118,8 +118,9 @@ static int attach(struct sw_exchange *x, struct sw_err *err)
     d->host_bytes = bytes.host;
     int rc =
         sw_device_host_alloc(x->args.device, d->host_bytes, "norms of gradients", &d->host, err);
-    if (rc == SW_OK)
-        rc = sw_device_alloc(x->args.device, d->bytes, "norms of gradients", &d->memory, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_device_alloc(x->args.device, d->bytes, "norms of gradients", &d->memory, err);
     if (rc != SW_OK)
         return rc;
 
@@ -256,8 +257,9 @@ static int send_totals(struct sw_exchange *x, struct sw_err *err)
     r->sent_known->vetoes = d->votes[many * params];
     int rc =
         sw_copy(x->args.stream, d->totals, d->host_totals, total_count(t) * sizeof *d->totals, err);
-    return rc == SW_OK ? sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
 }
 
 static int vote(struct sw_exchange *x, struct sw_err *err)
@@ -268,15 +270,19 @@ static int vote(struct sw_exchange *x, struct sw_err *err)
 
     int rc = sw_copy(x->args.stream, d->host_totals, d->totals,
                      end_count(x->args.table) * sizeof *d->totals, err);
-    if (rc == SW_OK)
-        rc = h->finish(h->user, true, err);
-    if (rc == SW_OK)
-        rc = h->finite(h->user, &finite, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = h->finish(h->user, true, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = h->finite(h->user, &finite, err);
     if (rc != SW_OK)
         return rc;
     fill_votes(x, !finite);
     rc = h->sum(h->user, d->votes, sw_exchange_vote_count(x->args.table), err);
-    return rc == SW_OK ? send_totals(x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return send_totals(x, err);
 }
 
 /* ---- The result ---- */
@@ -306,15 +312,20 @@ static int decide(struct sw_exchange *x, struct sw_err *err)
                                      .decided = x->report.decided};
 
     int rc = sw_op_run(x->args.stream, &sw_op_decide, &a, err);
-    for (int i = 0; i < x->count && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
         if (!p->route->updates_on_device)
             continue;
         rc = adapt(p, err);
-        if (rc == SW_OK)
-            rc = sw_device_update_queue(p, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_device_update_queue(p, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 /* Can this worker decide alone, without gradients or votes of others? */
@@ -331,7 +342,9 @@ static bool is_queued(const struct sw_exchange *x)
 static int queue(struct sw_exchange *x, struct sw_err *err)
 {
     int rc = measure(x, err);
-    return rc == SW_OK ? decide(x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return decide(x, err);
 }
 
 /* Update control where gradients of other workers are needed: pulls all sums first. */
@@ -345,9 +358,13 @@ static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_
             return rc;
     }
     rc = measure(x, err);
-    if (rc == SW_OK && x->args.votes)
+    if (rc != SW_OK)
+        return rc;
+    if (x->args.votes)
         rc = vote(x, err);
-    return rc == SW_OK ? decide(x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return decide(x, err);
 }
 
 static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)

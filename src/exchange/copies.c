@@ -75,7 +75,9 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
             return rc;
     }
     rc = sw_copy_queue_drain(p->x->queue, err);
-    return rc == SW_OK ? sw_copies_settle(p->x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_copies_settle(p->x, err);
 }
 
 /* ---- To the device ---- */
@@ -92,9 +94,10 @@ static int start_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
         return SW_OK;
     p->route->fetch(p, &e);
     int rc = sw_copy_queue_push(p->x->queue, &e, err);
-    if (rc == SW_OK)
-        p->fetched = (int64_t)version;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    p->fetched = (int64_t)version;
+    return SW_OK;
 }
 
 /* A sum is fetched only if the device has a value, and that value is older than `version`. */
@@ -116,7 +119,9 @@ static int fetch_all(struct sw_exchange *x, uint64_t version, struct sw_err *err
             return rc;
     }
     rc = sw_copy_queue_drain(x->queue, err);
-    return rc == SW_OK ? sw_copies_settle(x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_copies_settle(x, err);
 }
 
 int sw_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
@@ -124,9 +129,12 @@ int sw_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
     struct sw_stream *s = p->x->args.stream;
 
     int rc = p->fetched < (int64_t)version ? fetch_all(p->x, version, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_event_wait(s, p->arrived, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_wait(s, p->arrived, err);
+    if (rc != SW_OK)
+        return rc;
     /* Backward will overwrite the gradient, or x and dy: the compute stream first waits until the
      * previous one has left the device. */
-    return rc == SW_OK ? sw_event_wait(s, p->lead->sent, err) : rc;
+    return sw_event_wait(s, p->lead->sent, err);
 }

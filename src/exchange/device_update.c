@@ -64,10 +64,15 @@ static int move(const struct sw_port *p, bool to_device, struct sw_err *err)
 
     int rc = to_device ? sw_copy(s, p->at.value, home->value, p->bytes, err)
                        : sw_copy(s, home->value, p->at.value, p->bytes, err);
-    for (int i = 0; i < SW_UPDATER_SLOTS && p->at.slot[i] && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < SW_UPDATER_SLOTS && p->at.slot[i]; i++) {
         rc = to_device ? sw_copy(s, p->at.slot[i], home->slot[i], p->bytes, err)
                        : sw_copy(s, home->slot[i], p->at.slot[i], p->bytes, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_device_update_start(struct sw_port *p, uint64_t version, struct sw_err *err)
@@ -102,10 +107,12 @@ int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, 
             return rc;
     }
     rc = sw_exchange_ask(x, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(x->args.stream, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_check_finite(x, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(x->args.stream, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_check_finite(x, err);
     if (rc != SW_OK)
         return rc;
 

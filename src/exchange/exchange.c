@@ -37,16 +37,18 @@ int sw_exchange_new(const struct sw_exchange_args *args, struct sw_exchange **ou
     x->keeps_values = sw_exchange_updates(args);
 
     int rc = x->control->attach ? x->control->attach(x, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_ports_make(x, err);
-    if (rc != SW_OK) {
-        sw_exchange_free(x);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_ports_make(x, err);
+    if (rc != SW_OK)
+        goto out;
     if (args->own_memory)
         sw_table_pin(args->table, args->device, true);
     *out = x;
     return SW_OK;
+out:
+    sw_exchange_free(x);
+    return rc;
 }
 
 void sw_exchange_free(struct sw_exchange *x)
@@ -199,7 +201,9 @@ int sw_exchange_pull_port(struct sw_exchange *x, struct sw_port *p, uint64_t ver
     const struct sw_route *route = p->route;
 
     int rc = wait_for(x, &what, version, err);
-    if (rc == SW_OK && route->updates_on_device)
+    if (rc != SW_OK)
+        return rc;
+    if (route->updates_on_device)
         rc = sw_device_update_start(p, version, err);
     if (rc != SW_OK || (route->updates_on_device && p->version >= (int64_t)version))
         return rc;
@@ -255,16 +259,21 @@ static int push_and_wait(struct sw_exchange *x, struct sw_port *p, uint64_t vers
     const struct sw_exchange_hooks *h = &x->args.hooks;
 
     int rc = x->args.own_memory ? h->finish(h->user, false, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = p->route->push(p, version, err);
-    if (rc == SW_OK && x->args.own_memory)
+    if (rc != SW_OK)
+        return rc;
+    rc = p->route->push(p, version, err);
+    if (rc != SW_OK)
+        return rc;
+    if (x->args.own_memory)
         charge(x, SW_EXCHANGE_EXPOSED);
     if (rc != SW_OK || x->control->two_phase)
         return rc;
     rc = sw_exchange_pull_port(x, p, version, err);
-    if (rc == SW_OK && x->args.own_memory)
+    if (rc != SW_OK)
+        return rc;
+    if (x->args.own_memory)
         charge(x, SW_EXCHANGE_EXPOSED);
-    return rc;
+    return SW_OK;
 }
 
 int sw_exchange_push(struct sw_exchange *x, struct sw_param_list list, uint64_t version,

@@ -46,16 +46,21 @@ static int init_rank(struct sw_allreduce *a, struct sw_allreduce_rank *r, struct
                        "gradients of other devices");
     }
     rc = sw_stream_new_urgent(r->device, 1, &r->stream, err);
-    if (rc == SW_OK)
-        sw_stream_name(r->stream, "all-reduce");
-    for (int b = 0; b < a->buckets && rc == SW_OK; b++) {
+    if (rc != SW_OK)
+        return rc;
+    sw_stream_name(r->stream, "all-reduce");
+    for (int b = 0; b < a->buckets; b++) {
         rc = sw_event_new(r->device, &r->at[b].made, err);
-        if (rc == SW_OK)
-            rc = sw_event_new(r->device, &r->at[b].summed, err);
-        if (rc == SW_OK)
-            rc = sw_event_new(r->device, &r->at[b].done, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_event_new(r->device, &r->at[b].summed, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_event_new(r->device, &r->at[b].done, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, struct sw_err *err)
@@ -76,12 +81,13 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
     }
     a->shard_elements = a->backend->stage(args->elements, args->buckets, args->ranks) / args->ranks;
     a->bytes = (size_t)bytes_of(a->backend, args->elements, args->buckets, args->ranks);
-    int rc = SW_OK;
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++) {
+    for (int r = 0; r < a->ranks; r++) {
         a->rank[r].device = args->devices[r];
-        rc = init_rank(a, &a->rank[r], err);
+        int rc = init_rank(a, &a->rank[r], err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK && a->backend->prepare ? a->backend->prepare(a, args->first_ms, err) : rc;
+    return a->backend->prepare ? a->backend->prepare(a, args->first_ms, err) : SW_OK;
 }
 
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
@@ -98,15 +104,17 @@ int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce *
     a->backend = backend;
     a->library = args->library;
     int rc = sw_rounds_init(&a->rounds, "bucket", args->buckets, args->ranks, err);
-    if (rc == SW_OK)
-        rc = make(a, args, err);
-    if (rc != SW_OK) {
-        if (!a->library || !a->library->hanging)
-            sw_allreduce_free(a);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = make(a, args, err);
+    if (rc != SW_OK)
+        goto out;
     *out = a;
     return SW_OK;
+out:
+    if (!a->library || !a->library->hanging)
+        sw_allreduce_free(a);
+    return rc;
 }
 
 static void free_rank(const struct sw_allreduce *a, struct sw_allreduce_rank *r)
@@ -163,7 +171,9 @@ int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t rou
                       struct sw_stream *compute, struct sw_err *err)
 {
     int rc = sw_event_record(compute, a->rank[rank].at[bucket].made, err);
-    return rc == SW_OK ? sw_rounds_give(&a->rounds, bucket, round, queue_complete, a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_rounds_give(&a->rounds, bucket, round, queue_complete, a, err);
 }
 
 int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int timeout_ms)
@@ -174,12 +184,14 @@ int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int ti
 int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_stream *compute,
                       struct sw_err *err)
 {
-    int rc = SW_OK;
     if (!a->backend->reads_others)
         return sw_event_wait(compute, a->rank[rank].at[bucket].done, err);
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = sw_event_wait(compute, a->rank[r].at[bucket].done, err);
-    return rc;
+    for (int r = 0; r < a->ranks; r++) {
+        int rc = sw_event_wait(compute, a->rank[r].at[bucket].done, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)

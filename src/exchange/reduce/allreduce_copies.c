@@ -49,21 +49,29 @@ static int sum_shard(struct sw_allreduce *a, int r, int b, struct sw_err *err)
     int rc = SW_OK;
     sw_allreduce_share(a->bucket[b].elements, a->ranks, r, &first, &count);
     struct sw_fold_args sum = {.count = a->ranks, .n = count, .y = stage + r * a->shard_elements};
-    for (int q = 0; q < a->ranks && rc == SW_OK; q++) {
+    for (int q = 0; q < a->ranks; q++) {
         float *place = stage + q * a->shard_elements;
         const float *theirs = sw_allreduce_place(a, q, b) + first;
         sum.x[q] = q == r ? theirs : place;
         sum.ends[q] = q + 1;
         rc = sw_event_wait(own->stream, a->rank[q].at[b].made, err);
-        if (rc == SW_OK && q != r && count > 0)
+        if (rc != SW_OK)
+            return rc;
+        if (q != r && count > 0)
             rc = fetch(a, r, place, q, theirs, count, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    if (rc == SW_OK && count > 0)
+    if (count > 0)
         rc = sw_op_run(own->stream, &sw_op_fold, &sum, err);
-    if (rc == SW_OK && count > 0)
+    if (rc != SW_OK)
+        return rc;
+    if (count > 0)
         rc = sw_copy(own->stream, sw_allreduce_place(a, r, b) + first, sum.y,
                      (size_t)count * sizeof(float), err);
-    return rc == SW_OK ? sw_event_record(own->stream, own->at[b].summed, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_event_record(own->stream, own->at[b].summed, err);
 }
 
 /* Queues the copies of all other shards' sums to rank r. */
@@ -71,25 +79,33 @@ static int gather_shards(struct sw_allreduce *a, int r, int b, struct sw_err *er
 {
     struct sw_allreduce_rank *own = &a->rank[r];
     int64_t first, count;
-    int rc = SW_OK;
-    for (int q = 0; q < a->ranks && rc == SW_OK; q++) {
+    for (int q = 0; q < a->ranks; q++) {
         sw_allreduce_share(a->bucket[b].elements, a->ranks, q, &first, &count);
-        rc = sw_event_wait(own->stream, a->rank[q].at[b].summed, err);
-        if (rc == SW_OK && q != r && count > 0)
+        int rc = sw_event_wait(own->stream, a->rank[q].at[b].summed, err);
+        if (rc != SW_OK)
+            return rc;
+        if (q != r && count > 0)
             rc = fetch(a, r, sw_allreduce_place(a, r, b) + first, q,
                        sw_allreduce_place(a, q, b) + first, count, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? sw_event_record(own->stream, own->at[b].done, err) : rc;
+    return sw_event_record(own->stream, own->at[b].done, err);
 }
 
 static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = sum_shard(a, r, b, err);
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = gather_shards(a, r, b, err);
-    return rc;
+    for (int r = 0; r < a->ranks; r++) {
+        int rc = sum_shard(a, r, b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (int r = 0; r < a->ranks; r++) {
+        int rc = gather_shards(a, r, b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 const struct sw_allreduce_way sw_allreduce_copies = {

@@ -18,10 +18,12 @@ static int64_t stage(const int64_t *elements, int buckets, int ranks)
 
 static int wait_for_all(struct sw_allreduce *a, int b, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = sw_event_wait(a->rank[r].stream, a->rank[r].at[b].made, err);
-    return rc;
+    for (int r = 0; r < a->ranks; r++) {
+        int rc = sw_event_wait(a->rank[r].stream, a->rank[r].at[b].made, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* Ends the group even after an error, because otherwise the library could not be closed. */
@@ -43,11 +45,17 @@ static int sum(struct sw_allreduce *a, int b, struct sw_err *err)
 static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
 {
     int rc = wait_for_all(a, b, err);
-    if (rc == SW_OK)
-        rc = sum(a, b, err);
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
+    if (rc != SW_OK)
+        return rc;
+    rc = sum(a, b, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int r = 0; r < a->ranks; r++) {
         rc = sw_event_record(a->rank[r].stream, a->rank[r].at[b].done, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void first_main(void *arg)

@@ -186,7 +186,9 @@ static int push_to(struct sw_port *p, int server, struct sw_err *err)
     float *x = sw_table_factor_x(a->table, f, group, server) + row * f->inputs;
     float *dy = sw_table_factor_dy(a->table, f, group, server) + row * f->outputs;
     int rc = push_piece(p, x, own->x, f->inputs, f->inputs, err);
-    return rc == SW_OK ? push_piece(p, dy + first, own->dy + first, f->outputs, outputs, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return push_piece(p, dy + first, own->dy + first, f->outputs, outputs, err);
 }
 
 static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
@@ -207,7 +209,9 @@ static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
             return rc;
     }
     rc = sw_copy_queue_drain(p->x->queue, err);
-    return rc == SW_OK ? sw_copies_settle(p->x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_copies_settle(p->x, err);
 }
 
 /* ---- Back ---- */

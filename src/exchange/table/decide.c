@@ -53,7 +53,6 @@ static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t b
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
 {
     int64_t blocks = 0;
-    int rc = SW_OK;
     t->nonfinite_param = -1;
     if (!t->two_phases)
         return SW_OK;
@@ -65,9 +64,12 @@ int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
         t->slices[i].first_block = blocks;
         blocks += sw_norm_blocks(t->slices[i].count);
     }
-    for (int r = 0; r < t->update_groups && rc == SW_OK; r++)
-        rc = make_phases(t, &t->phases[r], blocks, err);
-    return rc;
+    for (int r = 0; r < t->update_groups; r++) {
+        int rc = make_phases(t, &t->phases[r], blocks, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 void sw_table_free_phases(struct sw_table *t)

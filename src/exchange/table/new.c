@@ -55,14 +55,16 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     int rc = t->servers ? SW_OK
                         : sw_err_nomem(err, "the parameter table",
                                        (size_t)args->servers * sizeof *t->servers);
-    if (rc == SW_OK)
-        rc = make_terms(t, err);
-    if (rc != SW_OK) {
-        sw_table_free(t);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = make_terms(t, err);
+    if (rc != SW_OK)
+        goto out;
     *out = t;
     return SW_OK;
+out:
+    sw_table_free(t);
+    return rc;
 }
 
 static void fini_server(struct sw_server_state *s)

@@ -12,7 +12,9 @@
 
 static int ending(int rc, struct sw_err *err)
 {
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    if (rc != SW_OK)
+        return sw_err_set(err, rc, "the job is ending");
+    return SW_OK;
 }
 
 static int send_update(struct sw_table *t, int worker, int param, uint64_t version)
@@ -230,10 +232,11 @@ static int apply(struct sw_table *t, int server, int param, int group,
     const struct sw_server_state *s = &t->servers[server];
     struct sw_turn *turn = turn_of(t, s, param, group);
     int rc = SW_OK;
-    for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
+    for (int i = s->first[param]; i < s->first[param + 1]; i++) {
         rc = apply_slice(t, server, &t->slices[s->slices[i]], group, turn->done + 1, d, err);
-    if (rc != SW_OK)
-        return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
     turn->done++;
     turn->contributions = 0;
     memset(&s->contributed[param * t->args.workers + group * t->update_group_size], 0,
@@ -250,12 +253,14 @@ static int gather(struct sw_table *t, const struct sw_server_state *s, int param
                   struct sw_err *err)
 {
     struct sw_table_decision d;
-    int rc = SW_OK;
-    for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
-        rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
-    return rc == SW_OK && sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
+    for (int i = s->first[param]; i < s->first[param + 1]; i++) {
+        int rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
                ? send_decision(t, group, d.version, err)
-               : rc;
+               : SW_OK;
 }
 
 /* Counts one worker's contribution to all slices of the parameter that the server owns. */
@@ -326,7 +331,9 @@ static int counted_update(struct sw_table *t, int server, const struct sw_messag
     if (m->version > done + 1)
         return keep_early(s, m, err);
     int rc = contribute(t, server, m, err);
-    if (rc == SW_OK && s->early_count > 0)
+    if (rc != SW_OK)
+        return rc;
+    if (s->early_count > 0)
         rc = take_up_early(t, server, err);
     return rc;
 }
@@ -342,8 +349,7 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
     if (!sw_table_decision(t, group, m->version, &d))
         return sw_err_set(err, SW_ERR_INVALID, "update %llu has no result of update control",
                           (unsigned long long)m->version);
-    int rc = SW_OK;
-    for (int p = 0; p < t->param_count && rc == SW_OK; p++) {
+    for (int p = 0; p < t->param_count; p++) {
         if (s->first[p] == s->first[p + 1])
             continue;
         uint64_t done = turn_of(t, s, p, group)->done;
@@ -351,9 +357,11 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
             return sw_err_set(err, SW_ERR_INVALID, "update %llu of %s arrived at version %llu",
                               (unsigned long long)m->version, t->params[p].name,
                               (unsigned long long)done);
-        rc = apply(t, server, p, group, &d, err);
+        int rc = apply(t, server, p, group, &d, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK && s->early_count > 0 ? take_up_early(t, server, err) : rc;
+    return s->early_count > 0 ? take_up_early(t, server, err) : SW_OK;
 }
 
 static const char *name_of(enum sw_message_kind kind)

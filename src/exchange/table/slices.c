@@ -104,7 +104,12 @@ int sw_table_freeze(struct sw_table *t, struct sw_err *err)
     deal(t, load);
     sw_free(load);
     int rc = sw_table_make_phases(t, err);
-    for (int i = 0; i < t->args.servers && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < t->args.servers; i++) {
         rc = freeze_server(t, i, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }

@@ -120,14 +120,16 @@ static int take_memory(struct sw_sync *s, struct sw_err *err)
         return sw_err_nomem(err, "the exchange of server groups", arrays * sizeof *s->posts);
     int rc = sw_device_alloc(s->tables[0]->args.device, s->bytes, "deltas of server groups",
                              &s->memory, err);
+    if (rc != SW_OK)
+        return rc;
     char *at = s->memory;
-    for (size_t i = 0; i < arrays && rc == SW_OK; i++) {
+    for (size_t i = 0; i < arrays; i++) {
         size_t room = sw_param_array_bytes(&s->tables[0]->params[i % (size_t)s->params]);
         s->base[i] = (float *)(void *)at;
         s->delta[i] = (float *)(void *)(at + room);
         at += 2 * room;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_sync_new(const struct sw_sync_args *args, struct sw_sync **out, struct sw_err *err)
@@ -142,22 +144,24 @@ int sw_sync_new(const struct sw_sync_args *args, struct sw_sync **out, struct sw
     s->servers = args->tables[0]->args.servers;
     s->tables = sw_calloc((size_t)s->count, sizeof(void *));
     int rc = s->tables ? SW_OK : sw_err_nomem(err, "the exchange of server groups", 0);
-    if (rc == SW_OK) {
-        memcpy(s->tables, args->tables, (size_t)s->count * sizeof(void *));
-        rc = take_memory(s, err);
-    }
-    if (rc == SW_OK)
-        rc = find_trees(s, args->neighbours, err);
-    if (rc != SW_OK) {
-        sw_sync_free(s);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    memcpy(s->tables, args->tables, (size_t)s->count * sizeof(void *));
+    rc = take_memory(s, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = find_trees(s, args->neighbours, err);
+    if (rc != SW_OK)
+        goto out;
     for (int i = 0; i < s->count; i++) {
         s->tables[i]->sync = s;
         s->tables[i]->group_index = i;
     }
     *out = s;
     return SW_OK;
+out:
+    sw_sync_free(s);
+    return rc;
 }
 
 void sw_sync_free(struct sw_sync *s)
@@ -196,14 +200,15 @@ static int send(struct sw_sync *s, int from, int to, int server, const struct sw
 /* Forwards the origin's delta from `at` to the next tables of its tree. */
 static int forward(struct sw_sync *s, int origin, int at, int server, struct sw_message m)
 {
-    int rc = SW_OK;
-    for (int to = 0; to < s->count && rc == SW_OK; to++) {
+    for (int to = 0; to < s->count; to++) {
         if (s->parent[origin * s->count + to] != at)
             continue;
         m.from = s->tables[to]->args.workers + 1 + origin;
-        rc = send(s, at, to, server, &m);
+        int rc = send(s, at, to, server, &m);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int64_t elements(const struct sw_table *t, int server, int param)
@@ -272,12 +277,15 @@ int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done)
     int rc = SW_OK;
     if (!is_due(t->sync, done))
         return SW_OK;
-    for (int i = 0; i < t->args.servers && rc == SW_OK; i++)
+    for (int i = 0; i < t->args.servers; i++) {
         if (t->servers[i].first[param] < t->servers[i].first[param + 1] &&
             !__atomic_exchange_n(&post_of(t->sync, t->group_index, param, i)->requested, 1,
                                  __ATOMIC_ACQ_REL))
             rc = send(t->sync, t->group_index, t->group_index, i, &m);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m)

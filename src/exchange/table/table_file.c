@@ -41,17 +41,18 @@ static int emit_parts(void *user, struct sw_st_sink *sink, struct sw_err *err)
     float *whole = sw_calloc(1, bytes ? bytes : 1);
     if (!whole)
         return sw_err_nomem(err, first->name, bytes);
-    for (int64_t at = 0; at < dim[along] && rc == SW_OK;) {
+    for (int64_t at = 0; at < dim[along];) {
         int i = sw_table_find(s->table, first->name, at);
         rc = i >= 0
                  ? gather_part(s, i, whole, err)
                  : sw_err_set(err, SW_ERR_INVALID, "%s: no worker has the part that begins at %lld",
                               first->name, (long long)at);
-        if (rc == SW_OK)
-            at += sw_table_param(s->table, i)->layout.dim[along];
+        if (rc != SW_OK)
+            goto out;
+        at += sw_table_param(s->table, i)->layout.dim[along];
     }
-    if (rc == SW_OK)
-        rc = sw_st_emit(sink, whole, bytes, err);
+    rc = sw_st_emit(sink, whole, bytes, err);
+out:
     sw_free(whole);
     return rc;
 }
@@ -93,11 +94,13 @@ static int read_runs(const struct sw_st_file *f, const struct sw_st_entry *e,
 {
     struct sw_param_runs runs = sw_param_runs(p);
     size_t bytes = (size_t)runs.length * sizeof *plain;
-    int rc = SW_OK;
-    for (int64_t r = 0; r < runs.count && rc == SW_OK; r++)
-        rc = sw_st_read(f, e, (uint64_t)(runs.first + r * runs.step) * sizeof *plain, bytes,
-                        plain + r * runs.length, err);
-    return rc;
+    for (int64_t r = 0; r < runs.count; r++) {
+        int rc = sw_st_read(f, e, (uint64_t)(runs.first + r * runs.step) * sizeof *plain, bytes,
+                            plain + r * runs.length, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
