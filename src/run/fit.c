@@ -167,8 +167,11 @@ static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
     size_t share = limit_of(job, left_of(budget, fixed));
     struct shortage b = {0};
     int rc = SW_OK;
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = fit_worker(job, &job->workers[i], share, &b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
     if (rc != SW_OK || b.least == 0)
         return rc;
     return refuse(job, &b, fixed, fixed + bytes_at(job, b.least), err);
@@ -238,11 +241,16 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
                                                        : fit_devices(job, (size_t)budget, err);
         f->budget_bytes = budget;
     }
-    if (rc == SW_OK && budget > 0)
+    if (rc != SW_OK)
+        return rc;
+    if (budget > 0)
         sum_costs(job, f);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = check_room(&job->workers[i], err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,

@@ -41,18 +41,22 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->oversubscribe = o->oversubscribe;
     to->display = o->display;
 
-    int rc = SW_OK;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
-        rc = copy_text(texts[i].to, texts[i].from, err);
-    return rc;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int rc = copy_text(texts[i].to, texts[i].from, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = sw_stage_choose(job, o, err);
-    if (rc == SW_OK && job->conf->display_every > 0)
+    if (rc != SW_OK)
+        return rc;
+    if (job->conf->display_every > 0)
         job->options.display.every_steps = job->conf->display_every;
-    return rc;
+    return SW_OK;
 }
 
 static int larger(int a, int b)
@@ -81,15 +85,26 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
     const int most = longest_sum(job), split_groups = t->splits_layers ? t->group_size : 0;
 
     int rc = sw_group_reserve_pairs(&groups->all, sw_net_pair_count(job->workers[0].train), err);
-    if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&groups->leaders, SW_DECISION_PAIRS, err);
-    for (int g = 0; g < t->worker_groups && rc == SW_OK; g++)
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_group_reserve_pairs(&groups->leaders, SW_DECISION_PAIRS, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int g = 0; g < t->worker_groups; g++) {
         rc = sw_group_reserve_sums(&groups->each[g], most, err);
-    if (rc == SW_OK && t->splits_layers)
+        if (rc != SW_OK)
+            return rc;
+    }
+    if (t->splits_layers)
         rc = sw_group_reserve_sums(&groups->all, most, err);
-    for (int i = 0; i < split_groups && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < split_groups; i++) {
         rc = sw_group_reserve_sums(&groups->peers[i], most, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* Builds the nets: the table is made from the training nets, and the evaluation nets use its
@@ -97,38 +112,54 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
 static int build_workers(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK, workers = job->topology->workers;
-    for (int i = 0; i < workers && rc == SW_OK; i++)
+    for (int i = 0; i < workers; i++) {
         rc = sw_worker_build(&job->workers[i], err);
-    if (rc == SW_OK)
-        rc = sw_comm_verdict(&job->exchange.comm, err);
-    if (rc == SW_OK)
-        rc = sw_job_make_table(job, err);
-    if (rc == SW_OK)
-        rc = sw_reduce_plan(&job->exchange, job->workers[0].train,
-                            job->workers[0].param_of[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK)
-        rc = sw_states_build(&job->state.buffers, job->workers, err);
-    if (rc == SW_OK)
-        rc = sw_carries_build(&job->state, job->workers, err);
-    if (rc == SW_OK && job->data.source[SW_SPLIT_EVAL])
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_comm_verdict(&job->exchange.comm, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_make_table(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_reduce_plan(&job->exchange, job->workers[0].train,
+                        job->workers[0].param_of[SW_SPLIT_TRAIN], err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_states_build(&job->state.buffers, job->workers, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_carries_build(&job->state, job->workers, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->data.source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
-    return rc == SW_OK ? reserve_sums(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return reserve_sums(job, err);
 }
 
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = sw_worker_build_eval(&job->workers[i], err);
-    if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
-    if (rc == SW_OK)
-        rc = sw_states_match(&job->state.buffers, job->workers, err);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_states_match(&job->state.buffers, job->workers, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = sw_job_map_params(job, &job->workers[i], SW_SPLIT_EVAL, err);
-    if (rc == SW_OK)
-        rc = sw_outputs_plan(&job->outputs, job->workers, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_outputs_plan(&job->outputs, job->workers, err);
 }
 
 static int prepare_tune(struct sw_job *job, struct sw_err *err)
@@ -140,8 +171,9 @@ static int prepare_tune(struct sw_job *job, struct sw_err *err)
 static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = copy_options(&job->options, o, err);
-    if (rc == SW_OK)
-        rc = load_recipe(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = load_recipe(job, o, err);
     if (rc != SW_OK)
         return rc;
     job->one_worker = o->one_worker;
@@ -152,31 +184,40 @@ static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_e
                        : o->resume && o->resume->name ? o->resume->name
                                                       : job->conf->name;
     rc = copy_text(&job->name, name, err);
-    if (rc == SW_OK)
-        rc = sw_job_choose_device(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_place_units(job, o, err);
-    if (rc == SW_OK && o->plan_units) {
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_choose_device(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_place_units(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    if (o->plan_units) {
         sw_job_describe_units(job);
         return SW_OK;
     }
-    if (rc == SW_OK)
-        rc = sw_job_open_devices(job, err);
-    if (rc == SW_OK)
-        rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
+    rc = sw_job_open_devices(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
     if (rc != SW_OK || o->predict)
         return rc;
-    if (rc == SW_OK)
-        rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
-    if (rc == SW_OK)
-        rc = prepare_tune(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_open_data(job, err);
-    if (rc == SW_OK)
-        rc = sw_tokens_fit(job->recipe, job->data.source[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK)
-        rc = build_workers(job, err);
-    return rc == SW_OK && !o->one_worker ? sw_job_fit(job, err) : rc;
+    rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = prepare_tune(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_open_data(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_tokens_fit(job->recipe, job->data.source[SW_SPLIT_TRAIN], err);
+    if (rc != SW_OK)
+        return rc;
+    rc = build_workers(job, err);
+    if (rc != SW_OK)
+        return rc;
+    return !o->one_worker ? sw_job_fit(job, err) : SW_OK;
 }
 
 int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
@@ -249,11 +290,16 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
     int rc = choose_metric(job, err);
     if (o->resume && !job->stage.begins) /* a stage replaces that file by a checkpoint of its own */
         r->from = job->span.first_step;
-    for (int i = 0; o->resume && i < o->kept_count && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; o->resume && i < o->kept_count; i++) {
         /* Later checkpoints are damaged; otherwise the newest of them would have been resumed. */
         if (o->kept[i].step <= job->span.first_step)
             rc = sw_retention_add(r, o->kept[i].step, o->kept[i].path, o->kept[i].checksum, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -262,13 +308,18 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
         return SW_OK;
 
     int rc = sw_stage_find_end(job, o, err);
-    if (rc == SW_OK)
-        rc = find_begin(job, o, err);
-    if (rc == SW_OK)
-        rc = prepare_retention(job, o, err);
-    if (rc == SW_OK)
-        rc = sw_stop_init(&job->stops, job->recipe, job->workers, err);
-    return rc == SW_OK ? sw_job_describe(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = find_begin(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = prepare_retention(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stop_init(&job->stops, job->recipe, job->workers, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_job_describe(job, err);
 }
 
 /* Waits until no queued work uses memory of the all-reduce or of factors any more. */

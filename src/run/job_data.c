@@ -88,8 +88,9 @@ int sw_job_open_data(struct sw_job *job, struct sw_err *err)
         return sw_recipe_verdict(job->recipe, err);
     }
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
-    if (rc == SW_OK)
-        rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
     if (rc != SW_OK)
         return rc;
     job->span.horizon = job->conf->steps;

@@ -163,12 +163,16 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
                                                          : SW_BAD_STOPS,
     };
     int rc = sw_table_new(&args, &copy->table, err);
-    for (int i = 0; i < copy->place->workers && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < copy->place->workers; i++) {
         struct sw_worker *w = &job->workers[copy->place->first_worker + i];
         w->table = copy->table;
         rc = sw_job_map_params(job, w, SW_SPLIT_TRAIN, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? sw_table_freeze(copy->table, err) : rc;
+    return sw_table_freeze(copy->table, err);
 }
 
 /* Finds the layer whose backward completes each of the worker's gradients. */

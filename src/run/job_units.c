@@ -305,7 +305,9 @@ static int make_units(struct sw_job *job, struct sw_err *err)
             (struct sw_server_group){.hardware = &job->place, .place = &t->server_group[i]};
 
     int rc = make_groups(job, err);
-    return rc == SW_OK ? sw_microbatches_split(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_microbatches_split(job, err);
 }
 
 /* Does an option need all gradients before any update is made? */
@@ -354,11 +356,13 @@ static int map_machine(struct sw_job *job, const struct sw_job_options *o, struc
         return SW_OK;
     }
     int rc = sw_bind_check_environment(err);
-    if (rc == SW_OK)
-        rc = sw_machine_here(&job->place.machine, err);
-    if (rc == SW_OK)
-        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
-    if (rc == SW_OK && driver_on_bus(job) && !o->plan_units)
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_machine_here(&job->place.machine, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
+    if (driver_on_bus(job) && !o->plan_units)
         rc = sw_machine_ask_driver(job->place.machine, job->place.devices.driver, err);
     return rc;
 }
@@ -392,15 +396,18 @@ int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o, struc
                       .section = sw_recipe_find(job->recipe, "cluster", NULL),
                       .oversubscribe = o->oversubscribe};
     rc = choose_shape(&s, err);
-    if (rc == SW_OK)
-        rc = place_units(&s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = place_units(&s, err);
     if (rc != SW_OK)
         return rc;
 
     if (job->place.machine->here)
         cap_threads(job->place.placement);
     rc = make_units(job, err);
-    return rc == SW_OK ? begin_exchange_plan(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return begin_exchange_plan(job, err);
 }
 
 /* ---- devices ---- */
@@ -436,22 +443,25 @@ static int open_own(const struct sw_job *job, int worker, struct sw_device **out
         .precision = (enum sw_precision)job->conf->precision,
         .beside = worker > 0 ? job->workers[0].device : NULL};
     int rc = job->place.devices.driver->open(&args, out, err);
-    if (rc == SW_OK)
-        (*out)->avoid_winograd = !job->conf->winograd;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    (*out)->avoid_winograd = !job->conf->winograd;
+    return SW_OK;
 }
 
 /* Opens a device for every worker, according to its placement. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
 {
     int workers = job->topology->workers, rc = SW_OK;
-    for (int i = 0; i < workers && rc == SW_OK; i++) {
+    for (int i = 0; i < workers; i++) {
         struct sw_worker *w = &job->workers[i];
         if (w->rank->device < 0)
             w->device = job->place.host;
         else
             rc = open_own(job, i, &w->device, err);
         job->exchange.devices[i] = w->device;
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }

@@ -37,9 +37,10 @@ static void restore_rows(struct sw_job *job)
 int sw_microbatches_split(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_row_split_init(&job->rows, job->topology, err);
-    if (rc == SW_OK)
-        restore_rows(job);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    restore_rows(job);
+    return SW_OK;
 }
 
 /* ---- conflicting settings ---- */

@@ -40,9 +40,13 @@ static int read_recipe(struct sw_model *m, const char *text, enum sw_algorithm a
     struct sw_recipe_source source = {
         .path = "recipe", .text = text, .text_bytes = strlen(text), .fallback = ""};
     int rc = sw_recipe_load(&source, sw_net_schema(), &m->recipe, err);
-    if (m->recipe && rc == SW_OK)
+    if (rc != SW_OK)
+        return rc;
+    if (m->recipe)
         rc = sw_net_check(m->recipe, algorithm, err);
-    if (m->recipe && rc == SW_OK)
+    if (rc != SW_OK)
+        return rc;
+    if (m->recipe)
         rc = sw_params_check_updater(m->recipe, err);
     return rc;
 }
@@ -84,8 +88,7 @@ static int refuse_outputs(const struct sw_net *net, struct sw_err *err)
 
 static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < NETS && rc == SW_OK; i++) {
+    for (int i = 0; i < NETS; i++) {
         struct sw_net_args args = {.recipe = m->recipe,
                                    .stream = m->stream,
                                    .seed = a->seed,
@@ -96,15 +99,19 @@ static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct 
                                    .field_count = a->field_count,
                                    .source = "of the program",
                                    .sharing = i == EVAL ? m->net[TRAIN] : NULL};
-        rc = sw_net_new(&args, &m->net[i], err);
-        if (rc == SW_OK)
-            rc = refuse_outputs(m->net[i], err);
-        if (rc == SW_OK)
-            rc = sw_series_init(&m->series[i], m->recipe, m->net[i], 1, err);
-        if (rc == SW_OK && sw_net_arena_bytes(m->net[i]) > m->arena_bytes)
+        int rc = sw_net_new(&args, &m->net[i], err);
+        if (rc != SW_OK)
+            return rc;
+        rc = refuse_outputs(m->net[i], err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_series_init(&m->series[i], m->recipe, m->net[i], 1, err);
+        if (rc != SW_OK)
+            return rc;
+        if (sw_net_arena_bytes(m->net[i]) > m->arena_bytes)
             m->arena_bytes = sw_net_arena_bytes(m->net[i]);
     }
-    return rc;
+    return SW_OK;
 }
 
 static int find_params(struct sw_model *m, int which, struct sw_err *err)
@@ -114,7 +121,7 @@ static int find_params(struct sw_model *m, int which, struct sw_err *err)
     m->param_of[which] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
     if (!m->param_of[which])
         return sw_err_nomem(err, "the parameter table", 0);
-    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
+    for (int p = 0; p < sw_net_param_count(net); p++) {
         int index = sw_table_find(m->table, sw_net_param(net, p)->name, 0);
         if (index < 0 && which == EVAL)
             return sw_err_set(
@@ -124,8 +131,10 @@ static int find_params(struct sw_model *m, int which, struct sw_err *err)
         if (index < 0)
             rc = sw_params_add(m->recipe, m->table, net, p, 0, &index, err);
         m->param_of[which][p] = index;
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int make_table(struct sw_model *m, const struct sw_model_args *a, struct sw_err *err)
@@ -143,15 +152,23 @@ static int make_table(struct sw_model *m, const struct sw_model_args *a, struct 
                                  .workers = 1,
                                  .servers = 1};
     int rc = sw_table_new(&args, &m->table, err);
-    for (int i = 0; i < NETS && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < NETS; i++) {
         rc = find_params(m, i, err);
-    if (rc == SW_OK)
-        rc = sw_params_check_patterns(m->recipe, m->table, err);
-    if (rc == SW_OK)
-        rc = sw_table_freeze(m->table, err);
-    if (rc == SW_OK)
-        rc = sw_table_allocate(m->table, err);
-    return rc == SW_OK ? sw_table_init_values(m->table, err) : rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_params_check_patterns(m->recipe, m->table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_table_freeze(m->table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_table_allocate(m->table, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_table_init_values(m->table, err);
 }
 
 static void bind_params(struct sw_model *m, int which)
@@ -189,7 +206,9 @@ static int make_buffers(struct sw_model *m, struct sw_err *err)
     int rc =
         sw_device_alloc(m->device, m->buffer_bytes, "the layers' state", (void **)&m->buffers, err);
     float *at = m->buffers;
-    for (int s = 0; s < sw_net_state_count(train) && rc == SW_OK; s++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int s = 0; s < sw_net_state_count(train); s++) {
         const struct sw_desc *d = buffer_layout(train, s, &natural);
         const char *name = sw_net_state(train, s)->name;
         for (int64_t i = 0; i < sw_desc_storage(d); i++)
@@ -200,7 +219,7 @@ static int make_buffers(struct sw_model *m, struct sw_err *err)
                 sw_net_bind_state(m->net[EVAL], e, at, NULL);
         at += buffer_room(d);
     }
-    return rc;
+    return SW_OK;
 }
 
 static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err *err)
@@ -212,24 +231,31 @@ static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err
             a->device->name);
     m->device = a->device;
     int rc = read_recipe(m, a->recipe, a->algorithm, err);
-    if (rc == SW_OK)
-        rc = copy_fields(m, a, err);
-    if (rc == SW_OK)
-        rc = sw_stream_new(a->device, a->threads, &m->stream, err);
-    if (rc == SW_OK)
-        rc = build_nets(m, a, err);
-    if (rc == SW_OK)
-        rc = make_table(m, a, err);
-    if (rc == SW_OK)
-        rc =
-            sw_device_alloc(m->device, m->arena_bytes, "activations and gradients", &m->arena, err);
-    if (rc == SW_OK)
-        rc = make_buffers(m, err);
-    for (int i = 0; i < NETS && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    rc = copy_fields(m, a, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_new(a->device, a->threads, &m->stream, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = build_nets(m, a, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = make_table(m, a, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_device_alloc(m->device, m->arena_bytes, "activations and gradients", &m->arena, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = make_buffers(m, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < NETS; i++) {
         sw_net_bind(m->net[i], m->arena, NULL);
         bind_params(m, i);
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct sw_buf *messages,
@@ -305,10 +331,13 @@ static int backward(struct sw_model *m, struct sw_err *err)
 {
     struct sw_net *net = m->net[TRAIN];
     int rc = SW_OK;
-    for (int i = sw_net_layer_count(net) - 1; i >= 0 && rc == SW_OK; i--)
+    for (int i = sw_net_layer_count(net) - 1; i >= 0; i--) {
         if (sw_net_has_backward(net, i))
             rc = sw_net_backward(net, i, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* Makes the update: sends each gradient and handles the messages at once. */
@@ -335,11 +364,14 @@ int sw_model_train(struct sw_model *m, void *const *data, double *loss, struct s
         return sw_err_set(err, SW_ERR_DIVERGED, "step %lld: the loss is not finite",
                           (long long)m->step + 1);
     rc = backward(m, err);
-    if (rc == SW_OK)
-        rc = update(m, err);
-    if (rc == SW_OK && loss)
+    if (rc != SW_OK)
+        return rc;
+    rc = update(m, err);
+    if (rc != SW_OK)
+        return rc;
+    if (loss)
         *loss = value;
-    return rc;
+    return SW_OK;
 }
 
 int sw_model_evaluate(struct sw_model *m, void *const *data, int64_t valid_rows, double *loss,
@@ -349,9 +381,11 @@ int sw_model_evaluate(struct sw_model *m, void *const *data, int64_t valid_rows,
         return sw_err_set(err, SW_ERR_INVALID, "%lld valid rows of a batch of %lld",
                           (long long)valid_rows, (long long)m->rows);
     int rc = forward(m, EVAL, data, valid_rows, err);
-    if (rc == SW_OK && loss)
+    if (rc != SW_OK)
+        return rc;
+    if (loss)
         *loss = sw_results_loss(m->net[EVAL], m->series[EVAL].sums);
-    return rc;
+    return SW_OK;
 }
 
 /* ---- Getters ---- */

@@ -348,8 +348,9 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
 {
     struct sw_job_plan *p = &job->plan;
     int rc = fill_rows(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_write_choices(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_write_choices(job, err);
     if (rc != SW_OK)
         return rc;
     sw_job_describe_units(job);

@@ -122,10 +122,13 @@ int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
                                            : typical_ms(&w->pace);
     w->pace.steps = 0;
     int rc = sw_worker_meet(w, "the speed of the other workers", err);
-    if (rc == SW_OK && w->rank->global_rank == 0)
+    if (rc != SW_OK)
+        return rc;
+    if (w->rank->global_rank == 0)
         rc = move_rows(job, err);
-    if (rc == SW_OK)
-        rc = sw_worker_meet(w, "the rows assigned by the first worker", err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_meet(w, "the rows assigned by the first worker", err);
     if (rc != SW_OK)
         return rc;
     return sw_carries_deal(w, err); /* rows keep their recurrent state */

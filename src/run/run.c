@@ -32,9 +32,13 @@ struct running {
 static int start_worker(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_worker_start_prefetch(w, SW_SPLIT_TRAIN, err);
-    if (rc == SW_OK && w->eval)
+    if (rc != SW_OK)
+        return rc;
+    if (w->eval)
         rc = sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
-    return rc == SW_OK ? sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err);
 }
 
 static void check_sums(void *exchange)
@@ -61,17 +65,25 @@ static int start_watch(struct sw_job *job, struct sw_err *err)
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
     int rc = start_watch(job, err);
-    if (rc == SW_OK)
-        rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
-                            &job->monitor.sense, err);
-    for (int i = 0; i < job->topology->servers && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
+                        &job->monitor.sense, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < job->topology->servers; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
             rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = start_worker(&job->workers[i], err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* ---- while it runs ---- */

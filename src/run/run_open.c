@@ -243,13 +243,17 @@ void sw_run_tell_misplaced(struct sw_job *job)
 int sw_run_open(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_servers_settle(&job->workers[0].shared, job->topology, err);
-    if (rc == SW_OK)
-        rc = open_history(job, err);
-    if (rc == SW_OK)
-        sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
-    if (rc == SW_OK)
-        rc = make_trace(job, err);
-    if (rc == SW_OK)
-        rc = open_snapshot(job, err);
-    return rc == SW_OK ? allocate(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = open_history(job, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
+    rc = make_trace(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = open_snapshot(job, err);
+    if (rc != SW_OK)
+        return rc;
+    return allocate(job, err);
 }

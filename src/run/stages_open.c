@@ -40,20 +40,23 @@ static int add_file(struct sw_stage_names *n, const char *path, struct sw_err *e
 
 static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < sw_table_count(job->params.table) && rc == SW_OK; i++) {
+    for (int i = 0; i < sw_table_count(job->params.table); i++) {
         const struct sw_param *p = sw_table_param(job->params.table, i);
         struct sw_st_entry e = {.name = p->name, .dtype = SW_ST_F32};
         e.ndim = sw_param_whole(p, e.shape);
-        rc = add(n, &e, err);
+        int rc = add(n, &e, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    for (int i = 0; i < job->state.buffers.count && rc == SW_OK; i++) {
+    for (int i = 0; i < job->state.buffers.count; i++) {
         const struct sw_state *s = &job->state.buffers.items[i];
         struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
         memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
-        rc = add(n, &e, err);
+        int rc = add(n, &e, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 /* Opens a stage that begins after step *end, to check it and to learn its names and its length. */
@@ -68,19 +71,23 @@ static int check_stage(struct sw_job *job, const struct sw_job_options *o, int i
     later_options.before = job;
     later_options.fallback = sw_recipe_fallback(job->recipe);
     int rc = sw_job_build(&later_options, job->events.log, &later, err);
-    if (rc == SW_OK)
-        rc = sw_job_complete(later, &later_options, err);
-    if (rc == SW_OK)
-        rc = sw_stage_steps_end(later, *end, end, err);
-    if (rc == SW_OK)
-        rc = add_job(names, later, err);
-    if (rc != SW_OK) {
-        job->stage.failed = later;
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_job_complete(later, &later_options, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_stage_steps_end(later, *end, end, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = add_job(names, later, err);
+    if (rc != SW_OK)
+        goto out;
     job->stage.steps[index] = later->span.horizon;
     sw_job_close(later);
     return SW_OK;
+out:
+    job->stage.failed = later;
+    return rc;
 }
 
 static int check_later_stages(struct sw_job *job, const struct sw_job_options *o, int64_t end,
@@ -89,10 +96,17 @@ static int check_later_stages(struct sw_job *job, const struct sw_job_options *o
     struct sw_stage_names names = {0};
     int rc = job->options.resume_checkpoint ? add_file(&names, job->options.resume_checkpoint, err)
                                             : SW_OK;
-    if (rc == SW_OK)
-        rc = add_job(&names, job, err);
-    for (int i = job->stage.index + 1; i < job->stage.count && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        goto out;
+    rc = add_job(&names, job, err);
+    if (rc != SW_OK)
+        goto out;
+    for (int i = job->stage.index + 1; i < job->stage.count; i++) {
         rc = check_stage(job, o, i, &names, &end, err);
+        if (rc != SW_OK)
+            goto out;
+    }
+out:
     sw_stage_names_fini(&names);
     return rc;
 }
@@ -135,14 +149,17 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
 {
     struct sw_job *job;
     int rc = sw_job_build(options, log, &job, err);
-    if (rc == SW_OK)
-        rc = check_stages(job, options, err);
-    if (rc == SW_OK)
-        rc = sw_job_complete(job, options, err);
-    if (rc == SW_OK) {
-        *out = job;
-        return SW_OK;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = check_stages(job, options, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_job_complete(job, options, err);
+    if (rc != SW_OK)
+        goto out;
+    *out = job;
+    return SW_OK;
+out:
     for (const struct sw_job *j = job; j; j = j->stage.failed)
         if (j->recipe && sw_recipe_diags(j->recipe)->count > 0)
             sw_diags_print(sw_recipe_diags(j->recipe), messages);
@@ -201,13 +218,15 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
     }
     o.kept = kept;
     o.kept_count = old->retention.count;
-    if (rc == SW_OK)
-        rc = sw_job_open(&o, old->events.log, &next, messages, err);
-    if (rc == SW_OK) {
-        hand_over(old, next);
-        sw_job_close(old);
-        *job = next;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_job_open(&o, old->events.log, &next, messages, err);
+    if (rc != SW_OK)
+        goto out;
+    hand_over(old, next);
+    sw_job_close(old);
+    *job = next;
+out:
     sw_free(kept);
     sw_run_fini(&run);
     return rc;

@@ -196,11 +196,13 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
         return rc;
     }
 
-    if (rc == SW_OK && is_leader(w)) {
+    if (rc != SW_OK)
+        return rc;
+    if (is_leader(w)) {
         sw_record_evaluation(w);
         w->shared.hooks->note_evaluation(w->shared.run, w->step);
     }
-    return rc;
+    return SW_OK;
 }
 
 /* By the leader. A failed checkpoint in the middle of a run is logged and counted; at the end of

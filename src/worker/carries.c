@@ -82,17 +82,19 @@ static int check(const struct sw_worker *w, const struct sw_layer *l,
 /* Adds the recurrent state of one worker's net. */
 static int add_all(const struct sw_worker *w, struct sw_err *err)
 {
-    int rc = SW_OK;
 
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         const struct sw_layer *l = sw_net_layer(w->train, i);
-        for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
-            rc = check(w, l, &l->carry[k], err);
-            if (rc == SW_OK)
-                rc = add(w, l, &l->carry[k], err);
+        for (int k = 0; k < l->carry_count; k++) {
+            int rc = check(w, l, &l->carry[k], err);
+            if (rc != SW_OK)
+                return rc;
+            rc = add(w, l, &l->carry[k], err);
+            if (rc != SW_OK)
+                return rc;
         }
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_carries_build(struct sw_job_state *state, const struct sw_worker *workers,
@@ -138,18 +140,20 @@ int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
 
-    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++) {
+    for (int split = 0; split < SW_SPLITS; split++) {
         size_t bytes = w->state.recurrent_bytes[split] = worker_bytes(w, split), at = 0;
         if (bytes > 0)
             rc = sw_device_alloc(w->device, bytes, "recurrent state", &w->state.recurrent[split],
                                  err);
-        for (int p = 0; rc == SW_OK && bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
+        if (rc != SW_OK)
+            return rc;
+        for (int p = 0; bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
             struct sw_net *net = sw_parts_net(w->parts[split], p);
             sw_net_bind_carries(net, (char *)w->state.recurrent[split] + at);
             at += sw_net_carry_bytes(net);
         }
     }
-    return rc;
+    return SW_OK;
 }
 
 void sw_carries_unbind(struct sw_worker *w)
@@ -167,7 +171,6 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
 {
     const int64_t chains = w->rank->update_group * w->shared.conf->batch;
     int64_t group_row, group_rows;
-    int rc = SW_OK;
 
     sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
     for (int i = 0; i < sw_net_layer_count(net); i++) {
@@ -175,38 +178,45 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
         const int64_t rows = l->dst.desc.dim[0];
         /* A layer that only one worker of the group computes has all rows of the group. */
         const int64_t first = chains + (rows == group_rows ? group_row : row);
-        for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
+        for (int k = 0; k < l->carry_count; k++) {
             const struct sw_state *s = find(carries_of(w), l->home, l->carry[k].name);
             const struct sw_layer_carry *c = &l->carry[k];
             float *host = s->value + first * c->whole + c->first;
             const size_t width = (size_t)c->width * sizeof(float),
                          pitch = (size_t)c->whole * sizeof(float);
-            rc = fetch ? sw_copy_2d(w->stream, host, pitch, c->value, width, width, rows, err)
-                       : sw_copy_2d(w->stream, c->value, width, host, pitch, width, rows, err);
+            int rc = fetch ? sw_copy_2d(w->stream, host, pitch, c->value, width, width, rows, err)
+                           : sw_copy_2d(w->stream, c->value, width, host, pitch, width, rows, err);
+            if (rc != SW_OK)
+                return rc;
         }
     }
-    return rc;
+    return SW_OK;
 }
 
 static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 {
     const struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
-    int rc = SW_OK;
 
     if (carries_of(w)->count == 0)
         return SW_OK;
-    for (int p = 0; p < sw_parts_count(parts) && rc == SW_OK; p++)
-        rc = move_net(w, sw_parts_net(parts, p),
-                      sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_parts_row(parts, p), fetch, err);
-    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+    for (int p = 0; p < sw_parts_count(parts); p++) {
+        int rc =
+            move_net(w, sw_parts_net(parts, p),
+                     sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_parts_row(parts, p), fetch, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_worker_wait(w, err);
 }
 
 int sw_carries_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = move(w, true, err);
-    return rc == SW_OK && carries_of(w)->count > 0
+    if (rc != SW_OK)
+        return rc;
+    return carries_of(w)->count > 0
                ? sw_worker_meet(w, "the recurrent state of the other workers", err)
-               : rc;
+               : SW_OK;
 }
 
 int sw_carries_deal(struct sw_worker *w, struct sw_err *err)
@@ -236,14 +246,15 @@ bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 
 int sw_carries_write(struct sw_states *carries, struct sw_st_writer *w, struct sw_err *err)
 {
-    int rc = SW_OK;
 
-    for (int i = 0; i < carries->count && rc == SW_OK; i++) {
+    for (int i = 0; i < carries->count; i++) {
         struct sw_state *s = &carries->items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
-        rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+        int rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 /* With another number of groups, group K continues the chains of group K modulo the stored number.
@@ -259,13 +270,20 @@ static int read_groups(struct sw_state *s, const struct sw_st_file *f, const str
 
     int rc = all ? sw_st_read_tensor(f, s->name, &view, NULL, err)
                  : sw_err_nomem(err, "recurrent state", (size_t)n * sizeof *all);
-    for (int64_t i = 0; i < n && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        goto out;
+    for (int64_t i = 0; i < n; i++) {
         if (!isfinite(all[i]))
             rc =
                 sw_err_set(err, SW_ERR_FORMAT,
                            "checkpoint: %s holds values that are not finite (NaN or Inf)", s->name);
-    for (int64_t at = 0; at < want && rc == SW_OK; at += n)
+        if (rc != SW_OK)
+            goto out;
+    }
+    for (int64_t at = 0; at < want; at += n) {
         memcpy(s->value + at, all, (size_t)(want - at < n ? want - at : n) * sizeof *all);
+    }
+out:
     sw_free(all);
     return rc;
 }

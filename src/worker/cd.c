@@ -21,21 +21,29 @@ static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struc
     sw_slot_phase(w->slot, down ? SW_PHASE_BACKWARD : SW_PHASE_FORWARD, t, i,
                   sw_net_layer(w->train, i)->name, w->timer.lap_ns);
     int rc = sw_layer_clock_begin(w, i, down, err);
-    if (rc == SW_OK)
-        rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
-    return rc == SW_OK ? sw_layer_clock_end(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_layer_clock_end(w, err);
 }
 
 int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     const int layers = sw_net_layer_count(w->train), turns = sw_net_chain_steps(w->train);
-    int rc = SW_OK;
 
-    for (int turn = 1; turn <= turns && rc == SW_OK; turn++) {
-        for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
-            rc = run(w, t, i, true, turn, err);
-        for (int i = 0; i < layers && rc == SW_OK; i++)
-            rc = run(w, t, i, false, turn, err);
+    for (int turn = 1; turn <= turns; turn++) {
+        for (int i = layers - 1; i >= 0; i--) {
+            int rc = run(w, t, i, true, turn, err);
+            if (rc != SW_OK)
+                return rc;
+        }
+        for (int i = 0; i < layers; i++) {
+            int rc = run(w, t, i, false, turn, err);
+            if (rc != SW_OK)
+                return rc;
+        }
     }
-    return rc;
+    return SW_OK;
 }

@@ -43,10 +43,13 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     struct sw_parts *parts = w->parts[SW_SPLIT_EVAL];
 
     int rc = sw_parts_set_step(parts, &step, err);
-    for (int f = 0; f < source->field_count && rc == SW_OK; f++)
-        rc = sw_parts_set_field(parts, source->field[f].name, batch->field[f], err);
     if (rc != SW_OK)
         return rc;
+    for (int f = 0; f < source->field_count; f++) {
+        rc = sw_parts_set_field(parts, source->field[f].name, batch->field[f], err);
+        if (rc != SW_OK)
+            return rc;
+    }
 
     rc = forward(w, n, err);
     if (rc != SW_OK)
@@ -67,10 +70,13 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
 
     rc = evaluate_batch(w, &batch, n, err);
     sw_prefetch_release(w->batches.prefetch[SW_SPLIT_EVAL], &batch);
-    for (int i = 0; i < w->rank->microbatches && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < w->rank->microbatches; i++) {
         sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->record.series[SW_SPLIT_EVAL],
                        i);
-    return rc;
+    }
+    return SW_OK;
 }
 
 /* Sums losses and metrics over all workers; the leader reads the totals. */
@@ -118,7 +124,9 @@ static int begin_pass(struct sw_worker *w, struct sw_err *err)
 static int make_round(struct sw_worker *w, int64_t n, int64_t own, struct sw_err *err)
 {
     int rc = sw_stop_check(err);
-    if (rc == SW_OK && n < own)
+    if (rc != SW_OK)
+        return rc;
+    if (n < own)
         rc = next_batch(w, n, err);
     if (rc != SW_OK)
         return rc;

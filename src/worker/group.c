@@ -51,18 +51,19 @@ void sw_group_close_v(void *group)
 static int wait_once(struct sw_group *g, int worker, bool (*over)(struct sw_group *g, int64_t what),
                      int64_t what)
 {
-    int rc = SW_OK;
 
     if (!g->serve) {
         sw_cond_wait(&g->changed, &g->lock);
         return SW_OK;
     }
     sw_mutex_unlock(&g->lock);
-    rc = g->serve(g->serve_user, worker);
+    int rc = g->serve(g->serve_user, worker);
     sw_mutex_lock(&g->lock);
-    if (rc == SW_OK && !over(g, what) && !g->closed)
+    if (rc != SW_OK)
+        return rc;
+    if (!over(g, what) && !g->closed)
         sw_cond_wait_ms(&g->changed, &g->lock, SERVE_EVERY_MS);
-    return rc;
+    return SW_OK;
 }
 
 static bool has_met(struct sw_group *g, int64_t generation)
@@ -302,9 +303,10 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
     g->turns[worker] ^= 1;
     copy_leaves(g, worker, buffer, room * sizeof *values, values, (size_t)count * sizeof *values);
     int rc = sw_group_meet(g, worker);
-    if (rc == SW_OK)
-        sw_tree_sum(buffer, g->leaves, (int)room, count, values);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_tree_sum(buffer, g->leaves, (int)room, count, values);
+    return SW_OK;
 }
 
 struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,

@@ -34,21 +34,25 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
     in->w = w;
     in->bytes = sw_input_bytes(w);
     int rc = sw_device_alloc(dev, in->bytes, "the next batch", &in->memory, err);
-    if (rc == SW_OK)
-        rc = sw_event_new(dev, &in->arrived, err);
-    if (rc == SW_OK)
-        rc = sw_event_new(dev, &in->taken, err);
-    if (rc == SW_OK)
-        rc = sw_stream_new(dev, 1, &in->stream, err);
-    if (rc != SW_OK) {
-        sw_input_free(in);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_event_new(dev, &in->arrived, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_event_new(dev, &in->taken, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_stream_new(dev, 1, &in->stream, err);
+    if (rc != SW_OK)
+        goto out;
 
     sw_stream_name(in->stream, "input");
     sw_device_name(dev, in->memory, in->bytes, "the next batch");
     *out = in;
     return SW_OK;
+out:
+    sw_input_free(in);
+    return rc;
 }
 
 void sw_input_free(struct sw_input *in)
@@ -65,9 +69,12 @@ void sw_input_free(struct sw_input *in)
 int sw_input_start(struct sw_input *in, const struct sw_batch *batch, struct sw_err *err)
 {
     int rc = sw_event_wait(in->stream, in->taken, err);
-    if (rc == SW_OK)
-        rc = sw_copy(in->stream, in->memory, batch->memory, in->bytes, err);
-    return rc == SW_OK ? sw_event_record(in->stream, in->arrived, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy(in->stream, in->memory, batch->memory, in->bytes, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_event_record(in->stream, in->arrived, err);
 }
 
 int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_err *err)
@@ -76,12 +83,16 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
     const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
 
     int rc = sw_event_wait(w->stream, in->arrived, err);
-    for (int f = 0; f < source->field_count && rc == SW_OK; f++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int f = 0; f < source->field_count; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
         rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
                                 (char *)in->memory + at, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? sw_event_record(w->stream, in->taken, err) : rc;
+    return sw_event_record(w->stream, in->taken, err);
 }
 
 /* Does not wait for the prefetch threads: a batch that is not ready yet is uploaded in its own

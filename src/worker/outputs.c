@@ -142,24 +142,28 @@ static int collect_microbatch(struct sw_worker *w, const struct sw_output *o, in
     const struct sw_layer *l = layer_of(w, o, microbatch);
     int rc = SW_OK;
 
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+    for (int k = 0; k < l->src_count; k++) {
         const struct sw_feature *f = l->src[k];
         if (w->device->host_memory)
             gather(w, o, microbatch, k, (int)(batch % 2), f->data);
         else
             rc = sw_copy(w->stream, place(w, *stage_at(w, o, microbatch, k)), f->data,
                          sw_desc_bytes(&f->desc), err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_err *err)
 {
     const struct sw_output *o = find(w->shared.outputs, layer);
-    int rc = SW_OK;
-    for (int i = 0; o && i < w->rank->microbatches && rc == SW_OK; i++)
-        rc = collect_microbatch(w, o, i, batch, err);
-    return rc;
+    for (int i = 0; o && i < w->rank->microbatches; i++) {
+        int rc = collect_microbatch(w, o, i, batch, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void unstage(struct sw_worker *w, int64_t batch)
@@ -190,7 +194,9 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
     for (int k = 0; k < l->src_count; k++)
         src[k] = place(w, o->at[batch % 2][k]);
     int rc = l->type->output->rows(l, src, left < most ? left : most, err);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "layer %s", l->name);
+    return SW_OK;
 }
 
 int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
@@ -201,9 +207,14 @@ int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
         return SW_OK;
     unstage(w, batch);
     int rc = sw_worker_meet(w, "the rows of the other workers", err);
-    for (int i = 0; i < out->count && w->rank->global_rank == 0 && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         rc = write_rows(w, &out->items[i], batch, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)

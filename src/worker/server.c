@@ -64,10 +64,12 @@ struct sw_server *sw_worker_servers(const struct sw_worker *w)
 int sw_server_poll(struct sw_worker *host, struct sw_err *err)
 {
     struct sw_server *own = sw_worker_servers(host);
-    int rc = SW_OK;
-    for (int i = 0; i < host->served.count && rc == SW_OK; i++)
-        rc = poll_one(host, &own[host->served.ranks[i]], err);
-    return rc;
+    for (int i = 0; i < host->served.count; i++) {
+        int rc = poll_one(host, &own[host->served.ranks[i]], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* Serves until the inbox is closed and returns SW_ERR_CANCELLED: the job has ended, or failed

@@ -78,17 +78,21 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
 int sw_states_build(struct sw_states *s, const struct sw_worker *workers, struct sw_err *err)
 {
     const int group_size = workers->topology->group_size;
-    int count = 0, rc = SW_OK;
+    int count = 0;
 
     for (int w = 0; w < group_size; w++)
         count += sw_net_state_count(workers[w].train);
     s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
     if (!s->items)
         return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
-    for (int w = 0; w < group_size && rc == SW_OK; w++)
-        for (int i = 0; i < sw_net_state_count(workers[w].train) && rc == SW_OK; i++)
-            rc = add(s, &workers[w], i, err);
-    return rc;
+    for (int w = 0; w < group_size; w++) {
+        for (int i = 0; i < sw_net_state_count(workers[w].train); i++) {
+            int rc = add(s, &workers[w], i, err);
+            if (rc != SW_OK)
+                return rc;
+        }
+    }
+    return SW_OK;
 }
 
 static int match(const struct sw_states *s, const struct sw_net *net, struct sw_err *err)
@@ -109,10 +113,12 @@ static int match(const struct sw_states *s, const struct sw_net *net, struct sw_
 
 int sw_states_match(const struct sw_states *s, const struct sw_worker *workers, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int w = 0; w < workers->topology->group_size && rc == SW_OK; w++)
-        rc = match(s, workers[w].eval, err);
-    return rc;
+    for (int w = 0; w < workers->topology->group_size; w++) {
+        int rc = match(s, workers[w].eval, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 void sw_states_fini(struct sw_states *s)
@@ -199,9 +205,12 @@ int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what
 int sw_states_allocate(struct sw_states *s, struct sw_device *host, struct sw_err *err)
 {
     int rc = sw_states_take(s, host, "the layers' state", err);
-    for (int i = 0; i < s->count && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < s->count; i++) {
         fill(&s->items[i]);
-    return rc;
+    }
+    return SW_OK;
 }
 
 /* The buffers that the nets of this worker use. */
@@ -260,14 +269,16 @@ static int copy_updated(struct sw_worker *w, void *to, const void *from, struct 
 {
     int rc = SW_OK;
 
-    for (int i = 0; i < buffers_of(w)->count && rc == SW_OK; i++) {
+    for (int i = 0; i < buffers_of(w)->count; i++) {
         const struct sw_state *s = &buffers_of(w)->items[i];
         struct part p = part_of(w, s);
         size_t at = s->offset + p.first;
         if (p.bytes > 0)
             rc = sw_copy(w->stream, (char *)to + at, (const char *)from + at, p.bytes, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_states_keep(struct sw_worker *w, struct sw_err *err)
@@ -285,14 +296,17 @@ static int fetch(struct sw_worker *w, struct sw_err *err)
     if (!w->state.copy || !updates_any(w))
         return SW_OK;
     int rc = copy_updated(w, buffers_of(w)->memory, w->state.copy, err);
-    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_worker_wait(w, err);
 }
 
 int sw_states_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = fetch(w, err);
-    return rc == SW_OK && buffers_of(w)->on_other_workers ? sw_worker_meet(w, what_is_shared, err)
-                                                          : rc;
+    if (rc != SW_OK)
+        return rc;
+    return buffers_of(w)->on_other_workers ? sw_worker_meet(w, what_is_shared, err) : SW_OK;
 }
 
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
@@ -301,7 +315,9 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
     if (!w->state.copy)
         return SW_OK;
     int rc = sw_copy(w->stream, w->state.copy, s->memory, s->bytes, err);
-    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_worker_wait(w, err);
 }
 
 /* The barrier is needed because in the next step a writer may overwrite a buffer that others still
@@ -309,7 +325,9 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
 int sw_states_deal(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_states_send(w, err);
-    return rc == SW_OK && buffers_of(w)->count > 0 ? sw_worker_meet(w, what_is_shared, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return buffers_of(w)->count > 0 ? sw_worker_meet(w, what_is_shared, err) : SW_OK;
 }
 
 static bool all_finite(const struct sw_state *s, struct part p)
@@ -326,9 +344,12 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 
     int rc = fetch(w, err);
     *finite = true;
-    for (int i = 0; i < s->count && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < s->count; i++) {
         *finite = *finite && all_finite(&s->items[i], part_of(w, &s->items[i]));
-    return rc;
+    }
+    return SW_OK;
 }
 
 static bool has_copies(const struct sw_worker *w)
@@ -345,26 +366,30 @@ int sw_states_share(struct sw_worker *w, struct sw_err *err)
     if (!has_copies(w))
         return SW_OK;
     int rc = fetch(w, err);
-    if (rc == SW_OK)
-        rc = sw_worker_meet(w, what_is_shared, err);
-    return rc == SW_OK ? sw_states_send(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_meet(w, what_is_shared, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_states_send(w, err);
 }
 
 /* ---- in files ---- */
 
 int sw_states_write(struct sw_states *states, struct sw_st_writer *w, struct sw_err *err)
 {
-    int rc = SW_OK;
 
-    for (int i = 0; i < states->count && rc == SW_OK; i++) {
+    for (int i = 0; i < states->count; i++) {
         struct sw_state *s = &states->items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
         if (!all_finite(s, all_of(s)))
             return sw_err_set(err, SW_ERR_DIVERGED,
                               "%s is not finite (NaN or Inf): training has diverged", s->name);
-        rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+        int rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_entry *e,
@@ -388,13 +413,14 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
 int sw_states_check(const struct sw_states *states, const struct sw_st_file *f, const char *path,
                     struct sw_err *err)
 {
-    int rc = SW_OK;
 
-    for (int i = 0; i < states->count && rc == SW_OK; i++) {
+    for (int i = 0; i < states->count; i++) {
         const struct sw_state *s = &states->items[i];
-        rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);
+        int rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
@@ -405,7 +431,9 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
         return rc;
     s->view = sw_tensor_view(NULL, &s->layout, s->value);
     rc = sw_st_read_tensor(f, tensor, &s->view, NULL, err);
-    if (rc == SW_OK && !all_finite(s, all_of(s)))
+    if (rc != SW_OK)
+        return rc;
+    if (!all_finite(s, all_of(s)))
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %s holds values that are not finite (NaN or Inf)",
                         path, tensor);
     return rc;
@@ -414,8 +442,10 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
 int sw_states_read(struct sw_states *states, const struct sw_st_file *f, const char *path,
                    struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < states->count && rc == SW_OK; i++)
-        rc = sw_state_read(&states->items[i], states->items[i].name, f, path, err);
-    return rc;
+    for (int i = 0; i < states->count; i++) {
+        int rc = sw_state_read(&states->items[i], states->items[i].name, f, path, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }

@@ -34,10 +34,13 @@ static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *e
 
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, false, err);
-    if (rc == SW_OK)
-        rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
-    if (rc == SW_OK)
-        rc = sw_layer_clock_end(w, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_layer_clock_end(w, err);
+out:
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
     return rc;
 }
@@ -48,10 +51,13 @@ static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *
 
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, true, err);
-    if (rc == SW_OK)
-        rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
-    if (rc == SW_OK)
-        rc = sw_layer_clock_end(w, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_layer_clock_end(w, err);
+out:
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     return rc;
 }
@@ -75,14 +81,18 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK)
-        rc = sw_input_look_ahead(w, t, err);
-    if (rc == SW_OK)
-        rc = sw_layer_clock_ask(w, err);
-    if (rc == SW_OK)
-        rc = sw_ledger_wait(w, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_check_finite(w->exchange, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_input_look_ahead(w, t, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_clock_ask(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_ledger_wait(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_check_finite(w->exchange, err);
     if (rc != SW_OK)
         return rc;
 
@@ -103,9 +113,12 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 static int between_passes(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_cd_chains(w, t, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
-    return rc == SW_OK && w->device->host_memory ? check_loss(w, t, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
+    if (rc != SW_OK)
+        return rc;
+    return w->device->host_memory ? check_loss(w, t, err) : SW_OK;
 }
 
 /* ---- Segments ---- */
@@ -131,16 +144,22 @@ static int queue_passes(void *submission, struct sw_err *err)
     struct sw_worker *w = s->w;
     int layers = sw_net_layer_count(w->train), rc = SW_OK;
 
-    for (int pass = s->segment->from; pass < s->segment->to && rc == SW_OK; pass++) {
+    for (int pass = s->segment->from; pass < s->segment->to; pass++) {
         int back = pass < layers ? -1 : backward_of(w, pass);
         if (pass < layers)
             rc = forward_layer(w, s->t, pass, err);
         else if (back >= 0)
             rc = backward_layer(w, s->t, back, err);
-        if (rc == SW_OK && back >= 0 && !sw_segments_push_late(w->segments))
+        if (rc != SW_OK)
+            return rc;
+        if (back >= 0 && !sw_segments_push_late(w->segments))
             rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, back), err);
-        if (rc == SW_OK && pass == layers - 1 && s->segment->to > layers)
+        if (rc != SW_OK)
+            return rc;
+        if (pass == layers - 1 && s->segment->to > layers)
             rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
+        if (rc != SW_OK)
+            return rc;
     }
 
     bool last = s->segment->to == 2 * layers;
@@ -172,40 +191,48 @@ static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err
     bool launched;
     int rc = SW_OK;
 
-    for (int pass = first; pass < s.segment->to && pass < layers && rc == SW_OK; pass++)
+    for (int pass = first; pass < s.segment->to && pass < layers; pass++) {
         rc = sw_exchange_pull(w->exchange, sw_segments_pulls(w->segments, pass), (uint64_t)t - 1,
                               err);
-    if (rc != SW_OK)
-        return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
 
     int i = first < layers ? first : 2 * layers - 1 - first;
     if (s.segment->graph)
         sw_slot_phase(w->slot, first < layers ? SW_PHASE_FORWARD : SW_PHASE_BACKWARD, t, i,
                       sw_net_layer(w->train, i)->name, w->timer.lap_ns);
     rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
-    if (rc == SW_OK && launched)
+    if (rc != SW_OK)
+        return rc;
+    if (launched)
         record_launch(&s);
 
-    for (int pass = first; pass < s.segment->to && rc == SW_OK; pass++)
+    for (int pass = first; pass < s.segment->to; pass++) {
         if (pass >= layers && backward_of(w, pass) >= 0 && !sw_segments_push_late(w->segments))
             rc = push_layer(w, t, backward_of(w, pass), err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 /* Pushes the gradients that were delayed until the last backward pass (overlap = no), from the top
  * layer down. */
 static int push_late(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    int rc = SW_OK;
 
-    for (int i = sw_net_layer_count(w->train) - 1; i >= 0 && rc == SW_OK; i--) {
+    for (int i = sw_net_layer_count(w->train) - 1; i >= 0; i--) {
         if (!sw_net_has_backward(w->train, i))
             continue;
-        rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, i), err);
-        if (rc == SW_OK)
-            rc = push_layer(w, t, i, err);
+        int rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, i), err);
+        if (rc != SW_OK)
+            return rc;
+        rc = push_layer(w, t, i, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 /* ---- The step ---- */
@@ -238,20 +265,29 @@ static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *bat
     int layers = sw_net_layer_count(w->train);
 
     int rc = begin(w, t, batch, err);
-    for (int k = 0; k < sw_segments_count(w->segments) && rc == SW_OK; k++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int k = 0; k < sw_segments_count(w->segments); k++) {
         if (sw_segments_at(w->segments, k)->from == layers)
             rc = between_passes(w, t, err);
-        if (rc == SW_OK)
-            rc = run_segment(w, t, k, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = run_segment(w, t, k, err);
+        if (rc != SW_OK)
+            return rc;
     }
 
-    if (rc == SW_OK && sw_segments_push_late(w->segments))
+    if (sw_segments_push_late(w->segments))
         rc = push_late(w, t, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_end(w->exchange, (uint64_t)t, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
-    return rc == SW_OK && !w->device->host_memory ? check_loss(w, t, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_end(w->exchange, (uint64_t)t, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
+    if (rc != SW_OK)
+        return rc;
+    return !w->device->host_memory ? check_loss(w, t, err) : SW_OK;
 }
 
 int sw_train_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)

@@ -180,7 +180,9 @@ int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w, struc
     if (sw_table_has_phases(w->table))
         rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     sw_record_norms(w);
-    return rc == SW_OK ? sw_worker_meet_active(w, "the metrics of the step", err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_worker_meet_active(w, "the metrics of the step", err);
 }
 
 int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,

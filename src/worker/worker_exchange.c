@@ -42,9 +42,12 @@ static int finish(void *worker, bool loss, struct sw_err *err)
     struct sw_worker *w = worker;
 
     int rc = loss ? sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
-    return rc == SW_OK ? sw_ledger_wait(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_ledger_wait(w, err);
 }
 
 /* Running statistics are checked, too: a value may overflow only there, because dividing by

@@ -27,9 +27,10 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
         return sw_device_host_alloc(w->device, bytes, what, out, err);
     uint64_t nodes = sw_machine_os_nodes(place->machine, sw_worker_placement(w)->node_mask);
     int rc = sw_device_alloc_on(place->host, bytes, nodes, what, out, err);
-    if (rc == SW_OK)
-        sw_device_pin(w->device, *out, bytes);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_device_pin(w->device, *out, bytes);
+    return SW_OK;
 }
 
 void sw_worker_give_memory(void *worker, void *p, size_t bytes)
@@ -49,8 +50,9 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
     const struct sw_placement_row *row = sw_worker_placement(w);
 
     int rc = sw_bind_thread(w->shared.place->machine, &row->cores, err);
-    if (rc == SW_OK)
-        rc = sw_driver_host()->start_team(row->threads, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_driver_host()->start_team(row->threads, err);
     if (rc != SW_OK)
         return rc;
     sw_stream_attach(w->stream);

@@ -148,10 +148,10 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
     sw_bind_restore(w->shared.place->machine, kept);
-    if (rc == SW_OK) {
-        sw_stream_name(w->stream, "compute");
-        rc = build_nets(w, SW_SPLIT_TRAIN, err);
-    }
+    if (rc != SW_OK)
+        return rc;
+    sw_stream_name(w->stream, "compute");
+    rc = build_nets(w, SW_SPLIT_TRAIN, err);
 
     if (rc != SW_OK)
         return rc;
@@ -210,7 +210,9 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
 static int make_steps(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_segments_new(w, w->shared.exchange_plan->overlap, &w->segments, err);
-    return rc == SW_OK && sw_input_bytes(w) > 0 ? sw_input_new(w, &w->batches.input, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_input_bytes(w) > 0 ? sw_input_new(w, &w->batches.input, err) : SW_OK;
 }
 
 static int allocate(struct sw_worker *w, struct sw_err *err)
@@ -218,20 +220,26 @@ static int allocate(struct sw_worker *w, struct sw_err *err)
     if (w->shared.one_worker) /* an evaluation must not need the memory of training */
         w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
     int rc = take_arena(w, err);
-    if (rc == SW_OK)
-        rc = sw_worker_make_exchange(w, err);
-    if (rc == SW_OK)
-        rc = sw_layer_clock_new(w, err);
-    if (rc == SW_OK)
-        rc = take_swap(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_make_exchange(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_clock_new(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = take_swap(w, err);
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
     if (!w->shared.one_worker)
         rc = make_steps(w, err);
-    if (rc == SW_OK)
-        rc = sw_states_bind(w, err);
-    return rc == SW_OK ? sw_carries_bind(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_states_bind(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_carries_bind(w, err);
 }
 
 /* Makes nets for the worker's current rows; all of them or none. */
@@ -239,14 +247,17 @@ static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], st
 {
     int rc = SW_OK;
 
-    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+    for (int split = 0; split < SW_SPLITS; split++) {
         if (w->parts[split])
             rc = make_parts(w, split, w->train, &fresh[split], err);
-    if (rc == SW_OK)
-        rc = w->shared.hooks->fit(w->shared.run, w, fresh[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK)
-        return SW_OK;
-
+        if (rc != SW_OK)
+            goto out;
+    }
+    rc = w->shared.hooks->fit(w->shared.run, w, fresh[SW_SPLIT_TRAIN], err);
+    if (rc != SW_OK)
+        goto out;
+    return SW_OK;
+out:
     for (int split = SW_SPLITS - 1; split >= 0; split--)
         sw_parts_free(fresh[split]);
     return rc;
@@ -301,12 +312,15 @@ static int reshape_batches(struct sw_worker *w, struct sw_err *err)
     struct sw_prefetch_args args;
     int rc = SW_OK;
 
-    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+    for (int split = 0; split < SW_SPLITS; split++) {
         if (w->batches.prefetch[split]) {
             sw_worker_prefetch_args(w, split, &args);
             rc = sw_prefetch_reshape(w->batches.prefetch[split], &args, first[split], err);
         }
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
