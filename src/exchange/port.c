@@ -189,26 +189,34 @@ static int make_events(struct sw_port *p, struct sw_err *err)
 int sw_ports_make(struct sw_exchange *x, struct sw_err *err)
 {
     int rc = take_memory(x, err);
-    if (rc == SW_OK && x->args.own_memory)
+    if (rc != SW_OK)
+        return rc;
+    if (x->args.own_memory)
         rc = sw_device_report_make(x, err);
+    if (rc != SW_OK)
+        return rc;
 
     char *at = x->memory;
     int copies = 2;
-    for (int i = 0; rc == SW_OK && i < x->count; i++) {
+    for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
         const struct sw_route_query q = query_of(&x->args, p->param);
         p->lead = lead_of(p);
         rc = attach_route(p, err);
-        if (rc != SW_OK || !x->args.own_memory)
+        if (rc != SW_OK)
+            return rc;
+        if (!x->args.own_memory)
             continue;
         place_port(p, at);
         at += port_bytes(p->route, &q);
         name_port(p);
         copies += p->route->copies ? p->route->copies(&q) : 0;
         rc = make_events(p, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    if (rc != SW_OK || !x->args.own_memory)
-        return rc;
+    if (!x->args.own_memory)
+        return SW_OK;
     return sw_copy_queue_new(x->args.device, copies, &x->queue, err);
 }
 

@@ -70,10 +70,13 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .report_user = &job->events,
     };
     int rc = sw_source_open(&args, &job->data.source[split], err);
-    if (rc == SW_OK)
-        rc = check_streams(job, split, err);
-    if (rc == SW_OK)
-        rc = check_naming(job, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = check_streams(job, split, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = check_naming(job, err);
+out:
     if (rc != SW_ERR_INVALID)
         return rc;
     sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));

@@ -29,7 +29,7 @@ int sw_job_map_params(struct sw_job *job, struct sw_worker *w, int split, struct
     if (!w->param_of[split])
         return sw_err_nomem(err, "the parameter table", 0);
     int rc = SW_OK, factors = 0;
-    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
+    for (int p = 0; p < sw_net_param_count(net); p++) {
         const struct sw_net_param *np = sw_net_param(net, p);
         int64_t first = sw_net_layer(net, np->layer)->param[np->index].part_first;
         int index = sw_table_find(w->table, np->name, first);
@@ -42,11 +42,15 @@ int sw_job_map_params(struct sw_job *job, struct sw_worker *w, int split, struct
             factors = 0; /* a layer that shares another one's weight has no factors */
         if (index < 0 && np->index == 0)
             rc = add_factors(job, w, np->layer, &factors, err);
-        if (index < 0 && rc == SW_OK)
+        if (rc != SW_OK)
+            return rc;
+        if (index < 0)
             rc = sw_params_add(job->recipe, w->table, net, p, factors, &index, err);
+        if (rc != SW_OK)
+            return rc;
         w->param_of[split][p] = index;
     }
-    return rc;
+    return SW_OK;
 }
 
 /* user: the first worker of the group. */
@@ -192,20 +196,29 @@ static int find_completions(struct sw_worker *w, struct sw_err *err)
 
 int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
+    int rc;
+    for (int i = 0; i < job->topology->server_groups; i++) {
         rc = make_table(job, &job->params.copies[i], err);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
-        rc = find_completions(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
     job->params.table = job->params.copies[0].table;
     job->exchange.table = job->params.table;
-    if (rc == SW_OK)
-        rc = sw_params_check_patterns(job->recipe, job->params.table, err);
-    if (rc == SW_OK)
-        rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->params.table, err);
-    if (rc == SW_OK)
-        rc = check_topology(job, err);
-    return rc == SW_OK ? sw_copy_check(&job->exchange, job->report.framework, err) : rc;
+    for (int i = 0; i < job->topology->workers; i++) {
+        rc = find_completions(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_params_check_patterns(job->recipe, job->params.table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->params.table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_topology(job, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_copy_check(&job->exchange, job->report.framework, err);
 }
 
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
@@ -218,16 +231,19 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
         return SW_OK;
     bool *neighbours = sw_calloc((size_t)count * (size_t)count, sizeof *neighbours);
     struct sw_table **tables = sw_calloc((size_t)count, sizeof(void *));
-    if (!neighbours || !tables)
+    if (!neighbours || !tables) {
         rc = sw_err_nomem(err, "server groups", (size_t)count * sizeof(void *));
-    for (int i = 0; i < count && rc == SW_OK; i++)
+        goto out;
+    }
+    for (int i = 0; i < count; i++)
         tables[i] = job->params.copies[i].table;
-    if (rc == SW_OK)
-        rc = sw_cluster_neighbours(section->common, job->topology->server_groups, neighbours, err);
+    rc = sw_cluster_neighbours(section->common, job->topology->server_groups, neighbours, err);
+    if (rc != SW_OK)
+        goto out;
     args.tables = tables;
     args.neighbours = neighbours;
-    if (rc == SW_OK)
-        rc = sw_sync_new(&args, &job->params.sync, err);
+    rc = sw_sync_new(&args, &job->params.sync, err);
+out:
     sw_free(tables);
     sw_free(neighbours);
     return rc;

@@ -164,8 +164,9 @@ static int make_shape(struct setup *s, struct sw_err *err)
         rc = sw_cluster_terms(&s->conf, &s->terms, &key, err);
     if (rc == SW_ERR_INVALID)
         sw_recipe_error(job->recipe, s->section, key, "%s", err->text);
-    if (rc == SW_OK)
-        rc = make_topology(s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = make_topology(s, err);
     if (rc != SW_OK)
         return rc;
 
@@ -176,7 +177,9 @@ static int make_shape(struct setup *s, struct sw_err *err)
         sw_recipe_hint(
             job->recipe, "%s",
             sw_cluster_advice(&s->conf, &s->shape, most_workers(s), advice, sizeof advice));
-    return rc == SW_OK ? check_mixed(s) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return check_mixed(s);
 }
 
 static int choose_shape(struct setup *s, struct sw_err *err)

@@ -297,8 +297,9 @@ void sw_model_free(struct sw_model *m)
 
 /* ---- Passes ---- */
 
-static int forward(struct sw_model *m, int which, void *const *data, int64_t valid_rows,
-                   struct sw_err *err)
+/* Queues a forward pass and waits for its losses. */
+static int run_forward(struct sw_model *m, int which, void *const *data, int64_t valid_rows,
+                       struct sw_err *err)
 {
     struct sw_net *net = m->net[which];
     struct sw_step step = {.step = (uint64_t)m->step,
@@ -307,24 +308,39 @@ static int forward(struct sw_model *m, int which, void *const *data, int64_t val
                            .chains_begin = true,
                            .pass_begins = true,
                            .backward_scale = 1.0f / (float)m->rows};
-    int rc = SW_OK;
-    m->last = which;
-    for (int f = 0; f < m->field_count && rc == SW_OK; f++)
+    int rc;
+    for (int f = 0; f < m->field_count; f++) {
         rc = sw_net_set_field(net, m->field[f], data[f], err);
-    if (rc == SW_OK)
-        rc = sw_net_set_step(net, &step, err);
-    for (int i = 0; i < sw_net_layer_count(net) && rc == SW_OK; i++)
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_net_set_step(net, &step, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
         rc = sw_net_forward(net, i, err);
-    if (rc == SW_OK)
-        rc = sw_net_run_chains(net, err);
-    if (rc == SW_OK)
-        rc = sw_net_fetch(net, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(m->stream, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_net_run_chains(net, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_net_fetch(net, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_wait(m->stream, err);
+}
+
+static int forward(struct sw_model *m, int which, void *const *data, int64_t valid_rows,
+                   struct sw_err *err)
+{
+    m->last = which;
+    int rc = run_forward(m, which, data, valid_rows, err);
     sw_series_clear(&m->series[which]);
-    if (rc == SW_OK)
-        sw_results_add(net, &m->series[which], 0);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_results_add(m->net[which], &m->series[which], 0);
+    return SW_OK;
 }
 
 static int backward(struct sw_model *m, struct sw_err *err)
@@ -344,14 +360,18 @@ static int backward(struct sw_model *m, struct sw_err *err)
 static int update(struct sw_model *m, struct sw_err *err)
 {
     struct sw_message message;
-    int rc = SW_OK;
     m->step++;
-    for (int p = 0; p < sw_table_count(m->table) && rc == SW_OK; p++) {
-        rc = sw_table_update(m->table, 0, p, (uint64_t)m->step, err);
-        while (rc == SW_OK && sw_queue_try_pop(sw_table_inbox(m->table, 0), &message) == SW_OK)
+    for (int p = 0; p < sw_table_count(m->table); p++) {
+        int rc = sw_table_update(m->table, 0, p, (uint64_t)m->step, err);
+        if (rc != SW_OK)
+            return rc;
+        while (sw_queue_try_pop(sw_table_inbox(m->table, 0), &message) == SW_OK) {
             rc = sw_table_serve(m->table, 0, &message, err);
+            if (rc != SW_OK)
+                return rc;
+        }
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_model_train(struct sw_model *m, void *const *data, double *loss, struct sw_err *err)

@@ -56,22 +56,31 @@ bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const dou
     return then_ms < now_ms * (1 - min_gain);
 }
 
-/* Rebuilds all workers for their current rows. */
-static int rebuild_all(struct sw_job *job, struct sw_err *err)
+static int rebuild_workers(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
         sw_slot_heartbeat(job->workers[0].slot, sw_os()->monotonic_ns());
-        rc = sw_worker_rebuild(w, err);
+        int rc = sw_worker_rebuild(w, err);
         if (rc != SW_OK)
-            rc = sw_err_prefix(err, rc, "%s", w->unit);
+            return sw_err_prefix(err, rc, "%s", w->unit);
     }
+    return SW_OK;
+}
+
+/* Rebuilds all workers for their current rows, and the outputs. */
+static int rebuild_all(struct sw_job *job, struct sw_err *err)
+{
+    int rc = rebuild_workers(job, err);
     sw_comm_set_rows(&job->exchange, &job->rows);
     sw_stream_attach(job->workers[0].stream); /* plans were made for the threads of other workers */
-    if (rc == SW_OK && job->outputs.count > 0)
+    if (rc != SW_OK)
+        return rc;
+    if (job->outputs.count > 0)
         rc = sw_outputs_plan(&job->outputs, job->workers, err);
-    return rc == SW_OK ? sw_outputs_allocate(&job->outputs, job->place.host, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_outputs_allocate(&job->outputs, job->place.host, err);
 }
 
 static void tell(struct sw_job *job, const int64_t *before, const double *ms)
@@ -110,7 +119,9 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
     } else if (rc == SW_OK) {
         tell(job, before, ms);
     }
-    return rc == SW_OK ? sw_job_write_choices(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_job_write_choices(job, err);
 }
 
 int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)

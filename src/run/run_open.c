@@ -181,50 +181,94 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
+/* Memory that the workers share, and what lets them exchange data. */
+static int allocate_shared(struct sw_job *job, struct sw_err *err)
+{
+    int rc;
+    for (int i = 0; i < job->topology->server_groups; i++) {
+        rc = sw_table_allocate(job->params.copies[i].table, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_job_make_sync(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_connect(job, SW_SPLIT_TRAIN, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->workers[0].eval)
+        rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_carries_allocate(&job->state.carries, job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->topology->is_async)
+        rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_reduce_make(&job->exchange, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_comm_make(&job->exchange, &job->rows, err);
+}
+
+/* Registers everything that can block a thread, so that the fault ends every wait. */
+static int attach_fault(struct sw_job *job, struct sw_err *err)
+{
+    int rc;
+    for (int i = 0; i < job->topology->server_groups; i++) {
+        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->params.copies[i].table, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.all, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int g = 0; g < job->topology->worker_groups; g++) {
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.each[g], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (int i = 0; i < job->topology->group_size && job->topology->splits_layers; i++) {
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.peers[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (int i = 0; i < job->topology->workers; i++) {
+        if (job->workers[i].device->host_memory)
+            continue;
+        rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
 static int allocate(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
-        rc = sw_table_allocate(job->params.copies[i].table, err);
-    if (rc == SW_OK)
-        rc = sw_job_make_sync(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_connect(job, SW_SPLIT_TRAIN, err);
-    if (rc == SW_OK && job->workers[0].eval)
-        rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
-    if (rc == SW_OK)
-        rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
-    if (rc == SW_OK)
-        rc = sw_carries_allocate(&job->state.carries, job->place.host, err);
-    if (rc == SW_OK)
-        rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
-    if (rc == SW_OK && job->topology->is_async)
-        rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
-    if (rc == SW_OK)
-        rc = sw_reduce_make(&job->exchange, err);
-    if (rc == SW_OK)
-        rc = sw_comm_make(&job->exchange, &job->rows, err);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
+    int rc = allocate_shared(job, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = sw_worker_allocate(&job->workers[i], err);
-        if (rc == SW_OK)
-            rc = sw_worker_open_history(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_worker_open_history(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
     }
-    if (rc == SW_OK)
-        rc = sw_queue_init(&job->events.queue, sizeof(struct sw_note), EVENTS, err);
-    job->events.ready = rc == SW_OK;
-    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
-        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->params.copies[i].table, err);
-    if (rc == SW_OK)
-        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.all, err);
-    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
-        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.each[g], err);
-    for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
-         i++)
-        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.peers[i], err);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
-        if (!job->workers[i].device->host_memory)
-            rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
-    return rc;
+    rc = sw_queue_init(&job->events.queue, sizeof(struct sw_note), EVENTS, err);
+    if (rc != SW_OK)
+        return rc;
+    job->events.ready = true;
+    return attach_fault(job, err);
 }
 
 void sw_run_tell_misplaced(struct sw_job *job)

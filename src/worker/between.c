@@ -235,7 +235,9 @@ static int wait_at_gate(struct sw_worker *w, bool *stop, struct sw_err *err)
     while (!over) {
         sw_slot_phase(w->slot, SW_PHASE_PAUSED, w->step, -1, NULL, sw_os()->monotonic_ns());
         int rc = sw_gate_wait(w->shared.requests, w->step, is_leader(w), &over, &save, stop, err);
-        if (rc == SW_OK && save)
+        if (rc != SW_OK)
+            return rc;
+        if (save)
             rc = checkpoint(w, false, err);
         if (rc != SW_OK)
             return rc;

@@ -100,11 +100,13 @@ static int add_all(const struct sw_worker *w, struct sw_err *err)
 int sw_carries_build(struct sw_job_state *state, const struct sw_worker *workers,
                      struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int w = 0; w < workers->topology->workers && rc == SW_OK; w++)
-        rc = add_all(&workers[w], err);
     state->reset_after = -1;
-    return rc;
+    for (int w = 0; w < workers->topology->workers; w++) {
+        int rc = add_all(&workers[w], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static size_t worker_bytes(const struct sw_worker *w, int split)
@@ -300,13 +302,14 @@ int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f, struct
 {
     const struct sw_states *carries = carries_of(leader);
     const int64_t batch = leader->shared.conf->batch;
-    int rc = SW_OK;
 
-    for (int i = 0; i < carries->count && rc == SW_OK; i++) {
+    for (int i = 0; i < carries->count; i++) {
         struct sw_state *s = &carries->items[i];
         const struct sw_st_entry *e = sw_st_find(f, s->name);
         if (fits(s, e, batch)) {
-            rc = read_groups(s, f, e, err);
+            int rc = read_groups(s, f, e, err);
+            if (rc != SW_OK)
+                return rc;
             continue;
         }
         sw_events_say(leader->shared.events, SW_LOG_WARN, "job",
@@ -314,5 +317,5 @@ int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f, struct
                       (long long)batch);
         leader->shared.state->reset_after = leader->shared.span->first_step;
     }
-    return rc;
+    return SW_OK;
 }

@@ -21,8 +21,9 @@ static int forward(struct sw_worker *w, int64_t n, struct sw_err *err)
         sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, i, sw_net_layer(w->eval, i)->name,
                       sw_os()->monotonic_ns());
         int rc = sw_parts_forward(w->parts[SW_SPLIT_EVAL], i, err);
-        if (rc == SW_OK)
-            rc = sw_outputs_collect(w, i, n, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_outputs_collect(w, i, n, err);
         if (rc != SW_OK)
             return rc;
     }

@@ -56,11 +56,14 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
     if (!c->passes)
         return sw_err_nomem(err, "times of layers", (size_t)c->room * sizeof *c->passes);
     int rc = sw_device_alloc(w->device, bytes, "times of layers", &marks, err);
-    if (rc == SW_OK)
-        rc = sw_device_host_alloc(w->device, bytes, "times of layers", &host_marks, err);
+    if (rc != SW_OK)
+        return rc;
     c->marks = marks;
+    rc = sw_device_host_alloc(w->device, bytes, "times of layers", &host_marks, err);
+    if (rc != SW_OK)
+        return rc;
     c->host_marks = host_marks;
-    return rc;
+    return SW_OK;
 }
 
 void sw_layer_clock_say(const struct sw_worker *w)

@@ -222,15 +222,14 @@ int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
     const struct sw_outputs *out = w->shared.outputs;
     const struct sw_history *history = w->shared.events->history;
     const char *folder = history ? sw_history_out_dir(history) : NULL;
-    int rc = SW_OK;
 
-    for (int i = 0; i < out->count && w->rank->global_rank == 0 && rc == SW_OK; i++) {
+    for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         struct sw_layer *l = own_layer(w, &out->items[i]);
-        rc = l->type->output->begin(l, folder, err);
+        int rc = l->type->output->begin(l, folder, err);
         if (rc != SW_OK)
-            rc = sw_err_prefix(err, rc, "layer %s", l->name);
+            return sw_err_prefix(err, rc, "layer %s", l->name);
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err)

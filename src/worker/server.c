@@ -101,12 +101,16 @@ void sw_server_main(void *server)
 
     sw_slot_set_thread(s->slot, sw_task_self());
     int rc = sw_bind_thread(hardware->machine, &row->cores, &err);
-    if (rc == SW_OK)
-        rc = sw_stream_new(hardware->host, row->threads, &stream, &err);
-    if (rc == SW_OK)
-        rc = sw_driver_host()->start_team(row->threads, &err);
-    if (rc == SW_OK)
-        rc = serve_inbox(s, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_stream_new(hardware->host, row->threads, &stream, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_driver_host()->start_team(row->threads, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = serve_inbox(s, &err);
+out:
     sw_stream_free(stream);
     if (rc != SW_ERR_CANCELLED)
         sw_fault_set(s->fault, s->unit, &err);

@@ -132,10 +132,13 @@ static int train(struct sw_worker *w, struct sw_err *err)
 
         bool rests = sw_topology_rests(w->topology, w->rank->group, w->step + 1);
         int rc = rests ? sw_worker_rest(w, err) : next_step(w, err);
-        if (rc == SW_OK && !rests)
+        if (rc != SW_OK)
+            return rc;
+        if (!rests)
             rc = sw_nonfinite_after_step(w, err);
-        if (rc == SW_OK)
-            rc = sw_worker_between_steps(w, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_worker_between_steps(w, err);
         if (rc != SW_OK)
             return rc;
     }
