@@ -158,11 +158,11 @@ static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct 
     *scale = sw_table_loss_scale(x->args.table, 0);
     *r->sent_known = (struct sw_deciding){.loss_scale = *scale};
     rc = sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
-    if (rc == SW_OK && !d->begun)
-        rc = sw_copy(x->args.stream, d->ends, d->host_ends,
-                     end_count(x->args.table) * sizeof *d->ends, err);
+    if (rc != SW_OK || d->begun)
+        return rc;
     d->begun = true;
-    return rc;
+    return sw_copy(x->args.stream, d->ends, d->host_ends,
+                   end_count(x->args.table) * sizeof *d->ends, err);
 }
 
 /* ---- Measures ---- */

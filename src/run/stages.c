@@ -79,29 +79,40 @@ static int follow(struct sw_job *job, const struct stage_mark *mark, const char 
     return SW_OK;
 }
 
-int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+static int choose(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     struct sw_job_options again = *o;
     struct stage_mark mark = {.step = 0};
     const char *path = o->resume ? o->resume_checkpoint : o->weights;
-    int rc = sw_job_read_recipe(o, &job->recipe, &job->conf, err), stage = -1;
-    if (rc == SW_OK)
-        stage = sw_recipe_stage(job->recipe);
+    job->stage.index = -1;
+    int rc = sw_job_read_recipe(o, &job->recipe, &job->conf, err);
+    if (rc != SW_OK)
+        return rc;
+    const int stage = sw_recipe_stage(job->recipe);
+    const bool marked = stage >= 0 && !o->stage && path;
     job->stage.index = stage;
-    if (rc == SW_OK && stage >= 0 && !o->stage && path)
+    if (marked)
         rc = read_mark(path, &mark, err);
-    if (rc == SW_OK && *mark.name && o->resume)
+    if (rc != SW_OK)
+        return rc;
+    if (*mark.name && o->resume)
         rc = follow(job, &mark, path, err);
-    else if (rc == SW_OK && stage >= 0 && !o->stage && path && !o->resume)
+    else if (marked && !o->resume)
         job->stage.index = *mark.name && find(job->recipe, mark.name) >= 0
                                ? find(job->recipe, mark.name)
                                : sw_recipe_stage_count(job->recipe) - 1;
-    if (rc == SW_OK && job->stage.index != stage) {
-        again.stage = sw_recipe_stage_name(job->recipe, job->stage.index);
-        struct sw_recipe *first = job->recipe;
-        rc = sw_job_read_recipe(&again, &job->recipe, &job->conf, err);
-        sw_recipe_free(first);
-    }
+    if (rc != SW_OK || job->stage.index == stage)
+        return rc;
+    again.stage = sw_recipe_stage_name(job->recipe, job->stage.index);
+    struct sw_recipe *first = job->recipe;
+    rc = sw_job_read_recipe(&again, &job->recipe, &job->conf, err);
+    sw_recipe_free(first);
+    return rc;
+}
+
+int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = choose(job, o, err);
     if (job->recipe) {
         job->stage.count = sw_recipe_stage_count(job->recipe);
         job->stage.name = sw_recipe_stage_name(job->recipe, sw_recipe_stage(job->recipe));

@@ -36,8 +36,9 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     int64_t from_ns = w->timer.lap_ns;
     int rc = sw_exchange_ask(w->exchange, err);
-    if (rc == SW_OK)
-        rc = sw_worker_wait(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_wait(w, err);
     const int64_t *mark_ns = sw_exchange_marks(w->exchange);
     if (rc != SW_OK || !mark_ns)
         return rc;

@@ -90,12 +90,17 @@ static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
     static const char what[] = "the values of the last checkpoint";
 
     int rc = sw_worker_meet(w, what, err);
-    if (rc == SW_OK && w->rank->global_rank == 0)
+    if (rc != SW_OK)
+        return rc;
+    if (w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
-    if (rc == SW_OK)
-        rc = sw_worker_meet(w, what, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_meet(w, what, err);
+    if (rc != SW_OK)
+        return rc;
     w->state.reset_after = w->step;
-    return rc == SW_OK ? sw_states_deal(w, err) : rc;
+    return sw_states_deal(w, err);
 }
 
 /* Requests a rollback. Other groups are at other steps and see the request at their next decision.

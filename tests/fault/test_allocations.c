@@ -1,7 +1,7 @@
-/* Memory that runs out: the n-th allocation of a small job fails, once or with all that follow,
- * from its opening to its closing. It ends with an error that says so, or gets by without; it
- * neither crashes nor hangs, and gives back what it took. Only what goes through the operating
- * system's table fails: oneDNN, OpenBLAS and libgomp allocate on their own. */
+/* Out of memory: the n-th allocation of a small job fails, alone or with all later ones, from
+ * opening to closing. The job ends with an error that says so, or succeeds without the memory; it
+ * neither crashes nor hangs, and frees everything. Only allocations through the operating system's
+ * table fail: oneDNN, OpenBLAS and libgomp allocate on their own. */
 /* ctest-labels: threads */
 #include "work_support.h"
 

@@ -1,8 +1,9 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Several workers, one of which fails, on devices that hang, get lost or have no memory, or by
- * itself: at set-up, in a step, in an evaluation, in a checkpoint. The first error wins, all others
- * end within seconds, and the last checkpoint stands. */
+ * Several workers, one of which fails, on devices that hang, get lost or have no memory, or fails
+ * alone: at setup, in a step, in an evaluation, in a checkpoint. The first error wins, all others
+ * end within seconds, and the last
+ * checkpoint is kept. */
 #include "fault_support.h"
 
 #include "device/sim/sim.h"

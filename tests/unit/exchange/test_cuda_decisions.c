@@ -1,5 +1,5 @@
-/* Decisions about updates where the gradients live on a GPU: measures, their totals, what is
- * decided and what updates make of it have the CPU's bits. Skipped without a GPU. */
+/* Update control where the gradients are on a GPU: squares, their totals, the result and the
+ * updates that use it have the CPU's bits. Skipped without a GPU. */
 #include "device/op.h"
 #include "kernels/ops/update.h"
 #include "kernels/updaters/sgd.h"

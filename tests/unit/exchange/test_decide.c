@@ -1,5 +1,5 @@
-/* Updates in two phases: that deciding changes no bit, what clipping by norm does, what is dropped,
- * and that norms do not depend on how a table is cut. */
+/* Updates in two phases: update control changes no bits, clipping by norm, dropped updates, and
+ * norms that do not depend on how a table is partitioned. */
 #include "decide_support.h"
 
 static double norm_of(const struct stand *s, uint64_t version)

@@ -1,5 +1,5 @@
-/* Gradients of several leaves a worker: the sum has the same bits for every number of workers and
- * servers, in one phase and in two. */
+/* Gradients of several reduction leaves per worker: the sum has the same bits for every number of
+ * workers and servers, in one phase and in two. */
 #include "table_support.h"
 
 enum { LEAVES = 7, STEPS = 3 };
@@ -14,7 +14,7 @@ static float *leaf_gradient(const struct sw_param *param, int p, int leaf, uint6
     return stored;
 }
 
-/* What a worker does with its leaves: each term is the sum of its own. */
+/* Writes a worker's partial sums: each is the sum of its own leaves. */
 static void write_terms(const struct stand *s, int worker, int p, uint64_t v)
 {
     const struct sw_param *param = sw_table_param(s->table, p);

@@ -1,5 +1,5 @@
 /* Gradients that come multiplied by a loss scale: the same values as without, to the bit; what an
- * overflow drops and halves; how the scale grows; and that every update group has one of its own.
+ * overflow drops and halves; how the scale grows; and that every update group has its own scale.
  */
 #include "decide_support.h"
 

@@ -1,5 +1,6 @@
 /* ctest-labels: threads
- * Gradients of fully-connected layers out of factors: whatever way they come together, with however
+ * Gradients of fully-connected layers from factors: however they are
+ * exchanged, with however
  * many workers, servers, groups and devices, parameters are those of one worker. */
 #include "comm_support.h"
 

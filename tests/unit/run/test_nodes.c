@@ -1,5 +1,5 @@
-/* Where a run's memory lies on a machine with several NUMA nodes. The machine here is made to look
- * like one with a node for each worker, and the system's answer is put in its place. */
+/* The placement of a run's memory on a machine with several NUMA nodes. The machine map is changed
+ * to have a node for each worker, and the system's calls are replaced. */
 #include "workers_support.h"
 
 enum { MOST = 4096 };

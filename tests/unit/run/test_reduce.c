@@ -1,6 +1,6 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Devices that add up gradients by themselves: by copies, the bits of servers on the host, for
+ * Devices that all-reduce gradients: by copies, the bits of servers on the host, for
  * every size of buckets and every link; by their library, what one worker computes, the same bits
  * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
 #include "workers_support.h"

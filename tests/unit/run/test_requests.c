@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
  * Requests to a running job by its control socket: pause, continue, checkpoint, stop, note. All
- * workers pause after the same step, nothing is lost or done twice, and the bits stay those of a
- * run that nobody spoke to. */
+ * workers pause after the same step, nothing is lost or done twice, and the bits are those of a run
+ * without requests. */
 #include "history/control.h"
 #include "workers_support.h"
 

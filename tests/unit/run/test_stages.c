@@ -1,5 +1,6 @@
-/* Runs in stages, from the inside: what one stage hands to the next, with statistics, several
- * workers and row state; a stop and a failure between two; a rollback at a stage's beginning. */
+/* Runs in stages, from the inside: what one stage passes to the next, with statistics, several
+ * workers and recurrent state; a stop and a failure between two; a rollback at a stage's beginning.
+ */
 /* ctest-labels: threads */
 #include "workers_support.h"
 

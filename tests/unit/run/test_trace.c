@@ -1,5 +1,5 @@
-/* What a trace of a run shows of wait-free back-propagation: updates go out while lower layers
- * still compute, and no layer computes with values that are not there yet. */
+/* Wait-free backpropagation in the trace of a run: updates are sent while lower layers still
+ * compute, and no layer computes with values that have not arrived. */
 /* ctest-labels: threads */
 #include "train_support.h"
 #include "worker/server.h"

@@ -1,5 +1,5 @@
-/* Training through the library: the same bits whenever they are promised, what steps, epochs,
- * evaluation and requests mean, and what a run leaves in the history. */
+/* Training through the library: bit-identical runs where promised, the meaning of steps, epochs,
+ * evaluation and requests, and what a run leaves in the history. */
 #include "infer/evaluate_alone.h"
 #include "train_support.h"
 

@@ -1,5 +1,5 @@
-/* What the tests of several workers share: a net with all that is random and all that looks at
- * neighbours, on smooth paths, so that sums in another order never flip a choice; names for the
+/* Shared by the tests of several workers: a net with every random operation and operations on
+ * neighbors, on smooth paths, so that sums in another order never flip a choice; names for the
  * number of workers and servers. Include once per program. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* What is made of lists of threads: which role each belongs to, and what that role does. */
+/* Thread states derived from lists of threads: the role of each thread, and what that role does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
