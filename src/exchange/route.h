@@ -72,7 +72,7 @@ struct sw_route {
      * layer. queue_push makes update `version` in step `version`; for other routes that update on
      * the device, the pull in the next step makes it. Excludes `wait`. */
     bool device_only;
-    /* The wait ends when all workers have pushed; a hosted server's mail does not end it. */
+    /* The wait ends when all workers have pushed; a message to a hosted server does not end it. */
     bool is_collective;
     /* Arrays in the port's device memory that gradients are written to; NULL: none. */
     int (*arrays)(const struct sw_route_query *q);

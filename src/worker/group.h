@@ -19,11 +19,11 @@ struct sw_transfer;
 
 enum { SW_GROUP_APART = 100, SW_GROUP_RING = SW_GROUP_APART + 4 };
 
-/* What happens after a step. */
+/* The decision about what happens after a step. */
 struct sw_decision {
     bool evaluate, checkpoint, stop, pause, last;
-    bool join;     /* those who rested come to work */
-    bool rollback; /* to the newest checkpoint */
+    bool join;     /* the warm-up is over: sleeping workers begin */
+    bool rollback; /* back to the newest checkpoint */
 };
 
 struct sw_group_slot {

@@ -5,12 +5,12 @@
  * does both once per bucket and round, in this order.
  *
  * There are two backends behind one table: the devices' library (device/collective.h), and copies
- * between devices with sums on them. The last rank to give a bucket queues the reduction for all
+ * between devices with sums on them. The last rank to push a bucket queues the reduction for all
  * ranks, on streams of the all-reduce, in the order of the buckets; no host thread waits for a
  * device. Sums by copies follow base/tree.h over the ranks and have the bits that servers compute;
  * a library has an order of its own, which changes with the number of ranks.
  *
- * Thread rule: give, take and the getters by any thread, for each rank by one at a time; close by
+ * Thread rule: push, pull and the getters by any thread, for each rank by one at a time; close by
  * any. */
 #pragma once
 
@@ -49,7 +49,7 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket);
  * Errors: SW_ERR_CANCELLED, those of the devices. */
 int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t round,
                       struct sw_stream *compute, struct sw_err *err) SW_MUST_CHECK;
-/* Waits, at most timeout_ms, until all ranks have given the bucket. SW_OK, SW_ERR_BUSY (timeout),
+/* Waits, at most timeout_ms, until all ranks have pushed the bucket. SW_OK, SW_ERR_BUSY (timeout),
  * SW_ERR_CANCELLED. */
 int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round,
                       int timeout_ms) SW_MUST_CHECK;

@@ -21,7 +21,7 @@ struct sw_allreduce_way {
     int min_ranks;
     /* Elements of the stage that a rank needs in addition to its buckets. */
     int64_t (*stage)(const int64_t *elements, int buckets, int ranks);
-    /* Queues the reduction of a bucket that all ranks have given, for all of them; the lock is
+    /* Queues the reduction of a bucket that all ranks have pushed, for all of them; the lock is
      * held. */
     int (*queue)(struct sw_allreduce *a, int bucket, struct sw_err *err);
     /* Called before the first round, after all memory is allocated; or NULL. */

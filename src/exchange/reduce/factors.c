@@ -5,7 +5,7 @@
  *                 previous round any more
  *     arrived[r]  on r's copy stream: it has the rows of all ranks
  *
- * A rank that takes a layer waits for `arrived` of all ranks, because it may then overwrite rows
+ * A rank that pulls a layer waits for `arrived` of all ranks, because it may then overwrite rows
  * that others have read. */
 #include "exchange/reduce/factors.h"
 

@@ -5,11 +5,11 @@
  * sw_factors_take before it queues work that reads all rows; in between it computes. Every rank
  * does both once per layer and round, in this order.
  *
- * The last rank to give a layer queues the copies of all, on a stream of each receiver; no host
+ * The last rank to push a layer queues the copies of all, on a stream of each receiver; no host
  * thread waits for a device. Nothing is computed, so all ranks have the same bits.
  *
- * Thread rule: give, take and the getters by any thread, for each rank by one at a time; close by
- * any; set_rows while no rank is between give and take. */
+ * Thread rule: push, pull and the getters by any thread, for each rank by one at a time; close by
+ * any; set_rows while no rank is between push and pull. */
 #pragma once
 
 #include "device/device.h"
@@ -48,7 +48,7 @@ float *sw_factors_dy(const struct sw_factors *f, int rank, int layer);
  * devices. */
 int sw_factors_give(struct sw_factors *f, int rank, int layer, uint64_t round,
                     struct sw_stream *compute, struct sw_err *err) SW_MUST_CHECK;
-/* Waits, at most timeout_ms, until all ranks have given the layer. SW_OK, SW_ERR_BUSY (timeout),
+/* Waits, at most timeout_ms, until all ranks have pushed the layer. SW_OK, SW_ERR_BUSY (timeout),
  * SW_ERR_CANCELLED. */
 int sw_factors_wait(struct sw_factors *f, int layer, uint64_t round, int timeout_ms) SW_MUST_CHECK;
 /* Call after the wait: work queued on the stream from here on reads all rows, and may overwrite the
