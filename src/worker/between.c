@@ -353,6 +353,6 @@ int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
 
     w->end.over = d.last;
     w->end.stopped = d.stop && !d.last;
-    w->timer.lap_ns = sw_os()->monotonic_ns();
+    w->timer.charged_ns = sw_os()->monotonic_ns();
     return rc;
 }

@@ -19,7 +19,7 @@ static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struc
     if (!in_chain(w, i, turn))
         return SW_OK;
     sw_slot_phase(w->slot, down ? SW_PHASE_BACKWARD : SW_PHASE_FORWARD, t, i,
-                  sw_net_layer(w->train, i)->name, w->timer.lap_ns);
+                  sw_net_layer(w->train, i)->name, w->timer.charged_ns);
     int rc = sw_layer_clock_begin(w, i, down, err);
     if (rc != SW_OK)
         return rc;

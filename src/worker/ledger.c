@@ -12,9 +12,9 @@
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
-    double ms = (double)(now_ns - w->timer.lap_ns) * 1e-6;
+    double ms = (double)(now_ns - w->timer.charged_ns) * 1e-6;
 
-    w->timer.lap_ns = now_ns;
+    w->timer.charged_ns = now_ns;
     *part_ms += (float)ms;
     if (total_ms)
         *total_ms += ms;
@@ -34,7 +34,7 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
                             &w->timer.ledger.backward_ms};
 
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
-    int64_t from_ns = w->timer.lap_ns;
+    int64_t from_ns = w->timer.charged_ns;
     int rc = sw_exchange_ask(w->exchange, err);
     if (rc != SW_OK)
         return rc;
@@ -42,12 +42,12 @@ int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
     const int64_t *mark_ns = sw_exchange_marks(w->exchange);
     if (rc != SW_OK || !mark_ns)
         return rc;
-    w->timer.lap_ns = sw_os()->monotonic_ns();
-    int64_t shift_ns = w->timer.lap_ns - mark_ns[SW_MARKS - 1];
-    double rest_ms = (double)(w->timer.lap_ns - from_ns) * 1e-6;
+    w->timer.charged_ns = sw_os()->monotonic_ns();
+    int64_t shift_ns = w->timer.charged_ns - mark_ns[SW_MARKS - 1];
+    double rest_ms = (double)(w->timer.charged_ns - from_ns) * 1e-6;
     for (int i = 0; i + 1 < SW_MARKS; i++) {
-        double ms =
-            common_ms(from_ns, w->timer.lap_ns, mark_ns[i] + shift_ns, mark_ns[i + 1] + shift_ns);
+        double ms = common_ms(from_ns, w->timer.charged_ns, mark_ns[i] + shift_ns,
+                              mark_ns[i + 1] + shift_ns);
         *parts[i] += (float)ms;
         rest_ms -= ms;
     }

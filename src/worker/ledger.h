@@ -10,7 +10,7 @@ struct sw_worker;
 /* The step timer of a worker (ledger.c, layer_clock.c). */
 struct sw_step_timer {
     struct sw_step_time ledger;       /* time breakdown of the current step */
-    int64_t lap_ns;                   /* time up to which all time is charged */
+    int64_t charged_ns;               /* time up to which all time is charged */
     int64_t served_ns, copied_ns[2];  /* as last recorded: time of servers with threads; time of
                                          copies of parameters to and from the device */
     double *forward_ms, *backward_ms; /* owned [layers of the net]: time since the last flush */

@@ -210,7 +210,7 @@ void sw_record_norms(struct sw_worker *w)
 void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
     struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
-    int64_t step_ns = w->timer.lap_ns - began_ns;
+    int64_t step_ns = w->timer.charged_ns - began_ns;
 
     w->timer.trained_ns += step_ns;
     w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
@@ -224,7 +224,7 @@ void sw_record_step(struct sw_worker *w, int64_t began_ns)
     double loss = sw_results_loss(w->train, s->totals);
     int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
     sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
-                   w->timer.lap_ns);
+                   w->timer.charged_ns);
     if (sw_group_deposit(&w->shared.groups->all, w->rank->global_rank, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);

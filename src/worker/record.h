@@ -39,7 +39,7 @@ struct sw_worker_record {
     struct sw_worker_links links;
 };
 
-/* Records step w->step, which began at began_ns and ended at w->timer.lap_ns. */
+/* Records step w->step, which began at began_ns and ended at w->timer.charged_ns. */
 void sw_record_step(struct sw_worker *w, int64_t began_ns);
 /* Records what the worker's server group sent to others since the last call; by its first worker.
  */

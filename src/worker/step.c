@@ -18,7 +18,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
     if (!w->shared.trace)
         return;
     struct sw_trace_event e = {.begin_ns = begin_ns,
-                               .end_ns = w->timer.lap_ns,
+                               .end_ns = w->timer.charged_ns,
                                .step = t,
                                .what = what,
                                .unit = w->rank->global_rank,
@@ -30,7 +30,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
 
 static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
-    int64_t begin_ns = w->timer.lap_ns;
+    int64_t begin_ns = w->timer.charged_ns;
 
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, false, err);
@@ -47,7 +47,7 @@ out:
 
 static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
-    int64_t begin_ns = w->timer.lap_ns;
+    int64_t begin_ns = w->timer.charged_ns;
 
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, true, err);
@@ -69,7 +69,8 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
     if (rc != SW_OK || w->served.count == 0 || sw_segments_pulls(w->segments, i).count == 0)
         return rc;
 
-    sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->timer.lap_ns);
+    sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name,
+                  w->timer.charged_ns);
     rc = sw_server_poll(w, err);
     sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
     return rc;
@@ -173,7 +174,7 @@ static void record_launch(const struct submission *s)
 {
     struct sw_worker *w = s->w;
     int layers = sw_net_layer_count(w->train);
-    int64_t begin_ns = w->timer.lap_ns;
+    int64_t begin_ns = w->timer.charged_ns;
     bool forward = s->segment->from < layers;
 
     sw_worker_lap(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms, NULL);
@@ -201,7 +202,7 @@ static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err
     int i = first < layers ? first : 2 * layers - 1 - first;
     if (s.segment->graph)
         sw_slot_phase(w->slot, first < layers ? SW_PHASE_FORWARD : SW_PHASE_BACKWARD, t, i,
-                      sw_net_layer(w->train, i)->name, w->timer.lap_ns);
+                      sw_net_layer(w->train, i)->name, w->timer.charged_ns);
     rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
     if (rc != SW_OK)
         return rc;

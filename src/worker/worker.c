@@ -27,7 +27,7 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
 {
     float waited_ms = 0;
 
-    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.lap_ns);
+    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.charged_ns);
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
     if (rc != SW_OK)
         return rc;
@@ -100,7 +100,7 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
 static int next_step(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_batch batch;
-    int64_t began_ns = w->timer.lap_ns;
+    int64_t began_ns = w->timer.charged_ns;
 
     memset(&w->timer.ledger, 0, sizeof w->timer.ledger);
     int rc = keep_pace(w, err);
@@ -125,7 +125,7 @@ static int next_step(struct sw_worker *w, struct sw_err *err)
 
 static int train(struct sw_worker *w, struct sw_err *err)
 {
-    w->timer.lap_ns = sw_os()->monotonic_ns();
+    w->timer.charged_ns = sw_os()->monotonic_ns();
     while (!w->end.over && !w->end.stopped) {
         if (sw_fault_is_set(w->shared.fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");

@@ -32,9 +32,9 @@ static void waiting(void *worker, int param, uint64_t version, const char *text)
     if (param >= 0)
         wait = (struct sw_wait){SW_WAIT_VERSION, param, (int64_t)version};
     if (text)
-        sw_slot_wait_on(w->slot, wait, text, w->timer.lap_ns);
+        sw_slot_wait_on(w->slot, wait, text, w->timer.charged_ns);
     else
-        sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+        sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
 }
 
 static int finish(void *worker, bool loss, struct sw_err *err)
