@@ -184,7 +184,7 @@ static void refused(const char *set, const char *says)
 
 static void unsupported_mixed_jobs_are_refused(void **state)
 {
-    refused("cluster.copy=none", "devices and CPUs update the same values");
+    refused("cluster.copy=none", "the parameters are updated on the host");
     /* Another number of workers is no remedy for that. */
     struct trial t = {.recipe = workers_recipe,
                       .device = MIXED_2,
