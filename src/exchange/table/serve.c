@@ -393,7 +393,7 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     struct sw_server_state *s = &t->servers[server];
     if (!can_handle(t, server, m))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "server %d cannot handle message '%s' from sender %d for parameter %d",
+                          "server %d cannot handle message %s from worker %d for parameter %d",
                           server, name_of(m->kind), m->from, m->param);
     int64_t begin_ns = sw_os()->monotonic_ns();
     int rc;
