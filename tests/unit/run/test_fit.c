@@ -175,7 +175,7 @@ static void what_cannot_fit_is_refused_before_the_start(void **state)
     struct trial like = {.recipe = budget_recipe};
     char set[64];
     snprintf(set, sizeof set, "job.memory=fit:%lld", least_budget(like) - 1);
-    assert_refused(NULL, NULL, set, SW_ERR_NOMEM, "pass, beside");
+    assert_refused(NULL, NULL, set, SW_ERR_NOMEM, "pass, in addition to");
     assert_refused("sim:gpus=1", NULL, "job.memory=fit:20kB", SW_ERR_NOMEM,
                    "for parameters on the device");
     assert_refused(NULL, "job.eval_batch=2000", "job.memory=fit:8MB", SW_ERR_NOMEM,
