@@ -1,7 +1,7 @@
-/* Who decides about updates. `each`: every parameter is updated by itself, as soon as its gradients
- * are there. `host`: the table decides about all updates of a step together, in two phases
- * (exchange/table/decide.c), since clipping by norm, a loss scale, or dropping what is not finite
- * needs all gradients. `device`: the same where devices update (control_device.c). */
+/* Update controllers. `each`: every parameter is updated alone, as soon as its gradients are
+ * complete. `host`: the table decides about all updates of a step together, in two phases
+ * (exchange/table/decide.c), because clipping by norm, a loss scale, or skipping a non-finite
+ * update needs all gradients. `device`: the same where devices update (control_device.c). */
 #include "exchange/exchange_private.h"
 
 static int own_group(const struct sw_exchange *x)
@@ -27,7 +27,7 @@ static int begin_each(struct sw_exchange *x, uint64_t version, double *scale, st
     return sw_device_update_begin(x, version, err);
 }
 
-const struct sw_control sw_control_each = {
+const struct sw_update_controller sw_control_each = {
     .name = "each", .takes = takes_all, .begin = begin_each, .wait_own = wait_own};
 
 /* ---- host ---- */
@@ -37,8 +37,9 @@ static bool takes_host(const struct sw_exchange_args *a)
     return !sw_table_is_decided_on_device(a->table);
 }
 
-/* The scale of a step's gradients is decided upon together with the update before, which the first
- * layer waits for anyway: servers apply the lowest layers first. */
+/* The scale of a step's gradients is known once the previous update is decided. One parameter at
+ * that version suffices; the first layer waits for it anyway, because servers apply the lowest
+ * layers first. */
 static int begin_host(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
 {
     const struct sw_table *t = x->args.table;
@@ -61,12 +62,14 @@ static int learn_host(struct sw_exchange *x, uint64_t version, struct sw_err *er
     bool finite;
 
     int rc = x->args.hooks.finite(x->args.hooks.user, &finite, err);
-    return rc == SW_OK ? sw_table_verdict(x->args.table, x->args.worker, finite, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_table_verdict(x->args.table, x->args.worker, finite, err);
 }
 
-const struct sw_control sw_control_host = {.name = "host",
-                                           .takes = takes_host,
-                                           .together = true,
-                                           .begin = begin_host,
-                                           .learn = learn_host,
-                                           .wait_own = wait_own};
+const struct sw_update_controller sw_control_host = {.name = "host",
+                                                     .takes = takes_host,
+                                                     .two_phase = true,
+                                                     .begin = begin_host,
+                                                     .learn = learn_host,
+                                                     .wait_own = wait_own};

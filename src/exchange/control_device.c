@@ -1,13 +1,14 @@
-/* Control `device`: decisions that need all gradients (exchange/table/decide.h), made where these
- * are. With `copy = none` every gradient is measured on the device, the measures are added up
- * there, and the updates behind it read what follows from them. Devices that have all sums come to
- * the same decision, each for itself. Where a device lacks some, because other workers have parts
- * of their own or may veto the update, sums go to the host, which adds up those of all workers, and
- * back.
+/* Update controller `device`: update control that needs all gradients (exchange/table/decide.c), on
+ * the devices that have them. With `copy = none` the device measures every gradient, adds up the
+ * squares, and computes the scale that the following updates read. Devices that have all sums
+ * compute the same result independently. Where a device lacks some, because other workers own parts
+ * or may veto the update, the squares go to the host, which sums them over all workers and sends
+ * them back.
  *
- * With one worker that needs no vote this is part of the step's own operations, and so of its
- * graph. Else it comes behind the last backward: gradients of others are waited for first. What was
- * decided is learnt with the loss and told to the table, where all who ask about decisions look. */
+ * With one worker and no vote, update control is part of the step's own operations, and so of its
+ * graph. Otherwise it follows the last backward pass, after the sums of the other workers have
+ * arrived. The result is read back together with the loss and stored in the table, where everybody
+ * looks it up. */
 #include "base/os.h"
 #include "base/str.h"
 #include "device/op.h"
@@ -16,20 +17,22 @@
 #include <string.h>
 
 struct sw_decider {
-    bool begun;   /* ends are on the device */
+    bool begun;   /* the ends of blocks are on the device */
     void *memory; /* owned device memory: */
     size_t bytes;
-    double *totals;  /* of squares: [kinds][parameters], then the gradients' of whole parameters */
-    int64_t *ends;   /* of blocks, [kinds][parameters] */
+    double *totals;  /* sums of squares: [kinds][parameters], then those of the gradients of whole
+                        parameters */
+    int64_t *ends;   /* ends of the blocks: [kinds][parameters] */
     double *squares; /* [blocks] */
-    void *host;      /* owned host memory, which the device copies: */
+    void *host;      /* owned host memory, source and target of copies: */
     size_t host_bytes;
     double *host_totals;
     int64_t *host_ends;
-    double *votes; /* owned [leaves of the worker][totals and the veto] */
+    double *votes; /* owned [reduction leaves of the worker][totals and the veto] */
 };
 
-/* What is measured of each parameter: its gradient, and where updaters ask for norms its value. */
+/* What is measured: the gradient of each parameter and, where the updater needs norms, its value.
+ */
 static int kinds(const struct sw_table *t)
 {
     return sw_table_updater(t)->needs_norms ? 2 : 1;
@@ -56,7 +59,7 @@ static int64_t all_blocks(const struct sw_table *t, int worker)
     return blocks * kinds(t);
 }
 
-/* Totals: [kinds][parameters], and behind them the gradients' of whole parameters. */
+/* Totals: [kinds][parameters], followed by those of the gradients of whole parameters. */
 static size_t total_count(const struct sw_table *t)
 {
     return (size_t)((kinds(t) + 1) * sw_table_count(t));
@@ -91,7 +94,7 @@ static void fill_ends(const struct sw_exchange *x)
     int64_t end = 0;
 
     for (int i = 0; i < kinds(t) * params; i++)
-        x->decider->host_ends[i] = end += blocks_of(t, x->args.worker, i % params);
+        x->control_state->host_ends[i] = end += blocks_of(t, x->args.worker, i % params);
 }
 
 static int attach(struct sw_exchange *x, struct sw_err *err)
@@ -99,13 +102,14 @@ static int attach(struct sw_exchange *x, struct sw_err *err)
     const struct sw_table *t = x->args.table;
     const struct sw_exchange_bytes bytes = sw_decider_bytes(&x->args);
     if (!x->args.own_memory)
-        return sw_err_set(err, SW_ERR_INVALID, "a worker in host memory decides about no updates");
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "update control on the device needs a worker with device memory");
     struct sw_decider *d = sw_calloc(1, sizeof *d);
     int first, leaves;
 
     sw_table_leaves(t, x->args.worker, &first, &leaves);
     size_t votes = (end_count(t) + 1) * (size_t)leaves * sizeof *d->votes;
-    x->decider = d;
+    x->control_state = d;
     if (d)
         d->votes = sw_calloc(1, votes);
     if (!d || !d->votes)
@@ -114,8 +118,9 @@ static int attach(struct sw_exchange *x, struct sw_err *err)
     d->host_bytes = bytes.host;
     int rc =
         sw_device_host_alloc(x->args.device, d->host_bytes, "norms of gradients", &d->host, err);
-    if (rc == SW_OK)
-        rc = sw_device_alloc(x->args.device, d->bytes, "norms of gradients", &d->memory, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_device_alloc(x->args.device, d->bytes, "norms of gradients", &d->memory, err);
     if (rc != SW_OK)
         return rc;
 
@@ -132,7 +137,7 @@ static int attach(struct sw_exchange *x, struct sw_err *err)
 
 static void detach(struct sw_exchange *x)
 {
-    struct sw_decider *d = x->decider;
+    struct sw_decider *d = x->control_state;
 
     if (!d)
         return;
@@ -144,7 +149,7 @@ static void detach(struct sw_exchange *x)
 
 static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct sw_err *err)
 {
-    struct sw_decider *d = x->decider;
+    struct sw_decider *d = x->control_state;
     const struct sw_device_report *r = &x->report;
 
     int rc = sw_device_update_begin(x, version, err);
@@ -153,18 +158,18 @@ static int begin(struct sw_exchange *x, uint64_t version, double *scale, struct 
     *scale = sw_table_loss_scale(x->args.table, 0);
     *r->sent_known = (struct sw_deciding){.loss_scale = *scale};
     rc = sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
-    if (rc == SW_OK && !d->begun)
-        rc = sw_copy(x->args.stream, d->ends, d->host_ends,
-                     end_count(x->args.table) * sizeof *d->ends, err);
+    if (rc != SW_OK || d->begun)
+        return rc;
     d->begun = true;
-    return rc;
+    return sw_copy(x->args.stream, d->ends, d->host_ends,
+                   end_count(x->args.table) * sizeof *d->ends, err);
 }
 
 /* ---- Measures ---- */
 
 static int measure_port(const struct sw_port *p, int kind, struct sw_err *err)
 {
-    const struct sw_decider *d = p->x->decider;
+    const struct sw_decider *d = p->x->control_state;
     const struct sw_table *t = sw_port_table(p);
     int at = kind * sw_table_count(t) + p->param;
     const struct sw_measure_args a = {.x = kind == 0 ? p->at.gradient : p->at.value,
@@ -179,9 +184,9 @@ static int measure_port(const struct sw_port *p, int kind, struct sw_err *err)
 
 static int measure(const struct sw_exchange *x, struct sw_err *err)
 {
-    const struct sw_decider *d = x->decider;
+    const struct sw_decider *d = x->control_state;
     const struct sw_table *t = x->args.table;
-    const int64_t blocks = all_blocks(t, x->args.worker); /* none: others have all parameters */
+    const int64_t blocks = all_blocks(t, x->args.worker); /* 0: other workers own all parameters */
     const struct sw_norm_totals_args all = {.squares = blocks > 0 ? d->squares : NULL,
                                             .ends = d->ends,
                                             .totals = d->totals,
@@ -201,8 +206,8 @@ static int measure(const struct sw_exchange *x, struct sw_err *err)
 
 /* ---- Votes of all workers ---- */
 
-/* Who contributes a parameter's norm to the sum: its owner; worker 0 for a replicated one, whose
- * norm all workers know. */
+/* One worker contributes a parameter's norm to the sum: its owner or, for a replicated parameter,
+ * whose norm all workers know, worker 0. */
 static bool speaks_for(const struct sw_exchange *x, int param)
 {
     int owner = sw_table_param(x->args.table, param)->owner;
@@ -213,7 +218,7 @@ static bool speaks_for(const struct sw_exchange *x, int param)
 static void fill_votes(const struct sw_exchange *x, bool veto)
 {
     const struct sw_table *t = x->args.table;
-    struct sw_decider *d = x->decider;
+    struct sw_decider *d = x->control_state;
     int first, leaves, count = sw_exchange_vote_count(t);
 
     sw_table_leaves(t, x->args.worker, &first, &leaves);
@@ -223,7 +228,7 @@ static void fill_votes(const struct sw_exchange *x, bool veto)
     d->votes[count - 1] = veto;
 }
 
-/* Parts of one parameter have one norm. */
+/* Sums over all parts of the parameter, which share one norm. */
 static double whole(const struct sw_table *t, const double *sums, int param)
 {
     const struct sw_param *p = sw_table_param(t, param);
@@ -235,12 +240,12 @@ static double whole(const struct sw_table *t, const double *sums, int param)
     return sum;
 }
 
-/* The sums of all workers go back to the device. */
+/* Uploads the sums over all workers to the device. */
 static int send_totals(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_table *t = x->args.table;
     const struct sw_device_report *r = &x->report;
-    struct sw_decider *d = x->decider;
+    struct sw_decider *d = x->control_state;
     int params = sw_table_count(t), many = kinds(t);
 
     for (int p = 0; p < params; p++) {
@@ -252,36 +257,41 @@ static int send_totals(struct sw_exchange *x, struct sw_err *err)
     r->sent_known->vetoes = d->votes[many * params];
     int rc =
         sw_copy(x->args.stream, d->totals, d->host_totals, total_count(t) * sizeof *d->totals, err);
-    return rc == SW_OK ? sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err)
-                       : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_copy(x->args.stream, r->known, r->sent_known, sizeof *r->known, err);
 }
 
 static int vote(struct sw_exchange *x, struct sw_err *err)
 {
     const struct sw_exchange_hooks *h = &x->args.hooks;
-    struct sw_decider *d = x->decider;
+    struct sw_decider *d = x->control_state;
     bool finite;
 
     int rc = sw_copy(x->args.stream, d->host_totals, d->totals,
                      end_count(x->args.table) * sizeof *d->totals, err);
-    if (rc == SW_OK)
-        rc = h->finish(h->user, true, err);
-    if (rc == SW_OK)
-        rc = h->finite(h->user, &finite, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = h->finish(h->user, true, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = h->finite(h->user, &finite, err);
     if (rc != SW_OK)
         return rc;
     fill_votes(x, !finite);
     rc = h->sum(h->user, d->votes, sw_exchange_vote_count(x->args.table), err);
-    return rc == SW_OK ? send_totals(x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return send_totals(x, err);
 }
 
-/* ---- The decision ---- */
+/* ---- The result ---- */
 
-/* The rate of a parameter whose updater has one by norms. */
+/* Computes the parameter's learning rate where the updater derives it from norms. */
 static int adapt(const struct sw_port *p, struct sw_err *err)
 {
     const struct sw_table *t = sw_port_table(p);
-    const double *totals = p->x->decider->totals;
+    const double *totals = p->x->control_state->totals;
     int params = sw_table_count(t);
     const struct sw_rate_args a = {.value_squares = totals + params + p->param,
                                    .gradient_squares =
@@ -292,34 +302,39 @@ static int adapt(const struct sw_port *p, struct sw_err *err)
     return kinds(t) > 1 ? sw_op_run(p->x->args.stream, &sw_op_rate, &a, err) : SW_OK;
 }
 
-/* Nothing on the host: it may be captured. */
+/* Queues update control and all updates. Runs nothing on the host, so it may be captured. */
 static int decide(struct sw_exchange *x, struct sw_err *err)
 {
-    const struct sw_decide_args a = {.squares = x->decider->totals,
+    const struct sw_decide_args a = {.squares = x->control_state->totals,
                                      .params = sw_table_count(x->args.table),
                                      .clip_norm = sw_table_clip_norm(x->args.table),
                                      .known = x->report.known,
                                      .decided = x->report.decided};
 
     int rc = sw_op_run(x->args.stream, &sw_op_decide, &a, err);
-    for (int i = 0; i < x->count && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
         if (!p->route->updates_on_device)
             continue;
         rc = adapt(p, err);
-        if (rc == SW_OK)
-            rc = sw_device_update_queue(p, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_device_update_queue(p, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
-/* Is the decision the worker's own, with no gradient or word of others? */
+/* Can this worker decide alone, without gradients or votes of others? */
 static bool is_queued(const struct sw_exchange *x)
 {
     if (x->args.votes || !x->args.overlap)
         return false;
     for (int i = 0; i < x->count; i++)
-        if (!x->ports[i].route->is_own)
+        if (!x->ports[i].route->device_only)
             return false;
     return true;
 }
@@ -327,10 +342,12 @@ static bool is_queued(const struct sw_exchange *x)
 static int queue(struct sw_exchange *x, struct sw_err *err)
 {
     int rc = measure(x, err);
-    return rc == SW_OK ? decide(x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return decide(x, err);
 }
 
-/* All sums are brought together before anything is decided. */
+/* Update control where gradients of other workers are needed: pulls all sums first. */
 static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
     int rc;
@@ -341,9 +358,13 @@ static int gather_and_decide(struct sw_exchange *x, uint64_t version, struct sw_
             return rc;
     }
     rc = measure(x, err);
-    if (rc == SW_OK && x->args.votes)
+    if (rc != SW_OK)
+        return rc;
+    if (x->args.votes)
         rc = vote(x, err);
-    return rc == SW_OK ? decide(x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return decide(x, err);
 }
 
 static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
@@ -359,16 +380,16 @@ static int end(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 
 static int learn(struct sw_exchange *x, uint64_t version, struct sw_err *err)
 {
-    return sw_table_settle(x->args.table, x->report.told_decided, version, err);
+    return sw_table_settle(x->args.table, x->report.host_decided, version, err);
 }
 
-const struct sw_control sw_control_device = {.name = "device",
-                                             .takes = takes,
-                                             .together = true,
-                                             .attach = attach,
-                                             .detach = detach,
-                                             .begin = begin,
-                                             .is_queued = is_queued,
-                                             .queue = queue,
-                                             .end = end,
-                                             .learn = learn};
+const struct sw_update_controller sw_control_device = {.name = "device",
+                                                       .takes = takes,
+                                                       .two_phase = true,
+                                                       .attach = attach,
+                                                       .detach = detach,
+                                                       .begin = begin,
+                                                       .is_queued = is_queued,
+                                                       .queue = queue,
+                                                       .end = end,
+                                                       .learn = learn};

@@ -33,15 +33,15 @@ int sw_copies_settle(struct sw_exchange *x, struct sw_err *err)
 
 /* ---- To the host ---- */
 
-/* On a thread of the device: a partial sum is on the host, and with the last one the gradient. An
- * error of the copy is told to the worker by the call that met it. */
+/* Runs on a thread of the device when a partial sum has reached the host; the last one completes
+ * the gradient. The caller that met a failed copy reports its error to the worker. */
 static void on_sent(void *user, int rc)
 {
     struct sw_port *p = user;
     const struct sw_exchange_args *a = &p->x->args;
     struct sw_err err;
 
-    /* The bytes were written by this thread, or are acquired from those who did. */
+    /* Acquires the bytes that other copy threads wrote. */
     if (rc != SW_OK || __atomic_sub_fetch(&p->missing, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     rc = sw_table_update(a->table, a->worker, p->param, p->sending, &err);
@@ -65,7 +65,7 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
             .dst = sw_table_term(a->table, a->worker, p->param, k).gradient,
             .src = sw_port_partial(p, k),
             .bytes = p->bytes,
-            .priority = p->place,
+            .priority = p->priority,
             .after = p->made,
             .then = p->sent,
             .done = on_sent,
@@ -75,26 +75,29 @@ int sw_push_partials(struct sw_port *p, uint64_t version, struct sw_err *err)
             return rc;
     }
     rc = sw_copy_queue_drain(p->x->queue, err);
-    return rc == SW_OK ? sw_copies_settle(p->x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_copies_settle(p->x, err);
 }
 
 /* ---- To the device ---- */
 
-/* Starts the copy of a version that the table has and the device was not sent. */
+/* Starts the copy of a version that the table has and that was not yet sent to the device. */
 static int start_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     struct sw_copy_event e = {.direction = SW_COPY_TO_DEVICE,
                               .bytes = p->bytes,
-                              .priority = p->place,
+                              .priority = p->priority,
                               .then = p->arrived};
 
-    if (p->asked >= (int64_t)version || sw_wait_for_table(p, version, 0) != SW_OK)
+    if (p->fetched >= (int64_t)version || sw_wait_for_table(p, version, 0) != SW_OK)
         return SW_OK;
     p->route->fetch(p, &e);
     int rc = sw_copy_queue_push(p->x->queue, &e, err);
-    if (rc == SW_OK)
-        p->asked = (int64_t)version;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    p->fetched = (int64_t)version;
+    return SW_OK;
 }
 
 /* A sum is fetched only if the device has a value, and that value is older than `version`. */
@@ -116,17 +119,22 @@ static int fetch_all(struct sw_exchange *x, uint64_t version, struct sw_err *err
             return rc;
     }
     rc = sw_copy_queue_drain(x->queue, err);
-    return rc == SW_OK ? sw_copies_settle(x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_copies_settle(x, err);
 }
 
 int sw_fetch(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     struct sw_stream *s = p->x->args.stream;
 
-    int rc = p->asked < (int64_t)version ? fetch_all(p->x, version, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_event_wait(s, p->arrived, err);
+    int rc = p->fetched < (int64_t)version ? fetch_all(p->x, version, err) : SW_OK;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_wait(s, p->arrived, err);
+    if (rc != SW_OK)
+        return rc;
     /* Backward will overwrite the gradient, or x and dy: the compute stream first waits until the
      * previous one has left the device. */
-    return rc == SW_OK ? sw_event_wait(s, p->lead->sent, err) : rc;
+    return sw_event_wait(s, p->lead->sent, err);
 }

@@ -4,6 +4,6 @@
 enum sw_copy_mode {
     SW_COPY_AUTO,
     SW_COPY_ASYNC, /* while the device computes */
-    SW_COPY_SYNC,  /* each copy is waited for, and the update with it */
-    SW_COPY_NONE,  /* not at all: the device updates */
+    SW_COPY_SYNC,  /* the worker waits for each copy and for its update */
+    SW_COPY_NONE,  /* no copies: the device makes the updates */
 };

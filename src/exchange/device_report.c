@@ -1,5 +1,6 @@
-/* What the device of a worker tells about a step, in one copy: when it came where, what was
- * decided, and whether updates were finite. And what the host tells the device ahead of it. */
+/* Memory for what the device reports about a step, in one copy: when it reached which mark, the
+ * result of update control, and whether updates were finite; and for what the host uploads before
+ * the step. */
 #include "exchange/exchange_private.h"
 
 static size_t aligned(size_t bytes)
@@ -22,35 +23,35 @@ size_t sw_device_report_bytes(int ports, bool updates, bool decides)
 int sw_device_report_make(struct sw_exchange *x, struct sw_err *err)
 {
     struct sw_device_report *r = &x->report;
-    bool updates = sw_exchange_updates(&x->args), decides = x->decider != NULL;
+    bool updates = sw_exchange_updates(&x->args), decides = x->control_state != NULL;
     size_t flags = updates ? (size_t)x->count * sizeof(bool) : 0;
-    void *there;
+    void *memory;
 
     r->bytes = sw_device_report_bytes(x->count, updates, decides);
     int rc = sw_device_host_alloc(x->args.device, 2 * r->bytes, "marks and numbers of updates",
                                   &r->host, err);
     if (rc != SW_OK)
         return rc;
-    rc = sw_device_alloc(x->args.device, r->bytes, "marks and numbers of updates", &there, err);
+    rc = sw_device_alloc(x->args.device, r->bytes, "marks and numbers of updates", &memory, err);
     if (rc != SW_OK)
         return rc;
 
-    r->marks = there;
-    r->told = r->host;
+    r->marks = memory;
+    r->host_marks = r->host;
     char *at = (char *)(r->marks + SW_MARKS);
-    const char *told = (const char *)(r->told + SW_MARKS);
+    const char *host_at = (const char *)(r->host_marks + SW_MARKS);
     if (decides) {
         r->decided = (struct sw_decided *)(void *)at;
-        r->told_decided = (const struct sw_decided *)(const void *)told;
+        r->host_decided = (const struct sw_decided *)(const void *)host_at;
         at += sizeof *r->decided;
-        told += sizeof *r->decided;
+        host_at += sizeof *r->decided;
     }
-    r->ask_bytes = (size_t)(at - (char *)there) + flags;
+    r->ask_bytes = (size_t)(at - (char *)memory) + flags;
     if (!updates)
         return SW_OK;
 
     r->bad = (bool *)at;
-    r->told_bad = (const bool *)told;
+    r->host_bad = (const bool *)host_at;
     r->numbers = (struct sw_update_numbers *)(void *)(at + aligned(flags));
     r->known = (struct sw_deciding *)(void *)(r->numbers + x->count);
     r->sent = (struct sw_update_numbers *)(void *)((char *)r->host + r->bytes);

@@ -1,15 +1,15 @@
 /* Updates on the device: value and updater state live there, and an update is an operation of the
- * compute stream (exchange/update_op.h), with the numbers and so the bits that a server would
- * compute. The table gets the values when somebody is to read them. */
+ * compute stream (exchange/update_op.h), with the same constants and so the same bits as a
+ * server's. The values are copied to the table when somebody is about to read them. */
 #include "exchange/exchange_private.h"
 
-/* Works out what the update is. */
+/* Computes the constants of the update. */
 static void number(struct sw_port *p, uint64_t version)
 {
-    struct sw_update_numbers *sent = &p->x->report.sent[p->place];
+    struct sw_update_numbers *sent = &p->x->report.sent[p->priority];
 
     p->formula = sw_table_update_numbers(sw_port_table(p), p->param, version, sent);
-    p->numbered = (int64_t)version;
+    p->constants_version = (int64_t)version;
 }
 
 static int send_numbers(struct sw_exchange *x, int first, int count, struct sw_err *err)
@@ -29,7 +29,7 @@ int sw_device_update_begin(struct sw_exchange *x, uint64_t version, struct sw_er
         return SW_OK;
     for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
-        uint64_t next = x->control->together || p->route->is_own ? version : version - 1;
+        uint64_t next = x->control->two_phase || p->route->device_only ? version : version - 1;
         if (p->route->updates_on_device && next > 0)
             number(p, next);
     }
@@ -45,9 +45,9 @@ int sw_device_update_queue(struct sw_port *p, struct sw_err *err)
 int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     p->version = (int64_t)version;
-    if (p->numbered != (int64_t)version) {
+    if (p->constants_version != (int64_t)version) {
         number(p, version);
-        int rc = send_numbers(p->x, p->place, 1, err);
+        int rc = send_numbers(p->x, p->priority, 1, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -56,7 +56,7 @@ int sw_device_update(struct sw_port *p, uint64_t version, struct sw_err *err)
 
 /* ---- Between table and device ---- */
 
-/* Value and updater state, on the compute stream: what is queued there is ordered with it. */
+/* Copies value and updater state on the compute stream, in order with what is queued there. */
 static int move(const struct sw_port *p, bool to_device, struct sw_err *err)
 {
     const struct sw_param *home = sw_table_param(sw_port_table(p), p->param);
@@ -64,23 +64,29 @@ static int move(const struct sw_port *p, bool to_device, struct sw_err *err)
 
     int rc = to_device ? sw_copy(s, p->at.value, home->value, p->bytes, err)
                        : sw_copy(s, home->value, p->at.value, p->bytes, err);
-    for (int i = 0; i < SW_UPDATER_SLOTS && p->at.slot[i] && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < SW_UPDATER_SLOTS && p->at.slot[i]; i++) {
         rc = to_device ? sw_copy(s, p->at.slot[i], home->slot[i], p->bytes, err)
                        : sw_copy(s, home->slot[i], p->at.slot[i], p->bytes, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_device_update_start(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     if (p->version != SW_NEVER)
         return SW_OK;
-    p->asked = p->version = (int64_t)version;
+    p->fetched = p->version = (int64_t)version;
     if (p->x->start == SW_NEVER)
         p->x->start = (int64_t)version;
     return move(p, true, err);
 }
 
-/* Who says what the parameter is: its owner or, of what all have, the worker that is told so. */
+/* Does this worker write the parameter back? Its owner does or, for a replicated parameter, the
+ * worker that passes `all`. */
 static bool speaks_for(const struct sw_port *p, bool all)
 {
     int owner = sw_table_param(sw_port_table(p), p->param)->owner;
@@ -101,17 +107,19 @@ int sw_exchange_sync_to_host(struct sw_exchange *x, uint64_t version, bool all, 
             return rc;
     }
     rc = sw_exchange_ask(x, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(x->args.stream, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_check_finite(x, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_wait(x->args.stream, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_check_finite(x, err);
     if (rc != SW_OK)
         return rc;
 
     /* Ports with `fetch` are skipped: the servers have advanced their versions in the table. */
     for (int i = 0; i < x->count; i++) {
         const struct sw_port *p = &x->ports[i];
-        if (p->route->updates_on_device && !p->route->fetch && (p->route->is_own || all))
+        if (p->route->updates_on_device && !p->route->fetch && (p->route->device_only || all))
             sw_table_put_param(x->args.table, p->param, version);
     }
     return SW_OK;

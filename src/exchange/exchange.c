@@ -1,7 +1,7 @@
-/* A worker's end of the exchange: its life, and the calls of a step in their order. Everything that
- * differs between parameters is in their routes (route.h), everything that differs between ways of
- * deciding is in the control (exchange_private.h). wait_for is the only loop that waits, and runs
- * the servers that this worker hosts meanwhile. By the worker's thread. */
+/* A worker's end of the exchange: creation, and the calls of a step in their order. Differences
+ * between parameters are in their routes (route.h), differences between ways to control updates in
+ * the update controller (exchange_private.h). wait_for is the only loop that waits; it runs the
+ * servers that this worker hosts meanwhile. By the worker's thread. */
 #include "exchange/exchange.h"
 
 #include "base/os.h"
@@ -14,10 +14,10 @@ enum { WAIT_MS = 1000, SERVE_MS = 1 };
 
 /* ---- Life ---- */
 
-static const struct sw_control *choose_control(const struct sw_exchange_args *a)
+static const struct sw_update_controller *choose_control(const struct sw_exchange_args *a)
 {
-    static const struct sw_control *const controls[] = {&sw_control_each, &sw_control_host,
-                                                        &sw_control_device};
+    static const struct sw_update_controller *const controls[] = {
+        &sw_control_each, &sw_control_host, &sw_control_device};
     int i = 0;
 
     while (!controls[i]->takes(a))
@@ -37,16 +37,18 @@ int sw_exchange_new(const struct sw_exchange_args *args, struct sw_exchange **ou
     x->keeps_values = sw_exchange_updates(args);
 
     int rc = x->control->attach ? x->control->attach(x, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_ports_make(x, err);
-    if (rc != SW_OK) {
-        sw_exchange_free(x);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_ports_make(x, err);
+    if (rc != SW_OK)
+        goto out;
     if (args->own_memory)
         sw_table_pin(args->table, args->device, true);
     *out = x;
     return SW_OK;
+out:
+    sw_exchange_free(x);
+    return rc;
 }
 
 void sw_exchange_free(struct sw_exchange *x)
@@ -72,7 +74,7 @@ void sw_exchange_refresh(struct sw_exchange *x)
 {
     for (int i = 0; i < x->count; i++)
         if (x->ports[i].route->fetch && !x->ports[i].route->updates_on_device)
-            x->ports[i].asked = SW_NEVER;
+            x->ports[i].fetched = SW_NEVER;
 }
 
 void sw_exchange_bind(const struct sw_exchange *x, int param, struct sw_exchange_binding *out)
@@ -95,10 +97,10 @@ static void charge(const struct sw_exchange *x, enum sw_exchange_time part)
     x->args.hooks.charge(x->args.hooks.user, part);
 }
 
-/* What is waited for: what a port's pull needs, or a version in the table. */
+/* The target of a wait: what the pull of a port needs, or a version in the table. */
 struct awaited {
     const struct sw_port *port; /* NULL: */
-    int group, param;           /* the version of an update group, or SW_TABLE_ALL */
+    int group, param;           /* the version of a parameter, of an update group or SW_TABLE_ALL */
 };
 
 static int look(const struct sw_exchange *x, const struct awaited *what, uint64_t version,
@@ -131,8 +133,8 @@ static void tell_waiting(const struct sw_exchange *x, int param, bool collective
     h->waiting(h->user, param, version, text);
 }
 
-/* The only loop that waits. What is waited for may depend on servers that this worker runs, so it
- * serves meanwhile; where their mail does not end the wait, it looks after them in between. */
+/* The only loop that waits. The target may depend on servers that this worker runs, so it serves
+ * meanwhile; where a message to them does not end the wait, it polls their inboxes in between. */
 static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t version,
                     struct sw_err *err)
 {
@@ -154,7 +156,7 @@ static int wait_for(struct sw_exchange *x, const struct awaited *what, uint64_t 
             break;
         rc = look(x, what, version, collective && h->served_count > 0 ? SERVE_MS : WAIT_MS);
         charge(x, SW_EXCHANGE_EXPOSED);
-        /* A copy that failed never tells its server: the error is here. */
+        /* A failed copy never notifies its server: its error is found here. */
         if (rc == SW_ERR_BUSY && x->queue && sw_copy_queue_check(x->queue, err) != SW_OK)
             rc = err->code;
     }
@@ -199,12 +201,14 @@ int sw_exchange_pull_port(struct sw_exchange *x, struct sw_port *p, uint64_t ver
     const struct sw_route *route = p->route;
 
     int rc = wait_for(x, &what, version, err);
-    if (rc == SW_OK && route->updates_on_device)
+    if (rc != SW_OK)
+        return rc;
+    if (route->updates_on_device)
         rc = sw_device_update_start(p, version, err);
     if (rc != SW_OK || (route->updates_on_device && p->version >= (int64_t)version))
         return rc;
     rc = route->pull ? route->pull(p, version, err) : SW_OK;
-    if (rc != SW_OK || !route->updates_on_device || x->control->together)
+    if (rc != SW_OK || !route->updates_on_device || x->control->two_phase)
         return rc;
     return sw_device_update(p, version, err);
 }
@@ -222,7 +226,8 @@ int sw_exchange_pull(struct sw_exchange *x, struct sw_param_list list, uint64_t 
         int64_t lag = sw_table_staleness(t, group, list.param[i], version);
         x->lag = lag > x->lag ? lag : x->lag;
     }
-    /* The look at values that are there is no part of the pass behind it, however short. */
+    /* The time of checking values is not charged to the following pass, even if nothing was waited
+     * for. */
     if (list.count > 0)
         charge(x, SW_EXCHANGE_IDLE);
     return SW_OK;
@@ -246,24 +251,29 @@ int sw_exchange_queue_push(struct sw_exchange *x, struct sw_param_list list, str
     return SW_OK;
 }
 
-/* With `copy = sync`: the gradient, its copy and the update are waited for, and the copy of the new
- * value; but what is decided for all parameters together can only be waited for at the end. */
+/* With `copy = sync`: waits for the gradient, its copy, the update, and the copy of the new value.
+ * In two phases the update can only be waited for at the end of the step. */
 static int push_and_wait(struct sw_exchange *x, struct sw_port *p, uint64_t version,
                          struct sw_err *err)
 {
     const struct sw_exchange_hooks *h = &x->args.hooks;
 
     int rc = x->args.own_memory ? h->finish(h->user, false, err) : SW_OK;
-    if (rc == SW_OK)
-        rc = p->route->push(p, version, err);
-    if (rc == SW_OK && x->args.own_memory)
+    if (rc != SW_OK)
+        return rc;
+    rc = p->route->push(p, version, err);
+    if (rc != SW_OK)
+        return rc;
+    if (x->args.own_memory)
         charge(x, SW_EXCHANGE_EXPOSED);
-    if (rc != SW_OK || x->control->together)
+    if (rc != SW_OK || x->control->two_phase)
         return rc;
     rc = sw_exchange_pull_port(x, p, version, err);
-    if (rc == SW_OK && x->args.own_memory)
+    if (rc != SW_OK)
+        return rc;
+    if (x->args.own_memory)
         charge(x, SW_EXCHANGE_EXPOSED);
-    return rc;
+    return SW_OK;
 }
 
 int sw_exchange_push(struct sw_exchange *x, struct sw_param_list list, uint64_t version,
@@ -282,7 +292,7 @@ int sw_exchange_push(struct sw_exchange *x, struct sw_param_list list, uint64_t 
 
 bool sw_exchange_needs_host(const struct sw_exchange *x, int param)
 {
-    return !sw_exchange_port(x, param)->route->is_own;
+    return !sw_exchange_port(x, param)->route->device_only;
 }
 
 /* ---- The step's begin and end ---- */
@@ -315,7 +325,7 @@ int sw_exchange_learn(struct sw_exchange *x, uint64_t version, struct sw_err *er
 
 bool sw_exchange_updates_at_end(const struct sw_exchange *x)
 {
-    return x->decider != NULL;
+    return x->control_state != NULL;
 }
 
 bool sw_exchange_keeps_values(const struct sw_exchange *x)
@@ -323,7 +333,7 @@ bool sw_exchange_keeps_values(const struct sw_exchange *x)
     return x->keeps_values;
 }
 
-/* ---- What the device tells ---- */
+/* ---- What the device reports ---- */
 
 int sw_exchange_mark(struct sw_exchange *x, enum sw_mark mark, struct sw_err *err)
 {
@@ -342,13 +352,13 @@ int sw_exchange_ask(struct sw_exchange *x, struct sw_err *err)
 
 const int64_t *sw_exchange_marks(const struct sw_exchange *x)
 {
-    return x->report.told;
+    return x->report.host_marks;
 }
 
 int sw_exchange_check_finite(const struct sw_exchange *x, struct sw_err *err)
 {
     for (int i = 0; x->report.bad && i < x->count; i++)
-        if (x->report.told_bad[i])
+        if (x->report.host_bad[i])
             return sw_table_say_bad(x->args.table, x->ports[i].param, (uint64_t)x->ports[i].version,
                                     err);
     return SW_OK;

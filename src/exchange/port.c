@@ -1,5 +1,5 @@
-/* Ports: the parameters of a worker, and their memory on its device. One block holds, of every
- * parameter, its value, arrays for gradients and the updater's state, as its route wants them. */
+/* Ports: the parameters of a worker and their memory on its device. One block holds for every
+ * parameter its value, arrays for gradients and the updater's state, as its route requires. */
 #include "base/os.h"
 #include "exchange/exchange_private.h"
 #include <stdio.h>
@@ -42,7 +42,7 @@ bool sw_exchange_updates(const struct sw_exchange_args *a)
     return false;
 }
 
-/* Does the list name the parameter before that place? Several layers may share one. */
+/* Does the list name params[i] before position i? Several layers may share a parameter. */
 static bool is_repeated(const struct sw_exchange_args *a, int i)
 {
     for (int k = 0; k < i; k++)
@@ -102,11 +102,11 @@ static int take_memory(struct sw_exchange *x, struct sw_err *err)
         *p = (struct sw_port){.x = x,
                               .route = sw_route_choose(&q),
                               .param = param,
-                              .place = x->count,
+                              .priority = x->count,
                               .bytes = sw_desc_bytes(&sw_table_param(a->table, param)->layout),
                               .version = SW_NEVER,
-                              .numbered = SW_NEVER,
-                              .asked = SW_NEVER};
+                              .constants_version = SW_NEVER,
+                              .fetched = SW_NEVER};
         x->bytes += port_bytes(p->route, &q);
         x->port_of[param] = x->count++;
     }
@@ -127,7 +127,8 @@ static int attach_route(struct sw_port *p, struct sw_err *err)
     return rc;
 }
 
-/* A bias whose gradient is made of the weight's factors. */
+/* The port whose copies carry the gradient: for a bias whose gradient is made of the weight's
+ * factors, the port of the weight. */
 static struct sw_port *lead_of(struct sw_port *p)
 {
     const struct sw_table_factors *f = sw_table_factors_of(sw_port_table(p), p->param);
@@ -151,12 +152,12 @@ static void place_port(struct sw_port *p, char *at)
         return;
     for (int s = 0; s < sw_table_param_slots(q.table, p->param); s++)
         p->at.slot[s] = (float *)(void *)(at + (size_t)(1 + arrays + s) * room);
-    p->at.bad = x->report.bad + p->place;
-    p->at.numbers = x->report.numbers + p->place;
+    p->at.bad = x->report.bad + p->priority;
+    p->at.numbers = x->report.numbers + p->priority;
     p->at.decided = x->report.decided;
 }
 
-/* What messages of the device call it: "conv1.weight (value)". */
+/* Names the arrays for messages of the device: "conv1.weight (value)". */
 static void name_port(const struct sw_port *p)
 {
     struct sw_device *dev = p->x->args.device;
@@ -168,7 +169,7 @@ static void name_port(const struct sw_port *p)
     snprintf(text, sizeof text, "%s (gradient)", name);
     for (int k = 0; k < sw_table_terms(sw_port_table(p), p->x->args.worker); k++)
         sw_device_name(dev, sw_port_partial(p, k), p->bytes, text);
-    snprintf(text, sizeof text, "%s (updater's state)", name);
+    snprintf(text, sizeof text, "%s (updater state)", name);
     for (int s = 0; s < SW_UPDATER_SLOTS; s++)
         sw_device_name(dev, p->at.slot[s], p->bytes, text);
 }
@@ -188,26 +189,34 @@ static int make_events(struct sw_port *p, struct sw_err *err)
 int sw_ports_make(struct sw_exchange *x, struct sw_err *err)
 {
     int rc = take_memory(x, err);
-    if (rc == SW_OK && x->args.own_memory)
+    if (rc != SW_OK)
+        return rc;
+    if (x->args.own_memory)
         rc = sw_device_report_make(x, err);
+    if (rc != SW_OK)
+        return rc;
 
     char *at = x->memory;
     int copies = 2;
-    for (int i = 0; rc == SW_OK && i < x->count; i++) {
+    for (int i = 0; i < x->count; i++) {
         struct sw_port *p = &x->ports[i];
         const struct sw_route_query q = query_of(&x->args, p->param);
         p->lead = lead_of(p);
         rc = attach_route(p, err);
-        if (rc != SW_OK || !x->args.own_memory)
+        if (rc != SW_OK)
+            return rc;
+        if (!x->args.own_memory)
             continue;
         place_port(p, at);
         at += port_bytes(p->route, &q);
         name_port(p);
         copies += p->route->copies ? p->route->copies(&q) : 0;
         rc = make_events(p, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    if (rc != SW_OK || !x->args.own_memory)
-        return rc;
+    if (!x->args.own_memory)
+        return SW_OK;
     return sw_copy_queue_new(x->args.device, copies, &x->queue, err);
 }
 
@@ -229,7 +238,7 @@ void sw_ports_free(struct sw_exchange *x)
     sw_free(x->port_of);
 }
 
-/* What is made of factors, or added up elsewhere, has no partial sums of its own. */
+/* NULL for gradients that are made of factors or summed elsewhere: they have no partial sums. */
 float *sw_port_partial(const struct sw_port *p, int k)
 {
     if (!p->at.gradient || sw_table_factors_of(sw_port_table(p), p->param))

@@ -1,12 +1,12 @@
-/* A route: one way from a complete gradient to the next value, for one parameter of one worker. It
- * is chosen once, from the registry in route.c, and from then on the exchange calls its functions
- * and asks nothing else. A new route is a file in routes/ and a row in routes/routes.h;
- * rows of tests/unit/exchange/test_routes.c take it through every case.
+/* A route takes one parameter of one worker from a complete gradient to the next value. It is
+ * chosen once, from the registry in route.c; from then on the exchange calls its functions and asks
+ * nothing else. A new route is a file in routes/, a row in routes/routes.h, and rows of
+ * tests/unit/exchange/test_routes.c, which take it through every case.
  *
  * What a route keeps for a worker is its state; what it keeps for one parameter is in the port. The
  * routes, in the order of the registry:
  *
- *     route                the update runs on          what travels
+ *     route                update runs on              what moves
  *     table                a server; under Hogwild     nothing: worker and table share host memory
  *                          the worker
  *     constant             nothing: it is frozen       the value, once, to the device
@@ -18,7 +18,7 @@
  *     mirror-factors       a server                    factors to servers, values back
  *     mirror               a server                    gradients to servers, values back
  *
- * tests/unit/exchange/test_routes.c runs every route through one matrix of cases, without nets and
+ * tests/unit/exchange/test_routes.c runs every route through one matrix of cases, without nets or
  * jobs. */
 #pragma once
 
@@ -27,10 +27,10 @@
 
 enum { SW_MOST_ROUTES = 16, SW_NEVER = -1 };
 
-/* What a choice looks at: a parameter of a worker, before anything is allocated. */
+/* What the choice of a route depends on: a parameter of a worker, before anything is allocated. */
 struct sw_route_query {
     const struct sw_table *table;
-    int worker; /* its number in the table */
+    int worker; /* its rank in the table */
     int param;
     enum sw_copy_mode copy;
     bool own_memory; /* the host cannot reach the memory of the worker's device */
@@ -42,55 +42,57 @@ struct sw_route;
 struct sw_port {
     struct sw_exchange *x;        /* borrowed */
     const struct sw_route *route; /* never NULL */
-    void *state;                  /* borrowed: the route's of this worker */
+    void *state;                  /* borrowed: the route's state for this worker */
     int param;                    /* the table's index */
-    int place; /* among the worker's, lowest layer first: how urgent its copies are */
+    int priority; /* position among the worker's parameters, lowest layer first: the priority of its
+                     copies */
     size_t bytes;
-    struct sw_param_place at; /* device memory; all NULL where the host's is used */
-    int64_t version;          /* the newest that is queued on the device; SW_NEVER */
-    int64_t numbered; /* the newest whose update's numbers are queued, where the device updates */
+    struct sw_param_place at;  /* device memory; all NULL where host memory is used */
+    int64_t version;           /* the newest version that is queued on the device; SW_NEVER */
+    int64_t constants_version; /* the newest version whose update constants are queued, where the
+                                  device updates */
     const struct sw_update_formula *formula;
     struct sw_event *arrived; /* owned: a copy to the device is done */
-    struct sw_event *made;    /* owned: the gradient is complete, and the value read no more */
-    struct sw_event *sent;    /* owned: the gradient is on the host */
-    struct sw_port
-        *lead;        /* whose copies carry the gradient: itself, or the weight of the factors */
-    int64_t asked;    /* the newest version whose copy to the device was started */
-    uint64_t sending; /* the version that is on its way to the host, */
-    int missing;      /* atomic: and how many of its copies are not done */
+    struct sw_event *made; /* owned: the gradient is complete, and the value is not read any more */
+    struct sw_event *sent; /* owned: the gradient is on the host */
+    struct sw_port *lead;  /* the port whose copies carry the gradient: this one, or that of the
+                              factors' weight */
+    int64_t fetched;       /* the newest version whose copy to the device was started */
+    uint64_t sending;      /* the version whose gradient is being copied to the host */
+    int missing;           /* atomic: copies of it that are not done */
 };
 
 struct sw_route {
     const char *name;
     /* Does the parameter take this route? The first row of the registry that says so is taken. */
     bool (*takes)(const struct sw_route_query *q);
-    /* Updater state is on the device, and the update an operation of its compute stream. */
+    /* Updater state is on the device, and the update is an operation of its compute stream. */
     bool updates_on_device;
     /* The host need not act before forward or after backward, so a captured graph may contain the
      * layer. queue_push makes update `version` in step `version`; for other routes that update on
      * the device, the pull in the next step makes it. Excludes `wait`. */
-    bool is_own;
-    /* The wait ends when all workers have pushed; a hosted server's mail does not end it. */
+    bool device_only;
+    /* The wait ends when all workers have pushed; a message to a hosted server does not end it. */
     bool is_collective;
     /* Arrays in the port's device memory that gradients are written to; NULL: none. */
     int (*arrays)(const struct sw_route_query *q);
-    /* Device memory of a worker beside its ports'; NULL: none. */
+    /* Device memory of a worker in addition to its ports; NULL: none. */
     size_t (*bytes)(const struct sw_exchange_args *args);
-    /* Copies of one parameter that may be under way at a time; NULL: none. */
+    /* Copies of one parameter that may be in flight at a time; NULL: none. */
     int (*copies)(const struct sw_route_query *q);
 
-    /* A worker's state, made before its first port; or NULL. */
+    /* Creates a worker's state, before its first port; or NULL. */
     int (*attach)(struct sw_exchange *x, void **state, struct sw_err *err);
     void (*detach)(struct sw_exchange *x, void *state);
     /* Where the gradient is, if not in the port's memory; or NULL. */
     float *(*gradient)(const struct sw_port *p);
-    /* Where a net reads the value and writes what the gradient is made of; NULL: the port's memory.
+    /* Where a net reads the value and writes partial gradients or factors; NULL: the port's memory.
      */
     void (*bind)(const struct sw_port *p, struct sw_exchange_binding *out);
 
-    /* Operations of the device, nothing on the host; NULL: none. */
+    /* Queues operations of the device, and runs nothing on the host; NULL: none. */
     int (*queue_push)(struct sw_port *p, struct sw_err *err);
-    /* The host's part of the same. */
+    /* The host's part of the push. */
     int (*push)(struct sw_port *p, uint64_t version, struct sw_err *err);
     /* Blocks until pull(version) may be called. Returns SW_OK; SW_ERR_BUSY on timeout (0: polls) or
      * when a server that this worker hosts has a message; SW_ERR_CANCELLED when the job ends;
@@ -109,5 +111,5 @@ struct sw_route {
 
 /* Never NULL. */
 const struct sw_route *sw_route_choose(const struct sw_route_query *q);
-/* Rows of the registry, to go through them all; NULL behind the last. */
+/* Row i of the registry, to iterate; NULL after the last. */
 const struct sw_route *sw_route_at(int i);

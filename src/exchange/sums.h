@@ -1,7 +1,8 @@
-/* Sums of gradients by the devices themselves: with allreduce and `copy = none`, what several
- * workers push is added up in buckets (exchange/reduce/buckets.h, exchange/reduce/allreduce.h)
- * while backward goes on, and never comes to the host: by the devices' library or by copies, which
- * is chosen once they are open. Planned with the table, made before the workers' memory; frozen. */
+/* The plan of an all-reduce by the devices: with allreduce and `copy = none` the gradients of
+ * several workers are reduced in buckets (exchange/reduce/buckets.h, exchange/reduce/allreduce.h)
+ * while backward goes on, and never go through the host. The backend, the devices' library or
+ * copies, is chosen once the devices are open. Planned with the table, made before the workers'
+ * memory; then frozen. */
 #pragma once
 
 #include "device/collective.h"
@@ -13,14 +14,14 @@ enum sw_reducer { SW_REDUCER_SERVERS, SW_REDUCER_COPIES, SW_REDUCER_LIBRARY };
 struct sw_sums {
     enum sw_reducer reducer;
     const struct sw_collective_ops *library; /* of a LIBRARY */
-    char why[320];                           /* for people; "": there is nothing to add up */
-    struct sw_collective *members;           /* owned, once it is made: of a LIBRARY */
+    char why[320];                           /* explanation for users; "": nothing to reduce */
+    struct sw_collective *members;           /* owned, once made: of a LIBRARY */
     struct sw_bucket *buckets;               /* owned [count] */
     int64_t *elements;                       /* owned [count] */
-    int *order;                              /* owned [count]: in which they are added up */
-    int count;                               /* 0: servers add up */
-    int *bucket_of;                          /* owned [parameters of the table]: -1: in none */
-    int64_t *at_of;                          /* owned, likewise: elements before it in its bucket */
-    struct sw_allreduce *all_reduce;         /* owned, once there is memory */
-    int first_ms;                            /* how long devices may take to meet, and to add up */
+    int *order;                              /* owned [count]: in which they are reduced */
+    int count;                               /* 0: servers reduce */
+    int *bucket_of;                          /* owned [parameters of the table]; -1: in no bucket */
+    int64_t *at_of; /* owned, likewise: elements before the parameter in its bucket */
+    struct sw_allreduce *all_reduce; /* owned, once memory is allocated */
+    int first_ms;                    /* limit for devices to connect and make the first sum */
 };

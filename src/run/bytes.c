@@ -1,5 +1,5 @@
-/* How much memory a job takes, by use: counted from what the nets and tables have now, before any
- * of it is allocated. */
+/* The memory of a job by use: computed from the current nets and tables, before any of it is
+ * allocated. */
 #include "base/str.h"
 #include "exchange/table/sync.h"
 #include "net/transfer.h"
@@ -42,9 +42,9 @@ size_t sw_worker_param_bytes(const struct sw_worker *w)
            sw_reduce_bytes(w->shared.exchange_plan) + sw_comm_bytes(w->shared.exchange_plan);
 }
 
-/* What the host has for a device to read and write: what the exchange tells it, and the mail of
- * nets. */
-static size_t mail_bytes(const struct sw_worker *w)
+/* Bytes of host memory that a device reads and writes: reports and constants of the exchange, and
+ * the staging buffers of nets. */
+static size_t staging_bytes(const struct sw_worker *w)
 {
     size_t bytes = sw_worker_exchange_bytes(w).host + sw_layer_clock_bytes(w);
 
@@ -54,17 +54,17 @@ static size_t mail_bytes(const struct sw_worker *w)
     return bytes;
 }
 
-/* Values and gradients that workers hold on devices of their own, beside the host's. */
-static size_t mirror_bytes(const struct sw_job *job)
+/* Bytes of values and gradients on devices with their own memory, in addition to the host's. */
+static size_t device_param_bytes(const struct sw_job *job)
 {
     size_t bytes = 0;
     for (int i = 0; i < job->topology->workers; i++)
         if (!job->workers[i].device->host_memory)
-            bytes += sw_worker_param_bytes(&job->workers[i]) + mail_bytes(&job->workers[i]);
+            bytes += sw_worker_param_bytes(&job->workers[i]) + staging_bytes(&job->workers[i]);
     return bytes;
 }
 
-/* Of all server groups; what they exchange counts as state. */
+/* Sums the tables of all server groups; what they exchange counts as state. */
 static void sum_tables(const struct sw_job *job, size_t *param_bytes, size_t *state_bytes)
 {
     size_t values = 0, state;
@@ -101,7 +101,7 @@ void sw_job_sum_memory(struct sw_job *job)
     sum_tables(job, &p->bytes.params, &p->bytes.state);
     p->bytes.state += sw_states_bytes(&job->state.buffers, job->workers);
     p->bytes.state += sw_carries_bytes(&job->state.carries, job->workers);
-    p->bytes.state += mirror_bytes(job);
+    p->bytes.state += device_param_bytes(job);
     p->bytes.arena = arena_bytes(job);
     p->bytes.batches = batch_bytes(job);
     p->bytes.exchange = sw_transfer_plan(job->workers[0].train);

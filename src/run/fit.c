@@ -1,17 +1,17 @@
-/* memory = fit:SIZE: what of the budget is left for the arena of each worker's nets, and what that
- * takes. On a device with memory of its own the budget is that device's: the replica of the
- * parameters and the layers' state come off it. On the CPU it is the job's: parameters, updater
- * state, batches and what is between workers come off it, and the workers share the rest, each up
- * to what it can use. */
+/* memory = fit:SIZE: computes which part of the budget is left for the arena of each worker's nets,
+ * and makes the nets fit. On a device with its own memory the budget is that device's: the
+ * parameters on the device and the buffers of layers are subtracted. On the CPU it is the job's:
+ * parameters, updater state, batches and data exchanged between workers are subtracted, and the
+ * workers share the rest, each up to what it can use. */
 #include "base/str.h"
 #include "run/job_private.h"
 #include "run/memory.h"
 #include "worker/worker.h"
 #include <stdio.h>
 
-/* How fast a device is, very roughly: recomputing is weighed against copying with it. Devices
- * with processors of their own are measured (rates.c); elsewhere choices are the same on every
- * machine. */
+/* Rough throughput of a device, for choosing between recomputing and offloading. Devices with
+ * processors of their own are measured (rates.c); the others use constants, so that choices are the
+ * same on every machine. */
 #define THREAD_FLOPS_PER_S 4e10
 #define MEMORY_BYTES_PER_S 1e10
 
@@ -26,7 +26,7 @@ static struct sw_net_rates rates_of(struct sw_job *job, const struct sw_worker *
     const struct sw_placement_row *row =
         sw_placement_worker(job->place.placement, w->rank->global_rank);
     struct sw_net_rates r = {THREAD_FLOPS_PER_S * row->threads, MEMORY_BYTES_PER_S, 0};
-    /* The CPU has no other memory than the host's: swapping would save nothing. */
+    /* On the CPU offloading would save nothing, because it uses host memory already. */
     if (!w->device->host_memory)
         r.link_bytes_per_s = job->place.devices.link_bytes_per_s > 0
                                  ? (double)job->place.devices.link_bytes_per_s
@@ -39,15 +39,15 @@ static size_t eval_bytes(const struct sw_worker *w)
     return w->eval ? sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]) : 0;
 }
 
-/* What a worker's arena takes with every feature kept. */
+/* Bytes of a worker's arena if every activation stays in memory. */
 static size_t kept_bytes(const struct sw_worker *w)
 {
     size_t train = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).kept_bytes, eval = eval_bytes(w);
     return train > eval ? train : eval;
 }
 
-/* The most that each worker may have when together they have `bytes`, and some need less. */
-static size_t share_of(const struct sw_job *job, size_t bytes)
+/* The limit for each worker when together they have `bytes` and some need less. */
+static size_t limit_of(const struct sw_job *job, size_t bytes)
 {
     int workers = job->topology->workers;
     size_t level = bytes / (size_t)workers;
@@ -67,14 +67,14 @@ static size_t share_of(const struct sw_job *job, size_t bytes)
     return level;
 }
 
-/* Where a budget is broken. */
-struct broken {
-    size_t least; /* bytes of arena that would do */
+/* Where a budget is exceeded. */
+struct shortage {
+    size_t least; /* bytes of arena that suffice */
     const char *layer, *pass;
     bool evaluation;
 };
 
-static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, struct broken *b,
+static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, struct shortage *b,
                       struct sw_err *err)
 {
     struct sw_net_rates rates = rates_of(job, w);
@@ -89,17 +89,17 @@ static int fit_worker(struct sw_job *job, struct sw_worker *w, size_t budget, st
     size_t eval = eval_bytes(w), train = sw_parts_arena_bytes(parts);
     w->arena.bytes = train > eval ? train : eval;
     if (!fit.fits && fit.least_bytes > b->least)
-        *b = (struct broken){fit.least_bytes, fit.layer, fit.pass, false};
+        *b = (struct shortage){fit.least_bytes, fit.layer, fit.pass, false};
     if (eval > budget && eval > b->least)
-        *b = (struct broken){.least = eval, .evaluation = true};
+        *b = (struct shortage){.least = eval, .evaluation = true};
     return SW_OK;
 }
 
-static int refuse(const struct sw_job *job, const struct broken *b, size_t fixed, size_t least,
+static int refuse(const struct sw_job *job, const struct shortage *b, size_t fixed, size_t least,
                   struct sw_err *err)
 {
-    char beside[32], needs[32], where[256];
-    sw_human_bytes(beside, (double)fixed);
+    char fixed_text[32], needs[32], where[256];
+    sw_human_bytes(fixed_text, (double)fixed);
     sw_human_bytes(needs, (double)b->least);
     if (b->evaluation)
         snprintf(where, sizeof where, "an evaluation needs %s", needs);
@@ -107,9 +107,9 @@ static int refuse(const struct sw_job *job, const struct broken *b, size_t fixed
         snprintf(where, sizeof where, "layer %s needs %s in its %s pass", b->layer, needs, b->pass);
     return sw_err_set(
         err, SW_ERR_NOMEM,
-        "memory = %s is too small: %s, beside %s for %s; the smallest that would do is "
-        "memory = fit:%zu; try that, or a smaller %s",
-        job->conf->memory, where, beside,
+        "memory = %s is too small: %s, in addition to %s for %s; the smallest possible budget is "
+        "memory = fit:%zu; use that, or a smaller %s",
+        job->conf->memory, where, fixed_text,
         job->topology->devices > 0 ? "parameters on the device"
                                    : "parameters, updater state and batches",
         least, b->evaluation ? "eval_batch" : "batch");
@@ -120,7 +120,7 @@ static size_t left_of(size_t budget, size_t fixed)
     return budget > fixed ? budget - fixed : 0;
 }
 
-/* Workers that share this one's device. */
+/* Number of workers on this device. */
 static size_t workers_on(const struct sw_job *job, const struct sw_device *device)
 {
     size_t count = 0;
@@ -129,14 +129,14 @@ static size_t workers_on(const struct sw_job *job, const struct sw_device *devic
     return count;
 }
 
-/* On devices, one worker after the other. */
+/* Fits the workers on devices, one after the other. */
 static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
 {
-    struct broken worst = {0};
+    struct shortage worst = {0};
     size_t worst_fixed = 0, least = 0;
     for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
-        struct broken b = {0};
+        struct shortage b = {0};
         size_t fixed = sw_worker_fixed_bytes(w), sharing = workers_on(job, w->device);
         int rc = fit_worker(job, w, left_of(budget / sharing, fixed), &b, err);
         if (rc != SW_OK)
@@ -150,7 +150,7 @@ static int fit_devices(struct sw_job *job, size_t budget, struct sw_err *err)
     return least == 0 ? SW_OK : refuse(job, &worst, worst_fixed, least, err);
 }
 
-/* With a level of `level` for each worker's arena. */
+/* Bytes of all arenas with a limit of `level` for each. */
 static size_t bytes_at(const struct sw_job *job, size_t level)
 {
     size_t bytes = 0;
@@ -164,17 +164,20 @@ static size_t bytes_at(const struct sw_job *job, size_t level)
 static int fit_host(struct sw_job *job, size_t budget, struct sw_err *err)
 {
     size_t fixed = job->plan.bytes.peak - job->plan.bytes.arena;
-    size_t share = share_of(job, left_of(budget, fixed));
-    struct broken b = {0};
+    size_t share = limit_of(job, left_of(budget, fixed));
+    struct shortage b = {0};
     int rc = SW_OK;
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = fit_worker(job, &job->workers[i], share, &b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
     if (rc != SW_OK || b.least == 0)
         return rc;
     return refuse(job, &b, fixed, fixed + bytes_at(job, b.least), err);
 }
 
-/* The largest of the worker's parameters and features, for people. */
+/* Names the largest parameter or activation of the worker, for a message. */
 static void name_largest(const struct sw_worker *w, char *out, size_t room)
 {
     size_t most = 0;
@@ -189,12 +192,13 @@ static void name_largest(const struct sw_worker *w, char *out, size_t room)
         const struct sw_layer *l = sw_net_layer(w->train, i);
         if (sw_net_holds(w->train, i) && sw_desc_bytes(&l->dst.desc) > most) {
             most = sw_desc_bytes(&l->dst.desc);
-            snprintf(out, room, "%s (feature), %zu bytes", l->name, most);
+            snprintf(out, room, "%s (activation), %zu bytes", l->name, most);
         }
     }
 }
 
-/* Devices that could not hold what is planned for them would say so in mid-set-up, blob by blob. */
+/* Checks that a device can hold what is planned for it; otherwise some allocation would fail later
+ * during setup. */
 static int check_room(const struct sw_worker *w, struct sw_err *err)
 {
     char needs[32], has[32], arena[32], largest[160] = "";
@@ -204,14 +208,14 @@ static int check_room(const struct sw_worker *w, struct sw_err *err)
     name_largest(w, largest, sizeof largest);
     return sw_err_set(
         err, SW_ERR_NOMEM,
-        "out of memory: training needs %s on %s, which has %s: %s for features, their gradients "
-        "and scratch, the rest for parameters and batches; the largest blob is %s; try "
+        "out of memory: training needs %s on %s, which has %s: %s for activations, their "
+        "gradients and scratch, the rest for parameters and batches; the largest array is %s; try "
         "job.memory = fit:%zu, or a smaller batch",
         sw_human_bytes(needs, (double)bytes), w->device->name, sw_human_bytes(has, (double)room),
         sw_human_bytes(arena, (double)w->arena.bytes), largest, room);
 }
 
-static void add_up(struct sw_job *job, struct sw_job_fit *f)
+static void sum_costs(struct sw_job *job, struct sw_job_fit *f)
 {
     for (int i = 0; i < job->topology->workers; i++) {
         const struct sw_worker *w = &job->workers[i];
@@ -237,11 +241,16 @@ int sw_job_fit(struct sw_job *job, struct sw_err *err)
                                                        : fit_devices(job, (size_t)budget, err);
         f->budget_bytes = budget;
     }
-    if (rc == SW_OK && budget > 0)
-        add_up(job, f);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    if (budget > 0)
+        sum_costs(job, f);
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = check_room(&job->workers[i], err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,

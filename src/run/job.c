@@ -1,4 +1,4 @@
-/* Opening a job: recipe, machine, data, nets, parameter table, plan; nothing large is allocated and
+/* Opening a job: recipe, machine, data, nets, parameter table, plan. Nothing large is allocated and
  * nothing is written. */
 #include "run/job.h"
 #include "base/os.h"
@@ -41,18 +41,22 @@ static int copy_options(struct sw_run_options *to, const struct sw_job_options *
     to->oversubscribe = o->oversubscribe;
     to->display = o->display;
 
-    int rc = SW_OK;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && rc == SW_OK; i++)
-        rc = copy_text(texts[i].to, texts[i].from, err);
-    return rc;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int rc = copy_text(texts[i].to, texts[i].from, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static int load_recipe(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = sw_stage_choose(job, o, err);
-    if (rc == SW_OK && job->conf->display_every > 0)
+    if (rc != SW_OK)
+        return rc;
+    if (job->conf->display_every > 0)
         job->options.display.every_steps = job->conf->display_every;
-    return rc;
+    return SW_OK;
 }
 
 static int larger(int a, int b)
@@ -60,7 +64,7 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* The longest sum over a group: of a layer of any worker, or of norms. */
+/* Length of the longest sum over a group: of a layer of any worker, or of norms. */
 static int longest_sum(const struct sw_job *job)
 {
     const struct sw_topology *t = job->topology;
@@ -73,7 +77,7 @@ static int longest_sum(const struct sw_job *job)
     return most;
 }
 
-/* Room in all groups for sums and for results. */
+/* Reserves room in all groups for sums and for results. */
 static int reserve_sums(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_topology *t = job->topology;
@@ -81,53 +85,81 @@ static int reserve_sums(struct sw_job *job, struct sw_err *err)
     const int most = longest_sum(job), split_groups = t->splits_layers ? t->group_size : 0;
 
     int rc = sw_group_reserve_pairs(&groups->all, sw_net_pair_count(job->workers[0].train), err);
-    if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&groups->leaders, SW_DECISION_PAIRS, err);
-    for (int g = 0; g < t->worker_groups && rc == SW_OK; g++)
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_group_reserve_pairs(&groups->leaders, SW_DECISION_PAIRS, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int g = 0; g < t->worker_groups; g++) {
         rc = sw_group_reserve_sums(&groups->each[g], most, err);
-    if (rc == SW_OK && t->splits_layers)
+        if (rc != SW_OK)
+            return rc;
+    }
+    if (t->splits_layers)
         rc = sw_group_reserve_sums(&groups->all, most, err);
-    for (int i = 0; i < split_groups && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < split_groups; i++) {
         rc = sw_group_reserve_sums(&groups->peers[i], most, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* The training nets make the table, and the table's parameters are what the evaluation nets use. */
+/* Builds the nets: the table is made from the training nets, and the evaluation nets use its
+ * parameters. */
 static int build_workers(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK, workers = job->topology->workers;
-    for (int i = 0; i < workers && rc == SW_OK; i++)
+    for (int i = 0; i < workers; i++) {
         rc = sw_worker_build(&job->workers[i], err);
-    if (rc == SW_OK)
-        rc = sw_comm_verdict(&job->exchange.comm, err);
-    if (rc == SW_OK)
-        rc = sw_job_make_table(job, err);
-    if (rc == SW_OK)
-        rc = sw_reduce_plan(&job->exchange, job->workers[0].train,
-                            job->workers[0].param_of[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK)
-        rc = sw_states_build(&job->state.buffers, job->workers, err);
-    if (rc == SW_OK)
-        rc = sw_carries_build(&job->state, job->workers, err);
-    if (rc == SW_OK && job->data.source[SW_SPLIT_EVAL])
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_comm_verdict(&job->exchange.comm, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_make_table(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_reduce_plan(&job->exchange, job->workers[0].train,
+                        job->workers[0].param_of[SW_SPLIT_TRAIN], err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_states_build(&job->state.buffers, job->workers, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_carries_build(&job->state, job->workers, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->data.source[SW_SPLIT_EVAL])
         rc = sw_job_build_eval(job, err);
-    return rc == SW_OK ? reserve_sums(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return reserve_sums(job, err);
 }
 
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err)
 {
     int rc = SW_OK;
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = sw_worker_build_eval(&job->workers[i], err);
-    if (rc == SW_OK)
-        rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
-    if (rc == SW_OK)
-        rc = sw_states_match(&job->state.buffers, job->workers, err);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_group_reserve_pairs(&job->groups.all, sw_net_pair_count(job->workers[0].eval), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_states_match(&job->state.buffers, job->workers, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = sw_job_map_params(job, &job->workers[i], SW_SPLIT_EVAL, err);
-    if (rc == SW_OK)
-        rc = sw_outputs_plan(&job->outputs, job->workers, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_outputs_plan(&job->outputs, job->workers, err);
 }
 
 static int prepare_tune(struct sw_job *job, struct sw_err *err)
@@ -139,43 +171,53 @@ static int prepare_tune(struct sw_job *job, struct sw_err *err)
 static int build(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     int rc = copy_options(&job->options, o, err);
-    if (rc == SW_OK)
-        rc = load_recipe(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = load_recipe(job, o, err);
     if (rc != SW_OK)
         return rc;
     job->one_worker = o->one_worker;
     if (job->stage.name)
-        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "stage %s is opened", job->stage.name);
+        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "opening stage %s", job->stage.name);
     sw_recipe_announce_fallback(job->recipe, &job->report.fallback);
     const char *name = o->name                        ? o->name
                        : o->resume && o->resume->name ? o->resume->name
                                                       : job->conf->name;
     rc = copy_text(&job->name, name, err);
-    if (rc == SW_OK)
-        rc = sw_job_choose_device(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_place_units(job, o, err);
-    if (rc == SW_OK && o->plan_units) {
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_choose_device(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_place_units(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    if (o->plan_units) {
         sw_job_describe_units(job);
         return SW_OK;
     }
-    if (rc == SW_OK)
-        rc = sw_job_open_devices(job, err);
-    if (rc == SW_OK)
-        rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
+    rc = sw_job_open_devices(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_reduce_choose(&job->exchange, o->look || o->predict, err);
     if (rc != SW_OK || o->predict)
         return rc;
-    if (rc == SW_OK)
-        rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
-    if (rc == SW_OK)
-        rc = prepare_tune(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_open_data(job, err);
-    if (rc == SW_OK)
-        rc = sw_tokens_fit(job->recipe, job->data.source[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK)
-        rc = build_workers(job, err);
-    return rc == SW_OK && !o->one_worker ? sw_job_fit(job, err) : rc;
+    rc = sw_comm_prepare(&job->exchange, job->options.resume_checkpoint, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = prepare_tune(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_open_data(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_tokens_fit(job->recipe, job->data.source[SW_SPLIT_TRAIN], err);
+    if (rc != SW_OK)
+        return rc;
+    rc = build_workers(job, err);
+    if (rc != SW_OK)
+        return rc;
+    return !o->one_worker ? sw_job_fit(job, err) : SW_OK;
 }
 
 int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
@@ -192,7 +234,8 @@ int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_j
     return build(job, o, err);
 }
 
-/* Where the job begins: at the end of the stage before, at a checkpoint, or with other files. */
+/* Finds where the job begins: at the end of the previous stage, at a checkpoint, or at step 0,
+ * perhaps with parameters from other files. */
 static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     const struct sw_checkpoint_job c = sw_job_checkpoint(job);
@@ -200,23 +243,24 @@ static int find_begin(struct sw_job *job, const struct sw_job_options *o, struct
         job->span.first_step = job->span.stage_from;
     else if (c.resumed)
         return sw_checkpoint_check(&c, c.resumed, &job->span.first_step, err);
-    /* Weights of another file will be evaluated: what a run would start from is not asked for. */
+    /* With one_worker the weights of another file are evaluated, so the start of a run is not
+     * checked. */
     return o->one_worker ? SW_OK : sw_take_look(&c, o->init_from, o->earlier, err);
 }
 
-/* Names that best_by may say, for a message. */
+/* Reports an unknown best_by, with the names that it can have. */
 static int unknown_metric(struct sw_job *job, const struct sw_series *s, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "job", NULL);
     const char *names[SW_JOB_METRICS];
     for (int i = 0; i < s->count; i++)
         names[i] = s->name[i];
-    sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such value");
+    sw_recipe_error(job->recipe, section, "best_by", "evaluation has no such metric");
     sw_recipe_hint_near(job->recipe, job->conf->best_by, names, s->count, "it has");
     return sw_recipe_verdict(job->recipe, err);
 }
 
-/* The value of evaluations by which checkpoints are compared. */
+/* Chooses the evaluation metric by which checkpoints are compared. */
 static int choose_metric(struct sw_job *job, struct sw_err *err)
 {
     struct sw_retention *r = &job->retention;
@@ -244,13 +288,18 @@ static int prepare_retention(struct sw_job *job, const struct sw_job_options *o,
     r->most = job->conf->keep_checkpoints;
     r->resumed = job->options.resume_checkpoint;
     int rc = choose_metric(job, err);
-    if (o->resume && !job->stage.begins) /* a stage writes its own in the place of that file */
+    if (o->resume && !job->stage.begins) /* a stage replaces that file by a checkpoint of its own */
         r->from = job->span.first_step;
-    for (int i = 0; o->resume && i < o->kept_count && rc == SW_OK; i++)
-        /* A later one is damaged, or it would have been the one to go on from. */
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; o->resume && i < o->kept_count; i++) {
+        /* Later checkpoints are damaged; otherwise the newest of them would have been resumed. */
         if (o->kept[i].step <= job->span.first_step)
             rc = sw_retention_add(r, o->kept[i].step, o->kept[i].path, o->kept[i].checksum, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -259,20 +308,25 @@ int sw_job_complete(struct sw_job *job, const struct sw_job_options *o, struct s
         return SW_OK;
 
     int rc = sw_stage_find_end(job, o, err);
-    if (rc == SW_OK)
-        rc = find_begin(job, o, err);
-    if (rc == SW_OK)
-        rc = prepare_retention(job, o, err);
-    if (rc == SW_OK)
-        rc = sw_stop_init(&job->stops, job->recipe, job->workers, err);
-    return rc == SW_OK ? sw_job_describe(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = find_begin(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = prepare_retention(job, o, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stop_init(&job->stops, job->recipe, job->workers, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_job_describe(job, err);
 }
 
-/* Nothing that is queued may use memory of sums or factors any more. */
+/* Waits until no queued work uses memory of the all-reduce or of factors any more. */
 static void drain_streams(struct sw_job *job)
 {
     bool used = job->exchange.sums.all_reduce || job->exchange.comm.factors;
-    struct sw_err ignored; /* a stream that has failed has let go of memory all the same */
+    struct sw_err ignored; /* a failed stream does not use memory any more either */
     for (int i = 0; used && i < job->topology->workers; i++) {
         sw_parts_settle(job->workers[i].parts[SW_SPLIT_TRAIN]);
         int rc = sw_stream_wait(job->workers[i].stream, &ignored);
@@ -280,12 +334,12 @@ static void drain_streams(struct sw_job *job)
     }
 }
 
-static void free_features(struct sw_job *job)
+static void free_transfers(struct sw_job *job)
 {
     for (int s = 0; s < SW_SPLITS; s++) {
-        for (int g = 0; job->groups.features[s] && g < job->topology->worker_groups; g++)
-            sw_transfer_free(job->groups.features[s][g]);
-        sw_free(job->groups.features[s]);
+        for (int g = 0; job->groups.transfers[s] && g < job->topology->worker_groups; g++)
+            sw_transfer_free(job->groups.transfers[s][g]);
+        sw_free(job->groups.transfers[s]);
     }
 }
 
@@ -296,7 +350,7 @@ void sw_job_close(struct sw_job *job)
     sw_job_leave(job);
     drain_streams(job);
     sw_exchange_plan_fini(&job->exchange);
-    free_features(job);
+    free_transfers(job);
     for (int i = 0; job->workers && i < job->topology->workers; i++)
         sw_worker_fini(&job->workers[i]);
     sw_free(job->workers);

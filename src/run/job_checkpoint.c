@@ -1,4 +1,4 @@
-/* What checkpoints see of a job. */
+/* The view of a job that the checkpoint functions use. */
 #include "run/job_checkpoint.h"
 #include "checkpoint/init_from.h"
 #include "run/job_private.h"

@@ -1,5 +1,5 @@
-/* The sections of data that a job trains and evaluates on, and what its batches ask of them; and
- * what others may read of a job. */
+/* The data sections for training and evaluation, and checks of a job's batches against them; and
+ * public getters of a job. */
 #include "run/job_data.h"
 #include "data/source.h"
 #include "run/job_private.h"
@@ -13,7 +13,7 @@ const struct sw_section *sw_job_find_split(const struct sw_job *job, int split)
     return val ? val : sw_recipe_find(job->recipe, "data", "test");
 }
 
-/* A stream is a row of the batch, so there are as many. */
+/* Each row of a batch reads one stream, so their numbers must be equal. */
 static int check_streams(const struct sw_job *job, int split, struct sw_err *err)
 {
     const struct sw_source *s = job->data.source[split];
@@ -21,13 +21,14 @@ static int check_streams(const struct sw_job *job, int split, struct sw_err *err
     const int64_t rows = training ? job->conf->batch : job->conf->eval_batch;
     if (!s->streams || s->streams == rows)
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "streams = %lld, but job.%s = %lld: each row of a batch reads one "
-                      "stream",
-                      (long long)s->streams, training ? "batch" : "eval_batch", (long long)rows);
+    return sw_err_set(
+        err, SW_ERR_INVALID,
+        "streams = %lld, but job.%s = %lld: they must be equal, because each row of a batch "
+        "reads one stream",
+        (long long)s->streams, training ? "batch" : "eval_batch", (long long)rows);
 }
 
-/* Class 3 must mean the same in training and in evaluation. */
+/* Checks that a class number means the same in training and in evaluation. */
 static int check_naming(const struct sw_job *job, struct sw_err *err)
 {
     const struct sw_source *a = job->data.source[SW_SPLIT_TRAIN],
@@ -36,12 +37,12 @@ static int check_naming(const struct sw_job *job, struct sw_err *err)
         return SW_OK;
     return sw_err_set(
         err, SW_ERR_INVALID,
-        "its %lld classes or tokens are not the %lld of data %s in the same order; name them in "
-        "both (keys classes, class_names, vocabulary, vocabulary_from of the formats)",
+        "its %lld classes or tokens differ from the %lld of data %s in number or order; name them "
+        "in both sections (format keys classes, class_names, vocabulary, vocabulary_from)",
         (long long)b->classes, (long long)a->classes, a->name);
 }
 
-/* A source's errors begin with its section's title, and so will the recipe's. */
+/* Removes the section's title from a source's error, because the recipe's error adds it again. */
 static const char *without_title(const struct sw_section *section, const char *text)
 {
     size_t n = strlen(section->title);
@@ -69,10 +70,13 @@ int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *se
         .report_user = &job->events,
     };
     int rc = sw_source_open(&args, &job->data.source[split], err);
-    if (rc == SW_OK)
-        rc = check_streams(job, split, err);
-    if (rc == SW_OK)
-        rc = check_naming(job, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = check_streams(job, split, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = check_naming(job, err);
+out:
     if (rc != SW_ERR_INVALID)
         return rc;
     sw_recipe_error(job->recipe, section, NULL, "%s", without_title(section, err->text));
@@ -83,12 +87,13 @@ int sw_job_open_data(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *train = sw_job_find_split(job, SW_SPLIT_TRAIN);
     if (!train) {
-        sw_recipe_error(job->recipe, NULL, NULL, "there is no [data train] section");
+        sw_recipe_error(job->recipe, NULL, NULL, "the [data train] section is missing");
         return sw_recipe_verdict(job->recipe, err);
     }
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, train, err);
-    if (rc == SW_OK)
-        rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_open_split(job, SW_SPLIT_EVAL, sw_job_find_split(job, SW_SPLIT_EVAL), err);
     if (rc != SW_OK)
         return rc;
     job->span.horizon = job->conf->steps;
@@ -107,7 +112,7 @@ int64_t sw_job_skipped(const struct sw_job *job)
     return n;
 }
 
-/* ---- what others ask of a job ---- */
+/* ---- getters ---- */
 
 const struct sw_job_plan *sw_job_plan(const struct sw_job *job)
 {

@@ -7,11 +7,12 @@
 
 struct sw_job;
 
-/* The section that is trained or evaluated on; NULL: there is none. */
+/* The section for training or evaluation; NULL: none. */
 const struct sw_section *sw_job_find_split(const struct sw_job *job, int split);
 int sw_job_open_split(struct sw_job *job, int split, const struct sw_section *section,
                       struct sw_err *err) SW_MUST_CHECK;
-/* [data train], which has to be there, and [data val] or [data test]; and job->horizon. */
+/* Opens [data train], which is required, and [data val] or [data test]; sets the horizon of the
+ * span. */
 int sw_job_open_data(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* How many different records were passed over so far. */
+/* Number of different records that were skipped so far. */
 int64_t sw_job_skipped(const struct sw_job *job);

@@ -1,5 +1,5 @@
-/* What a job does for its workers: the table of functions behind worker_hooks.h, which answers from
- * the checkpoints, the stage and the memory plan of the job, of which workers know nothing. */
+/* The callbacks of a job's workers behind worker_hooks.h, implemented with the checkpoints, the
+ * stage and the memory plan of the job, which workers do not know. */
 #include "run/job_hooks.h"
 #include "run/job_checkpoint.h"
 #include "run/job_private.h"
@@ -14,9 +14,9 @@ static int write_checkpoint(void *run, struct sw_err *err)
     return sw_checkpoint_write(&c, err);
 }
 
-/* Values from the initializers, from another run's file or the stage before, or from the checkpoint
- * to go on from. A new run writes checkpoint 0, so that there always is one, and a new stage its
- * own in the place of that which it begins from. */
+/* Values come from the initializers, from another run's file or the previous stage, or from the
+ * resumed checkpoint. A new run writes checkpoint 0, so that there always is one; a new stage
+ * replaces the file that it begins from. */
 static int load_first_values(void *run, struct sw_err *err)
 {
     struct sw_job *job = run;

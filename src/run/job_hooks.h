@@ -1,7 +1,7 @@
-/* What a job's workers ask of it (worker_hooks.h). */
+/* The callbacks of a job's workers (worker_hooks.h). */
 #pragma once
 
 #include "worker/worker_hooks.h"
 
-/* The run is the struct sw_job. */
+/* Their `run` argument is the struct sw_job. */
 extern const struct sw_worker_hooks sw_job_hooks;

@@ -1,5 +1,5 @@
-/* The parameters of a job: from the nets into the table, with what the recipe says of them; and the
- * exchange of features between the nets of a group. */
+/* The parameters of a job: from the nets into the table, with the settings of the recipe; and the
+ * exchange of activations between the nets of a group. */
 #include "run/job_params.h"
 #include "base/os.h"
 #include "exchange/table/sync.h"
@@ -11,7 +11,7 @@
 #include "worker/sums.h"
 #include "worker/worker.h"
 
-/* Those of layer i, if it has any: *number is for the specs of its parameters. */
+/* Adds the factors of layer i, if it has any; *number is for the specs of its parameters. */
 static int add_factors(struct sw_job *job, struct sw_worker *w, int i, int *number,
                        struct sw_err *err)
 {
@@ -29,34 +29,40 @@ int sw_job_map_params(struct sw_job *job, struct sw_worker *w, int split, struct
     if (!w->param_of[split])
         return sw_err_nomem(err, "the parameter table", 0);
     int rc = SW_OK, factors = 0;
-    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
+    for (int p = 0; p < sw_net_param_count(net); p++) {
         const struct sw_net_param *np = sw_net_param(net, p);
         int64_t first = sw_net_layer(net, np->layer)->param[np->index].part_first;
         int index = sw_table_find(w->table, np->name, first);
         if (index < 0 && split == SW_SPLIT_EVAL)
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "parameter %s is only in the evaluation net: nothing would train it",
-                              np->name);
+            return sw_err_set(
+                err, SW_ERR_INVALID,
+                "parameter %s exists only in the evaluation net: it would not be trained",
+                np->name);
         if (np->index == 0)
-            factors = 0; /* a layer whose weight is another's has none */
+            factors = 0; /* a layer that shares another one's weight has no factors */
         if (index < 0 && np->index == 0)
             rc = add_factors(job, w, np->layer, &factors, err);
-        if (index < 0 && rc == SW_OK)
+        if (rc != SW_OK)
+            return rc;
+        if (index < 0)
             rc = sw_params_add(job->recipe, w->table, net, p, factors, &index, err);
+        if (rc != SW_OK)
+            return rc;
         w->param_of[split][p] = index;
     }
-    return rc;
+    return SW_OK;
 }
 
 /* user: the first worker of the group. */
-static int wait_for_features(void *user, int worker, bool (*over)(const void *what),
-                             const void *what)
+static int wait_for_activations(void *user, int worker, bool (*over)(const void *what),
+                                const void *what)
 {
     struct sw_worker *group = user;
-    return sw_worker_wait_in_group(&group[worker], "the features of the other workers", over, what);
+    return sw_worker_wait_in_group(&group[worker], "the activations of the other workers", over,
+                                   what);
 }
 
-static void tell_group(void *user)
+static void notify_group(void *user)
 {
     struct sw_worker *group = user;
     sw_group_tell(group->group);
@@ -66,18 +72,18 @@ int sw_job_connect(struct sw_job *job, int split, struct sw_err *err)
 {
     int workers = job->topology->group_size, rc = SW_OK;
     struct sw_net **nets = sw_calloc((size_t)workers, sizeof(void *));
-    job->groups.features[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
-    if (!nets || !job->groups.features[split]) {
+    job->groups.transfers[split] = sw_calloc((size_t)job->topology->worker_groups, sizeof(void *));
+    if (!nets || !job->groups.transfers[split]) {
         sw_free(nets);
-        return sw_err_nomem(err, "the exchange of features", (size_t)workers * sizeof(void *));
+        return sw_err_nomem(err, "the exchange of activations", (size_t)workers * sizeof(void *));
     }
     for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++) {
         struct sw_worker *group = &job->workers[g * workers];
         for (int i = 0; i < workers; i++)
             nets[i] = split == SW_SPLIT_TRAIN ? group[i].train : group[i].eval;
         rc = sw_transfer_new(nets, workers, job->place.host,
-                             &(struct sw_transfer_waits){wait_for_features, tell_group, group},
-                             &job->groups.features[split][g], err);
+                             &(struct sw_transfer_waits){wait_for_activations, notify_group, group},
+                             &job->groups.transfers[split][g], err);
     }
     sw_free(nets);
     return rc;
@@ -161,15 +167,19 @@ static int make_table(struct sw_job *job, struct sw_server_group *copy, struct s
                                                          : SW_BAD_STOPS,
     };
     int rc = sw_table_new(&args, &copy->table, err);
-    for (int i = 0; i < copy->place->workers && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < copy->place->workers; i++) {
         struct sw_worker *w = &job->workers[copy->place->first_worker + i];
         w->table = copy->table;
         rc = sw_job_map_params(job, w, SW_SPLIT_TRAIN, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? sw_table_freeze(copy->table, err) : rc;
+    return sw_table_freeze(copy->table, err);
 }
 
-/* Where the worker's gradients are complete. */
+/* Finds the layer whose backward completes each of the worker's gradients. */
 static int find_completions(struct sw_worker *w, struct sw_err *err)
 {
     size_t params = (size_t)sw_table_count(w->table) + 1;
@@ -186,20 +196,29 @@ static int find_completions(struct sw_worker *w, struct sw_err *err)
 
 int sw_job_make_table(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
+    int rc;
+    for (int i = 0; i < job->topology->server_groups; i++) {
         rc = make_table(job, &job->params.copies[i], err);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
-        rc = find_completions(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
     job->params.table = job->params.copies[0].table;
     job->exchange.table = job->params.table;
-    if (rc == SW_OK)
-        rc = sw_params_check_patterns(job->recipe, job->params.table, err);
-    if (rc == SW_OK)
-        rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->params.table, err);
-    if (rc == SW_OK)
-        rc = check_topology(job, err);
-    return rc == SW_OK ? sw_copy_check(&job->exchange, job->report.framework, err) : rc;
+    for (int i = 0; i < job->topology->workers; i++) {
+        rc = find_completions(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_params_check_patterns(job->recipe, job->params.table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_params_check_freeze(job->recipe, &job->conf->freeze, job->params.table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_topology(job, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_copy_check(&job->exchange, job->report.framework, err);
 }
 
 int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
@@ -212,22 +231,25 @@ int sw_job_make_sync(struct sw_job *job, struct sw_err *err)
         return SW_OK;
     bool *neighbours = sw_calloc((size_t)count * (size_t)count, sizeof *neighbours);
     struct sw_table **tables = sw_calloc((size_t)count, sizeof(void *));
-    if (!neighbours || !tables)
+    if (!neighbours || !tables) {
         rc = sw_err_nomem(err, "server groups", (size_t)count * sizeof(void *));
-    for (int i = 0; i < count && rc == SW_OK; i++)
+        goto out;
+    }
+    for (int i = 0; i < count; i++)
         tables[i] = job->params.copies[i].table;
-    if (rc == SW_OK)
-        rc = sw_cluster_neighbours(section->common, job->topology->server_groups, neighbours, err);
+    rc = sw_cluster_neighbours(section->common, job->topology->server_groups, neighbours, err);
+    if (rc != SW_OK)
+        goto out;
     args.tables = tables;
     args.neighbours = neighbours;
-    if (rc == SW_OK)
-        rc = sw_sync_new(&args, &job->params.sync, err);
+    rc = sw_sync_new(&args, &job->params.sync, err);
+out:
     sw_free(tables);
     sw_free(neighbours);
     return rc;
 }
 
-/* Those who rest are where they will begin. */
+/* Groups that sleep during the warm-up get the version with which they will begin. */
 void sw_job_put_step(struct sw_job *job, int copy, int64_t step, uint64_t updates, uint64_t dropped)
 {
     struct sw_table *t = job->params.copies[copy].table;

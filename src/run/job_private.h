@@ -1,12 +1,12 @@
-/* A job from the inside: the parts of struct sw_job, most of which have the header of the file that
- * keeps them up, and the functions of job.c, which opens and closes it. Files that need one part
- * alone include the header of that.
+/* The internals of a job: the parts of struct sw_job, most of which are declared in the header of
+ * the file that maintains them, and the functions of job.c, which opens and closes it. Files that
+ * need only one part include the header of that part.
  *
- * Threads of a running job: the main thread (run.c) starts the others, tells the observer, and
- * joins them in fixed order; the watch thread; one thread per worker; one per server that has cores
- * of its own (a server that shares its worker's cores is run by the worker between two layers); the
- * prefetch threads; the history writer. Everything in struct sw_job is frozen while they run but
- * for what says otherwise. */
+ * Threads of a running job: the main thread (run.c) starts the others, calls the observer, and
+ * joins them in fixed order; the watchdog thread; one thread per worker; one per server that has
+ * cores of its own (a server that shares its worker's cores is run by the worker between two
+ * layers); the prefetch threads; the history writer. Everything in struct sw_job is frozen while
+ * they run except for what says otherwise. */
 #pragma once
 
 #include "checkpoint/carried_over.h"
@@ -36,52 +36,51 @@ struct sw_server;
 struct sw_watch;
 struct sw_worker;
 
-/* What the caller of sw_job_open asked for, as far as a run or its next stage needs it again. */
+/* The options of sw_job_open that the run or its next stage needs again. */
 struct sw_run_options {
     char *out_dir, *db, *command, *resume_checkpoint; /* owned or NULL */
     int64_t resume_run_id;                            /* 0: a new run */
-    int64_t resume_segments; /* how many the run had when its checkpoint was chosen */
-    int64_t steps;           /* 0: as the recipe says */
+    int64_t resume_segments; /* segments of the run when its checkpoint was chosen */
+    int64_t steps;           /* 0: as in the recipe */
     bool steps_at_most, oversubscribe, overwrite;
     int64_t trace_capacity;
     struct sw_display_policy display;
 };
 
-/* How fast the machine and its workers are, and what is chosen by it. */
+/* The measured speed of the machine and of the workers, and what is chosen by it. */
 struct sw_job_speed {
     struct sw_rates rates;
-    struct sw_tune *tune; /* owned; NULL: plans are chosen by rules */
-    bool rebalances;      /* rows go to the workers that are fast */
-    double (*row_ms)(
-        int worker); /* how long a row takes a worker, in tests; NULL: it is measured */
+    struct sw_tune *tune;         /* owned; NULL: plans are chosen by rules */
+    bool rebalances;              /* rows of the batch are rebalanced by speed */
+    double (*row_ms)(int worker); /* time of a row on a worker, in tests; NULL: measured */
 };
 
-/* Values that come from neither an initializer nor the checkpoint it goes on from. */
+/* Values that come neither from an initializer nor from the resumed checkpoint. */
 struct sw_job_initial {
     struct sw_take_list takes;
     struct sw_carried_over carried_over;
 };
 
-/* Who looks on. All owned. */
+/* Monitoring. All owned. */
 struct sw_job_monitor {
     struct sw_watch *watch;
     struct sw_sense *sense; /* NULL: it does not run */
-    struct sw_trace *trace; /* NULL: nobody asked for one */
+    struct sw_trace *trace; /* NULL: not requested */
 };
 
 struct sw_job {
     char *name; /* owned */
     struct sw_recipe *recipe;
-    const struct sw_job_conf *conf; /* of the recipe */
+    const struct sw_job_conf *conf; /* owned by the recipe */
     struct sw_run_options options;
     struct sw_job_span span;
     struct sw_job_stage stage;
 
     struct sw_job_place place;
     struct sw_topology *topology; /* owned; frozen */
-    struct sw_row_split rows;     /* changes when all meet */
-    bool one_worker;              /* only evaluates: its training net has no memory */
-    struct sw_worker *workers;    /* owned [workers]; the first one leads */
+    struct sw_row_split rows;     /* changes only while all workers wait */
+    bool one_worker;              /* the job only evaluates: its training net has no memory */
+    struct sw_worker *workers;    /* owned [workers]; the first one is the leader */
     struct sw_server *servers;    /* owned [servers] */
     struct sw_job_groups groups;
 
@@ -95,7 +94,7 @@ struct sw_job {
     struct sw_nonfinite nonfinite;
     struct sw_stop_rules stops;
     struct sw_job_metrics metrics;
-    struct sw_retention retention; /* of the leader */
+    struct sw_retention retention; /* used by the leader */
     struct sw_job_plan plan;
     struct sw_job_report report;
 
@@ -105,13 +104,14 @@ struct sw_job {
     struct sw_job_monitor monitor;
 };
 
-/* All but where it begins and ends: *out is set after errors, too, for its recipe's. */
+/* Builds everything except where the job begins and ends. *out is set after errors, too, for the
+ * recipe's diagnostics. */
 int sw_job_build(const struct sw_job_options *o, struct sw_log *log, struct sw_job **out,
                  struct sw_err *err) SW_MUST_CHECK;
-/* And the rest, once it is known what comes behind its stage. */
+/* Completes the job, once the later stages are known. */
 int sw_job_complete(struct sw_job *job, const struct sw_job_options *o,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The evaluation nets of all workers. */
+/* Builds the evaluation nets of all workers. */
 int sw_job_build_eval(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Lets the nets of all workers exchange features. */
+/* Connects the nets of all workers for the exchange of activations. */
 int sw_job_connect(struct sw_job *job, int split, struct sw_err *err) SW_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* The recipe of a job: read with its options, and checked as far as that needs neither data nor
- * machine. */
+/* Reading the recipe of a job with its options, and checking it as far as that needs neither data
+ * nor machine. */
 #include "net/net.h"
 #include "plan/params.h"
 #include "recipe/job.h"
@@ -36,7 +36,7 @@ int sw_job_read_recipe(const struct sw_job_options *o, struct sw_recipe **recipe
     if (!*recipe)
         return rc;
     /* Rules between keys and between layers are checked even when a value is wrong, so that all
-     * faults are shown at once. */
+     * errors are reported at once. */
     struct sw_err more = {0};
     int settled = sw_job_settle(*recipe, conf, &more);
     if (settled == SW_OK || settled == SW_ERR_INVALID)

@@ -1,5 +1,5 @@
-/* On what a job runs: the machine, its devices, how many workers and servers, and where they are.
- */
+/* The hardware and roles of a job: the machine, its devices, the number of workers and servers, and
+ * their placement. */
 #include "run/job_units.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OMP_NUM_THREADS caps the math threads, as everywhere. */
+/* Applies OMP_NUM_THREADS as an upper limit of math threads. */
 static void cap_threads(struct sw_placement *p)
 {
     const char *text = getenv("OMP_NUM_THREADS");
@@ -33,7 +33,7 @@ static bool has_devices(const struct sw_job *job)
     return !job->place.devices.driver->caps.host_memory;
 }
 
-/* How many workers can have a device of their own; -1: all share the CPU. */
+/* Number of workers that can have a device of their own; -1: all share the CPU. */
 static int count_devices(const struct sw_job *job)
 {
     if (!has_devices(job))
@@ -41,7 +41,7 @@ static int count_devices(const struct sw_job *job)
     return job->place.devices.count ? job->place.devices.count : job->place.machine->gpu_count;
 }
 
-/* What [cluster] asks for, until it is a topology and a placement. */
+/* The settings of [cluster] while topology and placement are made from them. */
 struct setup {
     struct sw_job *job;
     struct sw_cluster_conf conf;
@@ -57,7 +57,7 @@ static int64_t fewest_rows(const struct sw_topology *t)
                                                               : t->batch[SW_SPLIT_EVAL];
 }
 
-/* The most workers that would be accepted. */
+/* The largest number of workers that would be accepted. */
 static int most_workers(const struct setup *s)
 {
     const struct sw_job *job = s->job;
@@ -80,11 +80,11 @@ static int check_rows(const struct setup *s)
         return SW_OK;
     return sw_recipe_error(
         s->job->recipe, s->section, "workers_per_group",
-        "%d workers cannot share a batch of %lld rows%s: at most %lld", t->update_group_size,
+        "%d workers cannot share a batch of %lld rows%s: use at most %lld", t->update_group_size,
         (long long)rows, rows < t->batch[SW_SPLIT_TRAIN] ? " in evaluations" : "", (long long)rows);
 }
 
-/* Devices that exist are checked by the placement. */
+/* Checks the number of requested devices; whether they exist is checked by the placement. */
 static int check_devices(const struct setup *s)
 {
     const struct sw_device_request *r = &s->job->place.devices;
@@ -96,12 +96,12 @@ static int check_devices(const struct setup *s)
     r->driver->format(workers, more, sizeof more);
     r->driver->format(r->count, mixed, sizeof mixed);
     return sw_recipe_error(s->job->recipe, s->section, "workers_per_group",
-                           "%d workers need a device each, but there are %d: at most %d, or say "
-                           "device %s, or %s+%s",
+                           "%d workers need a device each, but there are %d: use at most %d "
+                           "workers, or device = %s, or device = %s+%s",
                            workers, r->count, r->count, more, mixed, sw_driver_host()->name);
 }
 
-/* What all workers of a mixed job have to share. */
+/* Checks what a job with workers on devices and CPUs does not support. */
 static int check_mixed(const struct setup *s)
 {
     const struct sw_job *job = s->job;
@@ -111,18 +111,19 @@ static int check_mixed(const struct setup *s)
         return SW_OK;
     if (job->exchange.copy == SW_COPY_NONE)
         return sw_recipe_error(job->recipe, s->section, "copy",
-                               "devices and CPUs update the same values, which are therefore on "
-                               "the host: say async");
+                               "with workers on devices and on CPUs the parameters are updated on "
+                               "the host: use copy = async");
     if (sw_job_splits_layers(job) && devices % size != 0 && devices < job->topology->workers)
         return sw_recipe_error(job->recipe, s->section, "workers_per_group",
                                "a group with %d workers on devices and %d on CPUs cannot split "
-                               "layers: pieces of them move between devices, or in the host's "
-                               "memory; split by rows, or have groups of one kind",
+                               "layers, because activations move either between devices or in "
+                               "host memory: split by rows, or use groups of one kind",
                                devices % size, size - devices % size);
     if (job->conf->memory_bytes > 0)
-        return sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "memory",
-                               "a budget is one of devices or of the host, and this job has both: "
-                               "leave out fit");
+        return sw_recipe_error(
+            job->recipe, sw_recipe_find(job->recipe, "job", NULL), "memory",
+            "a budget applies either to devices or to the host, and this job uses "
+            "both: remove memory = fit");
     return SW_OK;
 }
 
@@ -163,8 +164,9 @@ static int make_shape(struct setup *s, struct sw_err *err)
         rc = sw_cluster_terms(&s->conf, &s->terms, &key, err);
     if (rc == SW_ERR_INVALID)
         sw_recipe_error(job->recipe, s->section, key, "%s", err->text);
-    if (rc == SW_OK)
-        rc = make_topology(s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = make_topology(s, err);
     if (rc != SW_OK)
         return rc;
 
@@ -175,7 +177,9 @@ static int make_shape(struct setup *s, struct sw_err *err)
         sw_recipe_hint(
             job->recipe, "%s",
             sw_cluster_advice(&s->conf, &s->shape, most_workers(s), advice, sizeof advice));
-    return rc == SW_OK ? check_mixed(s) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return check_mixed(s);
 }
 
 static int choose_shape(struct setup *s, struct sw_err *err)
@@ -186,7 +190,7 @@ static int choose_shape(struct setup *s, struct sw_err *err)
     return rc == SW_ERR_INVALID ? sw_recipe_verdict(s->job->recipe, err) : rc;
 }
 
-/* What [cluster] says; one worker per GPU, unless it says how many. */
+/* Reads [cluster]; one worker per GPU, unless it sets their number. */
 static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_worker)
 {
     struct sw_cluster_conf c = {.workers_per_group = 1, .staleness = -1, .copy = SW_COPY_ASYNC};
@@ -197,16 +201,16 @@ static struct sw_cluster_conf read_cluster(const struct sw_job *job, bool one_wo
     return c;
 }
 
-/* A worker that waits for the others runs the servers it hosts: the others may depend on them.
- * user: the first worker of those that wait together. */
+/* A worker that waits for the others runs the servers that it hosts, because the others may depend
+ * on them. user: the first worker of the group that waits. */
 static int serve_while_waiting(void *user, int worker)
 {
     struct sw_worker *workers = user;
-    struct sw_err ignored; /* it is the fault of the job already */
+    struct sw_err ignored; /* it is already the fault of the job */
     return sw_server_poll(&workers[worker], &ignored);
 }
 
-/* The same of those who have one place in their groups. */
+/* The same for the workers that have the same rank in their groups. */
 static int serve_while_peers_wait(void *user, int group)
 {
     struct sw_worker *first = user;
@@ -304,10 +308,12 @@ static int make_units(struct sw_job *job, struct sw_err *err)
             (struct sw_server_group){.hardware = &job->place, .place = &t->server_group[i]};
 
     int rc = make_groups(job, err);
-    return rc == SW_OK ? sw_microbatches_split(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_microbatches_split(job, err);
 }
 
-/* Does something look at all gradients before any update is made? */
+/* Does an option need all gradients before any update is made? */
 static bool decides_about_all(const struct sw_job *job)
 {
     const struct sw_section *u = sw_recipe_find(job->recipe, "updater", NULL);
@@ -343,7 +349,7 @@ static const struct sw_driver *driver_on_bus(const struct sw_job *job)
     return job->place.devices.driver->caps.on_bus ? job->place.devices.driver : NULL;
 }
 
-/* Where GPUs are to be used, the map has those that the driver knows. */
+/* Reads the machine map; if GPUs are used, with those that the driver knows. */
 static int map_machine(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     if (o->machine)
@@ -353,16 +359,18 @@ static int map_machine(struct sw_job *job, const struct sw_job_options *o, struc
         return SW_OK;
     }
     int rc = sw_bind_check_environment(err);
-    if (rc == SW_OK)
-        rc = sw_machine_here(&job->place.machine, err);
-    if (rc == SW_OK)
-        sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
-    if (rc == SW_OK && driver_on_bus(job) && !o->plan_units)
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_machine_here(&job->place.machine, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_log_write(job->events.log, SW_LOG_DEBUG, "job", "the machine map was read");
+    if (driver_on_bus(job) && !o->plan_units)
         rc = sw_machine_ask_driver(job->place.machine, job->place.devices.driver, err);
     return rc;
 }
 
-/* Says how to ask for fewer. */
+/* Places the roles; an error advises how to request fewer. */
 static int place_units(const struct setup *s, struct sw_err *err)
 {
     struct sw_job *job = s->job;
@@ -391,15 +399,18 @@ int sw_job_place_units(struct sw_job *job, const struct sw_job_options *o, struc
                       .section = sw_recipe_find(job->recipe, "cluster", NULL),
                       .oversubscribe = o->oversubscribe};
     rc = choose_shape(&s, err);
-    if (rc == SW_OK)
-        rc = place_units(&s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = place_units(&s, err);
     if (rc != SW_OK)
         return rc;
 
     if (job->place.machine->here)
         cap_threads(job->place.placement);
     rc = make_units(job, err);
-    return rc == SW_OK ? begin_exchange_plan(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return begin_exchange_plan(job, err);
 }
 
 /* ---- devices ---- */
@@ -435,22 +446,25 @@ static int open_own(const struct sw_job *job, int worker, struct sw_device **out
         .precision = (enum sw_precision)job->conf->precision,
         .beside = worker > 0 ? job->workers[0].device : NULL};
     int rc = job->place.devices.driver->open(&args, out, err);
-    if (rc == SW_OK)
-        (*out)->avoid_winograd = !job->conf->winograd;
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    (*out)->avoid_winograd = !job->conf->winograd;
+    return SW_OK;
 }
 
-/* Every worker on a device of its own, as its placement says. */
+/* Opens a device for every worker, according to its placement. */
 int sw_job_open_devices(struct sw_job *job, struct sw_err *err)
 {
     int workers = job->topology->workers, rc = SW_OK;
-    for (int i = 0; i < workers && rc == SW_OK; i++) {
+    for (int i = 0; i < workers; i++) {
         struct sw_worker *w = &job->workers[i];
         if (w->rank->device < 0)
             w->device = job->place.host;
         else
             rc = open_own(job, i, &w->device, err);
         job->exchange.devices[i] = w->device;
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }

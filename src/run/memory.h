@@ -1,5 +1,5 @@
-/* How much memory a job takes, which is known before it takes any (bytes.c), and what keeps it
- * within its budget, memory = fit:SIZE, and within what devices have (fit.c). */
+/* The memory of a job, which is known before any is allocated (bytes.c), and keeping it within its
+ * budget, memory = fit:SIZE, and within the memory of devices (fit.c). */
 #pragma once
 
 #include "base/err.h"
@@ -9,19 +9,22 @@ struct sw_job;
 struct sw_parts;
 struct sw_worker;
 
-/* Parameters, gradients and updater state on a worker's device; 0: they are on the host. */
+/* Bytes of parameters, gradients and updater state on a worker's device; 0: they are on the host.
+ */
 size_t sw_worker_param_bytes(const struct sw_worker *w);
-/* All that the worker has on its device but for the arena: parameters, states and batches. */
+/* Bytes of everything that the worker has on its device except the arena: parameters, buffers and
+ * batches. */
 size_t sw_worker_fixed_bytes(const struct sw_worker *w);
-/* What all workers on this one's device hold there; 0: it is the host's memory. */
+/* Bytes that all workers on this worker's device hold there; 0: it uses host memory. */
 size_t sw_worker_device_bytes(const struct sw_worker *w);
-/* Fills the plan's bytes from what the nets have now. */
+/* Fills the plan's bytes from the current nets. */
 void sw_job_sum_memory(struct sw_job *job);
 
-/* Meets memory = fit:SIZE, once all nets are built and nothing is allocated, and sees that devices
- * have what they are to hold. Errors: SW_ERR_NOMEM saying what would do. */
+/* Fits the job into memory = fit:SIZE, after all nets are built and before anything is allocated,
+ * and checks that devices can hold their part. Errors: SW_ERR_NOMEM, naming a budget that suffices.
+ */
 int sw_job_fit(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Nets of other rows, which are to replace the worker's training nets: within what its arena may
- * take. Errors: SW_ERR_NOMEM. */
+/* Fits new training nets of a worker, for other rows, into the limit of its arena. Errors:
+ * SW_ERR_NOMEM. */
 int sw_job_refit(struct sw_job *job, const struct sw_worker *w, struct sw_parts *fresh,
                  struct sw_err *err) SW_MUST_CHECK;

@@ -1,4 +1,5 @@
-/* The microbatches of a batch, in which gradients are summed the same way whoever computes them. */
+/* The microbatches of a batch, over which gradients are summed in the same way whoever computes
+ * them. */
 #pragma once
 
 #include "base/str.h"
@@ -6,13 +7,14 @@
 
 struct sw_job;
 
-/* Does the recipe ask for layers that are split otherwise than by rows? */
+/* Does the recipe split layers in another way than by rows? */
 bool sw_job_splits_layers(const struct sw_job *job);
-/* What goes together with repeat_exact. Errors: SW_ERR_INVALID with messages in the recipe. */
+/* Checks settings that conflict with repeat_exact or rebalance. Errors: SW_ERR_INVALID with
+ * messages in the recipe. */
 int sw_microbatches_check(struct sw_job *job, const struct sw_section *cluster,
                           struct sw_err *err) SW_MUST_CHECK;
-/* Cuts the batches into microbatches, as the checkpoint to go on from had them where that says so.
- */
+/* Partitions the batches into microbatches, as stored in the resumed checkpoint if it has their
+ * rows. */
 int sw_microbatches_split(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* The rows of each, as in "48 16". */
+/* Writes the rows of each microbatch, as in "48 16". */
 void sw_microbatches_write(const struct sw_job *job, struct sw_buf *out);

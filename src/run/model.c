@@ -1,3 +1,6 @@
+/* A net without a job (run/model.h): training and evaluation net on one stream, their parameters in
+ * a table with one worker and one server, whose messages the calling thread handles itself. Order:
+ * making it, passes, getters. */
 #include "run/model.h"
 
 #include "base/os.h"
@@ -18,13 +21,13 @@ struct sw_model {
     int *param_of[NETS]; /* owned: table index of each parameter of a net */
     struct sw_series series[NETS];
     struct sw_table *table;
-    char **field; /* owned, each too: names */
+    char **field; /* owned, and each owned: names */
     int field_count;
     int64_t rows;
-    void *arena; /* owned; of both nets */
+    void *arena; /* owned; shared by both nets */
     size_t arena_bytes;
-    float *states; /* owned; state without gradient, of both nets */
-    size_t state_bytes;
+    float *buffers; /* owned; buffers of both nets */
+    size_t buffer_bytes;
     int64_t step; /* updates made */
     int last;     /* the net of the last pass */
 };
@@ -37,9 +40,13 @@ static int read_recipe(struct sw_model *m, const char *text, enum sw_algorithm a
     struct sw_recipe_source source = {
         .path = "recipe", .text = text, .text_bytes = strlen(text), .fallback = ""};
     int rc = sw_recipe_load(&source, sw_net_schema(), &m->recipe, err);
-    if (m->recipe && rc == SW_OK)
+    if (rc != SW_OK)
+        return rc;
+    if (m->recipe)
         rc = sw_net_check(m->recipe, algorithm, err);
-    if (m->recipe && rc == SW_OK)
+    if (rc != SW_OK)
+        return rc;
+    if (m->recipe)
         rc = sw_params_check_updater(m->recipe, err);
     return rc;
 }
@@ -56,7 +63,7 @@ static int copy_fields(struct sw_model *m, const struct sw_model_args *a, struct
         const struct sw_desc *d = &a->fields[f].desc;
         if (d->ndim < 1 || d->dim[0] != m->rows || !sw_desc_is_plain(d))
             return sw_err_set(err, SW_ERR_INVALID,
-                              "field %s: it must be plain, with as many rows as field %s (%lld)",
+                              "field %s: must be plain, with as many rows as field %s (%lld)",
                               a->fields[f].name, a->fields[0].name, (long long)m->rows);
         m->field[f] = sw_strdup(a->fields[f].name);
         if (!m->field[f])
@@ -72,8 +79,8 @@ static int refuse_outputs(const struct sw_net *net, struct sw_err *err)
         const struct sw_layer *l = sw_net_layer(net, i);
         if (l->type->role == SW_ROLE_OUTPUT)
             return sw_err_set(err, SW_ERR_INVALID,
-                              "layer %s: %s writes what a job evaluates, and here the program "
-                              "evaluates: leave it out",
+                              "layer %s: %s writes files in an evaluation of a job, which a model "
+                              "does not have: remove the layer",
                               l->name, l->type->base.name);
     }
     return SW_OK;
@@ -81,8 +88,7 @@ static int refuse_outputs(const struct sw_net *net, struct sw_err *err)
 
 static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < NETS && rc == SW_OK; i++) {
+    for (int i = 0; i < NETS; i++) {
         struct sw_net_args args = {.recipe = m->recipe,
                                    .stream = m->stream,
                                    .seed = a->seed,
@@ -93,15 +99,19 @@ static int build_nets(struct sw_model *m, const struct sw_model_args *a, struct 
                                    .field_count = a->field_count,
                                    .source = "of the program",
                                    .sharing = i == EVAL ? m->net[TRAIN] : NULL};
-        rc = sw_net_new(&args, &m->net[i], err);
-        if (rc == SW_OK)
-            rc = refuse_outputs(m->net[i], err);
-        if (rc == SW_OK)
-            rc = sw_series_init(&m->series[i], m->recipe, m->net[i], 1, err);
-        if (rc == SW_OK && sw_net_arena_bytes(m->net[i]) > m->arena_bytes)
+        int rc = sw_net_new(&args, &m->net[i], err);
+        if (rc != SW_OK)
+            return rc;
+        rc = refuse_outputs(m->net[i], err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_series_init(&m->series[i], m->recipe, m->net[i], 1, err);
+        if (rc != SW_OK)
+            return rc;
+        if (sw_net_arena_bytes(m->net[i]) > m->arena_bytes)
             m->arena_bytes = sw_net_arena_bytes(m->net[i]);
     }
-    return rc;
+    return SW_OK;
 }
 
 static int find_params(struct sw_model *m, int which, struct sw_err *err)
@@ -111,17 +121,20 @@ static int find_params(struct sw_model *m, int which, struct sw_err *err)
     m->param_of[which] = sw_calloc((size_t)sw_net_param_count(net) + 1, sizeof(int));
     if (!m->param_of[which])
         return sw_err_nomem(err, "the parameter table", 0);
-    for (int p = 0; p < sw_net_param_count(net) && rc == SW_OK; p++) {
+    for (int p = 0; p < sw_net_param_count(net); p++) {
         int index = sw_table_find(m->table, sw_net_param(net, p)->name, 0);
         if (index < 0 && which == EVAL)
-            return sw_err_set(err, SW_ERR_INVALID,
-                              "parameter %s is only in the evaluation net: nothing would train it",
-                              sw_net_param(net, p)->name);
+            return sw_err_set(
+                err, SW_ERR_INVALID,
+                "parameter %s exists only in the evaluation net: it would not be trained",
+                sw_net_param(net, p)->name);
         if (index < 0)
             rc = sw_params_add(m->recipe, m->table, net, p, 0, &index, err);
         m->param_of[which][p] = index;
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int make_table(struct sw_model *m, const struct sw_model_args *a, struct sw_err *err)
@@ -139,15 +152,23 @@ static int make_table(struct sw_model *m, const struct sw_model_args *a, struct 
                                  .workers = 1,
                                  .servers = 1};
     int rc = sw_table_new(&args, &m->table, err);
-    for (int i = 0; i < NETS && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < NETS; i++) {
         rc = find_params(m, i, err);
-    if (rc == SW_OK)
-        rc = sw_params_check_patterns(m->recipe, m->table, err);
-    if (rc == SW_OK)
-        rc = sw_table_freeze(m->table, err);
-    if (rc == SW_OK)
-        rc = sw_table_allocate(m->table, err);
-    return rc == SW_OK ? sw_table_init_values(m->table, err) : rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_params_check_patterns(m->recipe, m->table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_table_freeze(m->table, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_table_allocate(m->table, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_table_init_values(m->table, err);
 }
 
 static void bind_params(struct sw_model *m, int which)
@@ -159,7 +180,7 @@ static void bind_params(struct sw_model *m, int which)
     }
 }
 
-static const struct sw_desc *state_layout(const struct sw_net *net, int s, double *natural)
+static const struct sw_desc *buffer_layout(const struct sw_net *net, int s, double *natural)
 {
     const struct sw_net_state *ns = sw_net_state(net, s);
     const struct sw_layer_state *ls = &sw_net_layer(net, ns->layer)->keeps[ns->index];
@@ -167,25 +188,28 @@ static const struct sw_desc *state_layout(const struct sw_net *net, int s, doubl
     return &ls->layout;
 }
 
-static int64_t state_room(const struct sw_desc *d)
+static int64_t buffer_room(const struct sw_desc *d)
 {
     return (sw_desc_storage(d) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* The states of the training net are those of the evaluation net, where that has the layer. */
-static int make_states(struct sw_model *m, struct sw_err *err)
+/* Allocates the buffers of the training net, which the evaluation net shares where it has the
+ * layer. */
+static int make_buffers(struct sw_model *m, struct sw_err *err)
 {
     double natural;
     const struct sw_net *train = m->net[TRAIN];
     for (int s = 0; s < sw_net_state_count(train); s++)
-        m->state_bytes += (size_t)state_room(state_layout(train, s, &natural)) * sizeof(float);
-    if (m->state_bytes == 0)
+        m->buffer_bytes += (size_t)buffer_room(buffer_layout(train, s, &natural)) * sizeof(float);
+    if (m->buffer_bytes == 0)
         return SW_OK;
     int rc =
-        sw_device_alloc(m->device, m->state_bytes, "the layers' state", (void **)&m->states, err);
-    float *at = m->states;
-    for (int s = 0; s < sw_net_state_count(train) && rc == SW_OK; s++) {
-        const struct sw_desc *d = state_layout(train, s, &natural);
+        sw_device_alloc(m->device, m->buffer_bytes, "the layers' state", (void **)&m->buffers, err);
+    float *at = m->buffers;
+    if (rc != SW_OK)
+        return rc;
+    for (int s = 0; s < sw_net_state_count(train); s++) {
+        const struct sw_desc *d = buffer_layout(train, s, &natural);
         const char *name = sw_net_state(train, s)->name;
         for (int64_t i = 0; i < sw_desc_storage(d); i++)
             at[i] = (float)natural;
@@ -193,36 +217,45 @@ static int make_states(struct sw_model *m, struct sw_err *err)
         for (int e = 0; e < sw_net_state_count(m->net[EVAL]); e++)
             if (sw_str_eq(sw_net_state(m->net[EVAL], e)->name, name))
                 sw_net_bind_state(m->net[EVAL], e, at, NULL);
-        at += state_room(d);
+        at += buffer_room(d);
     }
-    return rc;
+    return SW_OK;
 }
 
 static int make(struct sw_model *m, const struct sw_model_args *a, struct sw_err *err)
 {
     if (!a->device->host_memory)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "a model computes where the host reaches the memory, not on %s",
-                          a->device->name);
+        return sw_err_set(
+            err, SW_ERR_UNSUPPORTED,
+            "a model needs a device whose memory the host can access, which %s is not",
+            a->device->name);
     m->device = a->device;
     int rc = read_recipe(m, a->recipe, a->algorithm, err);
-    if (rc == SW_OK)
-        rc = copy_fields(m, a, err);
-    if (rc == SW_OK)
-        rc = sw_stream_new(a->device, a->threads, &m->stream, err);
-    if (rc == SW_OK)
-        rc = build_nets(m, a, err);
-    if (rc == SW_OK)
-        rc = make_table(m, a, err);
-    if (rc == SW_OK)
-        rc = sw_device_alloc(m->device, m->arena_bytes, "features and gradients", &m->arena, err);
-    if (rc == SW_OK)
-        rc = make_states(m, err);
-    for (int i = 0; i < NETS && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    rc = copy_fields(m, a, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_stream_new(a->device, a->threads, &m->stream, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = build_nets(m, a, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = make_table(m, a, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_device_alloc(m->device, m->arena_bytes, "activations and gradients", &m->arena, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = make_buffers(m, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < NETS; i++) {
         sw_net_bind(m->net[i], m->arena, NULL);
         bind_params(m, i);
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_model_new(const struct sw_model_args *args, struct sw_model **out, struct sw_buf *messages,
@@ -253,7 +286,7 @@ void sw_model_free(struct sw_model *m)
     }
     sw_table_free(m->table);
     sw_device_free(m->device, m->arena, m->arena_bytes);
-    sw_device_free(m->device, m->states, m->state_bytes);
+    sw_device_free(m->device, m->buffers, m->buffer_bytes);
     sw_stream_free(m->stream);
     sw_recipe_free(m->recipe);
     for (int f = 0; f < m->field_count; f++)
@@ -264,8 +297,9 @@ void sw_model_free(struct sw_model *m)
 
 /* ---- Passes ---- */
 
-static int forward(struct sw_model *m, int which, void *const *data, int64_t valid_rows,
-                   struct sw_err *err)
+/* Queues a forward pass and waits for its losses. */
+static int run_forward(struct sw_model *m, int which, void *const *data, int64_t valid_rows,
+                       struct sw_err *err)
 {
     struct sw_net *net = m->net[which];
     struct sw_step step = {.step = (uint64_t)m->step,
@@ -274,48 +308,70 @@ static int forward(struct sw_model *m, int which, void *const *data, int64_t val
                            .chains_begin = true,
                            .pass_begins = true,
                            .backward_scale = 1.0f / (float)m->rows};
-    int rc = SW_OK;
-    m->last = which;
-    for (int f = 0; f < m->field_count && rc == SW_OK; f++)
+    int rc;
+    for (int f = 0; f < m->field_count; f++) {
         rc = sw_net_set_field(net, m->field[f], data[f], err);
-    if (rc == SW_OK)
-        rc = sw_net_set_step(net, &step, err);
-    for (int i = 0; i < sw_net_layer_count(net) && rc == SW_OK; i++)
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_net_set_step(net, &step, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < sw_net_layer_count(net); i++) {
         rc = sw_net_forward(net, i, err);
-    if (rc == SW_OK)
-        rc = sw_net_run_chains(net, err);
-    if (rc == SW_OK)
-        rc = sw_net_fetch(net, err);
-    if (rc == SW_OK)
-        rc = sw_stream_wait(m->stream, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_net_run_chains(net, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_net_fetch(net, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_wait(m->stream, err);
+}
+
+static int forward(struct sw_model *m, int which, void *const *data, int64_t valid_rows,
+                   struct sw_err *err)
+{
+    m->last = which;
+    int rc = run_forward(m, which, data, valid_rows, err);
     sw_series_clear(&m->series[which]);
-    if (rc == SW_OK)
-        sw_results_add(net, &m->series[which], 0);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_results_add(m->net[which], &m->series[which], 0);
+    return SW_OK;
 }
 
 static int backward(struct sw_model *m, struct sw_err *err)
 {
     struct sw_net *net = m->net[TRAIN];
     int rc = SW_OK;
-    for (int i = sw_net_layer_count(net) - 1; i >= 0 && rc == SW_OK; i--)
+    for (int i = sw_net_layer_count(net) - 1; i >= 0; i--) {
         if (sw_net_has_backward(net, i))
             rc = sw_net_backward(net, i, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* The server's part: all gradients are there, so no message waits for another. */
+/* Makes the update: sends each gradient and handles the messages at once. */
 static int update(struct sw_model *m, struct sw_err *err)
 {
-    struct sw_message mail;
-    int rc = SW_OK;
+    struct sw_message message;
     m->step++;
-    for (int p = 0; p < sw_table_count(m->table) && rc == SW_OK; p++) {
-        rc = sw_table_update(m->table, 0, p, (uint64_t)m->step, err);
-        while (rc == SW_OK && sw_queue_try_pop(sw_table_inbox(m->table, 0), &mail) == SW_OK)
-            rc = sw_table_serve(m->table, 0, &mail, err);
+    for (int p = 0; p < sw_table_count(m->table); p++) {
+        int rc = sw_table_update(m->table, 0, p, (uint64_t)m->step, err);
+        if (rc != SW_OK)
+            return rc;
+        while (sw_queue_try_pop(sw_table_inbox(m->table, 0), &message) == SW_OK) {
+            rc = sw_table_serve(m->table, 0, &message, err);
+            if (rc != SW_OK)
+                return rc;
+        }
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_model_train(struct sw_model *m, void *const *data, double *loss, struct sw_err *err)
@@ -328,11 +384,14 @@ int sw_model_train(struct sw_model *m, void *const *data, double *loss, struct s
         return sw_err_set(err, SW_ERR_DIVERGED, "step %lld: the loss is not finite",
                           (long long)m->step + 1);
     rc = backward(m, err);
-    if (rc == SW_OK)
-        rc = update(m, err);
-    if (rc == SW_OK && loss)
+    if (rc != SW_OK)
+        return rc;
+    rc = update(m, err);
+    if (rc != SW_OK)
+        return rc;
+    if (loss)
         *loss = value;
-    return rc;
+    return SW_OK;
 }
 
 int sw_model_evaluate(struct sw_model *m, void *const *data, int64_t valid_rows, double *loss,
@@ -342,12 +401,14 @@ int sw_model_evaluate(struct sw_model *m, void *const *data, int64_t valid_rows,
         return sw_err_set(err, SW_ERR_INVALID, "%lld valid rows of a batch of %lld",
                           (long long)valid_rows, (long long)m->rows);
     int rc = forward(m, EVAL, data, valid_rows, err);
-    if (rc == SW_OK && loss)
+    if (rc != SW_OK)
+        return rc;
+    if (loss)
         *loss = sw_results_loss(m->net[EVAL], m->series[EVAL].sums);
-    return rc;
+    return SW_OK;
 }
 
-/* ---- Answers ---- */
+/* ---- Getters ---- */
 
 double sw_model_result(const struct sw_model *m, const char *name)
 {
@@ -369,7 +430,7 @@ int sw_model_param(struct sw_model *m, const char *name, struct sw_tensor *out, 
 {
     int index = sw_table_find(m->table, name, 0);
     if (index < 0)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no parameter %s", name);
+        return sw_err_set(err, SW_ERR_NOTFOUND, "parameter %s not found", name);
     *out = sw_table_tensor(m->table, index, -1);
     return SW_OK;
 }

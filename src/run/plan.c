@@ -1,4 +1,4 @@
-/* What a job is before it runs: rows for `check`, bytes by use, the choices of the plans. */
+/* Describing a job before it runs: rows for `check`, bytes by use, the chosen algorithms. */
 #include "run/plan.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -39,7 +39,7 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     int first, count = sw_net_layer_params(net, i, &first);
     for (int p = 0; p < count; p++) {
         if (sw_net_param(net, first + p)->root >= 0)
-            continue; /* counted where it is at home */
+            continue; /* counted in the layer that owns it */
         row->params += sw_desc_count(&l->param[p].layout);
         row->param_bytes += sw_desc_bytes(&l->param[p].layout);
     }
@@ -47,25 +47,25 @@ static void fill_row(const struct sw_net *net, int i, struct sw_job_layer *row)
     sw_desc_text(&l->dst.desc, row->layout);
 }
 
-/* Where the first worker computes its rows in parts, the row is of all of them. */
-static void add_parts(const struct sw_worker *w, int split, int i, struct sw_job_layer *row)
+/* Adds the other microbatches of the first worker to the row. */
+static void add_microbatches(const struct sw_worker *w, int split, int i, struct sw_job_layer *row)
 {
     const struct sw_parts *parts = w->parts[split];
     const struct sw_desc *d = &sw_net_layer(sw_parts_net(parts, 0), i)->dst.desc;
     int64_t dim[SW_MAX_DIMS];
     memcpy(dim, d->dim, sizeof dim);
     for (int k = 1; k < sw_parts_count(parts); k++) {
-        struct sw_job_layer part = {0};
+        struct sw_job_layer other = {0};
         const struct sw_net *net = sw_parts_net(parts, k);
-        fill_row(net, i, &part);
+        fill_row(net, i, &other);
         dim[0] += sw_net_layer(net, i)->dst.desc.dim[0];
-        row->feature_bytes += part.feature_bytes;
-        row->gradient_bytes += part.gradient_bytes;
-        row->saved_bytes += part.saved_bytes;
-        row->flops_forward += part.flops_forward;
-        row->flops_backward += part.flops_backward;
-        if (part.scratch_bytes > row->scratch_bytes) /* the parts of a thread share it */
-            row->scratch_bytes = part.scratch_bytes;
+        row->feature_bytes += other.feature_bytes;
+        row->gradient_bytes += other.gradient_bytes;
+        row->saved_bytes += other.saved_bytes;
+        row->flops_forward += other.flops_forward;
+        row->flops_backward += other.flops_backward;
+        if (other.scratch_bytes > row->scratch_bytes) /* the microbatches of a thread share it */
+            row->scratch_bytes = other.scratch_bytes;
     }
     sw_shape_text(d->ndim, dim, row->shape, sizeof row->shape);
 }
@@ -81,9 +81,9 @@ static void fill_movement(const struct sw_net *net, int i, struct sw_job_layer *
     }
 }
 
-/* What every worker of the first group has of layer i of its net, in which all layers have the same
- * place. */
-static void add_shares(struct sw_job *job, int split, int i, int n)
+/* Adds what every worker of the first group has of layer i; layers have the same index in all nets.
+ */
+static void add_shards(struct sw_job *job, int split, int i, int n)
 {
     if (!job->report.shares)
         return;
@@ -103,14 +103,14 @@ static void add_shares(struct sw_job *job, int split, int i, int n)
     job->report.layers[n].shares = shares;
 }
 
-/* Rows in the making. */
+/* The list of rows while it is made. */
 struct listing {
     struct sw_job *job;
     int split, count;
-    int *row_of; /* of the net's layers */
+    int *row_of; /* [layers of the net] */
 };
 
-/* What row n reads, of the rows before it. */
+/* Fills the earlier rows that row n reads. */
 static void fill_reads(const struct listing *s, const struct sw_net *net, int i, int n)
 {
     struct sw_job_layer *row = &s->job->report.layers[n];
@@ -122,20 +122,19 @@ static void fill_reads(const struct listing *s, const struct sw_net *net, int i,
         if (r < n && known == row->read_count && known < MOST)
             row->reads[row->read_count++] = r;
     }
-    /* A connection has the section of the layer whose outputs it moves, and does not read what that
-     * one reads. */
+    /* A connection has the recipe section of the layer whose outputs it moves, but other inputs. */
     if (sw_str_starts(row->type, "bridge_"))
         row->src = row->read_count > 0 ? s->job->report.layers[row->reads[0]].name : "";
 }
 
-/* What stands behind the number of the step in the name: "gru@0:one1". */
-static const char *behind_step(const struct sw_layer *l)
+/* The suffix after the step number in a layer's name: "gru@0:one1". */
+static const char *suffix_of(const struct sw_layer *l)
 {
     const char *at = strrchr(l->name, '@');
     return at ? at + 1 + strspn(at + 1, "0123456789") : "";
 }
 
-/* The row of the first step, of which layer i is a later one; -1: it is not one. */
+/* The row of the first step if layer i is a later step of an unrolled layer; -1 otherwise. */
 static int row_of_first(const struct listing *s, const struct sw_net *net, int i)
 {
     const struct sw_layer *l = sw_net_layer(net, i);
@@ -145,7 +144,7 @@ static int row_of_first(const struct listing *s, const struct sw_net *net, int i
     for (int j = 0; j < i; j++) {
         const struct sw_layer *other = sw_net_layer(net, j);
         if (other->home == l->home && other->type == l->type &&
-            sw_net_step_at(net, j, &steps) == 0 && sw_str_eq(behind_step(other), behind_step(l)))
+            sw_net_step_at(net, j, &steps) == 0 && sw_str_eq(suffix_of(other), suffix_of(l)))
             return s->row_of[j];
     }
     return -1;
@@ -162,18 +161,18 @@ static void add_step(struct sw_job_layer *to, const struct sw_job_layer *step)
         to->movement.moved[back] += step->movement.moved[back];
         to->movement.counted[back] += step->movement.counted[back];
     }
-    if (step->scratch_bytes > to->scratch_bytes) /* one after the other they share it */
+    if (step->scratch_bytes > to->scratch_bytes) /* the steps share it */
         to->scratch_bytes = step->scratch_bytes;
 }
 
-/* The steps of a layer are one row. */
+/* Adds a layer to the list; all steps of an unrolled layer are one row. */
 static void list_layer(struct listing *s, const struct sw_net *net, int i)
 {
     struct sw_job *job = s->job;
     int first = row_of_first(s, net, i), n = first >= 0 ? first : s->count++, steps;
     struct sw_job_layer layer = {0}, *row = &job->report.layers[n];
     fill_row(net, i, &layer);
-    add_parts(&job->workers[0], s->split, i, &layer);
+    add_microbatches(&job->workers[0], s->split, i, &layer);
     fill_movement(sw_parts_net(job->workers[0].parts[s->split], 0), i, &layer);
     if (s->split == SW_SPLIT_TRAIN)
         sw_comm_describe(&job->exchange, job->workers[0].train,
@@ -189,20 +188,21 @@ static void list_layer(struct listing *s, const struct sw_net *net, int i)
         const struct sw_layer *l = sw_net_layer(net, i);
         row->steps = steps;
         snprintf(row->range, sizeof row->range, "%.48s@0..%d%.16s", l->home, steps - 1,
-                 behind_step(l));
+                 suffix_of(l));
         row->name = row->range;
     }
-    add_shares(job, s->split, i, n);
+    add_shards(job, s->split, i, n);
     fill_reads(s, net, i, n);
 }
 
-/* The layers of the training net, then those that only evaluation has. */
+/* Lists the layers of the training net, then those of the evaluation net alone. */
 static int fill_rows(struct sw_job *job, struct sw_err *err)
 {
     const struct sw_net *train = job->workers[0].train, *eval = job->workers[0].eval;
     int train_count = sw_net_layer_count(train), eval_count = eval ? sw_net_layer_count(eval) : 0;
     size_t most = (size_t)(train_count + eval_count);
-    /* Parts of a batch within a worker are rows, of which every worker has its own. */
+    /* With several microbatches per worker layers are split by rows only, so shards are not listed.
+     */
     const bool shares = job->topology->group_size > 1 && job->workers[0].rank->microbatches == 1;
     struct listing s = {.job = job, .split = SW_SPLIT_TRAIN};
     job->report.layers = sw_calloc(most, sizeof *job->report.layers);
@@ -248,7 +248,7 @@ static double flops_of(const struct sw_net *net)
     return flops;
 }
 
-/* Of one step, by all workers: how layers are shared makes no difference. */
+/* Operations of one step by all workers; they do not depend on how layers are split. */
 static double flops_of_step(const struct sw_job *job)
 {
     double flops = 0;
@@ -281,7 +281,7 @@ static void write_algorithms(const struct sw_net *net, struct sw_json_writer *w)
     sw_json_close_array(w);
 }
 
-/* As kept_choices.h says. */
+/* Writes the format that kept_choices.h describes. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err)
 {
     struct sw_buf b = {0};
@@ -348,8 +348,9 @@ int sw_job_describe(struct sw_job *job, struct sw_err *err)
 {
     struct sw_job_plan *p = &job->plan;
     int rc = fill_rows(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_write_choices(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_write_choices(job, err);
     if (rc != SW_OK)
         return rc;
     sw_job_describe_units(job);

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "run/job.h"
 
-/* Texts and rows that the plan shows. All owned but for the framework's name. */
+/* Texts and rows of the plan. All owned except the framework's name. */
 struct sw_job_report {
     struct sw_job_layer *layers;
     struct sw_job_share *shares; /* [layers of the plan][group size]; NULL: one worker */
@@ -12,11 +12,12 @@ struct sw_job_report {
     const char *framework; /* borrowed */
     char framework_reason[256];
     char *partition_notes;
-    char *choices; /* what the plans chose (kept_choices.h) */
+    char *choices; /* algorithms that were chosen (kept_choices.h) */
 };
 
-/* The part of the plan that is known once the units are placed; sw_job_describe has it too. */
+/* Fills the part of the plan that is known after the roles are placed; sw_job_describe includes it.
+ */
 void sw_job_describe_units(struct sw_job *job);
 int sw_job_describe(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;
-/* Writes job->report.choices again, after the rows have changed. */
+/* Rewrites job->report.choices after the rows have changed. */
 int sw_job_write_choices(struct sw_job *job, struct sw_err *err) SW_MUST_CHECK;

@@ -1,7 +1,7 @@
-/* How fast this machine is: matrix products on a core and on a device, memory, and a device's link.
- * `singa-ws doctor` keeps such figures in doctor.json of the state directory; what it did not look
- * at is measured here, in some tenths of a second, and kept in rates.json, so that what is
- * chosen by it stays the same from run to run. Only choices are made by these figures. */
+/* The throughput of this machine: matrix products on a core and on a device, memory, and a device's
+ * link. `singa-ws doctor` stores such figures in doctor.json of the state directory; missing ones
+ * are measured here, in some tenths of a second, and stored in rates.json, so that choices based on
+ * them stay the same from run to run. The figures are used for choices only. */
 #include "run/rates.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -20,12 +20,12 @@ enum {
     COPY_BYTES = 1 << 20,
 };
 
-/* Per core or device; 0: not known. */
+/* Figures per core or device; 0: unknown. */
 struct figures {
     double core_gflops, memory_gb_per_s, device_gflops, device_gb_per_s, link_gb_per_s;
 };
 
-/* ---- What is kept ---- */
+/* ---- Stored figures ---- */
 
 static double number_of(const struct sw_json *object, const char *key)
 {
@@ -66,7 +66,7 @@ struct sw_json *sw_rates_read_kept(const char *host, const char *name)
     return root;
 }
 
-/* The slowest node's, and the way to a device and back that is slower. */
+/* Reads the figures of the slowest NUMA node, and of the slower direction of a device's link. */
 static void read_doctor(const struct sw_worker *w, struct figures *f)
 {
     const struct sw_job_place *place = w->shared.place;
@@ -82,7 +82,7 @@ static void read_doctor(const struct sw_worker *w, struct figures *f)
         f->memory_gb_per_s =
             n == nodes->first || memory < f->memory_gb_per_s ? memory : f->memory_gb_per_s;
     }
-    /* A simulated device of another job need not be this one's. */
+    /* A simulated device of another job may have other settings. */
     if (measured && place->devices.driver->caps.own_processor) {
         f->device_gflops =
             number_of(find_by(sw_json_get(measured, "devices"), "device", device), "gemm_gflops");
@@ -112,7 +112,7 @@ static void read_rates(const struct sw_job_place *place, struct figures *f)
     sw_json_free(root);
 }
 
-/* ---- What is measured ---- */
+/* ---- Measuring ---- */
 
 struct copy {
     void *to, *from;
@@ -181,7 +181,7 @@ static void measure_core(struct sw_device *host, struct figures *f)
     sw_stream_free(s);
 }
 
-/* What still is not known. A simulated link has the throughput that it was given. */
+/* Measures the missing figures. A simulated link has a configured throughput. */
 static bool measure(const struct sw_worker *w, struct figures *f)
 {
     const struct sw_job_place *place = w->shared.place;
@@ -205,7 +205,7 @@ static bool measure(const struct sw_worker *w, struct figures *f)
         f->link_gb_per_s = measure_link(w->stream);
         measured = true;
     }
-    sw_stream_attach(w->stream); /* plans are made for its threads */
+    sw_stream_attach(w->stream); /* restores its threads for the plans to come */
     return measured;
 }
 
@@ -237,7 +237,7 @@ const struct sw_rates *sw_rates_of(struct sw_rates *r, const struct sw_worker *w
     return r;
 }
 
-/* Other devices' figures stay as they are. */
+/* Copies the stored figures of other devices. */
 static void write_others(struct sw_json_writer *w, const struct sw_json *root, const char *device)
 {
     const struct sw_json *devices = root ? sw_json_get(root, "devices") : NULL;
@@ -289,7 +289,7 @@ void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_bu
         (sw_os_mkdirs(state, 0700, &err) != SW_OK ||
          sw_os_replace_file(path, sw_buf_text(text), text->length, 0600, &err) != SW_OK))
         sw_events_say(events, SW_LOG_WARN, "rates",
-                      "what was measured of this machine is not kept: %s", err.text);
+                      "cannot store the measurements of this machine: %s", err.text);
     sw_free(path);
     sw_free(state);
 }

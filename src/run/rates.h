@@ -1,4 +1,4 @@
-/* How fast this machine is, and files of the machine's state directory. */
+/* The throughput of this machine, and files of the state directory. */
 #pragma once
 
 #include "base/json.h"
@@ -8,13 +8,12 @@
 struct sw_events;
 struct sw_worker;
 
-/* Once the first worker has its stream: from what was kept, else measured. */
+/* Returns the stored rates, or measures them. Call after the first worker has its stream. */
 const struct sw_rates *sw_rates_of(struct sw_rates *r, const struct sw_worker *first);
-/* Keeps what was measured for the next job. A state directory that cannot be written is no error.
- */
+/* Stores what was measured for the next job. A failure to write is logged only. */
 void sw_rates_keep(const struct sw_rates *r, const struct sw_worker *first);
-/* A file of the machine's state directory; NULL when it is not there, or of another machine than
- * `host`. Freed by the caller. */
+/* Reads a file of the state directory; NULL when it is missing or of another machine than `host`.
+ * Freed by the caller. */
 struct sw_json *sw_rates_read_kept(const char *host, const char *name);
-/* Writes one. Where that does not work it is told. */
+/* Writes a file of the state directory. A failure is logged only. */
 void sw_rates_keep_file(struct sw_events *events, const char *name, struct sw_buf *text);

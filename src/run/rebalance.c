@@ -1,9 +1,9 @@
 /* Rows by measured speed (`rebalance`): workers that share a batch wait for the slowest, so each
- * gets as many rows as it computes in the same time. At an evaluation all workers meet anyway; the
- * leader looks at how long computing took them since the last one and, where it makes enough of a
- * difference, splits the batches again and rebuilds nets, memory and batches of all, while they
- * wait. Losses are sums over rows and their backward scale is of the whole batch, so every sample
- * keeps its weight; a checkpoint has the rows, and so has a resume. */
+ * gets as many rows as it computes in the same time. At an evaluation all workers wait for each
+ * other anyway; the leader compares their computing times since the last one and, if the gain is
+ * large enough, partitions the batches again and rebuilds nets, memory and batches of all, while
+ * they wait. Losses are sums over rows and their backward scale is that of the whole batch, so
+ * every sample keeps its weight; a checkpoint stores the rows for a resume. */
 #include "run/rebalance.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step has to become shorter by that share, at least: every change costs new plans. */
-static const double worth = 0.05;
+/* Required relative gain of a step: every change costs new plans. */
+static const double min_gain = 0.05;
 
 static int by_size(const void *a, const void *b)
 {
@@ -26,7 +26,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median: a step that was disturbed, or the first one in new memory, does not count. */
+/* The median, so that a disturbed step, or the first one in new memory, does not count. */
 static double typical_ms(const struct sw_pace *p)
 {
     float sorted[SW_PACE_STEPS];
@@ -53,25 +53,34 @@ bool sw_rebalance_split(int64_t total, int count, const int64_t *rows, const dou
         now_ms = ms[i] > now_ms ? ms[i] : now_ms;
         then_ms = then > then_ms ? then : then_ms;
     }
-    return then_ms < now_ms * (1 - worth);
+    return then_ms < now_ms * (1 - min_gain);
 }
 
-/* All workers for the rows that the job has for them now. */
-static int rebuild_all(struct sw_job *job, struct sw_err *err)
+static int rebuild_workers(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
+    for (int i = 0; i < job->topology->workers; i++) {
         struct sw_worker *w = &job->workers[i];
         sw_slot_heartbeat(job->workers[0].slot, sw_os()->monotonic_ns());
-        rc = sw_worker_rebuild(w, err);
+        int rc = sw_worker_rebuild(w, err);
         if (rc != SW_OK)
-            rc = sw_err_prefix(err, rc, "%s", w->unit);
+            return sw_err_prefix(err, rc, "%s", w->unit);
     }
+    return SW_OK;
+}
+
+/* Rebuilds all workers for their current rows, and the outputs. */
+static int rebuild_all(struct sw_job *job, struct sw_err *err)
+{
+    int rc = rebuild_workers(job, err);
     sw_comm_set_rows(&job->exchange, &job->rows);
-    sw_stream_attach(job->workers[0].stream); /* plans were made for others' threads */
-    if (rc == SW_OK && job->outputs.count > 0)
+    sw_stream_attach(job->workers[0].stream); /* plans were made for the threads of other workers */
+    if (rc != SW_OK)
+        return rc;
+    if (job->outputs.count > 0)
         rc = sw_outputs_plan(&job->outputs, job->workers, err);
-    return rc == SW_OK ? sw_outputs_allocate(&job->outputs, job->place.host, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_outputs_allocate(&job->outputs, job->place.host, err);
 }
 
 static void tell(struct sw_job *job, const int64_t *before, const double *ms)
@@ -89,7 +98,7 @@ static void tell(struct sw_job *job, const int64_t *before, const double *ms)
     sw_buf_fini(&text);
 }
 
-/* A device may have no room for more rows: then all is as it was. */
+/* Redistributes the rows; if a device has no room for more rows, restores the old ones. */
 static int move_rows(struct sw_job *job, struct sw_err *err)
 {
     int64_t before[SW_TREE_LEAVES], after[SW_TREE_LEAVES];
@@ -104,13 +113,15 @@ static int move_rows(struct sw_job *job, struct sw_err *err)
     int rc = rebuild_all(job, err);
     if (rc == SW_ERR_NOMEM) {
         sw_events_say(&job->events, SW_LOG_WARN, "rebalance",
-                      "the rows of a batch stay as they are: %s", err->text);
+                      "the rows of the batch are not redistributed: %s", err->text);
         sw_row_split_set(&job->rows, job->topology, before);
         rc = rebuild_all(job, err);
     } else if (rc == SW_OK) {
         tell(job, before, ms);
     }
-    return rc == SW_OK ? sw_job_write_choices(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_job_write_choices(job, err);
 }
 
 int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
@@ -122,11 +133,14 @@ int sw_rebalance(struct sw_job *job, struct sw_worker *w, struct sw_err *err)
                                            : typical_ms(&w->pace);
     w->pace.steps = 0;
     int rc = sw_worker_meet(w, "the speed of the other workers", err);
-    if (rc == SW_OK && w->rank->global_rank == 0)
-        rc = move_rows(job, err);
-    if (rc == SW_OK)
-        rc = sw_worker_meet(w, "the rows of the first worker's choice", err);
     if (rc != SW_OK)
         return rc;
-    return sw_carries_deal(w, err); /* a row takes along what it carries on */
+    if (w->rank->global_rank == 0)
+        rc = move_rows(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_meet(w, "the rows assigned by the first worker", err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_carries_deal(w, err); /* rows keep their recurrent state */
 }

@@ -1,5 +1,5 @@
-/* A job in motion, from the main thread: opens the run, starts watch, servers, prefetch and
- * workers; then hands their notes to the observer until the workers have ended or the fault is set;
+/* Running a job, from the main thread: opens the run, starts watchdog, servers, prefetch and
+ * workers; then delivers events to the observer until the workers have ended or the fault is set;
  * then ends every role in fixed order: prefetch, workers, servers, history (drains last), snapshot.
  */
 #include "run/run.h"
@@ -32,9 +32,13 @@ struct running {
 static int start_worker(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_worker_start_prefetch(w, SW_SPLIT_TRAIN, err);
-    if (rc == SW_OK && w->eval)
+    if (rc != SW_OK)
+        return rc;
+    if (w->eval)
         rc = sw_worker_start_prefetch(w, SW_SPLIT_EVAL, err);
-    return rc == SW_OK ? sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_thread_start(&w->thread, w->unit, sw_worker_main, w, err);
 }
 
 static void check_sums(void *exchange)
@@ -61,20 +65,28 @@ static int start_watch(struct sw_job *job, struct sw_err *err)
 static int start_roles(struct sw_job *job, struct sw_err *err)
 {
     int rc = start_watch(job, err);
-    if (rc == SW_OK)
-        rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
-                            &job->monitor.sense, err);
-    for (int i = 0; i < job->topology->servers && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_sense_start(job->events.history, job->place.machine, job->place.placement,
+                        &job->monitor.sense, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < job->topology->servers; i++) {
         struct sw_server *s = &job->servers[i];
         if (!s->hosted)
             rc = sw_thread_start(&s->thread, s->unit, sw_server_main, s, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
+    for (int i = 0; i < job->topology->workers; i++) {
         rc = start_worker(&job->workers[i], err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* ---- in motion ---- */
+/* ---- while it runs ---- */
 
 static void tell(struct running *r, const struct sw_job_event *e)
 {
@@ -103,8 +115,8 @@ static void tell_start(struct running *r)
     tell(r, &e);
 }
 
-/* By time: after max(every_s, the time that every_share of the steps takes). */
-static void ask_for_display(struct running *r)
+/* Requests a display by time: after max(every_s, the time that every_share of the steps takes). */
+static void request_display(struct running *r)
 {
     struct sw_job *job = r->job;
     const struct sw_display_policy *d = &job->options.display;
@@ -116,52 +128,52 @@ static void ask_for_display(struct running *r)
     if (d->every_share > 0 && sw_snapshot_read_slot(job->events.snapshot, 0, &s) &&
         (double)(s.done_step - r->displayed_step) < d->every_share * (double)job->span.run_steps)
         return;
-    __atomic_store_n(&job->requests.wants_display, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->requests.display_requested, 1, __ATOMIC_RELAXED);
 }
 
-static void deliver(struct running *r, struct sw_note *note)
+static void deliver(struct running *r, struct sw_note *queued)
 {
-    if (note->wake)
+    if (queued->wake)
         return;
-    if (note->event.type == SW_JOB_CHECKPOINT)
-        note->event.path = note->text;
+    if (queued->event.type == SW_JOB_CHECKPOINT)
+        queued->event.path = queued->text;
     else
-        note->event.text = note->text;
-    note->event.source = note->source;
-    tell(r, &note->event);
+        queued->event.text = queued->text;
+    queued->event.source = queued->source;
+    tell(r, &queued->event);
 }
 
-static void abort_when_asked(struct sw_job *job)
+static void abort_if_requested(struct sw_job *job)
 {
     if (!(sw_requests_get(&job->requests) & SW_JOB_ABORT))
         return;
     struct sw_err err;
     sw_err_set(&err, SW_ERR_LIBRARY,
-               "aborted by request in the middle of a step; the last checkpoint stands");
+               "aborted by request in the middle of a step; the last checkpoint is kept");
     sw_fault_set(&job->fault, "job", &err);
 }
 
 static void follow(struct running *r)
 {
     struct sw_job *job = r->job;
-    struct sw_note note;
+    struct sw_note queued;
     bool over = false;
     while (!over) {
         over = __atomic_load_n(&job->events.ended, __ATOMIC_ACQUIRE) == job->topology->workers ||
                sw_fault_is_set(&job->fault);
-        while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
-            deliver(r, &note);
+        while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)
+            deliver(r, &queued);
         if (over)
             break;
-        if (sw_queue_pop_ms(&job->events.notes, &note, POLL_MS) == SW_OK)
-            deliver(r, &note);
-        ask_for_display(r);
-        abort_when_asked(job);
+        if (sw_queue_pop_ms(&job->events.queue, &queued, POLL_MS) == SW_OK)
+            deliver(r, &queued);
+        request_display(r);
+        abort_if_requested(job);
     }
-    /* What a worker reads is abandoned, too, and it may have ended by that alone. Without a fault
-     * all of them have ended, so that nobody writes what is read here. */
+    /* An abort also ends the reading of data, and a worker may have ended by that alone. Without a
+     * fault all workers have ended, so nobody writes what is read here. */
     if (!sw_fault_is_set(&job->fault) && !job->workers[0].end.over && !job->workers[0].end.stopped)
-        abort_when_asked(job);
+        abort_if_requested(job);
 }
 
 /* ---- the end ---- */
@@ -172,7 +184,7 @@ static size_t resident_bytes(void)
     return getrusage(RUSAGE_SELF, &u) == 0 ? (size_t)u.ru_maxrss * 1024 : 0;
 }
 
-/* Of the host and of all devices of their own. */
+/* Peak memory of the host and of all devices with their own memory. */
 static size_t peak_bytes(const struct sw_job *job)
 {
     size_t bytes = sw_device_bytes_of(job->place.host).peak;
@@ -182,15 +194,16 @@ static size_t peak_bytes(const struct sw_job *job)
     return bytes;
 }
 
-/* Right, but each waits for the device and for two copies. */
-static void tell_bridged(struct sw_job *job)
+/* Warns about operations that ran on the CPU: correct, but each waits for the device and for two
+ * copies. */
+static void warn_bridged(struct sw_job *job)
 {
     for (int i = 0; i < job->topology->workers; i++) {
         struct sw_device *dev = job->workers[i].device;
         uint64_t bridged = sw_device_bytes_of(dev).bridged;
         if (bridged > 0)
             sw_events_say(&job->events, SW_LOG_WARN, dev->name,
-                          "%llu operations had no kernel on %s: the CPU computed them, on copies",
+                          "%llu operations have no kernel on %s and ran on the CPU, on copies",
                           (unsigned long long)bridged, dev->name);
     }
 }
@@ -251,7 +264,7 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     int rc = sw_run_open(job, err);
     if (sw_reduce_hangs(&job->exchange.sums)) {
         sw_fault_stop(&job->fault, "job", err);
-        return leave_stuck(job, "the library that adds up gradients", stuck, err);
+        return leave_stuck(job, "the all-reduce library", stuck, err);
     }
     if (rc == SW_OK && job->span.first_step < job->span.steps) {
         sw_run_record_placement(job);
@@ -271,16 +284,15 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
         const char *hanging = sw_run_end_roles(job);
         if (hanging)
             return leave_stuck(job, hanging, stuck, err);
-        sw_job_tune_keep(job->speed.tune,
-                         job->workers); /* of rows that workers were given on the way */
-        struct sw_note note;
+        sw_job_tune_keep(job->speed.tune, job->workers); /* plans for rows that were rebalanced */
+        struct sw_note queued;
         sw_sense_end(job->monitor.sense);
         job->monitor.sense = NULL;
         sw_watch_end(job->monitor.watch);
         job->monitor.watch = NULL;
-        tell_bridged(job);
-        while (sw_queue_try_pop(&job->events.notes, &note) == SW_OK)
-            deliver(&r, &note);
+        warn_bridged(job);
+        while (sw_queue_try_pop(&job->events.queue, &queued) == SW_OK)
+            deliver(&r, &queued);
         rc = sw_run_outcome(job, err);
         if (rc != SW_OK || !sw_job_has_next(job))
             tell_summary(&r, sw_run_status_of(rc));
@@ -289,12 +301,13 @@ static int run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
     return rc;
 }
 
-/* The calling thread is the job's main thread for a while, and runs where that is placed. So do
- * threads that it starts and that do not bind themselves: the history's writer, the watch. */
+/* The calling thread is the job's main thread during the call, and is bound as that is placed, as
+ * are threads that it starts and that do not bind themselves: the history's writer, the watchdog.
+ */
 int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *stuck,
                struct sw_err *err)
 {
-    struct sw_err ignored; /* where the system refuses, it runs where it did */
+    struct sw_err ignored; /* if the system refuses, it runs where it did */
     void *kept = NULL;
     int bound = sw_bind_keep(job->place.machine, &kept, &ignored);
     if (bound == SW_OK)
@@ -302,7 +315,8 @@ int sw_job_run(struct sw_job *job, sw_job_observer *observer, void *user, bool *
                                &sw_placement_helper(job->place.placement, SW_PLACE_MAIN)->cores,
                                &ignored);
     int rc = run(job, observer, user, stuck, err);
-    /* A worker that hangs, and is left behind, may come to its own end of this yet. */
+    /* Exchanged atomically, because a hanging worker that was left behind may still reach its own
+     * end. */
     if (__atomic_exchange_n(&job->requests.holds_stop, false, __ATOMIC_RELAXED))
         sw_stop_release();
     sw_bind_restore(job->place.machine, kept);

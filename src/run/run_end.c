@@ -1,4 +1,4 @@
-/* The end of a run: its roles in fixed order, what came of it, and what is closed behind it. */
+/* The end of a run: ending its roles in fixed order, its outcome, and closing the rest. */
 #include "base/os.h"
 #include "history/control.h"
 #include "run/job_private.h"
@@ -14,8 +14,7 @@ static int left_ms(int64_t until_ns)
     return ms > 0 ? (int)ms : 0;
 }
 
-/* Every role in order, each with what is left of the time. The name of one that did not end, or
- * NULL. */
+/* Ends every role in order, within a common deadline. */
 const char *sw_run_end_roles(struct sw_job *job)
 {
     static const char *const readers[SW_SPLITS] = {"prefetch of training data",
@@ -43,17 +42,16 @@ enum sw_run_status sw_run_status_of(int rc)
     return rc == SW_OK ? SW_RUN_DONE : rc == SW_ERR_CANCELLED ? SW_RUN_STOPPED : SW_RUN_FAILED;
 }
 
-/* SW_OK, SW_ERR_CANCELLED when it was stopped by request before the last step, or the fault. */
 int sw_run_outcome(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
-    if (rc == SW_ERR_CANCELLED) /* a worker has said that it found the request, not when */
+    if (rc == SW_ERR_CANCELLED) /* the worker's message does not name the step */
         sw_err_set(err, rc, "stopped by request before step %lld",
                    (long long)job->span.first_step + 1);
     if (rc != SW_OK)
         return rc;
     if (!job->workers[0].end.over && !job->workers[0].end.stopped)
-        return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without a reason",
+        return sw_err_set(err, SW_ERR_LIBRARY, "%s: ended after step %lld without an error",
                           job->workers[0].unit, (long long)job->workers[0].step);
     if (job->workers[0].end.stopped)
         return sw_err_set(err, SW_ERR_CANCELLED,
@@ -62,7 +60,8 @@ int sw_run_outcome(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-/* Everything is stored afterwards; *claim is the run's claim of its folder, for the caller. */
+/* Stores everything and closes the history; *claim is the run's claim of its folder, to be released
+ * by the caller. */
 static void close_history(struct sw_job *job, int rc, const struct sw_err *err,
                           struct sw_claim *claim)
 {
@@ -85,8 +84,8 @@ void sw_job_leave(struct sw_job *job)
     sw_claim_release(&claim);
 }
 
-/* The history stays open for the next stage. The claim of the folder is released last: a resume of
- * this run has live files of the same names. */
+/* The history stays open for the next stage. The claim of the folder is released last, because a
+ * resume of this run has live files of the same names. */
 void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err)
 {
     const bool goes_on = rc == SW_OK && sw_job_has_next(job);
@@ -100,12 +99,12 @@ void sw_run_close(struct sw_job *job, int rc, const struct sw_err *err)
         job->events.snapshot = NULL;
     }
     if (job->events.ready)
-        sw_queue_fini(&job->events.notes);
+        sw_queue_fini(&job->events.queue);
     job->events.ready = false;
     sw_claim_release(&claim);
 }
 
-/* The run's names in the live folder, where nothing can be freed any more. */
+/* Removes the run's files from the live folder when nothing can be freed any more. */
 static void unlink_live(const struct sw_job *job)
 {
     const char *live = sw_snapshot_file(job->events.snapshot);
@@ -117,17 +116,16 @@ static void unlink_live(const struct sw_job *job)
     sw_free(sock);
 }
 
-/* A thread hangs: its memory cannot be freed, so all that is left is to write down why. */
 int sw_run_say_stuck(struct sw_job *job, const char *role, struct sw_err *err)
 {
     int rc = sw_fault_get(&job->fault, err);
     if (rc == SW_OK)
-        rc = sw_err_set(err, SW_ERR_LIBRARY, "the run was over");
+        rc = sw_err_set(err, SW_ERR_LIBRARY, "the run had ended");
     sw_err_prefix(err, rc, "%s did not end within %d s", role, SHUTDOWN_MS / 1000);
     sw_history_event(job->events.history, SW_LOG_ERROR, "job", "%s", err->text);
     sw_history_finish_run(job->events.history, SW_RUN_FAILED);
     unlink_live(job);
     bool written = sw_history_flush(job->events.history, SHUTDOWN_MS);
-    (void)written; /* there is nobody left to tell */
+    (void)written; /* nobody is left to report a failure to */
     return rc;
 }

@@ -1,4 +1,4 @@
-/* A run before its threads: history, snapshot and trace, and all memory. */
+/* Opening a run, before its threads start: history, snapshot and trace, and all memory. */
 #include "base/os.h"
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOTES = 1024 };
+enum { EVENTS = 1024 };
 
 static int open_history(struct sw_job *job, struct sw_err *err)
 {
     char *path = NULL;
-    if (job->events.history) /* of the stages before */
+    if (job->events.history) /* open since the previous stages */
         return SW_OK;
     int rc = sw_history_default_path(job->options.db, job->conf->db, &path, err);
     if (rc == SW_OK)
@@ -68,7 +68,7 @@ void sw_run_record_placement(struct sw_job *job)
         sw_history_tag(job->events.history, "copy", job->plan.copy);
 }
 
-/* Those that the first group makes alone have one batch. */
+/* Steps of the warm-up have one batch, those after it one per update group. */
 void sw_run_record_stage(struct sw_job *job)
 {
     struct sw_history_stage s = {.name = job->stage.index < 0 ? NULL : job->stage.name,
@@ -91,8 +91,8 @@ int sw_job_slots(const struct sw_job *job)
     return last->batches.reading[SW_SPLITS - 1].first + last->batches.reading[SW_SPLITS - 1].count;
 }
 
-/* Slots of workers, then of servers, then of the threads that read for the workers, as far as there
- * is room. */
+/* Numbers the slots: workers, then servers, then prefetch threads, as far as there is room. Returns
+ * the number of slots. */
 static int number_slots(struct sw_job *job)
 {
     int next = job->topology->workers + job->topology->servers;
@@ -109,7 +109,7 @@ static int number_slots(struct sw_job *job)
     return next;
 }
 
-/* "prefetch0.1 train 0": whose, of which data, which thread. */
+/* Names the slots of prefetch threads, "prefetch0.1 train 0": worker, data section, thread. */
 static void name_readers(const struct sw_job *job, const struct sw_worker *w)
 {
     char name[SW_SNAPSHOT_NAME];
@@ -132,10 +132,10 @@ static int open_snapshot(struct sw_job *job, struct sw_err *err)
     if (rc == SW_OK)
         rc = sw_snapshot_new(&job->events.snapshot, path, sw_history_run_id(job->events.history),
                              uid, job->name, job->span.run_steps, units, &ignored);
-    /* A snapshot that nobody can read is no reason not to train. */
+    /* Training works without a snapshot file. */
     if (rc != SW_OK) {
-        sw_log_write(job->events.log, SW_LOG_WARN, "snapshot", "%s: the run cannot be watched live",
-                     ignored.text);
+        sw_log_write(job->events.log, SW_LOG_WARN, "snapshot",
+                     "%s: the run cannot be monitored live", ignored.text);
         rc = sw_snapshot_new(&job->events.snapshot, NULL, sw_history_run_id(job->events.history),
                              uid, job->name, job->span.run_steps, units, err);
     }
@@ -181,53 +181,96 @@ static int make_trace(struct sw_job *job, struct sw_err *err)
     return SW_OK;
 }
 
-static int allocate(struct sw_job *job, struct sw_err *err)
+/* Memory that the workers share, and what lets them exchange data. */
+static int allocate_shared(struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
+    int rc;
+    for (int i = 0; i < job->topology->server_groups; i++) {
         rc = sw_table_allocate(job->params.copies[i].table, err);
-    if (rc == SW_OK)
-        rc = sw_job_make_sync(job, err);
-    if (rc == SW_OK)
-        rc = sw_job_connect(job, SW_SPLIT_TRAIN, err);
-    if (rc == SW_OK && job->workers[0].eval)
-        rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
-    if (rc == SW_OK)
-        rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
-    if (rc == SW_OK)
-        rc = sw_carries_allocate(&job->state.carries, job->place.host, err);
-    if (rc == SW_OK)
-        rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
-    if (rc == SW_OK && job->topology->is_async)
-        rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
-    if (rc == SW_OK)
-        rc = sw_reduce_make(&job->exchange, err);
-    if (rc == SW_OK)
-        rc = sw_comm_make(&job->exchange, &job->rows, err);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++) {
-        rc = sw_worker_allocate(&job->workers[i], err);
-        if (rc == SW_OK)
-            rc = sw_worker_open_history(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
     }
-    if (rc == SW_OK)
-        rc = sw_queue_init(&job->events.notes, sizeof(struct sw_note), NOTES, err);
-    job->events.ready = rc == SW_OK;
-    for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
-        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->params.copies[i].table, err);
-    if (rc == SW_OK)
-        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.all, err);
-    for (int g = 0; g < job->topology->worker_groups && rc == SW_OK; g++)
-        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.each[g], err);
-    for (int i = 0; i < job->topology->group_size && rc == SW_OK && job->topology->splits_layers;
-         i++)
-        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.peers[i], err);
-    for (int i = 0; i < job->topology->workers && rc == SW_OK; i++)
-        if (!job->workers[i].device->host_memory)
-            rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
-    return rc;
+    rc = sw_job_make_sync(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_job_connect(job, SW_SPLIT_TRAIN, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->workers[0].eval)
+        rc = sw_job_connect(job, SW_SPLIT_EVAL, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_states_allocate(&job->state.buffers, job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_carries_allocate(&job->state.carries, job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_outputs_allocate(&job->outputs, job->place.host, err);
+    if (rc != SW_OK)
+        return rc;
+    if (job->topology->is_async)
+        rc = sw_group_let_apart(&job->groups.all, job->span.first_step, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_reduce_make(&job->exchange, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_comm_make(&job->exchange, &job->rows, err);
 }
 
-/* Where binding was refused, the run is right and may be slow. */
+/* Registers everything that can block a thread, so that the fault ends every wait. */
+static int attach_fault(struct sw_job *job, struct sw_err *err)
+{
+    int rc;
+    for (int i = 0; i < job->topology->server_groups; i++) {
+        rc = sw_fault_attach(&job->fault, sw_table_close_v, job->params.copies[i].table, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.all, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int g = 0; g < job->topology->worker_groups; g++) {
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.each[g], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (int i = 0; i < job->topology->group_size && job->topology->splits_layers; i++) {
+        rc = sw_fault_attach(&job->fault, sw_group_close_v, &job->groups.peers[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (int i = 0; i < job->topology->workers; i++) {
+        if (job->workers[i].device->host_memory)
+            continue;
+        rc = sw_fault_attach(&job->fault, sw_device_cancel_v, job->workers[i].device, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
+}
+
+static int allocate(struct sw_job *job, struct sw_err *err)
+{
+    int rc = allocate_shared(job, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < job->topology->workers; i++) {
+        rc = sw_worker_allocate(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_worker_open_history(&job->workers[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    rc = sw_queue_init(&job->events.queue, sizeof(struct sw_note), EVENTS, err);
+    if (rc != SW_OK)
+        return rc;
+    job->events.ready = true;
+    return attach_fault(job, err);
+}
+
 void sw_run_tell_misplaced(struct sw_job *job)
 {
     size_t bytes = sw_device_bytes_of(job->place.host).misplaced;
@@ -235,8 +278,8 @@ void sw_run_tell_misplaced(struct sw_job *job)
     if (bytes > 0)
         sw_events_say(
             &job->events, SW_LOG_WARN, "memory",
-            "the system refuses to place memory on NUMA nodes (mbind, %s): pages lie where "
-            "they are first touched; a container needs the right to (docker: --cap-add "
+            "the system refuses to bind memory to NUMA nodes (mbind, %s): pages lie where "
+            "they are first touched; a container needs the capability (docker: --cap-add "
             "SYS_NICE)",
             sw_human_bytes(text, (double)bytes));
 }
@@ -244,13 +287,17 @@ void sw_run_tell_misplaced(struct sw_job *job)
 int sw_run_open(struct sw_job *job, struct sw_err *err)
 {
     int rc = sw_servers_settle(&job->workers[0].shared, job->topology, err);
-    if (rc == SW_OK)
-        rc = open_history(job, err);
-    if (rc == SW_OK)
-        sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
-    if (rc == SW_OK)
-        rc = make_trace(job, err);
-    if (rc == SW_OK)
-        rc = open_snapshot(job, err);
-    return rc == SW_OK ? allocate(job, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = open_history(job, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_checkpoint_sweep(sw_history_out_dir(job->events.history));
+    rc = make_trace(job, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = open_snapshot(job, err);
+    if (rc != SW_OK)
+        return rc;
+    return allocate(job, err);
 }

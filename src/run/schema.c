@@ -1,3 +1,6 @@
+/* The schema of recipes: a table of all section kinds, with their option rows, configuration
+ * structs and registries of types. The rows from FIRST_OF_NET on also describe a net without a job.
+ */
 #include "run/schema.h"
 
 #include "data/data.h"
@@ -28,7 +31,7 @@ static const struct sw_schema_kind kinds[] = {
      .form = SW_SECTION_ONE,
      .opts = sw_cluster_opts,
      .conf_bytes = sizeof(struct sw_cluster_conf)},
-    /* From here on what a net is made of, with or without a job around it. */
+    /* From here on: what a net is made of, with or without a job (FIRST_OF_NET). */
     {.kind = "updater",
      .form = SW_SECTION_ONE,
      .required = true,

@@ -1,14 +1,14 @@
-/* Runs in stages: each stage is a job of its own, with the recipe as the stage has it, and all are
- * one run: one history, one folder, steps that count on. Where one ends it leaves a checkpoint that
- * says so, and the next one begins from that file, whether in the same process or on resume: with
- * the values of the same names, with what its init_from says, with initial values for the rest.
- * The state of updaters, recurrent state and schedules start over. Its first checkpoint then
- * takes the place of the file, and has in it what earlier stages trained and this net has not
- * (carried_over.c).
+/* Runs in stages: each stage is a job of its own, with the recipe as it is for that stage, and all
+ * are one run: one history, one folder, continued step numbers. At its end a stage writes a
+ * checkpoint that is marked as such, and the next one begins from that file, in the same process or
+ * on resume: with the values of the same names, those that its init_from selects, and initial
+ * values for the rest. Updater state, recurrent state and schedules start over. Its first
+ * checkpoint then replaces the file, and also contains what earlier stages trained and this net
+ * lacks (carried_over.c).
  *
- * When a run is opened all its stages are: their nets are built, and what each takes from those
- * before is looked for among the names and shapes that those have. That is done once; a stage that
- * begins takes over the machine map and the lengths of the later ones from the job before it. */
+ * When a run is opened all its stages are: their nets are built, and what each takes from earlier
+ * ones is looked up among their names and shapes. This is done once; the next stage takes over the
+ * machine map and the lengths of the later ones from the previous job. */
 #include "run/stages.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -19,8 +19,8 @@
 
 /* ---- which stage ---- */
 
-struct told {
-    char name[128];
+struct stage_mark {
+    char name[128]; /* "": the checkpoint has no stage */
     int64_t step, from;
     bool over;
 };
@@ -31,23 +31,23 @@ static int number_of(const struct sw_st_file *f, const char *path, const char *k
     const char *text = sw_st_metadata(f, key);
     if (text && sw_parse_int(text, value) && *value >= 0)
         return SW_OK;
-    return sw_err_set(err, SW_ERR_FORMAT, "%s: its metadata have a stage, but no %s", path, key);
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: its metadata has a stage, but no %s", path, key);
 }
 
-/* What a checkpoint says of its stage; no name where it says nothing. */
-static int read_told(const char *path, struct told *told, struct sw_err *err)
+/* Reads the stage of a checkpoint; the name is empty if it has none. */
+static int read_mark(const char *path, struct stage_mark *mark, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
-    *told = (struct told){.step = 0};
+    *mark = (struct stage_mark){.step = 0};
     int rc = sw_checkpoint_open(path, &f, err);
     const char *name = rc == SW_OK ? sw_st_metadata(f, "stage") : NULL;
     if (name) {
-        snprintf(told->name, sizeof told->name, "%s", name);
-        told->over = sw_st_metadata(f, "stage_over") != NULL;
-        rc = number_of(f, path, "step", &told->step, err);
+        snprintf(mark->name, sizeof mark->name, "%s", name);
+        mark->over = sw_st_metadata(f, "stage_over") != NULL;
+        rc = number_of(f, path, "step", &mark->step, err);
     }
     if (rc == SW_OK && name)
-        rc = number_of(f, path, "stage_from", &told->from, err);
+        rc = number_of(f, path, "stage_from", &mark->from, err);
     sw_st_close(f);
     return rc;
 }
@@ -60,46 +60,59 @@ static int find(const struct sw_recipe *recipe, const char *name)
     return -1;
 }
 
-/* The stage to go on with after what the checkpoint tells of. */
-static int follow(struct sw_job *job, const struct told *told, const char *path, struct sw_err *err)
+/* Finds the stage to continue with after the checkpoint. */
+static int follow(struct sw_job *job, const struct stage_mark *mark, const char *path,
+                  struct sw_err *err)
 {
     struct sw_job_stage *s = &job->stage;
-    s->index = find(job->recipe, told->name);
-    job->span.stage_from = told->from;
+    s->index = find(job->recipe, mark->name);
+    job->span.stage_from = mark->from;
     if (s->index < 0)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: it is of stage '%s', which the recipe has not",
-                          path, told->name);
-    s->begins = told->over && s->index + 1 < sw_recipe_stage_count(job->recipe);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: it is of stage '%s', which the recipe does not have", path,
+                          mark->name);
+    s->begins = mark->over && s->index + 1 < sw_recipe_stage_count(job->recipe);
     if (s->begins) {
         s->index++;
-        job->span.stage_from = told->step;
+        job->span.stage_from = mark->step;
     }
     return SW_OK;
 }
 
-int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+static int choose(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     struct sw_job_options again = *o;
-    struct told told = {.step = 0};
+    struct stage_mark mark = {.step = 0};
     const char *path = o->resume ? o->resume_checkpoint : o->weights;
-    int rc = sw_job_read_recipe(o, &job->recipe, &job->conf, err), stage = -1;
-    if (rc == SW_OK)
-        stage = sw_recipe_stage(job->recipe);
+    job->stage.index = -1;
+    int rc = sw_job_read_recipe(o, &job->recipe, &job->conf, err);
+    if (rc != SW_OK)
+        return rc;
+    const int stage = sw_recipe_stage(job->recipe);
+    const bool marked = stage >= 0 && !o->stage && path;
     job->stage.index = stage;
-    if (rc == SW_OK && stage >= 0 && !o->stage && path)
-        rc = read_told(path, &told, err);
-    if (rc == SW_OK && *told.name && o->resume)
-        rc = follow(job, &told, path, err);
-    else if (rc == SW_OK && stage >= 0 && !o->stage && path && !o->resume)
-        job->stage.index = *told.name && find(job->recipe, told.name) >= 0
-                               ? find(job->recipe, told.name)
+    if (marked)
+        rc = read_mark(path, &mark, err);
+    if (rc != SW_OK)
+        return rc;
+    if (*mark.name && o->resume)
+        rc = follow(job, &mark, path, err);
+    else if (marked && !o->resume)
+        job->stage.index = *mark.name && find(job->recipe, mark.name) >= 0
+                               ? find(job->recipe, mark.name)
                                : sw_recipe_stage_count(job->recipe) - 1;
-    if (rc == SW_OK && job->stage.index != stage) {
-        again.stage = sw_recipe_stage_name(job->recipe, job->stage.index);
-        struct sw_recipe *first = job->recipe;
-        rc = sw_job_read_recipe(&again, &job->recipe, &job->conf, err);
-        sw_recipe_free(first);
-    }
+    if (rc != SW_OK || job->stage.index == stage)
+        return rc;
+    again.stage = sw_recipe_stage_name(job->recipe, job->stage.index);
+    struct sw_recipe *first = job->recipe;
+    rc = sw_job_read_recipe(&again, &job->recipe, &job->conf, err);
+    sw_recipe_free(first);
+    return rc;
+}
+
+int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+{
+    int rc = choose(job, o, err);
     if (job->recipe) {
         job->stage.count = sw_recipe_stage_count(job->recipe);
         job->stage.name = sw_recipe_stage_name(job->recipe, sw_recipe_stage(job->recipe));
@@ -107,17 +120,16 @@ int sw_stage_choose(struct sw_job *job, const struct sw_job_options *o, struct s
     return rc;
 }
 
-/* The samples of a run are numbered in 63 bits; half of that leaves room for what is read ahead. */
+/* The samples of a run are numbered in 63 bits; half of that leaves room for prefetching. */
 static const int64_t samples_most = INT64_MAX / 2;
 
-/* Samples of a step, at most. */
+/* The largest number of samples of a step. */
 static int64_t samples_of_step(const struct sw_job *job)
 {
     return sw_topology_samples(job->topology, job->topology->warmup_steps + 1) -
            sw_topology_samples(job->topology, job->topology->warmup_steps);
 }
 
-/* Where the stage ends that begins behind step `from`, if its samples can be numbered. */
 int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end, struct sw_err *err)
 {
     const int64_t each = samples_of_step(job), most = samples_most / each - from;
@@ -128,8 +140,8 @@ int sw_stage_steps_end(struct sw_job *job, int64_t from, int64_t *end, struct sw
     }
     sw_recipe_error(job->recipe, sw_recipe_find(job->recipe, "job", NULL),
                     job->conf->steps > 0 ? "steps" : "epochs",
-                    "%lld steps of %lld samples behind step %lld are more samples than a run can "
-                    "number; it may have %lld steps at most",
+                    "%lld steps of %lld samples after step %lld are more samples than a run can "
+                    "number; use at most %lld steps",
                     (long long)job->span.horizon, (long long)each, (long long)from,
                     (long long)(most > 0 ? most : 0));
     return sw_recipe_verdict(job->recipe, err);
@@ -142,16 +154,17 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Steps by --steps, which no stage has. */
+/* Checks --steps, which can exceed the length of the stages. */
 static int check_option(const struct sw_job *job, struct sw_err *err)
 {
     const int64_t each = samples_of_step(job), most = samples_most / each;
     if (job->span.run_steps <= most)
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "--steps %lld: so many steps of %lld samples are more samples than a run can "
-                      "number; it may have %lld steps at most",
-                      (long long)job->span.run_steps, (long long)each, (long long)most);
+    return sw_err_set(
+        err, SW_ERR_INVALID,
+        "--steps %lld: that many steps of %lld samples are more samples than a run can "
+        "number; use at most %lld steps",
+        (long long)job->span.run_steps, (long long)each, (long long)most);
 }
 
 int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
@@ -173,7 +186,7 @@ int sw_stage_find_end(struct sw_job *job, const struct sw_job_options *o, struct
 
 void sw_stage_note_end(struct sw_job *job, int64_t t)
 {
-    /* Before its last step only a condition ends it, and that is its end, too. */
+    /* A stage that ends before its last step was ended by a condition, which counts as its end. */
     job->stage.over = t < job->span.steps || t >= job->span.stage_from + job->span.horizon;
 }
 

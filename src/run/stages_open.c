@@ -1,6 +1,6 @@
-/* Opening a job with all its stages: each is opened once to see whether it can be, and what it
- * takes from those before is looked for among the names and shapes that those have. A stage that
- * begins takes over the machine map and the lengths of the later ones from the job before it. */
+/* Opening a job with all its stages: each is opened once to check that it can be, and what it takes
+ * from earlier ones is looked up among their names and shapes. The next stage takes over the
+ * machine map and the lengths of the later ones from the previous job. */
 #include "base/os.h"
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
@@ -8,7 +8,7 @@
 #include "run/job_private.h"
 #include <string.h>
 
-/* One that is there already has the later shape. */
+/* Adds a name, or replaces its shape by the later one. */
 static int add(struct sw_stage_names *n, const struct sw_st_entry *e, struct sw_err *err)
 {
     for (int i = 0; i < n->count; i++)
@@ -40,64 +40,78 @@ static int add_file(struct sw_stage_names *n, const char *path, struct sw_err *e
 
 static int add_job(struct sw_stage_names *n, const struct sw_job *job, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < sw_table_count(job->params.table) && rc == SW_OK; i++) {
+    for (int i = 0; i < sw_table_count(job->params.table); i++) {
         const struct sw_param *p = sw_table_param(job->params.table, i);
         struct sw_st_entry e = {.name = p->name, .dtype = SW_ST_F32};
         e.ndim = sw_param_whole(p, e.shape);
-        rc = add(n, &e, err);
+        int rc = add(n, &e, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    for (int i = 0; i < job->state.buffers.count && rc == SW_OK; i++) {
+    for (int i = 0; i < job->state.buffers.count; i++) {
         const struct sw_state *s = &job->state.buffers.items[i];
         struct sw_st_entry e = {.name = s->name, .dtype = SW_ST_F32, .ndim = s->layout.ndim};
         memcpy(e.shape, s->layout.dim, (size_t)s->layout.ndim * sizeof *e.shape);
-        rc = add(n, &e, err);
+        int rc = add(n, &e, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
-}
-
-/* Opens a stage that begins behind step *end to see whether it can be, and what it is like. */
-static int look_at(struct sw_job *job, const struct sw_job_options *o, int index,
-                   struct sw_stage_names *names, int64_t *end, struct sw_err *err)
-{
-    struct sw_job *part = NULL;
-    struct sw_job_options of_part = *o;
-    of_part.stage = sw_recipe_stage_name(job->recipe, index);
-    of_part.resume_checkpoint = NULL;
-    of_part.earlier = names;
-    of_part.before = job;
-    of_part.fallback = sw_recipe_fallback(job->recipe);
-    int rc = sw_job_build(&of_part, job->events.log, &part, err);
-    if (rc == SW_OK)
-        rc = sw_job_complete(part, &of_part, err);
-    if (rc == SW_OK)
-        rc = sw_stage_steps_end(part, *end, end, err);
-    if (rc == SW_OK)
-        rc = add_job(names, part, err);
-    if (rc != SW_OK) {
-        job->stage.failed = part;
-        return rc;
-    }
-    job->stage.steps[index] = part->span.horizon;
-    sw_job_close(part);
     return SW_OK;
 }
 
-static int look_at_later(struct sw_job *job, const struct sw_job_options *o, int64_t end,
-                         struct sw_err *err)
+/* Opens a stage that begins after step *end, to check it and to learn its names and its length. */
+static int check_stage(struct sw_job *job, const struct sw_job_options *o, int index,
+                       struct sw_stage_names *names, int64_t *end, struct sw_err *err)
+{
+    struct sw_job *later = NULL;
+    struct sw_job_options later_options = *o;
+    later_options.stage = sw_recipe_stage_name(job->recipe, index);
+    later_options.resume_checkpoint = NULL;
+    later_options.earlier = names;
+    later_options.before = job;
+    later_options.fallback = sw_recipe_fallback(job->recipe);
+    int rc = sw_job_build(&later_options, job->events.log, &later, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_job_complete(later, &later_options, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_stage_steps_end(later, *end, end, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = add_job(names, later, err);
+    if (rc != SW_OK)
+        goto out;
+    job->stage.steps[index] = later->span.horizon;
+    sw_job_close(later);
+    return SW_OK;
+out:
+    job->stage.failed = later;
+    return rc;
+}
+
+static int check_later_stages(struct sw_job *job, const struct sw_job_options *o, int64_t end,
+                              struct sw_err *err)
 {
     struct sw_stage_names names = {0};
     int rc = job->options.resume_checkpoint ? add_file(&names, job->options.resume_checkpoint, err)
                                             : SW_OK;
-    if (rc == SW_OK)
-        rc = add_job(&names, job, err);
-    for (int i = job->stage.index + 1; i < job->stage.count && rc == SW_OK; i++)
-        rc = look_at(job, o, i, &names, &end, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = add_job(&names, job, err);
+    if (rc != SW_OK)
+        goto out;
+    for (int i = job->stage.index + 1; i < job->stage.count; i++) {
+        rc = check_stage(job, o, i, &names, &end, err);
+        if (rc != SW_OK)
+            goto out;
+    }
+out:
     sw_stage_names_fini(&names);
     return rc;
 }
 
-/* "pre (30 steps), fine (50 steps)": this one and those behind it. */
+/* Lists this stage and the later ones: "pre (30 steps), fine (50 steps)". */
 static void list(struct sw_job *job)
 {
     struct sw_job_stage *s = &job->stage;
@@ -106,7 +120,7 @@ static void list(struct sw_job *job)
                       sw_recipe_stage_name(job->recipe, i), (long long)s->steps[i]);
 }
 
-static int look_at_stages(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
+static int check_stages(struct sw_job *job, const struct sw_job_options *o, struct sw_err *err)
 {
     struct sw_job_stage *s = &job->stage;
     const int64_t *known = o->before ? o->before->stage.steps : NULL;
@@ -120,7 +134,7 @@ static int look_at_stages(struct sw_job *job, const struct sw_job_options *o, st
     if (rc == SW_OK && known)
         memcpy(s->steps, known, (size_t)s->count * sizeof *s->steps);
     else if (rc == SW_OK)
-        rc = look_at_later(job, o, end, err);
+        rc = check_later_stages(job, o, end, err);
     if (rc != SW_OK)
         return rc;
     s->steps[s->index] = job->span.horizon;
@@ -135,14 +149,17 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
 {
     struct sw_job *job;
     int rc = sw_job_build(options, log, &job, err);
-    if (rc == SW_OK)
-        rc = look_at_stages(job, options, err);
-    if (rc == SW_OK)
-        rc = sw_job_complete(job, options, err);
-    if (rc == SW_OK) {
-        *out = job;
-        return SW_OK;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = check_stages(job, options, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_job_complete(job, options, err);
+    if (rc != SW_OK)
+        goto out;
+    *out = job;
+    return SW_OK;
+out:
     for (const struct sw_job *j = job; j; j = j->stage.failed)
         if (j->recipe && sw_recipe_diags(j->recipe)->count > 0)
             sw_diags_print(sw_recipe_diags(j->recipe), messages);
@@ -150,9 +167,9 @@ int sw_job_open(const struct sw_job_options *options, struct sw_log *log, struct
     return rc;
 }
 
-/* ---- from one to the next ---- */
+/* ---- from one stage to the next ---- */
 
-/* The run as resume would find it in the history, which may be out of reach. */
+/* Describes the run as a resume would find it in the history, which may not be readable now. */
 static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err *err)
 {
     *run = (struct sw_run){.id = sw_history_run_id(job->events.history),
@@ -166,7 +183,7 @@ static int describe(const struct sw_job *job, struct sw_run *run, struct sw_err 
     return sw_err_nomem(err, "the next stage", 0);
 }
 
-/* What is the run's and not the stage's. */
+/* Moves what belongs to the run, not the stage, to the next job. */
 static void hand_over(struct sw_job *from, struct sw_job *to)
 {
     to->events.history = from->events.history;
@@ -201,13 +218,15 @@ int sw_job_next(struct sw_job **job, struct sw_buf *messages, struct sw_err *err
     }
     o.kept = kept;
     o.kept_count = old->retention.count;
-    if (rc == SW_OK)
-        rc = sw_job_open(&o, old->events.log, &next, messages, err);
-    if (rc == SW_OK) {
-        hand_over(old, next);
-        sw_job_close(old);
-        *job = next;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_job_open(&o, old->events.log, &next, messages, err);
+    if (rc != SW_OK)
+        goto out;
+    hand_over(old, next);
+    sw_job_close(old);
+    *job = next;
+out:
     sw_free(kept);
     sw_run_fini(&run);
     return rc;

@@ -1,7 +1,7 @@
-/* Choices by measuring (device/tune.h), `tune = yes`. A job that goes on has those of its
- * checkpoint, whatever else is known and asked for, since they decide its bits; the others are what
- * this machine has measured before, kept in tune.json of the state directory, or is measured when
- * plans are made. Keys say device, library and threads, so that nothing has to be thrown away. */
+/* Choices by measuring (device/tune.h), `tune = yes`. A resumed job uses those of its checkpoint,
+ * whatever else is known or requested, since they determine its bits; the others come from
+ * tune.json of the state directory, with earlier measurements of this machine, or are measured when
+ * plans are made. Keys contain device, library and threads, so nothing has to be invalidated. */
 #include "run/tune.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -12,7 +12,7 @@
 #include "worker/worker.h"
 #include <string.h>
 
-enum { GAINS = 3 }; /* that are told */
+enum { GAINS = 3 }; /* gains in the log message */
 
 static int read_cache(struct sw_tune *t, const char *host, struct sw_err *err)
 {
@@ -31,7 +31,7 @@ int sw_job_tune_prepare(struct sw_tune **out, const struct sw_json *kept, struct
         return SW_OK;
     struct sw_tune *t = *out = sw_calloc(1, sizeof *t);
     if (!t)
-        return sw_err_nomem(err, "choices that are measured", sizeof *t);
+        return sw_err_nomem(err, "measured choices", sizeof *t);
     sw_tune_init(t, asked);
     int rc = sw_tune_read(t, kept, SW_TUNE_KEPT, err);
     if (rc == SW_OK && asked)
@@ -49,7 +49,7 @@ void sw_job_tune_close(struct sw_tune *t)
     sw_free(t);
 }
 
-/* ---- For the next job, and for people ---- */
+/* ---- Storing and logging ---- */
 
 static void write_cache(struct sw_tune *t, const char *host, struct sw_buf *out)
 {
@@ -69,7 +69,7 @@ static int64_t gain_of(const struct sw_tune_item *i)
     return i->origin == SW_TUNE_MEASURED ? i->rule_ns - i->ns : 0;
 }
 
-/* The largest gain below that of `above`, or of the same size behind it. */
+/* The largest gain below that of `above`, or the next one of the same size. */
 static const struct sw_tune_item *next_gain(const struct sw_tune *t,
                                             const struct sw_tune_item *above)
 {
@@ -83,8 +83,7 @@ static const struct sw_tune_item *next_gain(const struct sw_tune *t,
     return best;
 }
 
-/* What a key is about, without its details: "forward convolution of 8x3x9x9 f32 to 4x7x7 by 3x3".
- */
+/* Length of a key without its details: "forward convolution of 8x3x9x9 f32 to 4x7x7 by 3x3". */
 static int label_length(const char *key)
 {
     static const char *const details[] = {" stride ", " bias", " relu", " with factors "};
@@ -96,7 +95,7 @@ static int label_length(const char *key)
     return (int)length;
 }
 
-static void tell(struct sw_events *events, const struct sw_tune *t)
+static void log_choices(struct sw_events *events, const struct sw_tune *t)
 {
     struct sw_buf text = {0};
     const struct sw_tune_item *gain = NULL;
@@ -135,6 +134,6 @@ void sw_job_tune_tell(struct sw_tune *t, const struct sw_worker *leader)
     if (!leader->shared.conf->tune)
         return;
     sw_mutex_lock(&t->lock);
-    tell(leader->shared.events, t);
+    log_choices(leader->shared.events, t);
     sw_mutex_unlock(&t->lock);
 }

@@ -1,11 +1,11 @@
 /* Between two steps: one decision, which all workers of a job carry out together.
  *
  * The first worker that asks makes the decision after a step, and all others get the same one
- * (group.h). Mostly there is nothing to do. Else the workers synchronize: every update is applied,
- * asynchronous server groups merge, and all workers read the same values. Then follow, each as it
- * was decided: an evaluation, conditions of stop_at, rows by speed, a checkpoint by the leader, a
- * pause. All workers take the same way through this file, so that they meet at the same places.
- * Whatever ends the job makes every meeting return SW_ERR_CANCELLED. */
+ * (group.h). Usually there is nothing to do. Otherwise the workers synchronize: every update is
+ * applied, asynchronous server groups merge, and all workers read the same values. Then follow, as
+ * decided: an evaluation, conditions of stop_at, rebalancing rows, a checkpoint by the leader, a
+ * pause. All workers take the same path through this file, so that they reach the same barriers.
+ * Whatever ends the job makes every barrier return SW_ERR_CANCELLED. */
 #include "worker/between.h"
 #include "base/os.h"
 #include "exchange/table/sync.h"
@@ -29,7 +29,7 @@ static bool due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* worker: any of the job, for what all of them share. */
+/* worker: any worker of the job; only shared data is read. */
 static struct sw_decision decide(void *worker, int64_t t)
 {
     const struct sw_worker *w = worker;
@@ -37,12 +37,12 @@ static struct sw_decision decide(void *worker, int64_t t)
     const struct sw_job_conf *c = job->conf;
     const int64_t own = t - job->span->stage_from;
 
-    /* Only the checkpoint request is used up; a stop stays. */
+    /* Clears the checkpoint request only; a stop request stays. */
     int asked = sw_requests_get(job->requests);
     __atomic_fetch_and(&job->requests->bits, ~(asked & SW_JOB_CHECKPOINT_NOW), __ATOMIC_RELAXED);
 
     struct sw_decision d = {.stop = (asked & SW_JOB_STOP) != 0, .last = t >= job->span->steps};
-    d.last = d.last || (job->stops->looks_at_steps &&
+    d.last = d.last || (job->stops->uses_training &&
                         sw_stop_reached(job->stops, job->workers, SW_SPLIT_TRAIN, t, true));
     d.evaluate = job->data->source[SW_SPLIT_EVAL] && !(d.stop && !d.last) &&
                  (d.last || due(c->eval_every, own));
@@ -128,8 +128,8 @@ static int merge_groups(struct sw_worker *w, struct sw_err *err)
     return sw_worker_refresh_values(w, err);
 }
 
-/* What only devices know comes to the table, where the leader looks for it; when no device reads
- * there any more what was there before. */
+/* Copies values that only devices have to the table, where the leader reads them. The first barrier
+ * ensures that no device still reads the old values there. */
 static int sync_to_host(struct sw_worker *w, struct sw_err *err)
 {
     if (!sw_exchange_keeps_values(w->exchange))
@@ -148,12 +148,12 @@ static int sync_to_host(struct sw_worker *w, struct sw_err *err)
     return sw_worker_meet(w, "the parameters of all devices", err);
 }
 
-/* Others may still read features where they lie, in memory that an evaluation uses, too. */
+/* Other workers may still read this worker's activations in memory that an evaluation reuses. */
 static int wait_for_readers(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->shared.groups->features[SW_SPLIT_TRAIN][w->rank->group])
+    if (!w->shared.groups->transfers[SW_SPLIT_TRAIN][w->rank->group])
         return SW_OK;
-    return sw_worker_meet(w, "the readers of its features", err);
+    return sw_worker_meet(w, "the readers of its activations", err);
 }
 
 /* Every update of step w->step is applied, and all workers read the same values. */
@@ -179,10 +179,10 @@ static int synchronize(struct sw_worker *w, struct sw_err *err)
     return sw_carries_gather(w, err);
 }
 
-/* ---- What was decided ---- */
+/* ---- Carrying out the decision ---- */
 
-/* Every worker passes over its rows; the leader tells what came out. All leave it when the job is
- * to stop, but for the last evaluation of a stage, which nobody would make good. */
+/* Every worker evaluates its rows; the leader records the result. All leave the pass early when the
+ * job is to stop, except for the last evaluation of a stage, which would never be repeated. */
 static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
 {
     bool left = false;
@@ -196,19 +196,21 @@ static int evaluate(struct sw_worker *w, struct sw_decision *d, struct sw_err *e
         return rc;
     }
 
-    if (rc == SW_OK && is_leader(w)) {
+    if (rc != SW_OK)
+        return rc;
+    if (is_leader(w)) {
         sw_record_evaluation(w);
         w->shared.hooks->note_evaluation(w->shared.run, w->step);
     }
-    return rc;
+    return SW_OK;
 }
 
-/* By the leader. One that cannot be written in mid-run is an event and a counter; when the run ends
- * with it, it is an error. */
+/* By the leader. A failed checkpoint in the middle of a run is logged and counted; at the end of
+ * the run it is an error. */
 static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
 {
     sw_slot_phase(w->slot, SW_PHASE_CHECKPOINT, w->step, -1, NULL, sw_os()->monotonic_ns());
-    /* The file has the parameters that other workers hold, too. */
+    /* The file also contains parameters that other workers update. */
     int rc = sw_exchange_wait_all(w->exchange, (uint64_t)w->step, err);
     if (rc != SW_OK)
         return rc;
@@ -224,8 +226,8 @@ static int checkpoint(struct sw_worker *w, bool last, struct sw_err *err)
     return SW_OK;
 }
 
-/* Until the request is taken back. Meanwhile the leader writes the checkpoints that are asked for.
- */
+/* Waits until the pause request is withdrawn. Meanwhile the leader writes the checkpoints that are
+ * requested. */
 static int wait_at_gate(struct sw_worker *w, bool *stop, struct sw_err *err)
 {
     bool over = false, save = false;
@@ -233,7 +235,9 @@ static int wait_at_gate(struct sw_worker *w, bool *stop, struct sw_err *err)
     while (!over) {
         sw_slot_phase(w->slot, SW_PHASE_PAUSED, w->step, -1, NULL, sw_os()->monotonic_ns());
         int rc = sw_gate_wait(w->shared.requests, w->step, is_leader(w), &over, &save, stop, err);
-        if (rc == SW_OK && save)
+        if (rc != SW_OK)
+            return rc;
+        if (save)
             rc = checkpoint(w, false, err);
         if (rc != SW_OK)
             return rc;
@@ -241,7 +245,7 @@ static int wait_at_gate(struct sw_worker *w, bool *stop, struct sw_err *err)
     return SW_OK;
 }
 
-/* A stop ends the pause as it would have ended the step. */
+/* Pauses; a stop request ends the pause as it would have ended the step. */
 static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
 {
     int rc = sw_worker_meet(w, "the others' pause", err);
@@ -262,7 +266,7 @@ static int pause_here(struct sw_worker *w, struct sw_decision *d, struct sw_err 
     return SW_OK;
 }
 
-/* The evaluation, and what follows from it: the end by stop_at, rows by speed. */
+/* The evaluation and its consequences: the end by stop_at, rebalancing rows. */
 static int evaluate_and_judge(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
 {
     bool reached = false;
@@ -281,8 +285,9 @@ static int evaluate_and_judge(struct sw_worker *w, struct sw_decision *d, struct
     return w->shared.hooks->rebalance(w->shared.run, w, err);
 }
 
-/* By the leader: the checkpoint that was decided on, or that of the best evaluation so far. */
-static int keep(struct sw_worker *w, const struct sw_decision *d, struct sw_err *err)
+/* By the leader: writes the checkpoint that was decided on, or that of the best evaluation so far.
+ */
+static int save(struct sw_worker *w, const struct sw_decision *d, struct sw_err *err)
 {
     const struct sw_worker_hooks *hooks = w->shared.hooks;
 
@@ -295,8 +300,8 @@ static int keep(struct sw_worker *w, const struct sw_decision *d, struct sw_err 
     return checkpoint(w, d->last || d->stop, err);
 }
 
-/* Synchronizes, for what was decided; before an end that needs no evaluation all workers meet. */
-static int come_together(struct sw_worker *w, const struct sw_decision *d, struct sw_err *err)
+/* Synchronizes the workers; before an end without evaluation they meet once more. */
+static int synchronize_for(struct sw_worker *w, const struct sw_decision *d, struct sw_err *err)
 {
     int rc = synchronize(w, err);
     if (rc != SW_OK || d->evaluate || !(d->last || d->stop))
@@ -304,11 +309,11 @@ static int come_together(struct sw_worker *w, const struct sw_decision *d, struc
     return sw_worker_meet(w, "the last updates", err);
 }
 
-/* Before anything else all updates of the step are applied: a worker that runs a server may not
- * leave before its last message. */
+/* All updates of the step are applied first: a worker that runs a server may not leave before that
+ * server's last message. */
 static int carry_out(struct sw_worker *w, struct sw_decision *d, struct sw_err *err)
 {
-    int rc = come_together(w, d, err);
+    int rc = synchronize_for(w, d, err);
     sw_record_norms(w);
     if (rc != SW_OK)
         return rc;
@@ -318,7 +323,7 @@ static int carry_out(struct sw_worker *w, struct sw_decision *d, struct sw_err *
     if (rc != SW_OK)
         return rc;
     if (is_leader(w))
-        rc = keep(w, d, err);
+        rc = save(w, d, err);
     if (rc != SW_OK)
         return rc;
     if (d->pause && !d->last)
@@ -326,7 +331,7 @@ static int carry_out(struct sw_worker *w, struct sw_decision *d, struct sw_err *
     if (rc != SW_OK || !w->topology->is_async)
         return rc;
     return sw_worker_meet(w, "the first worker's checkpoint",
-                          err); /* it reads what others would update */
+                          err); /* it reads values that others would update */
 }
 
 int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
@@ -348,6 +353,6 @@ int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err)
 
     w->end.over = d.last;
     w->end.stopped = d.stop && !d.last;
-    w->timer.lap_ns = sw_os()->monotonic_ns();
+    w->timer.charged_ns = sw_os()->monotonic_ns();
     return rc;
 }

@@ -5,9 +5,9 @@
 
 struct sw_worker;
 
-/* By every worker when it has made, or rested in, step w->step: does what all decide about it, and
- * says in w->end whether that was the last one. */
+/* Called by every worker after it has made, or skipped during warm-up, step w->step: carries out
+ * the common decision about the step, and sets w->end if it was the last one. */
 int sw_worker_between_steps(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* Asynchronous groups read what the table has now. By all workers, when nothing is to be applied.
- */
+/* Makes asynchronous groups read the current values of the table. Called by all workers while no
+ * update is pending. */
 int sw_worker_refresh_values(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

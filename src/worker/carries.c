@@ -1,12 +1,12 @@
-/* Row state: what rows of a training batch hand on to the same rows of the next one (h of recurrent
- * layers with stateful = yes, the states of persistent Gibbs chains). Every net has its own, in its
- * worker's memory, so an evaluation does not disturb training; that of an evaluation is reset
- * before every pass. Checkpoints have that of the training nets as state.LAYER.NAME, [batch, width]
- * whoever has the rows: it is gathered when all workers are at one step, and dealt out again to as
- * many as there are then. A run that goes on with another batch size resets it.
+/* Recurrent state: what the rows of a training batch pass on to the same rows of the next one (h of
+ * recurrent layers with stateful = yes, the states of persistent Gibbs chains). Every net has its
+ * own, in its worker's memory, so an evaluation does not disturb training; that of an evaluation is
+ * reset before every pass. Checkpoints have that of the training nets as state.LAYER.NAME, [batch,
+ * width], whoever computes the rows: it is gathered when all workers are at one step, and scattered
+ * again over the current workers. A run that is resumed with another batch size resets it.
  *
- * Asynchronous groups have batches of their own: each has chains of its own, as many as a batch
- * has rows, and a checkpoint has them group by group, [groups x batch, width]. */
+ * Asynchronous groups have batches of their own: each has as many chains as a batch has rows, and a
+ * checkpoint stores them group by group, [groups x batch, width]. */
 #include "worker/carries.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -43,20 +43,20 @@ static int add(const struct sw_worker *w, const struct sw_layer *l, const struct
     const int64_t dim[] = {w->topology->update_groups * w->shared.conf->batch, c->whole};
     struct sw_state *more = sw_realloc_array(s->items, (size_t)s->count + 1, sizeof *s->items);
     if (!more)
-        return sw_err_nomem(err, "row state", sizeof *more);
+        return sw_err_nomem(err, "recurrent state", sizeof *more);
     s->items = more;
     more[s->count] = (struct sw_state){.name = sw_format("state.%s.%s", l->home, c->name),
                                        .layout = sw_desc_plain(SW_F32, 2, dim),
                                        .offset = s->bytes,
                                        .chain = c->chain};
     if (!more[s->count].name)
-        return sw_err_nomem(err, "a state's name", 0);
+        return sw_err_nomem(err, "the name of a recurrent state", 0);
     s->bytes += sw_desc_bytes(&more[s->count++].layout);
     return SW_OK;
 }
 
-/* Rows of one batch go on in the next only if the data says so and nobody has batches of its own in
- * between; chains need neither. */
+/* The rows of a batch continue in the next one only if the data is read as streams and no other
+ * group takes batches in between; chains need neither. */
 static int check(const struct sw_worker *w, const struct sw_layer *l,
                  const struct sw_layer_carry *c, struct sw_err *err)
 {
@@ -65,10 +65,10 @@ static int check(const struct sw_worker *w, const struct sw_layer *l,
                           ? "[data train] must have streams = BATCH, so that a row's next record "
                             "follows the one before"
                       : !c->chain && w->topology->is_async
-                          ? "worker groups that are not synchronous take turns with batches"
+                          ? "asynchronous worker groups take turns with batches"
                       : !c->chain && w->topology->splits_layers && source[SW_SPLIT_EVAL]
-                          ? "worker groups that each split the net take turns with batches of an "
-                            "evaluation: use one group, with as many workers_per_group"
+                          ? "worker groups that each split the net take turns with the batches of "
+                            "an evaluation: use one group with as many workers_per_group"
                           : NULL;
 
     return why ? sw_err_set(err, SW_ERR_INVALID, "layer %s: %s: %s", l->home,
@@ -79,30 +79,34 @@ static int check(const struct sw_worker *w, const struct sw_layer *l,
                : SW_OK;
 }
 
-/* Those of one net. */
+/* Adds the recurrent state of one worker's net. */
 static int add_all(const struct sw_worker *w, struct sw_err *err)
 {
-    int rc = SW_OK;
 
     for (int i = 0; i < sw_net_layer_count(w->train); i++) {
         const struct sw_layer *l = sw_net_layer(w->train, i);
-        for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
-            rc = check(w, l, &l->carry[k], err);
-            if (rc == SW_OK)
-                rc = add(w, l, &l->carry[k], err);
+        for (int k = 0; k < l->carry_count; k++) {
+            int rc = check(w, l, &l->carry[k], err);
+            if (rc != SW_OK)
+                return rc;
+            rc = add(w, l, &l->carry[k], err);
+            if (rc != SW_OK)
+                return rc;
         }
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_carries_build(struct sw_job_state *state, const struct sw_worker *workers,
                      struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int w = 0; w < workers->topology->workers && rc == SW_OK; w++)
-        rc = add_all(&workers[w], err);
     state->reset_after = -1;
-    return rc;
+    for (int w = 0; w < workers->topology->workers; w++) {
+        int rc = add_all(&workers[w], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static size_t worker_bytes(const struct sw_worker *w, int split)
@@ -131,24 +135,27 @@ size_t sw_carries_bytes(const struct sw_states *s, const struct sw_worker *worke
 
 int sw_carries_allocate(struct sw_states *s, struct sw_device *host, struct sw_err *err)
 {
-    return sw_states_take(s, host, "row state", err);
+    return sw_states_take(s, host, "recurrent state", err);
 }
 
 int sw_carries_bind(struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
 
-    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++) {
+    for (int split = 0; split < SW_SPLITS; split++) {
         size_t bytes = w->state.recurrent_bytes[split] = worker_bytes(w, split), at = 0;
         if (bytes > 0)
-            rc = sw_device_alloc(w->device, bytes, "row state", &w->state.recurrent[split], err);
-        for (int p = 0; rc == SW_OK && bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
+            rc = sw_device_alloc(w->device, bytes, "recurrent state", &w->state.recurrent[split],
+                                 err);
+        if (rc != SW_OK)
+            return rc;
+        for (int p = 0; bytes > 0 && p < sw_parts_count(w->parts[split]); p++) {
             struct sw_net *net = sw_parts_net(w->parts[split], p);
             sw_net_bind_carries(net, (char *)w->state.recurrent[split] + at);
             at += sw_net_carry_bytes(net);
         }
     }
-    return rc;
+    return SW_OK;
 }
 
 void sw_carries_unbind(struct sw_worker *w)
@@ -166,45 +173,52 @@ static int move_net(struct sw_worker *w, const struct sw_net *net, int64_t row, 
 {
     const int64_t chains = w->rank->update_group * w->shared.conf->batch;
     int64_t group_row, group_rows;
-    int rc = SW_OK;
 
     sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
     for (int i = 0; i < sw_net_layer_count(net); i++) {
         const struct sw_layer *l = sw_net_layer(net, i);
         const int64_t rows = l->dst.desc.dim[0];
-        /* A layer that is whole on one worker has all rows of its group. */
+        /* A layer that only one worker of the group computes has all rows of the group. */
         const int64_t first = chains + (rows == group_rows ? group_row : row);
-        for (int k = 0; k < l->carry_count && rc == SW_OK; k++) {
+        for (int k = 0; k < l->carry_count; k++) {
             const struct sw_state *s = find(carries_of(w), l->home, l->carry[k].name);
             const struct sw_layer_carry *c = &l->carry[k];
             float *host = s->value + first * c->whole + c->first;
             const size_t width = (size_t)c->width * sizeof(float),
                          pitch = (size_t)c->whole * sizeof(float);
-            rc = fetch ? sw_copy_2d(w->stream, host, pitch, c->value, width, width, rows, err)
-                       : sw_copy_2d(w->stream, c->value, width, host, pitch, width, rows, err);
+            int rc = fetch ? sw_copy_2d(w->stream, host, pitch, c->value, width, width, rows, err)
+                           : sw_copy_2d(w->stream, c->value, width, host, pitch, width, rows, err);
+            if (rc != SW_OK)
+                return rc;
         }
     }
-    return rc;
+    return SW_OK;
 }
 
 static int move(struct sw_worker *w, bool fetch, struct sw_err *err)
 {
     const struct sw_parts *parts = w->parts[SW_SPLIT_TRAIN];
-    int rc = SW_OK;
 
     if (carries_of(w)->count == 0)
         return SW_OK;
-    for (int p = 0; p < sw_parts_count(parts) && rc == SW_OK; p++)
-        rc = move_net(w, sw_parts_net(parts, p),
-                      sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_parts_row(parts, p), fetch, err);
-    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+    for (int p = 0; p < sw_parts_count(parts); p++) {
+        int rc =
+            move_net(w, sw_parts_net(parts, p),
+                     sw_worker_first_row(w, SW_SPLIT_TRAIN) + sw_parts_row(parts, p), fetch, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_worker_wait(w, err);
 }
 
 int sw_carries_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = move(w, true, err);
-    return rc == SW_OK && carries_of(w)->count > 0 ? sw_worker_meet(w, "the others' row state", err)
-                                                   : rc;
+    if (rc != SW_OK)
+        return rc;
+    return carries_of(w)->count > 0
+               ? sw_worker_meet(w, "the recurrent state of the other workers", err)
+               : SW_OK;
 }
 
 int sw_carries_deal(struct sw_worker *w, struct sw_err *err)
@@ -225,7 +239,7 @@ bool sw_carries_begin(const struct sw_worker *w, int split, int64_t batch, int64
 
 bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 {
-    /* A group that has rested has none yet. */
+    /* A group that starts after the warm-up has no chains yet. */
     const bool rested = sw_topology_rests(w->topology, w->rank->group, t - 1);
     return t == 1 || rested || w->state.reset_after == t - 1;
 }
@@ -234,17 +248,18 @@ bool sw_chains_begin(const struct sw_worker *w, int64_t t)
 
 int sw_carries_write(struct sw_states *carries, struct sw_st_writer *w, struct sw_err *err)
 {
-    int rc = SW_OK;
 
-    for (int i = 0; i < carries->count && rc == SW_OK; i++) {
+    for (int i = 0; i < carries->count; i++) {
         struct sw_state *s = &carries->items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
-        rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+        int rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
-/* Chains of another number of groups: group K goes on with those of group K modulo what there were.
+/* With another number of groups, group K continues the chains of group K modulo the stored number.
  */
 static int read_groups(struct sw_state *s, const struct sw_st_file *f, const struct sw_st_entry *e,
                        struct sw_err *err)
@@ -256,19 +271,26 @@ static int read_groups(struct sw_state *s, const struct sw_st_file *f, const str
     struct sw_tensor view = sw_tensor_view(NULL, &there, all);
 
     int rc = all ? sw_st_read_tensor(f, s->name, &view, NULL, err)
-                 : sw_err_nomem(err, "row state", (size_t)n * sizeof *all);
-    for (int64_t i = 0; i < n && rc == SW_OK; i++)
+                 : sw_err_nomem(err, "recurrent state", (size_t)n * sizeof *all);
+    if (rc != SW_OK)
+        goto out;
+    for (int64_t i = 0; i < n; i++) {
         if (!isfinite(all[i]))
             rc =
                 sw_err_set(err, SW_ERR_FORMAT,
                            "checkpoint: %s holds values that are not finite (NaN or Inf)", s->name);
-    for (int64_t at = 0; at < want && rc == SW_OK; at += n)
+        if (rc != SW_OK)
+            goto out;
+    }
+    for (int64_t at = 0; at < want; at += n) {
         memcpy(s->value + at, all, (size_t)(want - at < n ? want - at : n) * sizeof *all);
+    }
+out:
     sw_free(all);
     return rc;
 }
 
-/* Rows of as many batches as there are groups; of chains any number of groups will do. */
+/* Does the stored shape match? Of chains any number of groups is accepted. */
 static bool fits(const struct sw_state *s, const struct sw_st_entry *e, int64_t batch)
 {
     if (!e || e->dtype != SW_ST_F32 || e->ndim != 2 || e->shape[1] != s->layout.dim[1])
@@ -280,19 +302,20 @@ int sw_carries_read(struct sw_worker *leader, const struct sw_st_file *f, struct
 {
     const struct sw_states *carries = carries_of(leader);
     const int64_t batch = leader->shared.conf->batch;
-    int rc = SW_OK;
 
-    for (int i = 0; i < carries->count && rc == SW_OK; i++) {
+    for (int i = 0; i < carries->count; i++) {
         struct sw_state *s = &carries->items[i];
         const struct sw_st_entry *e = sw_st_find(f, s->name);
         if (fits(s, e, batch)) {
-            rc = read_groups(s, f, e, err);
+            int rc = read_groups(s, f, e, err);
+            if (rc != SW_OK)
+                return rc;
             continue;
         }
         sw_events_say(leader->shared.events, SW_LOG_WARN, "job",
-                      "the checkpoint has no %s for a batch of %lld: it begins anew", s->name,
+                      "the checkpoint has no %s for a batch of %lld: it is reset", s->name,
                       (long long)batch);
         leader->shared.state->reset_after = leader->shared.span->first_step;
     }
-    return rc;
+    return SW_OK;
 }

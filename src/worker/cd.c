@@ -1,8 +1,9 @@
-/* Contrastive divergence (Hinton 2002; SINGA, TOMM 4.1.3): what a step of algorithm = cd has
- * between its passes forward and backward, which are those of bp.c. Forward was the positive phase,
- * on the data; backward will give the gradients of both phases. In between the Gibbs chain of every
- * machine of the net takes its turns: the way down, backward of the hidden and the visible layer,
- * and the way up again, forward. Values do not change meanwhile, and nothing is handed over. */
+/* Contrastive divergence (Hinton 2002; SINGA, TOMM 4.1.3): what a step of algorithm = cd does
+ * between its forward and its backward pass, which are those of other algorithms. Forward was the
+ * positive phase, on the data; backward will give the gradients of both phases. In between the
+ * Gibbs chain of every RBM of the net makes its turns: down, by the backward function of the hidden
+ * and the visible layer, and up again, by forward. Values do not change meanwhile, and nothing is
+ * pushed. */
 #include "worker/cd.h"
 #include "history/snapshot.h"
 #include "worker/layer_clock.h"
@@ -18,23 +19,31 @@ static int run(struct sw_worker *w, int64_t t, int i, bool down, int turn, struc
     if (!in_chain(w, i, turn))
         return SW_OK;
     sw_slot_phase(w->slot, down ? SW_PHASE_BACKWARD : SW_PHASE_FORWARD, t, i,
-                  sw_net_layer(w->train, i)->name, w->timer.lap_ns);
+                  sw_net_layer(w->train, i)->name, w->timer.charged_ns);
     int rc = sw_layer_clock_begin(w, i, down, err);
-    if (rc == SW_OK)
-        rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
-    return rc == SW_OK ? sw_layer_clock_end(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_parts_turn(w->parts[SW_SPLIT_TRAIN], i, down, turn, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_layer_clock_end(w, err);
 }
 
 int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     const int layers = sw_net_layer_count(w->train), turns = sw_net_chain_steps(w->train);
-    int rc = SW_OK;
 
-    for (int turn = 1; turn <= turns && rc == SW_OK; turn++) {
-        for (int i = layers - 1; i >= 0 && rc == SW_OK; i--)
-            rc = run(w, t, i, true, turn, err);
-        for (int i = 0; i < layers && rc == SW_OK; i++)
-            rc = run(w, t, i, false, turn, err);
+    for (int turn = 1; turn <= turns; turn++) {
+        for (int i = layers - 1; i >= 0; i--) {
+            int rc = run(w, t, i, true, turn, err);
+            if (rc != SW_OK)
+                return rc;
+        }
+        for (int i = 0; i < layers; i++) {
+            int rc = run(w, t, i, false, turn, err);
+            if (rc != SW_OK)
+                return rc;
+        }
     }
-    return rc;
+    return SW_OK;
 }

@@ -6,5 +6,6 @@
 
 struct sw_worker;
 
-/* The Gibbs chains of step t, between its passes forward and backward; without machines nothing. */
+/* Runs the Gibbs chains of step t, between its forward and its backward pass; does nothing for a
+ * net without RBMs. */
 int sw_cd_chains(struct sw_worker *w, int64_t t, struct sw_err *err) SW_MUST_CHECK;

@@ -1,8 +1,8 @@
-/* A pass over the evaluation data, in training and alone. The batches are dealt out to the worker
- * groups in rounds, one batch for each group, and within a group every worker has its rows. Losses
- * and metrics are summed over all workers at the end; output layers write what a round has
- * computed. A stop is looked for before every round, so that all workers leave the pass at the same
- * one. */
+/* A pass over the evaluation data, during training and alone. The batches are distributed over the
+ * worker groups in rounds, one batch per group, and within a group every worker has its rows.
+ * Losses and metrics are summed over all workers at the end; output layers write the results of
+ * each round. Before every round the workers check for a stop request, so that all leave the pass
+ * at the same round. */
 #include "worker/evaluate.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -21,15 +21,16 @@ static int forward(struct sw_worker *w, int64_t n, struct sw_err *err)
         sw_slot_phase(w->slot, SW_PHASE_EVALUATE, w->step, i, sw_net_layer(w->eval, i)->name,
                       sw_os()->monotonic_ns());
         int rc = sw_parts_forward(w->parts[SW_SPLIT_EVAL], i, err);
-        if (rc == SW_OK)
-            rc = sw_outputs_collect(w, i, n, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_outputs_collect(w, i, n, err);
         if (rc != SW_OK)
             return rc;
     }
     return SW_OK;
 }
 
-/* Its group's batch of round n: in a round every group has one. */
+/* Evaluates the worker's rows of its group's batch in round n. */
 static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n,
                           struct sw_err *err)
 {
@@ -43,10 +44,13 @@ static int evaluate_batch(struct sw_worker *w, struct sw_batch *batch, int64_t n
     struct sw_parts *parts = w->parts[SW_SPLIT_EVAL];
 
     int rc = sw_parts_set_step(parts, &step, err);
-    for (int f = 0; f < source->field_count && rc == SW_OK; f++)
-        rc = sw_parts_set_field(parts, source->field[f].name, batch->field[f], err);
     if (rc != SW_OK)
         return rc;
+    for (int f = 0; f < source->field_count; f++) {
+        rc = sw_parts_set_field(parts, source->field[f].name, batch->field[f], err);
+        if (rc != SW_OK)
+            return rc;
+    }
 
     rc = forward(w, n, err);
     if (rc != SW_OK)
@@ -67,13 +71,16 @@ static int next_batch(struct sw_worker *w, int64_t n, struct sw_err *err)
 
     rc = evaluate_batch(w, &batch, n, err);
     sw_prefetch_release(w->batches.prefetch[SW_SPLIT_EVAL], &batch);
-    for (int i = 0; i < w->rank->microbatches && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < w->rank->microbatches; i++) {
         sw_results_add(sw_parts_net(w->parts[SW_SPLIT_EVAL], i), &w->record.series[SW_SPLIT_EVAL],
                        i);
-    return rc;
+    }
+    return SW_OK;
 }
 
-/* Adds up over all workers; the leader reads the totals. */
+/* Sums losses and metrics over all workers; the leader reads the totals. */
 static int sum_up(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_group *all = &w->shared.groups->all;
@@ -81,7 +88,7 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
     const struct sw_series *s = &w->record.series[SW_SPLIT_EVAL];
 
     bool last = sw_group_deposit(all, w->rank->global_rank, SW_GROUP_EVALUATION, s->sums, s->pairs);
-    (void)last; /* all have deposited when all have met */
+    (void)last; /* all have deposited after the barrier */
     int rc = sw_worker_meet(w, "the other workers' evaluation", err);
     if (rc != SW_OK || w->rank->global_rank != 0)
         return rc;
@@ -92,10 +99,11 @@ static int sum_up(struct sw_worker *w, struct sw_err *err)
     return SW_OK;
 }
 
-/* All that is left to do is to stop. */
+/* Leaves the pass without a result, because the job is to stop. */
 static int leave_pass(struct sw_worker *w, struct sw_err *err)
 {
-    int rc = sw_outputs_end(w, SW_ERR_CANCELLED, err); /* gives them up, and says what it is told */
+    int rc = sw_outputs_end(w, SW_ERR_CANCELLED,
+                            err); /* abandons the files, and returns the code that it is given */
     (void)rc;
     return sw_worker_meet(w, "the end of the evaluation", err);
 }
@@ -113,11 +121,13 @@ static int begin_pass(struct sw_worker *w, struct sw_err *err)
     return sw_outputs_begin(w, err);
 }
 
-/* own: the worker's group has so many batches, one or none of them in this round. */
+/* own: number of batches of the worker's group; it has at most one in this round. */
 static int make_round(struct sw_worker *w, int64_t n, int64_t own, struct sw_err *err)
 {
     int rc = sw_stop_check(err);
-    if (rc == SW_OK && n < own)
+    if (rc != SW_OK)
+        return rc;
+    if (n < own)
         rc = next_batch(w, n, err);
     if (rc != SW_OK)
         return rc;

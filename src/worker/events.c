@@ -1,42 +1,41 @@
-/* Events go into a queue that the main thread empties, and into history and log. */
+/* Events go into a queue that the main thread empties, and into the history and the log. */
 #include "worker/events.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-static void push(struct sw_events *e, const struct sw_note *note)
+static void push(struct sw_events *e, const struct sw_note *queued)
 {
-    /* What finds the queue full is dropped: displays and evaluations are in the history all the
-     * same. */
-    int rc = sw_queue_try_push(&e->notes, note);
+    /* Dropped when the queue is full: displays and evaluations are also in the history. */
+    int rc = sw_queue_try_push(&e->queue, queued);
     (void)rc;
 }
 
 void sw_events_tell(struct sw_events *e, const struct sw_job_event *event, const char *text)
 {
-    struct sw_note note = {.event = *event};
+    struct sw_note queued = {.event = *event};
     if (text)
-        snprintf(note.text, sizeof note.text, "%s", text);
-    push(e, &note);
+        snprintf(queued.text, sizeof queued.text, "%s", text);
+    push(e, &queued);
 }
 
 void sw_events_tell_ended(struct sw_events *e)
 {
-    struct sw_note note = {.wake = true};
+    struct sw_note queued = {.wake = true};
     __atomic_add_fetch(&e->ended, 1, __ATOMIC_RELEASE);
-    push(e, &note);
+    push(e, &queued);
 }
 
 static void say(struct sw_events *e, int64_t step, enum sw_log_level level, const char *source,
                 const char *text)
 {
-    struct sw_note note = {
+    struct sw_note queued = {
         .event = {.type = SW_JOB_EVENT, .level = level, .step = step, .steps = *e->steps}};
 
-    snprintf(note.source, sizeof note.source, "%s", source);
-    snprintf(note.text, sizeof note.text, "%.*s", (int)sizeof note.text - 1, text);
+    snprintf(queued.source, sizeof queued.source, "%s", source);
+    snprintf(queued.text, sizeof queued.text, "%.*s", (int)sizeof queued.text - 1, text);
     sw_history_event(e->history, level, source, "%s", text);
-    push(e, &note);
+    push(e, &queued);
 }
 
 void sw_events_say(struct sw_events *e, enum sw_log_level level, const char *source,
@@ -63,28 +62,27 @@ void sw_events_say_at(struct sw_events *e, int64_t step, enum sw_log_level level
     say(e, step, level, source, text);
 }
 
-/* Where thousands are damaged, the first ones say what is wrong. */
-enum { MOST_BAD_RECORDS_TOLD = 20 };
+/* If thousands of records are damaged, only the first ones are reported. */
+enum { MAX_BAD_RECORDS_LOGGED = 20 };
 
 void sw_events_say_bad_record(void *events, const char *text)
 {
     struct sw_events *e = events;
     struct sw_slot_state s = {0};
-    const int met = __atomic_add_fetch(&e->bad_records_told, 1, __ATOMIC_RELAXED);
+    const int number = __atomic_add_fetch(&e->bad_records_logged, 1, __ATOMIC_RELAXED);
     struct sw_err line;
 
-    if (met > MOST_BAD_RECORDS_TOLD)
+    if (number > MAX_BAD_RECORDS_LOGGED)
         return;
     sw_err_set(&line, SW_ERR_FORMAT, "%s; skipped%s", text,
-               met == MOST_BAD_RECORDS_TOLD ? ", as further ones will be, which are only counted"
-                                            : "");
-    /* An evaluation alone has no history, and its snapshot may be of no step. */
+               number == MAX_BAD_RECORDS_LOGGED ? "; further bad records are only counted" : "");
+    /* An evaluation outside of a run has no history, and perhaps no step in its snapshot. */
     if (!e->history) {
         sw_log_write(e->log, SW_LOG_WARN, "data", "%s", line.text);
         return;
     }
 
-    /* From the slot: the worker's own step belongs to its thread. */
+    /* Read from the slot, because the worker's own step belongs to its thread. */
     if (!sw_snapshot_read_slot(e->snapshot, 0, &s))
         s.step = 0;
     say(e, s.step, SW_LOG_WARN, "data", line.text);

@@ -1,6 +1,6 @@
-/* Requests are bits that the workers' common decision after a step looks at, so all of them do the
- * same at the same step; the gate is where they wait through a pause, and where they leave an
- * evaluation together. */
+/* Requests are bits that the workers' common decision after a step reads, so all of them react at
+ * the same step; the gate is where they wait during a pause, and where they leave an evaluation
+ * together. */
 #include "worker/gate.h"
 
 #include "base/stop.h"
@@ -20,8 +20,8 @@ void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what)
         __atomic_fetch_or(&r->bits, (int)what, __ATOMIC_RELAXED);
 }
 
-/* Requests come from signal handlers, too, which cannot wake anybody. */
-enum { LOOK_MS = 50 };
+/* Poll interval: requests also come from signal handlers, which cannot wake a thread. */
+enum { POLL_MS = 50 };
 
 static void close_gate(void *gate)
 {
@@ -47,9 +47,9 @@ void sw_gate_fini(struct sw_requests *r, struct sw_fault *fault)
     sw_mutex_fini(&r->gate.lock);
 }
 
-/* The lock is held. Who finds the reason gone ends the pause for all, so that all leave it with the
- * same answer, also one that comes when the others have left. */
-static void look(struct sw_requests *r, int64_t t)
+/* Ends the pause for all workers when its request is gone, so that all leave it with the same
+ * answer, including one that arrives after the others have left. The lock is held. */
+static void end_if_over(struct sw_requests *r, int64_t t)
 {
     struct sw_gate *g = &r->gate;
     int asked = sw_requests_get(r);
@@ -61,8 +61,8 @@ static void look(struct sw_requests *r, int64_t t)
     sw_cond_broadcast(&g->changed);
 }
 
-/* In a round workers may wait for each other, so all of them make the last one that any has begun.
- */
+/* Workers may wait for each other within a round, so all of them make the last round that any has
+ * begun. */
 bool sw_gate_begin_round(struct sw_requests *r, int64_t step, int64_t n)
 {
     struct sw_gate *g = &r->gate;
@@ -91,12 +91,13 @@ int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bo
 
     *checkpoint = false;
     sw_mutex_lock(&g->lock);
-    for (look(r, step); g->through < step && !g->closed && !*checkpoint; look(r, step)) {
+    for (end_if_over(r, step); g->through < step && !g->closed && !*checkpoint;
+         end_if_over(r, step)) {
         *checkpoint =
             leads && (__atomic_fetch_and(&r->bits, ~SW_JOB_CHECKPOINT_NOW, __ATOMIC_RELAXED) &
                       SW_JOB_CHECKPOINT_NOW);
         if (!*checkpoint)
-            sw_cond_wait_ms(&g->changed, &g->lock, LOOK_MS);
+            sw_cond_wait_ms(&g->changed, &g->lock, POLL_MS);
     }
 
     *over = g->through >= step;

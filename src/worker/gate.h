@@ -1,4 +1,4 @@
-/* What others ask of a running job, and where its workers pause for that. */
+/* Requests to a running job, and the gate where its workers pause. */
 #pragma once
 
 #include "thread/fault.h"
@@ -7,39 +7,39 @@
 
 struct sw_events;
 
-/* Where workers pause, and leave an evaluation together: requests.c. */
+/* Where workers pause, and where they leave an evaluation together. */
 struct sw_gate {
     struct sw_mutex lock; /* guards the others */
     struct sw_cond changed;
     bool closed;
     int64_t through; /* the last step whose pause has ended */
-    bool stop;       /* it ended by a stop */
-    /* The evaluation after step eval_step: rounds that a worker has begun, and how many there will
-     * be. */
+    bool stop;       /* a stop request ended the pause */
+    /* The evaluation after step eval_step: the rounds that any worker has begun, and how many there
+     * will be. */
     int64_t eval_step, eval_begun, eval_rounds;
 };
 
-/* What others ask of a running job. */
+/* Requests to a running job. */
 struct sw_requests {
-    int bits;          /* atomic: enum sw_job_request_kind; read by sw_requests_get */
-    bool holds_stop;   /* atomic: the leader has called sw_stop_hold */
-    int wants_display; /* atomic: the main thread asks the worker for a display */
+    int bits;              /* atomic: enum sw_job_request_kind; read by sw_requests_get */
+    bool holds_stop;       /* atomic: the leader has called sw_stop_hold */
+    int display_requested; /* atomic: the main thread requests a display event */
     struct sw_gate gate;
-    struct sw_events *events; /* borrowed: for notes */
+    struct sw_events *events; /* borrowed */
 };
 
-/* What is asked of the job, and of the whole process; enum sw_job_request_kind bits. Any thread. */
+/* Requests to the job and to the whole process; enum sw_job_request_kind bits. Any thread. */
 int sw_requests_get(const struct sw_requests *r);
 void sw_requests_set(struct sw_requests *r, enum sw_job_request_kind what);
 
-/* The fault's end of all waits opens the gate. */
+/* Registers the gate with the fault, which ends all waits. */
 int sw_gate_init(struct sw_requests *r, struct sw_fault *fault, struct sw_err *err) SW_MUST_CHECK;
 void sw_gate_fini(struct sw_requests *r, struct sw_fault *fault);
-/* Before round n of the evaluation after that step: false when the job is to stop, and all workers
- * leave the evaluation here. */
+/* Called before round n of the evaluation after that step: false when the job is to stop, and all
+ * workers leave the evaluation here. */
 bool sw_gate_begin_round(struct sw_requests *r, int64_t step, int64_t n);
-/* One part of a pause after that step, by a worker whose updates are all applied; again until
- * *over. *checkpoint: the leader is to write one now. *stop: the run is to end here; the same
- * answer for all. Errors: SW_ERR_CANCELLED. */
+/* Waits for a while in the pause after that step; called repeatedly until *over, by a worker whose
+ * updates are all applied. *checkpoint: the leader is to write one now. *stop: the run is to end
+ * here; the same for all workers. Errors: SW_ERR_CANCELLED. */
 int sw_gate_wait(struct sw_requests *r, int64_t step, bool leads, bool *over, bool *checkpoint,
                  bool *stop, struct sw_err *err) SW_MUST_CHECK;

@@ -1,7 +1,7 @@
-/* A group is one lock and a count of generations: who comes last to a meeting begins the next
- * generation, and wakes the others. Sums of a step are deposited in the slot of a ring without the
- * lock, each worker's in rows of its own; the atomic count of deposits says who is the last one.
- * Who waits serves in between. */
+/* A group has one lock and a generation counter: the last worker to reach a barrier begins the next
+ * generation and wakes the others. Sums of a step are deposited in a slot of a ring without the
+ * lock, each worker's in its own rows; the atomic count of deposits identifies the last one. A
+ * waiting worker runs the servers that it hosts in between. */
 #include "worker/group.h"
 
 #include "base/os.h"
@@ -12,7 +12,7 @@ enum { SERVE_EVERY_MS = 1 };
 
 void sw_group_init(struct sw_group *g, int workers, int leaves)
 {
-    *g = (struct sw_group){.workers = workers, .leaves = leaves, .early = workers};
+    *g = (struct sw_group){.workers = workers, .leaves = leaves, .warmup_workers = workers};
     sw_mutex_init(&g->lock);
     sw_cond_init(&g->changed);
     for (int i = 0; i <= SW_GROUP_RING; i++) {
@@ -46,23 +46,24 @@ void sw_group_close_v(void *group)
     sw_mutex_unlock(&g->lock);
 }
 
-/* With the lock held: waits once for a change, or serves and waits a little. `over` says whether
- * there is nothing to wait for any more. */
+/* Waits once for a change, or serves and waits a little. `over` tells whether the wait is over. The
+ * lock is held. */
 static int wait_once(struct sw_group *g, int worker, bool (*over)(struct sw_group *g, int64_t what),
                      int64_t what)
 {
-    int rc = SW_OK;
 
     if (!g->serve) {
         sw_cond_wait(&g->changed, &g->lock);
         return SW_OK;
     }
     sw_mutex_unlock(&g->lock);
-    rc = g->serve(g->serve_user, worker);
+    int rc = g->serve(g->serve_user, worker);
     sw_mutex_lock(&g->lock);
-    if (rc == SW_OK && !over(g, what) && !g->closed)
+    if (rc != SW_OK)
+        return rc;
+    if (!over(g, what) && !g->closed)
         sw_cond_wait_ms(&g->changed, &g->lock, SERVE_EVERY_MS);
-    return rc;
+    return SW_OK;
 }
 
 static bool has_met(struct sw_group *g, int64_t generation)
@@ -70,8 +71,8 @@ static bool has_met(struct sw_group *g, int64_t generation)
     return g->generation != (unsigned)generation;
 }
 
-/* With the lock held: waits for the next generation, serving now and then. */
-static int wait_for_rest(struct sw_group *g, int worker, unsigned generation)
+/* Waits for the next generation, and serves meanwhile. The lock is held. */
+static int wait_for_generation(struct sw_group *g, int worker, unsigned generation)
 {
     int rc = SW_OK;
     while (rc == SW_OK && !has_met(g, generation) && !g->closed)
@@ -122,7 +123,7 @@ int sw_group_meet(struct sw_group *g, int worker)
         g->generation++;
         sw_cond_broadcast(&g->changed);
     } else {
-        rc = wait_for_rest(g, worker, generation);
+        rc = wait_for_generation(g, worker, generation);
     }
 
     if (rc == SW_OK && g->closed && g->generation == generation)
@@ -135,23 +136,23 @@ int sw_group_let_apart(struct sw_group *g, int64_t first, struct sw_err *err)
 {
     g->steps = sw_calloc((size_t)g->workers, sizeof *g->steps);
     if (!g->steps)
-        return sw_err_nomem(err, "the pace of workers", (size_t)g->workers * sizeof *g->steps);
+        return sw_err_nomem(err, "the steps of workers", (size_t)g->workers * sizeof *g->steps);
     for (int w = 0; w < g->workers; w++)
-        g->steps[w] = w < g->early || first > g->rest_steps ? first : g->rest_steps;
+        g->steps[w] = w < g->warmup_workers || first > g->warmup_steps ? first : g->warmup_steps;
     return SW_OK;
 }
 
-void sw_group_let_rest(struct sw_group *g, int early, int64_t steps)
+void sw_group_let_rest(struct sw_group *g, int workers, int64_t steps)
 {
-    g->early = early;
-    g->rest_steps = steps;
+    g->warmup_workers = workers;
+    g->warmup_steps = steps;
 }
 
 void sw_group_call(struct sw_group *g, int64_t step)
 {
     sw_mutex_lock(&g->lock);
-    if (g->called < step) {
-        g->called = step;
+    if (g->woken_step < step) {
+        g->woken_step = step;
         sw_cond_broadcast(&g->changed);
     }
     sw_mutex_unlock(&g->lock);
@@ -160,19 +161,19 @@ void sw_group_call(struct sw_group *g, int64_t step)
 int sw_group_rest(struct sw_group *g, int64_t *step)
 {
     sw_mutex_lock(&g->lock);
-    while (g->called <= *step && !g->closed)
+    while (g->woken_step <= *step && !g->closed)
         sw_cond_wait(&g->changed, &g->lock);
-    int rc = g->called > *step ? SW_OK : SW_ERR_CANCELLED;
+    int rc = g->woken_step > *step ? SW_OK : SW_ERR_CANCELLED;
     if (rc == SW_OK)
-        *step = g->called;
+        *step = g->woken_step;
     sw_mutex_unlock(&g->lock);
     return rc;
 }
 
-/* Who deposits after a step, or after an evaluation. */
+/* Number of workers that deposit after step t, or after an evaluation. */
 static int depositors(const struct sw_group *g, int64_t t)
 {
-    return t != SW_GROUP_EVALUATION && t <= g->rest_steps ? g->early : g->workers;
+    return t != SW_GROUP_EVALUATION && t <= g->warmup_steps ? g->warmup_workers : g->workers;
 }
 
 static bool all_at(struct sw_group *g, int64_t step)
@@ -185,7 +186,8 @@ static bool all_at(struct sw_group *g, int64_t step)
 
 bool sw_group_keeps_pace(struct sw_group *g, int worker, int64_t step, int64_t most)
 {
-    /* Sequentially consistent with pacing, as in sw_table_wake: one of the two sees the other. */
+    /* Sequentially consistent with the load of pacing, as in sw_table_wake: one of the two sees the
+     * other. */
     __atomic_store_n(&g->steps[worker], step, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&g->pacing, __ATOMIC_SEQ_CST) > 0) {
         sw_mutex_lock(&g->lock);
@@ -212,7 +214,7 @@ int sw_group_keep_pace(struct sw_group *g, int worker, int64_t step, int64_t mos
     return rc;
 }
 
-/* And their leaves, which are the first ones. */
+/* Number of reduction leaves of these workers, which are the first ones. */
 static int deposited_leaves(const struct sw_group *g, int64_t t)
 {
     int64_t first, count;
@@ -242,7 +244,7 @@ int sw_group_reserve_pairs(struct sw_group *g, int count, struct sw_err *err)
     return SW_OK;
 }
 
-/* A worker's leaves copy what they have, `bytes` each, to their rows of a table. */
+/* Copies the rows of a worker's leaves, `bytes` each, to their rows of a table. */
 static void copy_leaves(const struct sw_group *g, int worker, void *table, size_t row_bytes,
                         const void *own, size_t bytes)
 {
@@ -260,7 +262,7 @@ bool sw_group_deposit(struct sw_group *g, int worker, int64_t t, const struct sw
 
     copy_leaves(g, worker, s->sums, (size_t)g->pair_room * sizeof *sums, sums,
                 (size_t)count * sizeof *sums);
-    /* Release what was written; the last one acquires what all wrote. */
+    /* Releases what was written; the last worker acquires what all wrote. */
     if (__atomic_add_fetch(&s->done, 1, __ATOMIC_ACQ_REL) < depositors(g, t))
         return false;
     __atomic_store_n(&s->done, 0, __ATOMIC_RELAXED);
@@ -291,8 +293,8 @@ int sw_group_reserve_sums(struct sw_group *g, int count, struct sw_err *err)
     return SW_OK;
 }
 
-/* Two buffers take turns, so one meeting is enough: whoever deposits into a buffer again has met
- * everybody in between, so all have read what was in it. */
+/* Two buffers take turns, so one barrier is enough: a worker that deposits into a buffer again has
+ * passed a barrier with all others in between, so all have read its contents. */
 int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
 {
     size_t room = (size_t)g->sum_room;
@@ -301,9 +303,10 @@ int sw_group_sum(struct sw_group *g, int worker, double *values, int count)
     g->turns[worker] ^= 1;
     copy_leaves(g, worker, buffer, room * sizeof *values, values, (size_t)count * sizeof *values);
     int rc = sw_group_meet(g, worker);
-    if (rc == SW_OK)
-        sw_tree_sum(buffer, g->leaves, (int)room, count, values);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_tree_sum(buffer, g->leaves, (int)room, count, values);
+    return SW_OK;
 }
 
 struct sw_decision sw_group_decide(struct sw_group *g, int64_t t,

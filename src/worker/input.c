@@ -1,7 +1,6 @@
-/* The copy of the next batch to a device with memory of its own: a place there, a stream that
- * copies, and two events, so that neither the host nor the compute stream waits for the other's
- * work. What the header promises is kept by their order: a batch is copied when the net has taken
- * the one before, and taken when it has come. */
+/* Uploading the next batch to a device with its own memory: a buffer there, a stream that copies,
+ * and two events, so that neither the host nor the compute stream waits for the other's work. A
+ * batch is copied after the net has taken the previous one, and taken after it has arrived. */
 #include "worker/input.h"
 #include "worker/worker.h"
 
@@ -10,8 +9,8 @@
 struct sw_input {
     const struct sw_worker *w; /* borrowed */
     struct sw_stream *stream;  /* owned */
-    struct sw_event *there;    /* owned: the batch has come */
-    struct sw_event *taken;    /* owned: the net has it, and another one may come */
+    struct sw_event *arrived;  /* owned: the batch is in `memory` */
+    struct sw_event *taken;    /* owned: the net has it, and `memory` may be overwritten */
     void *memory;              /* owned device memory */
     size_t bytes;
 };
@@ -35,21 +34,25 @@ int sw_input_new(const struct sw_worker *w, struct sw_input **out, struct sw_err
     in->w = w;
     in->bytes = sw_input_bytes(w);
     int rc = sw_device_alloc(dev, in->bytes, "the next batch", &in->memory, err);
-    if (rc == SW_OK)
-        rc = sw_event_new(dev, &in->there, err);
-    if (rc == SW_OK)
-        rc = sw_event_new(dev, &in->taken, err);
-    if (rc == SW_OK)
-        rc = sw_stream_new(dev, 1, &in->stream, err);
-    if (rc != SW_OK) {
-        sw_input_free(in);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_event_new(dev, &in->arrived, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_event_new(dev, &in->taken, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_stream_new(dev, 1, &in->stream, err);
+    if (rc != SW_OK)
+        goto out;
 
     sw_stream_name(in->stream, "input");
     sw_device_name(dev, in->memory, in->bytes, "the next batch");
     *out = in;
     return SW_OK;
+out:
+    sw_input_free(in);
+    return rc;
 }
 
 void sw_input_free(struct sw_input *in)
@@ -57,7 +60,7 @@ void sw_input_free(struct sw_input *in)
     if (!in)
         return;
     sw_stream_free(in->stream);
-    sw_event_free(in->w->device, in->there);
+    sw_event_free(in->w->device, in->arrived);
     sw_event_free(in->w->device, in->taken);
     sw_device_free(in->w->device, in->memory, in->bytes);
     sw_free(in);
@@ -66,9 +69,12 @@ void sw_input_free(struct sw_input *in)
 int sw_input_start(struct sw_input *in, const struct sw_batch *batch, struct sw_err *err)
 {
     int rc = sw_event_wait(in->stream, in->taken, err);
-    if (rc == SW_OK)
-        rc = sw_copy(in->stream, in->memory, batch->memory, in->bytes, err);
-    return rc == SW_OK ? sw_event_record(in->stream, in->there, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy(in->stream, in->memory, batch->memory, in->bytes, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_event_record(in->stream, in->arrived, err);
 }
 
 int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_err *err)
@@ -76,16 +82,21 @@ int sw_input_take(struct sw_input *in, const struct sw_batch *batch, struct sw_e
     const struct sw_worker *w = in->w;
     const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
 
-    int rc = sw_event_wait(w->stream, in->there, err);
-    for (int f = 0; f < source->field_count && rc == SW_OK; f++) {
+    int rc = sw_event_wait(w->stream, in->arrived, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int f = 0; f < source->field_count; f++) {
         ptrdiff_t at = (char *)batch->field[f] - (char *)batch->memory;
         rc = sw_parts_set_field(w->parts[SW_SPLIT_TRAIN], source->field[f].name,
                                 (char *)in->memory + at, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? sw_event_record(w->stream, in->taken, err) : rc;
+    return sw_event_record(w->stream, in->taken, err);
 }
 
-/* Without waiting for readers: what is not ready by now comes at its time. */
+/* Does not wait for the prefetch threads: a batch that is not ready yet is uploaded in its own
+ * step. */
 int sw_input_look_ahead(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     bool next = w->batches.input && t < w->shared.span->steps;

@@ -1,10 +1,10 @@
-/* How long each layer takes. Where operations run at once, that is what the worker's thread takes
- * for a pass of the layer, in every step. A device of its own is given operations that it does
- * later, so readings of its clock stand before and behind every pass, in some steps only: in the
- * second one, when libraries have made what they need, and in each 32nd from there, as long as
- * these are queued operation by operation. A graph has no such readings, which would cost something
- * in every step. Where layers run at the same time, on streams of their own, a layer has no time of
- * its own, and none is told. */
+/* The time that each layer takes. Where operations run synchronously, it is the time of the
+ * worker's thread for a pass of the layer, in every step. A device with its own memory executes
+ * queued operations later, so readings of its clock are queued before and after every pass, in some
+ * steps only: in the second one, when libraries are initialized, and in every 32nd from there, as
+ * long as these are queued operation by operation. A graph has no such readings, which would cost
+ * something in every step. Where layers run concurrently, on streams of their own, a layer has no
+ * time of its own, and none is reported. */
 #include "worker/layer_clock.h"
 #include "base/os.h"
 #include "device/op.h"
@@ -16,24 +16,23 @@
 enum { EVERY = 32 };
 
 struct sw_layer_clock {
-    int64_t
-        *marks; /* owned device memory [room][2]: when the device came to a pass, and behind it */
-    int64_t *told; /* owned host memory: a copy of them */
+    int64_t *marks;      /* owned device memory [room][2]: device time at begin and end of a pass */
+    int64_t *host_marks; /* owned host memory: copy of marks */
     struct sw_layer_pass {
         int layer;
         bool backward;
-    } * passes;   /* owned [room]: of the step under way */
-    size_t bytes; /* of marks, and of told */
+    } * passes;   /* owned [room]: passes of the current step */
+    size_t bytes; /* of marks, and of host_marks */
     int room, count;
-    bool runs; /* in this step */
+    bool runs; /* measures the current step */
 };
 
-/* A step has two passes of each layer, and two in each turn of a chain. */
+/* Passes of a step: two per layer, and two per layer and turn of a chain. */
 static int room_of(const struct sw_worker *w)
 {
-    bool told =
+    bool host_marks =
         !w->device->host_memory && !w->shared.one_worker && sw_net_stream_count(w->train) == 1;
-    return told ? 2 * sw_net_layer_count(w->train) * (1 + sw_net_chain_steps(w->train)) : 0;
+    return host_marks ? 2 * sw_net_layer_count(w->train) * (1 + sw_net_chain_steps(w->train)) : 0;
 }
 
 size_t sw_layer_clock_bytes(const struct sw_worker *w)
@@ -44,7 +43,7 @@ size_t sw_layer_clock_bytes(const struct sw_worker *w)
 int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_layer_clock_bytes(w);
-    void *marks = NULL, *told = NULL;
+    void *marks = NULL, *host_marks = NULL;
 
     if (bytes == 0)
         return SW_OK;
@@ -57,11 +56,14 @@ int sw_layer_clock_new(struct sw_worker *w, struct sw_err *err)
     if (!c->passes)
         return sw_err_nomem(err, "times of layers", (size_t)c->room * sizeof *c->passes);
     int rc = sw_device_alloc(w->device, bytes, "times of layers", &marks, err);
-    if (rc == SW_OK)
-        rc = sw_device_host_alloc(w->device, bytes, "times of layers", &told, err);
+    if (rc != SW_OK)
+        return rc;
     c->marks = marks;
-    c->told = told;
-    return rc;
+    rc = sw_device_host_alloc(w->device, bytes, "times of layers", &host_marks, err);
+    if (rc != SW_OK)
+        return rc;
+    c->host_marks = host_marks;
+    return SW_OK;
 }
 
 void sw_layer_clock_say(const struct sw_worker *w)
@@ -80,8 +82,8 @@ void sw_layer_clock_free(struct sw_worker *w)
     if (!c)
         return;
     sw_device_free(w->device, c->marks, c->bytes);
-    if (c->told)
-        sw_device_host_free(w->device, c->told, c->bytes);
+    if (c->host_marks)
+        sw_device_host_free(w->device, c->host_marks, c->bytes);
     sw_free(c->passes);
     sw_free(c);
     w->timer.layers = NULL;
@@ -129,7 +131,8 @@ int sw_layer_clock_ask(struct sw_worker *w, struct sw_err *err)
     struct sw_layer_clock *c = w->timer.layers;
     if (!c || !c->runs)
         return SW_OK;
-    return sw_copy(w->stream, c->told, c->marks, (size_t)c->count * 2 * sizeof *c->told, err);
+    return sw_copy(w->stream, c->host_marks, c->marks, (size_t)c->count * 2 * sizeof *c->host_marks,
+                   err);
 }
 
 void sw_layer_clock_take(struct sw_worker *w)
@@ -143,7 +146,7 @@ void sw_layer_clock_take(struct sw_worker *w)
         const struct sw_layer_pass *p = &c->passes[i];
         double *total_ms =
             p->backward ? &w->timer.backward_ms[p->layer] : &w->timer.forward_ms[p->layer];
-        *total_ms += (double)(c->told[2 * i + 1] - c->told[2 * i]) * 1e-6;
+        *total_ms += (double)(c->host_marks[2 * i + 1] - c->host_marks[2 * i]) * 1e-6;
     }
     c->runs = false;
 }

@@ -1,8 +1,8 @@
-/* Where the time of a step goes. The worker's thread takes laps: every moment of a step belongs to
- * one part, so read, decode, h2d, forward, backward, update, comm_exposed, wait and idle sum to the
- * step. Where the worker has a device of its own its thread only queues work and then waits; that
- * waiting belongs to what the device did meanwhile, which marks in its stream tell. comm_hidden is
- * no part of the sum: it runs beside. */
+/* The time breakdown of a step. The worker's thread charges every moment of a step to one part, so
+ * read, decode, h2d, forward, backward, update, comm_exposed, wait and idle sum to the step. On a
+ * device with its own memory the thread only queues work and then waits; that wait is charged to
+ * what the device did meanwhile, according to marks in its stream. comm_hidden is not part of the
+ * sum: it runs in parallel. */
 #include "worker/ledger.h"
 #include "base/os.h"
 #include "worker/server.h"
@@ -12,9 +12,9 @@
 void sw_worker_lap(struct sw_worker *w, float *part_ms, double *total_ms)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
-    double ms = (double)(now_ns - w->timer.lap_ns) * 1e-6;
+    double ms = (double)(now_ns - w->timer.charged_ns) * 1e-6;
 
-    w->timer.lap_ns = now_ns;
+    w->timer.charged_ns = now_ns;
     *part_ms += (float)ms;
     if (total_ms)
         *total_ms += ms;
@@ -26,27 +26,28 @@ static double common_ms(int64_t a_from, int64_t a_to, int64_t b_from, int64_t b_
     return to > from ? (double)(to - from) * 1e-6 : 0;
 }
 
-/* The device counts time from somewhere else. It has come to the last mark just now, or before the
- * worker began to wait, and then nothing of this is in the worker's time. */
+/* Device time has another origin. The last mark was reached just now, or before the worker began to
+ * wait; in the latter case none of the device's time overlaps with the wait. */
 int sw_ledger_wait(struct sw_worker *w, struct sw_err *err)
 {
     float *const parts[] = {&w->timer.ledger.h2d_ms, &w->timer.ledger.forward_ms,
                             &w->timer.ledger.backward_ms};
 
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
-    int64_t from_ns = w->timer.lap_ns;
+    int64_t from_ns = w->timer.charged_ns;
     int rc = sw_exchange_ask(w->exchange, err);
-    if (rc == SW_OK)
-        rc = sw_worker_wait(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_wait(w, err);
     const int64_t *mark_ns = sw_exchange_marks(w->exchange);
     if (rc != SW_OK || !mark_ns)
         return rc;
-    w->timer.lap_ns = sw_os()->monotonic_ns();
-    int64_t shift_ns = w->timer.lap_ns - mark_ns[SW_MARKS - 1];
-    double rest_ms = (double)(w->timer.lap_ns - from_ns) * 1e-6;
+    w->timer.charged_ns = sw_os()->monotonic_ns();
+    int64_t shift_ns = w->timer.charged_ns - mark_ns[SW_MARKS - 1];
+    double rest_ms = (double)(w->timer.charged_ns - from_ns) * 1e-6;
     for (int i = 0; i + 1 < SW_MARKS; i++) {
-        double ms =
-            common_ms(from_ns, w->timer.lap_ns, mark_ns[i] + shift_ns, mark_ns[i + 1] + shift_ns);
+        double ms = common_ms(from_ns, w->timer.charged_ns, mark_ns[i] + shift_ns,
+                              mark_ns[i + 1] + shift_ns);
         *parts[i] += (float)ms;
         rest_ms -= ms;
     }

@@ -1,33 +1,33 @@
-/* What becomes of an update that is not finite (job.on_nan). `stop` is no matter of this file: the
- * run ends where it is found. With `skip` and `rollback` updates are decided upon in two phases
+/* Handling of updates that are not finite (job.on_nan). `stop` is not handled here: the run ends
+ * where the value is found. With `skip` and `rollback` updates have two phases
  * (exchange/table/decide.c): a loss or gradient that is not finite drops the update of all
- * parameters. After every step each worker waits for what was decided, so all know the same before
- * the next.
+ * parameters. After every step each worker waits for the result of update control, so all know the
+ * same before the next step.
  *
- * skip: running statistics, which the forward pass has changed already, are put back as well, and
- * training goes on with the next batch as if this one had not been. New values that overflow are an
- * error: there is nothing to go on from.
+ * skip: running statistics, which the forward pass has already changed, are restored as well, and
+ * training continues with the next batch as if this one had not existed. New values that overflow
+ * are an error: there is nothing to continue from.
  *
- * rollback: values, updater state and running statistics become those of the newest checkpoint,
- * also when new values have overflowed. Steps, rate and data go on: the bad batch is not met again,
- * and what is written later has a step of its own.
+ * rollback: values, updater state and running statistics are restored from the newest checkpoint,
+ * also when new values have overflowed. Steps, learning rate and data continue: the bad batch is
+ * not read again, and later records have new steps.
  *
- * Both end the run as `stop` does when it does not help: after SKIPS in a row, or ROLLBACKS to one
- * checkpoint. The leader counts, tells and loads; the others meet it.
+ * Both end the run as `stop` does when they do not help: after MAX_SKIPS in a row, or MAX_ROLLBACKS
+ * to one checkpoint. The leader counts, logs and loads; the others wait at a barrier.
  *
  * An update that is dropped because the loss scale was too large (optim/loss_scale.h) is none of
  * these.
  *
- * Asynchronous groups make updates of their own: each drops and counts its own. For a rollback it
- * asks, like a user for a checkpoint: after the next step that no group has passed all come
- * together for it. Until then values may be torn, and updates that show it are dropped. */
+ * Asynchronous groups make their own updates: each drops and counts its own. A group requests a
+ * rollback, as a user requests a checkpoint: all do it together after the next step that no group
+ * has passed. Until then values may be inconsistent, and updates that show it are dropped. */
 #include "worker/nonfinite.h"
 #include "recipe/job.h"
 #include "worker/sums.h"
 #include "worker/worker.h"
 #include <stdio.h>
 
-enum { SKIPS = 100, ROLLBACKS = 3 };
+enum { MAX_SKIPS = 100, MAX_ROLLBACKS = 3 };
 
 /* "the gradient of conv1.weight", "the loss". */
 static void name_cause(const struct sw_table *t, const struct sw_table_decision *d, int torn,
@@ -52,8 +52,8 @@ static int give_up(struct sw_worker *w, const char *cause, int times, const char
 
 static int skip(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
-    if (++w->failures.skips > SKIPS)
-        return give_up(w, cause, SKIPS, "skipped updates in a row", err);
+    if (++w->failures.skips > MAX_SKIPS)
+        return give_up(w, cause, MAX_SKIPS, "skipped updates in a row", err);
     sw_events_say_at(w->shared.events, w->step, SW_LOG_WARN, w->unit,
                      "update %lld is skipped (%llu so far): %s is not finite (NaN or Inf)",
                      (long long)w->step, (unsigned long long)sw_table_dropped(w->table), cause);
@@ -69,8 +69,8 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     if (step != m->rolled_to)
         m->rollbacks = 0;
     m->rolled_to = step;
-    if (++m->rollbacks > ROLLBACKS)
-        return give_up(w, cause, ROLLBACKS, "rollbacks to the same checkpoint", err);
+    if (++m->rollbacks > MAX_ROLLBACKS)
+        return give_up(w, cause, MAX_ROLLBACKS, "rollbacks to the same checkpoint", err);
 
     int rc = hooks->roll_back(w->shared.run, err);
     if (rc != SW_OK)
@@ -78,27 +78,33 @@ static int load_newest(struct sw_worker *w, const char *cause, struct sw_err *er
     __atomic_store_n(&m->rolled_at, w->step, __ATOMIC_RELAXED);
     sw_events_say(
         w->shared.events, SW_LOG_WARN, w->unit,
-        "update %lld: %s is not finite (NaN or Inf): back to the values of step %lld; data "
-        "and rate go on",
+        "update %lld: %s is not finite (NaN or Inf): rolled back to the values of step %lld; data "
+        "and learning rate continue",
         (long long)w->step, cause, (long long)step);
     return SW_OK;
 }
 
-/* Between two meetings nobody reads or writes a parameter but the leader. */
+/* Between the two barriers only the leader reads or writes parameters. */
 static int roll_back(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
     static const char what[] = "the values of the last checkpoint";
 
     int rc = sw_worker_meet(w, what, err);
-    if (rc == SW_OK && w->rank->global_rank == 0)
+    if (rc != SW_OK)
+        return rc;
+    if (w->rank->global_rank == 0)
         rc = load_newest(w, cause, err);
-    if (rc == SW_OK)
-        rc = sw_worker_meet(w, what, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_meet(w, what, err);
+    if (rc != SW_OK)
+        return rc;
     w->state.reset_after = w->step;
-    return rc == SW_OK ? sw_states_deal(w, err) : rc;
+    return sw_states_deal(w, err);
 }
 
-/* Others are at other steps: they will hear of it when they come to decide about one. */
+/* Requests a rollback. Other groups are at other steps and see the request at their next decision.
+ */
 static void ask_for_rollback(struct sw_worker *w, const char *cause)
 {
     struct sw_nonfinite *m = w->shared.nonfinite;
@@ -109,7 +115,7 @@ static void ask_for_rollback(struct sw_worker *w, const char *cause)
     if (asked <= __atomic_load_n(&m->rolled_at, __ATOMIC_RELAXED))
         sw_events_say_at(
             w->shared.events, w->step, SW_LOG_WARN, w->unit,
-            "update %lld: %s is not finite (NaN or Inf): all groups will go back together",
+            "update %lld: %s is not finite (NaN or Inf): all groups will roll back together",
             (long long)w->step, cause);
     while (asked < w->step && !__atomic_compare_exchange_n(&m->asked_at, &asked, w->step, false,
                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -134,16 +140,16 @@ int sw_nonfinite_before_step(struct sw_worker *w, struct sw_err *err)
     return w->shared.conf->on_nan == SW_ON_NAN_SKIP ? sw_states_keep(w, err) : SW_OK;
 }
 
-/* After a good update, or one that the loss scale dropped, nothing is to be done. */
+/* Nothing needs to be done after a good update, or one that the loss scale dropped. */
 static bool was_good(const struct sw_table_decision *d, int torn)
 {
     return (!d->dropped || d->overflow) && torn < 0;
 }
 
-/* Puts back what the forward pass has changed, and counts. */
+/* Skips the update: restores what the forward pass has changed, and counts. */
 static int go_on_without(struct sw_worker *w, const char *cause, struct sw_err *err)
 {
-    w->state.reset_after = w->step; /* what is carried on need not be finite either */
+    w->state.reset_after = w->step; /* the recurrent state may not be finite either */
     int rc = sw_states_put_back(w, err);
     if (rc != SW_OK || !sw_worker_leads(w))
         return rc;
@@ -163,7 +169,7 @@ int sw_nonfinite_after_step(struct sw_worker *w, struct sw_err *err)
         return rc;
     if (!sw_table_decision(w->table, sw_table_update_group(w->table, w->rank->table_rank),
                            (uint64_t)w->step, &d))
-        return sw_err_set(err, SW_ERR_INVALID, "nothing was decided about update %lld",
+        return sw_err_set(err, SW_ERR_INVALID, "update %lld has no result of update control",
                           (long long)w->step);
 
     int torn = sw_table_torn(w->table);

@@ -1,5 +1,5 @@
-/* What a running job tells those who observe it, and what they may ask of it: data alone. The
- * functions are in job.h, what becomes of it is in events.h and gate.h. */
+/* Events that a running job reports to its observer, and requests to the job: data only. The
+ * functions are in job.h; events.h and gate.h implement them. */
 #pragma once
 
 #include "base/err.h"
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* When a display event is due: the first steps, then every `every_steps`, or where that is 0 after
+/* When a display event is due: in the first steps, then every `every_steps` or, if that is 0, after
  * max(every_s seconds, every_share of the steps). */
 struct sw_display_policy {
     int64_t first_steps, every_steps;
@@ -30,7 +30,7 @@ struct sw_job_metric {
     double value;
 };
 
-/* What the observer is told; texts are borrowed during the call. */
+/* An event for the observer; texts are borrowed during the call. */
 struct sw_job_event {
     enum sw_job_event_type type;
     int64_t step, steps;
@@ -53,8 +53,8 @@ struct sw_job_event {
     enum sw_run_status status;
     double step_ms; /* mean */
     size_t peak_bytes, rss_bytes;
-    /* summary, and the answer of sw_job_evaluate */
-    int64_t skipped_records; /* bad ones that others stood in for */
+    /* summary, and the result of sw_job_evaluate */
+    int64_t skipped_records; /* bad records that were replaced by others */
 };
 typedef void sw_job_observer(void *user, const struct sw_job_event *e);
 

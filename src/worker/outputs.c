@@ -1,10 +1,10 @@
-/* Output layers in an evaluation. Every worker copies its rows of what they read into one gathering
+/* Output layers in an evaluation. Every worker copies its rows of their inputs into one gathering
  * buffer per source as soon as the layer's turn in forward has come, because the arena's memory may
- * serve another feature after it. When all workers have met, the leader hands the batch's rows to
- * the layer, which writes them. There are two buffers by turns: who is ahead writes into the one
- * that the leader does not read, and cannot come further before the leader meets it again. Where
- * several groups evaluate, their batches lie one behind the other in a buffer: a round of batches
- * is handed over as one. */
+ * be reused for another activation after it. After a barrier the leader passes the batch's rows to
+ * the layer, which writes them. Two buffers take turns: a worker that is ahead writes into the one
+ * that the leader does not read, and cannot pass the next barrier before the leader. Where several
+ * groups evaluate, their batches follow each other in a buffer: a round of batches is written as
+ * one. */
 #include "worker/outputs.h"
 #include "base/os.h"
 #include "worker/events.h"
@@ -20,9 +20,9 @@ static size_t aligned(size_t bytes)
 }
 
 static const struct sw_layer *layer_of(const struct sw_worker *w, const struct sw_output *o,
-                                       int part)
+                                       int microbatch)
 {
-    return sw_net_layer(sw_parts_net(w->parts[SW_SPLIT_EVAL], part), o->layer);
+    return sw_net_layer(sw_parts_net(w->parts[SW_SPLIT_EVAL], microbatch), o->layer);
 }
 
 static size_t row_bytes(const struct sw_desc *d)
@@ -30,13 +30,13 @@ static size_t row_bytes(const struct sw_desc *d)
     return (size_t)sw_desc_features(d) * sw_dtype_bytes(d->dtype);
 }
 
-/* Of the batches of all groups. */
+/* Rows of a round: the batches of all groups. */
 static int64_t round_rows(const struct sw_worker *w)
 {
     return w->shared.conf->eval_batch * w->topology->worker_groups;
 }
 
-/* Places of the buffers in the memory to come: two for each source. */
+/* Assigns the offsets of the gathering buffers: two for each source. */
 static void lay_out(struct sw_outputs *out, const struct sw_worker *first, struct sw_output *o)
 {
     const struct sw_layer *l = layer_of(first, o, 0);
@@ -48,14 +48,14 @@ static void lay_out(struct sw_outputs *out, const struct sw_worker *first, struc
         }
 }
 
-/* Where the rows of a worker's part leave its device. */
-static size_t *stage_at(const struct sw_worker *w, const struct sw_output *o, int part, int k)
+/* Offset of the staging buffer of a microbatch's source. */
+static size_t *stage_at(const struct sw_worker *w, const struct sw_output *o, int microbatch, int k)
 {
     return &o->stage_at[w->rank->group * w->topology->microbatches + w->rank->first_microbatch +
-                        part][k];
+                        microbatch][k];
 }
 
-/* Room for the rows of a worker on their way from a device that the host does not reach. */
+/* Assigns staging buffers for the rows of a worker whose device memory the host cannot reach. */
 static void lay_out_stage(struct sw_outputs *out, const struct sw_worker *w, struct sw_output *o)
 {
     for (int i = 0; i < w->rank->microbatches && !w->device->host_memory; i++) {
@@ -81,7 +81,7 @@ int sw_outputs_plan(struct sw_outputs *out, const struct sw_worker *workers, str
 {
     const struct sw_topology *t = workers->topology;
     const struct sw_net *net = workers->eval;
-    size_t leaves = (size_t)(t->worker_groups * t->microbatches);
+    size_t microbatches = (size_t)(t->worker_groups * t->microbatches);
 
     sw_outputs_fini(out);
     out->items = sw_calloc((size_t)sw_net_layer_count(net) + 1, sizeof *out->items);
@@ -92,9 +92,9 @@ int sw_outputs_plan(struct sw_outputs *out, const struct sw_worker *workers, str
             continue;
         struct sw_output *o = &out->items[out->count++];
         o->layer = i;
-        o->stage_at = sw_calloc(leaves, sizeof *o->stage_at);
+        o->stage_at = sw_calloc(microbatches, sizeof *o->stage_at);
         if (!o->stage_at)
-            return sw_err_nomem(err, "the outputs", leaves * sizeof *o->stage_at);
+            return sw_err_nomem(err, "the outputs", microbatches * sizeof *o->stage_at);
         lay_out(out, workers, o);
         for (int w = 0; w < t->workers; w++)
             lay_out_stage(out, &workers[w], o);
@@ -115,15 +115,15 @@ static char *place(const struct sw_worker *w, size_t at)
     return (char *)w->shared.outputs->memory + at;
 }
 
-/* The rows that a part has of a source, stored at `stored`, to their place in the batch. */
-static void gather(struct sw_worker *w, const struct sw_output *o, int part, int k, int turn,
+/* Copies a microbatch's rows of a source, stored at `stored`, to their place in the batch. */
+static void gather(struct sw_worker *w, const struct sw_output *o, int microbatch, int k, int turn,
                    const void *stored)
 {
-    const struct sw_desc *d = &layer_of(w, o, part)->src[k]->desc;
+    const struct sw_desc *d = &layer_of(w, o, microbatch)->src[k]->desc;
     char *to = place(w, o->at[turn][k]);
     int64_t row = w->rank->group * w->shared.conf->eval_batch +
                   sw_worker_first_row(w, SW_SPLIT_EVAL) +
-                  sw_parts_row(w->parts[SW_SPLIT_EVAL], part);
+                  sw_parts_row(w->parts[SW_SPLIT_EVAL], microbatch);
 
     sw_desc_to_plain(d, stored, to + (size_t)row * row_bytes(d));
 }
@@ -136,43 +136,48 @@ static const struct sw_output *find(const struct sw_outputs *out, int layer)
     return NULL;
 }
 
-static int collect_part(struct sw_worker *w, const struct sw_output *o, int part, int64_t batch,
-                        struct sw_err *err)
+static int collect_microbatch(struct sw_worker *w, const struct sw_output *o, int microbatch,
+                              int64_t batch, struct sw_err *err)
 {
-    const struct sw_layer *l = layer_of(w, o, part);
+    const struct sw_layer *l = layer_of(w, o, microbatch);
     int rc = SW_OK;
 
-    for (int k = 0; k < l->src_count && rc == SW_OK; k++) {
+    for (int k = 0; k < l->src_count; k++) {
         const struct sw_feature *f = l->src[k];
         if (w->device->host_memory)
-            gather(w, o, part, k, (int)(batch % 2), f->data);
+            gather(w, o, microbatch, k, (int)(batch % 2), f->data);
         else
-            rc = sw_copy(w->stream, place(w, *stage_at(w, o, part, k)), f->data,
+            rc = sw_copy(w->stream, place(w, *stage_at(w, o, microbatch, k)), f->data,
                          sw_desc_bytes(&f->desc), err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_outputs_collect(struct sw_worker *w, int layer, int64_t batch, struct sw_err *err)
 {
     const struct sw_output *o = find(w->shared.outputs, layer);
-    int rc = SW_OK;
-    for (int i = 0; o && i < w->rank->microbatches && rc == SW_OK; i++)
-        rc = collect_part(w, o, i, batch, err);
-    return rc;
+    for (int i = 0; o && i < w->rank->microbatches; i++) {
+        int rc = collect_microbatch(w, o, i, batch, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void unstage(struct sw_worker *w, int64_t batch)
 {
     for (int i = 0; i < w->shared.outputs->count && !w->device->host_memory; i++) {
         const struct sw_output *o = &w->shared.outputs->items[i];
-        for (int part = 0; part < w->rank->microbatches; part++)
-            for (int k = 0; k < layer_of(w, o, part)->src_count; k++)
-                gather(w, o, part, k, (int)(batch % 2), place(w, *stage_at(w, o, part, k)));
+        for (int microbatch = 0; microbatch < w->rank->microbatches; microbatch++)
+            for (int k = 0; k < layer_of(w, o, microbatch)->src_count; k++)
+                gather(w, o, microbatch, k, (int)(batch % 2),
+                       place(w, *stage_at(w, o, microbatch, k)));
     }
 }
 
-/* The layer as its own: the nets' layers are const to all but their net. */
+/* The layer, writable: the layers of a net are const to others. */
 static struct sw_layer *own_layer(struct sw_worker *w, const struct sw_output *o)
 {
     return sw_net_output_layer(w->eval, o->layer);
@@ -189,7 +194,9 @@ static int write_rows(struct sw_worker *w, const struct sw_output *o, int64_t ba
     for (int k = 0; k < l->src_count; k++)
         src[k] = place(w, o->at[batch % 2][k]);
     int rc = l->type->output->rows(l, src, left < most ? left : most, err);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", l->name);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "layer %s", l->name);
+    return SW_OK;
 }
 
 int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
@@ -200,9 +207,14 @@ int sw_outputs_hand_over(struct sw_worker *w, int64_t batch, struct sw_err *err)
         return SW_OK;
     unstage(w, batch);
     int rc = sw_worker_meet(w, "the rows of the other workers", err);
-    for (int i = 0; i < out->count && w->rank->global_rank == 0 && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         rc = write_rows(w, &out->items[i], batch, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
@@ -210,15 +222,14 @@ int sw_outputs_begin(struct sw_worker *w, struct sw_err *err)
     const struct sw_outputs *out = w->shared.outputs;
     const struct sw_history *history = w->shared.events->history;
     const char *folder = history ? sw_history_out_dir(history) : NULL;
-    int rc = SW_OK;
 
-    for (int i = 0; i < out->count && w->rank->global_rank == 0 && rc == SW_OK; i++) {
+    for (int i = 0; i < out->count && w->rank->global_rank == 0; i++) {
         struct sw_layer *l = own_layer(w, &out->items[i]);
-        rc = l->type->output->begin(l, folder, err);
+        int rc = l->type->output->begin(l, folder, err);
         if (rc != SW_OK)
-            rc = sw_err_prefix(err, rc, "layer %s", l->name);
+            return sw_err_prefix(err, rc, "layer %s", l->name);
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_outputs_end(struct sw_worker *w, int rc, struct sw_err *err)

@@ -1,7 +1,7 @@
-/* Files of output layers, which an evaluation writes. sw_outputs_plan after the evaluation nets are
- * built, sw_outputs_allocate before workers run; then every worker calls, in an evaluation: begin;
- * per batch collect after each layer's forward and hand_over when the batch is computed; end, with
- * what became of the evaluation. */
+/* Files of output layers, which an evaluation writes. Call sw_outputs_plan after the evaluation
+ * nets are built and sw_outputs_allocate before workers run. In an evaluation every worker calls:
+ * begin; per batch collect after each layer's forward pass, and hand_over when the batch is
+ * computed; end, with the result of the evaluation. */
 #pragma once
 
 #include "layers/layer.h"
@@ -10,9 +10,10 @@ struct sw_worker;
 
 /* An output layer of the evaluation net. */
 struct sw_output {
-    int layer;                         /* in every evaluation net */
-    size_t at[2][SW_LAYER_SRCS];       /* bytes: where rows of a batch are gathered, by turns */
-    size_t (*stage_at)[SW_LAYER_SRCS]; /* owned [groups][leaves]: where they leave the device */
+    int layer;                         /* index in every evaluation net */
+    size_t at[2][SW_LAYER_SRCS];       /* bytes: offsets of the two buffers that gather rows */
+    size_t (*stage_at)[SW_LAYER_SRCS]; /* owned [groups][microbatches]: offsets of the staging
+                                          buffers */
 };
 
 struct sw_outputs {

@@ -1,7 +1,7 @@
-/* What a step leaves behind: rows for the history (curves, traffic of links, the time breakdown),
- * the worker's slot of the live snapshot, and a display when it is due. Each worker records its
- * own; the last one of a step records what is summed over all, and the first worker of an update
- * group the norms, which are known some steps later. */
+/* Records a step: rows for the history (curves, traffic of links, the time breakdown), the worker's
+ * slot of the live snapshot, and a display event when it is due. Each worker records its own; the
+ * last one of a step records what is summed over all, and the first worker of an update group the
+ * norms, which are known some steps later. */
 #include "worker/record.h"
 #include "base/os.h"
 #include "exchange/table/sync.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Samples per second of all workers: they take the same time for their steps, or nearly so. */
+/* Samples per second of all workers, which take about the same time for their steps. */
 static double speed(const struct sw_worker *w)
 {
     double seconds = (double)w->timer.trained_ns * 1e-9;
@@ -46,7 +46,7 @@ static bool display_due(const struct sw_worker *w)
     if (w->step - w->shared.span->first_step <= d->first_steps ||
         w->step >= w->shared.span->steps || (d->every_steps > 0 && w->step % d->every_steps == 0))
         return true;
-    return __atomic_exchange_n(&w->shared.requests->wants_display, 0, __ATOMIC_RELAXED) != 0;
+    return __atomic_exchange_n(&w->shared.requests->display_requested, 0, __ATOMIC_RELAXED) != 0;
 }
 
 static void add_point(const struct sw_worker *w, int curve, double value)
@@ -80,7 +80,7 @@ static void record_servers(struct sw_worker *w, const double copied_ms[2])
     }
 }
 
-/* What concerns this worker alone. */
+/* Records what concerns this worker alone. */
 static void record_own(struct sw_worker *w)
 {
     const struct sw_exchange_plan *e = w->shared.exchange_plan;
@@ -110,19 +110,18 @@ void sw_record_sync(struct sw_worker *w)
         return;
     for (int i = 0; i < groups * per; i++) {
         int64_t sent = sw_sync_sent(w->shared.params->sync, own, i / per, i % per);
-        int64_t told = w->record.links.sync_told[i];
-        if (sent > told)
-            add_traffic(w, w->record.links.sync[i], sent - told, 0);
-        w->record.links.sync_told[i] = sent;
+        int64_t recorded = w->record.links.sync_recorded_bytes[i];
+        if (sent > recorded)
+            add_traffic(w, w->record.links.sync[i], sent - recorded, 0);
+        w->record.links.sync_recorded_bytes[i] = sent;
     }
 }
 
-/* Features that moved to other workers: what the connections of the net are made of, and how long
- * the copies took that have ended since (the last of a step may still be under way at the other
- * side). */
-static void record_features(struct sw_worker *w)
+/* Records the activations that moved to other workers: the bytes of the net's connections, and the
+ * time of the copies that ended since (the last ones of a step may still be in flight). */
+static void record_activations(struct sw_worker *w)
 {
-    const struct sw_transfer *e = w->shared.groups->features[SW_SPLIT_TRAIN][w->rank->group];
+    const struct sw_transfer *e = w->shared.groups->transfers[SW_SPLIT_TRAIN][w->rank->group];
     struct sw_worker_links *links = &w->record.links;
 
     for (int i = 0; i < w->topology->group_size; i++) {
@@ -130,12 +129,12 @@ static void record_features(struct sw_worker *w)
             continue;
         int64_t ns = sw_transfer_ns(e, w->rank->rank, i);
         add_traffic(w, links->activations[i], sw_net_moved_bytes(w->train, w->rank->rank, i),
-                    (double)(ns - links->activations_told[i]) * 1e-6);
-        links->activations_told[i] = ns;
+                    (double)(ns - links->activations_recorded_ns[i]) * 1e-6);
+        links->activations_recorded_ns[i] = ns;
     }
 }
 
-/* What concerns all: by the last worker of the step. */
+/* Records what concerns all workers; by the last worker of the step. */
 static void record_all(struct sw_worker *w, int64_t step_ns)
 {
     const struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
@@ -169,8 +168,8 @@ static void tell_overflow(struct sw_worker *w, int64_t t, const struct sw_table_
                      d->loss_scale / 2);
 }
 
-/* The mean over those whose norms they are; of all, and of those whose updates were made. */
-static void record_decision(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
+/* Records the means over the update groups: of all, and of those whose updates were made. */
+static void record_control(struct sw_worker *w, int64_t t, const struct sw_table_decision *d)
 {
     struct sw_result all[SW_DECISION_PAIRS] = {
         {d->grad_norm, 1}, {d->dropped ? 0 : d->grad_norm, !d->dropped}, {d->loss_scale, 1}};
@@ -193,7 +192,7 @@ static void record_decision(struct sw_worker *w, int64_t t, const struct sw_tabl
         sw_history_point(c->producer, c->scale, t, all[2].sum / all[2].weight);
 }
 
-/* A norm is known when all servers have summed, so some time after its step. */
+/* A norm is known after all servers have summed, so some time after its step. */
 void sw_record_norms(struct sw_worker *w)
 {
     struct sw_table_decision d;
@@ -204,28 +203,28 @@ void sw_record_norms(struct sw_worker *w)
     for (; w->record.curves.norms_step < w->step; w->record.curves.norms_step++) {
         if (!sw_table_decision(w->table, group, (uint64_t)w->record.curves.norms_step + 1, &d))
             return;
-        record_decision(w, w->record.curves.norms_step + 1, &d);
+        record_control(w, w->record.curves.norms_step + 1, &d);
     }
 }
 
 void sw_record_step(struct sw_worker *w, int64_t began_ns)
 {
     struct sw_series *s = &w->record.series[SW_SPLIT_TRAIN];
-    int64_t step_ns = w->timer.lap_ns - began_ns;
+    int64_t step_ns = w->timer.charged_ns - began_ns;
 
     w->timer.trained_ns += step_ns;
     w->pace.ms[w->pace.steps++ % SW_PACE_STEPS] =
         (float)((double)w->timer.ledger.forward_ms + (double)w->timer.ledger.backward_ms);
 
     record_own(w);
-    record_features(w);
+    record_activations(w);
     sw_record_sync(w);
 
     sw_results_sum_own(s);
     double loss = sw_results_loss(w->train, s->totals);
     int64_t own_steps = sw_topology_group_steps(w->topology, w->rank->group, w->step);
     sw_slot_result(w->slot, w->step, loss, own_steps * sw_worker_rows(w, SW_SPLIT_TRAIN),
-                   w->timer.lap_ns);
+                   w->timer.charged_ns);
     if (sw_group_deposit(&w->shared.groups->all, w->rank->global_rank, w->step, s->sums, s->pairs))
         record_all(w, step_ns);
     sw_record_norms(w);

@@ -1,5 +1,4 @@
-/* What a step or an evaluation has to say goes to the history from here. Called by the workers'
- * threads. */
+/* Records steps and evaluations in the history. Called by the workers' threads. */
 #pragma once
 
 #include "history/history.h"
@@ -9,12 +8,12 @@
 
 struct sw_worker;
 
-enum { SW_DECISION_PAIRS = 3 }; /* numbers of a decision of which the group makes means */
+enum { SW_DECISION_PAIRS = 3 }; /* values of update control that are averaged over groups */
 
 /* The norm of the gradients of a step, the mean over asynchronous groups. */
 struct sw_norm {
     int64_t step;
-    double value, of_made; /* the latter of updates that were made: NaN when none was */
+    double value, of_made; /* of_made: mean over updates that were not dropped; NaN: none */
 };
 
 /* The newest values; written by one worker at a time, between steps. */
@@ -28,26 +27,26 @@ struct sw_job_metrics {
 struct sw_worker_curves {
     struct sw_history_producer *producer;
     int rate, speed;
-    int norm;           /* -1: norms are not known */
-    int scale;          /* -1: there is no loss scale */
-    int64_t norms_step; /* the last one whose norm is recorded */
+    int norm;           /* -1: norms are not computed */
+    int scale;          /* -1: no loss scale */
+    int64_t norms_step; /* the last step whose norm is recorded */
 };
 
-/* What a worker tells the history. */
+/* A worker's handles in the history. */
 struct sw_worker_record {
     struct sw_series series[SW_SPLITS];
     struct sw_worker_curves curves;
     struct sw_worker_links links;
 };
 
-/* After step w->step, which began at began_ns and ended at w->timer.lap_ns. */
+/* Records step w->step, which began at began_ns and ended at w->timer.charged_ns. */
 void sw_record_step(struct sw_worker *w, int64_t began_ns);
-/* What its server group sent to others since the last time; by its first worker. */
-void sw_record_sync(struct sw_worker *w);
-/* Norms of gradients that are known by now; by the first worker of those who make updates together.
+/* Records what the worker's server group sent to others since the last call; by its first worker.
  */
+void sw_record_sync(struct sw_worker *w);
+/* Records the norms of gradients that are known by now; by the first worker of an update group. */
 void sw_record_norms(struct sw_worker *w);
 void sw_record_layers(struct sw_worker *w);     /* mean times since the last call */
 void sw_record_evaluation(struct sw_worker *w); /* by the leader */
-/* Fills what all events share. */
+/* Fills the fields that all events share. */
 void sw_record_event(const struct sw_worker *w, int split, struct sw_job_event *e);

@@ -15,7 +15,8 @@ static const struct sw_layer *layer_of(const struct sw_net *net, int result)
     return sw_net_layer(net, sw_net_result(net, result).layer);
 }
 
-/* Results that a user might take for this one: other losses, or metrics of the same type. */
+/* Is there a result that a user could mistake for this one: another loss, or a metric of the same
+ * type? */
 static bool has_rivals(const struct sw_net *net, int result)
 {
     int n = 0;
@@ -41,7 +42,7 @@ struct naming {
     const struct sw_net *net;
 };
 
-/* Two layers' values may not share a name: a user could not tell them apart. */
+/* Adds a name. Two values may not share one, because a user could not distinguish them. */
 static void add_name(const struct naming *n, int result, int which, const char *name)
 {
     struct sw_series *s = n->series;
@@ -51,17 +52,16 @@ static void add_name(const struct naming *n, int result, int which, const char *
 
     if (taken >= 0) {
         sw_recipe_error(n->recipe, section, NULL,
-                        "a value of it would be stored as %s, and so would one of layer %s: rename "
-                        "this layer",
+                        "its value %s has the same name as one of layer %s: rename this layer",
                         name, layer_of(n->net, s->result[taken])->name);
         return;
     }
 
     if (s->count == SW_JOB_METRICS) {
-        sw_recipe_error(n->recipe, section, NULL,
-                        "with it there are more than %d values of losses and metrics: leave some "
-                        "layers out",
-                        SW_JOB_METRICS);
+        sw_recipe_error(
+            n->recipe, section, NULL,
+            "more than %d values of losses and metrics: remove some loss or metric layers",
+            SW_JOB_METRICS);
         return;
     }
 
@@ -70,7 +70,7 @@ static void add_name(const struct naming *n, int result, int which, const char *
     snprintf(s->name[s->count++], sizeof s->name[0], "%s", name);
 }
 
-/* All values of a result, the first as `stem`, the others and it as stem.VALUE. */
+/* Adds all values of a result: the first one as `stem`, and all as stem.VALUE. */
 static void add_values(const struct naming *n, int result, const char *stem)
 {
     const struct sw_layer_type *type = layer_of(n->net, result)->type;
@@ -158,7 +158,7 @@ static double mean_of(struct sw_result r)
     return r.weight > 0 ? r.sum / r.weight : (double)NAN;
 }
 
-/* Each loss is a mean of its own: one may leave out rows that another counts. */
+/* Each loss has its own mean: one may ignore rows that another counts. */
 double sw_results_loss(const struct sw_net *net, const struct sw_result *pairs)
 {
     double total = 0;

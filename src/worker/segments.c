@@ -1,6 +1,6 @@
-/* How a step is cut into segments, and how one is queued: where the host has something to do
- * between two passes is settled when the nets are bound (cut), what is captured follows from the
- * device and the passes, and a graph is made in the step after the warm runs. */
+/* Partitioning a step into segments, and submitting them. Where the host has something to do
+ * between two passes is determined when the nets are bound (partition); what is captured follows
+ * from the device and the passes; a graph is made in the step after the warm-up runs. */
 #include "worker/segments.h"
 #include "worker/events.h"
 #include "worker/worker.h"
@@ -14,11 +14,11 @@ struct sw_segments {
     struct sw_segment *list; /* owned */
     int count;
     bool push_late;
-    int *pushes;     /* owned [parameters of the net]: those that are pushed, */
-    int *push_first; /* owned [layers + 1]: and where those of a layer begin */
-    bool told;       /* that something cannot be captured */
+    int *pushes;     /* owned [parameters of the net]: parameters to push */
+    int *push_first; /* owned [layers + 1]: where those of a layer begin */
+    bool logged;     /* a failed capture was logged */
     uint64_t launches;
-    int64_t launch_ns; /* of all */
+    int64_t launch_ns; /* total */
 };
 
 /* ---- Where the host has something to do ---- */
@@ -36,9 +36,9 @@ static bool is_alone(const struct sw_worker *w, int pass)
            !sw_parts_only_queues(w->parts[SW_SPLIT_TRAIN], layer_of(w->train, pass), backward);
 }
 
-/* Of a device that needs the host for it: before forward to wait for its value, behind backward to
- * hand over its gradient. */
-static bool has_foreign_params(const struct sw_worker *w, int pass)
+/* Does the pass have parameters that need the host: before forward to wait for the value, after
+ * backward to push the gradient? */
+static bool needs_host(const struct sw_worker *w, int pass)
 {
     int first, count = sw_net_layer_params(w->train, layer_of(w->train, pass), &first);
     for (int p = first; p < first + count; p++)
@@ -54,10 +54,10 @@ static bool breaks_before(const struct sw_worker *w, enum sw_overlap overlap, in
     if (pass == 0 || is_alone(w, pass) || is_alone(w, pass - 1))
         return true;
     if (pass < layers)
-        return has_foreign_params(w, pass) && !sw_exchange_updates_at_end(w->exchange);
+        return needs_host(w, pass) && !sw_exchange_updates_at_end(w->exchange);
     if (pass == layers && sw_net_chain_steps(w->train) > 0)
-        return true; /* they are queued in between */
-    return pass > layers && overlap == SW_OVERLAP_YES && has_foreign_params(w, pass - 1);
+        return true; /* chains are queued in between */
+    return pass > layers && overlap == SW_OVERLAP_YES && needs_host(w, pass - 1);
 }
 
 /* Does the pass queue anything? */
@@ -68,22 +68,22 @@ static bool works(const struct sw_net *net, int pass)
                                           : sw_net_has_backward(net, i);
 }
 
-/* Do features leave their memory for a while? Copies of one segment are then waited for in another,
- * which graphs cannot do, and who queues a layer says where its feature is. */
-static bool has_features_away(const struct sw_worker *w)
+/* Are activations recomputed or offloaded? Copies that are started in one segment are then waited
+ * for in another, which graphs cannot do, and their addresses change while layers are queued. */
+static bool has_moved_activations(const struct sw_worker *w)
 {
     const struct sw_net_cost cost = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]);
     return cost.repeated + cost.swapped > 0;
 }
 
-/* Independent layers run at the same time on streams of their own, which join where a
- * captured segment ends: only one that is a whole step saves more than that costs. */
+/* Is capturing worth it? Streams of independent layers join where a captured segment ends, which
+ * costs more than it saves unless the segment is the whole step. */
 static bool is_worth_it(const struct sw_segments *s)
 {
-    return s->count == 1 || (sw_net_stream_count(s->w->train) == 1 && !has_features_away(s->w));
+    return s->count == 1 || (sw_net_stream_count(s->w->train) == 1 && !has_moved_activations(s->w));
 }
 
-static void cut(struct sw_segments *s, enum sw_overlap overlap)
+static void partition(struct sw_segments *s, enum sw_overlap overlap)
 {
     const struct sw_worker *w = s->w;
     int passes = 2 * sw_net_layer_count(w->train);
@@ -156,7 +156,7 @@ int sw_segments_new(struct sw_worker *w, enum sw_overlap overlap, struct sw_segm
 
     s->w = w;
     s->push_late = overlap == SW_OVERLAP_NO;
-    cut(s, overlap);
+    partition(s, overlap);
     int rc = list_pushes(s, err);
     if (rc != SW_OK) {
         sw_segments_free(s);
@@ -220,22 +220,23 @@ static int launch(struct sw_segments *s, const struct sw_segment *seg, struct sw
     return rc;
 }
 
-/* Who follows the run learns once why it is slower than it could be. */
+/* Logs once why the run is slower than it could be. */
 static void say_not_captured(struct sw_segments *s, const struct sw_segment *seg,
                              const struct sw_err *why)
 {
     const struct sw_net *net = s->w->train;
 
-    if (!s->told)
+    if (!s->logged)
         sw_events_say(
             s->w->shared.events, SW_LOG_WARN, s->w->unit,
             "layers %s to %s of a step are queued operation by operation, not as a graph: %s",
             sw_net_layer(net, layer_of(net, seg->from))->name,
             sw_net_layer(net, layer_of(net, seg->to - 1))->name, why->text);
-    s->told = true;
+    s->logged = true;
 }
 
-/* An error ends the capture, and is the segment's only if the same comes without one. */
+/* Captures a segment. An error only ends the capture; the segment fails if the same error occurs
+ * without capture. */
 static void capture(struct sw_segments *s, struct sw_segment *seg,
                     int (*queue)(void *user, struct sw_err *err), void *user)
 {

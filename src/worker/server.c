@@ -1,13 +1,13 @@
-/* The server role: the thin waiting shell around sw_table_serve.
+/* The server role: the loop that waits for messages and calls sw_table_serve.
  *
- * Messages in: updates of workers and, where those are decided upon, decisions, in its inbox.
- * Messages out: none; the table's versions move, and who waits for one is woken. A server with
- * cores of its own is a thread that sleeps on its inbox. One that shares its worker's cores has no
+ * Messages in: updates of workers and, with update control, decisions, in its inbox. Messages out:
+ * none; the table's versions advance, and threads that wait for one are woken. A server with cores
+ * of its own is a thread that sleeps on its inbox. One that shares its worker's cores has no
  * thread: the worker empties the inbox between two layers, with its whole team, so that nothing is
- * oversubscribed and an update still runs before the layers below do their backward. Where several
- * workers may run a server, one does at a time; the others go on. The inbox is
- * closed at the end of the job or by its fault, which ends the thread; an error of the table
- * becomes the job's fault under the server's name. */
+ * oversubscribed and an update still runs before the backward passes of the layers below. Where
+ * several workers may run a server, one does at a time; the others continue. The inbox is closed at
+ * the end of the job or by its fault, which ends the thread; an error of the table becomes the
+ * job's fault under the server's name. */
 #include "worker/server.h"
 #include "base/os.h"
 #include "machine/bind.h"
@@ -15,8 +15,9 @@
 #include "worker/worker.h"
 #include <string.h>
 
-/* Which parameter's update it works on: the live snapshot's layer is the parameter. */
-static void say_serving(const struct sw_server *s, const struct sw_message *m)
+/* Shows in the live snapshot which parameter's update the server works on; the layer is the
+ * parameter. */
+static void show_serving(const struct sw_server *s, const struct sw_message *m)
 {
     bool one = m->kind == SW_MSG_UPDATE;
     sw_slot_phase(s->slot, SW_PHASE_UPDATE, (int64_t)m->version, one ? m->param : -1,
@@ -30,16 +31,16 @@ static int poll_one(struct sw_worker *host, struct sw_server *s, struct sw_err *
     bool served = false;
     int rc, nobody = 0;
 
-    /* Acquires what the one before did to the server, whose release is below. */
+    /* Acquires what the previous runner did to the server, which it releases below. */
     if (!__atomic_compare_exchange_n(&s->runner, &nobody, host->rank->global_rank + 1, false,
                                      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        sw_thread_yield(); /* who waits comes back at once, as long as there is mail */
+        sw_thread_yield(); /* a waiting worker retries at once while there are messages */
         return SW_OK;
     }
 
     while ((rc = sw_queue_try_pop(sw_table_inbox(t, s->place->server_rank), &m)) == SW_OK) {
         served = true;
-        say_serving(s, &m);
+        show_serving(s, &m);
         rc = sw_table_serve(t, s->place->server_rank, &m, err);
         if (rc != SW_OK) {
             sw_fault_set(s->fault, s->unit, err);
@@ -63,14 +64,16 @@ struct sw_server *sw_worker_servers(const struct sw_worker *w)
 int sw_server_poll(struct sw_worker *host, struct sw_err *err)
 {
     struct sw_server *own = sw_worker_servers(host);
-    int rc = SW_OK;
-    for (int i = 0; i < host->served.count && rc == SW_OK; i++)
-        rc = poll_one(host, &own[host->served.ranks[i]], err);
-    return rc;
+    for (int i = 0; i < host->served.count; i++) {
+        int rc = poll_one(host, &own[host->served.ranks[i]], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* Until the inbox is closed, which answers SW_ERR_CANCELLED: the job has ended or failed elsewhere.
- */
+/* Serves until the inbox is closed and returns SW_ERR_CANCELLED: the job has ended, or failed
+ * elsewhere. */
 static int serve_inbox(struct sw_server *s, struct sw_err *err)
 {
     struct sw_message m;
@@ -81,7 +84,7 @@ static int serve_inbox(struct sw_server *s, struct sw_err *err)
         rc = sw_queue_pop(sw_table_inbox(s->table, s->place->server_rank), &m);
         if (rc != SW_OK)
             return rc;
-        say_serving(s, &m);
+        show_serving(s, &m);
         rc = sw_table_serve(s->table, s->place->server_rank, &m, err);
     }
     return rc;
@@ -93,17 +96,21 @@ void sw_server_main(void *server)
     const struct sw_job_place *hardware = s->hardware;
     const struct sw_placement_row *row =
         sw_placement_server(hardware->placement, s->place->global_rank);
-    struct sw_stream *stream = NULL; /* only says how many math threads there are */
+    struct sw_stream *stream = NULL; /* only sets the number of math threads */
     struct sw_err err = {0};
 
     sw_slot_set_thread(s->slot, sw_task_self());
     int rc = sw_bind_thread(hardware->machine, &row->cores, &err);
-    if (rc == SW_OK)
-        rc = sw_stream_new(hardware->host, row->threads, &stream, &err);
-    if (rc == SW_OK)
-        rc = sw_driver_host()->start_team(row->threads, &err);
-    if (rc == SW_OK)
-        rc = serve_inbox(s, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_stream_new(hardware->host, row->threads, &stream, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_driver_host()->start_team(row->threads, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = serve_inbox(s, &err);
+out:
     sw_stream_free(stream);
     if (rc != SW_ERR_CANCELLED)
         sw_fault_set(s->fault, s->unit, &err);
@@ -129,9 +136,10 @@ static int serve(struct sw_worker *w, struct sw_server *s, struct sw_err *err)
     return SW_OK;
 }
 
-/* Who runs a server that shares a worker's cores: that one, first of all the one it is bound to.
- * Where groups are apart no worker can count on another to come by: whoever has something for a
- * server then runs it. One with cores of its own is a thread. */
+/* Chooses who runs a server. A server that shares a worker's cores is run by that worker,
+ * preferably the one it is bound to. With asynchronous groups no worker can rely on another one to
+ * run the server in time, so every worker of the table runs it when needed. A server with cores of
+ * its own is a thread. */
 static int settle(struct sw_server *s, struct sw_worker *workers, const struct sw_topology *t,
                   struct sw_err *err)
 {

@@ -1,11 +1,10 @@
-/* State without gradient (running statistics of batch_norm): one array per state for the whole job,
- * in host memory. Where workers reach it, all their nets look at it; a worker on a device of its
- * own has a copy there. One training net alone keeps a state up, in its forward pass: that of the
- * first worker which has the layer, worker 0 but for layers that are elsewhere. Of a layer that is
- * split by columns every worker of the first group keeps up, and reads, its own part. Everybody
- * else reads it in evaluations only, when all parameters are at the step's version: who has seen
- * the keeper's last update of the step has seen what it wrote before. Two copies of one truth never
- * matter in between. */
+/* Buffers (running statistics of batch_norm): one array per buffer for the whole job, in host
+ * memory. Workers that can reach it bind their nets to it; a worker on a device with its own memory
+ * has a copy there. Only one training net updates a buffer, in its forward pass: that of the first
+ * worker that has the layer, usually worker 0. Of a layer that is split by columns every worker of
+ * the first group updates, and reads, its own part. All others read it only in evaluations, when
+ * all parameters are at the step's version: a worker that has seen the writer's last update of the
+ * step also sees what the writer stored before. So copies never disagree when they are read. */
 #include "worker/states.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -53,7 +52,7 @@ static size_t bytes_before(const struct sw_layer_state *ls)
                : 0;
 }
 
-/* State i of the worker's training net, if no worker before has it. */
+/* Adds buffer i of the worker's training net, unless a worker before has it. */
 static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_err *err)
 {
     const struct sw_layer_state *ls = layer_state(w->train, i);
@@ -63,33 +62,37 @@ static int add(struct sw_states *s, const struct sw_worker *w, int i, struct sw_
         return SW_OK;
     state->layout = whole_layout(ls);
     state->split = ls->part_whole > 0;
-    state->natural = (float)ls->natural;
+    state->initial = (float)ls->natural;
     state->offset = s->bytes;
-    state->keeper = w->rank->global_rank;
+    state->writer = w->rank->global_rank;
     state->name = sw_format("%s%s", prefix, sw_net_state(w->train, i)->name);
     if (!state->name)
-        return sw_err_nomem(err, "a state's name", 0);
+        return sw_err_nomem(err, "the name of a buffer", 0);
     s->bytes += (sw_desc_bytes(&state->layout) + ALIGN - 1) / ALIGN * ALIGN;
-    s->elsewhere = s->elsewhere || w->rank->global_rank > 0 || state->split;
+    s->on_other_workers = s->on_other_workers || w->rank->global_rank > 0 || state->split;
     s->count++;
     return SW_OK;
 }
 
-/* Groups are alike: the workers of the first one have everything. */
+/* Groups are alike: the workers of the first one have all buffers. */
 int sw_states_build(struct sw_states *s, const struct sw_worker *workers, struct sw_err *err)
 {
     const int group_size = workers->topology->group_size;
-    int count = 0, rc = SW_OK;
+    int count = 0;
 
     for (int w = 0; w < group_size; w++)
         count += sw_net_state_count(workers[w].train);
     s->items = sw_calloc((size_t)count + 1, sizeof *s->items);
     if (!s->items)
         return sw_err_nomem(err, "the layers' state", (size_t)count * sizeof *s->items);
-    for (int w = 0; w < group_size && rc == SW_OK; w++)
-        for (int i = 0; i < sw_net_state_count(workers[w].train) && rc == SW_OK; i++)
-            rc = add(s, &workers[w], i, err);
-    return rc;
+    for (int w = 0; w < group_size; w++) {
+        for (int i = 0; i < sw_net_state_count(workers[w].train); i++) {
+            int rc = add(s, &workers[w], i, err);
+            if (rc != SW_OK)
+                return rc;
+        }
+    }
+    return SW_OK;
 }
 
 static int match(const struct sw_states *s, const struct sw_net *net, struct sw_err *err)
@@ -101,8 +104,8 @@ static int match(const struct sw_states *s, const struct sw_net *net, struct sw_
         if (!state || !sw_desc_equal(&state->layout, &whole))
             return sw_err_set(
                 err, SW_ERR_INVALID,
-                "%s is only in the evaluation net, or of another shape there: nothing "
-                "would keep it up",
+                "%s exists only in the evaluation net, or has another shape there: no training "
+                "net would update it",
                 name);
     }
     return SW_OK;
@@ -110,10 +113,12 @@ static int match(const struct sw_states *s, const struct sw_net *net, struct sw_
 
 int sw_states_match(const struct sw_states *s, const struct sw_worker *workers, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int w = 0; w < workers->topology->group_size && rc == SW_OK; w++)
-        rc = match(s, workers[w].eval, err);
-    return rc;
+    for (int w = 0; w < workers->topology->group_size; w++) {
+        int rc = match(s, workers[w].eval, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 void sw_states_fini(struct sw_states *s)
@@ -125,7 +130,7 @@ void sw_states_fini(struct sw_states *s)
         sw_device_free(s->device, s->memory, s->bytes);
 }
 
-/* The part of a state that the worker keeps up, in bytes; empty: nothing of it. */
+/* The part of a buffer that the worker updates, in bytes; bytes 0: nothing. */
 struct part {
     size_t first, bytes;
 };
@@ -138,7 +143,7 @@ static struct part all_of(const struct sw_state *s)
 static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
 {
     if (!s->split)
-        return s->keeper == w->rank->global_rank ? all_of(s) : (struct part){0, 0};
+        return s->writer == w->rank->global_rank ? all_of(s) : (struct part){0, 0};
     for (int i = 0;
          i < sw_net_state_count(w->train) && w->rank->global_rank < w->topology->group_size; i++) {
         const struct sw_layer_state *ls = layer_state(w->train, i);
@@ -148,8 +153,8 @@ static struct part part_of(const struct sw_worker *w, const struct sw_state *s)
     return (struct part){0, 0};
 }
 
-/* Does the worker keep up any of them? */
-static bool keeps_any(const struct sw_worker *w)
+/* Does the worker update any buffer? */
+static bool updates_any(const struct sw_worker *w)
 {
     bool any = false;
     for (int i = 0; i < buffers_of(w)->count; i++)
@@ -157,29 +162,29 @@ static bool keeps_any(const struct sw_worker *w)
     return any;
 }
 
-/* Has it room for what it kept up the step before? */
-static bool remembers(const struct sw_worker *w)
+/* Does the worker save its buffers before a step? */
+static bool saves(const struct sw_worker *w)
 {
-    return w->shared.conf->on_nan == SW_ON_NAN_SKIP && keeps_any(w);
+    return w->shared.conf->on_nan == SW_ON_NAN_SKIP && updates_any(w);
 }
 
 size_t sw_states_bytes(const struct sw_states *s, const struct sw_worker *workers)
 {
     size_t copies = 1;
     for (int i = 0; i < workers->topology->workers; i++)
-        copies += (size_t)!workers[i].device->host_memory + remembers(&workers[i]);
+        copies += (size_t)!workers[i].device->host_memory + saves(&workers[i]);
     return s->bytes * copies;
 }
 
 size_t sw_states_device_bytes(const struct sw_worker *w)
 {
-    return w->device->host_memory ? 0 : buffers_of(w)->bytes * (remembers(w) ? 2 : 1);
+    return w->device->host_memory ? 0 : buffers_of(w)->bytes * (saves(w) ? 2 : 1);
 }
 
 static void fill(struct sw_state *s)
 {
     for (int64_t i = 0; i < sw_desc_storage(&s->layout); i++)
-        s->value[i] = s->natural;
+        s->value[i] = s->initial;
 }
 
 int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what,
@@ -200,28 +205,31 @@ int sw_states_take(struct sw_states *s, struct sw_device *host, const char *what
 int sw_states_allocate(struct sw_states *s, struct sw_device *host, struct sw_err *err)
 {
     int rc = sw_states_take(s, host, "the layers' state", err);
-    for (int i = 0; i < s->count && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < s->count; i++) {
         fill(&s->items[i]);
-    return rc;
+    }
+    return SW_OK;
 }
 
-/* What the nets of this worker look at. */
-static void *own_states(const struct sw_worker *w)
+/* The buffers that the nets of this worker use. */
+static void *own_buffers(const struct sw_worker *w)
 {
     return w->state.copy ? w->state.copy : buffers_of(w)->memory;
 }
 
 static void bind(struct sw_worker *w, int split, int part)
 {
-    char *memory = own_states(w);
+    char *memory = own_buffers(w);
     struct sw_net *net = sw_parts_net(w->parts[split], part);
 
     for (int i = 0; i < sw_net_state_count(net); i++) {
         const struct sw_state *s = find(buffers_of(w), sw_net_state(net, i)->name);
-        bool keeps_up = part_of(w, s).bytes > 0 && part == 0 && split == SW_SPLIT_TRAIN;
+        bool updates = part_of(w, s).bytes > 0 && part == 0 && split == SW_SPLIT_TRAIN;
         size_t at = s->offset + bytes_before(layer_state(net, i));
         float *value = (float *)(void *)(memory + at);
-        sw_net_bind_state(net, i, value, keeps_up ? value : NULL);
+        sw_net_bind_state(net, i, value, updates ? value : NULL);
     }
 }
 
@@ -243,8 +251,8 @@ int sw_states_bind(struct sw_worker *w, struct sw_err *err)
             return rc;
     }
     sw_states_rebind(w);
-    return remembers(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->state.before, err)
-                        : SW_OK;
+    return saves(w) ? sw_device_alloc(dev, bytes, "the layers' state", &w->state.before, err)
+                    : SW_OK;
 }
 
 void sw_states_unbind(struct sw_worker *w)
@@ -256,43 +264,49 @@ void sw_states_unbind(struct sw_worker *w)
     w->state.copy = w->state.before = NULL;
 }
 
-/* Of all that the worker keeps up, from one copy of the states to another. */
-static int copy_kept(struct sw_worker *w, void *to, const void *from, struct sw_err *err)
+/* Copies what the worker updates from one copy of the buffers to another. */
+static int copy_updated(struct sw_worker *w, void *to, const void *from, struct sw_err *err)
 {
     int rc = SW_OK;
 
-    for (int i = 0; i < buffers_of(w)->count && rc == SW_OK; i++) {
+    for (int i = 0; i < buffers_of(w)->count; i++) {
         const struct sw_state *s = &buffers_of(w)->items[i];
         struct part p = part_of(w, s);
         size_t at = s->offset + p.first;
         if (p.bytes > 0)
             rc = sw_copy(w->stream, (char *)to + at, (const char *)from + at, p.bytes, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_states_keep(struct sw_worker *w, struct sw_err *err)
 {
-    return w->state.before ? copy_kept(w, w->state.before, own_states(w), err) : SW_OK;
+    return w->state.before ? copy_updated(w, w->state.before, own_buffers(w), err) : SW_OK;
 }
 
 int sw_states_put_back(struct sw_worker *w, struct sw_err *err)
 {
-    return w->state.before ? copy_kept(w, own_states(w), w->state.before, err) : SW_OK;
+    return w->state.before ? copy_updated(w, own_buffers(w), w->state.before, err) : SW_OK;
 }
 
 static int fetch(struct sw_worker *w, struct sw_err *err)
 {
-    if (!w->state.copy || !keeps_any(w))
+    if (!w->state.copy || !updates_any(w))
         return SW_OK;
-    int rc = copy_kept(w, buffers_of(w)->memory, w->state.copy, err);
-    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+    int rc = copy_updated(w, buffers_of(w)->memory, w->state.copy, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_worker_wait(w, err);
 }
 
 int sw_states_gather(struct sw_worker *w, struct sw_err *err)
 {
     int rc = fetch(w, err);
-    return rc == SW_OK && buffers_of(w)->elsewhere ? sw_worker_meet(w, what_is_shared, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return buffers_of(w)->on_other_workers ? sw_worker_meet(w, what_is_shared, err) : SW_OK;
 }
 
 int sw_states_send(struct sw_worker *w, struct sw_err *err)
@@ -301,14 +315,19 @@ int sw_states_send(struct sw_worker *w, struct sw_err *err)
     if (!w->state.copy)
         return SW_OK;
     int rc = sw_copy(w->stream, w->state.copy, s->memory, s->bytes, err);
-    return rc == SW_OK ? sw_worker_wait(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_worker_wait(w, err);
 }
 
-/* Who keeps a state up may fetch it again in the next step, over what the others still read. */
+/* The barrier is needed because in the next step a writer may overwrite a buffer that others still
+ * read. */
 int sw_states_deal(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_states_send(w, err);
-    return rc == SW_OK && buffers_of(w)->count > 0 ? sw_worker_meet(w, what_is_shared, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return buffers_of(w)->count > 0 ? sw_worker_meet(w, what_is_shared, err) : SW_OK;
 }
 
 static bool all_finite(const struct sw_state *s, struct part p)
@@ -325,9 +344,12 @@ int sw_states_finite(struct sw_worker *w, bool *finite, struct sw_err *err)
 
     int rc = fetch(w, err);
     *finite = true;
-    for (int i = 0; i < s->count && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < s->count; i++) {
         *finite = *finite && all_finite(&s->items[i], part_of(w, &s->items[i]));
-    return rc;
+    }
+    return SW_OK;
 }
 
 static bool has_copies(const struct sw_worker *w)
@@ -338,32 +360,36 @@ static bool has_copies(const struct sw_worker *w)
     return any;
 }
 
-/* Who has no copy of its own reads the job's memory, and so waits for who fetches into it, too. */
+/* Workers without a copy read the job's memory, so they also wait for those that write into it. */
 int sw_states_share(struct sw_worker *w, struct sw_err *err)
 {
     if (!has_copies(w))
         return SW_OK;
     int rc = fetch(w, err);
-    if (rc == SW_OK)
-        rc = sw_worker_meet(w, what_is_shared, err);
-    return rc == SW_OK ? sw_states_send(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_meet(w, what_is_shared, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_states_send(w, err);
 }
 
 /* ---- in files ---- */
 
 int sw_states_write(struct sw_states *states, struct sw_st_writer *w, struct sw_err *err)
 {
-    int rc = SW_OK;
 
-    for (int i = 0; i < states->count && rc == SW_OK; i++) {
+    for (int i = 0; i < states->count; i++) {
         struct sw_state *s = &states->items[i];
         s->view = sw_tensor_view(NULL, &s->layout, s->value);
         if (!all_finite(s, all_of(s)))
             return sw_err_set(err, SW_ERR_DIVERGED,
                               "%s is not finite (NaN or Inf): training has diverged", s->name);
-        rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+        int rc = sw_st_writer_add_tensor(w, s->name, &s->view, NULL, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw_st_entry *e,
@@ -387,13 +413,14 @@ int sw_state_check(const struct sw_state *s, const char *tensor, const struct sw
 int sw_states_check(const struct sw_states *states, const struct sw_st_file *f, const char *path,
                     struct sw_err *err)
 {
-    int rc = SW_OK;
 
-    for (int i = 0; i < states->count && rc == SW_OK; i++) {
+    for (int i = 0; i < states->count; i++) {
         const struct sw_state *s = &states->items[i];
-        rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);
+        int rc = sw_state_check(s, s->name, sw_st_find(f, s->name), path, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_file *f,
@@ -404,7 +431,9 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
         return rc;
     s->view = sw_tensor_view(NULL, &s->layout, s->value);
     rc = sw_st_read_tensor(f, tensor, &s->view, NULL, err);
-    if (rc == SW_OK && !all_finite(s, all_of(s)))
+    if (rc != SW_OK)
+        return rc;
+    if (!all_finite(s, all_of(s)))
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %s holds values that are not finite (NaN or Inf)",
                         path, tensor);
     return rc;
@@ -413,8 +442,10 @@ int sw_state_read(struct sw_state *s, const char *tensor, const struct sw_st_fil
 int sw_states_read(struct sw_states *states, const struct sw_st_file *f, const char *path,
                    struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < states->count && rc == SW_OK; i++)
-        rc = sw_state_read(&states->items[i], states->items[i].name, f, path, err);
-    return rc;
+    for (int i = 0; i < states->count; i++) {
+        int rc = sw_state_read(&states->items[i], states->items[i].name, f, path, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }

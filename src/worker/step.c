@@ -1,7 +1,7 @@
 /* One training step of one worker (SINGA, TOMM 3.3 and Algorithm 1), wait-free (Poseidon, section
  * 3.2): the gradients of a layer are pushed the moment they exist, while the layers below still
- * compute, and a layer's values are pulled just before its forward pass. Which way they take is the
- * exchange's affair, and how the step is cut into segments was settled before (segments.h). */
+ * compute, and a layer's values are pulled just before its forward pass. The exchange decides the
+ * route of each parameter; the partition of the step into segments was made before (segments.h). */
 #include "worker/step.h"
 
 #include "worker/carries.h"
@@ -18,7 +18,7 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
     if (!w->shared.trace)
         return;
     struct sw_trace_event e = {.begin_ns = begin_ns,
-                               .end_ns = w->timer.lap_ns,
+                               .end_ns = w->timer.charged_ns,
                                .step = t,
                                .what = what,
                                .unit = w->rank->global_rank,
@@ -30,40 +30,47 @@ static void trace(const struct sw_worker *w, enum sw_trace_what what, int64_t t,
 
 static int forward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
-    int64_t begin_ns = w->timer.lap_ns;
+    int64_t begin_ns = w->timer.charged_ns;
 
     sw_slot_phase(w->slot, SW_PHASE_FORWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, false, err);
-    if (rc == SW_OK)
-        rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
-    if (rc == SW_OK)
-        rc = sw_layer_clock_end(w, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_parts_forward(w->parts[SW_SPLIT_TRAIN], i, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_layer_clock_end(w, err);
+out:
     trace(w, SW_TRACE_FORWARD, t, i, begin_ns);
     return rc;
 }
 
 static int backward_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
-    int64_t begin_ns = w->timer.lap_ns;
+    int64_t begin_ns = w->timer.charged_ns;
 
     sw_slot_phase(w->slot, SW_PHASE_BACKWARD, t, i, sw_net_layer(w->train, i)->name, begin_ns);
     int rc = sw_layer_clock_begin(w, i, true, err);
-    if (rc == SW_OK)
-        rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
-    if (rc == SW_OK)
-        rc = sw_layer_clock_end(w, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_parts_backward(w->parts[SW_SPLIT_TRAIN], i, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_layer_clock_end(w, err);
+out:
     trace(w, SW_TRACE_BACKWARD, t, i, begin_ns);
     return rc;
 }
 
-/* Hands over the gradients of a layer, and runs the servers that this worker hosts. */
+/* Pushes the gradients of a layer, and runs the servers that this worker hosts. */
 static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 {
     int rc = sw_exchange_push(w->exchange, sw_segments_pushes(w->segments, i), (uint64_t)t, err);
     if (rc != SW_OK || w->served.count == 0 || sw_segments_pulls(w->segments, i).count == 0)
         return rc;
 
-    sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name, w->timer.lap_ns);
+    sw_slot_phase(w->slot, SW_PHASE_UPDATE, t, i, sw_net_layer(w->train, i)->name,
+                  w->timer.charged_ns);
     rc = sw_server_poll(w, err);
     sw_worker_lap(w, &w->timer.ledger.update_ms, NULL);
     return rc;
@@ -71,18 +78,22 @@ static int push_layer(struct sw_worker *w, int64_t t, int i, struct sw_err *err)
 
 /* ---- The loss ---- */
 
-/* The loss of the step is there: before anything on the host learns from it. */
+/* Reads and checks the loss of the step, before update control on the host uses it. */
 static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK)
-        rc = sw_input_look_ahead(w, t, err);
-    if (rc == SW_OK)
-        rc = sw_layer_clock_ask(w, err);
-    if (rc == SW_OK)
-        rc = sw_ledger_wait(w, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_check_finite(w->exchange, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_input_look_ahead(w, t, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_clock_ask(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_ledger_wait(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_check_finite(w->exchange, err);
     if (rc != SW_OK)
         return rc;
 
@@ -98,14 +109,17 @@ static int check_loss(struct sw_worker *w, int64_t t, struct sw_err *err)
     return sw_exchange_learn(w->exchange, (uint64_t)t, err);
 }
 
-/* What comes behind the last forward and is part of it: chains, and on the host the look at the
- * loss. A device of its own is not waited for in mid-step: its loss is read late. */
+/* After the last forward pass: Gibbs chains and, in host memory, the check of the loss. A device
+ * with its own memory is not waited for in the middle of a step: its loss is read at the end. */
 static int between_passes(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
     int rc = sw_cd_chains(w, t, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
-    return rc == SW_OK && w->device->host_memory ? check_loss(w, t, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
+    if (rc != SW_OK)
+        return rc;
+    return w->device->host_memory ? check_loss(w, t, err) : SW_OK;
 }
 
 /* ---- Segments ---- */
@@ -123,23 +137,30 @@ static int backward_of(const struct sw_worker *w, int pass)
     return i >= 0 && sw_net_has_backward(w->train, i) ? i : -1;
 }
 
-/* All that the segment's passes do on the device; no state of the host but what was pulled. */
+/* Queues all that the segment's passes do on the device. Depends on no state of the host except
+ * what was pulled. */
 static int queue_passes(void *submission, struct sw_err *err)
 {
     const struct submission *s = submission;
     struct sw_worker *w = s->w;
     int layers = sw_net_layer_count(w->train), rc = SW_OK;
 
-    for (int pass = s->segment->from; pass < s->segment->to && rc == SW_OK; pass++) {
+    for (int pass = s->segment->from; pass < s->segment->to; pass++) {
         int back = pass < layers ? -1 : backward_of(w, pass);
         if (pass < layers)
             rc = forward_layer(w, s->t, pass, err);
         else if (back >= 0)
             rc = backward_layer(w, s->t, back, err);
-        if (rc == SW_OK && back >= 0 && !sw_segments_push_late(w->segments))
+        if (rc != SW_OK)
+            return rc;
+        if (back >= 0 && !sw_segments_push_late(w->segments))
             rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, back), err);
-        if (rc == SW_OK && pass == layers - 1 && s->segment->to > layers)
+        if (rc != SW_OK)
+            return rc;
+        if (pass == layers - 1 && s->segment->to > layers)
             rc = sw_exchange_mark(w->exchange, SW_MARK_FORWARD, err);
+        if (rc != SW_OK)
+            return rc;
     }
 
     bool last = s->segment->to == 2 * layers;
@@ -148,12 +169,12 @@ static int queue_passes(void *submission, struct sw_err *err)
     return sw_exchange_queue_decision(w->exchange, err);
 }
 
-/* What is left to note of passes that were queued at once. */
-static void note_launch(const struct submission *s)
+/* Records the passes of a segment that was launched as a graph. */
+static void record_launch(const struct submission *s)
 {
     struct sw_worker *w = s->w;
     int layers = sw_net_layer_count(w->train);
-    int64_t begin_ns = w->timer.lap_ns;
+    int64_t begin_ns = w->timer.charged_ns;
     bool forward = s->segment->from < layers;
 
     sw_worker_lap(w, forward ? &w->timer.ledger.forward_ms : &w->timer.ledger.backward_ms, NULL);
@@ -171,39 +192,48 @@ static int run_segment(struct sw_worker *w, int64_t t, int k, struct sw_err *err
     bool launched;
     int rc = SW_OK;
 
-    for (int pass = first; pass < s.segment->to && pass < layers && rc == SW_OK; pass++)
+    for (int pass = first; pass < s.segment->to && pass < layers; pass++) {
         rc = sw_exchange_pull(w->exchange, sw_segments_pulls(w->segments, pass), (uint64_t)t - 1,
                               err);
-    if (rc != SW_OK)
-        return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
 
     int i = first < layers ? first : 2 * layers - 1 - first;
     if (s.segment->graph)
         sw_slot_phase(w->slot, first < layers ? SW_PHASE_FORWARD : SW_PHASE_BACKWARD, t, i,
-                      sw_net_layer(w->train, i)->name, w->timer.lap_ns);
+                      sw_net_layer(w->train, i)->name, w->timer.charged_ns);
     rc = sw_segments_submit(w->segments, k, queue_passes, &s, &launched, err);
-    if (rc == SW_OK && launched)
-        note_launch(&s);
+    if (rc != SW_OK)
+        return rc;
+    if (launched)
+        record_launch(&s);
 
-    for (int pass = first; pass < s.segment->to && rc == SW_OK; pass++)
+    for (int pass = first; pass < s.segment->to; pass++) {
         if (pass >= layers && backward_of(w, pass) >= 0 && !sw_segments_push_late(w->segments))
             rc = push_layer(w, t, backward_of(w, pass), err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* Gradients that were held back until the last backward (overlap = no), from the top down. */
+/* Pushes the gradients that were delayed until the last backward pass (overlap = no), from the top
+ * layer down. */
 static int push_late(struct sw_worker *w, int64_t t, struct sw_err *err)
 {
-    int rc = SW_OK;
 
-    for (int i = sw_net_layer_count(w->train) - 1; i >= 0 && rc == SW_OK; i--) {
+    for (int i = sw_net_layer_count(w->train) - 1; i >= 0; i--) {
         if (!sw_net_has_backward(w->train, i))
             continue;
-        rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, i), err);
-        if (rc == SW_OK)
-            rc = push_layer(w, t, i, err);
+        int rc = sw_exchange_queue_push(w->exchange, sw_segments_pushes(w->segments, i), err);
+        if (rc != SW_OK)
+            return rc;
+        rc = push_layer(w, t, i, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 /* ---- The step ---- */
@@ -217,7 +247,8 @@ static int begin(struct sw_worker *w, int64_t t, const struct sw_batch *batch, s
     if (rc != SW_OK)
         return rc;
     sw_topology_group_rows(w->topology, w->rank->group, SW_SPLIT_TRAIN, &group_row, &group_rows);
-    /* Chance is a function of the batch: groups at one step must not have the same. */
+    /* Random numbers are a function of the batch, because asynchronous groups at the same step must
+     * not draw the same ones. */
     struct sw_step step = {.step = (uint64_t)batch->index,
                            .first_row = sw_worker_first_row(w, SW_SPLIT_TRAIN),
                            .group_row = group_row,
@@ -235,20 +266,29 @@ static int run_passes(struct sw_worker *w, int64_t t, const struct sw_batch *bat
     int layers = sw_net_layer_count(w->train);
 
     int rc = begin(w, t, batch, err);
-    for (int k = 0; k < sw_segments_count(w->segments) && rc == SW_OK; k++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int k = 0; k < sw_segments_count(w->segments); k++) {
         if (sw_segments_at(w->segments, k)->from == layers)
             rc = between_passes(w, t, err);
-        if (rc == SW_OK)
-            rc = run_segment(w, t, k, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = run_segment(w, t, k, err);
+        if (rc != SW_OK)
+            return rc;
     }
 
-    if (rc == SW_OK && sw_segments_push_late(w->segments))
+    if (sw_segments_push_late(w->segments))
         rc = push_late(w, t, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_end(w->exchange, (uint64_t)t, err);
-    if (rc == SW_OK)
-        rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
-    return rc == SW_OK && !w->device->host_memory ? check_loss(w, t, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_end(w->exchange, (uint64_t)t, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
+    if (rc != SW_OK)
+        return rc;
+    return !w->device->host_memory ? check_loss(w, t, err) : SW_OK;
 }
 
 int sw_train_step(struct sw_worker *w, int64_t t, const struct sw_batch *batch, struct sw_err *err)

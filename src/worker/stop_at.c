@@ -1,10 +1,11 @@
-/* job.stop_at: ends a run, as done, when a metric is good enough. A condition is METRIC OP NUMBER,
- * such as accuracy>=0.99; the first that holds ends the run. A metric counts wherever it is known:
- * those of training after each step, those of evaluation after each evaluation; with SPLIT. in
- * front only there (train.loss<=0.1). grad_norm is one of training's.
+/* job.stop_at ends a run, as done, when a metric is good enough. A condition is METRIC OP NUMBER,
+ * such as accuracy>=0.99; the first that holds ends the run. A metric is checked wherever it is
+ * known: training metrics after each step, evaluation metrics after each evaluation; a prefix
+ * SPLIT. restricts it to one of them (train.loss<=0.1). grad_norm is a training metric.
  *
- * All workers must stop at the same step, and metrics of a step are known when the last worker is
- * done with it: where a condition looks at training, those who made the step meet after it. */
+ * All workers must stop at the same step, and the metrics of a step are known when the last worker
+ * has finished it: if a condition uses training metrics, the workers that made the step wait for
+ * each other after it. */
 #include "worker/stop_at.h"
 #include "base/str.h"
 #include "worker/events.h"
@@ -18,7 +19,7 @@ static const char grad_norm[] = "grad_norm";
 
 /* ---- reading ---- */
 
-/* Cuts "accuracy >= 0.99" into its parts. */
+/* Parses "accuracy >= 0.99". */
 static bool parse(const char *text, struct sw_stop *s)
 {
     size_t name = strcspn(text, "<>"), end = name;
@@ -51,7 +52,7 @@ bool sw_stop_wants_norm(const struct sw_job_conf *conf)
     return false;
 }
 
-/* The metric's name behind "SPLIT.", or NULL. */
+/* The metric's name after "SPLIT.", or NULL. */
 static const char *within(const char *name, const char *split)
 {
     size_t n = strlen(split);
@@ -63,7 +64,7 @@ static const char *split_name(const struct sw_worker *w, int split)
     return split == SW_SPLIT_TRAIN ? "train" : w->shared.data->section[split]->name;
 }
 
-/* Finds the metric in each split; false: in none. */
+/* Finds the metric in each split; false: it exists in none. */
 static bool resolve(const struct sw_worker *leader, struct sw_stop *s)
 {
     bool found = false;
@@ -84,8 +85,8 @@ static bool resolve(const struct sw_worker *leader, struct sw_stop *s)
     return found || s->norm;
 }
 
-static void say_unknown(struct sw_recipe *recipe, const struct sw_worker *leader, int item,
-                        const char *name)
+static void report_unknown(struct sw_recipe *recipe, const struct sw_worker *leader, int item,
+                           const char *name)
 {
     const struct sw_section *section = sw_recipe_find(recipe, "job", NULL);
     const struct sw_series *train = &leader->record.series[SW_SPLIT_TRAIN];
@@ -100,7 +101,7 @@ static void say_unknown(struct sw_recipe *recipe, const struct sw_worker *leader
     }
 
     sw_recipe_error_item(recipe, section, "stop_at", item,
-                         "neither training nor evaluation has such a value");
+                         "neither training nor evaluation has this metric");
     sw_recipe_hint_near(recipe, name, names, count, "they have");
 }
 
@@ -122,23 +123,23 @@ int sw_stop_init(struct sw_stop_rules *rules, struct sw_recipe *recipe,
                                  "must be a metric, one of < <= > >=, and a number");
             sw_recipe_hint(recipe, "stop_at = accuracy>=0.99");
         } else if (!resolve(leader, s)) {
-            say_unknown(recipe, leader, i, s->name);
+            report_unknown(recipe, leader, i, s->name);
         } else {
-            rules->looks_at_steps =
-                rules->looks_at_steps || s->norm || s->metric[SW_SPLIT_TRAIN] >= 0;
-            rules->looks_at_evals = rules->looks_at_evals || s->metric[SW_SPLIT_EVAL] >= 0;
+            rules->uses_training =
+                rules->uses_training || s->norm || s->metric[SW_SPLIT_TRAIN] >= 0;
+            rules->uses_evaluation = rules->uses_evaluation || s->metric[SW_SPLIT_EVAL] >= 0;
         }
     }
     return sw_recipe_verdict(recipe, err);
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
 static bool holds(const struct sw_stop *s, double value)
 {
     if (value == s->limit)
         return s->equal;
-    return s->less ? value < s->limit : value > s->limit; /* a NaN is neither */
+    return s->less ? value < s->limit : value > s->limit; /* false for NaN */
 }
 
 /* The value of the condition's metric in the split after step t, NaN where it is not known. */
@@ -153,7 +154,7 @@ static double value_of(const struct sw_job_metrics *m, const struct sw_stop *s, 
 }
 
 bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *w, int split,
-                     int64_t t, bool tell)
+                     int64_t t, bool log)
 {
     const struct sw_strings *texts = &w->shared.conf->stop_at;
 
@@ -161,35 +162,36 @@ bool sw_stop_reached(const struct sw_stop_rules *rules, const struct sw_worker *
         double value = value_of(w->shared.metrics, &rules->rule[i], split, t);
         if (!holds(&rules->rule[i], value))
             continue;
-        if (tell)
+        if (log)
             sw_events_say(w->shared.events, SW_LOG_INFO, "job",
-                          "step %lld: stop_at %s: it is %.6g (%s)", (long long)t, texts->items[i],
-                          value, split_name(w, split));
+                          "step %lld: stop_at %s reached with %.6g (%s)", (long long)t,
+                          texts->items[i], value, split_name(w, split));
         return true;
     }
     return false;
 }
 
-/* Metrics and norm of the step are known to all afterwards. */
 int sw_stop_gather(const struct sw_stop_rules *rules, struct sw_worker *w, struct sw_err *err)
 {
     int rc = SW_OK;
 
-    if (!rules->looks_at_steps)
+    if (!rules->uses_training)
         return SW_OK;
     if (sw_table_has_phases(w->table))
         rc = sw_exchange_wait_own(w->exchange, (uint64_t)w->step, err);
     sw_record_norms(w);
-    return rc == SW_OK ? sw_worker_meet_active(w, "the metrics of the step", err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_worker_meet_active(w, "the metrics of the step", err);
 }
 
 int sw_stop_after_evaluation(const struct sw_stop_rules *rules, struct sw_worker *w, bool *reached,
                              struct sw_err *err)
 {
     *reached = false;
-    if (!rules->looks_at_evals)
+    if (!rules->uses_evaluation)
         return SW_OK;
-    /* The leader has written what came out before it comes here. */
+    /* The leader has stored the metrics before it reaches this barrier. */
     int rc = sw_worker_meet(w, "the metrics of the evaluation", err);
     if (rc != SW_OK)
         return rc;

@@ -1,43 +1,43 @@
-/* Waiting for the group, from the worker's side: the sums that a layer adds over all workers, and
- * meetings. The time goes into the ledger, and the live snapshot says what is waited for. Servers
- * that a worker runs itself are served meanwhile (group.c). */
+/* Waiting for the group, from the worker's side: barriers, and the sums of layers over all workers.
+ * The time is charged to the time breakdown, and the live snapshot shows the reason of the wait.
+ * Servers that a worker runs itself are served meanwhile (group.c). */
 #include "worker/sums.h"
 #include "base/os.h"
 #include "history/snapshot.h"
 #include "worker/worker.h"
 
-/* The ledger is of passes: outside of them, in an evaluation, only the wait is told. */
-static void lap(struct sw_worker *w, float *part_ms, double *total_ms)
+/* Charges time within a pass. Outside of passes, in an evaluation, only the wait is shown. */
+static void charge(struct sw_worker *w, float *part_ms, double *total_ms)
 {
     if (w->timer.pass_ms)
         sw_worker_lap(w, part_ms, total_ms);
     else
-        w->timer.lap_ns = sw_os()->monotonic_ns();
+        w->timer.charged_ns = sw_os()->monotonic_ns();
 }
 
 static void begin_wait(struct sw_worker *w, const char *what)
 {
-    lap(w, w->timer.pass_ms, w->timer.pass_total_ms);
-    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->timer.lap_ns);
+    charge(w, w->timer.pass_ms, w->timer.pass_total_ms);
+    sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, what, w->timer.charged_ns);
 }
 
 static void end_wait(struct sw_worker *w)
 {
-    lap(w, &w->timer.ledger.wait_ms, NULL);
-    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+    charge(w, &w->timer.ledger.wait_ms, NULL);
+    sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
 }
 
-/* Whatever ends a wait early has ended the job. */
+/* A wait ends early only when the job ends. */
 static int end_of(int rc, struct sw_err *err)
 {
     return rc == SW_OK ? SW_OK : sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 }
 
-static int sum(struct sw_worker *w, struct sw_group *g, int place, double *values, int count,
+static int sum(struct sw_worker *w, struct sw_group *g, int rank, double *values, int count,
                struct sw_err *err)
 {
     begin_wait(w, "the sums of the other workers");
-    int rc = sw_group_sum(g, place, values, count);
+    int rc = sw_group_sum(g, rank, values, count);
     end_wait(w);
     return end_of(rc, err);
 }
@@ -46,7 +46,7 @@ int sw_worker_sum_in_group(void *worker, double *values, int count, bool in_rows
                            struct sw_err *err)
 {
     struct sw_worker *w = worker;
-    (void)in_rows; /* who has all rows of the group has nothing to add */
+    (void)in_rows; /* a worker with all rows of the group has nothing to add */
     return sum(w, w->group, w->rank->rank, values, count, err);
 }
 
@@ -61,11 +61,11 @@ int sw_worker_sum(void *worker, double *values, int count, bool in_rows, struct 
                          err);
 }
 
-static int meet(struct sw_worker *w, struct sw_group *g, int place, const char *what,
+static int meet(struct sw_worker *w, struct sw_group *g, int rank, const char *what,
                 struct sw_err *err)
 {
     begin_wait(w, what);
-    int rc = sw_group_meet(g, place);
+    int rc = sw_group_meet(g, rank);
     end_wait(w);
     return end_of(rc, err);
 }
@@ -77,7 +77,7 @@ int sw_worker_meet(struct sw_worker *w, const char *what, struct sw_err *err)
 
 int sw_worker_meet_active(struct sw_worker *w, const char *what, struct sw_err *err)
 {
-    /* While others rest, those who do not are one group. */
+    /* While other workers sleep, the active ones are one group. */
     return w->step <= w->topology->warmup_steps ? meet(w, w->group, w->rank->rank, what, err)
                                                 : sw_worker_meet(w, what, err);
 }
@@ -93,14 +93,14 @@ int sw_worker_wait_in_group(struct sw_worker *w, const char *what, bool (*over)(
 
 int sw_worker_rest(struct sw_worker *w, struct sw_err *err)
 {
-    w->timer.lap_ns = sw_os()->monotonic_ns();
-    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.lap_ns);
+    w->timer.charged_ns = sw_os()->monotonic_ns();
+    sw_slot_phase(w->slot, SW_PHASE_IDLE, w->step, -1, NULL, w->timer.charged_ns);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_TURN}, "the first group's warm-up",
-                    w->timer.lap_ns);
+                    w->timer.charged_ns);
     int rc = sw_group_rest(&w->shared.groups->all, &w->step);
     w->first_step = w->record.curves.norms_step = w->step;
-    w->timer.lap_ns = sw_os()->monotonic_ns();
-    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+    w->timer.charged_ns = sw_os()->monotonic_ns();
+    sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
     return end_of(rc, err);
 }
 
@@ -110,9 +110,9 @@ int sw_worker_keep_pace(struct sw_worker *w, int64_t most, struct sw_err *err)
         return SW_OK;
     sw_worker_lap(w, &w->timer.ledger.idle_ms, NULL);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_GROUP}, "the slowest group",
-                    w->timer.lap_ns);
+                    w->timer.charged_ns);
     int rc = sw_group_keep_pace(&w->shared.groups->all, w->rank->global_rank, w->step, most);
     sw_worker_lap(w, &w->timer.ledger.wait_ms, NULL);
-    sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+    sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
     return end_of(rc, err);
 }

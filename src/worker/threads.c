@@ -1,13 +1,13 @@
-/* From two lists of the process's threads, one after the other, follows what each thread does: CPU
- * time that it got, or the state that the system tells. Here are the owners' states between the
- * lists, and the rules by which one of several threads speaks for its role. */
+/* Derives from consecutive lists of the process's threads what each thread does: whether it got CPU
+ * time, or else the state that the system reports. This file has the owners' states between the
+ * lists, and the rules by which one of several threads represents its role. */
 #include "worker/threads.h"
 #include "base/os.h"
 #include "base/str.h"
 #include <string.h>
 
-/* CPU time between two lists that shows work: one that looks at a clock now and then, or polls,
- * takes less. */
+/* CPU ticks between two lists that prove work; a thread that only polls or reads a clock gets
+ * fewer. */
 enum { WORK_TICKS = 2 };
 
 struct sw_threads {
@@ -70,7 +70,7 @@ static struct sw_thread_state stopped_state(const struct sw_task *task)
                                     .cpu_ticks = task->cpu_ticks};
 }
 
-/* What one list says of a role. *ticks: CPU time of all its threads so far. */
+/* The state of a role according to one list. *ticks: CPU time of all its threads so far. */
 static struct sw_thread_state judge(const struct sw_thread_owner *o, const struct sw_task *tasks,
                                     int count, int64_t *ticks)
 {
@@ -99,7 +99,8 @@ static struct sw_thread_state judge(const struct sw_thread_owner *o, const struc
                                     .state = own->state};
 }
 
-/* Puts the state behind the one of the list before: what it got, and for how long it lasts. */
+/* Updates the state from the previous one: whether the role worked, and for how long it has been
+ * stopped. */
 static void follow(struct sw_threads *t, int i, struct sw_thread_state now, int64_t ticks, bool far,
                    int64_t passed_ns)
 {
@@ -111,14 +112,14 @@ static void follow(struct sw_threads *t, int i, struct sw_thread_state now, int6
         now.activity = SW_THREAD_COMPUTES;
     if (far && !lasts)
         now.activity = SW_THREAD_UNKNOWN;
-    /* Under strace a thread stops at every call, and goes on. */
+    /* Under strace a thread stops at every system call, and continues. */
     if (lasts && now.activity == s->activity && now.id == s->id && now.cpu_ticks == s->cpu_ticks)
         now.for_ns = s->for_ns + passed_ns;
     t->ticks[i] = ticks;
     *s = now;
 }
 
-/* A stopped thread that is nobody's: the same one as long as it is stopped. */
+/* Finds a stopped thread without an owner: the same one as long as it is stopped. */
 static const struct sw_task *find_other(const struct sw_threads *t,
                                         const struct sw_thread_owner *owners,
                                         const struct sw_task *tasks, int count)

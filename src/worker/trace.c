@@ -29,7 +29,7 @@ void sw_trace_add(struct sw_trace *t, const struct sw_trace_event *e)
 {
     if (!t)
         return;
-    /* Relaxed: a place of its own is all that is needed; readers come after the threads ended. */
+    /* Relaxed: only a unique index is needed; readers come after the threads have ended. */
     size_t i = atomic_fetch_add_explicit(&t->count, 1, memory_order_relaxed);
     if (i < t->capacity)
         t->events[i] = *e;

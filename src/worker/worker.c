@@ -1,10 +1,10 @@
 /* The worker role: owns a stream and its nets, and runs the steps.
  *
  * Messages in: batches from the prefetch threads; versions of parameters. Messages out: updates to
- * the servers, rows to the history, notes to the main thread, its slot of the live snapshot. At
- * each step's end all workers of a job come to the same decision (between.c). It ends after the
- * last step, on a stop request at a step's end, when the fault is set, or by its own error, which
- * becomes the fault under its name. */
+ * the servers, rows to the history, events to the main thread, its slot of the live snapshot. At
+ * each step's end all workers of a job come to the same decision (between.c). A worker ends after
+ * the last step, on a stop request at a step's end, when the fault is set, or by its own error,
+ * which becomes the fault under its name. */
 #include "worker/worker.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -27,7 +27,7 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
 {
     float waited_ms = 0;
 
-    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.lap_ns);
+    sw_slot_phase(w->slot, SW_PHASE_READ, w->step + 1, -1, NULL, w->timer.charged_ns);
     int rc = sw_worker_next_batch(w, SW_SPLIT_TRAIN, batch, err);
     if (rc != SW_OK)
         return rc;
@@ -40,7 +40,7 @@ static int read_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     return SW_OK;
 }
 
-/* On a device with memory of its own the batch may already have been sent there during the previous
+/* On a device with its own memory the batch may already have been uploaded during the previous
  * step. */
 static int take_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err *err)
 {
@@ -55,7 +55,7 @@ static int take_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     return sw_input_start(w->batches.input, batch, err);
 }
 
-/* Lets the training nets read the batch: a copy of it on the device, or the batch where it is. */
+/* Binds the batch to the training nets: its copy on the device, or the batch in place. */
 static int bind_batch(struct sw_worker *w, const struct sw_batch *batch, struct sw_err *err)
 {
     const struct sw_source *source = w->shared.data->source[SW_SPLIT_TRAIN];
@@ -86,7 +86,7 @@ static int next_batch(struct sw_worker *w, struct sw_batch *batch, struct sw_err
     return sw_exchange_mark(w->exchange, SW_MARK_INPUT, err);
 }
 
-/* Asynchronous groups wait for those that are too many steps behind. */
+/* Makes asynchronous groups wait for those that are too many steps behind. */
 static int keep_pace(struct sw_worker *w, struct sw_err *err)
 {
     const struct sw_topology *t = w->topology;
@@ -96,11 +96,11 @@ static int keep_pace(struct sw_worker *w, struct sw_err *err)
     return sw_worker_keep_pace(w, t->staleness >= 0 ? t->staleness : SW_GROUP_APART, err);
 }
 
-/* Everything of update w->step + 1, up to the point where all its updates are handed over. */
+/* Makes step w->step + 1, up to the point where all its updates are pushed. */
 static int next_step(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_batch batch;
-    int64_t began_ns = w->timer.lap_ns;
+    int64_t began_ns = w->timer.charged_ns;
 
     memset(&w->timer.ledger, 0, sizeof w->timer.ledger);
     int rc = keep_pace(w, err);
@@ -125,17 +125,20 @@ static int next_step(struct sw_worker *w, struct sw_err *err)
 
 static int train(struct sw_worker *w, struct sw_err *err)
 {
-    w->timer.lap_ns = sw_os()->monotonic_ns();
+    w->timer.charged_ns = sw_os()->monotonic_ns();
     while (!w->end.over && !w->end.stopped) {
         if (sw_fault_is_set(w->shared.fault))
             return sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
 
         bool rests = sw_topology_rests(w->topology, w->rank->group, w->step + 1);
         int rc = rests ? sw_worker_rest(w, err) : next_step(w, err);
-        if (rc == SW_OK && !rests)
+        if (rc != SW_OK)
+            return rc;
+        if (!rests)
             rc = sw_nonfinite_after_step(w, err);
-        if (rc == SW_OK)
-            rc = sw_worker_between_steps(w, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_worker_between_steps(w, err);
         if (rc != SW_OK)
             return rc;
     }
@@ -144,8 +147,8 @@ static int train(struct sw_worker *w, struct sw_err *err)
 
 /* ---- Before the first step ---- */
 
-/* Now there is something to resume: from here on the job itself answers the first request to stop.
- */
+/* From here on a checkpoint exists that can be resumed, so the job itself handles the first request
+ * to stop. */
 static int hold_stop(struct sw_requests *requests, struct sw_err *err)
 {
     int rc = sw_stop_hold(err);
@@ -193,7 +196,7 @@ static int prepare(struct sw_worker *w, struct sw_err *err)
 
 /* ---- The role ---- */
 
-/* What the host pays for a step, for benchmarks. */
+/* Records the host's cost of launches, for benchmarks. */
 static void record_launches(const struct sw_worker *w)
 {
     const struct sw_segment_stats s = sw_segments_stats(w->segments);

@@ -1,10 +1,10 @@
-/* A worker: its type, which the files that make its parts and its steps share, and its loop. Parts
- * of it that one file alone keeps up are in that file's header. One owner: the worker's thread,
- * once it runs, but for what says otherwise.
+/* A worker: its type, which the files that make and use its parts share, and its loop. Parts that a
+ * single file maintains are in that file's header. One owner: the worker's thread once it runs,
+ * except for what says otherwise.
  *
- * With --device cuda+cpu the first workers have devices and the others compute on cores; all take
+ * With --device cuda+cpu the first workers have devices and the others compute on cores; all use
  * the parameter layouts of worker 0's plans. So whether a worker has a second stream, device memory
- * for parameters, or batches on their way follows from its own device's host_memory, never from the
+ * for parameters, or batches in flight follows from its own device's host_memory, never from the
  * job. */
 #pragma once
 
@@ -35,14 +35,14 @@ struct sw_slot;
 
 /* The servers that a worker runs itself. */
 struct sw_worker_served {
-    int *ranks; /* owned: in its table */
+    int *ranks; /* owned: server ranks in its table */
     int count;
 };
 
-/* What went wrong without an end to the run. */
+/* Failures that did not end the run. */
 struct sw_worker_failures {
-    int skips; /* in a row, of its group, whose first worker it is */
-    int checkpoints;
+    int skips; /* skipped updates in a row, of its update group; only of the group's first worker */
+    int checkpoints; /* that could not be written */
 };
 
 /* How a worker has ended, if it has. */
@@ -55,12 +55,12 @@ struct sw_worker_end {
 struct sw_worker_arena {
     void *memory; /* owned device memory */
     size_t bytes;
-    size_t budget;   /* that memory = fit leaves for it; 0: no limit */
+    size_t budget;   /* limit from memory = fit; 0: none */
     void *offloaded; /* owned host memory: activations that are not on the device */
     size_t offloaded_bytes;
 };
 
-/* What a worker shares with the others of its job. All borrowed. */
+/* What the workers of a job share. All borrowed. */
 struct sw_worker_shared {
     struct sw_recipe *recipe; /* errors are added to it before the run */
     const struct sw_job_conf *conf;
@@ -80,34 +80,34 @@ struct sw_worker_shared {
     struct sw_nonfinite *nonfinite;
     struct sw_requests *requests;
     struct sw_events *events;
-    struct sw_trace *trace; /* NULL: nobody asked for one */
+    struct sw_trace *trace; /* NULL: not requested */
     struct sw_fault *fault;
     const struct sw_worker_hooks *hooks;
     void *run;       /* their first argument */
     bool one_worker; /* the job only evaluates: its training net has no memory */
-    bool rebalances; /* rows of the batch go to the workers that are fast */
+    bool rebalances; /* rows of the batch are rebalanced by speed */
 };
 
 struct sw_worker {
     struct sw_worker_shared shared;
     const struct sw_topology *topology; /* borrowed: the job's */
-    const struct sw_rank *rank;         /* borrowed: its own */
+    const struct sw_rank *rank;         /* borrowed */
     const struct sw_row_split *rows;    /* borrowed: the job's */
     struct sw_group *group;             /* borrowed: its worker group */
     struct sw_table *table;             /* borrowed: its server group's */
     char unit[32];
     struct sw_thread thread;
-    struct sw_device *device;          /* owned when it is not the host's */
+    struct sw_device *device;          /* owned unless it is the host */
     struct sw_stream *stream;          /* owned */
-    struct sw_stream *host_stream;     /* owned; for work on host memory; NULL: `stream` does it */
+    struct sw_stream *host_stream;     /* owned; for work on host memory; NULL: use `stream` */
     struct sw_exchange *exchange;      /* owned */
     struct sw_parts *parts[SW_SPLITS]; /* owned; its nets. NULL without evaluation data */
     struct sw_segments *segments;      /* owned: of a training step */
-    struct sw_net *train,
-        *eval;                /* borrowed: the first of each, which speaks for all of the graph */
-    int *param_of[SW_SPLITS]; /* owned: table index of each parameter of a net */
+    struct sw_net *train, *eval; /* borrowed: the first net of each, for everything that does not
+                                    depend on the microbatch */
+    int *param_of[SW_SPLITS];    /* owned: table index of each parameter of a net */
     int *completed_by; /* owned [parameters of the table]: the layer whose backward completes the
-                          gradient, -1: it has not got it */
+                          gradient; -1: not a parameter of this worker */
     struct sw_worker_arena arena;
     struct sw_worker_state state;
     struct sw_worker_batches batches;
@@ -117,12 +117,12 @@ struct sw_worker {
     struct sw_worker_record record;
     struct sw_step_timer timer;
     int64_t step;       /* updates done */
-    int64_t first_step; /* updates done at the start of this segment, or when it came to work */
+    int64_t first_step; /* updates done at the start of this run, or at the end of the warm-up */
     struct sw_worker_failures failures;
     struct sw_worker_end end;
 };
 
-/* The rows of a training or an evaluation batch that the worker has now. */
+/* Number of rows of a training or an evaluation batch that the worker has now. */
 static inline int64_t sw_worker_rows(const struct sw_worker *w, int split)
 {
     return sw_row_split_count(w->rows, w->rank, split);
@@ -139,7 +139,7 @@ static inline struct sw_stream *sw_worker_host_stream(const struct sw_worker *w)
     return w->host_stream ? w->host_stream : w->stream;
 }
 
-/* Does the worker speak for those with whom it makes updates? */
+/* Is the worker the first one of its update group? */
 static inline bool sw_worker_leads(const struct sw_worker *w)
 {
     return w->rank->global_rank % w->topology->update_group_size == 0;

@@ -1,4 +1,4 @@
-/* A worker's batches: which samples are its own, and the threads that read them ahead of it. */
+/* A worker's batches: which samples it reads, and the threads that prefetch them. */
 #include "worker/worker_data.h"
 #include "base/os.h"
 #include "machine/bind.h"
@@ -8,14 +8,14 @@
 #include "worker/worker_place.h"
 #include <stdio.h>
 
-/* What a reader does now; on its own thread. */
-static void say_reading(void *reading, int thread, int64_t batch)
+/* Shows in the live snapshot what a prefetch thread does; called by that thread. */
+static void show_reading(void *reading, int thread, int64_t batch)
 {
     const struct sw_reading *r = reading;
     bool reads = batch >= 0;
 
     if (thread >= r->count)
-        return; /* an evaluation alone has no slots for them */
+        return; /* an evaluation outside of a run has no slots for them */
     struct sw_slot *slot = sw_snapshot_slot(r->worker->shared.events->snapshot, r->first + thread);
     sw_slot_set_thread(slot, sw_task_self());
     sw_slot_phase(slot, reads ? SW_PHASE_READ : SW_PHASE_IDLE, reads ? batch + 1 : -1, -1, NULL,
@@ -37,7 +37,7 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
     bool training = split == SW_SPLIT_TRAIN;
     int64_t rows = training ? w->shared.conf->batch : w->shared.conf->eval_batch;
     int64_t first = w->shared.span->first_step, lead = 0;
-    bool dealt = !training || t->is_async; /* else all groups share every batch */
+    bool own_batches = !training || t->is_async; /* otherwise all groups share every batch */
 
     if (training && first < t->warmup_steps) {
         lead = w->rank->group == 0 ? t->warmup_steps - first : 0;
@@ -51,26 +51,26 @@ void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_pre
         .row_count = sw_worker_rows(w, split),
         .part_rows = sw_row_split_microbatches(w->rows, w->rank, split),
         .parts = w->rank->microbatches,
-        /* Groups take turns in one order: the n-th batch of group g is n * groups + g of all. */
+        /* Groups take turns in one order: the n-th batch of group g is batch n * groups + g. */
         .first_batch =
-            (training ? sw_topology_batches(t, first) : 0) + (dealt ? w->rank->group : 0),
-        .batch_stride = dealt ? t->worker_groups : 1,
+            (training ? sw_topology_batches(t, first) : 0) + (own_batches ? w->rank->group : 0),
+        .batch_stride = own_batches ? t->worker_groups : 1,
         .lead = lead,
         .batch_limit = training ? -1 : sw_worker_eval_batches(w),
-        /* And the one in use; on its way to a device there is another one. */
+        /* One more for the batch in use, and one for the batch that is being uploaded. */
         .slots = (int)source->prefetch + 1 + (training && !w->device->host_memory),
         .threads = (int)source->workers,
         .fields = (1u << source->field_count) - 1,
     };
 }
 
-/* Decoding threads run near the memory they fill, and not on a computing core where one is spare.
- */
+/* Binds a prefetch thread near the memory that it fills, and off the computing cores if a core is
+ * spare. */
 static void bind_reader(void *worker)
 {
     const struct sw_worker *w = worker;
     const struct sw_job_place *place = w->shared.place;
-    struct sw_err ignored; /* where the system refuses, they run anywhere */
+    struct sw_err ignored; /* if the system refuses, they run anywhere */
     struct sw_core_set cores =
         sw_placement_helper_cores(place->placement, place->machine, sw_worker_placement(w));
 
@@ -85,7 +85,7 @@ int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err)
     sw_worker_prefetch_args(w, split, &args);
     args.begin = bind_reader;
     args.begin_user = w;
-    args.tell = say_reading;
+    args.tell = show_reading;
     args.tell_user = &w->batches.reading[split];
     args.fault = w->shared.fault;
     args.alloc = sw_worker_take_memory;

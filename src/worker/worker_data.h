@@ -1,4 +1,4 @@
-/* How a worker gets its part of the data. */
+/* How a worker gets its rows of the data. */
 #pragma once
 
 #include "data/prefetch.h"
@@ -9,7 +9,7 @@ struct sw_section;
 struct sw_source;
 struct sw_worker;
 
-/* The sections of data, and what reads them. */
+/* The data sections, and their sources. */
 struct sw_job_data {
     const struct sw_section *section[SW_SPLITS]; /* NULL: no such section */
     struct sw_source *source[SW_SPLITS];
@@ -22,15 +22,15 @@ struct sw_worker_batches {
         struct sw_worker *worker;
         int first, count; /* slots of its threads in the live snapshot */
     } reading[SW_SPLITS];
-    struct sw_input *input; /* owned; NULL where the device's memory is the host's */
-    struct sw_batch ahead;  /* of the next step, which is on its way already, */
-    bool is_ahead;          /* if there is one */
+    struct sw_input *input; /* owned; NULL where the device uses host memory */
+    struct sw_batch ahead;  /* the next step's batch, which is being uploaded */
+    bool is_ahead;          /* `ahead` is valid */
 };
 
-/* How many batches of the evaluation are its group's. */
+/* Number of evaluation batches of the worker's group. */
 int64_t sw_worker_eval_batches(const struct sw_worker *w);
 int sw_worker_start_prefetch(struct sw_worker *w, int split, struct sw_err *err) SW_MUST_CHECK;
-/* sw_prefetch_next, and meanwhile the live snapshot says so. */
+/* sw_prefetch_next; meanwhile the live snapshot shows the wait. */
 int sw_worker_next_batch(struct sw_worker *w, int split, struct sw_batch *batch,
                          struct sw_err *err) SW_MUST_CHECK;
 void sw_worker_prefetch_args(const struct sw_worker *w, int split, struct sw_prefetch_args *args);

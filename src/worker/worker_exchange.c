@@ -1,11 +1,12 @@
-/* A worker's end of the exchange: what it is made of, and what the worker lends it (exchange.h). */
+/* A worker's end of the exchange: its arguments, and the callbacks that the worker provides
+ * (exchange.h). */
 #include "worker/worker_exchange.h"
 
 #include "worker/sums.h"
 #include "worker/worker.h"
 #include <math.h>
 
-/* ---- What the worker lends ---- */
+/* ---- Callbacks ---- */
 
 static int serve(void *worker, struct sw_err *err)
 {
@@ -22,7 +23,7 @@ static void charge(void *worker, enum sw_exchange_time part)
     sw_worker_lap(w, parts[part], NULL);
 }
 
-/* Says in the live snapshot what is waited for. */
+/* Shows in the live snapshot what the worker waits for. */
 static void waiting(void *worker, int param, uint64_t version, const char *text)
 {
     struct sw_worker *w = worker;
@@ -31,9 +32,9 @@ static void waiting(void *worker, int param, uint64_t version, const char *text)
     if (param >= 0)
         wait = (struct sw_wait){SW_WAIT_VERSION, param, (int64_t)version};
     if (text)
-        sw_slot_wait_on(w->slot, wait, text, w->timer.lap_ns);
+        sw_slot_wait_on(w->slot, wait, text, w->timer.charged_ns);
     else
-        sw_slot_wait(w->slot, NULL, w->timer.lap_ns);
+        sw_slot_wait(w->slot, NULL, w->timer.charged_ns);
 }
 
 static int finish(void *worker, bool loss, struct sw_err *err)
@@ -41,12 +42,16 @@ static int finish(void *worker, bool loss, struct sw_err *err)
     struct sw_worker *w = worker;
 
     int rc = loss ? sw_parts_fetch(w->parts[SW_SPLIT_TRAIN], err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
-    return rc == SW_OK ? sw_ledger_wait(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_exchange_mark(w->exchange, SW_MARK_BACKWARD, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_ledger_wait(w, err);
 }
 
-/* A value may overflow in running statistics alone: what is divided by infinity looks fine. */
+/* Running statistics are checked, too: a value may overflow only there, because dividing by
+ * infinity gives a finite result. */
 static int is_finite(void *worker, bool *finite, struct sw_err *err)
 {
     struct sw_worker *w = worker;
@@ -54,7 +59,7 @@ static int is_finite(void *worker, bool *finite, struct sw_err *err)
 
     *finite = true;
     if (w->shared.conf->on_nan == SW_ON_NAN_STOP)
-        return SW_OK; /* it ends the run */
+        return SW_OK; /* a non-finite loss ends the run */
     int rc = sw_states_finite(w, finite, err);
     *finite = *finite && isfinite(sw_results_step_loss(w->parts[SW_SPLIT_TRAIN], series));
     return rc;
@@ -67,9 +72,9 @@ static int sum(void *worker, double *values, int count, struct sw_err *err)
     return w->topology->workers > 1 ? sw_worker_sum(w, values, count, true, err) : SW_OK;
 }
 
-/* ---- Its end ---- */
+/* ---- Creating it ---- */
 
-/* Do decisions about updates need what other workers know? */
+/* Does update control need data of other workers? */
 static bool needs_votes(const struct sw_worker *w)
 {
     if (w->shared.conf->on_nan != SW_ON_NAN_STOP)
@@ -80,8 +85,8 @@ static bool needs_votes(const struct sw_worker *w)
     return false;
 }
 
-/* Rows of a batch that the worker may come to have. */
-static int64_t most_rows(const struct sw_worker *w)
+/* The most rows of a batch that the worker can get. */
+static int64_t max_rows(const struct sw_worker *w)
 {
     return w->shared.rebalances ? w->shared.conf->batch : sw_worker_rows(w, SW_SPLIT_TRAIN);
 }
@@ -102,7 +107,7 @@ static struct sw_exchange_args args_of(struct sw_worker *w)
                                      .sums = &w->shared.exchange_plan->sums,
                                      .rank = w->rank->global_rank,
                                      .factors = w->shared.exchange_plan->comm.factors,
-                                     .most_rows = most_rows(w),
+                                     .max_rows = max_rows(w),
                                      .votes = needs_votes(w),
                                      .hooks = {.user = w,
                                                .serve = serve,
@@ -136,7 +141,7 @@ struct sw_param_list sw_worker_params(const struct sw_worker *w, int split)
     return (struct sw_param_list){w->param_of[split], sw_net_param_count(net)};
 }
 
-/* ---- Where its nets read and write ---- */
+/* ---- Binding ---- */
 
 static void bind_params(struct sw_worker *w, int split)
 {

@@ -1,5 +1,5 @@
-/* A worker's end of the exchange: made when its device and its nets are there, and bound to the
- * nets whenever these are new. By the worker's thread, or by the leader while all workers wait. */
+/* A worker's end of the exchange: created after its device and its nets, and bound to the nets
+ * whenever these are new. By the worker's thread, or by the leader while all workers wait. */
 #pragma once
 
 #include "exchange/exchange.h"
@@ -8,9 +8,9 @@ struct sw_worker;
 
 /* Errors: SW_ERR_NOMEM, those of the device. */
 int sw_worker_make_exchange(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;
-/* What it takes. */
+/* Bytes that it allocates. */
 struct sw_exchange_bytes sw_worker_exchange_bytes(const struct sw_worker *w);
-/* Parameters of the training or the evaluation net, as the table numbers them. */
+/* The parameters of the training or the evaluation net, as indices of the table. */
 struct sw_param_list sw_worker_params(const struct sw_worker *w, int split);
-/* Tells the nets where values, gradients and factors of the worker's rows are. */
+/* Binds values, gradients and factors of the worker's rows to the nets. */
 void sw_worker_bind_params(struct sw_worker *w);

@@ -8,15 +8,16 @@ struct sw_worker;
 
 /* Handles of links in the history, of a worker. */
 struct sw_worker_links {
-    int *to_server;            /* owned [servers of the table]: gradients to each */
-    int *from_server;          /* owned, likewise: values from it, where they have to move */
-    int *sync;                 /* owned [servers]: to those of other groups; of the group's first */
-    int64_t *sync_told;        /* owned, likewise: bytes that are recorded */
-    int *sums;                 /* owned [workers]: gradients to each; NULL: no worker sums */
-    int *factors;              /* owned [workers]: factors to each; NULL: they are not exchanged */
-    int *activations;          /* owned [group size]: to each; -1: nothing goes there */
-    int64_t *activations_told; /* owned, likewise: nanoseconds that are recorded */
+    int *to_server;   /* owned [servers of the table]: links for gradients */
+    int *from_server; /* owned, likewise: links for values, where they are copied */
+    int *sync; /* owned [servers]: links to servers of other groups; only of the server group's
+                  first worker */
+    int64_t *sync_recorded_bytes; /* owned, likewise: bytes recorded so far */
+    int *sums;                    /* owned [workers]: links of the all-reduce; NULL: none */
+    int *factors;     /* owned [workers]: links for factors; NULL: they are not exchanged */
+    int *activations; /* owned [group size]: links for activations; -1: nothing is sent */
+    int64_t *activations_recorded_ns; /* owned, likewise: nanoseconds recorded so far */
 };
 
-/* Handles of curves and links, once the history is open. */
+/* Creates the handles of curves and links, after the history is open. */
 int sw_worker_open_history(struct sw_worker *w, struct sw_err *err) SW_MUST_CHECK;

@@ -1,4 +1,4 @@
-/* Where a worker runs: its row of the placement, host memory near it, and its stream. */
+/* The placement of a worker: its row, host memory near it, and its stream. */
 #include "worker/worker_place.h"
 #include "base/os.h"
 #include "history/snapshot.h"
@@ -10,14 +10,13 @@ const struct sw_placement_row *sw_worker_placement(const struct sw_worker *w)
     return sw_placement_worker(w->shared.place->placement, w->rank->global_rank);
 }
 
-/* A block that a device copies to or from, and that has no pages of its own to be held in place. */
+/* A block for copies of a device that is too small for pinned pages of its own. */
 static bool is_small(const struct sw_worker *w, size_t bytes)
 {
     return !w->device->host_memory && bytes < SW_DEVICE_PAGES_BYTES;
 }
 
-/* Host memory of a worker, such as its batches, lies on its nodes, wherever the threads run that
- * fill it. */
+/* The worker's NUMA nodes are used, whichever thread fills the memory. */
 int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **out,
                           struct sw_err *err)
 {
@@ -28,9 +27,10 @@ int sw_worker_take_memory(void *worker, size_t bytes, const char *what, void **o
         return sw_device_host_alloc(w->device, bytes, what, out, err);
     uint64_t nodes = sw_machine_os_nodes(place->machine, sw_worker_placement(w)->node_mask);
     int rc = sw_device_alloc_on(place->host, bytes, nodes, what, out, err);
-    if (rc == SW_OK)
-        sw_device_pin(w->device, *out, bytes);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_device_pin(w->device, *out, bytes);
+    return SW_OK;
 }
 
 void sw_worker_give_memory(void *worker, void *p, size_t bytes)
@@ -50,8 +50,9 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
     const struct sw_placement_row *row = sw_worker_placement(w);
 
     int rc = sw_bind_thread(w->shared.place->machine, &row->cores, err);
-    if (rc == SW_OK)
-        rc = sw_driver_host()->start_team(row->threads, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_driver_host()->start_team(row->threads, err);
     if (rc != SW_OK)
         return rc;
     sw_stream_attach(w->stream);
@@ -62,7 +63,7 @@ int sw_worker_attach(struct sw_worker *w, struct sw_err *err)
 
 int sw_worker_wait(struct sw_worker *w, struct sw_err *err)
 {
-    if (w->device->host_memory || !w->slot) /* an evaluation alone is not watched */
+    if (w->device->host_memory || !w->slot) /* an evaluation outside of a run is not monitored */
         return sw_stream_wait(w->stream, err);
     sw_slot_wait_on(w->slot, (struct sw_wait){.kind = SW_WAIT_DEVICE}, "its device",
                     sw_os()->monotonic_ns());

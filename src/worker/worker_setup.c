@@ -1,6 +1,6 @@
-/* A worker before it runs, and its end. Its stream and nets are made first, while nothing large is
- * allocated; then its memory, once the whole job is planned. When it is given other rows between
- * two steps, nets, memory and batches are made again, for those. */
+/* Setting up a worker, and freeing it. Its stream and nets are made first, while nothing large is
+ * allocated; then its memory, once the whole job is planned. When its rows change between two
+ * steps, nets, memory and batches are made again for the new rows. */
 #include "worker/worker_setup.h"
 #include "base/os.h"
 #include "base/stop.h"
@@ -29,22 +29,22 @@ int sw_worker_fields(const struct sw_source *source, int64_t rows, struct sw_net
     return source->field_count;
 }
 
-/* A phase of a layer is over, and the next begins. */
-static void sign_of_life(void *worker)
+/* Heartbeat: called between two phases of a layer. */
+static void heartbeat(void *worker)
 {
     struct sw_worker *w = worker;
     if (w->slot)
         sw_slot_heartbeat(w->slot, sw_os()->monotonic_ns());
 }
 
-/* Of a net at most. With repeat_exact a worker's parts run beside each other already; a budget says
- * what lies where when layers run in turn. */
+/* The most streams of a net. With repeat_exact the microbatches of a worker already run
+ * concurrently, and a memory budget assumes that layers run in turn. */
 static int streams_of(const struct sw_job_conf *conf)
 {
     return conf->repeat_exact || conf->memory_bytes > 0 ? 1 : (int)conf->streams;
 }
 
-/* sharing: a net with the layouts of all parameters; NULL: this one decides. */
+/* sharing: a net that determines the layouts of all parameters; NULL: this one does. */
 static int make_parts(struct sw_worker *w, int split, const struct sw_net *sharing,
                       struct sw_parts **out, struct sw_err *err)
 {
@@ -61,9 +61,10 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
                               .training = training,
                               .batch_rows = training ? conf->batch : conf->eval_batch,
                               .group_rows = group_rows,
-                              .workers = conf->repeat_exact     ? 1
-                                         : w->shared.one_worker ? 0 /* locations are of others */
-                                                                : w->topology->group_size,
+                              .workers = conf->repeat_exact ? 1
+                                         : w->shared.one_worker
+                                             ? 0 /* locations name other workers */
+                                             : w->topology->group_size,
                               .worker = conf->repeat_exact ? 0 : w->rank->rank,
                               .partition = (enum sw_partition)conf->partition,
                               .freeze = &conf->freeze,
@@ -90,7 +91,7 @@ static int make_parts(struct sw_worker *w, int split, const struct sw_net *shari
         return rc;
     if (w->topology->microbatches > 1 || w->topology->splits_layers)
         sw_parts_set_sum(*out, training ? sw_worker_sum : sw_worker_sum_in_group, w);
-    sw_parts_set_beat(*out, sign_of_life, w);
+    sw_parts_set_beat(*out, heartbeat, w);
     return SW_OK;
 }
 
@@ -100,7 +101,7 @@ static void use_parts(struct sw_worker *w, int split, struct sw_parts *parts)
     *(split == SW_SPLIT_TRAIN ? &w->train : &w->eval) = sw_parts_net(parts, 0);
 }
 
-/* What both nets of a worker need: nothing of one is alive when the other runs. */
+/* Bytes for both nets of a worker, which never run at the same time. */
 static size_t arena_need(const struct sw_worker *w)
 {
     size_t most = 0;
@@ -120,16 +121,16 @@ static int build_nets(struct sw_worker *w, int split, struct sw_err *err)
         return rc;
     use_parts(w, split, parts);
     w->arena.bytes = arena_need(w);
-    sw_series_fini(&w->record.series[split]); /* of another split's net */
+    sw_series_fini(&w->record.series[split]); /* of the previous net */
     return sw_series_init(&w->record.series[split], w->shared.recipe, sw_parts_net(parts, 0),
                           w->rank->microbatches, err);
 }
 
-/* Threads of a device of its own are made by this one, and run where the worker does. What is
- * returned goes to sw_bind_restore. */
+/* The threads of a device with its own memory are started by this thread and inherit its binding,
+ * so that they run where the worker does. The result goes to sw_bind_restore. */
 static void *bind_for_device(const struct sw_worker *w)
 {
-    struct sw_err ignored; /* where the system refuses, they run anywhere */
+    struct sw_err ignored; /* if the system refuses, they run anywhere */
     void *kept = NULL;
     const struct sw_machine *m = w->shared.place->machine;
 
@@ -147,10 +148,10 @@ int sw_worker_build(struct sw_worker *w, struct sw_err *err)
     void *kept = bind_for_device(w);
     int rc = sw_stream_new(w->device, row->threads, &w->stream, err);
     sw_bind_restore(w->shared.place->machine, kept);
-    if (rc == SW_OK) {
-        sw_stream_name(w->stream, "compute");
-        rc = build_nets(w, SW_SPLIT_TRAIN, err);
-    }
+    if (rc != SW_OK)
+        return rc;
+    sw_stream_name(w->stream, "compute");
+    rc = build_nets(w, SW_SPLIT_TRAIN, err);
 
     if (rc != SW_OK)
         return rc;
@@ -167,8 +168,8 @@ int sw_worker_build_eval(struct sw_worker *w, struct sw_err *err)
     return build_nets(w, SW_SPLIT_EVAL, err);
 }
 
-/* Within one node the arena is bound to it. Over several its pages are best where the threads are
- * that touch them first: each comes back to its rows. */
+/* The NUMA node of the arena. If the worker spans several nodes, pages are best placed by first
+ * touch, because each thread works on the same rows in every step: 0. */
 static uint64_t arena_nodes(const struct sw_worker *w)
 {
     uint64_t nodes =
@@ -188,11 +189,11 @@ static void bind_parts(struct sw_worker *w)
 
 static int take_arena(struct sw_worker *w, struct sw_err *err)
 {
-    return sw_device_alloc_on(w->device, w->arena.bytes, arena_nodes(w), "features and gradients",
-                              &w->arena.memory, err);
+    return sw_device_alloc_on(w->device, w->arena.bytes, arena_nodes(w),
+                              "activations and gradients", &w->arena.memory, err);
 }
 
-/* For features that are swapped, as many as there are now. */
+/* Allocates host memory for the activations that are offloaded now. */
 static int take_swap(struct sw_worker *w, struct sw_err *err)
 {
     size_t bytes = sw_parts_cost(w->parts[SW_SPLIT_TRAIN]).swap_bytes;
@@ -200,58 +201,69 @@ static int take_swap(struct sw_worker *w, struct sw_err *err)
     sw_worker_give_memory(w, w->arena.offloaded, w->arena.offloaded_bytes);
     w->arena.offloaded = NULL;
     w->arena.offloaded_bytes = bytes;
-    return bytes ? sw_worker_take_memory(w, bytes, "features in host memory", &w->arena.offloaded,
-                                         err)
-                 : SW_OK;
+    return bytes
+               ? sw_worker_take_memory(w, bytes, "offloaded activations", &w->arena.offloaded, err)
+               : SW_OK;
 }
 
-/* What training steps need of nets that are bound. */
+/* Makes what training steps need, for nets that are bound. */
 static int make_steps(struct sw_worker *w, struct sw_err *err)
 {
     int rc = sw_segments_new(w, w->shared.exchange_plan->overlap, &w->segments, err);
-    return rc == SW_OK && sw_input_bytes(w) > 0 ? sw_input_new(w, &w->batches.input, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_input_bytes(w) > 0 ? sw_input_new(w, &w->batches.input, err) : SW_OK;
 }
 
 static int allocate(struct sw_worker *w, struct sw_err *err)
 {
-    if (w->shared.one_worker) /* what training would need beside may not be there */
+    if (w->shared.one_worker) /* an evaluation must not need the memory of training */
         w->arena.bytes = sw_parts_arena_bytes(w->parts[SW_SPLIT_EVAL]);
     int rc = take_arena(w, err);
-    if (rc == SW_OK)
-        rc = sw_worker_make_exchange(w, err);
-    if (rc == SW_OK)
-        rc = sw_layer_clock_new(w, err);
-    if (rc == SW_OK)
-        rc = take_swap(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_worker_make_exchange(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_layer_clock_new(w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = take_swap(w, err);
     if (rc != SW_OK)
         return rc;
     bind_parts(w);
     if (!w->shared.one_worker)
         rc = make_steps(w, err);
-    if (rc == SW_OK)
-        rc = sw_states_bind(w, err);
-    return rc == SW_OK ? sw_carries_bind(w, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_states_bind(w, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_carries_bind(w, err);
 }
 
-/* Nets for the rows that the worker has now; all of them or none. */
+/* Makes nets for the worker's current rows; all of them or none. */
 static int make_fresh(struct sw_worker *w, struct sw_parts *fresh[SW_SPLITS], struct sw_err *err)
 {
     int rc = SW_OK;
 
-    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+    for (int split = 0; split < SW_SPLITS; split++) {
         if (w->parts[split])
             rc = make_parts(w, split, w->train, &fresh[split], err);
-    if (rc == SW_OK)
-        rc = w->shared.hooks->fit(w->shared.run, w, fresh[SW_SPLIT_TRAIN], err);
-    if (rc == SW_OK)
-        return SW_OK;
-
+        if (rc != SW_OK)
+            goto out;
+    }
+    rc = w->shared.hooks->fit(w->shared.run, w, fresh[SW_SPLIT_TRAIN], err);
+    if (rc != SW_OK)
+        goto out;
+    return SW_OK;
+out:
     for (int split = SW_SPLITS - 1; split >= 0; split--)
         sw_parts_free(fresh[split]);
     return rc;
 }
 
-/* Their memory is that of the old ones or, where it is too small, new. */
+/* Reuses the arena of the old nets or, if it is too small, allocates a new one. */
 static int fit_arena(struct sw_worker *w, struct sw_err *err)
 {
     size_t need = arena_need(w);
@@ -264,7 +276,7 @@ static int fit_arena(struct sw_worker *w, struct sw_err *err)
     return take_arena(w, err);
 }
 
-/* Nets with other rows. The training net goes last: the others have its layouts. */
+/* Replaces the nets. The training net is freed last, because the others share its layouts. */
 static int replace_nets(struct sw_worker *w, struct sw_err *err)
 {
     struct sw_parts *fresh[SW_SPLITS] = {NULL};
@@ -283,7 +295,7 @@ static int replace_nets(struct sw_worker *w, struct sw_err *err)
     return take_swap(w, err);
 }
 
-/* What is made of nets and batches that are to be others goes, while what it names is there. */
+/* Frees the segments and inputs before the nets and batches that they refer to are replaced. */
 static void drop_steps(struct sw_worker *w)
 {
     sw_segments_free(w->segments);
@@ -293,19 +305,22 @@ static void drop_steps(struct sw_worker *w)
     w->batches.is_ahead = false;
 }
 
-/* The prefetch threads read the rows that the worker has now, from the next step on. */
+/* Makes the prefetch threads read the worker's current rows, from the next step on. */
 static int reshape_batches(struct sw_worker *w, struct sw_err *err)
 {
     const int64_t first[SW_SPLITS] = {[SW_SPLIT_TRAIN] = sw_topology_batches(w->topology, w->step)};
     struct sw_prefetch_args args;
     int rc = SW_OK;
 
-    for (int split = 0; split < SW_SPLITS && rc == SW_OK; split++)
+    for (int split = 0; split < SW_SPLITS; split++) {
         if (w->batches.prefetch[split]) {
             sw_worker_prefetch_args(w, split, &args);
             rc = sw_prefetch_reshape(w->batches.prefetch[split], &args, first[split], err);
         }
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
@@ -329,7 +344,7 @@ int sw_worker_rebuild(struct sw_worker *w, struct sw_err *err)
 
 int sw_worker_allocate(struct sw_worker *w, struct sw_err *err)
 {
-    void *kept = bind_for_device(w); /* those that copy */
+    void *kept = bind_for_device(w); /* also binds the device's copy threads */
 
     int rc = sw_stop_check(err);
     if (rc == SW_OK)
@@ -345,14 +360,14 @@ static void free_links(struct sw_worker_links *l)
     sw_free(l->sums);
     sw_free(l->factors);
     sw_free(l->sync);
-    sw_free(l->sync_told);
+    sw_free(l->sync_recorded_bytes);
     sw_free(l->activations);
-    sw_free(l->activations_told);
+    sw_free(l->activations_recorded_ns);
 }
 
 void sw_worker_fini(struct sw_worker *w)
 {
-    sw_input_free(w->batches.input); /* it copies from prefetched batches */
+    sw_input_free(w->batches.input); /* before the prefetched batches that it copies from */
     for (int s = 0; s < SW_SPLITS; s++) {
         sw_prefetch_free(w->batches.prefetch[s]);
         sw_free(w->param_of[s]);

@@ -1,5 +1,5 @@
-/* What both programs learn: points in four dimensions, of two classes that a line separates but for
- * a few, and how they print what they have learnt. */
+/* The data of both programs: points in four dimensions, of two classes that a line separates except
+ * for a few; and printing of what they have learned. */
 #pragma once
 
 #include <stdint.h>

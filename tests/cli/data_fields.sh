@@ -125,12 +125,12 @@ has out '"type":"eval".*"accuracy":1[,}]'
 expect 2 check cat.ini --set data.train.streams=16
 has err 'streams = 16 reads the records in their order, so shuffle must be no'
 expect 2 check cat.ini --set data.train.streams=8 --set data.train.shuffle=no
-has err 'streams = 8, but job.batch = 16: each row of a batch reads one stream'
+has err 'streams = 8, but job.batch = 16: they must be equal, because each row of a batch reads one stream'
 expect 0 check cat.ini --set data.train.streams=16 --set data.train.shuffle=no
 has out '3888 of 3896 records'
 printf 'the dog sat; the dog sat' >dog.txt
 expect 2 check cat.ini --set data.test.paths=dog.txt
-has err 'its 10 classes or tokens are not the 8 of data train'
+has err 'its 10 classes or tokens differ from the 8 of data train'
 expect 3 check cat.ini --set data.test.paths=dog.txt --set data.test.vocabulary_from=cat.txt
 has err "dog.txt: 'd' before byte 5 is not in the vocabulary"
 

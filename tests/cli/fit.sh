@@ -13,7 +13,7 @@ has out '"fit":null'
 # Too small: the layer, and what would do.
 expect 3 check "$@" --set job.memory=fit:1kB
 has err 'memory = fit:1kB is too small: layer [a-z0-9]+ needs .* in its (forward|backward) pass'
-least=$(sed -n 's/.*would do is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
+least=$(sed -n 's/.*budget is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
 [ -n "$least" ] || fail 'no smallest budget is named'
 expect 3 run "$@" --out "$T/none" --set job.memory="fit:$((least - 1))"
 [ -e "$T/none" ] && fail 'a run that cannot fit left something'
@@ -36,7 +36,7 @@ has out '"type":"start".*"fit":\{"budget_bytes":'
 
 # On a device of its own features may also go to the host.
 expect 3 check "$@" --device sim:gpus=1 --set job.memory=fit:1kB
-least=$(sed -n 's/.*would do is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
+least=$(sed -n 's/.*budget is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
 expect 0 check "$@" --device sim:gpus=1,pcie=500GB/s --set job.memory="fit:$((least + least / 20))"
 has out '^budget .* on each device: '
 has out '^ +[0-9]+ swapped: .* to the host and back, a step$'

@@ -32,7 +32,7 @@ expect 0 run "$tiny" --out "$T/loss" --name loss --quiet --set job.checkpoint_ev
     --set job.eval_every=5 --set job.best_by=loss
 [ "$(best loss)" = "$(best_of loss loss ASC)" ] || fail "best by loss: $(best loss)"
 expect 2 check "$tiny" --set job.best_by=acuracy
-has err "^--set job\.best_by=acuracy: job: best_by = acuracy: evaluation has no such value"
+has err "^--set job\.best_by=acuracy: job: best_by = acuracy: evaluation has no such metric"
 has err "did you mean 'accuracy'"
 
 # The newest two and the best.

@@ -137,5 +137,5 @@ expect 2 run "$T/gru.ini" --quiet --set cluster.framework=downpour --set cluster
 has err 'take turns with batches'
 expect 2 run "$T/gru.ini" --quiet --set cluster.framework=custom --set cluster.worker_groups=2 \
     --set job.partition=1 --oversubscribe
-has err 'take turns with batches of an evaluation: use one group'
+has err 'take turns with the batches of an evaluation: use one group'
 exit 0

@@ -89,4 +89,4 @@ done <"$T/keys"
 
 # shellcheck disable=SC2086
 expect 2 check "$tiny" $tune --set job.repeat_exact=yes
-has err 'tune = yes: with repeat_exact nothing depends on what is measured: leave one of them out'
+has err 'tune = yes: tune chooses by measuring, which repeat_exact excludes: remove one of them'

@@ -1,7 +1,7 @@
-/* Memory that runs out: the n-th allocation of a small job fails, once or with all that follow,
- * from its opening to its closing. It ends with an error that says so, or gets by without; it
- * neither crashes nor hangs, and gives back what it took. Only what goes through the operating
- * system's table fails: oneDNN, OpenBLAS and libgomp allocate on their own. */
+/* Out of memory: the n-th allocation of a small job fails, alone or with all later ones, from
+ * opening to closing. The job ends with an error that says so, or succeeds without the memory; it
+ * neither crashes nor hangs, and frees everything. Only allocations through the operating system's
+ * table fail: oneDNN, OpenBLAS and libgomp allocate on their own. */
 /* ctest-labels: threads */
 #include "work_support.h"
 
@@ -71,7 +71,7 @@ static void one_allocation_fails(void **state)
     fail_each(TRAIN, 1, 8);
 }
 
-static void all_allocations_fail_from_there_on(void **state)
+static void all_later_allocations_fail(void **state)
 {
     fail_each(TRAIN, 0, 6);
 }
@@ -138,7 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(one_allocation_fails, fault_disarm),
-        cmocka_unit_test_teardown(all_allocations_fail_from_there_on, fault_disarm),
+        cmocka_unit_test_teardown(all_later_allocations_fail, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_resume, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_evaluation, fault_disarm),
         cmocka_unit_test_teardown(one_allocation_fails_in_prediction, fault_disarm),

@@ -1,7 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 600
  * Any thread of a job is stopped at any moment, as by a debugger: it is named, with its number,
- * before the limit of five seconds, and nobody else is; it goes on, and so does training. And a
+ * before the limit of five seconds, and no other thread is; after
+ * it continues, so does training. A
  * worker or reader whose thread has ended is named, too.
  *
  * SW_STOPS is the number of stops (default 20), SW_SEED what they are drawn from. The clock

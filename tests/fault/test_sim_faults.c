@@ -1,8 +1,9 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Several workers, one of which fails, on devices that hang, get lost or have no memory, or by
- * itself: at set-up, in a step, in an evaluation, in a checkpoint. The first error wins, all others
- * end within seconds, and the last checkpoint stands. */
+ * Several workers, one of which fails, on devices that hang, get lost or have no memory, or fails
+ * alone: at setup, in a step, in an evaluation, in a checkpoint. The first error wins, all others
+ * end within seconds, and the last
+ * checkpoint is kept. */
 #include "fault_support.h"
 
 #include "device/sim/sim.h"
@@ -222,7 +223,7 @@ static void device_that_is_too_small_is_named(void **state)
                       .sets = {"layer.fc1.outputs=40000"}};
     assert_int_equal(trial_open(&t), SW_ERR_NOMEM);
     assert_non_null(strstr(t.err.text, " on sim:0, which has "));
-    assert_non_null(strstr(t.err.text, "the largest blob is fc1.weight, "));
+    assert_non_null(strstr(t.err.text, "the largest array is fc1.weight, "));
     trial_close(&t);
 }
 

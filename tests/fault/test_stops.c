@@ -133,7 +133,7 @@ static void stop_each(enum work work, int stops)
     print_message("%d of %d moments (of %d calls) ended the work\n", stopped, tried, calls);
 }
 
-static void a_training_stops(void **state)
+static void training_stops(void **state)
 {
     stop_each(TRAIN, 1);
 }
@@ -187,7 +187,7 @@ static void a_request_between_two_stages_is_not_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_training_stops, forget),
+        cmocka_unit_test_teardown(training_stops, forget),
         cmocka_unit_test_teardown(two_requests_abort_a_training, forget),
         cmocka_unit_test_teardown(a_training_with_virtual_workers_stops, forget),
         cmocka_unit_test_teardown(a_training_in_stages_stops, forget),

@@ -32,7 +32,7 @@ budgets() {
         fail "$recipe: $given: exit $?"
     "$SW" check "$recipe" $(echo "$given" | sed 's/--steps 2//') --set job.memory=fit:1 >"$T/out" 2>"$T/err" &&
         fail "$recipe: $given: one byte is enough"
-    least=$(sed -n 's/.*would do is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
+    least=$(sed -n 's/.*budget is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
     [ -n "$least" ] || fail "$recipe: $given: no least budget is named"
     within least "fit:$least"
     within more "fit:$((least + least / 10))"

@@ -1,20 +1,20 @@
-/* The all-reduce: life, order and waits of buckets; the two back ends that add a bucket up are in
- * allreduce_copies.c and allreduce_library.c. A bucket that is complete is queued only when its
- * turn in the fixed order has come, so every device sees the same sequence (queue_complete).
- * rounds.h has the locking; nothing here waits for a device. */
+/* The all-reduce: creation, order and waits of buckets; the two backends that reduce a bucket are
+ * in allreduce_copies.c and allreduce_library.c. A complete bucket is queued only when its turn in
+ * the fixed order has come, so every device sees the same sequence (queue_complete). The locking is
+ * described in rounds.h; nothing here waits for a device. */
 #include "exchange/reduce/allreduce_private.h"
 
 #include "base/os.h"
 
-static const struct sw_allreduce_way *way_of(const struct sw_collective *library)
+static const struct sw_allreduce_way *backend_of(const struct sw_collective *library)
 {
     return library ? &sw_allreduce_library : &sw_allreduce_copies;
 }
 
-static int64_t bytes_of(const struct sw_allreduce_way *way, const int64_t *elements, int buckets,
-                        int ranks)
+static int64_t bytes_of(const struct sw_allreduce_way *backend, const int64_t *elements,
+                        int buckets, int ranks)
 {
-    int64_t all = way->stage(elements, buckets, ranks);
+    int64_t all = backend->stage(elements, buckets, ranks);
     for (int b = 0; b < buckets; b++)
         all += sw_allreduce_aligned(elements[b]);
     return all * (int64_t)sizeof(float);
@@ -22,8 +22,9 @@ static int64_t bytes_of(const struct sw_allreduce_way *way, const int64_t *eleme
 
 size_t sw_allreduce_bytes(const int64_t *elements, int buckets, int ranks, bool by_library)
 {
-    const struct sw_allreduce_way *way = by_library ? &sw_allreduce_library : &sw_allreduce_copies;
-    return (size_t)bytes_of(way, elements, buckets, ranks);
+    const struct sw_allreduce_way *backend =
+        by_library ? &sw_allreduce_library : &sw_allreduce_copies;
+    return (size_t)bytes_of(backend, elements, buckets, ranks);
 }
 
 /* ---- Life ---- */
@@ -45,16 +46,21 @@ static int init_rank(struct sw_allreduce *a, struct sw_allreduce_rank *r, struct
                        "gradients of other devices");
     }
     rc = sw_stream_new_urgent(r->device, 1, &r->stream, err);
-    if (rc == SW_OK)
-        sw_stream_name(r->stream, "all-reduce");
-    for (int b = 0; b < a->buckets && rc == SW_OK; b++) {
+    if (rc != SW_OK)
+        return rc;
+    sw_stream_name(r->stream, "all-reduce");
+    for (int b = 0; b < a->buckets; b++) {
         rc = sw_event_new(r->device, &r->at[b].made, err);
-        if (rc == SW_OK)
-            rc = sw_event_new(r->device, &r->at[b].summed, err);
-        if (rc == SW_OK)
-            rc = sw_event_new(r->device, &r->at[b].done, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_event_new(r->device, &r->at[b].summed, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_event_new(r->device, &r->at[b].done, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, struct sw_err *err)
@@ -73,38 +79,42 @@ static int make(struct sw_allreduce *a, const struct sw_allreduce_args *args, st
         a->order[b] = args->order[b];
         a->stage_at += sw_allreduce_aligned(args->elements[b]);
     }
-    a->share = a->way->stage(args->elements, args->buckets, args->ranks) / args->ranks;
-    a->bytes = (size_t)bytes_of(a->way, args->elements, args->buckets, args->ranks);
-    int rc = SW_OK;
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++) {
+    a->shard_elements = a->backend->stage(args->elements, args->buckets, args->ranks) / args->ranks;
+    a->bytes = (size_t)bytes_of(a->backend, args->elements, args->buckets, args->ranks);
+    for (int r = 0; r < a->ranks; r++) {
         a->rank[r].device = args->devices[r];
-        rc = init_rank(a, &a->rank[r], err);
+        int rc = init_rank(a, &a->rank[r], err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK && a->way->prepare ? a->way->prepare(a, args->first_ms, err) : rc;
+    return a->backend->prepare ? a->backend->prepare(a, args->first_ms, err) : SW_OK;
 }
 
 int sw_allreduce_new(const struct sw_allreduce_args *args, struct sw_allreduce **out,
                      struct sw_err *err)
 {
-    const struct sw_allreduce_way *way = way_of(args->library);
-    if (args->ranks < way->fewest || args->ranks > SW_ALLREDUCE_RANKS)
-        return sw_err_set(err, SW_ERR_INVALID, "%d devices cannot add up gradients: %d to %d can",
-                          args->ranks, way->fewest, SW_ALLREDUCE_RANKS);
+    const struct sw_allreduce_way *backend = backend_of(args->library);
+    if (args->ranks < backend->min_ranks || args->ranks > SW_ALLREDUCE_RANKS)
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "all-reduce over %d devices is not possible: it takes %d to %d",
+                          args->ranks, backend->min_ranks, SW_ALLREDUCE_RANKS);
     struct sw_allreduce *a = sw_calloc(1, sizeof *a);
     if (!a)
         return sw_err_nomem(err, "an all-reduce", sizeof *a);
-    a->way = way;
+    a->backend = backend;
     a->library = args->library;
     int rc = sw_rounds_init(&a->rounds, "bucket", args->buckets, args->ranks, err);
-    if (rc == SW_OK)
-        rc = make(a, args, err);
-    if (rc != SW_OK) {
-        if (!a->library || !a->library->hanging)
-            sw_allreduce_free(a);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = make(a, args, err);
+    if (rc != SW_OK)
+        goto out;
     *out = a;
     return SW_OK;
+out:
+    if (!a->library || !a->library->hanging)
+        sw_allreduce_free(a);
+    return rc;
 }
 
 static void free_rank(const struct sw_allreduce *a, struct sw_allreduce_rank *r)
@@ -140,16 +150,16 @@ float *sw_allreduce_bucket(const struct sw_allreduce *a, int rank, int bucket)
 
 /* ---- What ranks do ---- */
 
-/* All that are complete and whose turn has come; the lock is held. */
-static int queue_complete(void *allreduce, int given, struct sw_err *err)
+/* Queues all complete buckets whose turn has come; the lock is held. */
+static int queue_complete(void *allreduce, int pushed, struct sw_err *err)
 {
     struct sw_allreduce *a = allreduce;
-    (void)given; /* the next in the order may be another */
+    (void)pushed; /* the next bucket in the order may be another one */
     for (;;) {
         int b = a->order[a->next];
         if (!sw_rounds_complete(&a->rounds, b))
             return SW_OK;
-        int rc = a->way->queue(a, b, err);
+        int rc = a->backend->queue(a, b, err);
         if (rc != SW_OK)
             return rc;
         sw_rounds_next(&a->rounds, b);
@@ -161,7 +171,9 @@ int sw_allreduce_give(struct sw_allreduce *a, int rank, int bucket, uint64_t rou
                       struct sw_stream *compute, struct sw_err *err)
 {
     int rc = sw_event_record(compute, a->rank[rank].at[bucket].made, err);
-    return rc == SW_OK ? sw_rounds_give(&a->rounds, bucket, round, queue_complete, a, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_rounds_give(&a->rounds, bucket, round, queue_complete, a, err);
 }
 
 int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int timeout_ms)
@@ -172,12 +184,14 @@ int sw_allreduce_wait(struct sw_allreduce *a, int bucket, uint64_t round, int ti
 int sw_allreduce_take(struct sw_allreduce *a, int rank, int bucket, struct sw_stream *compute,
                       struct sw_err *err)
 {
-    int rc = SW_OK;
-    if (!a->way->reads_others)
+    if (!a->backend->reads_others)
         return sw_event_wait(compute, a->rank[rank].at[bucket].done, err);
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = sw_event_wait(compute, a->rank[r].at[bucket].done, err);
-    return rc;
+    for (int r = 0; r < a->ranks; r++) {
+        int rc = sw_event_wait(compute, a->rank[r].at[bucket].done, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
@@ -186,7 +200,7 @@ int64_t sw_allreduce_round_bytes(const struct sw_allreduce *a, int from, int to)
     for (int b = 0; b < a->buckets && from != to; b++) {
         sw_allreduce_share(a->bucket[b].elements, a->ranks, to, &first, &theirs);
         sw_allreduce_share(a->bucket[b].elements, a->ranks, from, &first, &own);
-        elements += theirs + own; /* to be added up, and the sum */
+        elements += theirs + own; /* scatter, then gather */
     }
     return elements * (int64_t)sizeof(float);
 }
@@ -196,7 +210,8 @@ int sw_allreduce_check(struct sw_allreduce *a, struct sw_err *err)
     return a->library ? sw_collective_check(a->library, err) : SW_OK;
 }
 
-/* The library is aborted without the lock: who holds it may stand in the library. */
+/* The library is aborted without the lock, because a thread that holds the lock may be blocked in
+ * the library. */
 void sw_allreduce_close_v(void *allreduce)
 {
     struct sw_allreduce *a = allreduce;

@@ -1,8 +1,8 @@
-/* Sums by copies between devices: a reduce-scatter and an all-gather. A bucket is cut into shares,
- * one a rank. For its own share a rank fetches the others' (scatter), adds them up in its stage and
- * puts the sum into its bucket; when all have, each fetches the sums of the other shares (gather).
- * A sum is that of base/tree.h over the ranks, so that it has the bits that servers compute,
- * whoever was last and however the bucket is cut. */
+/* All-reduce by copies between devices: a reduce-scatter and an all-gather. A bucket is cut into
+ * shards, one per rank. A rank fetches the others' parts of its own shard (scatter), sums them in
+ * its stage and puts the sum into its bucket; when all have done so, each fetches the sums of the
+ * other shards (gather). A sum follows base/tree.h over the ranks, so it has the bits that servers
+ * compute, whichever rank was last and however the bucket is cut. */
 #include "base/tree.h"
 #include "device/op.h"
 #include "exchange/reduce/allreduce_private.h"
@@ -18,7 +18,7 @@ void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int6
         *count = elements > *first ? elements - *first : 0;
 }
 
-static int64_t largest_share(const int64_t *elements, int buckets, int ranks)
+static int64_t largest_shard(const int64_t *elements, int buckets, int ranks)
 {
     int64_t most = 0, first, count;
     for (int b = 0; b < buckets; b++) {
@@ -30,7 +30,7 @@ static int64_t largest_share(const int64_t *elements, int buckets, int ranks)
 
 static int64_t stage(const int64_t *elements, int buckets, int ranks)
 {
-    return largest_share(elements, buckets, ranks) * ranks;
+    return largest_shard(elements, buckets, ranks) * ranks;
 }
 
 static int fetch(struct sw_allreduce *a, int to, float *dst, int from, const float *src,
@@ -40,57 +40,73 @@ static int fetch(struct sw_allreduce *a, int to, float *dst, int from, const flo
                         (size_t)count * sizeof(float), err);
 }
 
-/* Rank r's share becomes the sum over all. */
-static int sum_share(struct sw_allreduce *a, int r, int b, struct sw_err *err)
+/* Queues the reduction of rank r's shard. */
+static int sum_shard(struct sw_allreduce *a, int r, int b, struct sw_err *err)
 {
     struct sw_allreduce_rank *own = &a->rank[r];
     float *stage = own->memory + a->stage_at;
     int64_t first, count;
     int rc = SW_OK;
     sw_allreduce_share(a->bucket[b].elements, a->ranks, r, &first, &count);
-    struct sw_fold_args sum = {.count = a->ranks, .n = count, .y = stage + r * a->share};
-    for (int q = 0; q < a->ranks && rc == SW_OK; q++) {
-        float *place = stage + q * a->share;
+    struct sw_fold_args sum = {.count = a->ranks, .n = count, .y = stage + r * a->shard_elements};
+    for (int q = 0; q < a->ranks; q++) {
+        float *place = stage + q * a->shard_elements;
         const float *theirs = sw_allreduce_place(a, q, b) + first;
         sum.x[q] = q == r ? theirs : place;
         sum.ends[q] = q + 1;
         rc = sw_event_wait(own->stream, a->rank[q].at[b].made, err);
-        if (rc == SW_OK && q != r && count > 0)
+        if (rc != SW_OK)
+            return rc;
+        if (q != r && count > 0)
             rc = fetch(a, r, place, q, theirs, count, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    if (rc == SW_OK && count > 0)
+    if (count > 0)
         rc = sw_op_run(own->stream, &sw_op_fold, &sum, err);
-    if (rc == SW_OK && count > 0)
+    if (rc != SW_OK)
+        return rc;
+    if (count > 0)
         rc = sw_copy(own->stream, sw_allreduce_place(a, r, b) + first, sum.y,
                      (size_t)count * sizeof(float), err);
-    return rc == SW_OK ? sw_event_record(own->stream, own->at[b].summed, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_event_record(own->stream, own->at[b].summed, err);
 }
 
-/* Rank r fetches the sums of all other shares. */
-static int gather_shares(struct sw_allreduce *a, int r, int b, struct sw_err *err)
+/* Queues the copies of all other shards' sums to rank r. */
+static int gather_shards(struct sw_allreduce *a, int r, int b, struct sw_err *err)
 {
     struct sw_allreduce_rank *own = &a->rank[r];
     int64_t first, count;
-    int rc = SW_OK;
-    for (int q = 0; q < a->ranks && rc == SW_OK; q++) {
+    for (int q = 0; q < a->ranks; q++) {
         sw_allreduce_share(a->bucket[b].elements, a->ranks, q, &first, &count);
-        rc = sw_event_wait(own->stream, a->rank[q].at[b].summed, err);
-        if (rc == SW_OK && q != r && count > 0)
+        int rc = sw_event_wait(own->stream, a->rank[q].at[b].summed, err);
+        if (rc != SW_OK)
+            return rc;
+        if (q != r && count > 0)
             rc = fetch(a, r, sw_allreduce_place(a, r, b) + first, q,
                        sw_allreduce_place(a, q, b) + first, count, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? sw_event_record(own->stream, own->at[b].done, err) : rc;
+    return sw_event_record(own->stream, own->at[b].done, err);
 }
 
 static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = sum_share(a, r, b, err);
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = gather_shares(a, r, b, err);
-    return rc;
+    for (int r = 0; r < a->ranks; r++) {
+        int rc = sum_shard(a, r, b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    for (int r = 0; r < a->ranks; r++) {
+        int rc = gather_shards(a, r, b, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 const struct sw_allreduce_way sw_allreduce_copies = {
-    .fewest = 2, .stage = stage, .queue = queue, .reads_others = true};
+    .min_ranks = 2, .stage = stage, .queue = queue, .reads_others = true};

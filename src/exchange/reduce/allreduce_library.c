@@ -1,15 +1,15 @@
-/* Sums by the library of the devices (device/collective.h): each bucket is one group, in place. The
- * order of a sum is the library's own.
+/* All-reduce by the library of the devices (device/collective.h): each bucket is one group call, in
+ * place. The library determines the order of a sum.
  *
- * Libraries make connections and take memory when a sum of a size is first made, and may wait for
- * devices in doing so: hence every bucket is summed once before anything else is queued. That is
- * done on a thread of its own, because a library that does not get along with the machine hangs
- * here. Aborting it and cancelling the devices ends that as a rule; a thread that hangs
- * nevertheless keeps all it uses. */
+ * Libraries open connections and allocate memory when they first sum an array of some size, and may
+ * wait for devices meanwhile. Therefore every bucket is summed once before anything else is queued.
+ * This runs on a thread of its own, because a library that does not work on the machine hangs here.
+ * Aborting it and cancelling the devices usually ends that; a thread that still hangs keeps all
+ * memory it uses. */
 #include "base/os.h"
 #include "exchange/reduce/allreduce_private.h"
 
-enum { ABORT_MS = 10000 /* how long an aborted library may take to return, at most */ };
+enum { ABORT_MS = 10000 /* how long an aborted library may take to return */ };
 
 static int64_t stage(const int64_t *elements, int buckets, int ranks)
 {
@@ -18,13 +18,15 @@ static int64_t stage(const int64_t *elements, int buckets, int ranks)
 
 static int wait_for_all(struct sw_allreduce *a, int b, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
-        rc = sw_event_wait(a->rank[r].stream, a->rank[r].at[b].made, err);
-    return rc;
+    for (int r = 0; r < a->ranks; r++) {
+        int rc = sw_event_wait(a->rank[r].stream, a->rank[r].at[b].made, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
-/* The group is ended whatever happens in it, else the library could not even be closed. */
+/* Ends the group even after an error, because otherwise the library could not be closed. */
 static int sum(struct sw_allreduce *a, int b, struct sw_err *err)
 {
     struct sw_err ending;
@@ -43,11 +45,17 @@ static int sum(struct sw_allreduce *a, int b, struct sw_err *err)
 static int queue(struct sw_allreduce *a, int b, struct sw_err *err)
 {
     int rc = wait_for_all(a, b, err);
-    if (rc == SW_OK)
-        rc = sum(a, b, err);
-    for (int r = 0; r < a->ranks && rc == SW_OK; r++)
+    if (rc != SW_OK)
+        return rc;
+    rc = sum(a, b, err);
+    if (rc != SW_OK)
+        return rc;
+    for (int r = 0; r < a->ranks; r++) {
         rc = sw_event_record(a->rank[r].stream, a->rank[r].at[b].done, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 static void first_main(void *arg)
@@ -68,7 +76,7 @@ static bool abort_first(struct sw_allreduce_first *f, int first_ms)
     return sw_thread_join_timed(&f->thread, first_ms < ABORT_MS ? first_ms : ABORT_MS);
 }
 
-/* The buckets are zero, and so are their sums. */
+/* Sums every bucket once. The buckets are zero, and so are the sums. */
 static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
 {
     struct sw_allreduce_first *f = sw_calloc(1, sizeof *f);
@@ -83,10 +91,10 @@ static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
     } else if (rc == SW_OK) {
         if (!abort_first(f, first_ms))
             a->library->hanging = f;
-        rc = sw_err_set(
-            err, SW_ERR_LIBRARY,
-            "%d devices did not come to a first sum within %d s; try all_reduce = copies", a->ranks,
-            first_ms / 1000);
+        rc = sw_err_set(err, SW_ERR_LIBRARY,
+                        "the first all-reduce over %d devices did not finish within %d s; try "
+                        "all_reduce = copies",
+                        a->ranks, first_ms / 1000);
     }
     if (!a->library->hanging)
         sw_free(f);
@@ -94,4 +102,4 @@ static int prepare(struct sw_allreduce *a, int first_ms, struct sw_err *err)
 }
 
 const struct sw_allreduce_way sw_allreduce_library = {
-    .fewest = 1, .stage = stage, .queue = queue, .prepare = prepare};
+    .min_ranks = 1, .stage = stage, .queue = queue, .prepare = prepare};

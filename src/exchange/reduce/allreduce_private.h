@@ -1,11 +1,13 @@
-/* What the files of the all-reduce share: allreduce.c has its life, its order and its waits;
- * allreduce_copies.c and allreduce_library.c are the two ways to add up a bucket, behind one table.
+/* Shared by the files of the all-reduce: allreduce.c has creation, order and waits;
+ * allreduce_copies.c and allreduce_library.c are the two backends that reduce a bucket.
  *
  * Events order what streams do with a bucket:
  *
  *     made[r]    on r's compute stream: its bucket is complete
- *     summed[r]  on r's stream here: its share is the sum, and it reads no other's bucket (copies)
- *     done[r]    the same: its bucket is the sum, and it reads no other's sums */
+ *     summed[r]  on r's all-reduce stream: its shard is the sum, and r reads no shards of others
+ *                to reduce any more (copies)
+ *     done[r]    on r's all-reduce stream: its bucket is the sum, and r reads no sums of others
+ *                any more */
 #pragma once
 
 #include "device/collective.h"
@@ -16,14 +18,15 @@
 enum { SW_ALLREDUCE_ALIGN = 16 }; /* elements: 64 bytes */
 
 struct sw_allreduce_way {
-    int fewest; /* ranks */
-    /* Elements of the stage that a rank needs beside its buckets. */
+    int min_ranks;
+    /* Elements of the stage that a rank needs in addition to its buckets. */
     int64_t (*stage)(const int64_t *elements, int buckets, int ranks);
-    /* Queues a bucket that all ranks have given, for all of them; the lock is held. */
+    /* Queues the reduction of a bucket that all ranks have pushed, for all of them; the lock is
+     * held. */
     int (*queue)(struct sw_allreduce *a, int bucket, struct sw_err *err);
-    /* Before the first round, when all memory is there; or NULL. */
+    /* Called before the first round, after all memory is allocated; or NULL. */
     int (*prepare)(struct sw_allreduce *a, int first_ms, struct sw_err *err);
-    /* May others read a rank's bucket after its own `done`? */
+    /* Can others still read a rank's bucket after its own `done`? */
     bool reads_others;
 };
 extern const struct sw_allreduce_way sw_allreduce_copies, sw_allreduce_library;
@@ -44,7 +47,7 @@ struct sw_allreduce_bucket {
 };
 
 struct sw_allreduce {
-    const struct sw_allreduce_way *way;
+    const struct sw_allreduce_way *backend;
     struct sw_collective *library;  /* borrowed; NULL: copies */
     struct sw_allreduce_rank *rank; /* owned [ranks] */
     int ranks;
@@ -52,21 +55,21 @@ struct sw_allreduce {
     int *order;                         /* owned [buckets] */
     int buckets;
     int64_t stage_at;        /* elements: where the stage begins */
-    int64_t share;           /* elements of a rank's share in a bucket, at most; of copies */
+    int64_t shard_elements;  /* copies: elements of a rank's largest shard of a bucket */
     size_t bytes;            /* of a rank's memory */
     struct sw_rounds rounds; /* of the buckets; its lock guards the streams */
-    int next;                /* in the order: the one to queue; under the lock */
+    int next;                /* position in `order` of the next bucket to queue; under the lock */
 };
 
-/* The first sums of a library, on a thread of their own. */
+/* The thread that makes the first sums of a library. */
 struct sw_allreduce_first {
     struct sw_allreduce *a;
     struct sw_thread thread;
-    int rc; /* the thread's, like err */
+    int rc; /* result of the thread, like err */
     struct sw_err err;
 };
 
-/* A rank's bucket, as sw_allreduce_bucket answers it. */
+/* The rank's array of a bucket. */
 static inline float *sw_allreduce_place(const struct sw_allreduce *a, int rank, int bucket)
 {
     return a->rank[rank].memory + a->bucket[bucket].offset;
@@ -77,5 +80,5 @@ static inline int64_t sw_allreduce_aligned(int64_t elements)
     return (elements + SW_ALLREDUCE_ALIGN - 1) / SW_ALLREDUCE_ALIGN * SW_ALLREDUCE_ALIGN;
 }
 
-/* allreduce_copies.c: a rank's share in a bucket: whole lines, so that copies stay aligned. */
+/* allreduce_copies.c: the rank's shard of a bucket: whole lines, so that copies stay aligned. */
 void sw_allreduce_share(int64_t elements, int ranks, int r, int64_t *first, int64_t *count);

@@ -1,6 +1,6 @@
-/* Cuts gradients into buckets, and puts these in an order by simulating one link: whenever it is
- * free it takes, of the buckets that backward has completed by then, the one of the lowest layer.
- * Pure functions. */
+/* Partitions gradients into buckets, and orders these by simulating one link: whenever it is free
+ * it takes, of the buckets that backward has completed by then, the one of the lowest layer. Pure
+ * functions. */
 #include "exchange/reduce/buckets.h"
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ int sw_buckets_cut(const struct sw_bucket_item *items, int count, int64_t bytes,
     return n;
 }
 
-/* The lowest layer among those that are complete by now and not taken; -1: none is. */
+/* The bucket of the lowest layer among those that are complete and not yet taken; -1: none. */
 static int most_urgent(const struct sw_bucket *b, int count, const int *order, int taken,
                        double now)
 {
@@ -38,7 +38,8 @@ static int most_urgent(const struct sw_bucket *b, int count, const int *order, i
     return best;
 }
 
-/* Items are in the order of completion, so the first one that is not taken is the next. */
+/* Time at which the next bucket is complete: they are in the order of completion, so it is the
+ * first one that is not taken. */
 static double next_ready(const struct sw_bucket *b, int count, const int *order, int taken)
 {
     for (int i = 0; i < count; i++) {

@@ -1,10 +1,12 @@
-/* Events order what devices do:
+/* Factors between devices: memory, and the copies that bring every rank all rows. Events order what
+ * devices do:
  *
- *     made[r]  on r's compute stream: its rows are complete, and it reads no others of the round
- *              before
- *     here[r]  on r's stream here: it has the rows of all
+ *     made[r]     on r's compute stream: its rows are complete, and it reads no rows of the
+ *                 previous round any more
+ *     arrived[r]  on r's copy stream: it has the rows of all ranks
  *
- * Who takes a layer waits for here of all ranks: it may write where others have read. */
+ * A rank that pulls a layer waits for `arrived` of all ranks, because it may then overwrite rows
+ * that others have read. */
 #include "exchange/reduce/factors.h"
 
 #include "base/os.h"
@@ -12,15 +14,15 @@
 
 enum { ALIGN = 16 }; /* elements: 64 bytes */
 
-struct passage {
-    struct sw_event *made, *here; /* owned */
+struct events {
+    struct sw_event *made, *arrived; /* owned */
 };
 
 struct rank {
     struct sw_device *device; /* borrowed */
     struct sw_stream *stream; /* owned; used under the lock */
     float *memory;            /* owned */
-    struct passage *at;       /* owned [layers] */
+    struct events *at;        /* owned [layers] */
     int64_t first, rows;      /* of the batch */
 };
 
@@ -71,14 +73,18 @@ static int init_rank(struct sw_factors *f, struct rank *r, struct sw_err *err)
     r->memory = memory;
     sw_device_name(r->device, r->memory, f->bytes, "factors of gradients");
     rc = sw_stream_new_urgent(r->device, 1, &r->stream, err);
-    if (rc == SW_OK)
-        sw_stream_name(r->stream, "factors");
-    for (int i = 0; i < f->count && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    sw_stream_name(r->stream, "factors");
+    for (int i = 0; i < f->count; i++) {
         rc = sw_event_new(r->device, &r->at[i].made, err);
-        if (rc == SW_OK)
-            rc = sw_event_new(r->device, &r->at[i].here, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = sw_event_new(r->device, &r->at[i].arrived, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 static int make(struct sw_factors *f, const struct sw_factors_args *args, struct sw_err *err)
@@ -99,12 +105,13 @@ static int make(struct sw_factors *f, const struct sw_factors_args *args, struct
                            .dy_at = at + aligned(args->batch_rows * l->steps * l->inputs)};
         at += elements_of(l, args->batch_rows);
     }
-    int rc = SW_OK;
-    for (int r = 0; r < f->ranks && rc == SW_OK; r++) {
+    for (int r = 0; r < f->ranks; r++) {
         f->rank[r].device = args->devices[r];
-        rc = init_rank(f, &f->rank[r], err);
+        int rc = init_rank(f, &f->rank[r], err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_factors_new(const struct sw_factors_args *args, struct sw_factors **out, struct sw_err *err)
@@ -113,21 +120,23 @@ int sw_factors_new(const struct sw_factors_args *args, struct sw_factors **out, 
     if (!f)
         return sw_err_nomem(err, "factors of gradients", sizeof *f);
     int rc = sw_rounds_init(&f->rounds, "factors", args->count, args->ranks, err);
-    if (rc == SW_OK)
-        rc = make(f, args, err);
-    if (rc != SW_OK) {
-        sw_factors_free(f);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = make(f, args, err);
+    if (rc != SW_OK)
+        goto out;
     *out = f;
     return SW_OK;
+out:
+    sw_factors_free(f);
+    return rc;
 }
 
 static void free_rank(const struct sw_factors *f, struct rank *r)
 {
     for (int i = 0; r->at && i < f->count; i++) {
         sw_event_free(r->device, r->at[i].made);
-        sw_event_free(r->device, r->at[i].here);
+        sw_event_free(r->device, r->at[i].arrived);
     }
     sw_free(r->at);
     sw_device_free(r->device, r->memory, f->bytes);
@@ -165,7 +174,7 @@ float *sw_factors_dy(const struct sw_factors *f, int rank, int layer)
 
 /* ---- Queueing a layer; the lock is held ---- */
 
-/* Rank r gets rank q's rows of an array with so many columns a row of the batch. */
+/* Copies rank q's rows of an array to rank r; `columns` are those of a row of the batch. */
 static int fetch(struct sw_factors *f, int r, int q, int64_t at, int64_t columns,
                  struct sw_err *err)
 {
@@ -180,29 +189,36 @@ static int gather(struct sw_factors *f, int r, int i, struct sw_err *err)
     struct rank *own = &f->rank[r];
     const struct layer *l = &f->layer[i];
     int rc = sw_event_wait(own->stream, own->at[i].made, err);
-    for (int q = 0; q < f->ranks && rc == SW_OK; q++) {
+    if (rc != SW_OK)
+        return rc;
+    for (int q = 0; q < f->ranks; q++) {
         if (q == r || f->rank[q].rows == 0)
             continue;
         rc = sw_event_wait(own->stream, f->rank[q].at[i].made, err);
-        if (rc == SW_OK)
-            rc = fetch(f, r, q, l->x_at, l->shape.steps * l->shape.inputs, err);
-        if (rc == SW_OK)
-            rc = fetch(f, r, q, l->dy_at, l->shape.steps * l->shape.outputs, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = fetch(f, r, q, l->x_at, l->shape.steps * l->shape.inputs, err);
+        if (rc != SW_OK)
+            return rc;
+        rc = fetch(f, r, q, l->dy_at, l->shape.steps * l->shape.outputs, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK ? sw_event_record(own->stream, own->at[i].here, err) : rc;
+    return sw_event_record(own->stream, own->at[i].arrived, err);
 }
 
 static int gather_complete(void *factors, int i, struct sw_err *err)
 {
     struct sw_factors *f = factors;
-    int rc = SW_OK;
     if (!sw_rounds_complete(&f->rounds, i))
         return SW_OK;
-    for (int r = 0; r < f->ranks && rc == SW_OK; r++)
-        rc = gather(f, r, i, err);
-    if (rc == SW_OK)
-        sw_rounds_next(&f->rounds, i);
-    return rc;
+    for (int r = 0; r < f->ranks; r++) {
+        int rc = gather(f, r, i, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    sw_rounds_next(&f->rounds, i);
+    return SW_OK;
 }
 
 /* ---- What ranks do ---- */
@@ -211,7 +227,9 @@ int sw_factors_give(struct sw_factors *f, int rank, int layer, uint64_t round,
                     struct sw_stream *compute, struct sw_err *err)
 {
     int rc = sw_event_record(compute, f->rank[rank].at[layer].made, err);
-    return rc == SW_OK ? sw_rounds_give(&f->rounds, layer, round, gather_complete, f, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_rounds_give(&f->rounds, layer, round, gather_complete, f, err);
 }
 
 int sw_factors_wait(struct sw_factors *f, int layer, uint64_t round, int timeout_ms)
@@ -221,10 +239,12 @@ int sw_factors_wait(struct sw_factors *f, int layer, uint64_t round, int timeout
 
 int sw_factors_take(struct sw_factors *f, int layer, struct sw_stream *compute, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int r = 0; r < f->ranks && rc == SW_OK; r++)
-        rc = sw_event_wait(compute, f->rank[r].at[layer].here, err);
-    return rc;
+    for (int r = 0; r < f->ranks; r++) {
+        int rc = sw_event_wait(compute, f->rank[r].at[layer].arrived, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int64_t sw_factors_round_bytes(const struct sw_factors *f, int from, int to)

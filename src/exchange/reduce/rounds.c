@@ -1,6 +1,6 @@
-/* Counts who has given what, under one lock: the rank that completes an item calls its owner's
- * function, which queues the exchange for all, with the lock held. Waits are on one condition that
- * every completed round and the close of the job signal. */
+/* Counts contributions under one lock: the rank that completes an item calls its owner's function,
+ * which queues the exchange for all, with the lock held. Waits are on one condition that every
+ * completed round and the end of the job signal. */
 #include "exchange/reduce/rounds.h"
 
 #include "base/os.h"
@@ -31,11 +31,12 @@ int sw_rounds_give(struct sw_rounds *r, int item, uint64_t round,
     struct sw_round *i = &r->item[item];
     if (r->closed)
         rc = sw_err_set(err, SW_ERR_CANCELLED, "the job is ending");
-    else if (i->over + 1 != round)
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s %d is given in round %llu, but it has had %llu",
-                        r->what, item, (unsigned long long)round, (unsigned long long)i->over);
+    else if (i->done + 1 != round)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "%s %d: contribution to round %llu, but %llu rounds are done", r->what,
+                        item, (unsigned long long)round, (unsigned long long)i->done);
     else {
-        i->given++;
+        i->arrived++;
         rc = queue(owner, item, err);
     }
     sw_mutex_unlock(&r->lock);
@@ -44,8 +45,8 @@ int sw_rounds_give(struct sw_rounds *r, int item, uint64_t round,
 
 void sw_rounds_next(struct sw_rounds *r, int item)
 {
-    r->item[item].given = 0;
-    r->item[item].over++;
+    r->item[item].arrived = 0;
+    r->item[item].done++;
     sw_cond_broadcast(&r->changed);
 }
 
@@ -54,13 +55,13 @@ int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms
     int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&r->lock);
     const struct sw_round *i = &r->item[item];
-    while (i->over < round && !r->closed) {
+    while (i->done < round && !r->closed) {
         int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
         if (left_ns <= 0 ||
             !sw_cond_wait_ms(&r->changed, &r->lock, (int)((left_ns + 999999) / 1000000)))
             break;
     }
-    int rc = i->over >= round ? SW_OK : r->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
+    int rc = i->done >= round ? SW_OK : r->closed ? SW_ERR_CANCELLED : SW_ERR_BUSY;
     sw_mutex_unlock(&r->lock);
     return rc;
 }

@@ -1,8 +1,8 @@
-/* Things that go round among ranks, such as buckets of gradients: in each round every rank gives
- * its part of a thing, and who gives the last one queues the exchange for all, under the lock that
- * guards the streams. Counts and waits only: what is queued is the owner's affair.
+/* Rounds of items that all ranks contribute to, such as buckets of gradients: in each round every
+ * rank contributes its part of an item, and the last one queues the exchange for all, under the
+ * lock that guards the streams. This counts and waits only; the owner queues the work.
  *
- * Thread rule: all functions but init and fini may be called by any thread. */
+ * Thread rule: all functions except init and fini may be called by any thread. */
 #pragma once
 
 #include "base/err.h"
@@ -11,15 +11,15 @@
 #include <stdint.h>
 
 struct sw_round {
-    int given;     /* ranks, of the round under way */
-    uint64_t over; /* rounds that are queued */
+    int arrived;   /* ranks that have contributed to the current round */
+    uint64_t done; /* rounds that are queued */
 };
 
 struct sw_rounds {
     const char *what;      /* static, for messages: "bucket" */
     struct sw_round *item; /* owned [count]; under the lock */
     int count, ranks;
-    struct sw_mutex lock; /* guards what says so */
+    struct sw_mutex lock; /* guards the fields that say so */
     struct sw_cond changed;
     bool closed; /* under the lock */
 };
@@ -28,21 +28,21 @@ struct sw_rounds {
 int sw_rounds_init(struct sw_rounds *r, const char *what, int count, int ranks,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_rounds_fini(struct sw_rounds *r);
-/* A rank has given its part of a thing for that round (1, 2, ...). queue is called under the lock,
- * whether or not the thing is complete. Errors: SW_ERR_CANCELLED when closed, SW_ERR_INVALID for
- * another round than the next, and those of queue. */
+/* A rank contributes its part of an item to that round (1, 2, ...). queue is called under the lock,
+ * whether or not the item is complete. Errors: SW_ERR_CANCELLED when closed, SW_ERR_INVALID for a
+ * round that is not the next, and those of queue. */
 int sw_rounds_give(struct sw_rounds *r, int item, uint64_t round,
                    int (*queue)(void *owner, int item, struct sw_err *err), void *owner,
                    struct sw_err *err) SW_MUST_CHECK;
-/* Have all given? In queue. */
+/* Have all ranks contributed? Called from queue. */
 static inline bool sw_rounds_complete(const struct sw_rounds *r, int item)
 {
-    return r->item[item].given == r->ranks;
+    return r->item[item].arrived == r->ranks;
 }
-/* The thing's round is queued, and the next may begin. In queue. */
+/* Ends the item's round, after its exchange is queued. Called from queue. */
 void sw_rounds_next(struct sw_rounds *r, int item);
-/* Until that round of the thing is queued. SW_OK, SW_ERR_BUSY after timeout_ms, SW_ERR_CANCELLED.
- */
+/* Waits until that round of the item is queued. SW_OK, SW_ERR_BUSY after timeout_ms,
+ * SW_ERR_CANCELLED. */
 int sw_rounds_wait(struct sw_rounds *r, int item, uint64_t round, int timeout_ms) SW_MUST_CHECK;
 /* Ends every wait. */
 void sw_rounds_close(struct sw_rounds *r);

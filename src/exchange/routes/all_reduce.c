@@ -1,13 +1,13 @@
-/* Route `all-reduce`: devices add up their gradients themselves, in buckets (exchange/sums.h), and
- * each makes the update. A push counts its bucket; with the last gradient of a bucket the worker
- * gives it to the sum, and a pull takes it. Buckets are added up in rounds, one a step. */
+/* Route `all-reduce`: the devices reduce their gradients in buckets (exchange/sums.h), and each
+ * makes the update. A push counts towards its bucket; with the last gradient of a bucket the worker
+ * pushes the bucket into the all-reduce, and a pull takes the sum. Every step is one round. */
 #include "base/os.h"
 #include "exchange/exchange_private.h"
 #include "exchange/routes/routes.h"
 
 struct bucket {
-    int pushed;     /* gradients, of the round under way */
-    uint64_t taken; /* rounds whose sums the compute stream has */
+    int pushed;     /* gradients pushed in the current round */
+    uint64_t taken; /* rounds whose sums the compute stream has waited for */
 };
 
 static bool takes(const struct sw_route_query *q)

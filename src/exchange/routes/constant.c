@@ -12,7 +12,7 @@ static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     const struct sw_exchange_args *a = &p->x->args;
 
-    (void)version; /* no other comes */
+    (void)version; /* a constant has one version */
     if (p->version != SW_NEVER)
         return SW_OK;
     p->version = 0;
@@ -21,4 +21,4 @@ static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
 }
 
 const struct sw_route sw_route_constant = {
-    .name = "constant", .takes = takes, .is_own = true, .pull = pull};
+    .name = "constant", .takes = takes, .device_only = true, .pull = pull};

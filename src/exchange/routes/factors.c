@@ -1,6 +1,6 @@
-/* Route `factors`: devices exchange the factors of a layer's gradients (exchange/reduce/factors.h;
- * Poseidon, section 4.3.1), and each makes the gradient out of those of all rows, and the update.
- * The push of the weight sends the factors, for weight and bias. */
+/* Route `factors`: the devices exchange the factors of a layer's gradients
+ * (exchange/reduce/factors.h; Poseidon, section 4.3.1); each makes the gradient of the whole batch
+ * from them, and the update. The push of the weight sends the factors for weight and bias. */
 #include "base/os.h"
 #include "device/op.h"
 #include "exchange/exchange_private.h"
@@ -9,8 +9,8 @@
 #include "kernels/ops/sums.h"
 
 struct layer {
-    int number;     /* among those that devices exchange */
-    uint64_t taken; /* rounds whose factors the compute stream has */
+    int number;     /* index among the layers whose factors are exchanged */
+    uint64_t taken; /* rounds whose factors the compute stream has waited for */
 };
 
 static bool takes(const struct sw_route_query *q)
@@ -76,7 +76,8 @@ static int wait(const struct sw_port *p, uint64_t version, int timeout_ms)
                            sw_exchange_round(p->x, version), timeout_ms);
 }
 
-/* The gradient of the whole batch: dy' x of the weight, the sum of dy's rows of the bias. */
+/* Queues the gradient of the whole batch: dy' x for the weight, the sum of the rows of dy for the
+ * bias. */
 static int pull(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
     const struct sw_exchange_args *a = &p->x->args;

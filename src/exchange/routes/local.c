@@ -1,5 +1,5 @@
-/* Route `local`: the device updates a parameter of which no other worker has a gradient, as soon as
- * that is complete. Nothing moves, and a push is an operation of the step itself. */
+/* Route `local`: the device updates a parameter that has gradients on no other worker as soon as
+ * its gradient is complete. Nothing is copied, and a push is an operation of the step itself. */
 #include "exchange/exchange_private.h"
 #include "exchange/routes/routes.h"
 
@@ -10,12 +10,12 @@ static bool takes(const struct sw_route_query *q)
 
 static int queue_push(struct sw_port *p, struct sw_err *err)
 {
-    return p->x->control->together ? SW_OK : sw_device_update_queue(p, err);
+    return p->x->control->two_phase ? SW_OK : sw_device_update_queue(p, err);
 }
 
 static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
 {
-    if (!p->x->control->together)
+    if (!p->x->control->two_phase)
         p->version = (int64_t)version;
     return SW_OK;
 }
@@ -23,7 +23,7 @@ static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
 const struct sw_route sw_route_local = {.name = "local",
                                         .takes = takes,
                                         .updates_on_device = true,
-                                        .is_own = true,
+                                        .device_only = true,
                                         .arrays = sw_partials_of_port,
                                         .queue_push = queue_push,
                                         .push = push};

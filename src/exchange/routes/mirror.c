@@ -1,10 +1,11 @@
 /* Route `mirror`: the table has the parameter, and the device a copy of its value. Partial sums of
- * gradients are copied to the table while lower layers compute; the servers hear of them when they
- * are there. A value is copied back before the forward pass that reads it, lowest layers first. */
+ * gradients are copied to the table while lower layers compute, and the servers are notified when
+ * they have arrived. A value is copied back before the forward pass that reads it, lowest layers
+ * first. */
 #include "exchange/exchange_private.h"
 #include "exchange/routes/routes.h"
 
-/* The last row of the registry: what no other takes. */
+/* The last row of the registry accepts everything that no other route accepts. */
 static bool takes(const struct sw_route_query *q)
 {
     return true;

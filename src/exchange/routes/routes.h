@@ -1,7 +1,7 @@
-/* All routes, in order: the first one that takes a parameter carries it. `table` takes every
- * parameter of a worker in host memory; `factors` must precede `local`, each -factors route the one
- * without; `mirror` takes the rest. Each is in the file of its name, but for the two that send
- * factors to servers: server_factors.c. */
+/* All routes, in order of preference: a parameter takes the first one that accepts it. `table`
+ * accepts every parameter of a worker in host memory; `factors` must precede `local`, and each
+ * -factors route the one without; `mirror` accepts the rest. Each route is in the file of its name,
+ * except for the two that send factors to servers: server_factors.c. */
 #pragma once
 
 #include "exchange/route.h"

@@ -1,7 +1,7 @@
-/* Routes `mirror-factors` and `server-sum-factors`: like those without factors, but what goes to
- * the host are the factors of a layer's gradients (as in Microsoft's Project Adam; see Poseidon,
- * section 4.3.1). Every server that owns outputs of the layer gets x and its outputs' dy, into
- * arrays of its own, and makes its part of the gradient. The push of the weight sends them, for
+/* Routes `mirror-factors` and `server-sum-factors`: like mirror and server-sum, but the factors of
+ * a layer's gradients go to the host (as in Microsoft's Project Adam; see Poseidon, section 4.3.1).
+ * Every server that owns outputs of the layer gets x and its outputs' columns of dy in arrays of
+ * its own, and makes its slices of the gradient. The push of the weight sends the factors for
  * weight and bias. */
 #include "base/os.h"
 #include "exchange/exchange_private.h"
@@ -33,7 +33,7 @@ static bool takes_sum(const struct sw_route_query *q)
 
 static int one_array(const struct sw_route_query *q)
 {
-    return 1; /* where the sum comes to */
+    return 1; /* for the sum that comes back */
 }
 
 /* ---- Memory ---- */
@@ -50,13 +50,13 @@ static size_t bytes(const struct sw_exchange_args *a)
     for (int i = 0; i < sw_table_factor_count(a->table); i++) {
         const struct sw_table_factors *f = sw_table_factors_at(a->table, i);
         if (f->home == SW_FACTORS_BY_SERVER)
-            sum += line_bytes(a->most_rows * f->steps * f->inputs) +
-                   line_bytes(a->most_rows * f->steps * f->outputs);
+            sum += line_bytes(a->max_rows * f->steps * f->inputs) +
+                   line_bytes(a->max_rows * f->steps * f->outputs);
     }
     return sum;
 }
 
-/* x and a part of dy for every server that owns outputs. */
+/* Copies of a push: x and columns of dy for every server that owns outputs. */
 static int pieces_of(const struct sw_table *t, const struct sw_table_factors *f)
 {
     int pieces = 0;
@@ -96,9 +96,9 @@ static int attach(struct sw_exchange *x, void **out, struct sw_err *err)
         if (f->home != SW_FACTORS_BY_SERVER)
             continue;
         s->layer[i].x = (float *)(void *)at;
-        at += line_bytes(a->most_rows * f->steps * f->inputs);
+        at += line_bytes(a->max_rows * f->steps * f->inputs);
         s->layer[i].dy = (float *)(void *)at;
-        at += line_bytes(a->most_rows * f->steps * f->outputs);
+        at += line_bytes(a->max_rows * f->steps * f->outputs);
     }
     return SW_OK;
 }
@@ -128,8 +128,8 @@ static void bind(const struct sw_port *p, struct sw_exchange_binding *out)
 
 /* ---- To the servers ---- */
 
-/* On a thread of the device: a piece is on the host, and with the last one the factors are. An
- * error of the copy is told to the worker by the call that met it. */
+/* Runs on a thread of the device when a piece has reached the host; the last one completes the
+ * factors. The caller that met a failed copy reports its error to the worker. */
 static void on_sent(void *user, int rc)
 {
     struct sw_port *p = user;
@@ -137,7 +137,7 @@ static void on_sent(void *user, int rc)
     const struct sw_table_factors *f = sw_table_factors_of(a->table, p->param);
     struct sw_err err;
 
-    /* The bytes were written by this thread, or are acquired from those who did. */
+    /* Acquires the bytes that other copy threads wrote. */
     if (rc != SW_OK || __atomic_sub_fetch(&p->missing, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     rc = sw_table_update(a->table, a->worker, f->weight, p->sending, &err);
@@ -147,7 +147,7 @@ static void on_sent(void *user, int rc)
         sw_fault_set(a->fault, a->unit, &err);
 }
 
-/* So many columns of rows that are `width` values wide. */
+/* Copies `columns` columns of the worker's rows, which are `width` values wide. */
 static int push_piece(struct sw_port *p, float *dst, const float *src, int64_t width,
                       int64_t columns, struct sw_err *err)
 {
@@ -159,7 +159,7 @@ static int push_piece(struct sw_port *p, float *dst, const float *src, int64_t w
                               .rows = rows,
                               .dst_pitch = (size_t)width * sizeof *dst,
                               .src_pitch = (size_t)width * sizeof *dst,
-                              .priority = p->place,
+                              .priority = p->priority,
                               .after = p->made,
                               .then = p->sent,
                               .done = on_sent,
@@ -186,7 +186,9 @@ static int push_to(struct sw_port *p, int server, struct sw_err *err)
     float *x = sw_table_factor_x(a->table, f, group, server) + row * f->inputs;
     float *dy = sw_table_factor_dy(a->table, f, group, server) + row * f->outputs;
     int rc = push_piece(p, x, own->x, f->inputs, f->inputs, err);
-    return rc == SW_OK ? push_piece(p, dy + first, own->dy + first, f->outputs, outputs, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return push_piece(p, dy + first, own->dy + first, f->outputs, outputs, err);
 }
 
 static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
@@ -207,7 +209,9 @@ static int push(struct sw_port *p, uint64_t version, struct sw_err *err)
             return rc;
     }
     rc = sw_copy_queue_drain(p->x->queue, err);
-    return rc == SW_OK ? sw_copies_settle(p->x, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_copies_settle(p->x, err);
 }
 
 /* ---- Back ---- */

@@ -1,5 +1,5 @@
-/* Route `server-sum`: servers add up the gradients of all workers in host memory, and every device
- * makes the same update with a copy of the sum. The sum comes back in the place of the gradient. */
+/* Route `server-sum`: servers sum the gradients of all workers in host memory, and every device
+ * makes the same update with a copy of the sum, which replaces the device's own gradient. */
 #include "exchange/exchange_private.h"
 #include "exchange/routes/routes.h"
 
@@ -13,7 +13,7 @@ static void fetch(const struct sw_port *p, struct sw_copy_event *e)
 {
     e->dst = p->at.gradient;
     e->src = sw_table_param(sw_port_table(p), p->param)->sum;
-    e->after = p->sent; /* the worker's own gradient is on the host by then */
+    e->after = p->sent; /* the worker's own gradient has left the device by then */
 }
 
 const struct sw_route sw_route_server_sum = {.name = "server-sum",

@@ -1,7 +1,7 @@
-/* Route `table`: worker and table share the host's memory. The worker writes partial sums, or
- * factors, where the table reads them, and a push is a message or a counter; what becomes of it is
- * the table's consistency rule (bsp, async, hogwild). Values are read in place, or in the update
- * group's view. */
+/* Route `table`: worker and table share host memory. The worker writes partial sums, or factors,
+ * where the table reads them, and a push is a message or a counter; the table's consistency rule
+ * (bsp, async, hogwild) decides what happens next. Values are read in place, or in the update
+ * group's buffer. */
 #include "exchange/exchange_private.h"
 #include "exchange/routes/routes.h"
 

@@ -1,9 +1,10 @@
-/* Applying an update to a slice: what an update group's gradients sum up to, the updater's
- * arguments, and a value that is not finite afterwards. */
+/* Applying an update to a slice: the partial sums of an update group's gradient, the updater's
+ * arguments, and the check for values that are not finite afterwards. */
 #include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
-/* The partial sums of every contributor; where that is one of each worker group, each has one. */
+/* Lists the partial sums of every contributor. A parameter with one owner per worker group has one
+ * sum for each of them. */
 float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum)
 {
@@ -30,7 +31,7 @@ int sw_table_say_bad(const struct sw_table *t, int param, uint64_t version, stru
                       "step %llu: the gradient or new value of %s is not finite (NaN or Inf)%s",
                       (unsigned long long)version, t->params[param].name,
                       t->args.loss_scale > 0
-                          ? ", which a smaller loss scale would not mend (try precision = bf16)"
+                          ? "; a smaller loss scale would not help (try precision = bf16)"
                           : "");
 }
 
@@ -45,7 +46,7 @@ void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version
     a->step = version - 1 - t->before - sw_table_dropped(t);
 }
 
-/* What is summed already, in two phases, is in the first gradient alone. */
+/* In two phases (d) the first gradient array already has the sum. */
 static struct sw_update_args update_of(const struct sw_table *t, const struct sw_slice *s,
                                        int group, uint64_t version,
                                        const struct sw_table_decision *d,
@@ -57,7 +58,7 @@ static struct sw_update_args update_of(const struct sw_table *t, const struct sw
         .count = s->count,
     };
     sw_table_update_terms(t, s->param, version, &a);
-    a.step = s->version - s->dropped; /* of all update groups */
+    a.step = s->version - s->dropped; /* counts the updates of all update groups */
     if (d) {
         a.clip_value = 0;
         a.gradient_scale = d->scale;
@@ -87,13 +88,13 @@ int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int grou
     sw_updater_apply(t->args.updater, t->args.updater_conf, &a);
     if (non_finite && t->args.bad != SW_BAD_TELLS)
         return sw_table_say_bad(t, s->param, version, err);
-    /* Workers read it when they have seen all parameters at this version. */
+    /* Workers read it after they have seen all parameters at this version. */
     if (non_finite)
-        __atomic_store_n(&t->torn, s->param, __ATOMIC_RELAXED);
+        __atomic_store_n(&t->nonfinite_param, s->param, __ATOMIC_RELAXED);
     return SW_OK;
 }
 
 int sw_table_torn(const struct sw_table *t)
 {
-    return __atomic_load_n(&t->torn, __ATOMIC_RELAXED);
+    return __atomic_load_n(&t->nonfinite_param, __ATOMIC_RELAXED);
 }

@@ -1,6 +1,6 @@
 /* The contributors of a parameter's updates: which workers make an update group, what each reads,
- * and how its leaves of the reduction tree are cut into partial sums. Frozen with the table; any
- * thread. */
+ * and how its leaves of the reduction tree are grouped into partial sums. Frozen with the table;
+ * any thread. */
 #include "exchange/table/table_private.h"
 
 void sw_table_leaves(const struct sw_table *t, int worker, int *first, int *count)

@@ -1,13 +1,14 @@
-/* Two phases, where a decision about an update needs all gradients at once: clipping by norm, norms
- * that an updater asks for, dropping an update that is not finite. Each update group decides about
- * its own updates. First every slice is summed and measured as its gradients come (gather.h), and
- * nothing changes. Whoever completes the last slice, or says the last verdict, decides for all of
- * the update group, and tells every server (serve.c), which then applies or drops; where there are
- * no servers it does so itself (hogwild.c). Values are measured when the slice is complete: other
- * update groups may change them before they are updated. Gradients that come multiplied by a loss
- * scale (optim/loss_scale.h) are divided by it here: d.scale is what is left to do with them. No
- * phase waits: what is missing is counted. Sums of squares are added in the order of parameters and
- * blocks, so all that follows from a norm has the same bits however many servers there are. */
+/* Update control in two phases, where all gradients are needed before any parameter is updated:
+ * clipping by norm, norms that an updater needs, dropping an update that is not finite. Each update
+ * group decides about its own updates. First every slice is summed and measured as its gradients
+ * arrive (gather.h), and nothing changes. The thread that completes the last slice, or reports the
+ * last verdict, decides for the whole update group and tells every server (serve.c), which then
+ * applies or drops the update; without servers it does so itself (hogwild.c). Values are measured
+ * when the slice is complete, because other update groups may change them before they are updated.
+ * Gradients that are multiplied by a loss scale (optim/loss_scale.h) are divided by it here:
+ * d.scale is the remaining factor. No phase waits: missing contributions are counted. Sums of
+ * squares are added in the order of parameters and blocks, so all results that follow from a norm
+ * have the same bits for any number of servers. */
 #include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
@@ -25,8 +26,8 @@ bool sw_table_is_decided_on_device(const struct sw_table *t)
     return t->two_phases && t->args.updates_on_device;
 }
 
-/* What is awaited before a decision. */
-static int everything(const struct sw_table *t)
+/* The number of contributions to a decision. */
+static int contributions_needed(const struct sw_table *t)
 {
     return t->slice_count + (t->args.bad != SW_BAD_STOPS ? t->update_group_size : 0);
 }
@@ -43,7 +44,7 @@ static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t b
     ph->sums = sw_calloc(1, sums);
     if (!ph->squares || !ph->sums || (norms && (!ph->value_squares || !ph->norms)))
         return sw_err_nomem(err, "norms of gradients", bytes + sums);
-    ph->missing = everything(t);
+    ph->missing = contributions_needed(t);
     ph->version = 1;
     ph->scale.value = t->args.loss_scale;
     return SW_OK;
@@ -52,8 +53,7 @@ static int make_phases(const struct sw_table *t, struct sw_phases *ph, int64_t b
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
 {
     int64_t blocks = 0;
-    int rc = SW_OK;
-    t->torn = -1;
+    t->nonfinite_param = -1;
     if (!t->two_phases)
         return SW_OK;
     t->phases = sw_calloc((size_t)t->update_groups, sizeof *t->phases);
@@ -64,9 +64,12 @@ int sw_table_make_phases(struct sw_table *t, struct sw_err *err)
         t->slices[i].first_block = blocks;
         blocks += sw_norm_blocks(t->slices[i].count);
     }
-    for (int r = 0; r < t->update_groups && rc == SW_OK; r++)
-        rc = make_phases(t, &t->phases[r], blocks, err);
-    return rc;
+    for (int r = 0; r < t->update_groups; r++) {
+        int rc = make_phases(t, &t->phases[r], blocks, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 void sw_table_free_phases(struct sw_table *t)
@@ -104,8 +107,8 @@ int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s, str
 
 /* ---- The decision ---- */
 
-/* Slices end with a block, so the blocks of a parameter are side by side and the same for every
- * cutting. */
+/* Slices end at block boundaries, so the blocks of a parameter are contiguous and the same for
+ * every partition into slices. */
 static double sum_of(const struct sw_table *t, const double *squares, const struct sw_param *p)
 {
     int64_t blocks = 0;
@@ -114,7 +117,7 @@ static double sum_of(const struct sw_table *t, const double *squares, const stru
     return blocks ? sw_norm_total(squares + t->slices[p->first_slice].first_block, blocks) : 0;
 }
 
-/* Parts of one parameter have one norm. */
+/* Computes the norms; parts of one parameter share one. */
 static void share_norms(const struct sw_table *t, struct sw_phases *ph, float scale)
 {
     for (int i = 0; i < t->param_count; i++) {
@@ -131,7 +134,7 @@ static void share_norms(const struct sw_table *t, struct sw_phases *ph, float sc
     }
 }
 
-/* As the table knows it. */
+/* Converts the result to the table's form. */
 static struct sw_table_decision decision_of(const struct sw_phases *ph, uint64_t version,
                                             const struct sw_decided *d)
 {
@@ -159,8 +162,9 @@ static struct sw_table_decision make_decision(const struct sw_table *t, struct s
     return d;
 }
 
-/* What follows from it for the updates to come, and for all who ask. */
-static void note(struct sw_table *t, struct sw_phases *ph, struct sw_table_decision *d)
+/* Adjusts the loss scale for the next update, counts drops, and stores the result for all readers.
+ */
+static void store_result(struct sw_table *t, struct sw_phases *ph, struct sw_table_decision *d)
 {
     if (d->overflow)
         sw_loss_scale_halve(&ph->scale);
@@ -178,13 +182,14 @@ int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64
     sw_mutex_lock(&t->lock);
     if (ph->version == version) {
         struct sw_table_decision d = decision_of(ph, version, decided);
-        note(t, ph, &d);
+        store_result(t, ph, &d);
         __atomic_store_n(&ph->version, version + 1, __ATOMIC_RELEASE);
     }
     bool stops = t->args.bad == SW_BAD_STOPS && ph->ring[version % SW_DECISIONS].dropped &&
                  !ph->ring[version % SW_DECISIONS].overflow;
     if (ph->version != version + 1)
-        rc = sw_err_set(err, SW_ERR_INVALID, "update %llu is decided upon, but %llu is to come",
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "update control for update %llu, but the next update is %llu",
                         (unsigned long long)version, (unsigned long long)ph->version);
     else if (stops)
         rc = sw_table_say_bad(t, decided->bad_param, version, err);
@@ -195,20 +200,21 @@ int sw_table_settle(struct sw_table *t, const struct sw_decided *decided, uint64
 bool sw_table_complete(struct sw_table *t, int group, int count, struct sw_table_decision *d)
 {
     struct sw_phases *ph = &t->phases[group];
-    /* Releases what was measured; the thread that brings it to 0 acquires what all others did. */
+    /* Releases the measurements; the thread that brings the count to 0 acquires those of all
+     * others. */
     if (count == 0 || __atomic_sub_fetch(&ph->missing, count, __ATOMIC_ACQ_REL) != 0)
         return false;
 
     *d = make_decision(t, ph);
     ph->vetoes = 0;
-    note(t, ph, d);
-    __atomic_store_n(&ph->missing, everything(t), __ATOMIC_RELAXED);
-    /* Releases the decision to sw_table_decision, which acquires. */
+    store_result(t, ph, d);
+    __atomic_store_n(&ph->missing, contributions_needed(t), __ATOMIC_RELAXED);
+    /* Releases the result to sw_table_decision, which acquires it. */
     __atomic_store_n(&ph->version, d->version + 1, __ATOMIC_RELEASE);
     return true;
 }
 
-/* ---- What came of it ---- */
+/* ---- Results ---- */
 
 bool sw_table_decision(const struct sw_table *t, int group, uint64_t version,
                        struct sw_table_decision *out)

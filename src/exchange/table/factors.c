@@ -1,8 +1,8 @@
-/* Gradients out of factors, in the parameter table. Slices of such a parameter are ranges of whole
- * outputs, and there are at least as many as servers, since making a gradient is work; those of a
- * bias are the weight's. Every server has a run of them, so that it needs one part of dy and none
- * that another has. A gradient is made where a sum would be made otherwise, slice by slice, and
- * exists once an update group. */
+/* Gradients from factors, in the parameter table. Slices of such a parameter are ranges of whole
+ * outputs, at least as many as servers, since making a gradient is work; a bias has the slices of
+ * its weight. Every server owns a run of them, so that it needs one contiguous part of dy. A
+ * gradient is made, slice by slice, where sums are made otherwise, and exists once per update
+ * group. */
 #include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
@@ -124,13 +124,14 @@ static int copies_of(const struct sw_table *t, const struct sw_table_factors *f)
     return f->home == SW_FACTORS_SHARED ? 1 : f->home == SW_FACTORS_BY_SERVER ? t->args.servers : 0;
 }
 
-/* Does that copy have a reader? */
+/* Does a server read that copy? */
 static bool is_read(const struct sw_table *t, const struct sw_table_factors *f, int copy)
 {
     return f->home == SW_FACTORS_SHARED || sw_table_has_slices(t, copy, f->weight);
 }
 
-/* Gives all arrays their places behind `memory`, unless that is NULL; returns the bytes of all. */
+/* Sets the addresses of all arrays, from `memory` on, unless that is NULL; returns the bytes of
+ * all. */
 static size_t lay_out(const struct sw_table *t, char *memory)
 {
     size_t at = 0;
@@ -161,7 +162,7 @@ void sw_factor_point(struct sw_table *t, char *memory)
     lay_out(t, memory);
 }
 
-/* A server's own copy lies with it, and so does what it makes. */
+/* Binds a server's copy, and the gradients that it makes, to the server's NUMA nodes. */
 void sw_factor_place(struct sw_table *t)
 {
     const struct sw_table_args *a = &t->args;

@@ -1,22 +1,22 @@
-/* Gradients that a table makes out of factors: what factors.c does for the other files of a table.
- * Threads are those of the caller: one while the table is built, a slice's server behind that. */
+/* Gradients that a table makes from factors: what factors.c provides to the other files of the
+ * table. Thread rule: one thread while the table is built, afterwards the server of the slice. */
 #pragma once
 
 #include "exchange/table/table_private.h"
 
-/* How many slices a parameter with factors has; cuts it into them. */
+/* Number of slices of a parameter with factors; partitions the parameter into them. */
 int sw_factor_slices(const struct sw_table *t, const struct sw_param *p);
 void sw_factor_cut(struct sw_table *t, int param);
-/* The server of a slice: those of the same outputs have the same; -1: any. */
+/* The server of a slice: slices of the same outputs have the same one; -1: any. */
 int sw_factor_server(const struct sw_table *t, const struct sw_slice *s);
-/* Memory of all factors, and which part of it each has; after the slices are dealt out. */
+/* Bytes of all factors; sets their addresses; binds their pages to NUMA nodes. After the slices
+ * have servers. */
 size_t sw_factor_bytes(const struct sw_table *t);
 void sw_factor_point(struct sw_table *t, char *memory);
 void sw_factor_place(struct sw_table *t);
 void sw_factor_free(struct sw_table *t);
-/* Where an update group's gradient is made. */
+/* The array in which an update group's gradient is made. */
 float *sw_factor_gradient(const struct sw_table *t, int param, int group);
-/* Makes a slice of it, or of a parameter without factors nothing: all rows of the update group are
- * there.
- */
+/* Makes a slice of an update group's gradient, once all its rows have arrived; does nothing for a
+ * parameter without factors. */
 void sw_factor_rebuild(const struct sw_table *t, const struct sw_slice *s, int group, float *out);

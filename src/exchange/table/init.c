@@ -1,4 +1,4 @@
-/* Initial values of parameters, whole or in parts, in the layouts that they are stored in. */
+/* Initial values of parameters, whole or in parts, in the layouts in which they are stored. */
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"
@@ -15,7 +15,8 @@ static struct sw_init_shape init_shape(const struct sw_param *p)
         .fan_in = p->fan_in, .fan_out = p->fan_out, .rows = dim[0], .columns = columns};
 }
 
-/* A gradient serves as room for the plain order; what is frozen has none. */
+/* A gradient array serves as buffer for the plain order; a frozen parameter has none, so one is
+ * allocated. */
 static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err)
 {
     struct sw_init_shape shape = init_shape(p);
@@ -26,20 +27,22 @@ static int init_alone(struct sw_table *t, struct sw_param *p, struct sw_err *err
     if (!plain)
         return sw_err_nomem(err, "initial values", (size_t)n * sizeof *plain);
     int rc = SW_OK;
-    for (int64_t r = 0; r < runs.count && rc == SW_OK; r++) {
+    for (int64_t r = 0; r < runs.count; r++) {
         int64_t first = runs.first + r * runs.step;
         rc = sw_init_fill(&p->init, t->args.seed, p->name, &shape, first, first + runs.length,
                           plain + r * runs.length, err);
+        if (rc != SW_OK)
+            goto out;
     }
-    if (rc == SW_OK)
-        sw_desc_from_plain(&p->layout, plain, p->value);
+    sw_desc_from_plain(&p->layout, plain, p->value);
+out:
     if (!p->frozen)
         memset(plain, 0, sw_param_array_bytes(p));
     sw_free(room);
     return rc;
 }
 
-/* A part of `whole`, through room for it in plain order. */
+/* Copies a part of `whole`, through a buffer for the part in plain order. */
 static void take_part(struct sw_param *part, const float *whole, float *room)
 {
     struct sw_param_runs runs = sw_param_runs(part);
@@ -49,7 +52,7 @@ static void take_part(struct sw_param *part, const float *whole, float *room)
     sw_desc_from_plain(&part->layout, room, part->value);
 }
 
-/* Values that depend on one another: computed once, for all parts. */
+/* Values that depend on one another are computed once, for all parts. */
 static int init_whole(struct sw_table *t, const struct sw_param *p, struct sw_err *err)
 {
     struct sw_init_shape shape = init_shape(p);
@@ -72,13 +75,17 @@ static int init_whole(struct sw_table *t, const struct sw_param *p, struct sw_er
 static int init_value(struct sw_table *t, struct sw_param *p, struct sw_err *err)
 {
     int rc = sw_init_is_whole(&p->init) ? init_whole(t, p, err) : init_alone(t, p, err);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "parameter %s", p->name);
+    if (rc != SW_OK)
+        return sw_err_prefix(err, rc, "parameter %s", p->name);
+    return SW_OK;
 }
 
 int sw_table_init_values(struct sw_table *t, struct sw_err *err)
 {
-    int rc = SW_OK;
-    for (int i = 0; i < t->param_count && rc == SW_OK; i++)
-        rc = init_value(t, &t->params[i], err);
-    return rc;
+    for (int i = 0; i < t->param_count; i++) {
+        int rc = init_value(t, &t->params[i], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }

@@ -1,9 +1,9 @@
-/* The memory of a table: how much it takes, which array of which parameter lies where in it, and on
- * which NUMA node. */
+/* The memory of a table: its size, the address of every array of every parameter, and its NUMA
+ * nodes. */
 #include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
-/* Is there an array for the sum of its gradients? */
+/* Does the parameter have an array for the sum of its gradients? */
 static bool has_sum(const struct sw_table *t, int param)
 {
     return t->args.updates_on_device && sw_table_reduction(t, param) == SW_REDUCTION_SERVERS;
@@ -19,8 +19,7 @@ static int gradients_of(const struct sw_table *t, int param)
                              : t->args.groups * sw_table_terms(t, p->owner);
 }
 
-/* Do update groups read copies of their own? What is frozen has no servers to copy it, and no need.
- */
+/* Do update groups read copies of their own? A frozen parameter needs none: it never changes. */
 static bool has_buffers(const struct sw_table *t, const struct sw_param *p)
 {
     return !t->args.rule->in_place && !p->frozen;
@@ -39,7 +38,7 @@ void sw_table_bytes(const struct sw_table *t, size_t *value_bytes, size_t *state
     *state_bytes += sw_factor_bytes(t);
 }
 
-/* Is there an array for term g of a worker that gives? */
+/* Is there an array for partial sum g of a contributor? */
 static bool has_term(const struct sw_table *t, int param, int g)
 {
     bool first = g % t->first_term[t->update_group_size] == 0;
@@ -73,8 +72,9 @@ static void point_into(struct sw_table *t)
     sw_factor_point(t, other);
 }
 
-/* Values and updater state of a slice lie with the server that updates it, gradients with the
- * worker that writes them: there they are written and read again, elsewhere only read, once. */
+/* Binds pages to NUMA nodes: values and updater state of a slice to the server that updates it,
+ * gradients to the worker that writes them, since both write and read there, while others only read
+ * once. */
 static void place(struct sw_table *t)
 {
     const struct sw_table_args *a = &t->args;

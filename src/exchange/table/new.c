@@ -1,11 +1,11 @@
-/* A table's life: its terms of a sum, the parameters that are added, and what it frees. */
+/* Creating and freeing a table: its partial sums, and the parameters that are added. */
 #include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"
 #include "base/str.h"
 
-/* Every worker's leaves in nodes, as large as can be. */
+/* Groups every worker's leaves into tree nodes that are as large as possible. */
 static int make_terms(struct sw_table *t, struct sw_err *err)
 {
     int workers = t->args.workers, terms = 0;
@@ -30,10 +30,10 @@ static int make_terms(struct sw_table *t, struct sw_err *err)
 int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct sw_err *err)
 {
     if (args->workers > SW_TREE_LEAVES || args->leaves > SW_TREE_LEAVES)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%d workers and %d parts of a batch: a sum of gradients has at most %d "
-                          "terms",
-                          args->workers, args->leaves, SW_TREE_LEAVES);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "%d workers and %d microbatches: a sum of gradients has at most %d leaves",
+            args->workers, args->leaves, SW_TREE_LEAVES);
     struct sw_table *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, "the parameter table", sizeof *t);
@@ -55,14 +55,16 @@ int sw_table_new(const struct sw_table_args *args, struct sw_table **out, struct
     int rc = t->servers ? SW_OK
                         : sw_err_nomem(err, "the parameter table",
                                        (size_t)args->servers * sizeof *t->servers);
-    if (rc == SW_OK)
-        rc = make_terms(t, err);
-    if (rc != SW_OK) {
-        sw_table_free(t);
-        return rc;
-    }
+    if (rc != SW_OK)
+        goto out;
+    rc = make_terms(t, err);
+    if (rc != SW_OK)
+        goto out;
     *out = t;
     return SW_OK;
+out:
+    sw_table_free(t);
+    return rc;
 }
 
 static void fini_server(struct sw_server_state *s)
@@ -71,7 +73,7 @@ static void fini_server(struct sw_server_state *s)
         sw_queue_fini(&s->inbox);
     sw_free(s->slices);
     sw_free(s->first);
-    sw_free(s->heard);
+    sw_free(s->contributed);
     sw_free(s->turns);
     sw_free(s->early);
 }
@@ -118,7 +120,7 @@ int sw_table_add(struct sw_table *t, const struct sw_param_spec *spec, int *inde
                  struct sw_err *err)
 {
     if (sw_table_find(t, spec->name, spec->part_first) >= 0)
-        return sw_err_set(err, SW_ERR_INVALID, "parameter %s is there already", spec->name);
+        return sw_err_set(err, SW_ERR_INVALID, "parameter %s already exists", spec->name);
     int rc = grow_params(t, err);
     if (rc != SW_OK)
         return rc;

@@ -1,7 +1,7 @@
 /* Messages of a table: what workers send and how servers answer, after Algorithms 3 and 4 of the
  * tech report. The update of a slice needs the contributions of its update group: of all workers
- * under BSP, of one worker group otherwise. An update that comes early is kept until its turn and
- * never lost. An answer that would be staler than allowed is withheld. */
+ * under BSP, of one worker group otherwise. An early update is kept until its turn and never lost.
+ * An answer that would be staler than allowed is withheld. */
 #include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
@@ -12,7 +12,9 @@
 
 static int ending(int rc, struct sw_err *err)
 {
-    return rc == SW_OK ? rc : sw_err_set(err, rc, "the job is ending");
+    if (rc != SW_OK)
+        return sw_err_set(err, rc, "the job is ending");
+    return SW_OK;
 }
 
 static int send_update(struct sw_table *t, int worker, int param, uint64_t version)
@@ -37,7 +39,7 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
     return ending(send_update(t, worker, param, version), err);
 }
 
-/* Tells the servers that an update is decided upon: each applies or drops it. */
+/* Tells the servers that update control is done: each applies or drops the update. */
 static int send_decision(struct sw_table *t, int group, uint64_t version, struct sw_err *err)
 {
     struct sw_message m = {
@@ -64,16 +66,16 @@ int sw_table_verdict(struct sw_table *t, int worker, bool fine, struct sw_err *e
                                 : sw_table_race_all(t, group, &d, err);
 }
 
-/* In place: an update group reads its own updates up to `version`; of others there may be fewer,
- * also of other server groups. */
+/* The staleness of values read in place: an update group sees its own updates up to `version`, but
+ * perhaps fewer of other groups and server groups. */
 static int64_t lag_in_place(const struct sw_table *t, int param, uint64_t version)
 {
     uint64_t least = sw_table_slowest(t, param);
     least = version < least ? version : least;
     for (int s = 0; s < t->args.servers && t->sync; s++) {
-        uint64_t heard = sw_sync_heard(t, s, param);
-        if (sw_table_has_slices(t, s, param) && heard < least)
-            least = heard;
+        uint64_t contributed = sw_sync_heard(t, s, param);
+        if (sw_table_has_slices(t, s, param) && contributed < least)
+            least = contributed;
     }
     return (int64_t)(version - least);
 }
@@ -92,7 +94,7 @@ int64_t sw_table_staleness(const struct sw_table *t, int group, int param, uint6
     return most;
 }
 
-/* ---- about servers ---- */
+/* ---- statistics of servers ---- */
 
 int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
 {
@@ -106,7 +108,7 @@ int64_t sw_table_link_bytes(const struct sw_table *t, int worker, int server)
     return bytes;
 }
 
-/* Floats of every row of the batch. */
+/* Floats that a server gets of every row of the batch. */
 static int64_t width_for(const struct sw_table *t, const struct sw_table_factors *f, int server)
 {
     int64_t first, outputs;
@@ -134,8 +136,6 @@ int64_t sw_table_served_ns(const struct sw_table *t, int server)
     return __atomic_load_n(&t->servers[server].served_ns, __ATOMIC_RELAXED);
 }
 
-/* ---- one update of one slice ---- */
-
 /* ---- the server's side ---- */
 
 static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_state *s, int param,
@@ -144,7 +144,7 @@ static struct sw_turn *turn_of(const struct sw_table *t, const struct sw_server_
     return &s->turns[param * t->update_groups + group];
 }
 
-/* Workers that update for themselves get what they are to update with. */
+/* Sums the gradients of a slice for workers that make the update themselves. */
 static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int group)
 {
     const float *in[SW_TREE_LEAVES];
@@ -158,7 +158,7 @@ static void sum_slice(const struct sw_table *t, const struct sw_slice *s, int gr
     sw_gather_sum(&sum, out, s->count);
 }
 
-/* Moves a complete slice to its next version, with the update or without. */
+/* Advances a complete slice to its next version, with the update or without. */
 static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int group,
                        uint64_t version, const struct sw_table_decision *d, struct sw_err *err)
 {
@@ -174,8 +174,9 @@ static int apply_slice(struct sw_table *t, int server, struct sw_slice *s, int g
         return rc;
     s->version++;
     s->dropped += dropped;
-    if (t->watch && !dropped)
-        t->watch(t->watch_user, server, s->param, s->version, begin_ns, sw_os()->monotonic_ns());
+    if (t->observer && !dropped)
+        t->observer(t->observer_user, server, s->param, s->version, begin_ns,
+                    sw_os()->monotonic_ns());
     return SW_OK;
 }
 
@@ -189,7 +190,7 @@ static uint64_t slowest(const struct sw_table *t, const struct sw_server_state *
     return least;
 }
 
-/* Gives the update group the values as they are. */
+/* Copies the current values to the update group's buffer, and publishes their version. */
 static void answer(struct sw_table *t, const struct sw_server_state *s, int param, int group,
                    uint64_t least)
 {
@@ -202,15 +203,15 @@ static void answer(struct sw_table *t, const struct sw_server_state *s, int para
                (size_t)slice->count * sizeof(float));
     }
     uint64_t slices = (uint64_t)(s->first[param + 1] - s->first[param]);
-    uint64_t heard = sw_sync_heard(t, (int)(s - t->servers), param);
-    least = heard < least ? heard : least;
+    uint64_t contributed = sw_sync_heard(t, (int)(s - t->servers), param);
+    least = contributed < least ? contributed : least;
     turn->staleness = (int)(turn->done - least);
     uint64_t more = (turn->done - turn->answered) * slices;
     turn->answered = turn->done;
     __atomic_add_fetch(&r->ready, more, __ATOMIC_SEQ_CST);
 }
 
-/* Every update group that waits for an answer gets it, unless it would be too stale. */
+/* Answers every update group that waits for it, unless the values would be too stale. */
 static void answer_all(struct sw_table *t, const struct sw_server_state *s, int param)
 {
     uint64_t least = slowest(t, s, param);
@@ -224,22 +225,24 @@ static void answer_all(struct sw_table *t, const struct sw_server_state *s, int 
     sw_table_wake(t);
 }
 
-/* An update group's update of all slices that the server owns of a parameter. */
+/* Applies an update group's update to all slices of a parameter that the server owns. */
 static int apply(struct sw_table *t, int server, int param, int group,
                  const struct sw_table_decision *d, struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
     struct sw_turn *turn = turn_of(t, s, param, group);
     int rc = SW_OK;
-    for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
+    for (int i = s->first[param]; i < s->first[param + 1]; i++) {
         rc = apply_slice(t, server, &t->slices[s->slices[i]], group, turn->done + 1, d, err);
-    if (rc != SW_OK)
-        return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
     turn->done++;
     turn->contributions = 0;
-    memset(&s->heard[param * t->args.workers + group * t->update_group_size], 0,
+    memset(&s->contributed[param * t->args.workers + group * t->update_group_size], 0,
            (size_t)t->update_group_size);
-    /* Who has the answers may look whether deltas are under way: they are sent before. */
+    /* Deltas are sent before the answers, because a worker that has its answers may check whether
+     * deltas are in flight. */
     rc = sw_sync_after(t, server, param, slowest(t, s, param));
     answer_all(t, s, param);
     return ending(rc, err);
@@ -250,26 +253,28 @@ static int gather(struct sw_table *t, const struct sw_server_state *s, int param
                   struct sw_err *err)
 {
     struct sw_table_decision d;
-    int rc = SW_OK;
-    for (int i = s->first[param]; i < s->first[param + 1] && rc == SW_OK; i++)
-        rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
-    return rc == SW_OK && sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
+    for (int i = s->first[param]; i < s->first[param + 1]; i++) {
+        int rc = sw_table_gather(t, group, &t->slices[s->slices[i]], err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return sw_table_complete(t, group, s->first[param + 1] - s->first[param], &d)
                ? send_decision(t, group, d.version, err)
-               : rc;
+               : SW_OK;
 }
 
-/* One worker's contribution to every slice that the server owns of the parameter. */
+/* Counts one worker's contribution to all slices of the parameter that the server owns. */
 static int contribute(struct sw_table *t, int server, const struct sw_message *m,
                       struct sw_err *err)
 {
     const struct sw_server_state *s = &t->servers[server];
     int group = sw_table_update_group(t, m->from);
-    bool *heard = &s->heard[m->param * t->args.workers + m->from];
-    if (*heard)
+    bool *contributed = &s->contributed[m->param * t->args.workers + m->from];
+    if (*contributed)
         return sw_err_set(err, SW_ERR_INVALID,
                           "worker %d sent its gradient of %s for step %llu twice", m->from,
                           t->params[m->param].name, (unsigned long long)m->version);
-    *heard = true;
+    *contributed = true;
     if (++turn_of(t, s, m->param, group)->contributions < sw_table_threshold(t, m->param))
         return SW_OK;
     bool gathers = t->two_phases && !t->args.updates_on_device;
@@ -292,7 +297,7 @@ static uint64_t done_of(const struct sw_table *t, const struct sw_server_state *
     return turn_of(t, s, m->param, sw_table_update_group(t, m->from))->done;
 }
 
-/* Takes up early updates whose turn has come, until none is left that can be. */
+/* Handles early updates whose turn has come, until none is left. */
 static int take_up_early(struct sw_table *t, int server, struct sw_err *err)
 {
     struct sw_server_state *s = &t->servers[server];
@@ -319,13 +324,16 @@ static int counted_update(struct sw_table *t, int server, const struct sw_messag
     struct sw_server_state *s = &t->servers[server];
     uint64_t done = done_of(t, s, m);
     if (m->version <= done)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "worker %d sent its gradient of %s for step %llu, which is applied",
-                          m->from, t->params[m->param].name, (unsigned long long)m->version);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "worker %d sent its gradient of %s for step %llu, which is already applied", m->from,
+            t->params[m->param].name, (unsigned long long)m->version);
     if (m->version > done + 1)
         return keep_early(s, m, err);
     int rc = contribute(t, server, m, err);
-    if (rc == SW_OK && s->early_count > 0)
+    if (rc != SW_OK)
+        return rc;
+    if (s->early_count > 0)
         rc = take_up_early(t, server, err);
     return rc;
 }
@@ -339,20 +347,21 @@ static int apply_decision(struct sw_table *t, int server, const struct sw_messag
     struct sw_table_decision d;
     int group = m->param;
     if (!sw_table_decision(t, group, m->version, &d))
-        return sw_err_set(err, SW_ERR_INVALID, "update %llu is not decided upon",
+        return sw_err_set(err, SW_ERR_INVALID, "update %llu has no result of update control",
                           (unsigned long long)m->version);
-    int rc = SW_OK;
-    for (int p = 0; p < t->param_count && rc == SW_OK; p++) {
+    for (int p = 0; p < t->param_count; p++) {
         if (s->first[p] == s->first[p + 1])
             continue;
         uint64_t done = turn_of(t, s, p, group)->done;
         if (done + 1 != m->version)
-            return sw_err_set(err, SW_ERR_INVALID, "update %llu of %s at version %llu",
+            return sw_err_set(err, SW_ERR_INVALID, "update %llu of %s arrived at version %llu",
                               (unsigned long long)m->version, t->params[p].name,
                               (unsigned long long)done);
-        rc = apply(t, server, p, group, &d, err);
+        int rc = apply(t, server, p, group, &d, err);
+        if (rc != SW_OK)
+            return rc;
     }
-    return rc == SW_OK && s->early_count > 0 ? take_up_early(t, server, err) : rc;
+    return s->early_count > 0 ? take_up_early(t, server, err) : SW_OK;
 }
 
 static const char *name_of(enum sw_message_kind kind)
@@ -384,7 +393,7 @@ int sw_table_serve(struct sw_table *t, int server, const struct sw_message *m, s
     struct sw_server_state *s = &t->servers[server];
     if (!can_handle(t, server, m))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "server %d cannot handle message %s of worker %d for parameter %d",
+                          "server %d cannot handle message %s from worker %d for parameter %d",
                           server, name_of(m->kind), m->from, m->param);
     int64_t begin_ns = sw_os()->monotonic_ns();
     int rc;

@@ -1,5 +1,5 @@
-/* Cuts parameters into slices, deals those out to the servers by size, and makes what a server
- * keeps about its own. */
+/* Partitions parameters into slices, distributes these over the servers by size, and makes each
+ * server's data about its own. */
 #include "exchange/table/factors.h"
 #include "exchange/table/table_private.h"
 
@@ -15,8 +15,8 @@ static int count_slices(const struct sw_table *t, const struct sw_param *p)
     return (int)((n + t->args.slice_elements - 1) / t->args.slice_elements);
 }
 
-/* Cuts a parameter into slices of nearly equal size, each but the last a multiple of 64 bytes, or
- * of the blocks of a norm. */
+/* Partitions a parameter into slices of nearly equal size, each except the last a multiple of 64
+ * bytes, or of the blocks of a norm. */
 static void cut(struct sw_table *t, int index)
 {
     struct sw_param *p = &t->params[index];
@@ -46,7 +46,7 @@ static int least_loaded(const int64_t *load, int servers)
     return least;
 }
 
-/* Deals the slices out in order, each to the server with the fewest elements so far. */
+/* Assigns the slices in order, each to the server with the fewest elements so far. */
 static void deal(struct sw_table *t, int64_t *load)
 {
     for (int i = 0; i < t->slice_count; i++) {
@@ -65,10 +65,10 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
     s->early_capacity = EARLY_PER_PARAM * t->param_count * t->args.workers + 1;
     s->slices = sw_calloc((size_t)s->slice_count + 1, sizeof *s->slices);
     s->first = sw_calloc(params + 1, sizeof *s->first);
-    s->heard = sw_calloc(params * (size_t)t->args.workers + 1, sizeof *s->heard);
+    s->contributed = sw_calloc(params * (size_t)t->args.workers + 1, sizeof *s->contributed);
     s->turns = sw_calloc(params * (size_t)t->update_groups + 1, sizeof *s->turns);
     s->early = sw_calloc((size_t)s->early_capacity, sizeof *s->early);
-    if (!s->slices || !s->first || !s->heard || !s->turns || !s->early)
+    if (!s->slices || !s->first || !s->contributed || !s->turns || !s->early)
         return sw_err_nomem(err, "a server's slices", params * sizeof *s->first);
     int n = 0;
     for (int p = 0; p < t->param_count; p++) {
@@ -79,8 +79,8 @@ static int freeze_server(struct sw_table *t, int index, struct sw_err *err)
                 s->slices[n++] = i;
     }
     s->first[params] = n;
-    /* A worker has at most one update per parameter outstanding, and may be a step ahead; a
-     * decision is sent by nobody in particular. */
+    /* A worker has at most one update per parameter outstanding, and may be a step ahead; decisions
+     * come from any thread and need room for one more. */
     size_t senders = (size_t)(t->args.workers + t->args.others);
     size_t capacity = 3 * (params + 1) * senders + 2;
     int rc = sw_queue_init(&s->inbox, sizeof(struct sw_message), capacity, err);
@@ -104,7 +104,12 @@ int sw_table_freeze(struct sw_table *t, struct sw_err *err)
     deal(t, load);
     sw_free(load);
     int rc = sw_table_make_phases(t, err);
-    for (int i = 0; i < t->args.servers && rc == SW_OK; i++)
+    if (rc != SW_OK)
+        return rc;
+    for (int i = 0; i < t->args.servers; i++) {
         rc = freeze_server(t, i, err);
-    return rc;
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }

@@ -1,4 +1,4 @@
-/* What a table's parameters and settings are. Frozen with the table; any thread. */
+/* Getters of a table's parameters and settings. Frozen with the table; any thread. */
 #include "exchange/table/table_private.h"
 
 #include "base/str.h"
@@ -28,10 +28,10 @@ struct sw_param_runs sw_param_runs(const struct sw_param *p)
                                   .step = p->part_whole * inner};
 }
 
-void sw_table_set_watch(struct sw_table *t, sw_table_watch *watch, void *user)
+void sw_table_set_watch(struct sw_table *t, sw_table_watch *observer, void *user)
 {
-    t->watch = watch;
-    t->watch_user = user;
+    t->observer = observer;
+    t->observer_user = user;
 }
 
 int sw_table_count(const struct sw_table *t)

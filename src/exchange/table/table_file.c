@@ -1,4 +1,4 @@
-/* Tensors of a table to and from files. A file has whole parameters in plain order; the table may
+/* Writing and reading tensors of a table. A file has whole parameters in plain order; the table may
  * have them in parts and in any layout. So writing gathers the parts of a parameter into one
  * buffer, and reading takes from the file only the runs that belong to a part. By the leader,
  * between steps. */
@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Puts a part to its place in the whole. */
+/* Copies a part to its place in the whole. */
 static int gather_part(const struct sw_table_source *s, int i, float *whole, struct sw_err *err)
 {
     struct sw_tensor part = sw_table_tensor(s->table, i, s->slot);
     struct sw_param_runs runs = sw_param_runs(sw_table_param(s->table, i));
     size_t bytes = (size_t)sw_desc_count(&part.desc) * sizeof *whole;
-    /* What is in one run is read where it is to be. */
+    /* A part that is one run is read in place. */
     float *plain = runs.count == 1 ? whole + runs.first : sw_calloc(1, bytes);
     if (!plain)
         return sw_err_nomem(err, "a part of a parameter", bytes);
@@ -28,7 +28,7 @@ static int gather_part(const struct sw_table_source *s, int i, float *whole, str
     return rc;
 }
 
-/* All parts together, in plain order. */
+/* Emits all parts as one tensor, in plain order. */
 static int emit_parts(void *user, struct sw_st_sink *sink, struct sw_err *err)
 {
     const struct sw_table_source *s = user;
@@ -41,16 +41,18 @@ static int emit_parts(void *user, struct sw_st_sink *sink, struct sw_err *err)
     float *whole = sw_calloc(1, bytes ? bytes : 1);
     if (!whole)
         return sw_err_nomem(err, first->name, bytes);
-    for (int64_t at = 0; at < dim[along] && rc == SW_OK;) {
+    for (int64_t at = 0; at < dim[along];) {
         int i = sw_table_find(s->table, first->name, at);
-        rc = i >= 0 ? gather_part(s, i, whole, err)
-                    : sw_err_set(err, SW_ERR_INVALID, "%s: its part from %lld on is nowhere",
-                                 first->name, (long long)at);
-        if (rc == SW_OK)
-            at += sw_table_param(s->table, i)->layout.dim[along];
+        rc = i >= 0
+                 ? gather_part(s, i, whole, err)
+                 : sw_err_set(err, SW_ERR_INVALID, "%s: no worker has the part that begins at %lld",
+                              first->name, (long long)at);
+        if (rc != SW_OK)
+            goto out;
+        at += sw_table_param(s->table, i)->layout.dim[along];
     }
-    if (rc == SW_OK)
-        rc = sw_st_emit(sink, whole, bytes, err);
+    rc = sw_st_emit(sink, whole, bytes, err);
+out:
     sw_free(whole);
     return rc;
 }
@@ -66,7 +68,7 @@ int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct
     return sw_st_writer_add(w, name, SW_ST_F32, ndim, shape, emit_parts, source, err);
 }
 
-/* A part of a matrix that lies the other way round in the file. */
+/* Reads a part of a matrix that is stored transposed in the file. */
 static int read_transposed(const struct sw_st_file *f, const struct sw_st_entry *e,
                            const struct sw_param *p, float *plain, struct sw_err *err)
 {
@@ -92,11 +94,13 @@ static int read_runs(const struct sw_st_file *f, const struct sw_st_entry *e,
 {
     struct sw_param_runs runs = sw_param_runs(p);
     size_t bytes = (size_t)runs.length * sizeof *plain;
-    int rc = SW_OK;
-    for (int64_t r = 0; r < runs.count && rc == SW_OK; r++)
-        rc = sw_st_read(f, e, (uint64_t)(runs.first + r * runs.step) * sizeof *plain, bytes,
-                        plain + r * runs.length, err);
-    return rc;
+    for (int64_t r = 0; r < runs.count; r++) {
+        int rc = sw_st_read(f, e, (uint64_t)(runs.first + r * runs.step) * sizeof *plain, bytes,
+                            plain + r * runs.length, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return SW_OK;
 }
 
 int sw_table_read_tensor(const struct sw_table_source *to, const char *name,

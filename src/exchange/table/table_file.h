@@ -5,7 +5,7 @@
 #include "exchange/table/table.h"
 #include "tensor/safetensors.h"
 
-/* One tensor to be written or read; to be written: kept by the caller until the file is. */
+/* A tensor to be written or read. For writing, the caller keeps it until the file is written. */
 struct sw_table_source {
     struct sw_table *table;
     struct sw_stream *stream;
@@ -14,19 +14,20 @@ struct sw_table_source {
 };
 
 /* Adds the tensor `name` that `source` (all fields set) describes: the whole parameter, gathered
- * from its parts; a part that is not the first adds nothing. Errors: those of sw_st_writer_add. */
+ * from its parts. Adds nothing for a part that is not the first. Errors: those of sw_st_writer_add.
+ */
 int sw_table_add_tensor(struct sw_table_source *source, const char *name, struct sw_st_writer *w,
                         struct sw_err *err) SW_MUST_CHECK;
-/* Reads the parameter, or the part of it, from the tensor `name`. Errors: SW_ERR_NOTFOUND,
- * SW_ERR_INVALID (says both shapes), those of reading. */
+/* Reads the parameter, or its part, from the tensor `name`. Errors: SW_ERR_NOTFOUND, SW_ERR_INVALID
+ * (names both shapes), those of reading. */
 int sw_table_read_tensor(const struct sw_table_source *to, const char *name,
                          const struct sw_st_file *f, struct sw_err *err) SW_MUST_CHECK;
-/* Is the tensor there, with the parameter's shape? path is for the message. Errors: SW_ERR_FORMAT
- * (it is not there), SW_ERR_INVALID. */
+/* Checks that the file has the tensor with the parameter's shape. path is for the message. Errors:
+ * SW_ERR_FORMAT (missing), SW_ERR_INVALID. */
 int sw_table_check_tensor(const struct sw_table_source *to, const char *name,
                           const struct sw_st_file *f, const char *path,
                           struct sw_err *err) SW_MUST_CHECK;
-/* The same of what is known of a tensor; e NULL: there is none. */
+/* The same check for a tensor's entry; e NULL: the file does not have the tensor. */
 int sw_table_check_entry(const struct sw_table_source *to, const char *name,
                          const struct sw_st_entry *e, const char *path,
                          struct sw_err *err) SW_MUST_CHECK;

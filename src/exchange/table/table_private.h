@@ -1,5 +1,5 @@
-/* What the files of a table share. Each calls only those before it: table.c (settings) and
- * versions.c; factors.c (gradients out of factors); contributors.c; apply.c (an update of a slice);
+/* Shared by the files of a table. Each calls only those before it: table.c (settings) and
+ * versions.c; factors.c (gradients from factors); contributors.c; apply.c (an update of a slice);
  * decide.c (updates in two phases); sync.c (server groups); hogwild.c (updates without servers);
  * serve.c (messages). new.c, slices.c, memory.c and init.c build a table. */
 #pragma once
@@ -8,42 +8,49 @@
 #include "exchange/table/table.h"
 #include "optim/gather.h"
 
-/* How far an update group is with a parameter's slices on one server. All of them move together. */
+/* The progress of an update group with a parameter's slices on one server. All of these slices
+ * advance together. */
 struct sw_turn {
     uint64_t done;     /* its updates that are applied */
-    uint64_t answered; /* those whose values it has: done, or the one before while it waits */
-    int contributions; /* to the next one */
-    int staleness;     /* of what it has; written before `ready` moves, read after */
+    uint64_t answered; /* updates in the values that it has: done, or one less while an answer is
+                          withheld */
+    int contributions; /* to the next update */
+    int staleness; /* of the values that it has; written before `ready` is advanced, read after */
 };
 
-/* One server's side; only its shell touches it, but for what says otherwise. */
+/* The state of one server; only the thread that serves touches it, except for what says otherwise.
+ */
 struct sw_server_state {
     struct sw_queue inbox;
     bool inbox_open;
-    int *slices; /* owned: indices of its slices, ascending */
+    int *slices; /* owned [slice_count]: indices of its slices, ascending */
     int slice_count;
-    int *first;  /* owned [params + 1]: its slices of a parameter are slices[first[p] .. first[p+1])
-                  */
-    bool *heard; /* owned [params][workers]: who has contributed to the coming version */
+    int *first; /* owned [params + 1]: its slices of a parameter are slices[first[p] .. first[p+1])
+                 */
+    bool *contributed;        /* owned [params][workers]: has contributed to the next version */
     struct sw_turn *turns;    /* owned [params][update groups] */
-    struct sw_message *early; /* owned [capacity]: updates whose turn has not come */
+    struct sw_message *early; /* owned [capacity]: updates ahead of their turn */
     int early_count, early_capacity;
     int64_t served_ns; /* atomic */
 };
 
-enum { SW_DECISIONS = 4 }; /* that are remembered: workers are at most one step apart */
+enum {
+    SW_DECISIONS = 4
+}; /* results that are kept: workers are at most one step ahead of each other */
 
-/* An update group's updates in two phases: decide.c. */
+/* State of an update group's updates in two phases (decide.c). */
 struct sw_phases {
-    double *sums;                    /* owned [params]: of squares, by who decides */
+    double *sums; /* owned [params]: sums of squares, by the thread that decides */
     double *squares, *value_squares; /* owned [blocks of all slices]; a slice's are written by its
-                                        server; the latter only where the updater needs norms, */
-    struct sw_norms *norms;          /* and these: owned [params], written by who decides */
-    int missing;      /* atomic: slices to be summed and verdicts to be said before the decision */
-    int vetoes;       /* atomic: of the verdicts, those that were bad */
-    uint64_t version; /* atomic: the update that is coming; all before it are decided */
-    struct sw_loss_scale scale; /* of the coming one; moved by who decides, before version is */
-    struct sw_table_decision ring[SW_DECISIONS]; /* written by who decides, before version moves */
+                                        server; the latter only where the updater needs norms */
+    struct sw_norms *norms; /* owned [params]: likewise, written by the thread that decides */
+    int missing; /* atomic: slices to be summed and verdicts to be reported before the decision */
+    int vetoes;  /* atomic: verdicts that were negative */
+    uint64_t version; /* atomic: the next update; all before it are decided */
+    struct sw_loss_scale
+        scale; /* of the next update; changed by the thread that decides, before version */
+    struct sw_table_decision
+        ring[SW_DECISIONS]; /* written by the thread that decides, before version */
 };
 struct sw_norms {
     double value, gradient; /* of a whole parameter */
@@ -59,83 +66,87 @@ struct sw_table {
     int slice_count;
     struct sw_server_state *servers; /* owned [args.servers] */
     int slots;
-    int update_groups, update_group_size; /* and the workers of each */
-    int group_workers;    /* of each worker group: an update group is one of them, or all */
-    int leaves;           /* of each */
-    int *first_term;      /* owned [workers + 1] */
-    int *term_end;        /* owned [terms of an update group]: of the tree over its leaves */
-    void *values, *state; /* owned device memory; the latter with the update groups' buffers */
+    int update_groups, update_group_size; /* number of update groups, and workers of each */
+    int group_workers; /* workers of a worker group; an update group is one worker group, or all */
+    int leaves;        /* reduction leaves of an update group */
+    int *first_term;   /* owned [workers + 1] */
+    int *term_end; /* owned [partial sums of an update group]: end of each, in leaves of the tree */
+    void *values, *state; /* owned device memory; state includes the update groups' buffers */
     size_t value_bytes, state_bytes;
     bool two_phases;
     struct sw_phases *phases; /* owned [update groups]; NULL: each slice is updated alone */
-    int torn;                 /* atomic: a parameter with a value that is not finite, or -1 */
-    struct sw_sync *sync;     /* borrowed; NULL: the only server group */
-    int place;                /* which one it is */
+    int nonfinite_param;      /* atomic: a parameter with a value that is not finite, or -1 */
+    struct sw_sync *sync;     /* borrowed; NULL: this is the only server group */
+    int group_index;          /* index of this server group */
     uint64_t dropped;         /* atomic: updates that were not applied */
-    uint64_t before;          /* versions that are no updates: an earlier stage's */
-    sw_table_watch *watch;
-    void *watch_user;
+    uint64_t before;          /* versions of earlier stages, which are no updates of this one */
+    sw_table_watch *observer;
+    void *observer_user;
     struct sw_mutex lock; /* guards closed; taken to wait for a version */
     struct sw_cond changed;
     bool closed;
-    int waiters; /* atomic: who sleeps on changed */
+    int waiters; /* atomic: threads that sleep on changed */
 };
 
 enum { SW_TABLE_ALIGN_BYTES = 64 };
 
-/* Bytes of one array of a parameter: its values, a gradient, a slot. */
+/* Bytes of one array of a parameter: its value, a gradient, or a slot. */
 static inline size_t sw_param_array_bytes(const struct sw_param *p)
 {
     return (sw_desc_bytes(&p->layout) + SW_TABLE_ALIGN_BYTES - 1) / SW_TABLE_ALIGN_BYTES *
            SW_TABLE_ALIGN_BYTES;
 }
 
-/* table_versions.c: wakes who waits for a version or for mail. */
+/* versions.c: wakes the threads that wait for a version or a message. */
 void sw_table_wake(struct sw_table *t);
-/* How many updates of the parameter every update group has made; UINT64_MAX: no update moves it. */
+/* The number of updates of the parameter that every update group has made; UINT64_MAX: it gets no
+ * updates. */
 uint64_t sw_table_slowest(const struct sw_table *t, int param);
 
-/* table_contributors.c: how many contributors an update group has. */
+/* contributors.c: the number of contributors of one update group. */
 int sw_table_threshold(const struct sw_table *t, int param);
 
-/* table_apply.c: the partial sums of an update group's gradient, from element `from` on, listed in
- * `in`. Returns the first. */
+/* apply.c: lists in `in` the partial sums of an update group's gradient, from element `from` on.
+ * Returns the first. */
 float *sw_table_sum(const struct sw_table *t, int param, int group, int64_t from,
                     const float *in[SW_TREE_LEAVES], struct sw_terms *sum);
-/* What update `version` of a parameter is made of beside arrays, where it is made alone. */
+/* Fills the arguments of update `version` of a parameter except for arrays, where it is updated
+ * alone. */
 void sw_table_update_terms(const struct sw_table *t, int param, uint64_t version,
                            struct sw_update_args *a);
-/* Runs the updater over a slice, for the update group's update `version`. d: what was decided, or
- * NULL. Errors: SW_ERR_DIVERGED. */
+/* Runs the updater over a slice, for the update group's update `version`. d: the result of update
+ * control, or NULL. Errors: SW_ERR_DIVERGED. */
 int sw_table_update_slice(struct sw_table *t, const struct sw_slice *s, int group, uint64_t version,
                           const struct sw_table_decision *d, struct sw_err *err) SW_MUST_CHECK;
 
-/* sync.c, by the table's servers. All update groups have done `done` updates of a parameter: an
- * exchange may be due. SW_OK, SW_ERR_CANCELLED. */
+/* sync.c, by the table's servers: exchanges deltas if one is due now that all update groups have
+ * done `done` updates of a parameter. SW_OK, SW_ERR_CANCELLED. */
 int sw_sync_after(struct sw_table *t, int server, int param, uint64_t done) SW_MUST_CHECK;
-/* The same by a worker, where there is no server at work: tells those that own slices. */
+/* The same by a worker, where servers see no updates: notifies the servers that own slices. */
 int sw_sync_ask(struct sw_table *t, int worker, int param, uint64_t done) SW_MUST_CHECK;
-/* How many steps of every other server group are at least in the values of a parameter's slices on
- * a server; UINT64_MAX when there is none. Any thread. */
+/* The number of steps of every other server group that a parameter's slices on a server contain at
+ * least; UINT64_MAX when there is no other group. Any thread. */
 uint64_t sw_sync_heard(const struct sw_table *t, int server, int param);
 bool sw_sync_can_handle(const struct sw_table *t, int server, const struct sw_message *m);
 int sw_sync_handle(struct sw_table *t, int server, const struct sw_message *m) SW_MUST_CHECK;
 
-/* hogwild.c: one worker's gradient is complete; the update group's last one updates, or in two
- * phases who completes its last gradient, as was decided. */
+/* hogwild.c: one worker's gradient is complete. The update group's last worker updates the
+ * parameter or, in two phases, the one that completes its last gradient updates all, with the
+ * result of update control. */
 int sw_table_race(struct sw_table *t, int worker, int param, uint64_t version,
                   struct sw_err *err) SW_MUST_CHECK;
 int sw_table_race_all(struct sw_table *t, int group, const struct sw_table_decision *d,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* decide.c. Room for norms, once the slices are cut. */
+/* decide.c: allocates room for norms, after the slices are known. */
 int sw_table_make_phases(struct sw_table *t, struct sw_err *err) SW_MUST_CHECK;
 void sw_table_free_phases(struct sw_table *t);
-/* Sums and measures a slice that is complete. Errors: SW_ERR_DIVERGED where a bad gradient stops.
- */
+/* Sums and measures a complete slice. Errors: SW_ERR_DIVERGED where a non-finite gradient ends the
+ * run. */
 int sw_table_gather(struct sw_table *t, int group, const struct sw_slice *s,
                     struct sw_err *err) SW_MUST_CHECK;
-/* So many slices are measured, or verdicts said, of an update group's coming update. True: nothing
- * is missing any more, *d is what was decided, and the caller carries it out. */
+/* Counts `count` measured slices or reported verdicts of an update group's next update. True:
+ * nothing is missing any more, *d is the result of update control, and the caller carries it out.
+ */
 bool sw_table_complete(struct sw_table *t, int group, int count,
                        struct sw_table_decision *d) SW_MUST_CHECK;

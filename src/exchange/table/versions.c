@@ -1,5 +1,5 @@
-/* Versions of parameters: how far each update group is, who waits for a version or for mail, and
- * what puts versions where a checkpoint or a later stage begins. */
+/* Versions of parameters: the progress of each update group, waits for a version or a message, and
+ * setting versions where a checkpoint or a later stage begins. */
 #include "exchange/table/table_private.h"
 
 #include "base/os.h"
@@ -27,15 +27,15 @@ uint64_t sw_table_slowest(const struct sw_table *t, int param)
     return p->slice_count > 0 ? least / (uint64_t)p->slice_count : UINT64_MAX;
 }
 
-/* Do the values that the update group, or each of them, reads contain so many of its updates? */
+/* Do the values that the update group, or each one, reads contain `version` of its updates? */
 static bool has(const struct sw_table *t, int group, int param, uint64_t version)
 {
     const struct sw_param *p = &t->params[param];
     int from = group == SW_TABLE_ALL ? 0 : group,
         to = group == SW_TABLE_ALL ? t->update_groups : from + 1;
     for (int r = from; r < to; r++)
-        /* The values written before the counter moved are seen; and sequentially consistent with
-         * wake, so that a waiter that says so and then looks here is not missed. */
+        /* Acquires the values written before the counter was advanced. Sequentially consistent with
+         * sw_table_wake, so that a waiter that registers and then checks here is not missed. */
         if (__atomic_load_n(&p->view[r].ready, __ATOMIC_SEQ_CST) <
             version * (uint64_t)p->slice_count)
             return false;
@@ -44,7 +44,8 @@ static bool has(const struct sw_table *t, int group, int param, uint64_t version
 
 bool sw_table_ready(const struct sw_table *t, int group, int param, uint64_t version)
 {
-    /* Who reads in place, apart from others, looks at the bound itself: nobody answers. */
+    /* Asynchronous groups that read in place check the bound themselves, because no server answers.
+     */
     bool bounded = t->args.rule->is_async && t->args.rule->in_place && t->args.staleness >= 0;
     uint64_t bound = (uint64_t)t->args.staleness;
     if (!has(t, group, param, version))
@@ -53,8 +54,8 @@ bool sw_table_ready(const struct sw_table *t, int group, int param, uint64_t ver
            has(t, SW_TABLE_ALL, param, version - bound);
 }
 
-/* Sleeps until something changes, with the lock held: most wakings are for other parameters, so the
- * time is counted from the start. SW_ERR_BUSY when it is over. */
+/* Sleeps until something changes, with the lock held. Most wakeups are for other parameters, so the
+ * timeout counts from the start. SW_ERR_BUSY on timeout. */
 static int sleep_until(struct sw_table *t, int64_t deadline_ns)
 {
     int64_t left_ns = deadline_ns - sw_os()->monotonic_ns();
@@ -62,7 +63,7 @@ static int sleep_until(struct sw_table *t, int64_t deadline_ns)
     return left_ms > 0 && sw_cond_wait_ms(&t->changed, &t->lock, left_ms) ? SW_OK : SW_ERR_BUSY;
 }
 
-static bool has_mail(const struct sw_table *t, const int *served, int count)
+static bool has_message(const struct sw_table *t, const int *served, int count)
 {
     for (int i = 0; i < count; i++)
         if (sw_queue_pending(&t->servers[served[i]].inbox))
@@ -70,14 +71,15 @@ static bool has_mail(const struct sw_table *t, const int *served, int count)
     return false;
 }
 
-/* A short look before sleeping: what is waited for is mostly microseconds away. */
-static int look(const struct sw_table *t, int group, int param, uint64_t version, const int *served,
+/* Spins briefly before sleeping: the version is usually microseconds away. SW_ERR_CANCELLED: not
+ * found, sleep. */
+static int spin(const struct sw_table *t, int group, int param, uint64_t version, const int *served,
                 int count)
 {
     for (int i = 0; i < SPINS; i++) {
         if (sw_table_ready(t, group, param, version))
             return SW_OK;
-        if (has_mail(t, served, count))
+        if (has_message(t, served, count))
             return SW_ERR_BUSY;
     }
     return SW_ERR_CANCELLED;
@@ -86,15 +88,15 @@ static int look(const struct sw_table *t, int group, int param, uint64_t version
 int sw_table_wait(struct sw_table *t, int group, int param, uint64_t version, const int *served,
                   int count, int timeout_ms)
 {
-    int rc = look(t, group, param, version, served, count);
+    int rc = spin(t, group, param, version, served, count);
     if (rc != SW_ERR_CANCELLED)
         return rc;
     int64_t deadline_ns = sw_os()->monotonic_ns() + (int64_t)timeout_ms * 1000000;
     sw_mutex_lock(&t->lock);
-    /* Sequentially consistent with the reading in wake: one of the two sees the other. */
+    /* Sequentially consistent with the load in sw_table_wake: one of the two sees the other. */
     __atomic_add_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
     for (rc = SW_OK; rc == SW_OK && !t->closed && !sw_table_ready(t, group, param, version) &&
-                     !has_mail(t, served, count);)
+                     !has_message(t, served, count);)
         rc = sleep_until(t, deadline_ns);
     __atomic_sub_fetch(&t->waiters, 1, __ATOMIC_SEQ_CST);
     bool ready = sw_table_ready(t, group, param, version);
@@ -137,7 +139,7 @@ void sw_table_put_version(struct sw_table *t, uint64_t version, uint64_t updates
         sw_table_put_group(t, r, version);
     t->dropped = dropped;
     t->before = version - updates;
-    t->torn = -1;
+    t->nonfinite_param = -1;
 }
 
 void sw_table_put_param(struct sw_table *t, int param, uint64_t version)
@@ -148,7 +150,7 @@ void sw_table_put_param(struct sw_table *t, int param, uint64_t version)
         t->slices[i].dropped = sw_table_dropped(t);
     }
     for (int r = 0; r < t->update_groups; r++)
-        /* What it wrote into the table is seen by whoever waits for the version. */
+        /* Releases what the worker wrote into the table to threads that wait for the version. */
         __atomic_store_n(&p->view[r].ready, version * (uint64_t)p->slice_count, __ATOMIC_SEQ_CST);
     sw_table_wake(t);
 }

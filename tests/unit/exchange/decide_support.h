@@ -1,5 +1,5 @@
-/* Updates that are decided upon before they are made: gradients for all parameters, handed over
- * with the workers' verdicts, and comparisons of two tables. */
+/* Support for updates in two phases: gradients for all parameters, pushed with the workers'
+ * verdicts, and comparisons of two tables. */
 #pragma once
 
 #include "table_support.h"

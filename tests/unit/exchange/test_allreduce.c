@@ -275,7 +275,7 @@ static void a_bucket_whose_turn_has_not_come_waits(void **state)
 }
 
 /* With a library one device does all that several do. */
-static void a_library_has_sums_of_one(void **state)
+static void a_library_sums_over_one_rank(void **state)
 {
     struct rng rng = rng_of(5);
     struct ring g = ring_open(1, LIBRARY);
@@ -286,7 +286,7 @@ static void a_library_has_sums_of_one(void **state)
 
 /* ---- What goes wrong ---- */
 
-/* One that reads the sum, or writes the bucket anew, without having taken it. The copies of the
+/* A rank that reads the sum, or writes the bucket again, without having taken it. The copies of the
  * first round still run then, and read host memory until the streams end. */
 static void a_bucket_is_not_taken(enum way way)
 {
@@ -305,14 +305,14 @@ static void a_bucket_is_not_taken(enum way way)
     ring_close(&g);
 }
 
-static void a_bucket_that_is_not_taken_is_a_race(void **state)
+static void giving_a_bucket_before_taking_it_is_a_race(void **state)
 {
     a_bucket_is_not_taken(DIRECT);
     a_bucket_is_not_taken(LIBRARY);
 }
 
 /* Members that would wait for one another for ever are told at once. */
-static void members_that_differ_are_found(void **state)
+static void members_with_different_sums_are_detected(void **state)
 {
     struct ring g = ring_open(2, LIBRARY);
     struct sw_err err;
@@ -334,7 +334,7 @@ static void members_that_differ_are_found(void **state)
     ring_close(&g);
 }
 
-static void one_device_is_no_two_members(void **state)
+static void one_device_cannot_be_two_members(void **state)
 {
     struct sw_device *dev = open_sim(0), *twice[2] = {dev, dev};
     const struct sw_collective_ops *ops;
@@ -361,7 +361,7 @@ static int give_all(struct ring *g, int b, struct sw_err *why)
 }
 
 /* The others stand in the sum: no stream of theirs says a word, until all is closed. */
-static void a_member_that_hangs_is_left_by_closing(void **state)
+static void closing_ends_a_wait_for_a_hanging_member(void **state)
 {
     struct ring g = ring_open(3, LIBRARY);
     struct sw_err err;
@@ -376,7 +376,7 @@ static void a_member_that_hangs_is_left_by_closing(void **state)
 }
 
 /* Who asks is told which one does not come. */
-static void a_member_that_is_lost_is_named(void **state)
+static void a_lost_member_is_named_in_the_error(void **state)
 {
     struct ring g = ring_open(3, LIBRARY);
     struct sw_err err;
@@ -413,13 +413,15 @@ static int try_first_sums(struct ring *g, struct sw_err *err)
 }
 
 /* Its stream hangs on, though the library is aborted. */
-static void a_device_that_hangs_in_the_first_sum_is_left(void **state)
+static void a_hang_in_the_first_sum_is_an_error(void **state)
 {
     struct ring g = ring_open(2, LIBRARY);
     struct sw_err err;
     sw_sim_inject(g.dev[0], SW_SIM_HANG, 0);
     assert_int_equal(try_first_sums(&g, &err), SW_ERR_LIBRARY);
-    assert_says(&err, "2 devices did not come to a first sum within 0 s; try all_reduce = copies");
+    assert_says(&err,
+                "the first all-reduce over 2 devices did not finish within 0 s; try all_reduce = "
+                "copies");
     assert_null(g.library->hanging);
     ring_close(&g);
 }
@@ -435,7 +437,7 @@ static int begin_and_hang(struct sw_collective *c, struct sw_err *err)
 }
 
 /* What the thread uses that hangs in it is not freed, and it is not closed. */
-static void a_library_that_does_not_return_is_left(void **state)
+static void a_library_that_does_not_return_is_abandoned(void **state)
 {
     struct ring g = ring_open(2, LIBRARY);
     const struct sw_collective_ops *real = g.library->ops;
@@ -447,7 +449,7 @@ static void a_library_that_does_not_return_is_left(void **state)
     sw_mutex_init(&held);
     sw_mutex_lock(&held);
     assert_int_equal(try_first_sums(&g, &err), SW_ERR_LIBRARY);
-    assert_says(&err, "2 devices did not come to a first sum within 0 s");
+    assert_says(&err, "the first all-reduce over 2 devices did not finish within 0 s");
     assert_non_null(g.library->hanging);
     sw_collective_close(g.library);
 
@@ -501,7 +503,7 @@ static int watched_stream_new(struct sw_device *dev, int threads, bool urgent,
 }
 
 /* A device that is told what is urgent begins with sums and copies of gradients. */
-static void gradients_travel_on_urgent_streams(void **state)
+static void gradients_are_copied_on_high_priority_streams(void **state)
 {
     struct ring g = ring_open(2, STAGED);
     const struct sw_allreduce_args args = {.devices = g.dev,
@@ -534,16 +536,16 @@ int main(void)
         cmocka_unit_test(the_lowest_layer_goes_first_where_the_link_is_behind),
         cmocka_unit_test(every_device_has_the_same_sums),
         cmocka_unit_test(a_bucket_whose_turn_has_not_come_waits),
-        cmocka_unit_test(a_bucket_that_is_not_taken_is_a_race),
-        cmocka_unit_test(a_library_has_sums_of_one),
-        cmocka_unit_test(members_that_differ_are_found),
-        cmocka_unit_test(one_device_is_no_two_members),
-        cmocka_unit_test(a_member_that_hangs_is_left_by_closing),
-        cmocka_unit_test(a_member_that_is_lost_is_named),
-        cmocka_unit_test(a_device_that_hangs_in_the_first_sum_is_left),
-        cmocka_unit_test(a_library_that_does_not_return_is_left),
+        cmocka_unit_test(giving_a_bucket_before_taking_it_is_a_race),
+        cmocka_unit_test(a_library_sums_over_one_rank),
+        cmocka_unit_test(members_with_different_sums_are_detected),
+        cmocka_unit_test(one_device_cannot_be_two_members),
+        cmocka_unit_test(closing_ends_a_wait_for_a_hanging_member),
+        cmocka_unit_test(a_lost_member_is_named_in_the_error),
+        cmocka_unit_test(a_hang_in_the_first_sum_is_an_error),
+        cmocka_unit_test(a_library_that_does_not_return_is_abandoned),
         cmocka_unit_test(closing_ends_all_waits),
-        cmocka_unit_test(gradients_travel_on_urgent_streams),
+        cmocka_unit_test(gradients_are_copied_on_high_priority_streams),
     };
     return cmocka_run_group_tests_name("allreduce", tests, NULL, NULL);
 }

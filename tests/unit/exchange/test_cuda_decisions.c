@@ -1,5 +1,5 @@
-/* Decisions about updates where the gradients live on a GPU: measures, their totals, what is
- * decided and what updates make of it have the CPU's bits. Skipped without a GPU. */
+/* Update control where the gradients are on a GPU: squares, their totals, the result and the
+ * updates that use it have the CPU's bits. Skipped without a GPU. */
 #include "device/op.h"
 #include "kernels/ops/update.h"
 #include "kernels/updaters/sgd.h"
@@ -74,7 +74,7 @@ static void measure_both(const float *x, int64_t count, float limit, double scal
     free(here), free(back);
 }
 
-static void norms_have_the_bits_of_the_cpu(void **state)
+static void norms_are_bit_identical_to_the_cpu(void **state)
 {
     static const int64_t counts[] = {1,
                                      15,
@@ -122,7 +122,7 @@ static struct sw_decided decide_both(const double *squares, int params, struct s
     return here;
 }
 
-static void decisions_are_those_of_the_cpu(void **state)
+static void update_control_matches_the_cpu(void **state)
 {
     double squares[] = {2.5, 0, 1e-9, 1.5};
     struct sw_decided d = decide_both(squares, 4, (struct sw_deciding){1, 0}, 0);
@@ -213,7 +213,7 @@ static void update_both(struct sw_decided decided, bool changes)
     free(before), free(gradient), free(here.value), free(here.momentum);
 }
 
-static void updates_read_what_was_decided(void **state)
+static void updates_use_the_result_of_update_control(void **state)
 {
     update_both((struct sw_decided){.loss_scale = 1, .scale = 0.5f, .bad_param = -1}, true);
     update_both((struct sw_decided){.loss_scale = 2, .scale = 0.25f, .bad_param = -1}, true);
@@ -224,9 +224,9 @@ static void updates_read_what_was_decided(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_have_the_bits_of_the_cpu),
-        cmocka_unit_test(decisions_are_those_of_the_cpu),
-        cmocka_unit_test(updates_read_what_was_decided),
+        cmocka_unit_test(norms_are_bit_identical_to_the_cpu),
+        cmocka_unit_test(update_control_matches_the_cpu),
+        cmocka_unit_test(updates_use_the_result_of_update_control),
     };
     dev = open_gpu(0);
     if (!dev)

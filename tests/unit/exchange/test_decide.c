@@ -1,5 +1,5 @@
-/* Updates in two phases: that deciding changes no bit, what clipping by norm does, what is dropped,
- * and that norms do not depend on how a table is cut. */
+/* Updates in two phases: update control changes no bits, clipping by norm, dropped updates, and
+ * norms that do not depend on how a table is partitioned. */
 #include "decide_support.h"
 
 static double norm_of(const struct stand *s, uint64_t version)
@@ -11,7 +11,7 @@ static double norm_of(const struct stand *s, uint64_t version)
 
 /* ---- Deciding alone changes nothing ---- */
 
-static void two_phases_equal_one_where_nothing_is_clipped(void **state)
+static void two_phases_without_clipping_equal_one_phase(void **state)
 {
     for (int workers = 1; workers <= 3; workers++) {
         struct plan_of_table plan = {.workers = workers,
@@ -69,7 +69,7 @@ static void the_norm_is_that_of_all_gradients(void **state)
     }
 }
 
-static void norms_have_the_same_bits_however_a_table_is_cut(void **state)
+static void norms_do_not_depend_on_slices(void **state)
 {
     static const struct {
         int servers;
@@ -126,7 +126,7 @@ static void clipping_by_norm_matches_the_closed_form(void **state)
 }
 
 /* In both modes the limit is that of the sum over the workers. */
-static void clipping_by_value_is_the_same_in_both_modes(void **state)
+static void clipping_by_value_is_the_same_in_one_and_two_phases(void **state)
 {
     struct plan_of_table plan = {.workers = 3,
                                  .servers = 1,
@@ -183,7 +183,7 @@ static void lars_gets_the_norms_of_whole_parameters(void **state)
 
 /* ---- What is not finite ---- */
 
-static void a_bad_gradient_drops_the_whole_update(void **state)
+static void a_nonfinite_gradient_drops_the_whole_update(void **state)
 {
     struct plan_of_table plan = {.workers = 2,
                                  .servers = 2,
@@ -214,7 +214,7 @@ static void a_bad_gradient_drops_the_whole_update(void **state)
     stand_free(&s), stand_free(&without);
 }
 
-static void a_bad_loss_drops_the_whole_update(void **state)
+static void a_nonfinite_loss_drops_the_whole_update(void **state)
 {
     struct stand s;
     struct sw_table_decision d;
@@ -235,7 +235,7 @@ static void a_bad_loss_drops_the_whole_update(void **state)
     stand_free(&s);
 }
 
-static void infinities_that_clipping_would_hide_are_found(void **state)
+static void infinities_are_found_before_clipping(void **state)
 {
     struct stand s;
     struct sw_table_decision d;
@@ -251,7 +251,7 @@ static void infinities_that_clipping_would_hide_are_found(void **state)
     stand_free(&s);
 }
 
-static void a_bad_gradient_stops_by_name(void **state)
+static void a_nonfinite_gradient_is_an_error_naming_the_parameter(void **state)
 {
     struct stand s;
     struct sw_err err = {0};
@@ -276,7 +276,7 @@ static void overflow(struct stand *s)
     s->table->params[3].gradient[0][0] = -3.4e38f;
 }
 
-static void overflowing_values_stop_or_are_told(void **state)
+static void overflowing_values_are_an_error_or_reported(void **state)
 {
     struct plan_of_table plan = {
         .workers = 1, .servers = 1, .slice_elements = 1024, .bad = SW_BAD_DROPS};
@@ -303,7 +303,7 @@ static void overflowing_values_stop_or_are_told(void **state)
     stand_free(&s);
 }
 
-static void decisions_that_were_not_made_are_refused(void **state)
+static void apply_messages_without_a_result_are_refused(void **state)
 {
     struct stand s;
     struct sw_err err = {0};
@@ -311,7 +311,7 @@ static void decisions_that_were_not_made_are_refused(void **state)
     stand_new(&s, &(struct plan_of_table){
                       .workers = 1, .servers = 1, .slice_elements = 1024, .two_phases = true});
     assert_int_equal(sw_table_serve(s.table, 0, &m, &err), SW_ERR_INVALID);
-    assert_non_null(strstr(err.text, "update 1 is not decided upon"));
+    assert_non_null(strstr(err.text, "update 1 has no result of update control"));
     hand_over(&s, 1, true);
     assert_int_equal(sw_table_serve(s.table, 0, &m, &err), SW_ERR_INVALID); /* twice */
     stand_free(&s);
@@ -335,7 +335,7 @@ static int settle(struct stand *s, uint64_t version, int bad_param, struct sw_er
 }
 
 /* Several workers say the same: the first counts. */
-static void what_devices_decide_is_settled_once(void **state)
+static void the_first_device_result_counts(void **state)
 {
     struct stand s;
     struct sw_err err;
@@ -370,7 +370,7 @@ static void what_devices_decide_is_settled_once(void **state)
 }
 
 /* Measured where they are, without being changed. */
-static void a_measure_is_what_servers_find(void **state)
+static void device_norms_match_server_norms(void **state)
 {
     enum { COUNT = 2 * SW_GATHER_BLOCK + 5, BLOCKS = 3 };
     struct rng r = rng_of(3);
@@ -398,20 +398,20 @@ static void a_measure_is_what_servers_find(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_devices_decide_is_settled_once),
-        cmocka_unit_test(a_measure_is_what_servers_find),
-        cmocka_unit_test(two_phases_equal_one_where_nothing_is_clipped),
+        cmocka_unit_test(the_first_device_result_counts),
+        cmocka_unit_test(device_norms_match_server_norms),
+        cmocka_unit_test(two_phases_without_clipping_equal_one_phase),
         cmocka_unit_test(the_norm_is_that_of_all_gradients),
-        cmocka_unit_test(norms_have_the_same_bits_however_a_table_is_cut),
+        cmocka_unit_test(norms_do_not_depend_on_slices),
         cmocka_unit_test(clipping_by_norm_matches_the_closed_form),
-        cmocka_unit_test(clipping_by_value_is_the_same_in_both_modes),
+        cmocka_unit_test(clipping_by_value_is_the_same_in_one_and_two_phases),
         cmocka_unit_test(lars_gets_the_norms_of_whole_parameters),
-        cmocka_unit_test(a_bad_gradient_drops_the_whole_update),
-        cmocka_unit_test(a_bad_loss_drops_the_whole_update),
-        cmocka_unit_test(infinities_that_clipping_would_hide_are_found),
-        cmocka_unit_test(a_bad_gradient_stops_by_name),
-        cmocka_unit_test(overflowing_values_stop_or_are_told),
-        cmocka_unit_test(decisions_that_were_not_made_are_refused),
+        cmocka_unit_test(a_nonfinite_gradient_drops_the_whole_update),
+        cmocka_unit_test(a_nonfinite_loss_drops_the_whole_update),
+        cmocka_unit_test(infinities_are_found_before_clipping),
+        cmocka_unit_test(a_nonfinite_gradient_is_an_error_naming_the_parameter),
+        cmocka_unit_test(overflowing_values_are_an_error_or_reported),
+        cmocka_unit_test(apply_messages_without_a_result_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

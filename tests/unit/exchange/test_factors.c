@@ -1,5 +1,6 @@
-/* Gradients out of factors in the parameter table: slices are whole outputs, a bias's are the
- * weight's, and what servers make of the factors is the sum over rows of their products. */
+/* Gradients from factors in the parameter table: slices are whole outputs, a bias has the slices of
+ * its weight, and the gradient that servers make is the sum over rows of the products of the
+ * factors. */
 #include "table_support.h"
 
 enum { ROWS = 7, INPUTS = 33, OUTPUTS = 10 };

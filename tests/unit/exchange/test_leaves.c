@@ -1,5 +1,5 @@
-/* Gradients of several leaves a worker: the sum has the same bits for every number of workers and
- * servers, in one phase and in two. */
+/* Gradients of several reduction leaves per worker: the sum has the same bits for every number of
+ * workers and servers, in one phase and in two. */
 #include "table_support.h"
 
 enum { LEAVES = 7, STEPS = 3 };
@@ -14,7 +14,7 @@ static float *leaf_gradient(const struct sw_param *param, int p, int leaf, uint6
     return stored;
 }
 
-/* What a worker does with its leaves: each term is the sum of its own. */
+/* Writes a worker's partial sums: each is the sum of its own leaves. */
 static void write_terms(const struct stand *s, int worker, int p, uint64_t v)
 {
     const struct sw_param *param = sw_table_param(s->table, p);
@@ -82,14 +82,14 @@ static void every_number_of_workers_has_the_same_bits(void **state)
     run_all((struct plan_of_table){.slice_elements = 512, .lr = 0.1, .momentum = 0.9});
 }
 
-static void so_it_is_in_two_phases(void **state)
+static void every_number_of_workers_has_the_same_bits_in_two_phases(void **state)
 {
     run_all(
         (struct plan_of_table){.slice_elements = 1024, .lr = 0.1, .momentum = 0.9, .clip_norm = 3});
 }
 
 /* Three leaves of eight are two nodes. */
-static void terms_are_the_nodes_of_a_share(void **state)
+static void partial_sums_are_the_tree_nodes_of_a_worker(void **state)
 {
     struct stand s;
     stand_new(&s, &(struct plan_of_table){
@@ -109,7 +109,7 @@ static void terms_are_the_nodes_of_a_share(void **state)
 }
 
 /* A sum lists its terms in an array of SW_TREE_LEAVES. */
-static void more_terms_than_a_tree_has_are_refused(void **state)
+static void more_leaves_than_a_tree_has_are_refused(void **state)
 {
     static const struct plan_of_table plans[] = {{.workers = SW_TREE_LEAVES + 1},
                                                  {.workers = 2, .leaves = SW_TREE_LEAVES + 1}};
@@ -120,7 +120,7 @@ static void more_terms_than_a_tree_has_are_refused(void **state)
         plan.servers = 1;
         plan.slice_elements = 1024;
         assert_int_equal(try_stand(&s, &plan, &err), SW_ERR_INVALID);
-        assert_non_null(strstr(err.text, "at most 1024 terms"));
+        assert_non_null(strstr(err.text, "at most 1024 leaves"));
         stand_free(&s);
     }
 }
@@ -129,9 +129,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_of_workers_has_the_same_bits),
-        cmocka_unit_test(so_it_is_in_two_phases),
-        cmocka_unit_test(terms_are_the_nodes_of_a_share),
-        cmocka_unit_test(more_terms_than_a_tree_has_are_refused),
+        cmocka_unit_test(every_number_of_workers_has_the_same_bits_in_two_phases),
+        cmocka_unit_test(partial_sums_are_the_tree_nodes_of_a_worker),
+        cmocka_unit_test(more_leaves_than_a_tree_has_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Gradients that come multiplied by a loss scale: the same values as without, to the bit; what an
- * overflow drops and halves; how the scale grows; and that every update group has one of its own.
+ * overflow drops and halves; how the scale grows; and that every update group has its own scale.
  */
 #include "decide_support.h"
 
@@ -33,7 +33,7 @@ static struct sw_table_decision decision_of(const struct stand *s, int group, ui
 }
 
 /* Momentum, decay, Adam's moments, clipping in both ways, and norms of whole parameters. */
-static void a_scale_changes_no_bit(void **state)
+static void a_loss_scale_changes_no_bits(void **state)
 {
     static const struct plan_of_table plans[] = {
         {.momentum = 0.9, .weight_decay = 0.01},
@@ -141,7 +141,7 @@ static void at_scale_1_an_overflow_is_an_error(void **state)
 }
 
 /* A loss that is not finite says nothing about the scale. */
-static void a_bad_loss_leaves_the_scale(void **state)
+static void a_nonfinite_loss_keeps_the_scale(void **state)
 {
     struct stand s;
     stand_new(&s, &(struct plan_of_table){.workers = 2,
@@ -173,8 +173,8 @@ static void the_scale_doubles_after_good_updates_up_to_its_limit(void **state)
     assert_true(s.value == 0 && sw_loss_scale_factor(&s) == 1 && !sw_loss_scale_can_halve(&s));
 }
 
-/* Groups that are apart decide for themselves. */
-static void every_party_has_a_scale_of_its_own(void **state)
+/* Asynchronous groups have their own loss scales. */
+static void every_update_group_has_its_own_scale(void **state)
 {
     const struct sw_table_rule *rules[] = {&sw_table_async, &sw_table_hogwild};
     for (int i = 0; i < 2; i++) {
@@ -204,12 +204,12 @@ static void every_party_has_a_scale_of_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_scale_changes_no_bit),
+        cmocka_unit_test(a_loss_scale_changes_no_bits),
         cmocka_unit_test(an_overflow_drops_the_update_and_halves_the_scale),
         cmocka_unit_test(at_scale_1_an_overflow_is_an_error),
-        cmocka_unit_test(a_bad_loss_leaves_the_scale),
+        cmocka_unit_test(a_nonfinite_loss_keeps_the_scale),
         cmocka_unit_test(the_scale_doubles_after_good_updates_up_to_its_limit),
-        cmocka_unit_test(every_party_has_a_scale_of_its_own),
+        cmocka_unit_test(every_update_group_has_its_own_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

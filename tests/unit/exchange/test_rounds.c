@@ -39,7 +39,7 @@ static int give(struct owner *o, int item, uint64_t round, struct sw_err *err)
     return sw_rounds_give(&o->rounds, item, round, queue, o, err);
 }
 
-static void who_gives_last_queues_and_things_go_round_alone(void **state)
+static void the_last_rank_queues_and_items_advance_independently(void **state)
 {
     struct owner o;
     struct sw_err err = {0};
@@ -56,18 +56,18 @@ static void who_gives_last_queues_and_things_go_round_alone(void **state)
     sw_rounds_fini(&o.rounds);
 }
 
-static void another_round_than_the_next_is_refused_by_name(void **state)
+static void a_contribution_to_a_wrong_round_is_refused(void **state)
 {
     struct owner o;
     struct sw_err err = {0};
     open_owner(&o);
     assert_int_equal(give(&o, 1, 2, &err), SW_ERR_INVALID);
-    assert_string_equal(err.text, "bucket 1 is given in round 2, but it has had 0");
-    assert_int_equal(o.rounds.item[1].given, 0);
+    assert_string_equal(err.text, "bucket 1: contribution to round 2, but 0 rounds are done");
+    assert_int_equal(o.rounds.item[1].arrived, 0);
     sw_rounds_fini(&o.rounds);
 }
 
-static void what_queue_refuses_is_answered_and_the_round_is_not_over(void **state)
+static void an_error_of_queue_is_returned_and_the_round_continues(void **state)
 {
     struct owner o;
     struct sw_err err = {0};
@@ -81,7 +81,7 @@ static void what_queue_refuses_is_answered_and_the_round_is_not_over(void **stat
     sw_rounds_fini(&o.rounds);
 }
 
-static void closing_refuses_more_but_not_what_is_over(void **state)
+static void closing_refuses_contributions_but_not_finished_waits(void **state)
 {
     struct owner o;
     struct sw_err err = {0};
@@ -128,10 +128,10 @@ static void threads_queue_every_round_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_gives_last_queues_and_things_go_round_alone),
-        cmocka_unit_test(another_round_than_the_next_is_refused_by_name),
-        cmocka_unit_test(what_queue_refuses_is_answered_and_the_round_is_not_over),
-        cmocka_unit_test(closing_refuses_more_but_not_what_is_over),
+        cmocka_unit_test(the_last_rank_queues_and_items_advance_independently),
+        cmocka_unit_test(a_contribution_to_a_wrong_round_is_refused),
+        cmocka_unit_test(an_error_of_queue_is_returned_and_the_round_continues),
+        cmocka_unit_test(closing_refuses_contributions_but_not_finished_waits),
         cmocka_unit_test(threads_queue_every_round_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -158,7 +158,7 @@ static void make_rank(struct crowd *c, int i)
                                           .sums = &c->sums,
                                           .rank = i,
                                           .factors = c->factors,
-                                          .most_rows = 2 * ROWS,
+                                          .max_rows = 2 * ROWS,
                                           .votes = s->ranks > 1 || s->vetoes || s->drops,
                                           .hooks = {.user = r,
                                                     .serve = serve_inboxes,
@@ -549,7 +549,7 @@ static const struct setup alone[] = {
     {.name = "local, together", UPDATES, .ranks = 1, .clip_norm = 1e9},
 };
 
-static const struct setup apart[] = {
+static const struct setup asynchronous[] = {
     {.name = "async", HOST, FREELY, .ranks = 3},
     {.name = "async, factors", HOST, IN_TABLE, FREELY, .ranks = 3},
     {.name = "ssp", HOST, SSP, .ranks = 3},
@@ -564,7 +564,7 @@ static const struct setup apart[] = {
 enum {
     WAYS = sizeof ways / sizeof *ways,
     ALONE = sizeof alone / sizeof *alone,
-    APART = sizeof apart / sizeof *apart
+    ASYNCHRONOUS = sizeof asynchronous / sizeof *asynchronous
 };
 
 static bool is_exchanged(const struct setup *s)
@@ -584,14 +584,14 @@ static void every_version_is_the_sum_of_all_gradients(void **state)
         }
 }
 
-static void one_rank_needs_nobody(void **state)
+static void one_rank_runs_alone(void **state)
 {
     for (int i = 0; i < ALONE; i++)
         run_case(&alone[i]);
 }
 
 /* Leaves of the tree are dealt out to the ranks: three to two, two and one. */
-static void leaves_are_added_whoever_has_them(void **state)
+static void sums_do_not_depend_on_who_has_the_leaves(void **state)
 {
     for (int w = 0; w < WAYS; w++) {
         struct setup s = ways[w];
@@ -604,7 +604,7 @@ static void leaves_are_added_whoever_has_them(void **state)
 }
 
 /* A limit of the norm that nothing reaches changes no bit; nor does deciding first. */
-static void what_is_decided_together_has_the_same_bits(void **state)
+static void two_phase_updates_have_the_same_bits(void **state)
 {
     for (int w = 0; w < WAYS; w++) {
         struct setup s = ways[w];
@@ -615,7 +615,7 @@ static void what_is_decided_together_has_the_same_bits(void **state)
     }
 }
 
-static void a_bad_update_is_dropped_by_all(void **state)
+static void a_nonfinite_update_is_dropped_by_all(void **state)
 {
     for (int w = 0; w < WAYS; w++)
         for (int veto = 0; veto <= 1; veto++) {
@@ -629,19 +629,19 @@ static void a_bad_update_is_dropped_by_all(void **state)
 }
 
 /* Groups of one rank each that update on their own: nothing is lost, and nobody runs away. */
-static void asynchronous_groups_lose_nothing(void **state)
+static void asynchronous_groups_lose_no_updates(void **state)
 {
-    for (int i = 0; i < APART; i++)
-        run_case(&apart[i]);
+    for (int i = 0; i < ASYNCHRONOUS; i++)
+        run_case(&asynchronous[i]);
 }
 
 /* Every way and rule, with something beside that changes no value. */
 static void run_all(int extras, int64_t from)
 {
-    for (int i = 0; i < WAYS + ALONE + APART; i++) {
+    for (int i = 0; i < WAYS + ALONE + ASYNCHRONOUS; i++) {
         struct setup s = i < WAYS           ? ways[i]
                          : i < WAYS + ALONE ? alone[i - WAYS]
-                                            : apart[i - WAYS - ALONE];
+                                            : asynchronous[i - WAYS - ALONE];
         s.ranks = s.ranks ? s.ranks : 3;
         s.hosted = s.hosted || i % 2;
         s.extras = extras;
@@ -651,7 +651,7 @@ static void run_all(int extras, int64_t from)
     }
 }
 
-static void pushes_may_come_behind_the_last_backward(void **state)
+static void pushes_may_follow_the_last_backward(void **state)
 {
     run_all(LATE, 0);
 }
@@ -668,7 +668,7 @@ static void a_resumed_run_goes_on_from_its_version(void **state)
 }
 
 /* Asynchronous groups, too: what a device was sent before is no longer the value. */
-static void all_read_the_same_where_they_meet(void **state)
+static void all_read_the_same_values_after_a_merge(void **state)
 {
     run_all(MEETS, 0);
 }
@@ -678,7 +678,7 @@ static void rows_may_move_between_steps(void **state)
     run_all(MEETS | MOVES, 0);
 }
 
-static void what_is_pushed_may_be_a_graph(void **state)
+static void a_push_may_be_captured_in_a_graph(void **state)
 {
     run_all(CAPTURED, 0);
 }
@@ -712,7 +712,7 @@ static void every_route_is_complete(void **state)
         assert_non_null(r->takes);
         assert_true(!r->attach == !r->detach);
         assert_true(!r->fetch || (r->copies && r->pull));
-        assert_true(!r->is_own || !r->wait);
+        assert_true(!r->device_only || !r->wait);
         for (int k = 0; k < i; k++)
             assert_true(strcmp(sw_route_at(k)->name, r->name) != 0);
     }
@@ -729,18 +729,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_route_is_complete),
-        cmocka_unit_test(one_rank_needs_nobody),
+        cmocka_unit_test(one_rank_runs_alone),
         cmocka_unit_test(every_version_is_the_sum_of_all_gradients),
-        cmocka_unit_test(leaves_are_added_whoever_has_them),
-        cmocka_unit_test(what_is_decided_together_has_the_same_bits),
-        cmocka_unit_test(a_bad_update_is_dropped_by_all),
-        cmocka_unit_test(asynchronous_groups_lose_nothing),
-        cmocka_unit_test(pushes_may_come_behind_the_last_backward),
+        cmocka_unit_test(sums_do_not_depend_on_who_has_the_leaves),
+        cmocka_unit_test(two_phase_updates_have_the_same_bits),
+        cmocka_unit_test(a_nonfinite_update_is_dropped_by_all),
+        cmocka_unit_test(asynchronous_groups_lose_no_updates),
+        cmocka_unit_test(pushes_may_follow_the_last_backward),
         cmocka_unit_test(layers_may_share_a_parameter),
         cmocka_unit_test(a_resumed_run_goes_on_from_its_version),
-        cmocka_unit_test(all_read_the_same_where_they_meet),
+        cmocka_unit_test(all_read_the_same_values_after_a_merge),
         cmocka_unit_test(rows_may_move_between_steps),
-        cmocka_unit_test(what_is_pushed_may_be_a_graph),
+        cmocka_unit_test(a_push_may_be_captured_in_a_graph),
         cmocka_unit_test(a_fault_ends_every_wait),
         cmocka_unit_test(every_route_was_taken),
     };

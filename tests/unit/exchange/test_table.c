@@ -147,7 +147,7 @@ static void check_placed(const float *array, int64_t elements, uint64_t nodes)
     }
 }
 
-static void arrays_lie_with_who_writes_them(void **state)
+static void arrays_are_on_the_numa_node_of_their_writer(void **state)
 {
     enum { ELEMENTS = 1000 * 1001, SLICE = 200 * 1000, SERVERS = 3, WORKERS = 2 };
     for (int named = 0; named < 2; named++) {
@@ -255,7 +255,7 @@ static struct sw_table *orthogonal_table(const struct stand *s, bool parts)
     return t;
 }
 
-static void parts_of_an_orthogonal_parameter_are_cut_from_one_matrix(void **state)
+static void parts_of_an_orthogonal_parameter_come_from_one_matrix(void **state)
 {
     struct stand s;
     struct sw_err err;
@@ -276,7 +276,7 @@ static void parts_of_an_orthogonal_parameter_are_cut_from_one_matrix(void **stat
 
 /* ---- The same bits however it is cut ---- */
 
-static void cutting_changes_no_bit(void **state)
+static void the_number_of_slices_changes_no_bits(void **state)
 {
     struct plan_of_table plan = {.workers = 3,
                                  .servers = 1,
@@ -481,7 +481,7 @@ static void assert_refused(struct stand *s, int server, struct sw_message m, con
         fail_msg("%d: %s, which does not say '%s'", rc, rc ? err.text : "", says);
 }
 
-static void messages_that_cannot_be_are_refused(void **state)
+static void invalid_messages_are_refused(void **state)
 {
     struct stand s;
     struct sw_err err;
@@ -502,7 +502,7 @@ static void messages_that_cannot_be_are_refused(void **state)
     m = (struct sw_message){.kind = (enum sw_message_kind)9, .param = 2, .version = 1};
     assert_refused(&s, owner, m, "message unknown");
     m = (struct sw_message){.kind = SW_MSG_UPDATE, .from = 1, .param = 2, .version = 0};
-    assert_refused(&s, owner, m, "for step 0, which is applied");
+    assert_refused(&s, owner, m, "for step 0, which is already applied");
     m.version = 1;
     ASSERT_OK(sw_table_serve(s.table, owner, &m, &err));
     assert_refused(&s, owner, m, "for step 1 twice");
@@ -510,7 +510,7 @@ static void messages_that_cannot_be_are_refused(void **state)
     m.from = 0;
     ASSERT_OK(sw_table_serve(s.table, owner, &m, &err));
     assert_true(sw_table_ready(s.table, 0, 2, 1));
-    assert_refused(&s, owner, m, "for step 1, which is applied");
+    assert_refused(&s, owner, m, "for step 1, which is already applied");
     stand_free(&s);
 }
 
@@ -576,17 +576,17 @@ int main(void)
         cmocka_unit_test(slices_cover_each_parameter_exactly_and_servers_are_balanced),
         cmocka_unit_test(parameters_are_found_by_name),
         cmocka_unit_test(a_name_is_taken_once),
-        cmocka_unit_test(arrays_lie_with_who_writes_them),
+        cmocka_unit_test(arrays_are_on_the_numa_node_of_their_writer),
         cmocka_unit_test(initial_values_do_not_depend_on_layout_slices_or_servers),
-        cmocka_unit_test(parts_of_an_orthogonal_parameter_are_cut_from_one_matrix),
-        cmocka_unit_test(cutting_changes_no_bit),
+        cmocka_unit_test(parts_of_an_orthogonal_parameter_come_from_one_matrix),
+        cmocka_unit_test(the_number_of_slices_changes_no_bits),
         cmocka_unit_test(factors_reach_the_updater),
         cmocka_unit_test(a_checkpoint_sets_the_version),
         cmocka_unit_test(closing_wakes_waiters),
         cmocka_unit_test(an_update_wakes_waiters),
         cmocka_unit_test(updates_of_other_parameters_do_not_prolong_a_wait),
         cmocka_unit_test(values_that_are_not_finite_name_parameter_and_step),
-        cmocka_unit_test(messages_that_cannot_be_are_refused),
+        cmocka_unit_test(invalid_messages_are_refused),
         cmocka_unit_test(too_many_early_updates_are_refused),
         cmocka_unit_test(every_failing_allocation_is_an_error_without_leaks),
     };

@@ -24,7 +24,7 @@ static void write_gradient(const struct stand *s, int p, int w, int members)
         sw_table_param(s->table, p)->gradient[w][e] = (float)weights[w / members];
 }
 
-static void parties_new(struct stand *s, const struct setting *x)
+static void groups_new(struct stand *s, const struct setting *x)
 {
     stand_new(s, &(struct plan_of_table){
                      .workers = x->groups * x->members,
@@ -226,7 +226,7 @@ static void asynchronous_updates_count_exactly_once(void **state)
         {3, 2, 2, -1, false, 10, false, false}, {2, 1, 1, -1, false, VERSIONS - 1, false, false}};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct stand s;
-        parties_new(&s, &settings[i]);
+        groups_new(&s, &settings[i]);
         run_threads(&s, &settings[i]);
         assert_all_arrived(&s, &settings[i]);
         stand_free(&s);
@@ -246,7 +246,7 @@ static void updates_in_two_phases_count_exactly_once(void **state)
         const struct setting *x = &settings[i];
         struct stand s;
         int dropped = 0;
-        parties_new(&s, x);
+        groups_new(&s, x);
         run_threads(&s, x);
         assert_all_arrived(&s, x);
         for (int g = 0; g < x->groups; g++)
@@ -258,7 +258,7 @@ static void updates_in_two_phases_count_exactly_once(void **state)
     }
 }
 
-static void no_group_reads_what_is_staler_than_the_bound(void **state)
+static void no_group_reads_values_staler_than_the_bound(void **state)
 {
     static const struct setting settings[] = {
         {2, 1, 1, 1, false, 0, false, false},  {2, 1, 2, 4, false, 0, false, false},
@@ -266,7 +266,7 @@ static void no_group_reads_what_is_staler_than_the_bound(void **state)
         {2, 1, 1, 1, false, 12, false, false}, {3, 2, 3, 3, false, 7, false, false}};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         struct stand s;
-        parties_new(&s, &settings[i]);
+        groups_new(&s, &settings[i]);
         int stalest = run_threads(&s, &settings[i]);
         assert_all_arrived(&s, &settings[i]);
         assert_in_range(stalest, 1, settings[i].staleness);
@@ -284,7 +284,7 @@ static void without_locks_every_update_is_issued(void **state)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const struct setting *x = &settings[i];
         struct stand s;
-        parties_new(&s, x);
+        groups_new(&s, x);
         run_threads(&s, x);
         for (int p = 0; p < TABLE_PARAMS; p++) {
             const struct sw_param *param = sw_table_param(s.table, p);
@@ -320,7 +320,7 @@ static bool all_ready(const struct stand *s, int group, uint64_t version)
 static void an_answer_waits_for_the_slowest_group(void **state)
 {
     struct stand s;
-    parties_new(&s, &(struct setting){.groups = 2, .members = 1, .servers = 2, .staleness = 1});
+    groups_new(&s, &(struct setting){.groups = 2, .members = 1, .servers = 2, .staleness = 1});
     update_all(&s, 0, 1);
     assert_true(all_ready(&s, 0, 1));
     assert_int_equal(sw_table_staleness(s.table, 0, 0, 1), 1);
@@ -339,10 +339,10 @@ static void an_answer_waits_for_the_slowest_group(void **state)
 }
 
 /* Not only the other group's updates: not even later ones of its own. */
-static void what_a_group_reads_changes_with_its_own_updates_only(void **state)
+static void a_group_reads_new_values_only_after_its_own_updates(void **state)
 {
     struct stand s;
-    parties_new(&s, &(struct setting){.groups = 2, .members = 2, .servers = 1, .staleness = -1});
+    groups_new(&s, &(struct setting){.groups = 2, .members = 2, .servers = 1, .staleness = -1});
     update_all(&s, 2, 1);
     update_all(&s, 3, 1);
     update_all(&s, 0, 1);
@@ -362,12 +362,12 @@ static void a_group_clips_by_its_own_norm(void **state)
         struct sw_table_decision d;
         struct sw_err err;
         int64_t n = 0;
-        parties_new(&s, &(struct setting){.groups = 2,
-                                          .members = 2,
-                                          .servers = 2,
-                                          .staleness = -1,
-                                          .hogwild = hogwild,
-                                          .phases = true});
+        groups_new(&s, &(struct setting){.groups = 2,
+                                         .members = 2,
+                                         .servers = 2,
+                                         .staleness = -1,
+                                         .hogwild = hogwild,
+                                         .phases = true});
         for (int p = 0; p < TABLE_PARAMS; p++)
             n += storage_of(&s, p);
         s.table->args.clip_norm = 4 * sqrt((double)n); /* group 0 has 2 in each element */
@@ -385,10 +385,10 @@ static void a_group_clips_by_its_own_norm(void **state)
     }
 }
 
-static void a_group_that_comes_later_is_not_waited_for(void **state)
+static void a_group_that_starts_later_is_not_waited_for(void **state)
 {
     struct stand s;
-    parties_new(&s, &(struct setting){.groups = 2, .members = 1, .servers = 2, .staleness = 1});
+    groups_new(&s, &(struct setting){.groups = 2, .members = 1, .servers = 2, .staleness = 1});
     sw_table_put_group(s.table, 1, 5);
     for (uint64_t v = 1; v <= 5; v++) {
         update_all(&s, 0, v);
@@ -404,11 +404,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asynchronous_updates_count_exactly_once),
-        cmocka_unit_test(no_group_reads_what_is_staler_than_the_bound),
+        cmocka_unit_test(no_group_reads_values_staler_than_the_bound),
         cmocka_unit_test(without_locks_every_update_is_issued),
         cmocka_unit_test(an_answer_waits_for_the_slowest_group),
-        cmocka_unit_test(what_a_group_reads_changes_with_its_own_updates_only),
-        cmocka_unit_test(a_group_that_comes_later_is_not_waited_for),
+        cmocka_unit_test(a_group_reads_new_values_only_after_its_own_updates),
+        cmocka_unit_test(a_group_that_starts_later_is_not_waited_for),
         cmocka_unit_test(updates_in_two_phases_count_exactly_once),
         cmocka_unit_test(a_group_clips_by_its_own_norm),
     };

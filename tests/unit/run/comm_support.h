@@ -1,5 +1,5 @@
-/* What the tests of factors share: a small AlexNet, two convolutions below three fully-connected
- * layers, with uneven rows, and jobs that differ by how the gradients of the latter come together.
+/* Shared by the tests of factors: a small AlexNet, two convolutions below three fully-connected
+ * layers, with uneven rows, and jobs that differ in how the gradients of the latter are exchanged.
  * Include once per program. */
 #pragma once
 

@@ -257,8 +257,8 @@ static inline long long oracle_budget(struct trial t, struct oracle_verdict *v)
         n++;
     t.sets[n] = "job.memory=fit:1";
     trial_open(&t);
-    const char *says = strstr(t.err.text, "would do is memory = fit:");
-    if (t.rc != SW_ERR_NOMEM || !says || sscanf(says, "would do is memory = fit:%lld", &least) != 1)
+    const char *says = strstr(t.err.text, "budget is memory = fit:");
+    if (t.rc != SW_ERR_NOMEM || !says || sscanf(says, "budget is memory = fit:%lld", &least) != 1)
         oracle_reject(v, "a budget of 1: %s%s", sw_buf_text(&t.messages), t.err.text);
     trial_close(&t);
     return least + least / 64;

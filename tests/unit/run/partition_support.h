@@ -1,5 +1,5 @@
-/* What tests of split nets share: what a layer has and computes on a worker, simulated devices for
- * so many workers, and the loss of a run. */
+/* Shared by the tests of split nets: the shard and the work of a layer on a worker, simulated
+ * devices for a number of workers, and the loss of a run. */
 #pragma once
 
 #include "workers_support.h"

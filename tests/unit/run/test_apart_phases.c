@@ -1,6 +1,6 @@
 /* ctest-labels: threads
  * ctest-timeout: 180
- * Worker groups that are apart and decide about all gradients of an update before any is applied:
+ * Asynchronous worker groups with update control over all gradients before any is applied:
  * each by its own norm, each dropping its own; a rollback takes all of them. */
 #include "workers_support.h"
 
@@ -100,8 +100,8 @@ static void one_group_alone_has_the_bits_of_a_synchronous_job(void **state)
     }
 }
 
-/* Is the loss less at the end than at the beginning? Means over several steps: what groups that race
- * have done by a given step differs from run to run. */
+/* Is the loss less at the end than at the beginning? Means over several steps: what groups that
+ * race have done by a given step differs from run to run. */
 static bool has_learned(const char *run)
 {
     double first = 0, last = 0;
@@ -223,9 +223,9 @@ static void a_rollback_takes_all_groups(void **state)
             add_set(&t, set);
             trial_ok(&t);
             /* All come together after every step, for a checkpoint: each bad batch leads back. */
-            assert_in_range(events("rolls", "back to the values of step"), 3, 12);
-            assert_int_equal(events("rolls", "all groups will go back together"),
-                             events("rolls", "back to the values of step"));
+            assert_in_range(events("rolls", "rolled back to the values of step"), 3, 12);
+            assert_int_equal(events("rolls", "all groups will roll back together"),
+                             events("rolls", "rolled back to the values of step"));
         }
 }
 

@@ -512,7 +512,7 @@ static void step_by_hand(struct machine *m, const float *x, const struct record 
         m->b[i] -= slope.b[i];
 }
 
-static void steps_are_those_by_hand_with_the_same_words(void **state)
+static void steps_match_those_worked_by_hand(void **state)
 {
     struct sw_device *d = open_device();
     struct sw_model *model =
@@ -538,7 +538,7 @@ static void steps_are_those_by_hand_with_the_same_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_those_by_hand_with_the_same_words),
+        cmocka_unit_test(steps_match_those_worked_by_hand),
         cmocka_unit_test(the_gradient_is_the_slope_of_free_energies),
         cmocka_unit_test(long_chains_give_the_gradient_of_the_likelihood),
         cmocka_unit_test(metrics_are_those_of_enumeration),

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Boltzmann machines on several workers and devices: whoever has the rows, chains go the same way;
- * persistent ones through checkpoints, too, and of groups that are apart each for itself. */
+ * Boltzmann machines on several workers and devices: whoever has the rows, chains have the same
+ * bits; persistent ones also through checkpoints, and asynchronous groups have their own. */
 #include "worker/carries.h"
 #include "workers_support.h"
 

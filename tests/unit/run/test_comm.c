@@ -1,5 +1,6 @@
 /* ctest-labels: threads
- * Gradients of fully-connected layers out of factors: whatever way they come together, with however
+ * Gradients of fully-connected layers from factors: however they are
+ * exchanged, with however
  * many workers, servers, groups and devices, parameters are those of one worker. */
 #include "comm_support.h"
 
@@ -184,7 +185,7 @@ static void one_group_of_hogwild_is_exact(void **state)
     assert_equal_runs("one", "many", COMM_STEPS);
 }
 
-static void layers_have_ways_of_their_own(void **state)
+static void layers_have_their_own_exchange_modes(void **state)
 {
     comm_alone();
     comm_train(.name = "many", .device = comm_sims[2],
@@ -390,7 +391,7 @@ static void layers_share_the_link_and_what_hides_it(void **state)
  * where (P-1)^2 K (M+N) < P K (M+N) + P M N, else to the master. By counts that is our rule, and by
  * prices it is, too, where links are all that costs and each has its own: (P-1) in place of
  * (P-1)^2 / P, which the paper counts. */
-static void links_alone_decide_as_poseidon_does(void **state)
+static void links_alone_choose_as_poseidon_does(void **state)
 {
     static const int nodes[] = {2, 3, 4, 8, 16, 64}, samples[] = {1, 32, 128, 256, 1024, 8192};
     static const double sizes[][2] = {{9216, 4096}, {4096, 4096}, {4096, 1000}, {25088, 4096}};
@@ -507,7 +508,7 @@ static void price_fc7(const char *kept, double ms[SW_COMM_WAYS])
     sw_exchange_plan_fini(&p);
 }
 
-static void a_kept_choice_takes_its_time_on_the_link(void **state)
+static void a_stored_choice_counts_its_time_on_the_link(void **state)
 {
     double chosen_ms[SW_COMM_WAYS], kept_ms[SW_COMM_WAYS];
 
@@ -539,7 +540,7 @@ static void leave_waits_out(struct trial *t)
         t->job->workers[w].device->ops = &ops;
 }
 
-static void a_wait_that_is_missing_is_found(void **state)
+static void a_missing_wait_is_detected(void **state)
 {
     struct trial t = {.recipe = comm_recipe,
                       .oversubscribe = true,
@@ -569,18 +570,18 @@ int main(void)
         cmocka_unit_test_setup_teardown(groups_that_update_on_their_own_train_with_factors,
                                         home_begin, home_end),
         cmocka_unit_test_setup_teardown(one_group_of_hogwild_is_exact, home_begin, home_end),
-        cmocka_unit_test_setup_teardown(layers_have_ways_of_their_own, home_begin, home_end),
+        cmocka_unit_test_setup_teardown(layers_have_their_own_exchange_modes, home_begin, home_end),
         cmocka_unit_test_setup_teardown(frozen_layers_and_other_updaters_keep_to_one_worker,
                                         home_begin, home_end),
         cmocka_unit_test(a_run_goes_on_with_the_same_bits),
         cmocka_unit_test(counts_are_those_of_the_papers),
         cmocka_unit_test(costs_weigh_links_against_products),
         cmocka_unit_test(layers_share_the_link_and_what_hides_it),
-        cmocka_unit_test(links_alone_decide_as_poseidon_does),
+        cmocka_unit_test(links_alone_choose_as_poseidon_does),
         cmocka_unit_test_setup_teardown(auto_follows_the_link_and_a_resume_keeps_its_choice,
                                         home_begin, home_end),
-        cmocka_unit_test(a_kept_choice_takes_its_time_on_the_link),
-        cmocka_unit_test_setup_teardown(a_wait_that_is_missing_is_found, home_begin, home_end),
+        cmocka_unit_test(a_stored_choice_counts_its_time_on_the_link),
+        cmocka_unit_test_setup_teardown(a_missing_wait_is_detected, home_begin, home_end),
         cmocka_unit_test(rows_that_move_take_their_factors_with_them),
         cmocka_unit_test_setup_teardown(a_device_that_is_lost_ends_the_run_for_all, home_begin,
                                         home_end),

@@ -47,14 +47,14 @@ static enum sw_copy_mode mode(struct job job)
         assert_non_null(strstr(p.copy_why, says));                                                 \
     } while (0)
 
-static void gpus_update_by_themselves(void **state)
+static void gpus_make_the_updates(void **state)
 {
     assert_mode(SW_COPY_NONE, "the GPU updates by itself", .driver = &gpu, .workers = 1);
     assert_mode(SW_COPY_NONE, "only sums of gradients", .driver = &gpu, .workers = 4);
 }
 
 /* A single worker has nothing to add up. */
-static void servers_are_no_matter_of_one_gpu(void **state)
+static void servers_do_not_matter_with_one_gpu(void **state)
 {
     assert_mode(SW_COPY_NONE, "by itself", .driver = &gpu, .workers = 1, .unbound = true,
                 .repeat_exact = true, .comm = SW_COMM_ADAM);
@@ -65,7 +65,7 @@ static void servers_are_no_matter_of_one_gpu(void **state)
     assert_mode(SW_COPY_ASYNC, "more than 16", .driver = &gpu, .workers = 17);
 }
 
-static void what_the_host_has_to_see_is_copied(void **state)
+static void what_the_host_needs_is_copied(void **state)
 {
     assert_mode(SW_COPY_ASYNC, "rollback", .driver = &gpu, .workers = 1,
                 .on_nan = SW_ON_NAN_ROLLBACK);
@@ -74,7 +74,7 @@ static void what_the_host_has_to_see_is_copied(void **state)
     assert_mode(SW_COPY_ASYNC, "on their own", .driver = &gpu, .workers = 1, .is_async = true);
 }
 
-static void only_gpus_do(void **state)
+static void only_gpus_make_updates(void **state)
 {
     assert_mode(SW_COPY_ASYNC, "rehearse servers", .driver = &sim, .workers = 1);
     assert_mode(SW_COPY_ASYNC, "rehearse servers", .driver = &sim, .workers = 4);
@@ -98,10 +98,10 @@ static int unload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gpus_update_by_themselves),
-        cmocka_unit_test(servers_are_no_matter_of_one_gpu),
-        cmocka_unit_test(what_the_host_has_to_see_is_copied),
-        cmocka_unit_test(only_gpus_do),
+        cmocka_unit_test(gpus_make_the_updates),
+        cmocka_unit_test(servers_do_not_matter_with_one_gpu),
+        cmocka_unit_test(what_the_host_needs_is_copied),
+        cmocka_unit_test(only_gpus_make_updates),
     };
     return cmocka_run_group_tests_name("copy mode", tests, load, unload);
 }

@@ -1,9 +1,9 @@
 /* ctest-labels: threads
  * ctest-timeout: 300
  * Updates that depend on all gradients, where devices make them (copy = none): loss scaling,
- * clipping by norm, rates by norms and norms that end a run come to the very decisions of servers
- * on the host, bit for bit, and to the same events, with one device and with several, whoever adds
- * up their gradients; and a resume goes on with them, wherever that decides. */
+ * clipping by norm, rates by norms and norms that end a run give the same results as servers on the
+ * host, bit for bit, and to the same events, with one device and with several, whoever reduces
+ * their gradients; and a resume goes on with them, wherever that decides. */
 #include "worker/segments.h"
 #include "workers_support.h"
 
@@ -200,8 +200,8 @@ static void a_bad_gradient_ends_the_run(void **state)
                                    "job.batch=10", "job.precision=fp16", "job.loss_scale=1"}};
         if (trial_go(&t) != SW_ERR_DIVERGED)
             fail_msg("%s / %s", t.err.text, sw_buf_text(&t.messages));
-        assert_non_null(strstr(t.err.text, "is not finite (NaN or Inf), which a smaller loss scale "
-                                           "would not mend"));
+        assert_non_null(strstr(t.err.text, "is not finite (NaN or Inf); a smaller loss scale "
+                                           "would not help"));
     }
 }
 

@@ -203,7 +203,7 @@ static void what_cannot_repeat_is_refused_with_a_way_out(void **state)
     assert_refused("cluster.framework=downpour", "cluster.worker_groups=2",
                    "use sandblaster or allreduce");
     assert_refused("job.virtual_workers=3", "cluster.workers_per_group=4",
-                   "at most 3, or raise job.virtual_workers");
+                   "use at most 3 workers, or raise job.virtual_workers");
 }
 
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, home_begin, home_end)

@@ -2,9 +2,9 @@
  * ctest-timeout: 180
  * The ledger of whole jobs: every gradient is replaced by an integer of its own when a worker hands
  * it over, and sgd has rate 1, so the last checkpoint says which gradients have arrived: each once,
- * with groups that are synchronous, apart, bounded, or merged along any topology, and with workers
- * and messages that are late at random. All sums stay below 2^24, so floats are exact. Without
- * locks values may lose updates by nature; there the updates that were made are counted. */
+ * with groups that are synchronous, asynchronous, bounded, or merged along any topology, and with
+ * workers and messages that are late at random. All sums stay below 2^24, so floats are exact.
+ * Without locks values may lose updates by nature; there the updates that were made are counted. */
 #include "workers_support.h"
 
 #include "exchange/table/table_private.h"
@@ -40,7 +40,7 @@ int sw_table_update(struct sw_table *t, int worker, int param, uint64_t version,
     assert_int_equal(sw_table_terms(t, worker), 1);
     float *gradient = sw_table_term(t, worker, param, 0).gradient;
     for (int64_t e = 0; e < sw_desc_storage(&p->layout); e++)
-        gradient[e] = (float)entry(t->place, worker, version);
+        gradient[e] = (float)entry(t->group_index, worker, version);
     dawdle();
     return real(t, worker, param, version, err);
 }
@@ -78,7 +78,7 @@ static const struct setting {
     const char *name, *sets[8], *device;
     int groups, members, tables;
     int bound; /* of staleness; -1: none, or it holds among the groups of each server group only */
-    bool apart, lossy;
+    bool is_async, lossy;
 } settings[] = {
     {"sandblaster",
      {SANDBLASTER, MEMBERS(4), SERVERS(3), MANY_SLICES},
@@ -282,7 +282,7 @@ static void assert_updates(const struct setting *s, const struct sw_job *job)
         uint64_t made = 0;
         for (int k = 0; k < job->topology->server_groups; k++)
             made += job->params.copies[k].table->slices[i].version;
-        assert_int_equal(made, (s->apart ? s->groups : 1) * STEPS);
+        assert_int_equal(made, (s->is_async ? s->groups : 1) * STEPS);
     }
 }
 
@@ -327,7 +327,7 @@ static void run_setting(const struct setting *s)
         fail_msg("%s: %s%s", s->name, t.err.text, sw_buf_text(&t.messages));
     assert_int_equal(t.job->place.placement->worker_count, s->groups * s->members);
     assert_int_equal(t.job->topology->server_groups, s->tables);
-    assert_int_equal(t.job->topology->is_async, s->apart);
+    assert_int_equal(t.job->topology->is_async, s->is_async);
     assert_updates(s, t.job);
     trial_close(&t);
     if (!s->lossy)
@@ -341,7 +341,7 @@ static void every_gradient_of_a_job_counts_exactly_once(void **state)
         run_setting(&settings[i]);
 }
 
-/* Evaluations and checkpoints in mid-run, where groups that are apart meet and merge. */
+/* Evaluations and checkpoints in mid-run, where asynchronous groups meet and merge. */
 static void meetings_neither_lose_nor_repeat_a_gradient(void **state)
 {
     for (int i = 0; i < SETTINGS; i++) {

@@ -148,7 +148,7 @@ static void what_a_device_cannot_hold_is_refused_before_the_start(void **state)
     assert_int_equal(trial_open(&t), SW_ERR_NOMEM);
     if (!strstr(t.err.text, "out of memory: training needs ") ||
         !strstr(t.err.text, " on sim:0, which has 262.1 kB: ") ||
-        !strstr(t.err.text, "the largest blob is both (feature), ") ||
+        !strstr(t.err.text, "the largest array is both (activation), ") ||
         !strstr(t.err.text, "; try job.memory = fit:262144, or a smaller batch"))
         fail_msg("%s", t.err.text);
     assert_false(exists(in_home("run")));
@@ -175,7 +175,7 @@ static void what_cannot_fit_is_refused_before_the_start(void **state)
     struct trial like = {.recipe = budget_recipe};
     char set[64];
     snprintf(set, sizeof set, "job.memory=fit:%lld", least_budget(like) - 1);
-    assert_refused(NULL, NULL, set, SW_ERR_NOMEM, "pass, beside");
+    assert_refused(NULL, NULL, set, SW_ERR_NOMEM, "pass, in addition to");
     assert_refused("sim:gpus=1", NULL, "job.memory=fit:20kB", SW_ERR_NOMEM,
                    "for parameters on the device");
     assert_refused(NULL, "job.eval_batch=2000", "job.memory=fit:8MB", SW_ERR_NOMEM,

@@ -134,7 +134,7 @@ static void backward_leaves_out_what_nobody_needs(void **state)
 }
 
 /* Neither gradients nor features' gradients take memory. */
-static void less_is_allocated(void **state)
+static void frozen_layers_allocate_less(void **state)
 {
     struct trial all = {.recipe = recipe}, some = {.recipe = recipe};
     some.sets[0] = "job.freeze=conv*, bn2, fc1";
@@ -186,7 +186,7 @@ static void check_refused(const char *set, const char *why)
     trial_close(&t);
 }
 
-static void patterns_that_cannot_be_meant_are_refused(void **state)
+static void patterns_without_a_match_are_refused(void **state)
 {
     check_refused("job.freeze=conv1, conv9.*", "no parameter matches 'conv9.*'");
     check_refused("job.freeze=fc3.weight", "no parameter matches"); /* it is that of fc2 */
@@ -198,10 +198,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_train_as_if_the_rate_were_zero),
         cmocka_unit_test(backward_leaves_out_what_nobody_needs),
-        cmocka_unit_test(less_is_allocated),
+        cmocka_unit_test(frozen_layers_allocate_less),
         cmocka_unit_test(workers_and_devices_make_no_difference),
         cmocka_unit_test(a_resume_goes_on_to_the_same_bits),
-        cmocka_unit_test(patterns_that_cannot_be_meant_are_refused),
+        cmocka_unit_test(patterns_without_a_match_are_refused),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }

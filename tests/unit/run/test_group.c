@@ -390,7 +390,7 @@ static void take_turns(void *chain)
 }
 
 /* Both end after `rounds`; the second has one more to wait for when the group is closed. */
-static void who_waits_for_one_does_not_wait_for_all(void **state)
+static void a_wait_for_one_worker_is_not_a_barrier(void **state)
 {
     struct sw_group g;
     struct chain c[2];
@@ -417,7 +417,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_added_in_one_order),
         cmocka_unit_test(closing_ends_a_sum),
-        cmocka_unit_test(who_waits_for_one_does_not_wait_for_all),
+        cmocka_unit_test(a_wait_for_one_worker_is_not_a_barrier),
         cmocka_unit_test_setup_teardown(workers_with_uneven_rows_equal_one, home_begin, home_end),
         cmocka_unit_test_setup_teardown(the_same_workers_give_the_same_bits, home_begin, home_end),
         cmocka_unit_test_setup_teardown(without_sync_every_worker_has_a_batch_of_its_own,

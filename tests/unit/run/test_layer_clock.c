@@ -91,7 +91,7 @@ static void check_slowest(int id, int samples)
                     samples, samples, workers, id));
 }
 
-static void a_layer_in_which_the_device_stands_is_the_slowest(void **state)
+static void a_layer_that_stalls_the_device_is_the_slowest(void **state)
 {
     check_slowest(run((struct trial){.recipe = chain, .device = "sim:gpus=1,mem=64MiB"}, true), 1);
     check_slowest(run((struct trial){.recipe = chain,
@@ -107,7 +107,7 @@ static void on_the_cpu_every_step_counts(void **state)
     check_slowest(run((struct trial){.recipe = chain, .device = "cpu"}, false), STEPS);
 }
 
-static void layers_that_run_at_the_same_time_have_no_times(void **state)
+static void concurrent_layers_have_no_times(void **state)
 {
     int id = run((struct trial){.recipe = branches, .device = "sim:gpus=1,mem=64MiB"}, false);
     assert_true(ask("SELECT count(*) = 0 FROM layer_time WHERE run_id = %d", id));
@@ -125,9 +125,9 @@ static void layers_that_run_at_the_same_time_have_no_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_layer_in_which_the_device_stands_is_the_slowest),
+        cmocka_unit_test(a_layer_that_stalls_the_device_is_the_slowest),
         cmocka_unit_test(on_the_cpu_every_step_counts),
-        cmocka_unit_test(layers_that_run_at_the_same_time_have_no_times),
+        cmocka_unit_test(concurrent_layers_have_no_times),
     };
     return cmocka_run_group_tests_name("layer clock", tests, home_begin, home_end);
 }

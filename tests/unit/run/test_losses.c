@@ -186,7 +186,7 @@ static void losses_read_layers_that_are_split_by_columns(void **state)
 /* ---- Targets ---- */
 
 /* How much the student's losses weigh changes nothing in whom they take as a target. */
-static void targets_learn_nothing_from_being_targets(void **state)
+static void targets_get_no_gradient(void **state)
 {
     static const char *const both[] = {"teacher.weight", "teacher.bias"};
     static const char recipe[] =
@@ -233,7 +233,7 @@ static const char few_recipe[] =
              "[layer accuracy]\ntype = accuracy\nsrc = scores, label\ninclude = eval\n"
              "[layer quality]\ntype = precision_recall\nsrc = scores, label\ninclude = train\n";
 
-static void layers_of_one_net_count_there_only(void **state)
+static void layers_of_one_net_count_only_there(void **state)
 {
     train(.recipe = few_recipe, .name = "few");
     assert_int_equal(names("few", "train", "hinge_loss.apart"), 1);
@@ -286,18 +286,18 @@ static void assert_refused(const char *recipe, const char *says)
     trial_close(&t);
 }
 
-static void values_of_one_name_are_refused(void **state)
+static void duplicate_metric_names_are_refused(void **state)
 {
     assert_refused(LOSS_JOB
                    "[layer scores]\ntype = inner_product\nsrc = image\noutputs = 4\n"
                    "[layer class]\ntype = softmax_loss\nsrc = scores, label\n"
                    "[layer all]\ntype = precision_recall\nsrc = scores, label\n"
                    "[layer recall]\ntype = precision_recall\nsrc = scores, label\nclass = 1\n",
-                   "layer recall: a value of it would be stored as precision_recall.recall, and so "
-                   "would one of layer all");
+                   "layer recall: its value precision_recall.recall has the same name as one of "
+                   "layer all");
 }
 
-static void more_values_than_there_is_room_for_are_refused(void **state)
+static void too_many_metric_values_are_refused(void **state)
 {
     struct sw_buf text = {0};
     sw_buf_add(&text, LOSS_JOB "[layer scores]\ntype = inner_product\nsrc = image\noutputs = 4\n"
@@ -316,12 +316,12 @@ int main(void)
         cmocka_unit_test(simulated_devices_train_as_the_cpu_does),
         cmocka_unit_test(losses_and_metrics_are_on_any_worker),
         cmocka_unit_test(losses_read_layers_that_are_split_by_columns),
-        cmocka_unit_test(targets_learn_nothing_from_being_targets),
+        cmocka_unit_test(targets_get_no_gradient),
         cmocka_unit_test(parameters_that_are_only_targets_are_refused),
-        cmocka_unit_test(layers_of_one_net_count_there_only),
+        cmocka_unit_test(layers_of_one_net_count_only_there),
         cmocka_unit_test(labels_left_out_are_no_part_of_the_mean),
-        cmocka_unit_test(values_of_one_name_are_refused),
-        cmocka_unit_test(more_values_than_there_is_room_for_are_refused),
+        cmocka_unit_test(duplicate_metric_names_are_refused),
+        cmocka_unit_test(too_many_metric_values_are_refused),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }

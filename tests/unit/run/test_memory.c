@@ -30,7 +30,7 @@ static double peak_over_plan(const char *const *sets)
 }
 
 /* The peak is one of the whole process, so each case has a process of its own. */
-static void plan_is_the_peak_of_our_allocator(void **state)
+static void the_planned_memory_is_the_allocators_peak(void **state)
 {
     static const char *const cases[][5] = {
         {NULL},
@@ -152,7 +152,7 @@ static void thousand_steps_do_not_grow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_is_the_peak_of_our_allocator),
+        cmocka_unit_test(the_planned_memory_is_the_allocators_peak),
         cmocka_unit_test(step_allocates_nothing),
         cmocka_unit_test(thousand_steps_do_not_grow),
     };

@@ -1,7 +1,7 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
  * Workers on devices beside workers on CPUs: the bits of workers that are all on CPUs, whoever adds
- * up and however groups split the net; evaluations shared by both; groups that are apart; resumes
+ * up and however groups split the net; evaluations shared by both; asynchronous groups; resumes
  * with others; rows by speed; a device that fails; what both cannot do together. */
 #include "workers_support.h"
 
@@ -97,7 +97,7 @@ static void without_a_number_cores_have_one_worker(void **state)
     trial_close(&t);
 }
 
-static void groups_apart_are_on_both(void **state)
+static void asynchronous_groups_run_on_both(void **state)
 {
     static const char *const ways[][TRIAL_SETS] = {
         {"cluster.framework=downpour", "cluster.worker_groups=2"},
@@ -182,9 +182,9 @@ static void refused(const char *set, const char *says)
     trial_close(&t);
 }
 
-static void what_both_cannot_do_together_is_said(void **state)
+static void unsupported_mixed_jobs_are_refused(void **state)
 {
-    refused("cluster.copy=none", "devices and CPUs update the same values");
+    refused("cluster.copy=none", "the parameters are updated on the host");
     /* Another number of workers is no remedy for that. */
     struct trial t = {.recipe = workers_recipe,
                       .device = MIXED_2,
@@ -193,7 +193,7 @@ static void what_both_cannot_do_together_is_said(void **state)
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
     assert_null(strstr(sw_buf_text(&t.messages), "hint"));
     trial_close(&t);
-    refused("job.memory=fit:32MB", "this job has both: leave out fit");
+    refused("job.memory=fit:32MB", "this job uses both: remove memory = fit");
     refused("cluster.comm=sfb", "gradients are summed on the host");
     refused("job.partition=1", "a group with 1 workers on devices and 1 on CPUs");
 }
@@ -206,11 +206,11 @@ int main(void)
         cmocka_unit_test(both_train_to_the_bits_of_cpus),
         FRESH(running_statistics_are_the_same_on_both),
         FRESH(without_a_number_cores_have_one_worker),
-        FRESH(groups_apart_are_on_both),
+        FRESH(asynchronous_groups_run_on_both),
         FRESH(a_resume_may_be_on_others),
         FRESH(rows_go_by_speed),
         FRESH(a_device_that_fails_ends_the_run_for_both),
-        FRESH(what_both_cannot_do_together_is_said),
+        FRESH(unsupported_mixed_jobs_are_refused),
     };
     return cmocka_run_group_tests_name("mixed", tests, NULL, NULL);
 }

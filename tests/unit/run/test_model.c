@@ -1,5 +1,5 @@
-/* A net in the hands of a program: it learns, repeats itself, evaluates what counts, and says what
- * is wrong with what it was given. */
+/* A net of a program (run/model.h): it learns, is deterministic, evaluates only valid rows, and
+ * explains errors in its input. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

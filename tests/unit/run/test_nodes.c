@@ -1,5 +1,5 @@
-/* Where a run's memory lies on a machine with several NUMA nodes. The machine here is made to look
- * like one with a node for each worker, and the system's answer is put in its place. */
+/* The placement of a run's memory on a machine with several NUMA nodes. The machine map is changed
+ * to have a node for each worker, and the system's calls are replaced. */
 #include "workers_support.h"
 
 enum { MOST = 4096 };
@@ -79,7 +79,7 @@ static bool several_nodes_here(void)
     return several;
 }
 
-static void a_unit_has_its_memory_on_its_node(void **state)
+static void a_role_has_its_memory_on_its_node(void **state)
 {
     static const uint64_t os_nodes[2] = {1 << 0, 1 << 3};
     struct trial t = on_two_nodes;
@@ -117,7 +117,7 @@ static void a_unit_has_its_memory_on_its_node(void **state)
     trial_close(&t);
 }
 
-static void a_refusal_is_an_event_and_the_run_goes_on(void **state)
+static void a_refused_binding_is_logged_and_the_run_continues(void **state)
 {
     struct trial t = on_two_nodes;
     if (several_nodes_here())
@@ -129,11 +129,11 @@ static void a_refusal_is_an_event_and_the_run_goes_on(void **state)
     int rc = trial_run(&t);
     sw_os_set(NULL);
     ASSERT_TRIAL(rc);
-    assert_non_null(strstr(t.text, "memory: the system refuses to place memory on NUMA nodes"));
+    assert_non_null(strstr(t.text, "memory: the system refuses to bind memory to NUMA nodes"));
     trial_close(&t);
 }
 
-static void on_one_node_nothing_is_asked(void **state)
+static void on_one_node_no_memory_is_bound(void **state)
 {
     struct trial t = on_two_nodes;
     if (several_nodes_here())
@@ -154,9 +154,9 @@ static void on_one_node_nothing_is_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_one_node_nothing_is_asked),
-        cmocka_unit_test(a_unit_has_its_memory_on_its_node),
-        cmocka_unit_test(a_refusal_is_an_event_and_the_run_goes_on),
+        cmocka_unit_test(on_one_node_no_memory_is_bound),
+        cmocka_unit_test(a_role_has_its_memory_on_its_node),
+        cmocka_unit_test(a_refused_binding_is_logged_and_the_run_continues),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }

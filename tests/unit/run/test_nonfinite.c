@@ -110,7 +110,7 @@ static void a_skipped_update_is_as_if_its_batch_had_not_been(void **state)
 
 /* Without the scale the value does not overflow by itself. Its square does, in the statistics of
  * the batch: what is divided by that is 0, and loss and gradients look fine. */
-static void statistics_that_overflow_are_noticed(void **state)
+static void overflowing_statistics_are_detected(void **state)
 {
     struct trial t = {.name = "poison", .sets = {"data.train.scale=1"}};
     write_tables();
@@ -149,7 +149,7 @@ static void skipping_is_the_same_for_workers_servers_and_devices(void **state)
 }
 
 /* Devices that update by themselves ask the host about losses and statistics, and nothing else. */
-static void devices_that_update_skip_the_same(void **state)
+static void devices_that_update_skip_the_same_updates(void **state)
 {
     static const char *const updaters[] = {SGD, ADAM};
     write_tables();
@@ -201,7 +201,7 @@ static void a_rollback_brings_the_newest_checkpoint(void **state)
           .sets = {"job.on_nan=rollback", "job.checkpoint_every=1"});
     assert_no_difference("undisturbed", 16, "rolled", 20);
     assert_int_equal((int)ask("SELECT count(*) FROM events WHERE run_id = %d AND text LIKE "
-                              "'update %% back to the values of step %%'",
+                              "'update %% rolled back to the values of step %%'",
                               run_id("rolled")),
                      4);
     /* Step 3 fails and brings those of step 2, whatever came in between. */
@@ -211,7 +211,7 @@ static void a_rollback_brings_the_newest_checkpoint(void **state)
 }
 
 /* Steps 3, 8 and 13 lead back to step 0; step 18 is once too often. */
-static void rollbacks_to_one_checkpoint_come_to_an_end(void **state)
+static void rollbacks_to_one_checkpoint_are_limited(void **state)
 {
     struct trial t = {.name = "loop", .sets = {"job.on_nan=rollback"}};
     write_tables();
@@ -249,7 +249,7 @@ static void be_late(struct trial *t)
 /* Running statistics are in the job's memory, where one worker brings them and all read them: when
  * one begins, after a rollback, and for an evaluation. However late one comes, nobody writes there
  * meanwhile, which sim would say. */
-static void nobody_changes_statistics_that_a_late_device_still_reads(void **state)
+static void statistics_are_not_changed_while_a_device_reads_them(void **state)
 {
     static const char *const policies[] = {"job.on_nan=rollback", "job.on_nan=skip"};
     write_tables();
@@ -280,7 +280,7 @@ static void overflowing_values_roll_back(void **state)
 
 /* ---- Clipping ---- */
 
-static void clipping_that_reaches_nothing_changes_no_bit(void **state)
+static void clipping_without_effect_changes_no_bits(void **state)
 {
     grouped(.name = "free", .sets = {ALLREDUCE, "cluster.workers_per_group=2"});
     grouped(.name = "norm",
@@ -326,16 +326,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_names_the_step),
         cmocka_unit_test(a_skipped_update_is_as_if_its_batch_had_not_been),
-        cmocka_unit_test(statistics_that_overflow_are_noticed),
+        cmocka_unit_test(overflowing_statistics_are_detected),
         cmocka_unit_test(skipping_is_the_same_for_workers_servers_and_devices),
-        cmocka_unit_test(devices_that_update_skip_the_same),
+        cmocka_unit_test(devices_that_update_skip_the_same_updates),
         cmocka_unit_test(a_resume_remembers_what_was_skipped),
         cmocka_unit_test(a_rollback_brings_the_newest_checkpoint),
-        cmocka_unit_test(rollbacks_to_one_checkpoint_come_to_an_end),
+        cmocka_unit_test(rollbacks_to_one_checkpoint_are_limited),
         cmocka_unit_test(rolling_back_is_the_same_for_workers_and_devices),
-        cmocka_unit_test(nobody_changes_statistics_that_a_late_device_still_reads),
+        cmocka_unit_test(statistics_are_not_changed_while_a_device_reads_them),
         cmocka_unit_test(overflowing_values_roll_back),
-        cmocka_unit_test(clipping_that_reaches_nothing_changes_no_bit),
+        cmocka_unit_test(clipping_without_effect_changes_no_bits),
         cmocka_unit_test(clipping_is_the_same_for_workers_and_devices),
         cmocka_unit_test(lars_is_the_same_for_split_parameters),
     };

@@ -35,7 +35,7 @@ static void the_cases_cover_what_they_claim(void **state)
 }
 
 /* Cases of test_oracle_sweep.c that failed once, and what was wrong. */
-static void cases_that_failed_once_do_so_no_more(void **state)
+static void cases_that_failed_once_pass(void **state)
 {
     static const struct {
         uint64_t seed;
@@ -59,7 +59,7 @@ static void cases_that_failed_once_do_so_no_more(void **state)
 /* What a mistake in weights, order or chance would do, made by a setting that one worker has not:
  * the oracle is to say no, and when it began. A net may be blind to a mirrored picture; others than
  * those of pictures are, and to products that round more is allowed. */
-static void a_wrong_number_is_noticed_with_its_first_step(void **state)
+static void a_wrong_value_is_detected_at_its_first_step(void **state)
 {
     static const char *const mistakes[] = {"updater.lr=0.0031", "data.train.mirror=no",
                                            "data.train.shuffle=no"};
@@ -85,9 +85,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cases_cover_what_they_claim),
-        cmocka_unit_test(a_wrong_number_is_noticed_with_its_first_step),
+        cmocka_unit_test(a_wrong_value_is_detected_at_its_first_step),
         cmocka_unit_test(random_jobs_train_to_what_one_worker_trains),
-        cmocka_unit_test(cases_that_failed_once_do_so_no_more),
+        cmocka_unit_test(cases_that_failed_once_pass),
     };
     return cmocka_run_group_tests_name("oracle", tests, NULL, NULL);
 }

@@ -176,7 +176,7 @@ static void check_groups(struct trial *t)
     }
 }
 
-static void groups_that_line_up_with_the_split_move_nothing(void **state)
+static void aligned_channel_groups_move_nothing(void **state)
 {
     static const char *const workers[] = {"2", "4"};
     train(.recipe = groups_recipe, .name = "groups", .steps = STEPS, .before = note_convolutions);
@@ -220,7 +220,7 @@ static void check_uneven_groups(struct trial *t)
     }
 }
 
-static void groups_that_do_not_divide_go_whole_to_workers(void **state)
+static void indivisible_channel_groups_go_whole_to_workers(void **state)
 {
     static const char *const more[][2] = {
         {NULL}, {"layer.conv3.groups=2", "layer.conv3.partition=0"}, {"layer.act2.partition=0"}};
@@ -378,7 +378,7 @@ static void paths_on_two_workers_run_side_by_side(void **state)
 }
 
 /* What they send: the picture to the path that is elsewhere, and results and gradients. */
-static void paths_move_what_is_elsewhere(void **state)
+static void paths_move_activations_of_other_workers(void **state)
 {
     train(.recipe = paths_recipe, .name = "count", .steps = 2, .oversubscribe = true,
           .device = sims[2],
@@ -403,11 +403,11 @@ int main(void)
         cmocka_unit_test(batch_norm_among_split_layers_equals_one_worker),
         cmocka_unit_test(statistics_are_split_with_the_channels),
         cmocka_unit_test(a_layer_with_statistics_is_on_any_worker),
-        cmocka_unit_test(groups_that_line_up_with_the_split_move_nothing),
-        cmocka_unit_test(groups_that_do_not_divide_go_whole_to_workers),
+        cmocka_unit_test(aligned_channel_groups_move_nothing),
+        cmocka_unit_test(indivisible_channel_groups_go_whole_to_workers),
         cmocka_unit_test(concat_and_slice_go_by_columns),
         cmocka_unit_test(paths_on_two_workers_run_side_by_side),
-        cmocka_unit_test(paths_move_what_is_elsewhere),
+        cmocka_unit_test(paths_move_activations_of_other_workers),
     };
     return cmocka_run_group_tests_name("partition layers", tests, home_begin, home_end);
 }

@@ -397,7 +397,7 @@ static void split_runs_resume_under_other_partitions(void **state)
 
 /* ---- what cannot be ---- */
 
-static void per_layer_keys_that_cannot_be_met_are_errors(void **state)
+static void impossible_per_layer_keys_are_errors(void **state)
 {
     static const struct {
         const char *sets[3], *says;
@@ -468,7 +468,7 @@ static void assert_notes(const char *const *sets, const char *const *has,
     trial_close(&t);
 }
 
-static void net_wide_settings_fall_back_and_say_so(void **state)
+static void net_wide_settings_fall_back_with_a_note(void **state)
 {
     assert_notes((const char *[]){workers_set[2], "job.partition=1", NULL},
                  (const char *[]){"layer norm1 is split by rows: it normalizes across channels",
@@ -549,8 +549,8 @@ int main(void)
         cmocka_unit_test(random_mixtures_on_sim_equal_one_worker),
         cmocka_unit_test(split_runs_have_the_same_bits),
         cmocka_unit_test(split_runs_resume_under_other_partitions),
-        cmocka_unit_test(per_layer_keys_that_cannot_be_met_are_errors),
-        cmocka_unit_test(net_wide_settings_fall_back_and_say_so),
+        cmocka_unit_test(impossible_per_layer_keys_are_errors),
+        cmocka_unit_test(net_wide_settings_fall_back_with_a_note),
         cmocka_unit_test(connections_are_part_of_the_plan),
     };
     return cmocka_run_group_tests_name("partitions", tests, begin, home_end);

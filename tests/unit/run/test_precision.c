@@ -74,7 +74,7 @@ static void sim_has_the_bits_of_the_cpu(void **state)
 
 /* ---- Overflow ---- */
 
-static void an_overflow_is_told_and_halves_the_scale(void **state)
+static void an_overflow_is_logged_and_halves_the_scale(void **state)
 {
     int told = 0;
     train(.name = "large", .recipe = workers_recipe, .sets = {LARGE, SLOW});
@@ -113,18 +113,18 @@ static void all_workers_skip_the_same_updates(void **state)
 
 /* What they learn depends on who comes first; a gradient that overflowed and was not skipped would
  * end the run. */
-static void groups_that_are_apart_skip_their_own(void **state)
+static void asynchronous_groups_skip_their_own_updates(void **state)
 {
     static const char *const frameworks[] = {"cluster.framework=downpour",
                                              "cluster.framework=hogwild"};
     char text[128];
     for (int i = 0; i < 2; i++) {
-        grouped(.name = "apart", .sets = {LARGE, SLOW, frameworks[i], "cluster.worker_groups=2"});
-        assert_true(overflows("apart") >= 2);
+        grouped(.name = "async", .sets = {LARGE, SLOW, frameworks[i], "cluster.worker_groups=2"});
+        assert_true(overflows("async") >= 2);
         double a, b;
         long long good;
         assert_int_equal(
-            sscanf(metadata("apart", STEPS, "loss_scale", text), "%lf %lld %lf", &a, &good, &b), 3);
+            sscanf(metadata("async", STEPS, "loss_scale", text), "%lf %lld %lf", &a, &good, &b), 3);
         assert_true(a >= 1 && b >= 1 && a < 16777216 && b < 16777216);
     }
 }
@@ -178,7 +178,7 @@ static void assert_refused(const char *a, const char *b, const char *c, const ch
     trial_close(&t);
 }
 
-static void what_cannot_be_met_is_refused(void **state)
+static void unsupported_precision_settings_are_refused(void **state)
 {
     assert_refused("job.precision=bf16", "job.loss_scale=8", NULL, NULL,
                    "only back-propagation with precision = fp16");
@@ -192,7 +192,7 @@ static void what_cannot_be_met_is_refused(void **state)
 /* Sources are read as fp16, whatever the scale of gradients is. Where a maximum hides that from the
  * loss (that of oneDNN does, that of the plain plans hands on what is no number) the gradients show
  * it: until the scale is 1 they are thought to be its fault. */
-static void features_beyond_the_range_end_the_run(void **state)
+static void activations_beyond_the_range_end_the_run(void **state)
 {
     static const char linear[] = WORKERS_JOB DATA_SECTIONS UPDATER_SECTIONS
         "[layer image]\ntype = input\nfield = image\n[layer label]\ntype = input\nfield = label\n"
@@ -200,7 +200,7 @@ static void features_beyond_the_range_end_the_run(void **state)
         "[layer loss]\ntype = softmax_loss\nsrc = fc1, label\n";
     static const char *const recipes[] = {linear, tiny_recipe};
     static const char loss[] = "step 1: the loss is not a number",
-                      gradients[] = "a smaller loss scale would not mend";
+                      gradients[] = "a smaller loss scale would not help";
     for (int i = 0; i < 2; i++) {
         struct trial t = {.name = "beyond",
                           .recipe = recipes[i],
@@ -217,13 +217,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_precision_learns_what_fp32_learns),
         cmocka_unit_test(sim_has_the_bits_of_the_cpu),
-        cmocka_unit_test(an_overflow_is_told_and_halves_the_scale),
+        cmocka_unit_test(an_overflow_is_logged_and_halves_the_scale),
         cmocka_unit_test(all_workers_skip_the_same_updates),
-        cmocka_unit_test(groups_that_are_apart_skip_their_own),
+        cmocka_unit_test(asynchronous_groups_skip_their_own_updates),
         cmocka_unit_test(on_nan_does_not_count_overflows),
         cmocka_unit_test(a_resume_goes_on_with_the_scale),
-        cmocka_unit_test(what_cannot_be_met_is_refused),
-        cmocka_unit_test(features_beyond_the_range_end_the_run),
+        cmocka_unit_test(unsupported_precision_settings_are_refused),
+        cmocka_unit_test(activations_beyond_the_range_end_the_run),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }

@@ -1,5 +1,5 @@
-/* A layer's output out of a net that ends with it: rows, fields that are needed, and parameters
- * that are at home elsewhere. */
+/* The output of a layer, from the part of the net that leads to it: rows, the fields that are
+ * needed, and parameters that other layers own. */
 #include "infer/predict.h"
 #include "net/net.h"
 #include "tensor/npy.h"

@@ -18,7 +18,7 @@ static void check_shares(int64_t total, int count, const double *shares, const i
     assert_int_equal(sum, total);
 }
 
-static void rows_are_shared_out_whole(void **state)
+static void all_rows_are_distributed(void **state)
 {
     check_shares(64, 2, (const double[]){3, 1}, (const int64_t[]){48, 16});
     check_shares(50, 3, (const double[]){1, 1, 1}, (const int64_t[]){17, 17, 16});
@@ -27,7 +27,7 @@ static void rows_are_shared_out_whole(void **state)
     check_shares(7, 2, (const double[]){0.1, 0.25}, (const int64_t[]){2, 5});
 }
 
-static void rows_follow_speed_where_it_is_worth_it(void **state)
+static void rows_follow_speed_if_the_gain_is_large_enough(void **state)
 {
     int64_t out[3];
     assert_true(
@@ -186,7 +186,8 @@ static void a_device_without_room_keeps_its_rows(void **state)
                       .before = plant_speeds,
                       .sets = {"cluster.workers_per_group=2", REBALANCE, FIVES}};
     trial_ok(&t);
-    assert_non_null(strstr(t.text, "rebalance: the rows of a batch stay as they are: worker0.0"));
+    assert_non_null(
+        strstr(t.text, "rebalance: the rows of the batch are not redistributed: worker0.0"));
     assert_string_equal(
         ask_text("SELECT value FROM tags WHERE key = 'rows' AND run_id = %d", run_id("tight")), "");
 }
@@ -251,7 +252,7 @@ static void assert_refused(const char *a, const char *b, const char *why)
 static void what_does_not_go_together_is_refused(void **state)
 {
     assert_refused(NULL, NULL, "set job.eval_every");
-    assert_refused("job.eval_every=5", "job.repeat_exact=yes", "leave one of them out");
+    assert_refused("job.eval_every=5", "job.repeat_exact=yes", "remove one of them");
     assert_refused("job.eval_every=5", "layer.fc2.partition=1", "which it moves between workers");
 }
 
@@ -260,8 +261,8 @@ static void what_does_not_go_together_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_shared_out_whole),
-        cmocka_unit_test(rows_follow_speed_where_it_is_worth_it),
+        cmocka_unit_test(all_rows_are_distributed),
+        cmocka_unit_test(rows_follow_speed_if_the_gain_is_large_enough),
         FRESH(a_slower_worker_gets_fewer_rows),
         FRESH(speed_is_measured),
         FRESH(a_resume_goes_on_with_the_rows),

@@ -1,6 +1,6 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Devices that add up gradients by themselves: by copies, the bits of servers on the host, for
+ * Devices that all-reduce gradients: by copies, the bits of servers on the host, for
  * every size of buckets and every link; by their library, what one worker computes, the same bits
  * every time; memory as planned; runs that go on; devices that fail; waits that are missing. */
 #include "workers_support.h"
@@ -279,7 +279,7 @@ static void a_library_that_hangs_in_its_first_sum_leaves_a_run_stuck(void **stat
     sw_mutex_lock(&held);
     assert_int_equal(trial_run(&t), SW_ERR_LIBRARY);
     assert_true(t.stuck);
-    assert_non_null(strstr(t.err.text, "2 devices did not come to a first sum"));
+    assert_non_null(strstr(t.err.text, "the first all-reduce over 2 devices did not finish"));
 
     sw_mutex_unlock(&held);
     struct sw_allreduce_first *first = d->members->hanging;

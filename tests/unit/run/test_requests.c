@@ -1,8 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
  * Requests to a running job by its control socket: pause, continue, checkpoint, stop, note. All
- * workers pause after the same step, nothing is lost or done twice, and the bits stay those of a
- * run that nobody spoke to. */
+ * workers pause after the same step, nothing is lost or done twice, and the bits are those of a run
+ * without requests. */
 #include "history/control.h"
 #include "workers_support.h"
 
@@ -213,7 +213,7 @@ static void split_net_pauses_and_ends(void **state)
     assert_true(talk.step >= 3);
 }
 
-/* Groups that are apart come together for it. */
+/* Asynchronous groups meet for a pause. */
 static void groups_pause_at_the_same_step(void **state)
 {
     static const char *const all[][5] = {
@@ -253,7 +253,7 @@ static void groups_pause_at_the_same_step(void **state)
 }
 
 /* Also those who rest while the first group trains alone stand in the pause, behind its step. */
-static void who_rests_pauses_with_all(void **state)
+static void sleeping_workers_pause_with_all(void **state)
 {
     struct talk talk = {.during = save_now, .then = "continue"};
     struct trial t = {.recipe = workers_recipe,
@@ -273,7 +273,7 @@ static void who_rests_pauses_with_all(void **state)
         100 + 3 * 20);
 }
 
-static void nothing_is_left_of_the_socket(void **state)
+static void the_socket_is_removed(void **state)
 {
     glob_t found;
     assert_int_equal(glob(in_home("singa-ws/*"), 0, NULL, &found), GLOB_NOMATCH);
@@ -290,8 +290,8 @@ int main(void)
         cmocka_unit_test(abort_ends_a_pause),
         cmocka_unit_test(split_net_pauses_and_ends),
         cmocka_unit_test(groups_pause_at_the_same_step),
-        cmocka_unit_test(who_rests_pauses_with_all),
-        cmocka_unit_test(nothing_is_left_of_the_socket),
+        cmocka_unit_test(sleeping_workers_pause_with_all),
+        cmocka_unit_test(the_socket_is_removed),
     };
     return cmocka_run_group_tests_name("requests", tests, home_begin, home_end);
 }

@@ -119,7 +119,7 @@ static void features_that_are_away_come_back_in_a_graph(void **state)
     assert_true(segments > 1 && stats[0].graphs == 0);
 }
 
-/* State of rows goes on from batch to batch, and begins anew at times. */
+/* Recurrent state continues from batch to batch, and is reset sometimes. */
 static void recurrent_nets_go_on_in_a_graph(void **state)
 {
     static const char recipe[] =

@@ -50,7 +50,7 @@ static void workers_servers_and_devices_make_no_difference(void **state)
 
 /* Between the two that share a weight is a layer whose gradient comes together as factors. What is
  * left to the second of them is a bias, whose gradient is whole. */
-static void layers_beside_may_give_factors(void **state)
+static void other_layers_may_exchange_factors(void **state)
 {
     static const char between[] = "layer.dec.src=mid";
     struct sw_buf recipe = {0};
@@ -81,7 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shared_parameter_is_one_tensor),
         cmocka_unit_test(workers_servers_and_devices_make_no_difference),
-        cmocka_unit_test(layers_beside_may_give_factors),
+        cmocka_unit_test(other_layers_may_exchange_factors),
         cmocka_unit_test(updates_in_two_phases_see_a_shared_parameter_once),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);

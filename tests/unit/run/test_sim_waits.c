@@ -163,7 +163,8 @@ static void a_batch_does_not_wait_for_its_place(void **state)
 static void the_arena_is_freed_while_it_is_used(void **state)
 {
     finds((struct plant){.stream = "compute", .left_out = the_thirtieth, .frees = true},
-          "sim:0: features and gradients was freed while", "of stream compute might still use it");
+          "sim:0: activations and gradients was freed while",
+          "of stream compute might still use it");
 }
 
 /* Features that go between devices: they are packed when they are made and when the staging memory
@@ -190,7 +191,7 @@ static bool every_first(int number)
     return number % 2 == 0;
 }
 
-static void features_move_without_the_waits_for_them(void **state)
+static void moving_activations_without_waits_is_detected(void **state)
 {
     static const char columns[] = "layer.fc1.partition=1";
     finds_between(
@@ -215,7 +216,7 @@ static void features_move_without_the_waits_for_them(void **state)
  * the kernel that makes the feature; the next to write there for that copy; the copy in for those
  * who use the memory to which it goes (and so, mostly, for the copy out); who reads, for the copy
  * in. */
-static void a_feature_is_swapped_without_the_waits_for_it(void **state)
+static void offloading_without_waits_is_detected(void **state)
 {
     char budget[64];
     plant = (struct plant){.stream = NULL};
@@ -249,9 +250,9 @@ int main(void)
         FRESH(a_batch_does_not_wait_for_its_place),
         FRESH(a_copy_does_not_wait_for_the_kernel_that_makes_the_gradient),
         FRESH(a_gradient_is_written_anew_while_it_is_copied),
-        FRESH(features_move_without_the_waits_for_them),
+        FRESH(moving_activations_without_waits_is_detected),
         FRESH(the_arena_is_freed_while_it_is_used),
-        FRESH(a_feature_is_swapped_without_the_waits_for_it),
+        FRESH(offloading_without_waits_is_detected),
     };
     return cmocka_run_group_tests_name("sim waits", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Runs in stages, from the inside: what one stage hands to the next, with statistics, several
- * workers and row state; a stop and a failure between two; a rollback at a stage's beginning. */
+/* Runs in stages, from the inside: what one stage passes to the next, with statistics, several
+ * workers and recurrent state; a stop and a failure between two; a rollback at a stage's beginning.
+ */
 /* ctest-labels: threads */
 #include "workers_support.h"
 
@@ -101,7 +102,7 @@ static void train_first(struct trial *t)
     assert_int_equal(t->told[SW_JOB_SUMMARY], 0);
 }
 
-static void a_run_that_is_left_between_two_stages_can_be_resumed(void **state)
+static void a_run_closed_between_two_stages_can_be_resumed(void **state)
 {
     struct trial t = {.name = "left", .recipe = recipe};
     train(.name = "through", .recipe = recipe);
@@ -114,7 +115,7 @@ static void a_run_that_is_left_between_two_stages_can_be_resumed(void **state)
     assert_same_tensors(checkpoint_path("through", 15), checkpoint_path("left", 15));
 }
 
-static void what_is_asked_between_two_stages_is_for_the_next(void **state)
+static void a_request_between_two_stages_reaches_the_next(void **state)
 {
     struct trial t = {.name = "asked", .recipe = recipe};
     train_first(&t);
@@ -129,7 +130,7 @@ static void what_is_asked_between_two_stages_is_for_the_next(void **state)
 }
 
 /* The checkpoint that the next stage begins from is gone. */
-static void a_stage_that_cannot_begin_is_an_error_and_leaves_the_run(void **state)
+static void a_stage_that_cannot_begin_keeps_the_run_resumable(void **state)
 {
     struct trial t = {.name = "gone", .recipe = recipe};
     train_first(&t);
@@ -147,7 +148,7 @@ static void a_rollback_at_a_stages_beginning_finds_its_values(void **state)
                       .sets = {"stage.second.updater.type=sgd", "stage.second.updater.lr=1e38",
                                "job.on_nan=rollback"}};
     assert_int_equal(trial_go(&t), SW_ERR_DIVERGED);
-    assert_non_null(strstr(t.text, "back to the values of step 6"));
+    assert_non_null(strstr(t.text, "rolled back to the values of step 6"));
     assert_non_null(strstr(t.err.text, "rollbacks to the same checkpoint"));
     struct sw_st_file *f = open_tensors(checkpoint_path("back", 6));
     assert_string_equal(sw_st_metadata(f, "stage"), "second");
@@ -160,9 +161,9 @@ int main(void)
         cmocka_unit_test(values_and_statistics_go_from_stage_to_stage),
         cmocka_unit_test(statistics_of_a_new_stage_are_those_of_the_file),
         cmocka_unit_test(several_workers_give_one_workers_numbers),
-        cmocka_unit_test(a_run_that_is_left_between_two_stages_can_be_resumed),
-        cmocka_unit_test(what_is_asked_between_two_stages_is_for_the_next),
-        cmocka_unit_test(a_stage_that_cannot_begin_is_an_error_and_leaves_the_run),
+        cmocka_unit_test(a_run_closed_between_two_stages_can_be_resumed),
+        cmocka_unit_test(a_request_between_two_stages_reaches_the_next),
+        cmocka_unit_test(a_stage_that_cannot_begin_keeps_the_run_resumable),
         cmocka_unit_test(a_rollback_at_a_stages_beginning_finds_its_values),
     };
     return cmocka_run_group_tests_name("stages", tests, home_begin, home_end);

@@ -40,7 +40,7 @@ static void check_end(const char *run, int64_t step, const char *says)
     assert_int_equal(last_step(run), step);
     assert_string_equal(ask_text("SELECT status FROM runs WHERE id = %d", run_id(run)), "done");
     assert_int_equal((int)ask("SELECT count(*) FROM events WHERE run_id = %d AND text LIKE "
-                              "'step %lld: stop_at %s: it is %%'",
+                              "'step %lld: stop_at %s reached with %%'",
                               run_id(run), (long long)step, says),
                      1);
     assert_int_equal((int)ask("SELECT count(*) FROM checkpoints WHERE run_id = %d AND step = %lld",
@@ -120,14 +120,14 @@ static void check_refused(const char *set, const char *why)
     trial_close(&t);
 }
 
-static void conditions_that_cannot_be_are_refused(void **state)
+static void invalid_conditions_are_refused(void **state)
 {
     check_refused("job.stop_at=acuracy>=0.9", "accuracy");
     check_refused("job.stop_at=accuracy", "must be a metric, one of < <= > >=, and a number");
     check_refused("job.stop_at=accuracy>=much", "must be a metric");
     check_refused("job.stop_at=loss<1,>2", "must be a metric");
-    check_refused("job.stop_at=val.loss<1", "has such a value");
-    check_refused("job.stop_at=train.accuracy>1", "has such a value"); /* in evaluation only */
+    check_refused("job.stop_at=val.loss<1", "has this metric");
+    check_refused("job.stop_at=train.accuracy>1", "has this metric"); /* in evaluation only */
     check_refused("job.grad_clip=5", "value:X or norm:X");
     check_refused("job.grad_clip=norm:0", "value:X or norm:X");
     check_refused("job.grad_clip=norm:", "value:X or norm:X");
@@ -141,7 +141,7 @@ int main(void)
         cmocka_unit_test(a_metric_of_evaluation_ends_the_run),
         cmocka_unit_test(conditions_that_do_not_hold_change_nothing),
         cmocka_unit_test(a_run_that_stopped_can_go_on),
-        cmocka_unit_test(conditions_that_cannot_be_are_refused),
+        cmocka_unit_test(invalid_conditions_are_refused),
     };
     return cmocka_run_group_tests(tests, home_begin, home_end);
 }

@@ -1,5 +1,5 @@
-/* What a trace of a run shows of wait-free back-propagation: updates go out while lower layers
- * still compute, and no layer computes with values that are not there yet. */
+/* Wait-free backpropagation in the trace of a run: updates are sent while lower layers still
+ * compute, and no layer computes with values that have not arrived. */
 /* ctest-labels: threads */
 #include "train_support.h"
 #include "worker/server.h"
@@ -131,7 +131,7 @@ static void server_thread_keeps_the_order_and_the_bits(void **state)
 }
 
 /* A trace that is full counts on and keeps what it has. */
-static void full_trace_keeps_its_beginning(void **state)
+static void a_full_trace_keeps_its_first_events(void **state)
 {
     struct trial t = {.steps = 3, .trace_capacity = 5};
     assert_int_equal(trial_open(&t), SW_OK);
@@ -157,7 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(top_update_is_applied_before_the_bottom_backward),
         cmocka_unit_test(server_thread_keeps_the_order_and_the_bits),
-        cmocka_unit_test(full_trace_keeps_its_beginning),
+        cmocka_unit_test(a_full_trace_keeps_its_first_events),
     };
     return cmocka_run_group_tests_name("trace", tests, home_begin, home_end);
 }

@@ -1,5 +1,5 @@
-/* Training through the library: the same bits whenever they are promised, what steps, epochs,
- * evaluation and requests mean, and what a run leaves in the history. */
+/* Training through the library: bit-identical runs where promised, the meaning of steps, epochs,
+ * evaluation and requests, and what a run leaves in the history. */
 #include "infer/evaluate_alone.h"
 #include "train_support.h"
 
@@ -21,7 +21,7 @@ static void same_seed_gives_the_same_bits(void **state)
 }
 
 /* Dropout, crop, mirror and order all matter: without one of them the bits are others. */
-static void everything_random_takes_part(void **state)
+static void every_random_operation_takes_part(void **state)
 {
     static const char *const without[] = {"layer.drop.ratio=0", "data.train.crop_method=centre",
                                           "data.train.mirror=no", "data.train.shuffle=no"};
@@ -33,7 +33,7 @@ static void everything_random_takes_part(void **state)
     }
 }
 
-static void thirty_and_thirty_are_sixty(void **state)
+static void resume_at_step_30_is_bit_identical_to_60_steps(void **state)
 {
     train(.name = "whole");
     train(.name = "half", .steps = 30);
@@ -74,7 +74,7 @@ static void resume_goes_on_from_every_step(void **state)
 }
 
 /* Evaluations, checkpoints and displays along the way change nothing. */
-static void what_happens_between_steps_leaves_no_trace(void **state)
+static void evaluations_and_checkpoints_change_no_bits(void **state)
 {
     train(.name = "quiet", .steps = 25);
     train(.name = "busy", .steps = 25, .display = {.every_steps = 1},
@@ -318,7 +318,7 @@ static double metric_of(const struct sw_job_event *e, const char *name)
     return 0;
 }
 
-static void two_of_a_type_have_names_of_their_own(void **state)
+static void two_metrics_of_a_type_have_their_own_names(void **state)
 {
     static const char recipe[] =
         "[job]\nsteps = 4\nbatch = 16\neval_batch = 20\n" DATA_SECTIONS UPDATER_SECTIONS
@@ -345,7 +345,7 @@ static void two_of_a_type_have_names_of_their_own(void **state)
 
 /* ---- checkpoints and requests ---- */
 
-static void checkpoints_come_when_they_are_due(void **state)
+static void checkpoints_are_written_when_due(void **state)
 {
     struct trial t = {.name = "due", .steps = 10, .sets = {"job.checkpoint_every=4"}};
     trial_ok(&t);
@@ -461,7 +461,7 @@ static void abort_ends_at_once_without_a_checkpoint(void **state)
                     run_id("aborted")));
 }
 
-static void displays_come_as_the_policy_says(void **state)
+static void displays_follow_the_policy(void **state)
 {
     struct trial t = {.steps = 12, .display = {.first_steps = 2, .every_steps = 5}};
     trial_ok(&t);
@@ -555,10 +555,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_seed_gives_the_same_bits),
-        cmocka_unit_test(everything_random_takes_part),
-        cmocka_unit_test(thirty_and_thirty_are_sixty),
+        cmocka_unit_test(every_random_operation_takes_part),
+        cmocka_unit_test(resume_at_step_30_is_bit_identical_to_60_steps),
         cmocka_unit_test(resume_goes_on_from_every_step),
-        cmocka_unit_test(what_happens_between_steps_leaves_no_trace),
+        cmocka_unit_test(evaluations_and_checkpoints_change_no_bits),
         cmocka_unit_test(resume_refuses_what_does_not_fit),
         cmocka_unit_test(loss_falls),
         cmocka_unit_test(init_from_takes_parameters_by_name),
@@ -568,13 +568,13 @@ int main(void)
         cmocka_unit_test(evaluation_in_training_is_that_of_eval),
         cmocka_unit_test(val_comes_before_test),
         cmocka_unit_test(training_data_alone_are_enough),
-        cmocka_unit_test(two_of_a_type_have_names_of_their_own),
-        cmocka_unit_test(checkpoints_come_when_they_are_due),
+        cmocka_unit_test(two_metrics_of_a_type_have_their_own_names),
+        cmocka_unit_test(checkpoints_are_written_when_due),
         cmocka_unit_test(stop_ends_with_a_checkpoint_to_go_on_from),
         cmocka_unit_test(stop_before_the_first_step_stops),
         cmocka_unit_test(checkpoint_now_saves_and_goes_on),
         cmocka_unit_test(abort_ends_at_once_without_a_checkpoint),
-        cmocka_unit_test(displays_come_as_the_policy_says),
+        cmocka_unit_test(displays_follow_the_policy),
         cmocka_unit_test(history_has_the_series_of_training),
         cmocka_unit_test(step_time_accounts_for_every_step),
         cmocka_unit_test(traffic_and_placement_are_recorded),

@@ -1,4 +1,4 @@
-/* Who waits for whom where there are several groups: jobs that are opened and never run, and slots
+/* The analysis of waits with several worker groups: jobs that are opened and never run, and slots
  * of the live snapshot written by hand. */
 #include "monitor/waits.h"
 #include "worker/server.h"

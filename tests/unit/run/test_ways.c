@@ -1,6 +1,7 @@
 /* ctest-labels: threads
- * The ways between devices: what is found of those that are sound, damage, hang or are not there;
- * what is kept of it and for whom it holds; processes that try them and die or are not there. */
+ * Peer links between devices: test results for links that work, corrupt data, hang or do not exist;
+ * how results are stored and for which machine they are valid; probes that die or cannot be
+ * started. */
 #include "train_support.h"
 
 #include "device/driver.h"

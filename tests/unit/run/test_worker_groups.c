@@ -1,7 +1,8 @@
 /* ctest-labels: threads
  * ctest-timeout: 120
- * Several worker groups: synchronous over all they train to what one worker trains; apart, each has
- * batches and updates of its own, and what they read together is read, evaluated and saved. */
+ * Several worker groups: synchronous over all they train to what one worker trains; asynchronous,
+ * each has batches and updates of its own, and what they read together is read, evaluated and
+ * saved. */
 #include "workers_support.h"
 
 enum { STEPS = 20, RECORDS = 53 };
@@ -17,7 +18,7 @@ enum { STEPS = 20, RECORDS = 53 };
 static const struct setup {
     const char *name, *sets[5];
     int groups, members;
-} apart[] = {
+} asynchronous[] = {
     {"d2", {DOWNPOUR, TWO_GROUPS}, 2, 1},
     {"d2x2", {DOWNPOUR, TWO_GROUPS, "cluster.workers_per_group=2"}, 2, 2},
     {"d3s2", {DOWNPOUR, THREE_GROUPS, "cluster.servers_per_group=2", "cluster.staleness=2"}, 3, 1},
@@ -26,7 +27,7 @@ static const struct setup {
     {"hs2", {HOGWILD, TWO_GROUPS, "cluster.server_groups=2", "cluster.sync_period=3"}, 2, 1},
     {"cs3", {CUSTOM, THREE_GROUPS, "cluster.consistency=async", "cluster.server_groups=2"}, 3, 1},
 };
-enum { APART = sizeof apart / sizeof *apart };
+enum { ASYNCHRONOUS = sizeof asynchronous / sizeof *asynchronous };
 
 #define run_setup(s, set, ...)                                                                     \
     grouped(.sets = {(s)->sets[0], (s)->sets[1], (s)->sets[2] ? (s)->sets[2] : "job.batch=25",     \
@@ -70,8 +71,8 @@ static void one_group_alone_has_the_bits_of_a_synchronous_job(void **state)
 static void groups_take_turns_in_one_order_of_batches(void **state)
 {
     grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL});
-    for (int i = 0; i < APART; i++) {
-        const struct setup *s = &apart[i];
+    for (int i = 0; i < ASYNCHRONOUS; i++) {
+        const struct setup *s = &asynchronous[i];
         run_setup(s, STILL, .name = s->name);
         for (int t = 1; t <= STEPS; t++) {
             double want = 0;
@@ -86,17 +87,17 @@ static void evaluations_count_every_record_once(void **state)
 {
     grouped(.name = "one", .steps = 1, .sets = {STILL});
     double loss = metric("one", "test", "loss", 1), accuracy = metric("one", "test", "accuracy", 1);
-    for (int i = 0; i < APART; i++) {
-        run_setup(&apart[i], STILL, .name = apart[i].name, .steps = 1);
-        assert_true(metric(apart[i].name, "test", "accuracy", 1) == accuracy);
-        assert_true(fabs(metric(apart[i].name, "test", "loss", 1) - loss) < 1e-5 * loss);
+    for (int i = 0; i < ASYNCHRONOUS; i++) {
+        run_setup(&asynchronous[i], STILL, .name = asynchronous[i].name, .steps = 1);
+        assert_true(metric(asynchronous[i].name, "test", "accuracy", 1) == accuracy);
+        assert_true(fabs(metric(asynchronous[i].name, "test", "loss", 1) - loss) < 1e-5 * loss);
     }
 }
 
 static void the_history_has_every_worker_and_its_staleness(void **state)
 {
-    for (int i = 0; i < APART; i++) {
-        const struct setup *s = &apart[i];
+    for (int i = 0; i < ASYNCHRONOUS; i++) {
+        const struct setup *s = &asynchronous[i];
         int workers = s->groups * s->members;
         run_setup(s, NOTHING, .name = s->name);
         int id = run_id(s->name);
@@ -124,8 +125,8 @@ static void the_history_has_every_worker_and_its_staleness(void **state)
 
 static void resuming_goes_on_with_the_next_batches(void **state)
 {
-    for (int i = 0; i < APART; i++) {
-        const struct setup *s = &apart[i];
+    for (int i = 0; i < ASYNCHRONOUS; i++) {
+        const struct setup *s = &asynchronous[i];
         run_setup(s, STILL, .name = "whole");
         run_setup(s, STILL, .name = "half", .steps = 9);
         run_setup(s, STILL, .resume = "half", .resume_step = 9, .steps = STEPS);
@@ -143,8 +144,8 @@ static void stop_soon(struct trial *t, const struct sw_job_event *e)
 
 static void all_groups_stop_at_the_same_step(void **state)
 {
-    for (int i = 0; i < APART; i++) {
-        const struct setup *s = &apart[i];
+    for (int i = 0; i < ASYNCHRONOUS; i++) {
+        const struct setup *s = &asynchronous[i];
         struct trial t = {.recipe = workers_recipe,
                           .name = "stopped",
                           .oversubscribe = true,
@@ -166,11 +167,11 @@ static void all_groups_stop_at_the_same_step(void **state)
 
 static void a_loss_that_is_not_finite_ends_all_groups(void **state)
 {
-    for (int i = 0; i < APART; i++) {
+    for (int i = 0; i < ASYNCHRONOUS; i++) {
         struct trial t = {.recipe = workers_recipe, .name = "bad", .oversubscribe = true};
         int count = 0;
-        while (apart[i].sets[count]) {
-            t.sets[count] = apart[i].sets[count];
+        while (asynchronous[i].sets[count]) {
+            t.sets[count] = asynchronous[i].sets[count];
             count++;
         }
         t.sets[count] = "updater.lr=1e30";
@@ -183,8 +184,8 @@ static void a_loss_that_is_not_finite_ends_all_groups(void **state)
 static void groups_on_devices_of_their_own_train_too(void **state)
 {
     grouped(.name = "one", .steps = 3 * STEPS, .sets = {STILL});
-    for (int i = 0; i < APART; i++) {
-        const struct setup *s = &apart[i];
+    for (int i = 0; i < ASYNCHRONOUS; i++) {
+        const struct setup *s = &asynchronous[i];
         run_setup(s, STILL, .name = "still", .device = "sim:gpus=4");
         for (int t = 1; t <= STEPS; t++) {
             double want = 0;

@@ -1,6 +1,5 @@
-/* Which role the calling thread has, from its first instruction on: this program's sw_thread_start
- * takes the place of the library's, whose symbols come second, and calls it. Include once per
- * program. */
+/* The role of the calling thread, from its first instruction on: this program's sw_thread_start
+ * replaces the library's, whose symbols come second, and calls it. Include once per program. */
 #pragma once
 
 #include "base/str.h"

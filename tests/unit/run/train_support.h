@@ -1,6 +1,6 @@
-/* What the tests of training share: a folder of their own with state, history and recipes in it, a
- * small recipe with all that is random, a job that is opened, run and closed with what it told
- * along the way, and questions to checkpoints and history. Include once per program. */
+/* Shared by the tests of training: a folder with state, history and recipes, a small recipe with
+ * every random operation, a job that is opened, run and closed with its messages recorded, and
+ * queries of checkpoints and history. Include once per program. */
 #pragma once
 
 #include <setjmp.h>

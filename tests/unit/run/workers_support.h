@@ -1,5 +1,5 @@
-/* What the tests of several workers share: a net with all that is random and all that looks at
- * neighbours, on smooth paths, so that sums in another order never flip a choice; names for the
+/* Shared by the tests of several workers: a net with every random operation and operations on
+ * neighbors, on smooth paths, so that sums in another order never flip a choice; names for the
  * number of workers and servers. Include once per program. */
 #pragma once
 
@@ -55,9 +55,9 @@ static inline long long least_budget(struct trial like)
         n++;
     like.sets[n] = "job.memory=fit:1";
     assert_int_equal(trial_open(&like), SW_ERR_NOMEM);
-    const char *says = strstr(like.err.text, "would do is memory = fit:");
+    const char *says = strstr(like.err.text, "budget is memory = fit:");
     if (!says || !strstr(like.err.text, "is too small: layer ") ||
-        sscanf(says, "would do is memory = fit:%lld", &least) != 1)
+        sscanf(says, "budget is memory = fit:%lld", &least) != 1)
         fail_msg("%s", like.err.text);
     trial_close(&like);
     return least;

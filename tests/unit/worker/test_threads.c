@@ -1,4 +1,4 @@
-/* What is made of lists of threads: which role each belongs to, and what that role does. */
+/* Thread states derived from lists of threads: the role of each thread, and what that role does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,7 +160,7 @@ static void roles_do_what_their_threads_do(void **state)
     }
 }
 
-static void thread_of_nobody_is_named(void **state)
+static void a_thread_without_a_role_is_named(void **state)
 {
     struct sw_threads *t = look(&(struct row){.state = "SSSStt"}, 1);
     assert_int_equal(sw_threads_states(t)[3].id, QUEUE);
@@ -184,7 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(roles_do_what_their_threads_do),
-        cmocka_unit_test(thread_of_nobody_is_named),
+        cmocka_unit_test(a_thread_without_a_role_is_named),
         cmocka_unit_test(thread_that_is_traced_is_not_stopped_for_long),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
