@@ -165,8 +165,8 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
                   sw_human_count(flops, p->flops_per_sample));
     print_memory(out, p, x->base_bytes);
     sw_buf_add(out, "placement    ");
-    sw_print_placement(out, p->placement, "             ");
-    sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_print_placement(out, p->placement, "             ", verbose);
+    sw_buf_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
     sw_buf_printf(out, "history      %s\n", x->db ? x->db : "--");

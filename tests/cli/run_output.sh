@@ -4,9 +4,10 @@
 
 expect 0 run "$tiny" --out "$T/run" --name first --no-ui --set job.checkpoint_every=20
 has out '^run +1, first \(.*tiny\.ini\): 40 steps of 16 samples'
-has out '^placement +worker0\.0 on cpu, .*cores'
-has out '^ +server0\.0 on cpu'
-has out '^framework +[a-z]+: .'
+has out '^placement +worker0\.0 +cpu, .*cores'
+has out '^ +server0\.0 +cpu, .*cores [0-9,-]+( .shared with worker0\.0.)?$'
+has out '^ +main +cores [0-9,-]+( .shared: no spare core.)?$'
+has out '^framework +allreduce .default; [0-9]+ worker'
 has out '^parameters +[0-9]+ '
 has out '^memory +[0-9.]+ [kM]?B'
 has out "^history +$SINGA_DB\$"

@@ -5,7 +5,7 @@
 expect 0 topo
 has out '^machine '
 has out '^  NUMA node [0-9]+: .* core'
-has out '^placement +worker0\.0 on cpu, NUMA node [0-9]+, cores [0-9,-]+, [0-9]+ thread'
+has out '^placement +worker0\.0 +cpu, node [0-9]+, cores [0-9,-]+$'
 has out 'CUDA'
 [ -e "$SINGA_DB" ] && fail 'topo created the history'
 [ -e "$XDG_STATE_HOME" ] && fail 'topo created the state directory'
@@ -20,11 +20,13 @@ expect 0 topo "$T/no-data.ini"
 four='numa:4 core:6 pu:2'
 expect 0 topo --from "$four" "$tiny" --framework sandblaster --set cluster.workers_per_group=4 \
     --set cluster.servers_per_group=2
-has out '^framework +sandblaster: 4 workers share every batch, 2 servers own the parameters'
-has out 'worker0\.3 on cpu, NUMA node 3, cores 18-23, 6 threads: all 6 cores of NUMA node 3'
-has out 'server0\.1 on cpu'
+has out '^framework +sandblaster .4 workers share each batch; 2 servers, on spare cores if there are any.$'
+has out 'worker0\.3 +cpu, node 3, cores 18-23$'
+has out 'server0\.1 +cpu'
 expect 0 topo --from "$four" "$tiny" --device sim:gpus=3
-has out 'worker0\.2 on sim:2'
+has out 'worker0\.2 +sim:2,'
+expect 0 topo --from "$four" -v
+has out 'worker0\.3 +cpu, node 3, cores 18-23, 6 threads: all 6 cores of NUMA node 3'
 expect 2 topo --from "$four" "$tiny" --set cluster.wokers_per_group=4
 has err 'did you mean .workers_per_group.'
 expect 2 topo --from "$four" "$tiny" --set cluster.worker_groups=2
@@ -72,7 +74,7 @@ expect 3 topo --from "$four" "$tiny" --device cuda
 has err 'no CUDA device; use --device cpu'
 expect 0 topo --from "$four" "$tiny" --set job.batch=32 --set job.eval_batch=32 \
     --set cluster.workers_per_group=25 --oversubscribe
-has out '25 workers share 24 cores'
+has out 'worker0\.24 +cpu, node 0, cores 0 .shared: oversubscribed.$'
 # The same words from `run`.
 expect 2 run "$tiny" --set cluster.workers_per_group=17 --oversubscribe
 has err 'hint: --set cluster.workers_per_group=16$'

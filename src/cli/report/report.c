@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include <stdio.h>
 
-void sw_report_init(struct sw_report *r, bool json, bool quiet)
+void sw_report_init(struct sw_report *r, bool json, bool quiet, bool verbose)
 {
     *r = (struct sw_report){
         .style = quiet                   ? SW_REPORT_QUIET
@@ -14,6 +14,7 @@ void sw_report_init(struct sw_report *r, bool json, bool quiet)
                  : sw_cli_stdout_smart() ? SW_REPORT_LIVE
                                          : SW_REPORT_PLAIN,
         .colour = sw_cli_colour(),
+        .verbose = verbose,
     };
 }
 

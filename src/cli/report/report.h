@@ -23,7 +23,7 @@ struct sw_report_split {
 
 struct sw_report {
     enum sw_report_style style;
-    bool colour;
+    bool colour, verbose;
     const struct sw_job_plan *plan; /* borrowed; set before the job runs */
     bool closed;                    /* stdout was closed */
     bool line_shown;                /* LIVE: the cursor stands in the status line */
@@ -38,7 +38,7 @@ struct sw_report {
 };
 
 /* The style that options and the terminal ask for. Free with sw_report_fini. */
-void sw_report_init(struct sw_report *r, bool json, bool quiet);
+void sw_report_init(struct sw_report *r, bool json, bool quiet, bool verbose);
 void sw_report_fini(struct sw_report *r);
 /* How often a style needs display events. */
 struct sw_display_policy sw_report_policy(const struct sw_report *r);
@@ -81,13 +81,15 @@ void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */
 /* The net as a graph in Graphviz's language. */
 void sw_report_dot(struct sw_buf *out, const struct sw_job_plan *plan);
+/* The first lines of a run; verbose: with the reasons of the placement. */
 void sw_report_start(struct sw_buf *out, const struct sw_job_plan *plan,
-                     const struct sw_job_event *e);
+                     const struct sw_job_event *e, bool verbose);
 void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e);
 /* "placement": [...] of both `run` and `check`. */
 void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p);
-/* "worker0.0 on cpu, NUMA node 0, cores 0-1, 2 threads: REASON", one line per row, each after
- * indent but the first. */
-void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent);
+/* "worker0.0  cpu, node 0, cores 0-1", one line per row, each but the first after indent. reasons:
+ * each line also has the number of threads and the reason. */
+void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent,
+                        bool reasons);
 /* Lines of text, each but the first after indent; ends with a newline. */
 void sw_print_lines(struct sw_buf *out, const char *text, const char *indent);

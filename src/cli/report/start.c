@@ -6,20 +6,56 @@
 #include "plan/placement.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define INDENT "             " /* the width of a title */
 
-void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent)
+/* The first worker that has cores of this row, or NULL. */
+static const struct sw_placement_row *worker_on(const struct sw_placement *p,
+                                                const struct sw_placement_row *row)
 {
+    for (int i = 0; i < p->worker_count; i++)
+        if (sw_core_set_overlaps(&p->rows[i].cores, &row->cores))
+            return &p->rows[i];
+    return NULL;
+}
+
+/* Appends with whom row i shares its cores: " (shared with worker0.0)", or nothing. */
+static void add_sharing(struct sw_buf *out, const struct sw_placement *p, int i)
+{
+    const struct sw_placement_row *row = &p->rows[i], *worker = worker_on(p, row);
+    if (i < p->worker_count)
+        sw_buf_add(out, p->oversubscribed ? " (shared: oversubscribed)" : "");
+    else if (i >= p->worker_count + p->server_count)
+        sw_buf_add(out, sw_core_set_count(&p->spare) == 0 ? " (shared: no spare core)" : "");
+    else if (worker)
+        sw_buf_printf(out, " (shared with %s)", worker->unit);
+}
+
+void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent,
+                        bool reasons)
+{
+    const int roles = p->worker_count + p->server_count;
+    int width = 0;
+    for (int i = 0; i < p->row_count; i++) {
+        const int n = (int)strlen(p->rows[i].unit);
+        width = n > width ? n : width;
+    }
     for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
-        char cores[128], node[32] = "no NUMA node";
-        if (row->numa >= 0)
-            snprintf(node, sizeof node, "NUMA node %d", row->numa);
-        sw_buf_printf(out, "%s%s on %s, %s, cores %s, %d thread%s: %s\n", i ? indent : "",
-                      row->unit, row->device, node,
-                      sw_core_set_text(&row->cores, cores, sizeof cores), row->threads,
-                      row->threads == 1 ? "" : "s", row->reason);
+        char cores[128];
+        sw_buf_printf(out, "%s%-*s  ", i ? indent : "", width, row->unit);
+        if (i < roles)
+            sw_buf_printf(out, "%s, ", row->device);
+        if (i < roles && row->numa >= 0)
+            sw_buf_printf(out, "node %d, ", row->numa);
+        sw_buf_printf(out, "cores %s", sw_core_set_text(&row->cores, cores, sizeof cores));
+        if (reasons)
+            sw_buf_printf(out, ", %d thread%s: %s\n", row->threads, row->threads == 1 ? "" : "s",
+                          row->reason);
+        else
+            add_sharing(out, p, i);
+        sw_buf_add(out, reasons ? "" : "\n");
     }
 }
 
@@ -106,7 +142,8 @@ void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
     }
 }
 
-void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const struct sw_job_event *e)
+void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const struct sw_job_event *e,
+                     bool verbose)
 {
     char count[32], flops[32];
     if (e->run_id)
@@ -121,8 +158,8 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
     if (*p->stages)
         sw_buf_printf(out, "\nstages       %s", p->stages);
     sw_buf_add(out, "\nplacement    ");
-    sw_print_placement(out, p->placement, INDENT);
-    sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_print_placement(out, p->placement, INDENT, verbose);
+    sw_buf_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
     sw_buf_printf(out, "parameters   %lld (%s), %sflop a sample\n", (long long)p->params,

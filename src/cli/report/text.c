@@ -172,7 +172,7 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
 {
     switch (e->type) {
     case SW_JOB_START:
-        sw_report_start(&r->text, r->plan, e);
+        sw_report_start(&r->text, r->plan, e, r->verbose);
         sw_report_flush(r, "", "");
         break;
     case SW_JOB_DISPLAY:

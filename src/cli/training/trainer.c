@@ -68,7 +68,7 @@ static void on_log(void *user, enum sw_log_level level, const char *source, cons
 int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, struct sw_err *err)
 {
     *t = (struct sw_trainer){0};
-    sw_report_init(&t->report, common->json, common->quiet);
+    sw_report_init(&t->report, common->json, common->quiet, common->verbose > 0);
     t->log = sw_log_new();
     if (!t->log)
         return sw_err_set(err, SW_ERR_NOMEM, "out of memory");

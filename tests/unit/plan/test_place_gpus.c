@@ -161,7 +161,7 @@ static void oversubscribed_workers_stay_on_their_node(void **state)
         assert_int_equal(sw_core_set_next(&p->rows[i].cores, -1), i / 8 * 2 + i % 2);
         assert_int_equal(p->rows[i].threads, 1);
     }
-    assert_non_null(strstr(p->rows[5].reason, "16 share 4 cores, as asked by oversubscribe"));
+    assert_non_null(strstr(p->rows[5].reason, "16 workers share 4 cores (oversubscribe)"));
     sw_placement_free(p);
     sw_machine_free(m);
 }

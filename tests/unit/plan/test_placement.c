@@ -77,7 +77,7 @@ static void one_worker_gets_the_whole_machine(void **state)
     struct plan a = make("numa:1 core:2 pu:2", 0, 1, 1, true, false);
     check_row(sw_placement_worker(a.p, 0), "worker0.0", 0, "0-1", 2, "all 2 cores of NUMA node 0");
     check_row(sw_placement_server(a.p, 0), "server0.0", 0, "0-1", 2,
-              "shares the cores of worker0.0, to which it is bound");
+              "shares the cores of worker0.0 (bound to it)");
     assert_int_equal(sw_core_set_count(&a.p->spare), 0);
     assert_false(a.p->oversubscribed);
     drop(&a);
@@ -109,7 +109,7 @@ static void unbound_servers_get_the_cores_left_over(void **state)
     for (int i = 0; i < 4; i++) {
         assert_int_equal(sw_placement_server(a.p, i)->numa, i);
         check_row(sw_placement_server(a.p, i), a.p->rows[16 + i].unit, i, cores[i], 2,
-                  "that no worker has");
+                  "not used by a worker");
     }
     drop(&a);
 }
@@ -123,7 +123,7 @@ static void a_server_without_a_core_shares_and_says_so(void **state)
     drop(&a);
 
     a = make("numa:1 core:5 pu:1", 0, 4, 2, false, false); /* one core is left for two */
-    check_row(sw_placement_server(a.p, 0), "server0.0", 0, "4", 1, "that no worker has");
+    check_row(sw_placement_server(a.p, 0), "server0.0", 0, "4", 1, "not used by a worker");
     check_row(sw_placement_server(a.p, 1), "server0.1", 0, "2", 1, "shares the cores of worker0.2");
     drop(&a);
 }
