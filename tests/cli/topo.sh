@@ -152,13 +152,13 @@ has out '^copies +sim:0 to sim:1: not verified$'
 has out '^copy +async: simulated GPUs rehearse servers, unless copy = none is said$'
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe --measure
 has out '^copies +sim:0 to sim:1: directly, [0-9.]+ GB/s, [0-9.]+ us, verified$'
-has out '^ +sums over all: .*, verified$'
+has out '^ +all-reduce: .*, verified$'
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
 has out '^ +sim:1 to sim:0: directly, .* verified$'
 # No rate is above that of the link.
 expect 0 topo "$tiny" --device sim:gpus=2,pcie=1GB/s --oversubscribe --measure
 has out '^copies +sim:0 to sim:1: directly, (0\.[0-9]+|1) GB/s, '
 expect 0 topo "$tiny" --device sim:gpus=2,peer=corrupt --oversubscribe --measure
-has out 'sim:0 to sim:1: by way of the host, .*, verified; direct ones: damaged: '
+has out 'sim:0 to sim:1: through the host, .*, verified; direct: damaged: '
 expect 0 topo "$tiny" --device sim:gpus=2,peer=corrupt --oversubscribe --json
 has out '"direct":"damaged","verified":true'

@@ -24,11 +24,11 @@ static void add(struct sw_doctor *d, struct sw_finding found, const char *what, 
 }
 
 void sw_doctor_find(struct sw_doctor *d, enum sw_finding_level level, const char *part,
-                    const char *why, const char *mend, const char *what, ...)
+                    const char *why, const char *fix, const char *what, ...)
 {
     va_list ap;
     va_start(ap, what);
-    add(d, (struct sw_finding){.level = level, .part = part, .why = why, .mend = mend}, what, ap);
+    add(d, (struct sw_finding){.level = level, .part = part, .why = why, .fix = fix}, what, ap);
     va_end(ap);
 }
 

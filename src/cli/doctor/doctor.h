@@ -1,6 +1,6 @@
 /* What the parts of `singa-ws doctor` share: the list of findings, and the figures that they
  * measure. A part is one file doctor_PART.c with one function below; it adds findings, and members
- * to the object `measured` of the JSON that is printed and kept for the planner. Main thread. */
+ * to the object `measured` of the JSON that is printed and saved for the planner. Main thread. */
 #pragma once
 
 #include "base/json.h"
@@ -17,9 +17,9 @@ enum sw_finding_level {
 
 struct sw_finding {
     enum sw_finding_level level;
-    const char *part;       /* "cpu", "memory" ...; constant */
-    char *what;             /* owned */
-    const char *why, *mend; /* constant sentences; NULL: nothing to fix */
+    const char *part;      /* "cpu", "memory" ...; constant */
+    char *what;            /* owned */
+    const char *why, *fix; /* constant sentences; NULL: nothing to fix */
 };
 
 struct sw_doctor {
@@ -34,10 +34,10 @@ struct sw_doctor {
     struct sw_json_writer json; /* inside `measured` */
 };
 
-/* Adds a finding; what is printed into it. */
+/* Adds a finding whose text is `what`, formatted. why and fix may be NULL. */
 void sw_doctor_find(struct sw_doctor *d, enum sw_finding_level level, const char *part,
-                    const char *why, const char *mend, const char *what, ...) SW_PRINTF(6, 7);
-/* Adds a finding that is OK. */
+                    const char *why, const char *fix, const char *what, ...) SW_PRINTF(6, 7);
+/* Adds a finding of level OK. */
 void sw_doctor_ok(struct sw_doctor *d, const char *part, const char *what, ...) SW_PRINTF(3, 4);
 void sw_doctor_fini(struct sw_doctor *d);
 

@@ -1,4 +1,4 @@
-/* Compute and memory throughput of each NUMA node, and whether its results are right. */
+/* Measures the GEMM and memory throughput of each NUMA node and verifies the GEMM result. */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
 #include "device/driver.h"
@@ -15,14 +15,14 @@ static const int64_t least_array_bytes = 64 << 20, most_array_bytes = 1 << 30;
 /* Limits of an idle machine: CPUs that other processes may use, and the ratio between passes. */
 static const double idle_cpus = 0.5, steady = 1.25;
 
-/* One node's cores at work, on a thread of their own that is bound to them. */
+/* The measurement of one node, on a thread that is bound to its cores. */
 struct rates {
     const struct sw_machine *machine;
     int node;            /* index */
-    int64_t array_bytes; /* of each of the two that memory is measured with */
+    int64_t array_bytes; /* of each of the two arrays of the memory test */
     struct sw_throughput gflops, gb_per_s;
     double error;      /* largest relative error of the product */
-    double other_cpus; /* that others used meanwhile; NaN: unknown */
+    double other_cpus; /* used by other processes meanwhile; NaN: unknown */
     int code;
     struct sw_err err;
 };
@@ -34,8 +34,7 @@ static int measure_product(struct rates *r, struct sw_device *dev, struct sw_str
     float *m[3] = {NULL, NULL, NULL};
     for (int i = 0; r->code == SW_OK && i < 3; i++) {
         void *matrix = NULL;
-        r->code =
-            sw_device_alloc_on(dev, bytes, nodes, "a matrix to measure with", &matrix, &r->err);
+        r->code = sw_device_alloc_on(dev, bytes, nodes, "a test matrix", &matrix, &r->err);
         m[i] = matrix;
     }
     if (r->code == SW_OK)
@@ -53,7 +52,7 @@ static int measure_memory(struct rates *r, struct sw_device *dev, struct sw_stre
     size_t bytes = (size_t)r->array_bytes;
     void *m[2] = {NULL, NULL};
     for (int i = 0; r->code == SW_OK && i < 2; i++)
-        r->code = sw_device_alloc_on(dev, bytes, nodes, "an array to measure with", &m[i], &r->err);
+        r->code = sw_device_alloc_on(dev, bytes, nodes, "a test array", &m[i], &r->err);
     int64_t n = (int64_t)(bytes / sizeof(float));
     if (r->code == SW_OK)
         r->code = sw_throughput_memory(s, m[0], m[1], &n, MEMORY_MS, &r->gb_per_s, &r->err);
@@ -74,7 +73,7 @@ static void measure_node(void *arg)
     if (threads > most)
         threads = most;
     struct sw_err unbound;
-    /* Where the system refuses to bind, the figures are those of unbound threads. */
+    /* If the system refuses to bind, unbound threads are measured. */
     if (sw_bind_thread(r->machine, &node->cores, &unbound) != SW_OK)
         unbound.code = SW_OK;
     const struct sw_device_args host = {.precision = SW_PRECISION_FP32};
@@ -91,7 +90,7 @@ static void measure_node(void *arg)
     sw_device_close(dev);
 }
 
-/* ---- Who else is at work ----------------------------------------------------------------------
+/* ---- Other load ----------------------------------------------------------------------
  */
 
 /* CPU seconds of all other processes so far. */
@@ -118,7 +117,7 @@ static bool is_busy(const struct rates *r)
 /* ---- All nodes --------------------------------------------------------------------------------
  */
 
-/* All caches of the last level together. */
+/* The total size of the last-level caches of a node. */
 static int64_t cache_bytes(const struct sw_machine *m, const struct sw_numa_node *node)
 {
     int64_t bytes = 0;
@@ -141,24 +140,25 @@ static int64_t array_bytes(const struct sw_doctor *d, const struct sw_numa_node 
     return left >= 0 && bytes > left / 8 ? left / 8 / 4096 * 4096 + 4096 : bytes;
 }
 
-static void judge(struct sw_doctor *d, const struct rates *r)
+static void report_node(struct sw_doctor *d, const struct rates *r)
 {
     const struct sw_numa_node *node = &d->machine->nodes[r->node];
-    char rates[128], busy[64] = "passes over the same work differ";
+    char rates[128], busy[64] = "repeated passes differ in speed";
     bool cached = 2 * r->array_bytes <= cache_bytes(d->machine, node);
     snprintf(rates, sizeof rates, "node %d: %.4g Gflop/s in matrix products, %.3g GB/s from %s",
              node->number < 0 ? 0 : node->number, r->gflops.median, r->gb_per_s.median,
              cached ? "memory or caches" : "memory");
     if (r->other_cpus > idle_cpus)
-        snprintf(busy, sizeof busy, "other programs used %.1f CPUs meanwhile", r->other_cpus);
+        snprintf(busy, sizeof busy, "other programs used %.1f CPUs", r->other_cpus);
     if (!(r->error < SW_DOCTOR_ROUNDING))
-        sw_doctor_find(d, SW_FINDING_BAD, "cpu", "no result of a training can be trusted",
+        sw_doctor_find(d, SW_FINDING_BAD, "cpu", "training results cannot be trusted",
                        "test the memory (memtest86+), undo overclocking, reinstall the math "
                        "libraries",
-                       "a matrix product on node %d is wrong by %.2g", node->number, r->error);
+                       "wrong matrix product on node %d: relative error %.2g", node->number,
+                       r->error);
     else if (is_busy(r))
         sw_doctor_find(d, SW_FINDING_NOTE, "cpu",
-                       "the figures are those of a busy machine: without other load it is faster",
+                       "the figures are too low: without other load the machine is faster",
                        "end other programs (top shows them) and run doctor again",
                        "%s; but the machine is busy: %s", rates, busy);
     else
@@ -174,10 +174,11 @@ static void compare(struct sw_doctor *d, const double *gb_per_s)
         fast = fmax(fast, gb_per_s[n]);
     }
     if (d->machine->node_count > 1 && slow < 0.7 * fast)
-        sw_doctor_find(d, SW_FINDING_WARN, "memory", "workers of a step wait for the slowest node",
-                       "the same modules in the same channels of every processor; look for other "
-                       "load with top",
-                       "the slowest node reads %.3g GB/s, the fastest %.3g", slow, fast);
+        sw_doctor_find(
+            d, SW_FINDING_WARN, "memory", "each step waits for the worker on the slowest node",
+            "install the same memory modules in the same channels of every processor; check "
+            "for other load with top",
+            "the slowest node reads %.3g GB/s, the fastest %.3g", slow, fast);
 }
 
 static void add_json(struct sw_doctor *d, const struct rates *r)
@@ -223,7 +224,7 @@ int sw_doctor_rates(struct sw_doctor *d, struct sw_err *err)
             break;
         gb_per_s[n] = r.gb_per_s.median;
         d->busy |= is_busy(&r);
-        judge(d, &r);
+        report_node(d, &r);
         add_json(d, &r);
     }
     sw_json_close_array(&d->json);
