@@ -15,7 +15,7 @@ expect 0 resume warm --oversubscribe --steps 20
 [ "$(steps_of warm)" = 36 ] || fail "$(steps_of warm) steps of workers, not 12 + 3 x 8"
 [ "$(steps_of warm 'AND worker > 0 AND step <= 12')" = 0 ] || fail 'the others did not rest'
 expect 0 check "$tiny" $groups --set cluster.warmup_steps=12
-has out 'the first one makes 12 steps alone'
+has out 'the first group trains 12 steps alone'
 
 # Each group clips by its own norm, and that of a step is in the history.
 expect 0 run "$tiny" $groups --name clips --out "$T/clips" --set job.grad_clip=norm:0.5 --steps 10 --quiet

@@ -267,7 +267,7 @@ static void a_gpu_without_a_node_gets_cores_that_are_left(void **state)
     assert_int_equal(p->rows[1].numa, 1);
     assert_false(sw_core_set_overlaps(&p->rows[0].cores, &p->rows[1].cores));
     assert_int_equal(p->rows[0].threads, 4);
-    assert_non_null(strstr(p->rows[0].reason, "no single node"));
+    assert_non_null(strstr(p->rows[0].reason, "no usable NUMA node"));
     sw_placement_free(p);
     sw_machine_free(m);
 }
