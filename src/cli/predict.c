@@ -20,25 +20,23 @@ struct options {
 static const struct sw_cli_option options_of_predict[] = {
     SW_CLI_WEIGHTS_OPTION(struct options),
     SW_CLI_SPLIT_OPTION(struct options),
-    SW_CLI_LIST_OPTION(
-        struct options, inputs, "input", "[FIELD=]X.npy",
-        "an array in place of a data field, taken as it is; may be given several times"),
+    SW_CLI_LIST_OPTION(struct options, inputs, "input", "[FIELD=]X.npy",
+                       "read a data field from an array, unchanged; may be repeated"),
     SW_CLI_TEXT_OPTION(struct options, layer, "layer", "LAYER",
-                       "whose output is wanted; default: what the last loss reads"),
-    SW_CLI_TEXT_OPTION(
-        struct options, output, "output", "Y.npy",
-        "where the array goes: float32, a row for each sample in the order of the data"),
+                       "layer whose output is written; default: the input of the last loss"),
+    SW_CLI_TEXT_OPTION(struct options, output, "output", "Y.npy",
+                       "output file: float32, one row for each sample, in the order of the data"),
     SW_CLI_TEXT_OPTION(
         struct options, plot, "plot", "FILE",
-        "draw into FILE.png or FILE.svg: values per class as a confusion matrix, the codes of a "
-        "LAYER of two as a cloud, rows as large as the data's pictures as pictures"),
+        "draw to FILE.png or FILE.svg: class scores as a confusion matrix, codes of two elements "
+        "as a scatter plot, rows of an image's size as images"),
     {0},
 };
 
 /* ---- Input and output -------------------------------------------------------------------------
  */
 
-/* "FIELD=X.npy" as its two parts; a field is a word, so that paths with '=' can be given. */
+/* Splits "FIELD=X.npy". A field name has no '/' or '.', so that a path may contain '='. */
 static int split_inputs(const struct options *o, struct sw_predict_input **out, char ***fields,
                         struct sw_err *err)
 {
@@ -61,11 +59,11 @@ static int split_inputs(const struct options *o, struct sw_predict_input **out, 
     return SW_OK;
 }
 
-/* Where rows go: an array, a picture, or both. */
+/* The destination of the rows: an array file, a plot, or both. */
 struct output {
     const char *path; /* NULL: no array */
     struct sw_npy_writer writer;
-    struct sw_predict_plot plot; /* path NULL: no picture */
+    struct sw_predict_plot plot; /* path NULL: no plot */
 };
 
 static int begin(void *user, const struct sw_predict_info *info, struct sw_err *err)
@@ -104,8 +102,8 @@ static struct sw_job_options job_options(const struct options *o)
     return job;
 }
 
-/* Reads the labels of the rows, for a plot: the output of their input layer, computed in a job of
- * its own, since a job predicts once. Arrays have none. */
+/* Reads the labels of the rows, for a plot: the output of the label input layer, computed by a
+ * second job, since a job predicts only once. Arrays have no labels. */
 static int read_labels(const struct options *o, const struct sw_predict_args *args,
                        struct sw_predict_plot *plot, struct sw_err *err)
 {
@@ -128,7 +126,7 @@ static int read_labels(const struct options *o, const struct sw_predict_args *ar
     return rc;
 }
 
-/* ---- What is said -----------------------------------------------------------------------------
+/* ---- The report -----------------------------------------------------------------------------
  */
 
 static void print_json(struct sw_buf *out, const struct options *o,
@@ -158,7 +156,7 @@ static void print_text(struct sw_buf *out, const struct options *o,
     sw_buf_add(out, "weights    ");
     sw_weights_describe(w, out);
     sw_buf_printf(out, "\nlayer      %s (%s)%s\n", info->layer, info->type,
-                  o->layer ? "" : ", which the loss reads");
+                  o->layer ? "" : ", the input of the loss");
     if (info->split)
         sw_buf_printf(out, "split      %s\n", info->split);
     if (*info->fallback) {
@@ -167,7 +165,7 @@ static void print_text(struct sw_buf *out, const struct options *o,
     }
     if (o->plot)
         sw_buf_printf(out, "plot       %s\n", o->plot);
-    sw_buf_printf(out, "output     %s: %lld", o->output ? o->output : "not kept",
+    sw_buf_printf(out, "output     %s: %lld", o->output ? o->output : "not written",
                   (long long)info->rows);
     for (int i = 0; i < info->ndim; i++)
         sw_buf_printf(out, "x%lld", (long long)info->dim[i]);
@@ -218,11 +216,11 @@ static int predict_with(const struct options *o, struct sw_job *job, const struc
 static int check_options(const struct options *o)
 {
     if (!o->output && !o->plot)
-        return sw_cli_usage("predict", "--output is missing (or --plot)");
+        return sw_cli_usage("predict", "--output or --plot is missing");
     if (o->plot && !sw_picture_is_named("predict", o->plot))
         return SW_EXIT_USAGE;
     if (o->split && o->inputs.count)
-        return sw_cli_usage("predict", "--split and --input exclude each other");
+        return sw_cli_usage("predict", "--split and --input are mutually exclusive");
     return SW_EXIT_DONE;
 }
 
@@ -262,10 +260,10 @@ const struct sw_verb sw_verb_predict = {
     .help = "write any layer's output as an array",
     .usage = "[OPTION]... RECIPE --output Y.npy\n[OPTION]... RECIPE --plot FILE",
     .about =
-        "Writes what a layer of a trained net makes of a split, or of arrays: one pass in\n"
-        "evaluation mode, every sample once. Only layers that lead to LAYER are run, so labels\n"
-        "are needed for losses alone. An --input without FIELD= stands for the one field that\n"
-        "is read.",
+        "Writes the output of a layer of a trained net for a split, or for arrays: one pass in\n"
+        "evaluation mode, every sample once. Only the layers that LAYER depends on are run, so\n"
+        "only losses need labels. An --input without FIELD= replaces the only field that is\n"
+        "read.",
     .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
     SW_CLI_OPTIONS(struct options, options_of_predict),
     .min_args = 1,

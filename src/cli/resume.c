@@ -16,13 +16,12 @@ struct options {
 static const struct sw_cli_option options_of_resume[] = {
     SW_CLI_INT_OPTION(
         struct options, steps, "steps", "N", 1,
-        "go on to step N, not only to where the run was to end; schedules keep their length"),
+        "end after step N instead of the run's last step; schedules keep their length"),
     SW_BESIDE_ROWS(struct options, beside),
     {0},
 };
 
-/* The last step: --steps, else the end of the run itself; 0 leaves it to a --set of job.steps or
- * job.epochs. */
+/* The last step: --steps, else that of the run; 0 if --set gives job.steps or job.epochs. */
 static int64_t last_step(const struct options *o, const struct sw_run *run)
 {
     if (o->steps)
@@ -34,21 +33,21 @@ static int64_t last_step(const struct options *o, const struct sw_run *run)
     return run->steps;
 }
 
-static bool is_there(const struct sw_checkpoints *checkpoints, int64_t last)
+static bool is_complete(const struct sw_checkpoints *checkpoints, int64_t last)
 {
     return last > 0 && checkpoints->items[0].step >= last;
 }
 
-/* Reports that nothing is left to train, if the final checkpoint is undamaged. */
-static int say_there(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
-                     int64_t last)
+/* Reports that no step is left to train, if the last checkpoint is undamaged. */
+static int report_complete(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
+                           int64_t last)
 {
     const struct sw_checkpoint_file *newest = &checkpoints->items[0];
     char title[128];
     struct sw_err err, ignored;
     int rc = sw_checkpoints_look(newest, &err);
     if (rc == SW_OK) {
-        sw_cli_say("%s is at step %lld of %lld already; --steps N goes on to step N",
+        sw_cli_say("%s is already at step %lld of %lld; use --steps N to train until step N",
                    sw_run_title(run, title, sizeof title), (long long)newest->step,
                    (long long)last);
         return SW_EXIT_DONE;
@@ -57,16 +56,18 @@ static int say_there(const struct sw_run *run, const struct sw_checkpoints *chec
     while (i < checkpoints->count && sw_checkpoints_look(&checkpoints->items[i], &ignored) != SW_OK)
         i++;
     if (i < checkpoints->count)
-        sw_cli_say("%s; the newest whole checkpoint is that of step %lld, %s: remove the damaged "
-                   "file, and resume trains from there again",
-                   err.text, (long long)checkpoints->items[i].step, checkpoints->items[i].path);
+        sw_cli_say(
+            "%s; the newest undamaged checkpoint is that of step %lld, %s: remove the damaged "
+            "file to resume from there",
+            err.text, (long long)checkpoints->items[i].step, checkpoints->items[i].path);
     else
-        sw_cli_say("%s; the run has no other checkpoint that is whole", err.text);
+        sw_cli_say("%s; the run has no other undamaged checkpoint", err.text);
     return sw_cli_exit_code(rc);
 }
 
-static int go_on(const struct options *o, const struct sw_run *run,
-                 const struct sw_checkpoints *checkpoints, const char *db, struct sw_beside *beside)
+static int continue_run(const struct options *o, const struct sw_run *run,
+                        const struct sw_checkpoints *checkpoints, const char *db,
+                        struct sw_beside *beside)
 {
     struct sw_trainer t = {0};
     struct sw_err err;
@@ -133,10 +134,10 @@ static int resume(void *options, struct sw_beside *beside)
         rc = SW_ERR_CANCELLED;
     if (rc != SW_OK)
         code = sw_cli_fail(rc, &err);
-    else if (is_there(&checkpoints, last_step(o, &run)))
-        code = say_there(&run, &checkpoints, last_step(o, &run));
+    else if (is_complete(&checkpoints, last_step(o, &run)))
+        code = report_complete(&run, &checkpoints, last_step(o, &run));
     else
-        code = go_on(o, &run, &checkpoints, db, beside);
+        code = continue_run(o, &run, &checkpoints, db, beside);
     sw_checkpoints_fini(&checkpoints);
     sw_run_fini(&run);
     sw_free(db);
@@ -151,12 +152,12 @@ static int run(void *options)
 
 const struct sw_verb sw_verb_resume = {
     .name = "resume",
-    .help = "go on with a run from its last checkpoint",
+    .help = "continue a run from its newest checkpoint",
     .usage = "[OPTION]... [RUN]",
-    .about = "Goes on with RUN (an id, a unique prefix, a name, or @last; default @last) from its\n"
-             "newest checkpoint, in its folder, with its recipe and overrides. The result has the\n"
-             "same bits as if it had never stopped.",
-    .more = "--oversubscribe is not kept with a run: give it again.\n"
+    .about = "Continues RUN (an id, a unique prefix, a name, or @last; default: @last) from its\n"
+             "newest checkpoint, in its folder, with its recipe and overrides. The result is\n"
+             "bit-identical to that of an uninterrupted run.",
+    .more = "--oversubscribe is not stored with a run: repeat it.\n"
             "Signals and exit codes are those of 'singa-ws run'.",
     .takes = SW_CLI_ALL,
     SW_CLI_OPTIONS(struct options, options_of_resume),

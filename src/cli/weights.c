@@ -16,15 +16,15 @@
 
 static const struct sw_cli_option options_of_weights[] = {
     SW_CLI_TEXT_OPTION(struct sw_weights_options, output, "output", "PATH",
-                       "export: a file X.safetensors, or a folder for NAME.npy"),
-    SW_CLI_FLAG_OPTION(struct sw_weights_options, all, "all", "export: the updater's state, too"),
+                       "export: file X.safetensors, or a folder for NAME.npy files"),
+    SW_CLI_FLAG_OPTION(struct sw_weights_options, all, "all", "export: include the updater state"),
     SW_CLI_TEXT_OPTION(
         struct sw_weights_options, tolerance, "tolerance", "R",
-        "diff: differences up to R times a tensor's largest value are none; default 0"),
+        "diff: ignore differences up to R times the tensor's largest element; default: 0"),
     SW_CLI_TEXT_OPTION(struct sw_weights_options, plot, "plot", "FILE",
-                       "draw the filters of the first layer into FILE.png or FILE.svg"),
+                       "draw the filters of the first layer to FILE.png or FILE.svg"),
     SW_CLI_TEXT_OPTION(struct sw_weights_options, tensor, "tensor", "NAME",
-                       "plot: of this tensor, as conv2.weight"),
+                       "--plot: draw this tensor, for example conv2.weight"),
     {0},
 };
 
@@ -145,7 +145,7 @@ struct verification {
     const struct sw_weights_options *o;
     struct sw_buf *out;
     struct sw_json_writer w;
-    int code; /* the first that is not 0 */
+    int code; /* the first nonzero exit code */
 };
 
 static void verify_one(struct verification *v, const char *path, const char *stored)
@@ -168,7 +168,7 @@ static void verify_one(struct verification *v, const char *path, const char *sto
     } else if (rc != SW_OK) {
         sw_cli_say("%s", err.text);
     } else if (!v->o->common.quiet) {
-        sw_buf_printf(v->out, "%s: whole, checksum %s\n", path, sw_st_checksum_hex(f));
+        sw_buf_printf(v->out, "%s: intact, checksum %s\n", path, sw_st_checksum_hex(f));
     }
     sw_st_close(f);
 }
@@ -179,7 +179,7 @@ static bool is_file(const char *path)
     return sw_os()->stat(path, &st) == 0;
 }
 
-/* All checkpoints of a run. */
+/* Verifies all checkpoints of a run. */
 static int verify_run(struct verification *v, const char *name, struct sw_err *err)
 {
     struct sw_history_reader *reader = NULL;
@@ -243,7 +243,7 @@ static int open_file(const struct sw_weights_options *o, const char *what, struc
     return rc;
 }
 
-static int act(const struct sw_weights_options *o, const char *action, struct sw_buf *out)
+static int run_action(const struct sw_weights_options *o, const char *action, struct sw_buf *out)
 {
     struct sw_weights first = {0}, second = {0};
     struct sw_weights_file a = {0}, b = {0};
@@ -271,7 +271,7 @@ static int act(const struct sw_weights_options *o, const char *action, struct sw
 }
 
 /* Checks the arguments before any file is opened. */
-static int check_words(struct sw_weights_options *o, const char *action)
+static int check_arguments(struct sw_weights_options *o, const char *action)
 {
     static const char *const actions[] = {"list", "verify", "diff", "export"};
     int words = o->common.arg_count;
@@ -283,26 +283,26 @@ static int check_words(struct sw_weights_options *o, const char *action)
         return near ? sw_cli_usage("weights", "unknown action '%s'; did you mean '%s'?", action,
                                    near)
                     : sw_cli_usage("weights",
-                                   "unknown action '%s'; there are list, verify, diff, export",
+                                   "unknown action '%s'; must be list, verify, diff or export",
                                    action);
     }
     if (sw_str_eq(action, "diff") && words < 3)
         return sw_cli_usage("weights", "OTHER is missing");
     if (!sw_str_eq(action, "diff") && words > 2)
-        return sw_cli_usage("weights", "'%s' is one word too many", o->common.args[2]);
+        return sw_cli_usage("weights", "unexpected argument '%s'", o->common.args[2]);
     if (sw_str_eq(action, "export") != (o->output != NULL))
-        return sw_cli_usage("weights", o->output ? "--output belongs to export"
+        return sw_cli_usage("weights", o->output ? "--output is only for export"
                                                  : "export needs --output PATH");
     if (o->plot && words > 1)
-        return sw_cli_usage("weights", "--plot and %s are two things; ask for one", action);
+        return sw_cli_usage("weights", "--plot cannot be combined with %s", action);
     if (o->tensor && !o->plot)
-        return sw_cli_usage("weights", "--tensor belongs to --plot");
+        return sw_cli_usage("weights", "--tensor is only for --plot");
     if (o->plot && !sw_picture_is_named("weights", o->plot))
         return SW_EXIT_USAGE;
     if (o->all && !o->output)
-        return sw_cli_usage("weights", "--all belongs to export");
+        return sw_cli_usage("weights", "--all is only for export");
     if (o->tolerance && !sw_str_eq(action, "diff"))
-        return sw_cli_usage("weights", "--tolerance belongs to diff");
+        return sw_cli_usage("weights", "--tolerance is only for diff");
     if (o->tolerance && (!sw_parse_real(o->tolerance, &o->relative) || !(o->relative >= 0)))
         return sw_cli_usage("weights", "--tolerance=%s: R must be a number, 0 or more",
                             o->tolerance);
@@ -315,11 +315,11 @@ static int weights(void *options)
     struct sw_buf out = {0};
     const char *action = o->common.arg_count > 1 ? o->common.args[1] : "list";
 
-    int code = check_words(o, action);
+    int code = check_arguments(o, action);
     if (code != SW_EXIT_DONE)
         return code;
 
-    code = sw_str_eq(action, "verify") ? verify(o, &out) : act(o, action, &out);
+    code = sw_str_eq(action, "verify") ? verify(o, &out) : run_action(o, action, &out);
     sw_buf_fini(&out);
     return code;
 }
@@ -333,15 +333,13 @@ const struct sw_verb sw_verb_weights = {
              "[OPTION]... FILE|RUN export --output PATH\n"
              "[OPTION]... FILE|RUN --plot FILE",
     .about =
-        "Looks into a safetensors file, or a run's newest checkpoint (RUN), its best (RUN:best) "
-        "or\n"
-        "that of a step (RUN:STEP): lists its tensors, verifies its checksum (of a RUN: of all "
-        "its\n"
-        "checkpoints), compares it with another, exports parameters and running statistics, or "
-        "draws filters.",
+        "Opens a safetensors file, or a run's newest checkpoint (RUN), its best (RUN:best) or\n"
+        "that of a step (RUN:STEP): lists its tensors, verifies its checksum (of a RUN: those of\n"
+        "all its checkpoints), compares it with another file, exports parameters and running\n"
+        "statistics, or draws filters.",
     .more =
-        "diff exits with 0 when nothing differs and 1 when something does, and prints the tensors\n"
-        "that do (-v: all). verify exits with 3 when a file is damaged or has no checksum.",
+        "diff prints the tensors that differ (-v: all tensors) and exits with 1 if any differ,\n"
+        "else with 0. verify exits with 3 if a file is damaged or has no checksum.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
     SW_CLI_OPTIONS(struct sw_weights_options, options_of_weights),
     .min_args = 1,

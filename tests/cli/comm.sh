@@ -6,16 +6,16 @@ three='--oversubscribe --set cluster.workers_per_group=3 --device sim:gpus=3,mem
 
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $three
-hasnt out 'Gradients of all workers'
+hasnt out 'Gradients and updated parameters'
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $three --set cluster.comm=sfb
-has out '^layer +comm +values +as papers count$'
+has out '^layer +comm +elements +as papers count$'
 has out '^fc1 +sfb +[0-9]+ +[0-9]+$'
 has out '^gradients +whole gradients of conv1: no product of factors, as that of an inner_product is$'
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $three --set layer.fc1.comm=auto
-has out '^layer +comm +values +as papers count +ps ms +sfb ms +adam ms$'
-has out '^gradients +fc1: (ps|sfb|adam), predicted to take [0-9.e-]+ ms a step \([a-z]+ .*, [a-z]+ .*\)$'
+has out '^layer +comm +elements +as papers count +ps ms +sfb ms +adam ms$'
+has out '^gradients +fc1: (ps|sfb|adam), predicted to take [0-9.e-]+ ms per step \([a-z]+ .*, [a-z]+ .*\)$'
 [ ! -e "$T/state/singa-ws/rates.json" ] || fail 'check has written rates.json'
 
 if have_python; then
@@ -51,7 +51,7 @@ expect 0 check "$tiny" $three --set cluster.comm=auto
 has out "^gradients +$chosen, predicted"
 [ "$before" = "$(cat "$T/state/singa-ws/rates.json")" ] || fail 'check has written rates.json'
 expect 0 resume --no-ui --oversubscribe --steps 4
-has out "^gradients +$chosen, as the checkpoint says|^framework" # of ps nothing is said
+has out "^gradients +$chosen, from the checkpoint|^framework" # of ps nothing is said
 
 refuses() {
     says=$1

@@ -6,7 +6,7 @@ set -- "$recipe" --set job.batch=64 --set job.eval_batch=16 --set data.test.reco
 
 expect 0 check "$@"
 hasnt out '^budget'
-hasnt out ' repeated'
+hasnt out ' recomputed'
 expect 0 check --json "$@"
 has out '"fit":null'
 
@@ -22,10 +22,10 @@ has err 'job: memory = 4GB: must be default or fit:SIZE'
 
 # What is named does.
 expect 0 check "$@" --set job.memory="fit:$least"
-has out '^budget +[0-9.]+ [kM]B: [0-9.]+ [kM]B less for features than without$'
-has out '^ +[0-9]+ computed again in backward: .*flop, .* read and written a step$'
-has out "nothing is swapped: the CPU's memory is the host's"
-has out ' repeated'
+has out '^budget +[0-9.]+ [kM]B: activations use [0-9.]+ [kM]B less$'
+has out '^ +[0-9]+ recomputed in backward: .*flop and .* of memory traffic per step$'
+has out 'none offloaded: the CPU computes in host memory'
+has out ' recomputed'
 expect 0 check --json "$@" --set job.memory="fit:$least"
 has out "\"fit\":\{\"budget_bytes\":$least,\"saved_bytes\":[1-9]"
 has out '"memory":"repeated"'
@@ -38,7 +38,7 @@ has out '"type":"start".*"fit":\{"budget_bytes":'
 expect 3 check "$@" --device sim:gpus=1 --set job.memory=fit:1kB
 least=$(sed -n 's/.*would do is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
 expect 0 check "$@" --device sim:gpus=1,pcie=500GB/s --set job.memory="fit:$((least + least / 20))"
-has out '^budget .* on each device: '
-has out '^ +[0-9]+ swapped: .* to the host and back, a step$'
-has out ' swapped'
-has out 'features swapped to the host'
+has out '^budget .* per device: '
+has out '^ +[0-9]+ offloaded: .* to the host and back per step$'
+has out ' offloaded'
+has out 'activations offloaded to the host'

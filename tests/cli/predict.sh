@@ -5,7 +5,7 @@
 expect 0 run "$tiny" --out "$T/a" --name a --steps 4 --quiet
 expect 0 predict "$tiny" --output "$T/y.npy"
 has out '^weights +newest of this recipe, run 1 "a": .*checkpoint-4'
-has out '^layer +fc2 \(inner_product\), which the loss reads$'
+has out '^layer +fc2 \(inner_product\), the input of the loss$'
 has out '^split +test$'
 has out "^output +$T/y\.npy: 50x4$"
 expect 0 predict "$tiny" --weights a --layer pool1 --output "$T/pool.npy" --json
@@ -97,7 +97,7 @@ fi
 no 2 "no such layer; did you mean 'fc1'" "$tiny" --layer fc3 --weights a --output "$T/no.npy"
 no 2 'a layer of type accuracy has no output' "$tiny" --layer accuracy --output "$T/no.npy"
 no 2 'no \[data nowhere\]' "$tiny" --split nowhere --output "$T/no.npy"
-no 2 'exclude each other' "$tiny" --split test --input x.npy --output "$T/no.npy"
+no 2 'mutually exclusive' "$tiny" --split test --input x.npy --output "$T/no.npy"
 no 2 '\-\-output is missing' "$tiny"
 no 2 'needs several fields \(image, label\)' "$tiny" --layer loss --input "$T/image.npy" --output "$T/no.npy"
 no 2 'needs the field label, too' "$tiny" --layer loss --input image="$T/image.npy" --output "$T/no.npy"

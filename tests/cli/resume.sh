@@ -87,7 +87,7 @@ expect 0 run "$tiny" --out "$T/done" --name done --steps 30 --set job.checkpoint
 expect 0 resume done --steps 30
 printf 'X' | dd of="$T/done/checkpoint-30.safetensors" bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
 expect 3 resume done --steps 30
-has err 'done/checkpoint-30\.safetensors.*newest whole checkpoint is that of step 20, .*checkpoint-20\.safetensors'
+has err 'done/checkpoint-30\.safetensors.*newest undamaged checkpoint is that of step 20, .*checkpoint-20\.safetensors'
 rm "$T/done/checkpoint-30.safetensors"
 expect 0 resume done --steps 30
 has out 'from step 20'

@@ -27,7 +27,7 @@ enter one clear
 enter one "'$SW' run --ui '$tiny' --name beside --out '$T/beside' $forever; echo code \$?"
 sees one 'beside +(running|evaluating)'
 press one q
-sees one 'goes on as process'
+sees one 'continues as process'
 sees one '^code 0'
 sane one
 trainer=$(pid_of 2)
@@ -87,7 +87,7 @@ sees one '^code 0'
 
 # In the background from the start.
 expect 0 run "$tiny" --detach --name away --out "$T/away" $forever
-has out 'run 6 goes on as process'
+has out 'run 6 continues as process'
 trainer=$(pid_of 6)
 children="$children $trainer"
 kill -TERM "$trainer"

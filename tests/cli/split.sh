@@ -6,7 +6,7 @@ paths='--set layer.conv1.location=1 --set layer.fc1.partition=1in --set layer.fc
 
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $two $paths
-has out '^Every step, each worker of a group:'
+has out '^Per step, for each worker of a group:'
 has out '^image:one1 +gather +[0-9]+ +-- +0 +[0-9]+$'
 has out 'reduce-scatter +[0-9]+ +all-gather +[0-9]+ +[0-9]+$'
 expect 0 check "$tiny"

@@ -210,7 +210,7 @@ for step in 7 20 21 35 44; do
         and m.name = 'loss' and split = 'train'")" = 45 ] || fail "at$step: a step is missing"
 done
 expect 0 resume at7
-has err 'step 45 of 45 already'
+has err 'already at step 45 of 45'
 # --steps beyond the end prolongs the last stage.
 expect 0 resume at7 --steps 47
 [ -e "$T/at7/checkpoint-47.safetensors" ] || fail 'no step 47'

@@ -53,7 +53,7 @@ wrong 'takes no argument' run --json=yes "$tiny"
 wrong 'is ambiguous' run --n x "$tiny"
 wrong "unknown option '-x'" run -x "$tiny"
 wrong "unknown option '-x'" run --json -vx "$tiny"
-wrong 'one word too many' run "$tiny" "$tiny"
+wrong 'unexpected argument' run "$tiny" "$tiny"
 wrong 'must not be empty' run --out= "$tiny"
 # Without a mechanism behind it an option is unknown.
 for option in --hosts=x; do

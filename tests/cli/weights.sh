@@ -41,7 +41,7 @@ fi
 
 # verify: a file, all of a run; damage is found.
 expect 0 weights "$a" verify
-has out "^$a: whole, checksum [0-9a-f]{32}$"
+has out "^$a: intact, checksum [0-9a-f]{32}$"
 expect 0 weights a verify
 [ "$(wc -l <"$T/out")" = 4 ] || fail 'not all checkpoints of the run'
 cp "$a" "$T/bad.safetensors"

@@ -42,8 +42,8 @@ void sw_report_observe(void *user, const struct sw_job_event *e)
     if (e->type == SW_JOB_START) {
         r->run_began = true;
         r->run_id = e->run_id;
-        if (r->begun)
-            r->begun(r->beside, e);
+        if (r->on_begin)
+            r->on_begin(r->begin_user, e);
     }
     if (e->type == SW_JOB_DISPLAY || e->type == SW_JOB_EVAL)
         sw_report_keep(r, e);

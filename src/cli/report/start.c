@@ -1,4 +1,4 @@
-/* The first lines of a run and its closing table, for people. */
+/* Prints the first lines of a run and its closing table. */
 #include "cli/report/report.h"
 
 #include "base/text.h"
@@ -63,19 +63,19 @@ static void memory(struct sw_buf *out, const struct sw_job_plan *p)
 {
     char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32],
         each[32];
-    sw_buf_printf(out,
-                  "memory       %s: parameters %s, gradients and updater %s, features %s, batches "
-                  "%s, between workers %s%s%s%s%s\n",
-                  sw_human_bytes(total, (double)p->bytes.peak),
-                  sw_human_bytes(values, (double)p->bytes.params),
-                  sw_human_bytes(state, (double)p->bytes.state),
-                  sw_human_bytes(arena, (double)p->bytes.arena),
-                  sw_human_bytes(batches, (double)p->bytes.batches),
-                  sw_human_bytes(between, (double)p->bytes.exchange),
-                  p->bytes.swapped ? ", swapped " : "",
-                  p->bytes.swapped ? sw_human_bytes(swapped, (double)p->bytes.swapped) : "",
-                  p->bytes.device ? "; on each device at most " : "",
-                  p->bytes.device ? sw_human_bytes(each, (double)p->bytes.device) : "");
+    sw_buf_printf(
+        out,
+        "memory       %s: parameters %s, gradients and updater %s, activations %s, batches "
+        "%s, between workers %s%s%s%s%s\n",
+        sw_human_bytes(total, (double)p->bytes.peak),
+        sw_human_bytes(values, (double)p->bytes.params),
+        sw_human_bytes(state, (double)p->bytes.state),
+        sw_human_bytes(arena, (double)p->bytes.arena),
+        sw_human_bytes(batches, (double)p->bytes.batches),
+        sw_human_bytes(between, (double)p->bytes.exchange), p->bytes.swapped ? ", offloaded " : "",
+        p->bytes.swapped ? sw_human_bytes(swapped, (double)p->bytes.swapped) : "",
+        p->bytes.device ? "; at most per device " : "",
+        p->bytes.device ? sw_human_bytes(each, (double)p->bytes.device) : "");
 }
 
 void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
@@ -85,36 +85,36 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
     if (f->budget_bytes == 0)
         return;
     sw_buf_printf(out, "budget       %s%s: ", sw_human_bytes(budget, (double)f->budget_bytes),
-                  f->may_swap ? " on each device" : "");
+                  f->may_swap ? " per device" : "");
     if (f->saved_bytes == 0) {
         sw_buf_printf(
-            out, "everything stays, %s would do\n",
+            out, "nothing is recomputed or offloaded, %s would suffice\n",
             sw_human_bytes(saved, (double)(f->may_swap ? p->bytes.device : p->bytes.peak)));
         return;
     }
-    sw_buf_printf(out, "%s less for features than without\n",
-                  sw_human_bytes(saved, (double)f->saved_bytes));
+    sw_buf_printf(out, "activations use %s less\n", sw_human_bytes(saved, (double)f->saved_bytes));
     if (f->repeated)
-        sw_buf_printf(out,
-                      INDENT "%d computed again in backward: %sflop, %s read and written a step\n",
-                      f->repeated, sw_human_count(flops, f->repeat_flops),
-                      sw_human_bytes(moved, f->repeat_bytes));
+        sw_buf_printf(
+            out, INDENT "%d recomputed in backward: %sflop and %s of memory traffic per step\n",
+            f->repeated, sw_human_count(flops, f->repeat_flops),
+            sw_human_bytes(moved, f->repeat_bytes));
     if (f->swapped)
-        sw_buf_printf(out, INDENT "%d swapped: %s to the host and back, a step\n", f->swapped,
+        sw_buf_printf(out, INDENT "%d offloaded: %s to the host and back per step\n", f->swapped,
                       sw_human_bytes(copied, (double)f->swap_bytes));
     if (!f->may_swap)
-        sw_buf_add(out, INDENT "nothing is swapped: the CPU's memory is the host's\n");
+        sw_buf_add(out, INDENT "none offloaded: the CPU computes in host memory\n");
 }
 
 void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *p)
 {
     if (sw_str_eq(p->precision, "fp32"))
         return;
-    sw_buf_printf(out, "precision    %s for factors of products, fp32 for all else", p->precision);
+    sw_buf_printf(out, "precision    %s for operands of matrix products, fp32 for all else",
+                  p->precision);
     if (p->loss_scale > 0)
-        sw_buf_printf(out, "; loss scale %.0f at first", p->loss_scale);
+        sw_buf_printf(out, "; initial loss scale %.0f", p->loss_scale);
     if (p->loss_scale > 0 && p->loss_scale_every > 0)
-        sw_buf_printf(out, ", doubled after %lld good updates", (long long)p->loss_scale_every);
+        sw_buf_printf(out, ", doubled after %lld finite updates", (long long)p->loss_scale_every);
     sw_buf_add(out, "\n");
 }
 
@@ -154,7 +154,7 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
     sw_buf_printf(out, " (%s): %lld steps of %lld samples", p->recipe, (long long)e->steps,
                   (long long)p->batch);
     if (e->step > 0)
-        sw_buf_printf(out, ", from step %lld on", (long long)e->step);
+        sw_buf_printf(out, ", from step %lld", (long long)e->step);
     if (*p->stages)
         sw_buf_printf(out, "\nstages       %s", p->stages);
     sw_buf_add(out, "\nplacement    ");
@@ -162,7 +162,7 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
     sw_buf_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
-    sw_buf_printf(out, "parameters   %lld (%s), %sflop a sample\n", (long long)p->params,
+    sw_buf_printf(out, "parameters   %lld (%s), %sflop per sample\n", (long long)p->params,
                   sw_human_count(count, (double)p->params),
                   sw_human_count(flops, p->flops_per_sample));
     memory(out, p);
@@ -175,7 +175,7 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
 /* ---- The end ----------------------------------------------------------------------------------
  */
 
-/* Every metric once, in the order in which the splits name them. */
+/* Whether an earlier split has the metric, which the table lists once. */
 static bool seen_before(const struct sw_report *r, int split, int metric)
 {
     const char *name = r->split[split].metric[metric].name;
@@ -231,7 +231,7 @@ void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const stru
                   sw_human_seconds(time, e->elapsed_s));
     metric_table(out, r);
     if (isfinite(e->step_ms) && e->step_ms > 0)
-        sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms a step\n",
+        sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms per step\n",
                       1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
     if (e->skipped_records)
         sw_buf_printf(out, "skipped      %lld records that could not be read\n",

@@ -61,7 +61,7 @@ static void on_log(void *user, enum sw_log_level level, const char *source, cons
     sw_buf_add(&line, ": ");
     sw_text_add(&line, text);
     sw_buf_add(&line, "\n");
-    sw_cli_tell_raw(sw_buf_text(&line)); /* in one piece: other threads write, too */
+    sw_cli_tell_raw(sw_buf_text(&line)); /* in one call, since other threads write too */
     sw_buf_fini(&line);
 }
 
@@ -161,7 +161,7 @@ static int exit_code_of_run(const struct sw_trainer *t, int rc)
     return sw_cli_exit_code(rc);
 }
 
-static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
+static void print_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
 {
     if (rc != SW_ERR_CANCELLED) {
         sw_cli_say("%s", err->text);
@@ -172,7 +172,8 @@ static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err
     if (!sw_job_resumable(t->job))
         sw_cli_say("%s; there is no checkpoint to resume from", err->text);
     else if (t->report.run_id)
-        sw_cli_say("%s; `singa-ws resume %lld` goes on", err->text, (long long)t->report.run_id);
+        sw_cli_say("%s; `singa-ws resume %lld` continues the run", err->text,
+                   (long long)t->report.run_id);
     else
         sw_cli_say("%s", err->text);
 }
@@ -203,9 +204,9 @@ int sw_trainer_run(struct sw_trainer *t)
         rc = run_next(t, &stuck, &err);
     sw_report_end_line(&t->report);
     if (rc != SW_OK)
-        say_end(t, rc, &err);
+        print_end(t, rc, &err);
     if (stuck) {
-        sw_cli_say("a part of the job does not end; leaving without it");
+        sw_cli_say("some threads of the job did not stop; exiting");
         _exit(SW_EXIT_FAILED);
     }
     remove_handlers(old);
