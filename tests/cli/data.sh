@@ -22,14 +22,14 @@ has out '^format +synthetic$'
 has out '^records +50 of 436 bytes$'
 expect 0 data inspect "$T/train.shard" --verify
 has out '^format +shard$'
-has out '^made of +synthetic: made by code$'
+has out '^origin +synthetic: '
 has out '^fields +image, u8 3x12x12$'
-has out '^verified +200 records, .*all are sound$'
+has out '^verified +200 records, .*all are good$'
 expect 0 data inspect "$T/train.shard" --record 3 --json
 has out '"records":200,"classes":4,"files":1'
 has out '"first":\[\{"record":3,"image":\[[0-9]'
 expect 2 data inspect "$T/train.shard" --record 200
-has err 'there are records 0 to 199'
+has err 'must be from 0 to 199'
 
 # Several files of a size; part of the records; a second import does not mix with the first.
 expect 0 data import --format synthetic --set records=100 --set part=0,0.5 --out "$T/set.shard" \
@@ -50,9 +50,9 @@ has out '1 are bad$'
 expect 3 data import "$T/bad.shard" --out "$T/good.shard"
 [ ! -e "$T/good.shard" ] || fail 'an import that failed left a file'
 expect 0 data import "$T/bad.shard" --skip-bad --out "$T/good.shard"
-has err 'left out: record [0-9]+ '
+has err 'skipped: record [0-9]+ '
 has out '^records +199$'
-has out '^left out +1 '
+has out '^skipped +1 '
 head -c 5000 "$T/train.shard" >"$T/cut.shard"
 expect 3 data inspect "$T/cut.shard"
 has err 'cut.shard: has 5000 bytes, expected [0-9]+: it is cut short'
@@ -82,11 +82,11 @@ expect 0 data inspect "$T/small.shard" --verify
 has out '^fields +image, u8 3x6x8$'
 expect 0 data import "$tiny" --resize 6 --encode png --out "$T/small.shard"
 expect 0 data inspect "$T/small.shard" --verify
-has out '^fields +image, u8 3xanyxany, a picture$'
+has out '^fields +image, u8 3xanyxany, an image$'
 expect 0 data inspect "$T/small.shard"
 has out '^  image +PNG, 3x6x6, [0-9]+ bytes$'
 expect 2 data import "$tiny" --resize 6x --out "$T/small.shard"
-has err 'height x width, of 1 to 65535'
+has err 'must be a side or HEIGHTxWIDTH of 1 to 65535'
 expect 2 data import "$tiny" --encode jpeg:101 --out "$T/small.shard"
 has err 'jpeg:1 to jpeg:100'
 
@@ -108,7 +108,7 @@ has err 'labels is missing'
 expect 2 data inspect
 has err 'RECIPE or FILE is missing'
 expect 3 data import "$SW_SOURCE_DIR/recipes/lenet.ini" --out "$T/x"
-has err 'none of its files \(format idx\) is there'
+has err 'none of its files \(format idx\) exists; set SINGA_DATA to their folder'
 expect 3 data inspect "$T/none.shard"
 has err 'none.shard: No such file'
 echo 'who knows' >"$T/what"
@@ -154,7 +154,7 @@ kill -9 "$pid"
 wait "$pid" 2>/dev/null
 rm -f "$T"/kill-*.tmp-*
 expect 0 data inspect "$T"/kill-*.shard --verify --quiet
-has out 'all are sound'
+has out 'all are good'
 
 # No room on the disk.
 [ "$(id -u)" = 0 ] || skip 'the rest: only root may mount a small disk'
@@ -167,4 +167,4 @@ has err 'No space left'
 has err '[234] complete files stay, '
 [ -z "$(ls "$T"/disk/*.tmp-* 2>/dev/null)" ] || fail 'a full disk left an unfinished file'
 expect 0 data inspect "$T"/disk/x-*.shard --verify
-has out 'all are sound'
+has out 'all are good'

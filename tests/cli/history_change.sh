@@ -43,7 +43,7 @@ expect 0 history gc --older-than 0 --keep 10 --dry-run
 has out 'would remove [1-9][0-9]* points.* of 2 runs$'
 [ "$(sql 'select count(*) from point')" -gt 300 ] || fail 'a dry run removed points'
 expect 2 history gc --older-than 0 --keep 10
-has err 'Give --yes'
+has err 'Use --yes'
 expect 0 history gc --keep 10 --yes
 has out ' of 0 runs; '
 expect 0 history gc --older-than 0 --keep 10 --yes
@@ -71,7 +71,7 @@ expect 0 history note one 'über allem'
 
 # Removal.
 expect 2 history rm two
-has err 'Remove run 2 "two" for good\?'
+has err 'Remove run 2 "two" permanently\?'
 expect 0 history rm two three --dry-run --files
 has out 'would remove .*two/checkpoint-40\.safetensors'
 [ "$(sql 'select count(*) from runs')" = 3 ] || fail 'a dry run removed a run'

@@ -141,7 +141,7 @@ expect 0 run "$tiny" --out "$T/both" --name four --steps 10 --quiet
 cp "$T/other/checkpoint-40.safetensors" "$T/both/checkpoint-10.safetensors"
 rm "$T/both/checkpoint-0.safetensors"
 expect 3 resume four --steps 12
-has err 'not the file that the history knows'
+has err 'its checksum differs from that in the history'
 
 # No such run, no history, a run that is alive.
 expect 3 resume no-such-run

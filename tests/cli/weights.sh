@@ -126,5 +126,5 @@ expect 2 weights a export
 expect 2 weights a list --output x
 expect 2 weights a list b
 expect 2 weights best
-has err 'write RUN:best'
+has err 'use RUN:best'
 exit 0

@@ -137,7 +137,7 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
     sw_run_title(run, title, sizeof title);
     if (out->missing > 0)
         return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "%s: the files of its %d checkpoint%s are gone from %s", title,
+                          "%s: the files of its %d checkpoint%s are missing from %s", title,
                           out->missing, out->missing == 1 ? "" : "s",
                           run->out_dir ? run->out_dir : "their folder");
     return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint", title);
@@ -151,10 +151,11 @@ int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err)
     struct sw_st_file *f = NULL;
     int rc = sw_st_open(c->path, true, &f, err);
     if (rc == SW_OK && c->checksum && !sw_str_eq(c->checksum, sw_st_checksum_hex(f)))
-        rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "%s: not the file that the history knows: another run has written into the "
-                        "same folder",
-                        c->path);
+        rc = sw_err_set(
+            err, SW_ERR_FORMAT,
+            "%s: its checksum differs from that in the history: another run has written to "
+            "the same folder",
+            c->path);
     sw_st_close(f);
     return rc;
 }
@@ -170,7 +171,7 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, str
         }
         if (rc == SW_ERR_NOMEM || rc == SW_ERR_CANCELLED || i + 1 == c->count)
             break;
-        sw_cli_say("%s; trying the checkpoint before it, of step %lld", err->text,
+        sw_cli_say("%s; trying the previous checkpoint, of step %lld", err->text,
                    (long long)c->items[i + 1].step);
     }
     return rc;

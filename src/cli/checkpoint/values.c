@@ -63,7 +63,7 @@ static void count_piece(const struct sw_values *v, struct sw_value_stats *s, dou
             s->not_finite++;
             continue;
         }
-        s->min = s->min <= x ? s->min : x; /* replaces NaN, too */
+        s->min = s->min <= x ? s->min : x; /* also replaces NaN */
         s->max = s->max >= x ? s->max : x;
         *sum += x;
         *squares += x * x;
@@ -105,9 +105,9 @@ static void compare_piece(const struct sw_values *a, const struct sw_values *b,
         if (x == y || (isnan(x) && isnan(y)))
             continue;
         d->differing++;
-        double apart = isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
-        d->max_abs = fmax(d->max_abs, apart);
-        d->max_rel = fmax(d->max_rel, isfinite(apart) ? apart / most : INFINITY);
+        double delta = isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
+        d->max_abs = fmax(d->max_abs, delta);
+        d->max_rel = fmax(d->max_rel, isfinite(delta) ? delta / most : INFINITY);
     }
 }
 

@@ -42,7 +42,7 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
     struct source *sources = sw_calloc(n + 1, sizeof *sources);
     struct sw_st_writer *w = sw_st_writer_new();
     const char *step = sw_st_metadata(f, "step");
-    int rc = sources && w ? SW_OK : sw_err_nomem(err, "the list of tensors", n * sizeof *sources);
+    int rc = sources && w ? SW_OK : sw_err_nomem(err, "list of tensors", n * sizeof *sources);
     if (rc == SW_OK && step)
         rc = sw_st_writer_metadata(w, "step", step, err);
     for (size_t i = 0; i < n && rc == SW_OK; i++) {
@@ -69,7 +69,7 @@ static int check_name(const char *name, struct sw_err *err)
     if (*name && *name != '.' && !strchr(name, '/'))
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "tensor '%s' cannot be the name of a file: export to a .safetensors file",
+                      "tensor name '%s' cannot be a file name: export to a .safetensors file",
                       name);
 }
 
@@ -87,7 +87,7 @@ static int engine_type(const struct sw_st_entry *e, enum sw_dtype *out, struct s
         return SW_OK;
     default:
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "tensor %s is %s; arrays are written of F32, I32 and U8: export to a "
+                          "tensor %s has type %s, but arrays must be F32, I32 or U8: export to a "
                           ".safetensors file",
                           e->name, sw_st_dtype_name(e->dtype));
     }

@@ -26,7 +26,7 @@ struct sw_curve {
 
 enum { MOST_OF_RUN = 64 }; /* curves */
 
-/* A run's stages, which have epochs of their own length. */
+/* The stages of a run; each has its own epoch length. */
 struct epochs {
     struct sw_run_stage *items; /* owned; without names */
     int count;
@@ -40,7 +40,7 @@ static int read_epochs(struct sw_history_reader *r, int64_t run_id, struct epoch
 
     while (sw_rows_next(&rows, &s)) {
         if (s.batch <= 0 || s.epoch_records <= 0) {
-            rows.code = sw_err_set(err, SW_ERR_INVALID, "how long an epoch is is not known");
+            rows.code = sw_err_set(err, SW_ERR_INVALID, "the length of an epoch is unknown");
         } else if (!(kept = sw_array_add(&e->items, &e->count, sizeof *kept))) {
             rows.code = sw_err_nomem(err, "stages", sizeof *kept);
         } else {
@@ -152,9 +152,9 @@ int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct 
     for (int i = 0; !code && i < runs->count; i++)
         code = load_run(c, v, &runs->items[i], i, &others, err);
     if (!code && c->count == 0)
-        code = sw_err_set(err, SW_ERR_NOTFOUND, "no metric '%s'%s%s; there %s %s", args->metric,
+        code = sw_err_set(err, SW_ERR_NOTFOUND, "no metric '%s'%s%s; available: %s", args->metric,
                           args->split ? " in split " : "", args->split ? args->split : "",
-                          others.length ? "are" : "is", others.length ? others.text : "none yet");
+                          others.length ? others.text : "none");
     sw_buf_fini(&others);
     return code;
 }

@@ -11,7 +11,7 @@ struct options {
     const char *metric, *split, *what;
 };
 
-/* What can be exported: a table or view, in the order of its key. */
+/* A table or view that can be exported, in the order of its key. */
 static const struct {
     const char *name, *columns, *from, *order;
     bool has_metric; /* it has columns split and name */
@@ -29,12 +29,14 @@ enum { THINGS = sizeof things / sizeof *things };
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_FLAG_OPTION(struct options, csv, "csv",
-                       "comma-separated with a line of names (this is the default)"),
+                       "print comma-separated values with a header line (the default)"),
     SW_CLI_TEXT_OPTION(
         struct options, what, "what", "THING",
         "metrics (the default), steps, layers, traffic, events, checkpoints or placement"),
-    SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME", "this metric only, as loss"),
-    SW_CLI_TEXT_OPTION(struct options, split, "split", "NAME", "this split only, as train"),
+    SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME",
+                       "only this metric, for example loss"),
+    SW_CLI_TEXT_OPTION(struct options, split, "split", "NAME",
+                       "only this split, for example train"),
     {0},
 };
 
@@ -94,7 +96,7 @@ static int thing_of(const struct options *o)
             continue;
         if (things[i].has_metric || !(o->metric || o->split))
             return i;
-        sw_cli_usage("history export", "--metric and --split belong to --what metrics");
+        sw_cli_usage("history export", "--metric and --split are only for --what metrics");
         return -1;
     }
     const char *near = sw_str_nearest(what, names, THINGS);
@@ -113,7 +115,7 @@ static int export_all(void *options)
     if (thing < 0)
         return SW_EXIT_USAGE;
     if (o->csv && o->common.json)
-        return sw_cli_usage("history export", "--csv and --json are two formats; give one");
+        return sw_cli_usage("history export", "--csv and --json are mutually exclusive");
     int code = sw_history_view_open(&e.view, &o->common, &err);
     if (!code)
         code = sw_history_view_runs(&e.view, o->common.args, o->common.arg_count, &runs, &err);
@@ -132,14 +134,14 @@ static int export_all(void *options)
 
 const struct sw_verb sw_history_verb_export = {
     .name = "export",
-    .help = "all points as CSV or JSON",
+    .help = "print all points as CSV or JSON",
     .typed = "history export",
     .usage = "[OPTION]... [--csv | --json] [RUN]...",
     .about = "Prints all points of the runs (default @last) as CSV or as an array of JSON objects.",
     .more =
-        "CSV has the texts of the database byte by byte, except on a terminal, which gets control\n"
-        "characters as escapes; JSON has them as escapes everywhere.\n\n"
-        "For other questions: 'singa-ws history sql'.",
+        "CSV contains the stored bytes unchanged, except on a terminal, where control characters\n"
+        "are escaped; JSON always escapes them.\n\n"
+        "For other queries use 'singa-ws history sql'.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .max_args = -1,

@@ -1,4 +1,4 @@
-/* singa-ws history gc: shrinks the database. Old runs keep thinned curves that look the same, and
+/* singa-ws history gc: shrinks the database. Old runs keep thinned curves, which look the same, and
  * all their totals. */
 #include "base/os.h"
 #include "cli/history/change.h"
@@ -13,10 +13,10 @@ struct options {
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_INT_OPTION(struct options, days, "older-than", "DAYS", 0,
-                      "thin runs that began so long ago; default 30"),
+                      "thin runs that began at least DAYS days ago; default: 30"),
     SW_CLI_INT_OPTION(
         struct options, keep, "keep", "N", 10,
-        "stretches of steps that keep a point (the first, the lowest, the highest); default "
+        "intervals of steps, of which each keeps its first, lowest and highest point; default: "
         "1000"),
     SW_HISTORY_CONSENT(struct options),
     {0},
@@ -156,11 +156,10 @@ const struct sw_verb sw_history_verb_gc = {
     .typed = "history gc",
     .usage = "[OPTION]... [RUN]...",
     .about =
-        "Thins what old runs (or the RUNs that are named) recorded at every step, and gives the\n"
-        "room back to the file system. Curves of evaluations, checkpoints, events, last points "
-        "and\n"
-        "all sums (where the time went, lowest, highest and mean of a curve) stay. Runs that are\n"
-        "running, and runs tagged `keep`, are left alone.",
+        "Thins the rows that old runs (or the given RUNs) recorded at every step, and returns\n"
+        "the space to the file system. Evaluation curves, checkpoints, events, last points and\n"
+        "all totals (time breakdown; lowest, highest and mean value of a curve) are kept.\n"
+        "Running runs and runs tagged `keep` are not changed.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .defaults = &defaults,

@@ -12,7 +12,7 @@ struct options {
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_FLAG_OPTION(struct options, files, "files",
-                       "remove the checkpoints and the metrics.jsonl of the runs, too"),
+                       "also remove the checkpoints and metrics.jsonl files of the runs"),
     SW_HISTORY_CONSENT(struct options),
     {0},
 };
@@ -31,7 +31,7 @@ static int remove_file(const struct files *f, const char *path)
         return SW_OK;
     sw_buf_printf(f->out, "%s%s\n", f->o->dry ? "would remove " : "removed ", path);
     if (!f->o->dry && sw_os()->unlink(path) != 0 && errno != ENOENT)
-        return sw_err_set(f->err, SW_ERR_IO, "%s cannot be removed: %s", path, strerror(errno));
+        return sw_err_set(f->err, SW_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     return SW_OK;
 }
 
@@ -95,11 +95,11 @@ static int ask(const struct options *o, const struct sw_run_list *runs, struct s
     if (o->dry)
         return SW_OK;
     if (runs->count == 1)
-        snprintf(question, sizeof question, "Remove %s%s for good?",
+        snprintf(question, sizeof question, "Remove %s%s permanently?",
                  sw_run_title(&runs->items[0], title, sizeof title),
                  o->files ? " and its files" : "");
     else
-        snprintf(question, sizeof question, "Remove %d runs%s for good?", runs->count,
+        snprintf(question, sizeof question, "Remove %d runs%s permanently?", runs->count,
                  o->files ? " and their files" : "");
     return sw_history_confirm(o->yes, question, err);
 }
@@ -125,13 +125,13 @@ static int rm(void *options)
 
 const struct sw_verb sw_history_verb_rm = {
     .name = "rm",
-    .help = "take runs out of the history",
+    .help = "remove runs from the history",
     .typed = "history rm",
     .usage = "[OPTION]... RUN...",
-    .about = "Takes runs out of the history, with all that was recorded of them; this cannot be "
-             "undone.\n"
-             "A run that is running is refused. Files stay unless --files is given.",
-    .more = "The database keeps its size until 'singa-ws history gc'.",
+    .about =
+        "Removes runs and everything recorded for them from the history. This cannot be undone.\n"
+        "A running run is refused. Files are kept unless --files is given.",
+    .more = "'singa-ws history gc' then shrinks the database.",
     .takes = SW_CLI_DB | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,

@@ -1,4 +1,4 @@
-/* singa-ws history show: one run with what belongs to it, for people or as JSON. */
+/* singa-ws history show: prints everything recorded for one run, as text or JSON. */
 #include "cli/history/verb.h"
 
 #include "base/text.h"
@@ -35,7 +35,7 @@ static void end_part(struct page *v)
     sw_columns_fini(&v->table);
 }
 
-/* Begins a row, whose values follow in order. `some`: the row is a reason to show the part. */
+/* Begins a row, whose values follow in order. `some`: a part without such a row is not shown. */
 static void begin_row(struct page *v, bool some)
 {
     v->some |= some;
@@ -146,7 +146,7 @@ static double real_of(const struct sw_history_cell *cell)
     return cell->text && sw_parse_real(cell->text, &value) ? value : 0;
 }
 
-/* The newest events, from the newest. */
+/* The newest events, newest first. */
 static int show_event(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     struct page *v = user;
@@ -173,7 +173,7 @@ static int show_tag(void *user, int64_t row, int columns, const struct sw_histor
     return end_row(v);
 }
 
-/* A run that was resumed has several. */
+/* A resumed run has several segments. */
 static int show_segment(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     struct page *v = user;
@@ -214,7 +214,7 @@ static int show_stages(struct page *v, int64_t id, struct sw_err *err)
     return sw_rows_end(&rows);
 }
 
-/* Shows a part that is a query of this run: `what` FROM a table, and its order. */
+/* Shows the result of a query for this run as a part; what: "COLUMNS FROM TABLE". */
 static int show_query(struct page *v, const char *what, const char *order, int64_t id,
                       sw_history_row *each, struct sw_err *err)
 {
@@ -348,12 +348,12 @@ static int show(void *options)
 
 const struct sw_verb sw_history_verb_show = {
     .name = "show",
-    .help = "one run, with all that belongs to it",
+    .help = "show one run and everything recorded for it",
     .typed = "history show",
     .usage = "[OPTION]... [RUN]",
-    .about = "Shows one run: facts, curves, where the time went, checkpoints, and what happened.\n"
-             "RUN is an id, the beginning of one, a name (the newest run of it), or @last (the "
-             "default).",
+    .about =
+        "Shows one run: facts, curves, time breakdown, checkpoints and events. RUN is an id, a\n"
+        "unique prefix, a name (its newest run), or @last (the default).",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     .max_args = 1,
     .arg_name = "RUN",

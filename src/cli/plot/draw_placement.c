@@ -75,7 +75,7 @@ static void add_cores(struct drawing *d, int parent, const struct sw_core_set *c
     }
 }
 
-/* GPUs and network cards near a node; -1: near none. */
+/* Adds the GPUs and network cards near a node; -1: those near no node. */
 static void add_io(struct drawing *d, int parent, int node)
 {
     char title[TEXT_BYTES], note[TEXT_BYTES];
@@ -109,7 +109,7 @@ static void add_machine(struct drawing *d)
         if (node->number >= 0)
             snprintf(title, sizeof title, "NUMA node %d", node->number);
         else
-            snprintf(title, sizeof title, "no NUMA node that may be used");
+            snprintf(title, sizeof title, "cores without a usable NUMA node");
         snprintf(note, sizeof note, "%s", sw_human_bytes(bytes, (double)node->memory_bytes));
         int box = add_box(d, package, -1, false, title, node->number >= 0 ? note : "");
         add_cores(d, box, &node->cores);
@@ -118,7 +118,7 @@ static void add_machine(struct drawing *d)
     add_io(d, machine, -1);
 }
 
-/* Every unit with its place and the reason, as wide as the text needs. */
+/* Adds a box with every worker and server, its device and cores. */
 static void add_units(struct drawing *d)
 {
     char note[TEXT_BYTES], cores[48];
