@@ -1,5 +1,5 @@
-# How gradients of fully-connected layers come together: what check says of it is what a run moves;
-# auto gives its reasons; wrong keys end with 2 and say what to do.
+# Exchange modes of fully-connected layers: a run moves the bytes that check predicts, auto gives its
+# reasons, and wrong keys exit with 2 and advice.
 . "$(dirname "$0")/lib.sh"
 
 three='--oversubscribe --set cluster.workers_per_group=3 --device sim:gpus=3,mem=64MiB,peer=no'
@@ -39,7 +39,7 @@ END
     done
 fi
 
-# What was measured is kept, and chosen by again.
+# Measured rates are stored and used by the next choice.
 # shellcheck disable=SC2086
 expect 0 run "$tiny" --no-ui --name auto --out "$T/auto" --steps 2 $three --set cluster.comm=auto
 has out '^gradients +fc1: '

@@ -1,6 +1,6 @@
 # ctest-timeout: 120
-# singa-ws data: what is imported is what was there, a net learns the same from it, and an import that
-# is stopped, killed or out of disk leaves complete files only.
+# singa-ws data: imported records equal the original, a net trains identically on them, and an import
+# that is stopped, killed or out of disk space leaves only complete files.
 . "$(dirname "$0")/lib.sh"
 
 # An import of the tiny recipe's training set, and the same training from it.
@@ -16,7 +16,7 @@ expect 0 run "$tiny" --steps 5 --json --set job.display_every=1 --out "$T/b" \
 grep -o '"step":5,.*"loss":[0-9.e-]*' "$T/out" | grep -o '"loss":.*' >"$T/loss-b"
 cmp -s "$T/loss-a" "$T/loss-b" || fail 'another loss from the shard'
 
-# Inspect, of a recipe and of a file whose format is told from its content.
+# Inspect a recipe, and a file whose format is detected from its content.
 expect 0 data inspect "$tiny" --split test
 has out '^format +synthetic$'
 has out '^records +50 of 436 bytes$'
@@ -31,7 +31,7 @@ has out '"first":\[\{"record":3,"image":\[[0-9]'
 expect 2 data inspect "$T/train.shard" --record 200
 has err 'must be from 0 to 199'
 
-# Several files of a size; part of the records; a second import does not mix with the first.
+# Several shards of a given size; part of the records; a second import does not mix with the first.
 expect 0 data import --format synthetic --set records=100 --set part=0,0.5 --out "$T/set.shard" \
     --shard-size 64kB --json
 has out '"records":50,"skipped":0,"classes":10,'
@@ -41,7 +41,7 @@ has out '^records +50 of [0-9]+ bytes$'
 expect 2 data import --format synthetic --out "$T/set.shard" --shard-size 64kB
 has err 'set-00000.shard exists already'
 
-# Damage is found and named; --skip-bad leaves it out.
+# Damaged records are reported; --skip-bad skips them.
 cp "$T/train.shard" "$T/bad.shard"
 printf 'x' | dd of="$T/bad.shard" bs=1 seek=2000 conv=notrunc 2>/dev/null
 expect 3 data inspect "$T/bad.shard" --verify
@@ -57,7 +57,7 @@ head -c 5000 "$T/train.shard" >"$T/cut.shard"
 expect 3 data inspect "$T/cut.shard"
 has err 'cut.shard: has 5000 bytes, expected [0-9]+: it is cut short'
 
-# Figures, and files that a section reads.
+# data stats, and the files that a section reads.
 expect 0 data stats "$T/train.shard" --out "$T/mean.npy"
 has out '^records +200$'
 has out '^image +channel 0: mean [0-9.]+, std [0-9.]+, [0-9]+ to [0-9]+$'
@@ -76,7 +76,7 @@ has err 'ends in .safetensors'
 expect 2 data stats "$tiny" --zca --out "$T/z.safetensors" --epsilon 0
 has err 'E must be above 0'
 
-# Other sizes and forms of pictures.
+# --resize and --encode.
 expect 0 data import "$tiny" --resize 6x8 --out "$T/small.shard"
 expect 0 data inspect "$T/small.shard" --verify
 has out '^fields +image, u8 3x6x8$'
@@ -120,7 +120,7 @@ has out '^  import '
 expect 0 data import --help
 has out '^ +--shard-size=SIZE'
 
-# AlexNet takes ImageNet from shards where they are, and pictures made by code where they are not.
+# AlexNet reads ImageNet from shards if they exist, else synthetic images.
 mkdir -p "$T/data/imagenet"
 for split in train val; do
     expect 0 data import --format synthetic --set records=8 --set height=40 --set width=50 \
@@ -136,7 +136,7 @@ has out '450000 steps of 8 samples'
 has out 'data +train: shard, 8 records'
 has out 'data +test: shard, 8 records'
 
-# Stopped and killed: the old file stays, and nothing else but, after a kill, the unfinished one.
+# Stopped or killed: the old file remains, and after a kill also the unfinished one, but no others.
 big="--format synthetic --set records=5000000 --set height=64 --set width=64"
 cp "$T/train.shard" "$T/old.shard"
 # shellcheck disable=SC2086
@@ -156,7 +156,7 @@ rm -f "$T"/kill-*.tmp-*
 expect 0 data inspect "$T"/kill-*.shard --verify --quiet
 has out 'all are good'
 
-# No room on the disk.
+# A full disk.
 [ "$(id -u)" = 0 ] || skip 'the rest: only root may mount a small disk'
 mkdir "$T/disk"
 mount -t tmpfs -o size=4m tmpfs "$T/disk" 2>/dev/null || skip 'the rest: mounting is not allowed'

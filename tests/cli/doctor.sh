@@ -30,7 +30,7 @@ for f in d["findings"]:
     assert f["level"] in ("ok", "note") or (f["why"] and f["fix"]), f' "$T/state/singa-ws/doctor.json" || fail 'doctor.json'
 fi
 
-# Figures of a busy machine are called so, and do not take the place of better ones.
+# Figures of a busy machine are reported as such, and do not replace better ones.
 sed -i 's/"busy":true/"busy":false/g' "$T/state/singa-ws/doctor.json"
 cp "$T/state/singa-ws/doctor.json" "$T/kept.json"
 hogs=
@@ -72,7 +72,7 @@ d = json.load(open(sys.argv[1]))
 assert d["fit"] is False
 assert [c["verified"] for c in d["measured"]["copies"]].count(False) == 1, d["measured"]["copies"]' "$T/out" || fail 'doctor --json'
 fi
-# Direct copies that are not sound are avoided by runs; what was found is kept for them.
+# Runs avoid unsound direct copies, using the stored results.
 expect 0 doctor --device sim:gpus=2,peer=corrupt
 has out '^devices +warning +copies from sim:0 to sim:1, directly: damaged: a copy of .* arrived damaged'
 has out '^devices +ok +sim:0 to sim:1: .*, through the host$'

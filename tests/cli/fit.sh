@@ -1,4 +1,4 @@
-# memory = fit:SIZE from outside: what check and run say of it, and the refusal of what cannot fit.
+# memory = fit:SIZE: the reports of check and run, and the refusal of a budget that is too small.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 recipe=$SW_SOURCE_DIR/recipes/cifar10-full.ini
@@ -10,7 +10,7 @@ hasnt out ' recomputed'
 expect 0 check --json "$@"
 has out '"fit":null'
 
-# Too small: the layer, and what would do.
+# Too small: the message names the layer and the smallest sufficient budget.
 expect 3 check "$@" --set job.memory=fit:1kB
 has err 'memory = fit:1kB is too small: layer [a-z0-9]+ needs .* in its (forward|backward) pass'
 least=$(sed -n 's/.*would do is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
@@ -20,7 +20,7 @@ expect 3 run "$@" --out "$T/none" --set job.memory="fit:$((least - 1))"
 expect 2 check "$@" --set job.memory=4GB
 has err 'job: memory = 4GB: must be default or fit:SIZE'
 
-# What is named does.
+# The named budget suffices.
 expect 0 check "$@" --set job.memory="fit:$least"
 has out '^budget +[0-9.]+ [kM]B: activations use [0-9.]+ [kM]B less$'
 has out '^ +[0-9]+ recomputed in backward: .*flop and .* of memory traffic per step$'
@@ -34,7 +34,7 @@ has out '^budget '
 expect 0 run "$@" --out "$T/json" --json --steps 2 --set job.memory="fit:$least"
 has out '"type":"start".*"fit":\{"budget_bytes":'
 
-# On a device of its own features may also go to the host.
+# On a device, activations may also be offloaded to the host.
 expect 3 check "$@" --device sim:gpus=1 --set job.memory=fit:1kB
 least=$(sed -n 's/.*would do is memory = fit:\([0-9]*\);.*/\1/p' "$T/err")
 expect 0 check "$@" --device sim:gpus=1,pcie=500GB/s --set job.memory="fit:$((least + least / 20))"

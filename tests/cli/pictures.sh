@@ -1,4 +1,4 @@
-# Pictures as files: filters, confusion, codes, placement, nets. A build without cairo draws SVG.
+# Image files: filters, confusion matrices, codes, placement, nets. A build without cairo draws SVG.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/a" --name a --steps 40 --quiet
@@ -43,7 +43,7 @@ sed 's/^outputs = 32/outputs = 2/' "$tiny" >"$T/two.ini"
 expect 0 run "$T/two.ini" --out "$T/two" --name two --steps 2 --quiet
 expect 0 predict "$T/two.ini" --layer fc1 --plot "$T/codes.png"
 is_png codes.png
-# What has the numbers of a picture is one, with labels and without.
+# Rows with the size of an image are drawn as images, with and without labels.
 expect 0 predict "$tiny" --layer image --plot "$T/images.svg"
 is_svg images.svg
 has out '50x3x10x10'

@@ -1,4 +1,4 @@
-# A reader that goes away, and a full log, end the output and not the training.
+# A closed pipe or a full disk under the log ends the output but not the training.
 . "$(dirname "$0")/lib.sh"
 
 {

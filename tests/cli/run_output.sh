@@ -1,5 +1,5 @@
 # ctest-timeout: 120
-# What run prints where stdout is no terminal: first lines, key=value lines, table; JSON; nothing.
+# Output of run without a terminal: first lines, key=value lines, table; JSON; --quiet.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/run" --name first --no-ui --set job.checkpoint_every=20
@@ -73,7 +73,7 @@ assert rows[-1]["status"] == "done" and rows[-1]["step"] == 40, rows[-1]
 END
 fi
 
-# Diverging is told from failing: exit 4, and no checkpoint holds what is not a number.
+# A diverged run exits with 4, and no checkpoint contains NaN.
 "$SW" run "$tiny" --out "$T/nan" --set updater.lr=1e30 --set updater.policy=fixed >"$T/out" 2>"$T/err"
 got=$?
 [ "$got" = 4 ] || fail "a diverging run exits with $got"
