@@ -14,7 +14,7 @@
 
 struct sw_cli_option;
 
-/* A verb, or a sub-verb of one. One with sub-verbs has no options of its own. */
+/* A verb or sub-verb. A verb with sub-verbs has no options. */
 struct sw_verb {
     const char *name;
     const char *help;  /* one line, without a full stop */
@@ -67,9 +67,9 @@ int sw_cli_exit_code(int err_code);
 
 /* --- Messages ------------------------------------------------------------------------------- */
 
-/* Everything that is printed may contain foreign text and is escaped as base/text.h says. The
- * functions whose names end in _raw are for output whose only escapes are our own (cells of a
- * canvas, a status line) and for data that does not go to a terminal. */
+/* Everything that is printed may contain foreign text and is escaped as described in base/text.h.
+ * The functions whose names end in _raw are for output that contains only our control sequences
+ * (cells of a canvas, a status line) and for data that does not go to a terminal. */
 
 /* "singa-ws: MESSAGE\n" on stderr. */
 void sw_cli_say(const char *fmt, ...) SW_PRINTF(1, 2);

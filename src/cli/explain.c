@@ -137,7 +137,7 @@ static bool is_path(const struct answer *a, const struct sw_explained *e, const 
 }
 
 /* Checks whether the path names a value: a section [layer a.outputs] could have the same path. */
-static void look_for_one(void *user, const struct sw_explained *e)
+static void find_value(void *user, const struct sw_explained *e)
 {
     struct answer *a = user;
     char section[256];
@@ -181,7 +181,7 @@ static void measure(struct words *w, const char *word)
     }
 }
 
-static void look_near(void *user, const struct sw_explained *e)
+static void find_nearest(void *user, const struct sw_explained *e)
 {
     char section[256], path[400];
     section_of(e, section, sizeof section);
@@ -194,7 +194,7 @@ static int unknown(const struct sw_recipe *recipe, const char *path)
 {
     struct words w = {.path = path, .distance = 4};
     struct sw_err err;
-    int rc = sw_recipe_explain(recipe, look_near, &w, &err);
+    int rc = sw_recipe_explain(recipe, find_nearest, &w, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
     if (*w.nearest)
@@ -210,7 +210,7 @@ static int print(const struct sw_recipe *recipe, const struct sw_cli_common *o, 
                  struct sw_err *err)
 {
     struct answer a = {.path = o->arg_count > 1 ? o->args[1] : NULL, .json = o->json, .out = out};
-    int rc = a.path ? sw_recipe_explain(recipe, look_for_one, &a, err) : SW_OK;
+    int rc = a.path ? sw_recipe_explain(recipe, find_value, &a, err) : SW_OK;
     sw_json_begin(&a.w, out);
     if (a.json && !a.one) {
         sw_json_open_object(&a.w, NULL);

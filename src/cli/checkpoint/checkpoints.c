@@ -54,7 +54,7 @@ static int64_t step_of(const char *name)
     return sw_parse_int(digits, &step) && step >= 0 ? step : -1;
 }
 
-static bool listed(const struct sw_checkpoints *list, int rows, int64_t step)
+static bool is_listed(const struct sw_checkpoints *list, int rows, int64_t step)
 {
     for (int i = 0; i < rows; i++)
         if (list->items[i].step == step)
@@ -68,9 +68,9 @@ static bool same_text(const struct sw_st_file *f, const char *key, const char *s
     return sw_str_eq(text ? text : "", stored ? stored : "");
 }
 
-/* Whether the file belongs to the run, since several runs may share a folder. A damaged file is
- * ignored, since no row of the history promises it. */
-static bool belongs(const char *path, const struct sw_run *run, char checksum[33])
+/* Whether the file belongs_to_run to the run, since several runs may share a folder. A damaged file
+ * is ignored, since no row of the history promises it. */
+static bool belongs_to_run(const char *path, const struct sw_run *run, char checksum[33])
 {
     struct sw_st_file *f = NULL;
     struct sw_err ignored;
@@ -87,11 +87,11 @@ static int add_file(struct sw_checkpoints *list, int rows, const struct sw_run *
                     const char *name)
 {
     int64_t step = step_of(name);
-    if (step < 0 || listed(list, rows, step))
+    if (step < 0 || is_listed(list, rows, step))
         return SW_OK;
     char checksum[33], *path = sw_format("%s/%s", run->out_dir, name);
     int rc = path ? SW_OK : SW_ERR_NOMEM;
-    if (path && belongs(path, run, checksum))
+    if (path && belongs_to_run(path, run, checksum))
         rc = add(list, step, path, checksum, false);
     sw_free(path);
     return rc;

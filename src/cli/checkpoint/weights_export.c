@@ -8,7 +8,7 @@
 
 enum { CHUNK = 1 << 20 };
 
-static bool wanted(const struct sw_weights_options *o, const struct sw_st_entry *e)
+static bool is_exported(const struct sw_weights_options *o, const struct sw_st_entry *e)
 {
     return o->all || !sw_str_starts(e->name, "updater.");
 }
@@ -47,7 +47,7 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
         rc = sw_st_writer_metadata(w, "step", step, err);
     for (size_t i = 0; i < n && rc == SW_OK; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
-        if (!wanted(o, e))
+        if (!is_exported(o, e))
             continue;
         sources[i] = (struct source){f, e};
         rc = sw_st_writer_add(w, e->name, e->dtype, e->ndim, e->shape, copy_values, &sources[i],
@@ -63,7 +63,7 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
 
 /* ---- a folder ---- */
 
-/* Names come from an untrusted file, so none may lead out of the folder. */
+/* Tensor names are untrusted: refuse those that would lead out of the folder. */
 static int check_name(const char *name, struct sw_err *err)
 {
     if (*name && *name != '.' && !strchr(name, '/'))
@@ -121,7 +121,7 @@ static int write_folder(const struct sw_weights_options *o, const struct sw_st_f
     int rc = sw_os_mkdirs(o->output, 0777, err);
     for (size_t i = 0; i < sw_st_count(f) && rc == SW_OK; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
-        if (!wanted(o, e))
+        if (!is_exported(o, e))
             continue;
         rc = write_array(o->output, f, e, err);
         *count += rc == SW_OK;

@@ -336,7 +336,7 @@ static void end_json(struct view *v)
 
 /* Shows one record; with --verify a record that cannot be read is reported and does not end the
  * loop. */
-static int look(struct view *v, struct sw_err *err)
+static int inspect_source(struct view *v, struct sw_err *err)
 {
     const bool json = v->o->data.common.json;
     int rc = sw_decoder_new(&v->decoder, err);
@@ -365,7 +365,7 @@ static int inspect(const struct options *o, const struct sw_data_input *in)
     struct sw_err err;
     int rc = sw_data_input_records(in, &v.r, &v.subset, &err);
     if (rc == SW_OK)
-        rc = look(&v, &err);
+        rc = inspect_source(&v, &err);
     int code = rc == SW_OK ? sw_cli_print(&v.out) : sw_cli_fail(rc, &err);
     if (code == SW_EXIT_DONE && v.bad > 0)
         code = SW_EXIT_MISSING;

@@ -10,7 +10,7 @@
 
 enum { SIDE = 1024, PRODUCT_MS = 300, MEMORY_MS = 500 };
 
-static const int64_t least_array_bytes = 64 << 20, most_array_bytes = 1 << 30;
+static const int64_t min_array_bytes = 64 << 20, max_array_bytes = 1 << 30;
 
 /* Limits of an idle machine: CPUs that other processes may use, and the ratio between passes. */
 static const double idle_cpus = 0.5, steady = 1.25;
@@ -94,7 +94,7 @@ static void measure_node(void *arg)
  */
 
 /* CPU seconds of all other processes so far. */
-static double others_s(void)
+static double other_processes_s(void)
 {
     struct rusage u;
     if (getrusage(RUSAGE_SELF, &u) != 0)
@@ -104,14 +104,14 @@ static double others_s(void)
     return sw_survey_busy_s("/proc") - own_s;
 }
 
-static bool differs(struct sw_throughput t)
+static bool is_unsteady(struct sw_throughput t)
 {
     return t.fastest > steady * t.median;
 }
 
 static bool is_busy(const struct rates *r)
 {
-    return r->other_cpus > idle_cpus || differs(r->gflops) || differs(r->gb_per_s);
+    return r->other_cpus > idle_cpus || is_unsteady(r->gflops) || is_unsteady(r->gb_per_s);
 }
 
 /* ---- All nodes --------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ static bool is_busy(const struct rates *r)
 static int64_t cache_bytes(const struct sw_machine *m, const struct sw_numa_node *node)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < m->cache_count; i++) /* those of level 3 come first, where there are any */
+    for (int i = 0; i < m->cache_count; i++) /* sorted by level, the last level first */
         if (m->caches[i].level == m->caches[0].level &&
             sw_core_set_overlaps(&m->caches[i].cores, &node->cores))
             bytes += m->caches[i].bytes;
@@ -135,8 +135,8 @@ static int64_t array_bytes(const struct sw_doctor *d, const struct sw_numa_node 
     int64_t bytes = cache_bytes(d->machine, node), left = d->survey.memory_free_bytes;
     if (left < 0 || (d->survey.cgroup_memory_bytes >= 0 && d->survey.cgroup_memory_bytes < left))
         left = d->survey.cgroup_memory_bytes;
-    bytes = bytes > least_array_bytes ? bytes : least_array_bytes;
-    bytes = bytes < most_array_bytes ? bytes : most_array_bytes;
+    bytes = bytes > min_array_bytes ? bytes : min_array_bytes;
+    bytes = bytes < max_array_bytes ? bytes : max_array_bytes;
     return left >= 0 && bytes > left / 8 ? left / 8 / 4096 * 4096 + 4096 : bytes;
 }
 
@@ -199,13 +199,13 @@ static int measure(struct rates *r, struct sw_err *err)
 {
     struct sw_thread thread = {0};
     int64_t began_ns = sw_os()->monotonic_ns();
-    double others = others_s();
+    double others = other_processes_s();
     int code = sw_thread_start(&thread, "doctor", measure_node, r, err);
     if (code)
         return code;
     sw_thread_join(&thread);
     double ns = (double)(sw_os()->monotonic_ns() - began_ns);
-    r->other_cpus = (others_s() - others) / (ns > 1 ? ns * 1e-9 : 1e-9);
+    r->other_cpus = (other_processes_s() - others) / (ns > 1 ? ns * 1e-9 : 1e-9);
     if (r->code)
         *err = r->err;
     return r->code;

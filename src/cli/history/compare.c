@@ -27,7 +27,7 @@ static const struct sw_cli_option rows[] = {
     {0},
 };
 
-/* A metric of all runs; NaN where one has none. */
+/* A metric of all runs; NaN for runs without it. */
 struct metric {
     char *split, *name; /* owned */
     double last[MOST_RUNS], min[MOST_RUNS], max[MOST_RUNS];

@@ -262,7 +262,7 @@ static const char *x_label(const struct sw_curves *c)
 
 /* Whether the locale of the environment is UTF-8. The program does not call setlocale, so that
  * number formats stay fixed; the first variable that is set decides, as in setlocale(3). */
-static bool says_utf8(void)
+static bool is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -280,7 +280,7 @@ static struct sw_ui_caps terminal_caps(void)
 {
     const char *term = getenv("TERM");
     int colours = !sw_cli_colour() ? 0 : term && strstr(term, "256") ? 256 : 8;
-    return (struct sw_ui_caps){says_utf8(), colours};
+    return (struct sw_ui_caps){is_utf8(), colours};
 }
 
 /* Draws the legend below the chart: a sample of each line, then its label. */

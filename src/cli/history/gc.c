@@ -42,7 +42,7 @@ static int add_run(struct gc *g, int64_t id)
     return SW_OK;
 }
 
-static int take_old(void *user, const struct sw_run *run)
+static int add_old_run(void *user, const struct sw_run *run)
 {
     struct gc *g = user;
     if (run->status == SW_RUN_RUNNING || run->started_at >= g->before)
@@ -50,8 +50,8 @@ static int take_old(void *user, const struct sw_run *run)
     return add_run(g, run->id);
 }
 
-/* Removes tagged runs from the list: they are kept. */
-static int leave_kept(void *user, const struct sw_run *run)
+/* Removes a run tagged keep from the list. */
+static int skip_tagged_run(void *user, const struct sw_run *run)
 {
     struct gc *g = user;
     int to = 0;
@@ -74,11 +74,12 @@ static int choose(struct gc *g, struct sw_err *err)
                 code = add_run(g, named.items[i].id);
         sw_run_list_fini(&named);
     } else {
-        code = sw_history_list(g->change.view.reader, &(struct sw_run_filter){0}, take_old, g, err);
+        code =
+            sw_history_list(g->change.view.reader, &(struct sw_run_filter){0}, add_old_run, g, err);
     }
     if (!code)
         code = sw_history_list(g->change.view.reader, &(struct sw_run_filter){.tag = "keep"},
-                               leave_kept, g, err);
+                               skip_tagged_run, g, err);
     return code;
 }
 

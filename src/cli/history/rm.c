@@ -89,7 +89,7 @@ static int refuse_running(const struct sw_run_list *runs, struct sw_err *err)
     return SW_OK;
 }
 
-static int ask(const struct options *o, const struct sw_run_list *runs, struct sw_err *err)
+static int confirm(const struct options *o, const struct sw_run_list *runs, struct sw_err *err)
 {
     char question[256], title[128];
     if (o->dry)
@@ -116,7 +116,7 @@ static int rm(void *options)
     if (!code)
         code = refuse_running(&runs, &err);
     if (!code)
-        code = ask(o, &runs, &err);
+        code = confirm(o, &runs, &err);
     for (int i = 0; !code && i < runs.count; i++)
         code = remove_run(&c, o, &runs.items[i], &err);
     sw_run_list_fini(&runs);

@@ -139,7 +139,7 @@ static int show_checkpoint(void *user, const struct sw_run_checkpoint *c)
     return end_row(v);
 }
 
-/* 0 where there is none. */
+/* 0 is shown as an empty cell. */
 static double real_of(const struct sw_history_cell *cell)
 {
     double value;

@@ -22,8 +22,8 @@ struct sw_history_view {
     bool ended; /* output has ended: the pipe was closed */
 };
 
-/* Opens the history for reading; says how many runs have rows that are not merged yet, unless
- * --quiet. *v is zeroed by the caller and stays where it is. Errors: those of the reader. */
+/* Opens the history for reading; prints the number of runs with unmerged rows, unless --quiet. *v
+ * is zeroed by the caller and stays where it is. Errors: those of the reader. */
 int sw_history_view_open(struct sw_history_view *v, const struct sw_cli_common *o,
                          struct sw_err *err) SW_MUST_CHECK;
 /* Prints the collected output or the error, frees everything, and returns the exit code. */

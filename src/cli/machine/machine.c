@@ -65,7 +65,7 @@ static void print_threads(struct sw_buf *out, const struct sw_machine *m,
 static void print_caches(struct sw_buf *out, const struct sw_machine *m,
                          const struct sw_core_set *near)
 {
-    bool said = false; /* all level-2 caches are alike and were printed at once */
+    bool printed = false; /* all level-2 caches are alike and were printed at once */
     for (int i = 0; i < m->cache_count; i++) {
         const struct sw_cache *c = &m->caches[i];
         char size[32], cores[128];
@@ -75,13 +75,13 @@ static void print_caches(struct sw_buf *out, const struct sw_machine *m,
             sw_buf_printf(out, "    L%d %s: cores %s\n", c->level,
                           cache_text(c->bytes, size, sizeof size),
                           sw_core_set_text(&c->cores, cores, sizeof cores));
-        else if (!said && sw_core_set_count(&c->cores) == 1)
+        else if (!printed && sw_core_set_count(&c->cores) == 1)
             sw_buf_printf(out, "    L2 %s for each core\n",
                           cache_text(c->bytes, size, sizeof size));
-        else if (!said)
+        else if (!printed)
             sw_buf_printf(out, "    L2 %s for every %d cores\n",
                           cache_text(c->bytes, size, sizeof size), sw_core_set_count(&c->cores));
-        said |= c->level == 2;
+        printed |= c->level == 2;
     }
 }
 

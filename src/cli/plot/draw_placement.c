@@ -37,7 +37,7 @@ static void add_short(char *out, const char *unit)
 
 /* Returns the color of the first worker on a core, -1 without one, and the short names of all on
  * it. */
-static int who_is_on(const struct drawing *d, int core, char *out)
+static int find_core_worker(const struct drawing *d, int core, char *out)
 {
     int colour = -1;
     out[0] = 0;
@@ -51,7 +51,7 @@ static int who_is_on(const struct drawing *d, int core, char *out)
     return colour;
 }
 
-static int who_has_gpu(const struct drawing *d, int gpu, char *out)
+static int find_gpu_worker(const struct drawing *d, int gpu, char *out)
 {
     int colour = -1;
     out[0] = 0;
@@ -69,7 +69,7 @@ static void add_cores(struct drawing *d, int parent, const struct sw_core_set *c
 {
     char title[TEXT_BYTES], note[TEXT_BYTES];
     for (int c = sw_core_set_next(cores, -1); c >= 0; c = sw_core_set_next(cores, c)) {
-        int colour = who_is_on(d, c, note);
+        int colour = find_core_worker(d, c, note);
         snprintf(title, sizeof title, "core %d", c);
         add_box(d, parent, colour, false, title, note);
     }
@@ -84,7 +84,7 @@ static void add_io(struct drawing *d, int parent, int node)
         if (io->node != node)
             continue;
         if (io->kind == SW_IO_GPU) {
-            int colour = who_has_gpu(d, io->gpu, note);
+            int colour = find_gpu_worker(d, io->gpu, note);
             snprintf(title, sizeof title, "GPU %d", io->gpu);
             add_box(d, parent, colour, false, title, *note ? note : io->bus);
         } else if (io->kind == SW_IO_NIC) {

@@ -12,7 +12,7 @@ static bool is_split(const struct sw_job_plan *p)
     return false;
 }
 
-static void share_cells(struct sw_columns *t, const struct sw_job_share *s)
+static void shard_cells(struct sw_columns *t, const struct sw_job_share *s)
 {
     char bytes[32], flops[32], sent[32];
     sw_columns_cell(t, "%lld", (long long)s->params);
@@ -44,13 +44,13 @@ static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
     for (int w = 0; w < p->group_size; w++) {
         struct sw_job_share sum = sum_of(p, w);
         sw_columns_cell(&t, "%d", w);
-        share_cells(&t, &sum);
+        shard_cells(&t, &sum);
     }
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
 }
 
-static void print_shares(struct sw_buf *out, const struct sw_job_plan *p)
+static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
     sw_columns_begin(&t, "layer|worker|output|>parameters|>memory|>flop|>sends");
@@ -60,7 +60,7 @@ static void print_shares(struct sw_buf *out, const struct sw_job_plan *p)
             sw_columns_cell(&t, "%s", w ? "" : p->layers[i].name);
             sw_columns_cell(&t, "%d", w);
             sw_columns_cell(&t, "%s", *s->shape ? s->shape : "--");
-            share_cells(&t, s);
+            shard_cells(&t, s);
         }
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
@@ -93,7 +93,7 @@ void sw_report_partition(struct sw_buf *out, const struct sw_job_plan *p, bool e
     print_workers(out, p);
     if (every_layer) {
         sw_buf_add(out, "\n");
-        print_shares(out, p);
+        print_shards(out, p);
     }
     sw_buf_add(out, "\nTraffic between them per step:\n");
     print_movements(out, p);

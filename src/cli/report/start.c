@@ -176,7 +176,7 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
  */
 
 /* Whether an earlier split has the metric, which the table lists once. */
-static bool seen_before(const struct sw_report *r, int split, int metric)
+static bool is_listed(const struct sw_report *r, int split, int metric)
 {
     const char *name = r->split[split].metric[metric].name;
     for (int s = 0; s < split; s++)
@@ -214,7 +214,7 @@ static void metric_table(struct sw_buf *out, const struct sw_report *r)
         sw_columns_cell(&t, "%lld", (long long)r->split[s].step);
     for (int s = 0; s < r->split_count; s++)
         for (int m = 0; m < r->split[s].metric_count; m++)
-            if (!seen_before(r, s, m))
+            if (!is_listed(r, s, m))
                 metric_row(&t, r, r->split[s].metric[m].name);
     sw_columns_print(&t, out);
     sw_columns_fini(&t);

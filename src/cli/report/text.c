@@ -105,7 +105,7 @@ static void part(struct line *l, const char *fmt, ...)
     l->columns += columns;
 }
 
-static void compose(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
+static void format_status(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
 {
     char time[32];
     part(l, "step %lld/%lld", (long long)e->step, (long long)e->steps);
@@ -140,7 +140,7 @@ static void status_line(struct sw_report *r, const struct sw_job_event *e)
     if (!writable())
         return;
     struct line line = {.room = sw_cli_stdout_width() - 1}; /* avoids wrapping at the last column */
-    compose(&line, r, e);
+    format_status(&line, r, e);
     sw_buf_add(&r->text, sw_buf_text(&line.text));
     sw_buf_fini(&line.text);
     r->line_shown = true;
@@ -158,7 +158,7 @@ static const char *colour_of(const struct sw_report *r, const struct sw_job_even
 }
 
 /* Writes a permanent line; on a terminal it replaces the status line. */
-static void lasting_line(struct sw_report *r, const struct sw_job_event *e)
+static void permanent_line(struct sw_report *r, const struct sw_job_event *e)
 {
     const char *colour = colour_of(r, e);
     char before[16];
@@ -179,7 +179,7 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
         if (r->style == SW_REPORT_LIVE)
             status_line(r, e);
         else
-            lasting_line(r, e);
+            permanent_line(r, e);
         break;
     case SW_JOB_SUMMARY:
         sw_report_end_line(r);
@@ -187,7 +187,7 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
         sw_report_flush(r, "", "");
         break;
     default:
-        lasting_line(r, e);
+        permanent_line(r, e);
         break;
     }
 }

@@ -25,8 +25,8 @@ struct begun {
 };
 
 struct sw_beside {
-    int begun_fd; /* in the child: the pipe for the message; -1: sent */
-    int early_fd; /* memory for what is printed before the run has a folder */
+    int begun_fd;        /* in the child: the pipe for the message; -1: sent */
+    int early_output_fd; /* memory for what is printed before the run has a folder */
 };
 
 /* ---- The child: the trainer
@@ -45,7 +45,7 @@ static void move_output(const struct sw_beside *s, const char *out_dir)
     if (fd < 0)
         return; /* the output stays in memory and is printed if the run fails */
     fflush(stdout);
-    while ((n = pread(s->early_fd, piece, sizeof piece, at)) > 0 &&
+    while ((n = pread(s->early_output_fd, piece, sizeof piece, at)) > 0 &&
            write(fd, piece, (size_t)n) == n)
         at += n;
     dup2(fd, STDOUT_FILENO);
@@ -83,8 +83,8 @@ static void run_trainer(struct sw_beside *s, sw_beside_train *train, void *user)
     int null = open("/dev/null", O_RDONLY);
     setsid(); /* detaches from the signals of the terminal */
     dup2(null, STDIN_FILENO);
-    dup2(s->early_fd, STDOUT_FILENO);
-    dup2(s->early_fd, STDERR_FILENO);
+    dup2(s->early_output_fd, STDOUT_FILENO);
+    dup2(s->early_output_fd, STDERR_FILENO);
     setvbuf(stdout, NULL, _IOLBF, 0);
     exit(train(user, s));
 }
@@ -114,7 +114,7 @@ static void show_output(const struct sw_beside *s, const struct begun *b)
     enum { LINES_BYTES = 2000 };
     char text[LINES_BYTES + 1], *from = text;
     char *path = b->out_dir[0] ? sw_format("%s/" SW_UI_OUTPUT, b->out_dir) : NULL;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : dup(s->early_fd);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : dup(s->early_output_fd);
     off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
     off_t at = end > LINES_BYTES ? end - LINES_BYTES : 0;
     ssize_t n = fd >= 0 ? pread(fd, text, LINES_BYTES, at) : 0;
@@ -232,9 +232,10 @@ static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
     int ends[2] = {-1, -1}, code = SW_EXIT_FAILED;
     const int asked = sw_stop_requests(); /* the trainer inherits these requests */
     pid_t pid = -1;
-    struct sw_beside s = {.begun_fd = -1, .early_fd = memfd_create("output", MFD_CLOEXEC)};
+    struct sw_beside s = {.begun_fd = -1, .early_output_fd = memfd_create("output", MFD_CLOEXEC)};
     fflush(stdout);
-    if (s.early_fd >= 0 && fcntl(s.early_fd, F_SETFL, O_APPEND) == 0 && pipe2(ends, O_CLOEXEC) == 0)
+    if (s.early_output_fd >= 0 && fcntl(s.early_output_fd, F_SETFL, O_APPEND) == 0 &&
+        pipe2(ends, O_CLOEXEC) == 0)
         pid = fork();
     if (pid == 0) {
         close(ends[0]);
@@ -250,8 +251,8 @@ static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
         sw_cli_say("cannot start a process for the training: %s", strerror(reason));
     if (ends[0] >= 0)
         close(ends[0]);
-    if (s.early_fd >= 0)
-        close(s.early_fd);
+    if (s.early_output_fd >= 0)
+        close(s.early_output_fd);
     return code;
 }
 
