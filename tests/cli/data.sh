@@ -113,7 +113,7 @@ expect 3 data inspect "$T/none.shard"
 has err 'none.shard: No such file'
 echo 'who knows' >"$T/what"
 expect 2 data inspect "$T/what"
-has err 'does not say what it is'
+has err 'unknown format; use --format=FORMAT'
 expect 3 data import --format synthetic --out "$T/no/such/folder.shard"
 expect 0 data --help
 has out '^  import '

@@ -37,7 +37,7 @@ grep -q "$(printf '\342\240')\|$(printf '\342\241')\|$(printf '\342\242')\|$(pri
 LC_ALL=C expect 0 history plot fast slow --metric accuracy
 LC_ALL=C tr -d '\000-\177' <"$T/out" | grep -q . && fail 'not ASCII in a terminal that has nothing else'
 expect 3 history plot fast --metric los
-has err "there are loss"
+has err "available: loss"
 expect 2 history plot --smooth 1
 expect 2 history plot --by day
 expect 2 history plot --png a --svg b

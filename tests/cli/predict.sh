@@ -99,7 +99,7 @@ no 2 "no such layer; did you mean 'fc1'" "$tiny" --layer fc3 --weights a --outpu
 no 2 'a layer of type accuracy has no output' "$tiny" --layer accuracy --output "$T/no.npy"
 no 2 'no \[data nowhere\]' "$tiny" --split nowhere --output "$T/no.npy"
 no 2 'mutually exclusive' "$tiny" --split test --input x.npy --output "$T/no.npy"
-no 2 '\-\-output is missing' "$tiny"
+no 2 '\-\-output or --plot is missing' "$tiny"
 no 2 'needs several fields \(image, label\)' "$tiny" --layer loss --input "$T/image.npy" --output "$T/no.npy"
 no 2 'needs the field label, too' "$tiny" --layer loss --input image="$T/image.npy" --output "$T/no.npy"
 no 2 'nothing that leads to layer fc2 reads this field' "$tiny" --input image="$T/image.npy" \
@@ -108,7 +108,7 @@ no 2 'given twice' "$tiny" --input image="$T/image.npy" --input image="$T/image.
 no 3 'none\.npy' "$tiny" --input "$T/none.npy" --output "$T/no.npy"
     --output "$T/no.npy" 2>/dev/null || true
 no 2 'conv1.weight is F32' "$tiny" --input "$T/pool.npy" --output "$T/no.npy"
-no 3 'there is no such file' "$tiny" --weights none.safetensors --output "$T/no.npy"
+no 3 'none\.safetensors: no such file' "$tiny" --weights none.safetensors --output "$T/no.npy"
 expect 0 weights a export --output "$T/arrays"
 no 3 'cannot' "$tiny" --weights a --output "$T/no/such/folder/no.npy"
 sed 's/fc2/last/' "$tiny" >"$T/other.ini"

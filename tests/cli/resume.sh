@@ -33,7 +33,7 @@ hasnt out '^step=15 '
 expect 0 resume half --steps 40
 same_as_whole "$T/half/checkpoint-40.safetensors"
 expect 0 resume half
-has err 'step 40 of 40 already'
+has err 'already at step 40 of 40'
 expect 0 resume half --steps 30
 has err 'already'
 

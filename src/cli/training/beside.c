@@ -268,6 +268,6 @@ int sw_beside(const char *verb, const struct sw_cli_common *common,
     if (o->detach || (o->ui && terminal))
         return begin(o->ui, common->quiet, train, user);
     if (o->ui)
-        sw_cli_say("--ui: not a terminal, printing lines instead");
+        sw_cli_say("--ui: no terminal; printing lines instead");
     return train(user, NULL);
 }
