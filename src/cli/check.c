@@ -323,51 +323,56 @@ static void print_one(struct checking *c)
 static int print_stages(struct checking *c, int count, struct sw_err *err)
 {
     const bool json = c->options->common.json;
-    int rc = SW_OK;
     if (json)
         sw_json_open_array(&c->json, "stages");
-    for (int i = 0; i < count && rc == SW_OK; i++) {
-        rc = open_stage(c, i, err);
-        if (rc == SW_OK && json)
+    for (int i = 0; i < count; i++) {
+        int rc = open_stage(c, i, err);
+        if (rc != SW_OK)
+            return rc;
+        if (json)
             sw_json_open_object(&c->json, NULL);
-        if (rc == SW_OK)
-            print_one(c);
-        if (rc == SW_OK && json)
+        print_one(c);
+        if (json)
             sw_json_close_object(&c->json);
     }
     if (!json)
-        return rc;
+        return SW_OK;
     sw_json_close_array(&c->json);
-    if (rc == SW_OK)
-        print_one(c);
-    return rc;
+    print_one(c);
+    return SW_OK;
+}
+
+/* --plot and --dot: draws the net, of the last stage if there are several. */
+static int draw(struct checking *c, int stages, struct sw_err *err)
+{
+    const struct options *o = c->options;
+    if (stages > 0) {
+        int rc = open_stage(c, stages - 1, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return o->plot ? sw_draw_net(o->plot, sw_job_plan(c->t.job), err) : SW_OK;
 }
 
 static int print(struct checking *c, struct sw_err *err)
 {
     const struct options *o = c->options;
     const int stages = o->common.stage ? 0 : sw_recipe_stage_count(sw_job_recipe(c->t.job));
-    int rc = SW_OK;
-    if (o->plot || o->dot) {
-        if (stages > 0)
-            rc = open_stage(c, stages - 1, err);
-        if (rc == SW_OK && o->plot)
-            rc = sw_draw_net(o->plot, sw_job_plan(c->t.job), err);
-    }
-    if (rc == SW_OK && o->dot) {
-        sw_report_dot(&c->out, sw_job_plan(c->t.job));
+    int rc = o->plot || o->dot ? draw(c, stages, err) : SW_OK;
+    if (rc != SW_OK)
         return rc;
+    if (o->dot) {
+        sw_report_dot(&c->out, sw_job_plan(c->t.job));
+        return SW_OK;
     }
-    if (o->common.json) {
+    if (o->common.json)
         sw_cli_json_begin(&c->json, &c->out);
-    }
-    if (rc == SW_OK && stages > 0)
+    if (stages > 0)
         rc = print_stages(c, stages, err);
-    else if (rc == SW_OK)
+    else
         print_one(c);
-    if (o->common.json) {
+    if (o->common.json)
         sw_cli_json_end(&c->json);
-    }
     return rc;
 }
 
@@ -382,16 +387,18 @@ static int check(void *given)
     if (options->plot && !sw_picture_is_named("check", options->plot))
         return SW_EXIT_USAGE;
 
-    int rc = sw_trainer_init(&c.t, o, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_open(&c.t, &c.job, &err);
-    if (rc == SW_OK) {
-        c.extra.base_bytes = resident_bytes();
-        if (sw_history_default_path(o->db, sw_runs_job_db(c.t.job), &c.extra.db, &ignored) != SW_OK)
-            c.extra.db = NULL;
-        rc = print(&c, &err);
-    }
-    int code = rc == SW_OK ? sw_cli_print(&c.out) : sw_trainer_refuse(&c.t, rc, &err);
+    int code, rc = sw_trainer_init(&c.t, o, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_trainer_open(&c.t, &c.job, &err);
+    if (rc != SW_OK)
+        goto out;
+    c.extra.base_bytes = resident_bytes();
+    if (sw_history_default_path(o->db, sw_runs_job_db(c.t.job), &c.extra.db, &ignored) != SW_OK)
+        c.extra.db = NULL;
+    rc = print(&c, &err);
+out:
+    code = rc == SW_OK ? sw_cli_print(&c.out) : sw_trainer_refuse(&c.t, rc, &err);
     sw_free(c.extra.db);
     sw_free(c.stage);
     sw_buf_fini(&c.out);

@@ -118,7 +118,7 @@ static void save_figures(const struct sw_doctor *d, const struct sw_buf *json)
 typedef int doctor_part(struct sw_doctor *d, struct sw_err *err);
 static const struct {
     const char *name;
-    doctor_part *look;
+    doctor_part *check;
     bool measures;
 } parts[] = {
     {"settings", sw_doctor_settings, false}, {"PCIe links", sw_doctor_links, false},
@@ -129,20 +129,24 @@ static const struct {
 static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *err)
 {
     int code = sw_machine_here(&d->machine, err);
-    if (!code)
-        code = sw_survey_read(&d->survey, "/proc", "/sys", err);
-    for (size_t i = 0; !code && i < sizeof parts / sizeof *parts; i++) {
+    if (code)
+        return code;
+    code = sw_survey_read(&d->survey, "/proc", "/sys", err);
+    if (code)
+        return code;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i].measures && d->quick)
             continue;
         if (o->common.verbose)
             sw_cli_say("%s ...", parts[i].name);
         code = sw_stop_check(err);
-        if (!code)
-            code = parts[i].look(d, err);
+        if (code)
+            return code;
+        code = parts[i].check(d, err);
+        if (code)
+            return code;
     }
-    if (!code && d->failed)
-        code = sw_err_nomem(err, "findings", 0);
-    return code;
+    return d->failed ? sw_err_nomem(err, "findings", 0) : SW_OK;
 }
 
 static int doctor(void *options)

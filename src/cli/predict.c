@@ -70,9 +70,9 @@ static int begin(void *user, const struct sw_predict_info *info, struct sw_err *
 {
     struct output *out = user;
     int rc = out->plot.path ? sw_predict_plot_begin(&out->plot, info, err) : SW_OK;
-    if (rc == SW_OK && out->path)
-        rc = sw_npy_writer_begin(&out->writer, out->path, SW_F32, info->ndim, info->dim, err);
-    return rc;
+    if (rc != SW_OK || !out->path)
+        return rc;
+    return sw_npy_writer_begin(&out->writer, out->path, SW_F32, info->ndim, info->dim, err);
 }
 
 static int append(void *user, int64_t count, const float *values, struct sw_err *err)
@@ -117,10 +117,12 @@ static int read_labels(const struct options *o, const struct sw_predict_args *ar
     if (args->input_count)
         return SW_OK;
     int rc = sw_job_open(&options, NULL, &job, &messages, err);
-    if (rc == SW_OK)
-        labels.layer = sw_predict_label_layer(sw_job_recipe(job));
-    if (rc == SW_OK && labels.layer)
+    if (rc != SW_OK)
+        goto out;
+    labels.layer = sw_predict_label_layer(sw_job_recipe(job));
+    if (labels.layer)
         rc = sw_job_predict(job, &labels, &sink, &info, err);
+out:
     sw_job_close(job);
     sw_buf_fini(&messages);
     return rc;
@@ -175,42 +177,54 @@ static void print_text(struct sw_buf *out, const struct options *o,
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int predict_with(const struct options *o, struct sw_job *job, const struct sw_weights *w,
-                        const struct sw_predict_input *inputs, struct sw_buf *out)
+/* Computes the rows and writes the array and the plot that the options name. */
+static int write_outputs(const struct options *o, struct sw_job *job,
+                         const struct sw_predict_args *args, struct sw_predict_info *info,
+                         struct sw_err *err)
 {
     struct output file = {.path = o->output,
                           .writer = {.file.fd = -1},
                           .plot = {.path = o->plot, .codes = o->layer != NULL}};
     struct sw_predict_sink sink = {begin, append, &file};
+    int rc = o->plot ? read_labels(o, args, &file.plot, err) : SW_OK;
+    if (rc != SW_OK)
+        goto abandon;
+    rc = sw_job_predict(job, args, &sink, info, err);
+    if (rc != SW_OK)
+        goto abandon;
+    if (o->plot)
+        rc = sw_predict_plot_draw(&file.plot, info, err);
+    if (rc != SW_OK || !o->output)
+        goto abandon;
+    rc = sw_npy_writer_commit(&file.writer, err);
+    goto out;
+abandon:
+    sw_npy_writer_abandon(&file.writer);
+out:
+    sw_predict_plot_fini(&file.plot);
+    return rc;
+}
+
+static int predict_with(const struct options *o, struct sw_job *job, const struct sw_weights *w,
+                        const struct sw_predict_input *inputs, struct sw_buf *out)
+{
     struct sw_predict_info info;
     struct sw_err err;
-    int code;
-    int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
     struct sw_predict_args args = {.weights = w->path,
                                    .layer = o->layer,
                                    .split = o->split,
                                    .inputs = inputs,
                                    .input_count = o->inputs.count};
-    if (rc == SW_OK && o->plot)
-        rc = read_labels(o, &args, &file.plot, &err);
+    int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
     if (rc == SW_OK)
-        rc = sw_job_predict(job, &args, &sink, &info, &err);
-    if (rc == SW_OK && o->plot)
-        rc = sw_predict_plot_draw(&file.plot, &info, &err);
-    if (rc == SW_OK && o->output)
-        rc = sw_npy_writer_commit(&file.writer, &err);
-    else
-        sw_npy_writer_abandon(&file.writer);
+        rc = write_outputs(o, job, &args, &info, &err);
     if (rc != SW_OK)
-        code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
-    else
-        code = SW_EXIT_DONE;
-    if (code == SW_EXIT_DONE && o->common.json)
+        return sw_cli_refuse(sw_job_recipe(job), rc, &err);
+    if (o->common.json)
         print_json(out, o, &info, w);
-    else if (code == SW_EXIT_DONE && !o->common.quiet)
+    else if (!o->common.quiet)
         print_text(out, o, &info, w);
-    sw_predict_plot_fini(&file.plot);
-    return code == SW_EXIT_DONE ? sw_cli_print(out) : code;
+    return sw_cli_print(out);
 }
 
 static int check_options(const struct options *o)
@@ -224,6 +238,19 @@ static int check_options(const struct options *o)
     return SW_EXIT_DONE;
 }
 
+static int open_job(const struct options *o, struct sw_trainer *t, struct sw_predict_input **inputs,
+                    char ***fields, struct sw_weights *w, struct sw_err *err)
+{
+    struct sw_job_options job = job_options(o);
+    int rc = split_inputs(o, inputs, fields, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_trainer_init(t, &o->common, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_trainer_open_with(t, &job, o->weights, &o->common, w, err);
+}
+
 static int predict(void *options)
 {
     const struct options *o = options;
@@ -233,17 +260,12 @@ static int predict(void *options)
     char **fields = NULL;
     struct sw_buf out = {0};
     struct sw_err err;
-    struct sw_job_options job = job_options(o);
 
     int code = check_options(o);
     if (code != SW_EXIT_DONE)
         return code;
 
-    int rc = split_inputs(o, &inputs, &fields, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_init(&t, &o->common, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_open_with(&t, &job, o->weights, &o->common, &w, &err);
+    int rc = open_job(o, &t, &inputs, &fields, &w, &err);
     code = rc == SW_OK ? predict_with(o, t.job, &w, inputs, &out) : sw_trainer_refuse(&t, rc, &err);
     sw_weights_fini(&w);
     for (int i = 0; fields && i < o->inputs.count; i++)

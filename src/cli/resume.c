@@ -65,6 +65,25 @@ static int report_complete(const struct sw_run *run, const struct sw_checkpoints
     return sw_cli_exit_code(rc);
 }
 
+/* Opens the run at its newest undamaged checkpoint. kept, borrowed by the job, has room for all
+ * checkpoints; NULL if out of memory. */
+static int open_run(struct sw_trainer *t, struct sw_job_options *job,
+                    const struct sw_checkpoints *checkpoints, struct sw_job_kept *kept,
+                    struct sw_err *err)
+{
+    if (!kept)
+        return sw_err_nomem(err, "list of checkpoints", 0);
+    for (int i = 0; i < checkpoints->count; i++)
+        kept[i] = (struct sw_job_kept){checkpoints->items[i].step, checkpoints->items[i].path,
+                                       checkpoints->items[i].checksum};
+    job->kept = kept;
+    job->kept_count = checkpoints->count;
+    int rc = sw_checkpoints_newest(checkpoints, &job->resume_checkpoint, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_trainer_open(t, job, err);
+}
+
 static int continue_run(const struct options *o, const struct sw_run *run,
                         const struct sw_checkpoints *checkpoints, const char *db,
                         struct sw_beside *beside)
@@ -86,17 +105,8 @@ static int continue_run(const struct options *o, const struct sw_run *run,
     struct sw_job_kept *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
     sw_beside_report(beside, &t.report);
-    if (rc == SW_OK && !kept)
-        rc = sw_err_nomem(&err, "the list of checkpoints", 0);
-    for (int i = 0; kept && i < checkpoints->count; i++)
-        kept[i] = (struct sw_job_kept){checkpoints->items[i].step, checkpoints->items[i].path,
-                                       checkpoints->items[i].checksum};
-    job.kept = kept;
-    job.kept_count = checkpoints->count;
     if (rc == SW_OK)
-        rc = sw_checkpoints_newest(checkpoints, &job.resume_checkpoint, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_open(&t, &job, &err);
+        rc = open_run(&t, &job, checkpoints, kept, &err);
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     if (rc == SW_ERR_CANCELLED) /* the run is unchanged, with its checkpoint */
         code = SW_EXIT_STOPPED;
@@ -105,30 +115,43 @@ static int continue_run(const struct options *o, const struct sw_run *run,
     return code;
 }
 
+/* Finds the run, which must have ended, and its checkpoints. *db: path of the history; owned by the
+ * caller. */
+static int find_run(const struct options *o, struct sw_run *run, struct sw_checkpoints *checkpoints,
+                    char **db, struct sw_err *err)
+{
+    struct sw_history_reader *reader = NULL;
+    char title[128], since[SW_RUN_TEXT];
+    int rc = sw_runs_open(o->common.db, NULL, &reader, db, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_history_find(reader, o->common.arg_count ? o->common.args[0] : "@last", run, err);
+    if (rc != SW_OK)
+        goto out;
+    if (run->status == SW_RUN_RUNNING)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "%s is still running (pid %lld on %s, since %s); wait for its end, or stop "
+                        "it with SIGTERM",
+                        sw_run_title(run, title, sizeof title), (long long)run->pid,
+                        run->host ? run->host : "this machine",
+                        sw_run_time_text(run->segment_at, since));
+    else
+        rc = sw_checkpoints_find(reader, run, checkpoints, err);
+out:
+    sw_history_reader_close(reader);
+    return rc;
+}
+
 static int resume(void *options, struct sw_beside *beside)
 {
     const struct options *o = options;
-    struct sw_history_reader *reader = NULL;
     struct sw_run run = {0};
     struct sw_checkpoints checkpoints = {0};
     struct sw_err err;
-    char title[128], since[SW_RUN_TEXT], *db = NULL;
+    char *db = NULL;
     int code;
 
-    int rc = sw_runs_open(o->common.db, NULL, &reader, &db, &err);
-    if (rc == SW_OK)
-        rc = sw_history_find(reader, o->common.arg_count ? o->common.args[0] : "@last", &run, &err);
-    if (rc == SW_OK && run.status == SW_RUN_RUNNING)
-        rc = sw_err_set(&err, SW_ERR_INVALID,
-                        "%s is still running (pid %lld on %s, since %s); wait for its end, or stop "
-                        "it with SIGTERM",
-                        sw_run_title(&run, title, sizeof title), (long long)run.pid,
-                        run.host ? run.host : "this machine",
-                        sw_run_time_text(run.segment_at, since));
-    if (rc == SW_OK)
-        rc = sw_checkpoints_find(reader, &run, &checkpoints, &err);
-    /* Readers do not block writers, but there is nothing more to read. */
-    sw_history_reader_close(reader);
+    int rc = find_run(o, &run, &checkpoints, &db, &err);
     /* After a stop, files that were not read to the end may seem damaged. */
     if (sw_stop_check(&err) != SW_OK)
         rc = SW_ERR_CANCELLED;

@@ -85,12 +85,15 @@ static int write_with(const struct options *o, struct sw_sample_args *args, stru
     int code = SW_EXIT_DONE;
     args->weights = w->path;
     int rc = sw_job_sample(job, args, take, &writing, &step, &err);
-    if (rc == SW_OK && !o->common.json)
+    if (rc != SW_OK)
+        goto out;
+    if (o->common.json)
+        code = print_json(o, &writing.text, step, w);
+    else
         rc = end_of_text(&writing, &err);
+out:
     if (rc != SW_OK)
         code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
-    else if (o->common.json)
-        code = print_json(o, &writing.text, step, w);
     sw_buf_fini(&writing.text);
     return code;
 }

@@ -93,20 +93,23 @@ static int show_once(const struct options *o, const char *db_path, const char *r
     struct sw_ui_model *m = sw_calloc(1, sizeof *m);
     struct sw_err err;
     int code;
-    int rc = m ? SW_OK : sw_err_nomem(&err, "a snapshot", sizeof *m);
-    if (rc == SW_OK)
-        rc = sw_feed_new(&feed, db_path, &err);
-    if (rc == SW_OK)
-        rc = sw_feed_choose(feed, run, m, &err);
-    if (rc == SW_OK) {
-        sw_feed_refresh(feed, m, o->common.json ? 0 : SW_FEED_MACHINE);
-        code = print_once(o, m);
-    } else {
+    if (!m)
+        return sw_cli_fail(sw_err_nomem(&err, "snapshot", sizeof *m), &err);
+    int rc = sw_feed_new(&feed, db_path, &err);
+    if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
+        goto out;
     }
+    rc = sw_feed_choose(feed, run, m, &err);
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto out;
+    }
+    sw_feed_refresh(feed, m, o->common.json ? 0 : SW_FEED_MACHINE);
+    code = print_once(o, m);
+out:
     sw_feed_free(feed);
-    if (m)
-        sw_ui_model_fini(m);
+    sw_ui_model_fini(m);
     sw_free(m);
     return code;
 }

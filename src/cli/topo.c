@@ -79,8 +79,9 @@ static int show(const struct options *o, struct view v)
     struct sw_ways *ways = NULL;
     struct sw_err err;
     int rc = o->plot ? sw_draw_placement(o->plot, v.machine, v.placement, &err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_cli_ways(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
+    if (rc != SW_OK)
+        return sw_cli_fail(rc, &err);
+    rc = sw_cli_ways(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
     v.ways = ways;
@@ -128,15 +129,24 @@ static int show_machine(const struct options *o)
     struct view v = {.framework_reason = reason};
     struct sw_err err;
     const char *key;
-    int rc = o->from ? sw_machine_from(o->from, &m, &err) : sw_machine_here(&m, &err);
-    if (rc == SW_OK)
-        rc = sw_cluster_shape(&(struct sw_cluster_conf){0}, m, &shape, &v.framework, reason,
-                              sizeof reason, &key, &err);
-    if (rc == SW_OK)
-        rc = sw_placement_new(m, &shape, false, &p, &err);
+    int code, rc = o->from ? sw_machine_from(o->from, &m, &err) : sw_machine_here(&m, &err);
+    if (rc != SW_OK)
+        return sw_cli_fail(rc, &err);
+    rc = sw_cluster_shape(&(struct sw_cluster_conf){0}, m, &shape, &v.framework, reason,
+                          sizeof reason, &key, &err);
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto out;
+    }
+    rc = sw_placement_new(m, &shape, false, &p, &err);
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto out;
+    }
     v.machine = m;
     v.placement = p;
-    int code = rc == SW_OK ? show(o, v) : sw_cli_fail(rc, &err);
+    code = show(o, v);
+out:
     sw_placement_free(p);
     sw_machine_free(m);
     return code;

@@ -119,13 +119,15 @@ static int list(const struct sw_weights_options *o, const struct sw_weights_file
     } else if (!o->common.quiet) {
         head_text(out, file);
     }
-    for (size_t i = 0; i < sw_st_count(file->f) && rc == SW_OK; i++) {
+    for (size_t i = 0; i < sw_st_count(file->f); i++) {
         const struct sw_st_entry *e = sw_st_entry_at(file->f, i);
         struct sw_value_stats s;
         rc = sw_value_stats(file->f, e, &s, &err);
-        if (rc == SW_OK && o->common.json)
+        if (rc != SW_OK)
+            goto out;
+        if (o->common.json)
             list_json(&w, e, &s);
-        else if (rc == SW_OK)
+        else
             out->failed |= list_row(&t, e, &s) != SW_OK;
     }
     if (o->common.json) {
@@ -134,6 +136,7 @@ static int list(const struct sw_weights_options *o, const struct sw_weights_file
     } else {
         sw_columns_print(&t, out);
     }
+out:
     sw_columns_fini(&t);
     return rc == SW_OK ? sw_cli_print(out) : sw_cli_fail(rc, &err);
 }
@@ -187,15 +190,21 @@ static int verify_run(struct verification *v, const char *name, struct sw_err *e
     struct sw_run run = {0};
     char *db = NULL;
     int rc = sw_runs_open(v->o->common.db, NULL, &reader, &db, err);
-    if (rc == SW_OK)
-        rc = sw_history_find(reader, name, &run, err);
-    if (rc == SW_OK)
-        rc = sw_checkpoints_find(reader, &run, &list, err);
-    for (int i = 0; rc == SW_OK && i < list.count; i++) {
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_history_find(reader, name, &run, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_checkpoints_find(reader, &run, &list, err);
+    if (rc != SW_OK)
+        goto out;
+    for (int i = 0; i < list.count; i++) {
         rc = sw_stop_check(err);
-        if (rc == SW_OK)
-            verify_one(v, list.items[i].path, list.items[i].checksum);
+        if (rc != SW_OK)
+            goto out;
+        verify_one(v, list.items[i].path, list.items[i].checksum);
     }
+out:
     sw_checkpoints_fini(&list);
     sw_run_fini(&run);
     sw_history_reader_close(reader);
@@ -237,10 +246,10 @@ static int open_file(const struct sw_weights_options *o, const char *what, struc
 {
     struct sw_weights_args args = {.what = what, .db = o->common.db};
     int rc = sw_weights_find(&args, w, err);
-    if (rc == SW_OK)
-        rc = sw_st_open(w->path, false, &file->f, err);
+    if (rc != SW_OK)
+        return rc;
     file->path = w->path;
-    return rc;
+    return sw_st_open(w->path, false, &file->f, err);
 }
 
 static int run_action(const struct sw_weights_options *o, const char *action, struct sw_buf *out)
@@ -251,7 +260,11 @@ static int run_action(const struct sw_weights_options *o, const char *action, st
     int code;
     bool two = sw_str_eq(action, "diff");
     int rc = open_file(o, o->common.args[0], &first, &a, &err);
-    if (rc == SW_OK && two)
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto out;
+    }
+    if (two)
         rc = open_file(o, o->common.args[2], &second, &b, &err);
     if (rc != SW_OK)
         code = sw_cli_fail(rc, &err);
@@ -263,6 +276,7 @@ static int run_action(const struct sw_weights_options *o, const char *action, st
         code = sw_weights_export(o, &a, out);
     else
         code = list(o, &a, out);
+out:
     sw_st_close(a.f);
     sw_st_close(b.f);
     sw_weights_fini(&first);

@@ -93,14 +93,19 @@ static int find_in_history(const struct sw_weights_args *a, const struct choice 
     const char *path;
     char *db = NULL;
     int rc = sw_runs_open(a->db, a->job_db, &reader, &db, err);
-    if (rc == SW_OK)
-        rc = find_run(reader, db, a, c, out, err);
-    if (rc == SW_OK)
-        rc = sw_checkpoints_find(reader, &out->run, &list, err);
-    if (rc == SW_OK)
-        rc = choose(&list, c, &out->run, &path, err);
-    if (rc == SW_OK)
-        rc = keep_path(out, path, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = find_run(reader, db, a, c, out, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_checkpoints_find(reader, &out->run, &list, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = choose(&list, c, &out->run, &path, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = keep_path(out, path, err);
+out:
     sw_checkpoints_fini(&list);
     sw_history_reader_close(reader);
     sw_free(db);
@@ -117,10 +122,11 @@ int sw_weights_find(const struct sw_weights_args *a, struct sw_weights *out, str
         return sw_err_set(err, SW_ERR_NOTFOUND, "%s%s%s: no such file", a->option ? a->option : "",
                           a->option ? " " : "", what);
     int rc = read_choice(what, &c, err);
-    if (rc == SW_OK && !c.run && !a->hash)
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: no run is given; use RUN:best", what);
-    if (rc == SW_OK)
-        rc = find_in_history(a, &c, out, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = !c.run && !a->hash
+             ? sw_err_set(err, SW_ERR_INVALID, "%s: no run is given; use RUN:best", what)
+             : find_in_history(a, &c, out, err);
     sw_free(c.run);
     return rc;
 }

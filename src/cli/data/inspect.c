@@ -51,29 +51,44 @@ static bool is_picture(const struct view *v, int f)
     return v->r.has_pictures && f == v->r.picture_field;
 }
 
+static int fetch_elements(struct view *v, int64_t record, int f, struct value *out,
+                          struct sw_err *err)
+{
+    out->bytes = sw_field_bytes(out->field);
+    int rc = sw_room_need(&v->scratch, out->bytes, "a raw record", err);
+    if (rc)
+        return rc;
+    return v->r.format->fetch(&v->r, record, f, v->scratch.memory, &out->data, err);
+}
+
+static int fetch_image(struct view *v, int64_t record, bool decode, struct value *out,
+                       struct sw_err *err)
+{
+    struct sw_picture p, decoded;
+    int rc = v->r.format->fetch_picture(&v->r, record, &v->scratch, &p, err);
+    if (rc)
+        return rc;
+    rc = sw_decoder_open(v->decoder, &p, &out->head, err);
+    if (rc)
+        return rc;
+    if (decode)
+        rc = sw_picture_decode(v->decoder, &p, 0, &v->pixels, &decoded, err);
+    if (rc)
+        return rc;
+    out->data = p.data;
+    out->bytes = p.bytes;
+    return SW_OK;
+}
+
+/* Reads a field of a record; errors begin with the place of the record. */
 static int fetch(struct view *v, int64_t record, int f, bool decode, struct value *out,
                  struct sw_err *err)
 {
     const struct sw_records *r = &v->r;
-    struct sw_picture p, decoded;
     int rc;
     *out = (struct value){.field = &r->field[f], .is_picture = is_picture(v, f)};
-    if (!out->is_picture) {
-        out->bytes = sw_field_bytes(out->field);
-        rc = sw_room_need(&v->scratch, out->bytes, "a raw record", err);
-        if (!rc)
-            rc = r->format->fetch(r, record, f, v->scratch.memory, &out->data, err);
-    } else {
-        rc = r->format->fetch_picture(r, record, &v->scratch, &p, err);
-        if (!rc)
-            rc = sw_decoder_open(v->decoder, &p, &out->head, err);
-        if (!rc && decode)
-            rc = sw_picture_decode(v->decoder, &p, 0, &v->pixels, &decoded, err);
-        if (!rc) {
-            out->data = p.data;
-            out->bytes = p.bytes;
-        }
-    }
+    rc = out->is_picture ? fetch_image(v, record, decode, out, err)
+                         : fetch_elements(v, record, f, out, err);
     if (!rc)
         rc = sw_records_check(r, err);
     if (!rc)

@@ -183,8 +183,9 @@ static int whiten(const struct sw_data_input *in, double epsilon,
     struct sw_source *s = NULL;
     conf.whiten = NULL;
     int rc = sw_data_input_source(in, &conf, &s, err);
-    if (!rc)
-        rc = sw_stats_whiten(s, epsilon, watch, &r->whiten_mean, &r->whiten_matrix, err);
+    if (rc)
+        return rc;
+    rc = sw_stats_whiten(s, epsilon, watch, &r->whiten_mean, &r->whiten_matrix, err);
     if (!rc) {
         const struct sw_transform *t = &s->transform;
         r->row_shape[0] = t->channels;
@@ -216,12 +217,18 @@ static int make(const struct options *o, double epsilon, const struct sw_data_in
     const struct sw_stats_watch watch = {on_progress, &progress};
     sw_data_progress_begin(&progress, o->data.common.quiet);
     int rc = open_raw(in, &r->source, err);
-    if (!rc)
-        rc = sw_stats_measure(r->source, &watch, &r->stats, err);
-    if (!rc && o->zca)
+    if (rc)
+        goto out;
+    rc = sw_stats_measure(r->source, &watch, &r->stats, err);
+    if (rc)
+        goto out;
+    if (o->zca)
         rc = whiten(in, epsilon, &watch, r, err);
-    if (!rc && o->out)
+    if (rc)
+        goto out;
+    if (o->out)
         rc = write_file(o, r, err);
+out:
     sw_data_progress_wipe(&progress);
     return rc;
 }

@@ -48,6 +48,18 @@ static void run_copies(struct probe *t)
 /* ---- A product --------------------------------------------------------------------------------
  */
 
+/* Runs one product and stores the throughput if it is the best so far. */
+static int multiply(struct probe *t, struct sw_stream *s, const struct sw_gemm_args *args)
+{
+    int64_t began_ns = sw_os()->monotonic_ns();
+    int code = sw_op_run(s, &sw_op_gemm, args, &t->err);
+    if (code == SW_OK)
+        code = sw_stream_wait(s, &t->err);
+    double ns = (double)(sw_os()->monotonic_ns() - began_ns);
+    t->gflops = fmax(t->gflops, 2.0 * args->m * args->n * args->k / ns);
+    return code;
+}
+
 static void run_product(struct probe *t)
 {
     int side = t->side;
@@ -56,31 +68,36 @@ static void run_product(struct probe *t)
     void *dev[3] = {NULL, NULL, NULL};
     struct sw_stream *s = NULL;
     t->code = sw_stream_new(t->to, 1, &s, &t->err);
-    for (int i = 0; t->code == SW_OK && i < 3; i++) {
+    if (t->code != SW_OK)
+        goto out;
+    for (int i = 0; i < 3; i++) {
         host[i] = sw_calloc(1, bytes);
         t->code = host[i] ? sw_device_alloc(t->to, bytes, "a matrix", &dev[i], &t->err)
                           : sw_err_nomem(&t->err, "a matrix", bytes);
-        if (t->code == SW_OK && i < 2) {
-            sw_doctor_fill(host[i], (int64_t)n, (uint32_t)i + 1);
-            t->code = sw_copy(s, dev[i], host[i], bytes, &t->err);
-        }
+        if (t->code != SW_OK)
+            goto out;
+        if (i == 2)
+            break;
+        sw_doctor_fill(host[i], (int64_t)n, (uint32_t)i + 1);
+        t->code = sw_copy(s, dev[i], host[i], bytes, &t->err);
+        if (t->code != SW_OK)
+            goto out;
     }
     struct sw_gemm_args args = {
         .m = side, .n = side, .k = side, .alpha = 1, .a = dev[0], .b = dev[1], .c = dev[2]};
-    for (int i = 0; t->code == SW_OK && i < ROUNDS; i++) {
-        int64_t began = sw_os()->monotonic_ns();
-        t->code = sw_op_run(s, &sw_op_gemm, &args, &t->err);
-        if (t->code == SW_OK)
-            t->code = sw_stream_wait(s, &t->err);
-        double ns = (double)(sw_os()->monotonic_ns() - began);
-        t->gflops = fmax(t->gflops, 2.0 * (double)n * side / ns);
-        if (t->code == SW_OK)
-            t->code = sw_copy(s, host[2], dev[2], bytes, &t->err);
-        if (t->code == SW_OK)
-            t->code = sw_stream_wait(s, &t->err);
-        if (t->code == SW_OK)
-            t->error = fmax(t->error, sw_doctor_product_error(host[0], host[1], host[2], side));
+    for (int i = 0; i < ROUNDS; i++) {
+        t->code = multiply(t, s, &args);
+        if (t->code != SW_OK)
+            goto out;
+        t->code = sw_copy(s, host[2], dev[2], bytes, &t->err);
+        if (t->code != SW_OK)
+            goto out;
+        t->code = sw_stream_wait(s, &t->err);
+        if (t->code != SW_OK)
+            goto out;
+        t->error = fmax(t->error, sw_doctor_product_error(host[0], host[1], host[2], side));
     }
+out:
     sw_stream_free(s);
     for (int i = 0; i < 3; i++) {
         sw_device_free(t->to, dev[i], bytes);
@@ -190,13 +207,15 @@ static int test_one(struct sw_doctor *d, struct probe t, struct sw_err *err)
 /* Tests the copies between each device and the host. */
 static int test_host_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
-    int code = SW_OK;
-    for (int i = 0; !code && i < all->count; i++) {
-        code = test_one(d, (struct probe){.to = all->items[i]}, err);
-        if (!code)
-            code = test_one(d, (struct probe){.from = all->items[i]}, err);
+    for (int i = 0; i < all->count; i++) {
+        int code = test_one(d, (struct probe){.to = all->items[i]}, err);
+        if (code)
+            return code;
+        code = test_one(d, (struct probe){.from = all->items[i]}, err);
+        if (code)
+            return code;
     }
-    return code;
+    return SW_OK;
 }
 
 /* ---- Between devices --------------------------------------------------------------------------
@@ -304,14 +323,15 @@ static int test_products(struct sw_doctor *d, const struct devices *all, struct 
 /* Opens all simulated devices that the options describe. */
 static int open_simulated(struct devices *all, struct sw_err *err)
 {
-    int code = SW_OK;
-    for (int i = 0; !code && i < all->request.count; i++) {
+    for (int i = 0; i < all->request.count; i++) {
         const struct sw_device_args args = {
             .options = all->request.options, .index = i, .beside = i > 0 ? all->items[0] : NULL};
-        code = all->request.driver->open(&args, &all->items[all->count], err);
-        all->count += code == SW_OK;
+        int code = all->request.driver->open(&args, &all->items[all->count], err);
+        if (code)
+            return code;
+        all->count++;
     }
-    return code;
+    return SW_OK;
 }
 
 static bool is_requested(const struct sw_device_request *r, int gpu)
@@ -414,14 +434,17 @@ int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err)
 {
     struct devices all = {.count = 0};
     int code = open_devices(d, &all, err);
-    if (!code) {
-        report_libraries(d, &all);
-        report_collectives(d, &all);
-    }
-    if (!code && !d->quick)
-        code = test_products(d, &all, err);
-    if (!code && !d->quick)
-        code = test_copies(d, &all, err);
+    if (code)
+        goto out;
+    report_libraries(d, &all);
+    report_collectives(d, &all);
+    if (d->quick)
+        goto out;
+    code = test_products(d, &all, err);
+    if (code)
+        goto out;
+    code = test_copies(d, &all, err);
+out:
     for (int i = 0; i < all.count; i++)
         sw_device_close(all.items[i]);
     return code;

@@ -43,17 +43,20 @@ static int write_probe(struct probe *t, struct sw_err *err)
     uint64_t number = 0;
     int64_t spent_ns = 0;
     int code = SW_OK;
-    for (int i = 0; !code && i < FILE_BYTES / PIECE_BYTES; i++) {
+    for (int i = 0; i < FILE_BYTES / PIECE_BYTES; i++) {
         for (size_t k = 0; k < PIECE_NUMBERS; k++)
             t->piece[k] = next(&number);
         spent_ns -= sw_os()->monotonic_ns();
         code = sw_os_write_all(fd, t->piece, PIECE_BYTES, t->path, err);
         spent_ns += sw_os()->monotonic_ns();
+        if (code)
+            goto out;
     }
     spent_ns -= sw_os()->monotonic_ns();
-    if (!code && sw_os()->fsync(fd) != 0)
+    if (sw_os()->fsync(fd) != 0)
         code = sw_err_errno(err, errno, "%s", t->path);
     t->write_gb_per_s = gb_per_s(spent_ns + sw_os()->monotonic_ns());
+out:
     sw_os()->close(fd);
     return code;
 }
@@ -69,14 +72,17 @@ static int read_probe(struct probe *t, struct sw_err *err)
     uint64_t number = 0;
     int64_t spent_ns = 0;
     int code = SW_OK;
-    for (int i = 0; !code && i < FILE_BYTES / PIECE_BYTES; i++) {
+    for (int i = 0; i < FILE_BYTES / PIECE_BYTES; i++) {
         spent_ns -= sw_os()->monotonic_ns();
         code = sw_os_pread_all(fd, t->piece, PIECE_BYTES, (off_t)i * PIECE_BYTES, t->path, err);
         spent_ns += sw_os()->monotonic_ns();
-        for (size_t k = 0; !code && k < PIECE_NUMBERS; k++)
+        if (code)
+            goto out;
+        for (size_t k = 0; k < PIECE_NUMBERS; k++)
             t->wrong |= t->piece[k] != next(&number);
     }
     t->read_gb_per_s = gb_per_s(spent_ns);
+out:
     sw_os()->close(fd);
     return code;
 }

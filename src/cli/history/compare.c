@@ -437,14 +437,19 @@ static int compare(void *options)
         return sw_cli_usage("history compare", "--target=%s: R must be a number", o->target);
 
     int code = sw_history_view_open(&c.view, &o->common, &err);
-    if (!code)
-        code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &c.runs, &err);
-    if (!code)
-        code = read_runs(&c, &err);
-    if (!code && c.view.as_json)
+    if (code)
+        goto out;
+    code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &c.runs, &err);
+    if (code)
+        goto out;
+    code = read_runs(&c, &err);
+    if (code)
+        goto out;
+    if (c.view.as_json)
         print_json(&c);
-    else if (!code)
+    else
         code = print_text(&c, &err);
+out:
     fini(&c);
     return sw_history_view_close(&c.view, code, &err);
 }

@@ -304,17 +304,19 @@ int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_
     struct sw_canvas canvas = {0};
     struct sw_ui_caps caps = terminal_caps();
     int code = make_scene(&s, c, c->runs == 1, err);
-    if (!code)
-        code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);
-    if (!code) {
-        sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE, "%s by %s", c->title, x_label(c));
-        sw_chart_draw(&canvas, (struct sw_area){0, 1, width, height}, &s.chart);
-        draw_legend(&canvas, &s, height + 1);
-        if (sw_cli_colour())
-            sw_canvas_to_ansi(&canvas, out);
-        else
-            sw_canvas_to_text(&canvas, out);
-    }
+    if (code)
+        goto out;
+    code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);
+    if (code)
+        goto out;
+    sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE, "%s by %s", c->title, x_label(c));
+    sw_chart_draw(&canvas, (struct sw_area){0, 1, width, height}, &s.chart);
+    draw_legend(&canvas, &s, height + 1);
+    if (sw_cli_colour())
+        sw_canvas_to_ansi(&canvas, out);
+    else
+        sw_canvas_to_text(&canvas, out);
+out:
     sw_canvas_fini(&canvas);
     end_scene(&s);
     return code;
@@ -329,13 +331,15 @@ int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_for
     struct scene s = {0};
     struct sw_plot *plot = NULL;
     int code = make_scene(&s, c, true, err);
-    if (!code)
-        code = sw_plot_begin(&plot, path, format, width, height, err);
-    if (!code) {
-        struct sw_plot_labels labels = {c->title, x_label(c), s.y, s.labels, s.colours};
-        sw_plot_chart(plot, (struct sw_plot_box){0, 0, width, height}, &s.chart, &labels);
-        code = sw_plot_end(plot, err);
-    }
+    if (code)
+        goto out;
+    code = sw_plot_begin(&plot, path, format, width, height, err);
+    if (code)
+        goto out;
+    const struct sw_plot_labels labels = {c->title, x_label(c), s.y, s.labels, s.colours};
+    sw_plot_chart(plot, (struct sw_plot_box){0, 0, width, height}, &s.chart, &labels);
+    code = sw_plot_end(plot, err);
+out:
     end_scene(&s);
     return code;
 }

@@ -123,15 +123,21 @@ static int collect(struct gc *g, struct sw_err *err)
     int code = choose(g, err);
     snprintf(question, sizeof question, "Thin the rows of %d run%s and compact the database?",
              g->count, g->count == 1 ? "" : "s");
-    if (!code && !g->o->dry)
+    if (code)
+        return code;
+    if (!g->o->dry)
         code = sw_history_confirm(g->o->yes, question, err);
     for (int i = 0; !code && i < g->count; i++)
         code = sw_history_edit_thin(g->change.edit, g->ids[i], g->o->keep, g->o->dry, &g->sum, err);
-    if (!code && !g->o->dry)
+    if (code)
+        return code;
+    if (!g->o->dry)
         code = sw_history_edit_vacuum(g->change.edit, err);
-    if (!code && !g->o->common.quiet)
+    if (code)
+        return code;
+    if (!g->o->common.quiet)
         report(g, before);
-    return code;
+    return SW_OK;
 }
 
 static int thin(void *options)

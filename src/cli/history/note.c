@@ -23,12 +23,16 @@ static int note(void *options)
         return sw_cli_usage("history note", "--remove takes no TEXT");
 
     int code = sw_history_change_open(&c, &o->common, &err);
-    if (!code)
-        code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
-    if (!code && (text || o->remove))
+    if (code)
+        goto out;
+    code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
+    if (code)
+        goto out;
+    if (text || o->remove)
         code = sw_history_edit_note(c.edit, run.id, text, &err);
-    else if (!code && run.note)
+    else if (run.note)
         sw_buf_printf(&c.view.out, "%s\n", run.note);
+out:
     sw_run_fini(&run);
     return sw_history_change_close(&c, code, &err);
 }

@@ -75,15 +75,20 @@ static int plot(void *options)
         return code;
 
     code = sw_history_view_open(&v, &o->common, &err);
-    if (!code)
-        code = sw_history_view_runs(&v, o->common.args, o->common.arg_count, &runs, &err);
-    if (!code)
-        code = sw_curves_load(&curves, &v, &runs, &o->args, &err);
-    if (!code && path)
+    if (code)
+        goto out;
+    code = sw_history_view_runs(&v, o->common.args, o->common.arg_count, &runs, &err);
+    if (code)
+        goto out;
+    code = sw_curves_load(&curves, &v, &runs, &o->args, &err);
+    if (code)
+        goto out;
+    if (path)
         code = sw_curves_plot(&curves, path, o->png ? SW_PLOT_PNG : SW_PLOT_SVG,
                               side(o->width, 960), side(o->height, 540), &err);
-    else if (!code)
+    else
         code = sw_curves_print(&curves, sw_cli_stdout_width(), TERMINAL_ROWS, &v.out, &err);
+out:
     sw_curves_fini(&curves);
     sw_run_list_fini(&runs);
     return sw_history_view_close(&v, code, &err);

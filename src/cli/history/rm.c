@@ -56,10 +56,14 @@ static int remove_files(struct sw_history_change *c, const struct options *o,
     struct sw_claim claim = {0};
     char *spool = run->out_dir ? sw_format("%s/metrics.jsonl", run->out_dir) : NULL;
     int code = o->dry ? SW_OK : claim_folder(&claim, run, err);
-    if (!code)
-        code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
-    if (!code && spool)
+    if (code)
+        goto out;
+    code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
+    if (code)
+        goto out;
+    if (spool)
         code = remove_file(&f, spool);
+out:
     sw_claim_release(&claim);
     sw_free(spool);
     return code;
@@ -70,12 +74,16 @@ static int remove_run(struct sw_history_change *c, const struct options *o,
 {
     char title[128];
     int code = o->files ? remove_files(c, o, run, err) : SW_OK;
-    if (!code && !o->dry)
+    if (code)
+        return code;
+    if (!o->dry)
         code = sw_history_edit_rm(c->edit, run->id, err);
-    if (!code && !o->common.quiet)
+    if (code)
+        return code;
+    if (!o->common.quiet)
         sw_buf_printf(&c->view.out, "%s%s\n", o->dry ? "would remove " : "removed ",
                       sw_run_title(run, title, sizeof title));
-    return code;
+    return SW_OK;
 }
 
 /* Refuses unless all runs have ended, before the first one is removed. */
@@ -111,14 +119,18 @@ static int rm(void *options)
     struct sw_run_list runs = {0};
     struct sw_err err = {0};
     int code = sw_history_change_open(&c, &o->common, &err);
-    if (!code)
-        code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &runs, &err);
-    if (!code)
-        code = refuse_running(&runs, &err);
-    if (!code)
-        code = confirm(o, &runs, &err);
+    if (code)
+        goto out;
+    code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &runs, &err);
+    if (code)
+        goto out;
+    code = refuse_running(&runs, &err);
+    if (code)
+        goto out;
+    code = confirm(o, &runs, &err);
     for (int i = 0; !code && i < runs.count; i++)
         code = remove_run(&c, o, &runs.items[i], &err);
+out:
     sw_run_list_fini(&runs);
     return sw_history_change_close(&c, code, &err);
 }

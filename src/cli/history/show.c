@@ -325,9 +325,8 @@ static int show_run(struct page *v, const struct sw_run *run, struct sw_err *err
         show_text(v, run);
     }
     int code = show_parts(v, run->id, err);
-    if (v->view.as_json) {
+    if (v->view.as_json)
         sw_cli_json_end(&v->view.json);
-    }
     return code;
 }
 
@@ -338,10 +337,13 @@ static int show(void *options)
     struct sw_run run = {0};
     struct sw_err err = {0};
     int code = sw_history_view_open(&page.view, o, &err);
-    if (!code)
-        code = sw_history_find(page.view.reader, o->arg_count ? o->args[0] : "@last", &run, &err);
-    if (!code)
-        code = show_run(&page, &run, &err);
+    if (code)
+        goto out;
+    code = sw_history_find(page.view.reader, o->arg_count ? o->args[0] : "@last", &run, &err);
+    if (code)
+        goto out;
+    code = show_run(&page, &run, &err);
+out:
     sw_run_fini(&run);
     return sw_history_view_close(&page.view, code, &err);
 }

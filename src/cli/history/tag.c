@@ -71,12 +71,16 @@ static int tag(void *options)
         return sw_cli_usage("history tag", "--remove needs the names of tags");
 
     int code = sw_history_change_open(&c, &o->common, &err);
-    if (!code)
-        code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
+    if (code)
+        goto out;
+    code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
+    if (code)
+        goto out;
+    if (o->common.arg_count == 1)
+        code = print_tags(&c.view, run.id, &err);
     for (int i = 1; !code && i < o->common.arg_count; i++)
         code = set_tag(c.edit, run.id, o->common.args[i], o->remove, &err);
-    if (!code && o->common.arg_count == 1)
-        code = print_tags(&c.view, run.id, &err);
+out:
     sw_run_fini(&run);
     return sw_history_change_close(&c, code, &err);
 }
