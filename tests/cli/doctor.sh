@@ -52,7 +52,7 @@ expect 0 doctor --device sim:gpus=2
 has out '^devices +ok +sim:0 to sim:1: [0-9.]+ GB/s, [0-9.e+]+ us, directly$'
 has out '^devices +ok +sim:1 to host: [0-9.]+ GB/s, [0-9.e+]+ us$'
 has out '^devices +ok +all-reduce over all devices: '
-has out '^versions +ok +all-reduce backend: sim'
+has out '^versions +ok +all-reduce backend: .*sim'
 has out '^devices +ok +sim:1: .* in matrix products$'
 expect 3 doctor --device sim:gpus=2,fault=wrong@4,faulty=0
 has out '^devices +bad +sim:0 computes a wrong matrix product: relative error '
@@ -74,7 +74,7 @@ assert [c["verified"] for c in d["measured"]["copies"]].count(False) == 1, d["me
 fi
 # Runs avoid unsound direct copies, using the stored results.
 expect 0 doctor --device sim:gpus=2,peer=corrupt
-has out '^devices +warning +copies from sim:0 to sim:1, directly: damaged: a copy of .* arrived damaged'
+has out '^devices +warning +copies from sim:0 to sim:1, directly: damaged: a copy of .* (was corrupted|arrived damaged)'
 has out '^devices +ok +sim:0 to sim:1: .*, through the host$'
 hasnt out 'all-reduce over all'
 grep -q '^direct|sim:0 of gpus=2,peer=corrupt|sim:1 .*	damaged	' "$T/state/singa-ws/ways" || fail 'ways were not kept'

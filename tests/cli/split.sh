@@ -172,7 +172,7 @@ wrong '[layer norm]
 type = lrn
 src = conv1
 partition = 1' 'lrn cannot: it normalises across channels'
-# Workers that would wait for each other; 0, 1, 0 along a path is no deadlock.
+# Workers that would wait for one another; 0, 1, 0 along a path is no such thing.
 wrong '[layer up]
 type = split
 src = both

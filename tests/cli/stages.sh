@@ -190,7 +190,7 @@ have_python && same_tensors "$whole" "$T/few/checkpoint-45.safetensors"
 expect 0 run "$staged" --out "$T/from" --init-from "$whole"
 has out '4 of 4 parameters start from .*whole/checkpoint-45\.safetensors; not taken from it: top\.weight'
 has out '2 of 4 parameters start from the stage before'
-# Also without a writable history.
+# Without a history that can be written, too.
 expect 0 run "$staged" --out "$T/spooled" --db "$T/staged.ini/history.db"
 has out '^done +staged: step 45 of 45'
 have_python && same_tensors "$whole" "$T/spooled/checkpoint-45.safetensors"

@@ -52,7 +52,7 @@ refuses 'trained with another vocabulary' resume words --steps 410 --quiet
 mv "$T/text" "$T/data/text/text8-head"
 expect 0 resume words --steps 410 --quiet
 
-# Impossible combinations.
+# What cannot be.
 refuses 'data test: its 5 classes or tokens are not the .* of data train in the same order' \
     check "$recipe" --set data.test.max_tokens=5
 refuses 'data train: .*15000 tokens in all files; a record of length = 20000 needs one more' \
