@@ -78,14 +78,19 @@ static void measure_node(void *arg)
         unbound.code = SW_OK;
     const struct sw_device_args host = {.precision = SW_PRECISION_FP32};
     r->code = sw_driver_host()->start_team(threads, &r->err);
-    if (r->code == SW_OK)
-        r->code = sw_driver_host()->open(&host, &dev, &r->err);
-    if (r->code == SW_OK)
-        r->code = sw_stream_new(dev, threads, &s, &r->err);
-    if (r->code == SW_OK)
-        r->code = measure_product(r, dev, s, nodes);
-    if (r->code == SW_OK)
-        r->code = measure_memory(r, dev, s, nodes);
+    if (r->code != SW_OK)
+        goto out;
+    r->code = sw_driver_host()->open(&host, &dev, &r->err);
+    if (r->code != SW_OK)
+        goto out;
+    r->code = sw_stream_new(dev, threads, &s, &r->err);
+    if (r->code != SW_OK)
+        goto out;
+    r->code = measure_product(r, dev, s, nodes);
+    if (r->code != SW_OK)
+        goto out;
+    r->code = measure_memory(r, dev, s, nodes);
+out:
     sw_stream_free(s);
     sw_device_close(dev);
 }

@@ -223,44 +223,61 @@ static int show_query(struct page *v, const char *what, const char *order, int64
     return sw_history_sql(v->view.reader, sql, each, v, err);
 }
 
+static int show_metrics(struct page *v, int64_t id, struct sw_err *err)
+{
+    return sw_history_each_metric(v->view.reader, id, show_metric, v, err);
+}
+
+static int show_times(struct page *v, int64_t id, struct sw_err *err)
+{
+    return sw_history_each_time(v->view.reader, id, show_time, v, err);
+}
+
+static int show_checkpoints(struct page *v, int64_t id, struct sw_err *err)
+{
+    return sw_history_each_checkpoint(v->view.reader, id, show_checkpoint, v, err);
+}
+
+static int show_segments(struct page *v, int64_t id, struct sw_err *err)
+{
+    return show_query(v, "from_step, started_at, ended_at FROM segments", "ORDER BY segment", id,
+                      show_segment, err);
+}
+
+static int show_tags(struct page *v, int64_t id, struct sw_err *err)
+{
+    return show_query(v, "key, value FROM tags", "ORDER BY key", id, show_tag, err);
+}
+
+static int show_events(struct page *v, int64_t id, struct sw_err *err)
+{
+    return show_query(v, "time, level, source, text FROM events", "ORDER BY time DESC LIMIT 20", id,
+                      show_event, err);
+}
+
+static const struct {
+    const char *key, *titles;
+    int (*show)(struct page *v, int64_t id, struct sw_err *err);
+} parts[] = {
+    {"metrics", "SPLIT|METRIC|>STEP|>LAST|>MIN|>MAX", show_metrics},
+    {"time", "PART|>TIME|>SHARE", show_times},
+    {"checkpoints", ">CHECKPOINT|>SIZE|FILE", show_checkpoints},
+    {"segments", ">FROM STEP|STARTED|ENDED", show_segments},
+    {"stages", "STAGE|>FROM STEP|>BATCH|>PARAMETERS", show_stages},
+    {"tags", "TAG|VALUE", show_tags},
+    {"events", "EVENT|LEVEL|FROM|TEXT", show_events},
+};
+
 static int show_parts(struct page *v, int64_t id, struct sw_err *err)
 {
-    begin_part(v, "metrics", "SPLIT|METRIC|>STEP|>LAST|>MIN|>MAX");
-    int code = sw_history_each_metric(v->view.reader, id, show_metric, v, err);
-    end_part(v);
-
-    begin_part(v, "time", "PART|>TIME|>SHARE");
-    if (!code)
-        code = sw_history_each_time(v->view.reader, id, show_time, v, err);
-    end_part(v);
-
-    begin_part(v, "checkpoints", ">CHECKPOINT|>SIZE|FILE");
-    if (!code)
-        code = sw_history_each_checkpoint(v->view.reader, id, show_checkpoint, v, err);
-    end_part(v);
-
-    begin_part(v, "segments", ">FROM STEP|STARTED|ENDED");
-    if (!code)
-        code = show_query(v, "from_step, started_at, ended_at FROM segments", "ORDER BY segment",
-                          id, show_segment, err);
-    end_part(v);
-
-    begin_part(v, "stages", "STAGE|>FROM STEP|>BATCH|>PARAMETERS");
-    if (!code)
-        code = show_stages(v, id, err);
-    end_part(v);
-
-    begin_part(v, "tags", "TAG|VALUE");
-    if (!code)
-        code = show_query(v, "key, value FROM tags", "ORDER BY key", id, show_tag, err);
-    end_part(v);
-
-    begin_part(v, "events", "EVENT|LEVEL|FROM|TEXT");
-    if (!code)
-        code = show_query(v, "time, level, source, text FROM events", "ORDER BY time DESC LIMIT 20",
-                          id, show_event, err);
-    end_part(v);
-    return code;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        begin_part(v, parts[i].key, parts[i].titles);
+        int code = parts[i].show(v, id, err);
+        end_part(v);
+        if (code)
+            return code;
+    }
+    return SW_OK;
 }
 
 /* ---- Facts ---- */

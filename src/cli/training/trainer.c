@@ -120,8 +120,9 @@ int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, c
                          struct sw_err *err)
 {
     int rc = sw_trainer_open(t, options, err);
-    if (rc == SW_OK)
-        rc = sw_weights_find_for(weights, common, t->job, w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_weights_find_for(weights, common, t->job, w, err);
     if (rc != SW_OK || options->stage || sw_recipe_stage_count(sw_job_recipe(t->job)) == 0)
         return rc;
     options->weights = w->path;
