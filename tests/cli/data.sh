@@ -164,7 +164,7 @@ mounted=$T/disk
 # shellcheck disable=SC2086
 expect 1 data import $big --out "$T/disk/x.shard" --shard-size 1MB
 has err 'No space left'
-has err '[234] complete files stay, '
+has err '[234] complete files kept, '
 [ -z "$(ls "$T"/disk/*.tmp-* 2>/dev/null)" ] || fail 'a full disk left an unfinished file'
 expect 0 data inspect "$T"/disk/x-*.shard --verify
 has out 'all are good'

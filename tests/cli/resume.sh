@@ -97,7 +97,7 @@ done
 expect 3 resume hurt --steps 50
 rm -f "$T"/hurt/checkpoint-*
 expect 3 resume hurt --steps 50
-has err 'gone'
+has err 'files of its 7 checkpoints are missing'
 
 # A power cut may lose the newest rows of the history: a checkpoint of the run in its folder counts, one
 # of another run does not.
