@@ -1,5 +1,5 @@
-/* singa-ws: one table, verb -> function. The table is written by the build from src/cli/; what a
- * verb does and how it ends is in its own file. */
+/* The program: finds the verb in the table that the build generates from src/cli/, runs it, and
+ * returns its exit code. Each verb is documented in its own file. */
 #include "cli/cli.h"
 #include "cli/training/stop_signals.h"
 #include <errno.h>
@@ -16,7 +16,7 @@ static void print_help(void)
          "Verbs:");
     for (int i = 0; sw_verbs[i]; i++)
         printf("  %-12s%s\n", sw_verbs[i]->name, sw_verbs[i]->help);
-    puts("\n'singa-ws VERB --help' has the options of a verb. The first thing to try:\n"
+    puts("\n'singa-ws VERB --help' lists the options of a verb. To start:\n"
          "  singa-ws run recipes/mnist-mlp.ini\n\nExit codes:");
     for (const struct sw_exit_text *t = sw_exit_texts; t->means; t++)
         printf("  %-12d%s\n", t->code, t->means);
@@ -47,7 +47,8 @@ static int dispatch(int argc, char **argv)
         return SW_EXIT_DONE;
     }
     if (argv[1][0] == '-')
-        return sw_cli_usage(NULL, "unknown option '%s'; a verb comes first", argv[1]);
+        return sw_cli_usage(NULL, "unknown option '%s': the first argument must be a verb",
+                            argv[1]);
     for (int i = 0; sw_verbs[i]; i++)
         if (sw_str_eq(argv[1], sw_verbs[i]->name)) {
             if (sw_verbs[i]->stops)
@@ -59,7 +60,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* A reader that has gone away is an error of write, not the end of a training. */
+    /* Writing to a closed pipe must return EPIPE and not kill a training. */
     signal(SIGPIPE, SIG_IGN);
     int code = dispatch(argc, argv);
     if (fflush(stdout) != 0 && errno != EPIPE) {

@@ -21,13 +21,13 @@ struct options {
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_TEXT_OPTION(struct options, plot, "plot", "FILE",
-                       "also draw the net and how it is split, into FILE.png or FILE.svg"),
+                       "also draw the net and its partition to FILE.png or FILE.svg"),
     SW_CLI_FLAG_OPTION(struct options, dot, "dot",
-                       "print only the net and how it is split, as a graph for Graphviz"),
+                       "print only the net and its partition, as a Graphviz graph"),
     {0},
 };
 
-/* Facts that are printed beside the plan. */
+/* Facts that are not part of the plan. */
 struct extra {
     size_t base_bytes; /* memory of the process before the job allocates; 0: unknown */
     char *db;          /* owned: path of the history; NULL: unknown */
@@ -61,6 +61,14 @@ static void count_cell(struct sw_columns *t, double count)
     sw_columns_cell(t, "%s", count > 0 ? sw_human_count(text, count) : "");
 }
 
+/* The note for a layer whose output does not stay in memory until backward, else NULL. */
+static const char *residency_note(const char *memory)
+{
+    return strcmp(memory, "repeated") == 0  ? "recomputed"
+           : strcmp(memory, "swapped") == 0 ? "offloaded"
+                                            : NULL;
+}
+
 static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool verbose)
 {
     sw_columns_cell(t, "%s", l->name);
@@ -81,7 +89,7 @@ static void layer_row(struct sw_columns *t, const struct sw_job_layer *l, bool v
                                  l->in_place ? "in place" : NULL,
                                  l->handed ? "handed over" : NULL,
                                  l->fused ? "fused" : NULL,
-                                 *l->memory ? l->memory : NULL,
+                                 residency_note(l->memory),
                                  l->train && l->eval ? NULL
                                  : l->train          ? "train only"
                                                      : "eval only"};
@@ -101,9 +109,9 @@ static void print_layers(struct sw_buf *out, const struct sw_job_plan *p, bool v
 {
     struct sw_columns t = {0};
 
-    sw_columns_begin(&t,
-                     "layer|type|output|>parameters|>feature|>gradient|>saved|>scratch|>flop fwd|"
-                     ">flop bwd|notes");
+    sw_columns_begin(
+        &t, "layer|type|output|>parameters|>activation|>gradient|>saved|>scratch|>flop fwd|"
+            ">flop bwd|notes");
     if (verbose)
         sw_columns_begin(&t, "src|layout|algorithm");
     for (int i = 0; i < p->layer_count; i++)
@@ -122,26 +130,23 @@ static void print_memory(struct sw_buf *out, const struct sw_job_plan *p, size_t
     } part[] = {
         {"parameters", p->bytes.params},
         {"gradients and updater state", p->bytes.state},
-        {"features, their gradients, scratch", p->bytes.arena},
+        {"activations, their gradients, scratch", p->bytes.arena},
         {"batches", p->bytes.batches},
-        {"features between workers", p->bytes.exchange},
-        {"features swapped to the host", p->bytes.swapped},
+        {"activations between workers", p->bytes.exchange},
+        {"activations offloaded to the host", p->bytes.swapped},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         sw_buf_printf(out, "             %10s  %s\n", sw_human_bytes(text, (double)part[i].bytes),
                       part[i].name);
     if (p->bytes.device > 0)
-        sw_buf_printf(out, "             of it %s at most on each device\n",
+        sw_buf_printf(out, "             at most %s of it on each device\n",
                       sw_human_bytes(text, (double)p->bytes.device));
-    sw_buf_printf(out, "resident     about %s: with the %s of the program itself\n",
+    sw_buf_printf(out, "resident     about %s, including %s for the program\n",
                   sw_human_bytes(rss, (double)(p->bytes.peak + base)),
                   sw_human_bytes(own, (double)base));
     sw_report_fit(out, p);
     if (p->streams > 1)
-        sw_buf_printf(out,
-                      "streams      %d on every device: layers that do not depend on each other "
-                      "run at the same time\n",
-                      p->streams);
+        sw_buf_printf(out, "streams      %d on every device, for independent layers\n", p->streams);
 }
 
 static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const struct extra *x,
@@ -156,17 +161,17 @@ static void print_text(struct sw_buf *out, const struct sw_job_plan *p, const st
                   p->recipe, (long long)(p->stage ? p->stage_steps : p->steps), (long long)p->batch,
                   (long long)p->eval_batch);
     print_layers(out, p, verbose);
-    sw_report_split(out, p, verbose);
+    sw_report_partition(out, p, verbose);
     if (p->comm_asked || verbose)
         sw_report_comm(out, p);
     sw_buf_printf(out, "\nparameters   %lld (%s)\n", (long long)p->params,
                   sw_human_count(count, (double)p->params));
-    sw_buf_printf(out, "work         %sflop a sample\n",
+    sw_buf_printf(out, "work         %sflop per sample\n",
                   sw_human_count(flops, p->flops_per_sample));
     print_memory(out, p, x->base_bytes);
     sw_buf_add(out, "placement    ");
-    sw_print_placement(out, p->placement, "             ");
-    sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_print_placement(out, p->placement, "             ", verbose);
+    sw_buf_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
     sw_buf_printf(out, "history      %s\n", x->db ? x->db : "--");
@@ -284,7 +289,7 @@ static void json_plan(struct sw_json_writer *w, const struct sw_job_plan *p, con
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-/* The state of the check: jobs are opened one after the other. */
+/* The state of the check. Jobs are opened one at a time. */
 struct checking {
     const struct options *options;
     struct sw_trainer t;
@@ -299,7 +304,7 @@ static int open_stage(struct checking *c, int index, struct sw_err *err)
 {
     char *name = sw_strdup(sw_recipe_stage_name(sw_job_recipe(c->t.job), index));
     if (!name)
-        return sw_err_nomem(err, "the name of a stage", 0);
+        return sw_err_nomem(err, "stage name", 0);
     sw_free(c->stage);
     c->job.stage = c->stage = name;
     return sw_trainer_reopen(&c->t, &c->job, err);
@@ -314,55 +319,60 @@ static void print_one(struct checking *c)
         print_text(&c->out, sw_job_plan(c->t.job), &c->extra, o->verbose > 0);
 }
 
-/* Prints the stages; the last one gives the totals. */
+/* Prints every stage, then in JSON the totals of the last one. */
 static int print_stages(struct checking *c, int count, struct sw_err *err)
 {
     const bool json = c->options->common.json;
-    int rc = SW_OK;
     if (json)
         sw_json_open_array(&c->json, "stages");
-    for (int i = 0; i < count && rc == SW_OK; i++) {
-        rc = open_stage(c, i, err);
-        if (rc == SW_OK && json)
+    for (int i = 0; i < count; i++) {
+        int rc = open_stage(c, i, err);
+        if (rc != SW_OK)
+            return rc;
+        if (json)
             sw_json_open_object(&c->json, NULL);
-        if (rc == SW_OK)
-            print_one(c);
-        if (rc == SW_OK && json)
+        print_one(c);
+        if (json)
             sw_json_close_object(&c->json);
     }
     if (!json)
-        return rc;
+        return SW_OK;
     sw_json_close_array(&c->json);
-    if (rc == SW_OK)
-        print_one(c);
-    return rc;
+    print_one(c);
+    return SW_OK;
+}
+
+/* --plot and --dot: draws the net, of the last stage if there are several. */
+static int draw(struct checking *c, int stages, struct sw_err *err)
+{
+    const struct options *o = c->options;
+    if (stages > 0) {
+        int rc = open_stage(c, stages - 1, err);
+        if (rc != SW_OK)
+            return rc;
+    }
+    return o->plot ? sw_draw_net(o->plot, sw_job_plan(c->t.job), err) : SW_OK;
 }
 
 static int print(struct checking *c, struct sw_err *err)
 {
     const struct options *o = c->options;
     const int stages = o->common.stage ? 0 : sw_recipe_stage_count(sw_job_recipe(c->t.job));
-    int rc = SW_OK;
-    if (o->plot || o->dot) {
-        if (stages > 0)
-            rc = open_stage(c, stages - 1, err);
-        if (rc == SW_OK && o->plot)
-            rc = sw_draw_net(o->plot, sw_job_plan(c->t.job), err);
-    }
-    if (rc == SW_OK && o->dot) {
-        sw_report_dot(&c->out, sw_job_plan(c->t.job));
+    int rc = o->plot || o->dot ? draw(c, stages, err) : SW_OK;
+    if (rc != SW_OK)
         return rc;
+    if (o->dot) {
+        sw_report_dot(&c->out, sw_job_plan(c->t.job));
+        return SW_OK;
     }
-    if (o->common.json) {
+    if (o->common.json)
         sw_cli_json_begin(&c->json, &c->out);
-    }
-    if (rc == SW_OK && stages > 0)
+    if (stages > 0)
         rc = print_stages(c, stages, err);
-    else if (rc == SW_OK)
+    else
         print_one(c);
-    if (o->common.json) {
+    if (o->common.json)
         sw_cli_json_end(&c->json);
-    }
     return rc;
 }
 
@@ -377,16 +387,18 @@ static int check(void *given)
     if (options->plot && !sw_picture_is_named("check", options->plot))
         return SW_EXIT_USAGE;
 
-    int rc = sw_trainer_init(&c.t, o, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_open(&c.t, &c.job, &err);
-    if (rc == SW_OK) {
-        c.extra.base_bytes = resident_bytes();
-        if (sw_history_default_path(o->db, sw_runs_job_db(c.t.job), &c.extra.db, &ignored) != SW_OK)
-            c.extra.db = NULL;
-        rc = print(&c, &err);
-    }
-    int code = rc == SW_OK ? sw_cli_print(&c.out) : sw_trainer_refuse(&c.t, rc, &err);
+    int code, rc = sw_trainer_init(&c.t, o, &err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_trainer_open(&c.t, &c.job, &err);
+    if (rc != SW_OK)
+        goto out;
+    c.extra.base_bytes = resident_bytes();
+    if (sw_history_default_path(o->db, sw_runs_job_db(c.t.job), &c.extra.db, &ignored) != SW_OK)
+        c.extra.db = NULL;
+    rc = print(&c, &err);
+out:
+    code = rc == SW_OK ? sw_cli_print(&c.out) : sw_trainer_refuse(&c.t, rc, &err);
     sw_free(c.extra.db);
     sw_free(c.stage);
     sw_buf_fini(&c.out);
@@ -400,11 +412,11 @@ const struct sw_verb sw_verb_check = {
     .usage = "[OPTION]... RECIPE",
     .about =
         "Checks RECIPE and prints what it would build: shapes, parameters, memory and flops of\n"
-        "every layer; with several workers what the first one has, how outputs are spread\n"
-        "over them, what each has and sends, and the connections (bridges) between. With -v\n"
-        "also sources, layout and algorithm, and every layer by worker. Of a recipe with stages\n"
-        "all are checked and printed, or with --stage that one; pictures are of the last. Writes\n"
-        "nothing but what --plot asks for.",
+        "every layer. With several workers: the layers of the first worker, how outputs are\n"
+        "partitioned, what each worker holds and sends, and the connections (bridges) between\n"
+        "them. -v adds sources, layout and algorithm, every layer by worker, and the reasons of\n"
+        "the placement. Checks all stages of a recipe, or that of --stage; --plot and --dot show\n"
+        "the last one. Writes no file but that of --plot.",
     .takes = SW_CLI_ALL | SW_CLI_STAGE,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,

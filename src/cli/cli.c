@@ -1,4 +1,4 @@
-/* The command line's own output: exit codes, messages on stderr, text on stdout, and what stdout
+/* The output of the command line: exit codes, messages on stderr, text on stdout, and what stdout
  * can show (width, color, terminal). Everything that is printed goes through base/text.h, except by
  * the _raw functions, so that foreign text cannot control the terminal. Main thread; the contract
  * is in cli/cli.h. */
@@ -22,13 +22,13 @@ enum { DEFAULT_WIDTH = 80 };
 
 const struct sw_exit_text sw_exit_texts[] = {
     {SW_EXIT_DONE, "done"},
-    {SW_EXIT_FAILED, "failed: a training, a read or write; of weights diff: they differ"},
-    {SW_EXIT_USAGE, "usage or recipe error, or another process has the run"},
-    {SW_EXIT_MISSING, "something needed is not there, or is damaged"},
-    {SW_EXIT_DIVERGED, "diverged: a loss, a gradient or a value is not finite"},
+    {SW_EXIT_FAILED, "failed: a training or I/O error; for weights diff: the files differ"},
+    {SW_EXIT_USAGE, "usage or recipe error, or another process owns the run"},
+    {SW_EXIT_MISSING, "a file, run, device, host or memory is missing, or a file is damaged"},
+    {SW_EXIT_DIVERGED, "diverged: a loss, gradient or parameter is not finite"},
     {SW_EXIT_STOPPED, "stopped by request, with a checkpoint to resume from"},
-    {SW_EXIT_SIGNAL + SIGINT, "stopped by SIGINT, with nothing to resume"},
-    {SW_EXIT_SIGNAL + SIGTERM, "stopped by SIGTERM, with nothing to resume"},
+    {SW_EXIT_SIGNAL + SIGINT, "stopped by SIGINT, without a checkpoint to resume from"},
+    {SW_EXIT_SIGNAL + SIGTERM, "stopped by SIGTERM, without a checkpoint to resume from"},
     {0, NULL},
 };
 
@@ -192,7 +192,7 @@ bool sw_cli_colour(void)
     return sw_cli_stdout_smart() && !(no && *no);
 }
 
-/* ---- Who we are -------------------------------------------------------------------------------
+/* ---- The version -------------------------------------------------------------------------------
  */
 
 void sw_cli_version(void)

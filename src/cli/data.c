@@ -7,9 +7,9 @@ static const struct sw_verb *const sub_verbs[] = {&sw_data_import, &sw_data_insp
 
 const struct sw_verb sw_verb_data = {
     .name = "data",
-    .help = "import data into shards, inspect and measure them",
+    .help = "import, inspect and measure data",
     .usage = "[OPTION]... RECIPE|FILE...",
-    .about = "Looks at data and brings them into shape.",
+    .about = "Inspects, measures and converts data.",
     .subs = sub_verbs,
     .stops = true,
 };

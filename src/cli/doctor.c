@@ -13,7 +13,7 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    SW_CLI_FLAG_OPTION(struct options, quick, "quick", "look only, measure nothing"),
+    SW_CLI_FLAG_OPTION(struct options, quick, "quick", "only inspect settings, measure nothing"),
     {0},
 };
 
@@ -30,7 +30,7 @@ static bool is_fit(const struct sw_doctor *d)
     return true;
 }
 
-/* ---- What it says -----------------------------------------------------------------------------
+/* ---- The report -----------------------------------------------------------------------------
  */
 
 /* Prints the findings; --quiet omits those that are OK. */
@@ -45,8 +45,8 @@ static void print_text(const struct options *o, const struct sw_doctor *d, struc
         sw_buf_printf(out, "%-8s %-8s %s\n", f->part, level_names[f->level], f->what);
         if (f->why)
             sw_buf_printf(out, "%18swhy:  %s\n", "", f->why);
-        if (f->mend)
-            sw_buf_printf(out, "%18sfix:  %s\n", "", f->mend);
+        if (f->fix)
+            sw_buf_printf(out, "%18sfix:  %s\n", "", f->fix);
     }
     sw_buf_printf(out, "%s: %d bad, %d warning%s, %d note%s\n", is_fit(d) ? "fit" : "not fit",
                   counts[SW_FINDING_BAD], counts[SW_FINDING_WARN],
@@ -64,14 +64,14 @@ static void add_findings(struct sw_json_writer *w, const struct sw_doctor *d)
         sw_json_string(w, "part", f->part);
         sw_json_string(w, "what", f->what);
         sw_json_string(w, "why", f->why);
-        sw_json_string(w, "fix", f->mend);
-        sw_json_string(w, "mend", f->mend); /* the old key, kept for one release */
+        sw_json_string(w, "fix", f->fix);
+        sw_json_string(w, "mend", f->fix); /* the old key, kept for one release */
         sw_json_close_object(w);
     }
     sw_json_close_array(w);
 }
 
-/* Whether stored figures of this machine exist from a time when it was idle. */
+/* Whether doctor.json has figures of this machine that were measured while it was idle. */
 static bool has_better(const struct sw_doctor *d, const char *path)
 {
     struct sw_json *root = NULL;
@@ -92,7 +92,7 @@ static bool has_better(const struct sw_doctor *d, const char *path)
 }
 
 /* Stores the figures if they are complete and do not replace better ones. */
-static void keep(const struct sw_doctor *d, const struct sw_buf *json)
+static void save_figures(const struct sw_doctor *d, const struct sw_buf *json)
 {
     struct sw_err err;
     char *state = NULL, *path = NULL;
@@ -102,11 +102,12 @@ static void keep(const struct sw_doctor *d, const struct sw_buf *json)
     if (!code && !(path = sw_format("%s/doctor.json", state)))
         code = sw_err_nomem(&err, "path of doctor.json", 0);
     if (!code && d->busy && has_better(d, path))
-        sw_cli_say("the figures of the busy machine are not kept; those of an earlier time stay");
+        sw_cli_say(
+            "the machine was busy: its figures are not saved; doctor.json keeps the earlier ones");
     else if (!code)
         code = sw_os_replace_file(path, json->text, json->length, 0600, &err);
     if (code)
-        sw_cli_say("the figures are not kept: %s", err.text);
+        sw_cli_say("the figures are not saved: %s", err.text);
     sw_free(path);
     sw_free(state);
 }
@@ -117,7 +118,7 @@ static void keep(const struct sw_doctor *d, const struct sw_buf *json)
 typedef int doctor_part(struct sw_doctor *d, struct sw_err *err);
 static const struct {
     const char *name;
-    doctor_part *look;
+    doctor_part *check;
     bool measures;
 } parts[] = {
     {"settings", sw_doctor_settings, false}, {"PCIe links", sw_doctor_links, false},
@@ -128,20 +129,24 @@ static const struct {
 static int examine(struct sw_doctor *d, const struct options *o, struct sw_err *err)
 {
     int code = sw_machine_here(&d->machine, err);
-    if (!code)
-        code = sw_survey_read(&d->survey, "/proc", "/sys", err);
-    for (size_t i = 0; !code && i < sizeof parts / sizeof *parts; i++) {
+    if (code)
+        return code;
+    code = sw_survey_read(&d->survey, "/proc", "/sys", err);
+    if (code)
+        return code;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i].measures && d->quick)
             continue;
         if (o->common.verbose)
             sw_cli_say("%s ...", parts[i].name);
         code = sw_stop_check(err);
-        if (!code)
-            code = parts[i].look(d, err);
+        if (code)
+            return code;
+        code = parts[i].check(d, err);
+        if (code)
+            return code;
     }
-    if (!code && d->failed)
-        code = sw_err_nomem(err, "findings", 0);
-    return code;
+    return d->failed ? sw_err_nomem(err, "findings", 0) : SW_OK;
 }
 
 static int doctor(void *options)
@@ -164,7 +169,7 @@ static int doctor(void *options)
         sw_json_bool(&d.json, "busy", d.busy);
         add_findings(&d.json, &d);
         sw_cli_json_end(&d.json);
-        keep(&d, &json);
+        save_figures(&d, &json);
         if (!o->common.json)
             print_text(o, &d, &text);
         exit_code = sw_cli_print(o->common.json ? &json : &text);
@@ -179,20 +184,17 @@ static int doctor(void *options)
 
 const struct sw_verb sw_verb_doctor = {
     .name = "doctor",
-    .help = "is this machine fit, and what would make it fitter?",
+    .help = "check whether this machine is fit for training, and how to improve it",
     .usage = "[OPTION]...",
     .about =
-        "Looks at how this machine is set up and measures what training depends on: processor,\n"
-        "memory, limits, PCIe links, disk and history; copies between devices and what they "
-        "compute\n"
-        "are checked against what they should be. Each finding says what it is, why it matters, "
-        "and\n"
-        "how to fix it.",
-    .more = "The figures are kept in doctor.json of the state directory, for the planner. The exit "
-            "code\n"
-            "is 0 when the machine is fit and 3 when something is bad; what merely costs speed is "
-            "a\n"
-            "warning. With --device sim:... simulated GPUs are tested, which may be told to fail.",
+        "Checks how this machine is set up and measures what training depends on: processor,\n"
+        "memory, limits, PCIe links, disk and history. Copies between devices and the results\n"
+        "of their computations are verified. Each finding says what was found, why it matters,\n"
+        "and how to fix it.",
+    .more =
+        "The figures are saved in doctor.json of the state directory, for the planner. The exit\n"
+        "code is 0 if the machine is fit and 3 if a finding is bad; a finding that only costs\n"
+        "speed is a warning. --device sim:... tests simulated GPUs, which can simulate faults.",
     .takes = SW_CLI_DEVICE | SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
     SW_CLI_OPTIONS(struct options, rows),
     .run = doctor,

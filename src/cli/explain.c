@@ -1,4 +1,4 @@
-/* singa-ws explain: every value of a recipe and where it comes from, after precedence. */
+/* singa-ws explain: prints every value of a recipe and its source, in the order of precedence. */
 #include "recipe/explain.h"
 #include "base/json.h"
 #include "cli/cli.h"
@@ -98,7 +98,8 @@ static void add_row(struct answer *a, const struct sw_explained *e)
     sw_buf_fini(&from);
 }
 
-/* ---- All --------------------------------------------------------------------------------------
+/* ---- Sections
+ * --------------------------------------------------------------------------------------
  */
 
 static void end_section(struct answer *a)
@@ -136,7 +137,7 @@ static bool is_path(const struct answer *a, const struct sw_explained *e, const 
 }
 
 /* Checks whether the path names a value: a section [layer a.outputs] could have the same path. */
-static void look_for_one(void *user, const struct sw_explained *e)
+static void find_value(void *user, const struct sw_explained *e)
 {
     struct answer *a = user;
     char section[256];
@@ -162,7 +163,7 @@ static void show(void *user, const struct sw_explained *e)
     }
 }
 
-/* ---- What is not there ------------------------------------------------------------------------
+/* ---- Unknown names ------------------------------------------------------------------------
  */
 
 struct words {
@@ -180,7 +181,7 @@ static void measure(struct words *w, const char *word)
     }
 }
 
-static void look_near(void *user, const struct sw_explained *e)
+static void find_nearest(void *user, const struct sw_explained *e)
 {
     char section[256], path[400];
     section_of(e, section, sizeof section);
@@ -193,14 +194,13 @@ static int unknown(const struct sw_recipe *recipe, const char *path)
 {
     struct words w = {.path = path, .distance = 4};
     struct sw_err err;
-    int rc = sw_recipe_explain(recipe, look_near, &w, &err);
+    int rc = sw_recipe_explain(recipe, find_nearest, &w, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
     if (*w.nearest)
         return sw_cli_usage("explain", "the recipe has no '%s'; did you mean '%s'?", path,
                             w.nearest);
-    return sw_cli_usage("explain", "the recipe has no '%s'; without SECTION.KEY all are printed",
-                        path);
+    return sw_cli_usage("explain", "the recipe has no '%s'; omit it to print all values", path);
 }
 
 /* ---- The verb ---------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ static int print(const struct sw_recipe *recipe, const struct sw_cli_common *o, 
                  struct sw_err *err)
 {
     struct answer a = {.path = o->arg_count > 1 ? o->args[1] : NULL, .json = o->json, .out = out};
-    int rc = a.path ? sw_recipe_explain(recipe, look_for_one, &a, err) : SW_OK;
+    int rc = a.path ? sw_recipe_explain(recipe, find_value, &a, err) : SW_OK;
     sw_json_begin(&a.w, out);
     if (a.json && !a.one) {
         sw_json_open_object(&a.w, NULL);
@@ -254,12 +254,11 @@ const struct sw_verb sw_verb_explain = {
     .help = "print every value of a recipe and where it comes from",
     .usage = "[OPTION]... RECIPE [SECTION[.KEY]]",
     .about =
-        "Prints every value of RECIPE and where it comes from: the program's default, a file, a\n"
-        "line of [fallback] or of a stage (without --stage: the first), --set or another option; "
-        "and what it replaced there. With "
-        "SECTION.KEY\n"
-        "(as in --set) one value and what it means, with SECTION all of a section. Opens no data\n"
-        "and writes nothing.",
+        "Prints every value of RECIPE, where it comes from (the program's default, a file, a line\n"
+        "of [fallback] or of a stage, --set or another option), and the values that it\n"
+        "overrides. With SECTION.KEY (as in --set): one value and its meaning; with SECTION: all\n"
+        "values of a section. Without --stage the first stage counts. Opens no data and writes\n"
+        "nothing.",
     .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_FRAMEWORK | SW_CLI_JSON | SW_CLI_STAGE,
     .min_args = 1,
     .max_args = 2,

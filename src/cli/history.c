@@ -20,9 +20,9 @@ const struct sw_verb sw_verb_history = {
     .name = "history",
     .help = "query finished and running runs: list, show, compare, plot, export, sql ...",
     .usage = "[OPTION]... [RUN]...",
-    .about = "Asks what was trained, or is being trained. Without a sub-verb: list. RUN is an "
-             "id, the\n"
-             "beginning of one, a name (the newest run of it), or @last.",
+    .about =
+        "Queries the history of finished and running runs. Without a sub-verb: list. RUN is an\n"
+        "id, a unique prefix, a name (its newest run), or @last.",
     .more = "Tables: runs series point step_time layer_time link_traffic hardware placement "
             "checkpoints\n"
             "events tags plans segments stages. Views: metrics(run_id, step, epoch, time, split, "

@@ -1,5 +1,5 @@
-/* singa-ws layers: the catalogue of what a recipe may name, from the tables that bind and check
- * recipes. */
+/* singa-ws layers: the catalogue of the types and keys that a recipe can use, from the tables that
+ * parse and check recipes. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/reference/catalogue.h"
@@ -16,14 +16,16 @@ struct options {
 };
 
 static const struct sw_cli_option options_of_layers[] = {
-    SW_CLI_FLAG_OPTION(struct options, man, "man", "print the whole as a page for man(1)"),
-    SW_CLI_FLAG_OPTION(struct options, markdown, "markdown", "print the whole as Markdown"),
+    SW_CLI_FLAG_OPTION(struct options, man, "man", "print the complete reference as a man page"),
+    SW_CLI_FLAG_OPTION(struct options, markdown, "markdown",
+                       "print the complete reference as Markdown"),
     SW_CLI_TEXT_OPTION(struct options, completion, "completion", "SHELL",
-                       "print what completes verbs, options and runs in bash or zsh"),
+                       "print the completion script for bash or zsh"),
     {0},
 };
 
-/* ---- All --------------------------------------------------------------------------------------
+/* ---- The list
+ * --------------------------------------------------------------------------------------
  */
 
 static int widest_name(void)
@@ -52,7 +54,7 @@ static void list(struct sw_buf *out)
     sw_buf_add(out, "\nVerbs:\n");
     for (int v = 0; sw_verbs[v]; v++)
         sw_buf_printf(out, "  %-*s  %s\n", width, sw_verbs[v]->name, sw_verbs[v]->help);
-    sw_buf_add(out, "\n'singa-ws layers TYPE|VERB' has the keys or options of each.\n");
+    sw_buf_add(out, "\n'singa-ws layers TYPE|VERB' lists the keys or options of each.\n");
 }
 
 static void json_partitions(struct sw_json_writer *w, const struct sw_layer_type *t)
@@ -93,7 +95,8 @@ static void list_json(struct sw_json_writer *w)
     sw_json_close_object(w);
 }
 
-/* ---- One --------------------------------------------------------------------------------------
+/* ---- One entry
+ * --------------------------------------------------------------------------------------
  */
 
 /* Prints how a layer of this type can be partitioned over workers. */
@@ -211,7 +214,7 @@ static int unknown(const char *name)
     const char *near = sw_str_nearest(name, names, count);
     if (near)
         return sw_cli_usage("layers", "unknown type '%s'; did you mean '%s'?", name, near);
-    return sw_cli_usage("layers", "unknown type '%s'; without a TYPE all are listed", name);
+    return sw_cli_usage("layers", "unknown type '%s'; 'singa-ws layers' lists all types", name);
 }
 
 /* Prints a complete page: that of recipes or that of commands. */
@@ -220,11 +223,12 @@ static int print_page(const struct options *o, struct sw_buf *out)
     enum sw_page_form form = o->man ? SW_PAGE_MAN : SW_PAGE_MARKDOWN;
     bool commands = o->common.arg_count && sw_str_eq(o->common.args[0], "commands");
     if (o->man && o->markdown)
-        return sw_cli_usage("layers", "--man and --markdown exclude each other");
+        return sw_cli_usage("layers", "--man and --markdown are mutually exclusive");
     if (o->common.json)
-        return sw_cli_usage("layers", "--json and a page exclude each other");
+        return sw_cli_usage("layers", "--json cannot be combined with --man or --markdown");
     if (o->common.arg_count && !commands)
-        return sw_cli_usage("layers", "'%s': a page is of all types, or of commands",
+        return sw_cli_usage("layers",
+                            "'%s': --man and --markdown take only the argument 'commands'",
                             o->common.args[0]);
     if (commands)
         sw_pages_commands(form, out);
@@ -259,9 +263,9 @@ static int print_one(const struct options *o, struct sw_buf *out)
 static int print_completion(const struct options *o, struct sw_buf *out)
 {
     if (o->man || o->markdown || o->common.json || o->common.arg_count)
-        return sw_cli_usage("layers", "--completion stands alone");
+        return sw_cli_usage("layers", "--completion takes no other option or argument");
     if (!sw_completion(o->completion, out))
-        return sw_cli_usage("layers", "--completion=%s: SHELL is %s or %s", o->completion,
+        return sw_cli_usage("layers", "--completion=%s: SHELL must be %s or %s", o->completion,
                             sw_completion_shells[0], sw_completion_shells[1]);
     return sw_cli_print(out);
 }
@@ -285,14 +289,14 @@ static int layers(void *options)
 
 const struct sw_verb sw_verb_layers = {
     .name = "layers",
-    .help = "list layer types, updaters, policies and formats, their keys; reference pages",
+    .help = "list layer types, updaters, policies and formats with their keys; reference pages",
     .usage =
         "[OPTION]... [TYPE|VERB]\n[OPTION]... [commands] --man|--markdown\n--completion bash|zsh",
     .about =
-        "Lists the types that a recipe may name: layers, updaters, learning-rate policies, data\n"
-        "formats; and the program's verbs. With TYPE (also: job, cluster, updater), its keys with\n"
-        "range, default and meaning; with VERB what it does and its options. --man and --markdown\n"
-        "print the page singa-ws-recipe(5), with the word commands the page singa-ws(1).",
+        "Lists the types that a recipe can use: layers, updaters, learning-rate policies, data\n"
+        "formats; and the verbs of the program. With TYPE (also: job, cluster, updater): its keys\n"
+        "with range, default and meaning. With VERB: its description and options. --man and\n"
+        "--markdown print the page singa-ws-recipe(5), or singa-ws(1) with the argument commands.",
     .takes = SW_CLI_JSON,
     SW_CLI_OPTIONS(struct options, options_of_layers),
     .max_args = 1,

@@ -20,25 +20,23 @@ struct options {
 static const struct sw_cli_option options_of_predict[] = {
     SW_CLI_WEIGHTS_OPTION(struct options),
     SW_CLI_SPLIT_OPTION(struct options),
-    SW_CLI_LIST_OPTION(
-        struct options, inputs, "input", "[FIELD=]X.npy",
-        "an array in place of a data field, taken as it is; may be given several times"),
+    SW_CLI_LIST_OPTION(struct options, inputs, "input", "[FIELD=]X.npy",
+                       "read a data field from an array, unchanged; may be repeated"),
     SW_CLI_TEXT_OPTION(struct options, layer, "layer", "LAYER",
-                       "whose output is wanted; default: what the last loss reads"),
-    SW_CLI_TEXT_OPTION(
-        struct options, output, "output", "Y.npy",
-        "where the array goes: float32, a row for each sample in the order of the data"),
+                       "layer whose output is written; default: the input of the last loss"),
+    SW_CLI_TEXT_OPTION(struct options, output, "output", "Y.npy",
+                       "output file: float32, one row for each sample, in the order of the data"),
     SW_CLI_TEXT_OPTION(
         struct options, plot, "plot", "FILE",
-        "draw into FILE.png or FILE.svg: values per class as a confusion matrix, the codes of a "
-        "LAYER of two as a cloud, rows as large as the data's pictures as pictures"),
+        "draw to FILE.png or FILE.svg: class scores as a confusion matrix, codes of two elements "
+        "as a scatter plot, rows of an image's size as images"),
     {0},
 };
 
 /* ---- Input and output -------------------------------------------------------------------------
  */
 
-/* "FIELD=X.npy" as its two parts; a field is a word, so that paths with '=' can be given. */
+/* Splits "FIELD=X.npy". A field name has no '/' or '.', so that a path may contain '='. */
 static int split_inputs(const struct options *o, struct sw_predict_input **out, char ***fields,
                         struct sw_err *err)
 {
@@ -61,20 +59,20 @@ static int split_inputs(const struct options *o, struct sw_predict_input **out, 
     return SW_OK;
 }
 
-/* Where rows go: an array, a picture, or both. */
+/* The destination of the rows: an array file, a plot, or both. */
 struct output {
     const char *path; /* NULL: no array */
     struct sw_npy_writer writer;
-    struct sw_predict_plot plot; /* path NULL: no picture */
+    struct sw_predict_plot plot; /* path NULL: no plot */
 };
 
 static int begin(void *user, const struct sw_predict_info *info, struct sw_err *err)
 {
     struct output *out = user;
     int rc = out->plot.path ? sw_predict_plot_begin(&out->plot, info, err) : SW_OK;
-    if (rc == SW_OK && out->path)
-        rc = sw_npy_writer_begin(&out->writer, out->path, SW_F32, info->ndim, info->dim, err);
-    return rc;
+    if (rc != SW_OK || !out->path)
+        return rc;
+    return sw_npy_writer_begin(&out->writer, out->path, SW_F32, info->ndim, info->dim, err);
 }
 
 static int append(void *user, int64_t count, const float *values, struct sw_err *err)
@@ -104,8 +102,8 @@ static struct sw_job_options job_options(const struct options *o)
     return job;
 }
 
-/* Reads the labels of the rows, for a plot: the output of their input layer, computed in a job of
- * its own, since a job predicts once. Arrays have none. */
+/* Reads the labels of the rows, for a plot: the output of the label input layer, computed by a
+ * second job, since a job predicts only once. Arrays have no labels. */
 static int read_labels(const struct options *o, const struct sw_predict_args *args,
                        struct sw_predict_plot *plot, struct sw_err *err)
 {
@@ -119,16 +117,18 @@ static int read_labels(const struct options *o, const struct sw_predict_args *ar
     if (args->input_count)
         return SW_OK;
     int rc = sw_job_open(&options, NULL, &job, &messages, err);
-    if (rc == SW_OK)
-        labels.layer = sw_predict_label_layer(sw_job_recipe(job));
-    if (rc == SW_OK && labels.layer)
+    if (rc != SW_OK)
+        goto out;
+    labels.layer = sw_predict_label_layer(sw_job_recipe(job));
+    if (labels.layer)
         rc = sw_job_predict(job, &labels, &sink, &info, err);
+out:
     sw_job_close(job);
     sw_buf_fini(&messages);
     return rc;
 }
 
-/* ---- What is said -----------------------------------------------------------------------------
+/* ---- The report -----------------------------------------------------------------------------
  */
 
 static void print_json(struct sw_buf *out, const struct options *o,
@@ -158,7 +158,7 @@ static void print_text(struct sw_buf *out, const struct options *o,
     sw_buf_add(out, "weights    ");
     sw_weights_describe(w, out);
     sw_buf_printf(out, "\nlayer      %s (%s)%s\n", info->layer, info->type,
-                  o->layer ? "" : ", which the loss reads");
+                  o->layer ? "" : ", the input of the loss");
     if (info->split)
         sw_buf_printf(out, "split      %s\n", info->split);
     if (*info->fallback) {
@@ -167,7 +167,7 @@ static void print_text(struct sw_buf *out, const struct options *o,
     }
     if (o->plot)
         sw_buf_printf(out, "plot       %s\n", o->plot);
-    sw_buf_printf(out, "output     %s: %lld", o->output ? o->output : "not kept",
+    sw_buf_printf(out, "output     %s: %lld", o->output ? o->output : "not written",
                   (long long)info->rows);
     for (int i = 0; i < info->ndim; i++)
         sw_buf_printf(out, "x%lld", (long long)info->dim[i]);
@@ -177,53 +177,78 @@ static void print_text(struct sw_buf *out, const struct options *o,
 /* ---- The verb ---------------------------------------------------------------------------------
  */
 
-static int predict_with(const struct options *o, struct sw_job *job, const struct sw_weights *w,
-                        const struct sw_predict_input *inputs, struct sw_buf *out)
+/* Computes the rows and writes the array and the plot that the options name. */
+static int write_outputs(const struct options *o, struct sw_job *job,
+                         const struct sw_predict_args *args, struct sw_predict_info *info,
+                         struct sw_err *err)
 {
     struct output file = {.path = o->output,
                           .writer = {.file.fd = -1},
                           .plot = {.path = o->plot, .codes = o->layer != NULL}};
     struct sw_predict_sink sink = {begin, append, &file};
+    int rc = o->plot ? read_labels(o, args, &file.plot, err) : SW_OK;
+    if (rc != SW_OK)
+        goto abandon;
+    rc = sw_job_predict(job, args, &sink, info, err);
+    if (rc != SW_OK)
+        goto abandon;
+    if (o->plot)
+        rc = sw_predict_plot_draw(&file.plot, info, err);
+    if (rc != SW_OK || !o->output)
+        goto abandon;
+    rc = sw_npy_writer_commit(&file.writer, err);
+    goto out;
+abandon:
+    sw_npy_writer_abandon(&file.writer);
+out:
+    sw_predict_plot_fini(&file.plot);
+    return rc;
+}
+
+static int predict_with(const struct options *o, struct sw_job *job, const struct sw_weights *w,
+                        const struct sw_predict_input *inputs, struct sw_buf *out)
+{
     struct sw_predict_info info;
     struct sw_err err;
-    int code;
-    int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
     struct sw_predict_args args = {.weights = w->path,
                                    .layer = o->layer,
                                    .split = o->split,
                                    .inputs = inputs,
                                    .input_count = o->inputs.count};
-    if (rc == SW_OK && o->plot)
-        rc = read_labels(o, &args, &file.plot, &err);
+    int rc = sw_cli_check_split(sw_job_recipe(job), o->split, &err);
     if (rc == SW_OK)
-        rc = sw_job_predict(job, &args, &sink, &info, &err);
-    if (rc == SW_OK && o->plot)
-        rc = sw_predict_plot_draw(&file.plot, &info, &err);
-    if (rc == SW_OK && o->output)
-        rc = sw_npy_writer_commit(&file.writer, &err);
-    else
-        sw_npy_writer_abandon(&file.writer);
+        rc = write_outputs(o, job, &args, &info, &err);
     if (rc != SW_OK)
-        code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
-    else
-        code = SW_EXIT_DONE;
-    if (code == SW_EXIT_DONE && o->common.json)
+        return sw_cli_refuse(sw_job_recipe(job), rc, &err);
+    if (o->common.json)
         print_json(out, o, &info, w);
-    else if (code == SW_EXIT_DONE && !o->common.quiet)
+    else if (!o->common.quiet)
         print_text(out, o, &info, w);
-    sw_predict_plot_fini(&file.plot);
-    return code == SW_EXIT_DONE ? sw_cli_print(out) : code;
+    return sw_cli_print(out);
 }
 
 static int check_options(const struct options *o)
 {
     if (!o->output && !o->plot)
-        return sw_cli_usage("predict", "--output is missing (or --plot)");
+        return sw_cli_usage("predict", "--output or --plot is missing");
     if (o->plot && !sw_picture_is_named("predict", o->plot))
         return SW_EXIT_USAGE;
     if (o->split && o->inputs.count)
-        return sw_cli_usage("predict", "--split and --input exclude each other");
+        return sw_cli_usage("predict", "--split and --input are mutually exclusive");
     return SW_EXIT_DONE;
+}
+
+static int open_job(const struct options *o, struct sw_trainer *t, struct sw_predict_input **inputs,
+                    char ***fields, struct sw_weights *w, struct sw_err *err)
+{
+    struct sw_job_options job = job_options(o);
+    int rc = split_inputs(o, inputs, fields, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_trainer_init(t, &o->common, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_trainer_open_with(t, &job, o->weights, &o->common, w, err);
 }
 
 static int predict(void *options)
@@ -235,17 +260,12 @@ static int predict(void *options)
     char **fields = NULL;
     struct sw_buf out = {0};
     struct sw_err err;
-    struct sw_job_options job = job_options(o);
 
     int code = check_options(o);
     if (code != SW_EXIT_DONE)
         return code;
 
-    int rc = split_inputs(o, &inputs, &fields, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_init(&t, &o->common, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_open_with(&t, &job, o->weights, &o->common, &w, &err);
+    int rc = open_job(o, &t, &inputs, &fields, &w, &err);
     code = rc == SW_OK ? predict_with(o, t.job, &w, inputs, &out) : sw_trainer_refuse(&t, rc, &err);
     sw_weights_fini(&w);
     for (int i = 0; fields && i < o->inputs.count; i++)
@@ -262,10 +282,10 @@ const struct sw_verb sw_verb_predict = {
     .help = "write any layer's output as an array",
     .usage = "[OPTION]... RECIPE --output Y.npy\n[OPTION]... RECIPE --plot FILE",
     .about =
-        "Writes what a layer of a trained net makes of a split, or of arrays: one pass in\n"
-        "evaluation mode, every sample once. Only layers that lead to LAYER are run, so labels\n"
-        "are needed for losses alone. An --input without FIELD= stands for the one field that\n"
-        "is read.",
+        "Writes the output of a layer of a trained net for a split, or for arrays: one pass in\n"
+        "evaluation mode, every sample once. Only the layers that LAYER depends on are run, so\n"
+        "only losses need labels. An --input without FIELD= replaces the only field that is\n"
+        "read.",
     .takes = (SW_CLI_ALL | SW_CLI_STAGE) & ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE),
     SW_CLI_OPTIONS(struct options, options_of_predict),
     .min_args = 1,

@@ -16,13 +16,12 @@ struct options {
 static const struct sw_cli_option options_of_resume[] = {
     SW_CLI_INT_OPTION(
         struct options, steps, "steps", "N", 1,
-        "go on to step N, not only to where the run was to end; schedules keep their length"),
+        "end after step N instead of the run's last step; schedules keep their length"),
     SW_BESIDE_ROWS(struct options, beside),
     {0},
 };
 
-/* The last step: --steps, else the end of the run itself; 0 leaves it to a --set of job.steps or
- * job.epochs. */
+/* The last step: --steps, else that of the run; 0 if --set gives job.steps or job.epochs. */
 static int64_t last_step(const struct options *o, const struct sw_run *run)
 {
     if (o->steps)
@@ -34,21 +33,21 @@ static int64_t last_step(const struct options *o, const struct sw_run *run)
     return run->steps;
 }
 
-static bool is_there(const struct sw_checkpoints *checkpoints, int64_t last)
+static bool is_complete(const struct sw_checkpoints *checkpoints, int64_t last)
 {
     return last > 0 && checkpoints->items[0].step >= last;
 }
 
-/* Reports that nothing is left to train, if the final checkpoint is undamaged. */
-static int say_there(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
-                     int64_t last)
+/* Reports that no step is left to train, if the last checkpoint is undamaged. */
+static int report_complete(const struct sw_run *run, const struct sw_checkpoints *checkpoints,
+                           int64_t last)
 {
     const struct sw_checkpoint_file *newest = &checkpoints->items[0];
     char title[128];
     struct sw_err err, ignored;
     int rc = sw_checkpoints_look(newest, &err);
     if (rc == SW_OK) {
-        sw_cli_say("%s is at step %lld of %lld already; --steps N goes on to step N",
+        sw_cli_say("%s is already at step %lld of %lld; use --steps N to train until step N",
                    sw_run_title(run, title, sizeof title), (long long)newest->step,
                    (long long)last);
         return SW_EXIT_DONE;
@@ -57,16 +56,37 @@ static int say_there(const struct sw_run *run, const struct sw_checkpoints *chec
     while (i < checkpoints->count && sw_checkpoints_look(&checkpoints->items[i], &ignored) != SW_OK)
         i++;
     if (i < checkpoints->count)
-        sw_cli_say("%s; the newest whole checkpoint is that of step %lld, %s: remove the damaged "
-                   "file, and resume trains from there again",
-                   err.text, (long long)checkpoints->items[i].step, checkpoints->items[i].path);
+        sw_cli_say(
+            "%s; the newest undamaged checkpoint is that of step %lld, %s: remove the damaged "
+            "file to resume from there",
+            err.text, (long long)checkpoints->items[i].step, checkpoints->items[i].path);
     else
-        sw_cli_say("%s; the run has no other checkpoint that is whole", err.text);
+        sw_cli_say("%s; the run has no other undamaged checkpoint", err.text);
     return sw_cli_exit_code(rc);
 }
 
-static int go_on(const struct options *o, const struct sw_run *run,
-                 const struct sw_checkpoints *checkpoints, const char *db, struct sw_beside *beside)
+/* Opens the run at its newest undamaged checkpoint. kept, borrowed by the job, has room for all
+ * checkpoints; NULL if out of memory. */
+static int open_run(struct sw_trainer *t, struct sw_job_options *job,
+                    const struct sw_checkpoints *checkpoints, struct sw_job_kept *kept,
+                    struct sw_err *err)
+{
+    if (!kept)
+        return sw_err_nomem(err, "list of checkpoints", 0);
+    for (int i = 0; i < checkpoints->count; i++)
+        kept[i] = (struct sw_job_kept){checkpoints->items[i].step, checkpoints->items[i].path,
+                                       checkpoints->items[i].checksum};
+    job->kept = kept;
+    job->kept_count = checkpoints->count;
+    int rc = sw_checkpoints_newest(checkpoints, &job->resume_checkpoint, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_trainer_open(t, job, err);
+}
+
+static int continue_run(const struct options *o, const struct sw_run *run,
+                        const struct sw_checkpoints *checkpoints, const char *db,
+                        struct sw_beside *beside)
 {
     struct sw_trainer t = {0};
     struct sw_err err;
@@ -85,17 +105,8 @@ static int go_on(const struct options *o, const struct sw_run *run,
     struct sw_job_kept *kept = sw_calloc((size_t)checkpoints->count, sizeof *kept);
     int rc = sw_trainer_init(&t, &o->common, &err);
     sw_beside_report(beside, &t.report);
-    if (rc == SW_OK && !kept)
-        rc = sw_err_nomem(&err, "the list of checkpoints", 0);
-    for (int i = 0; kept && i < checkpoints->count; i++)
-        kept[i] = (struct sw_job_kept){checkpoints->items[i].step, checkpoints->items[i].path,
-                                       checkpoints->items[i].checksum};
-    job.kept = kept;
-    job.kept_count = checkpoints->count;
     if (rc == SW_OK)
-        rc = sw_checkpoints_newest(checkpoints, &job.resume_checkpoint, &err);
-    if (rc == SW_OK)
-        rc = sw_trainer_open(&t, &job, &err);
+        rc = open_run(&t, &job, checkpoints, kept, &err);
     int code = rc == SW_OK ? sw_trainer_run(&t) : sw_trainer_refuse(&t, rc, &err);
     if (rc == SW_ERR_CANCELLED) /* the run is unchanged, with its checkpoint */
         code = SW_EXIT_STOPPED;
@@ -104,39 +115,52 @@ static int go_on(const struct options *o, const struct sw_run *run,
     return code;
 }
 
+/* Finds the run, which must have ended, and its checkpoints. *db: path of the history; owned by the
+ * caller. */
+static int find_run(const struct options *o, struct sw_run *run, struct sw_checkpoints *checkpoints,
+                    char **db, struct sw_err *err)
+{
+    struct sw_history_reader *reader = NULL;
+    char title[128], since[SW_RUN_TEXT];
+    int rc = sw_runs_open(o->common.db, NULL, &reader, db, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_history_find(reader, o->common.arg_count ? o->common.args[0] : "@last", run, err);
+    if (rc != SW_OK)
+        goto out;
+    if (run->status == SW_RUN_RUNNING)
+        rc = sw_err_set(err, SW_ERR_INVALID,
+                        "%s is still running (pid %lld on %s, since %s); wait for its end, or stop "
+                        "it with SIGTERM",
+                        sw_run_title(run, title, sizeof title), (long long)run->pid,
+                        run->host ? run->host : "this machine",
+                        sw_run_time_text(run->segment_at, since));
+    else
+        rc = sw_checkpoints_find(reader, run, checkpoints, err);
+out:
+    sw_history_reader_close(reader);
+    return rc;
+}
+
 static int resume(void *options, struct sw_beside *beside)
 {
     const struct options *o = options;
-    struct sw_history_reader *reader = NULL;
     struct sw_run run = {0};
     struct sw_checkpoints checkpoints = {0};
     struct sw_err err;
-    char title[128], since[SW_RUN_TEXT], *db = NULL;
+    char *db = NULL;
     int code;
 
-    int rc = sw_runs_open(o->common.db, NULL, &reader, &db, &err);
-    if (rc == SW_OK)
-        rc = sw_history_find(reader, o->common.arg_count ? o->common.args[0] : "@last", &run, &err);
-    if (rc == SW_OK && run.status == SW_RUN_RUNNING)
-        rc = sw_err_set(&err, SW_ERR_INVALID,
-                        "%s is still running (pid %lld on %s, since %s); wait for its end, or stop "
-                        "it with SIGTERM",
-                        sw_run_title(&run, title, sizeof title), (long long)run.pid,
-                        run.host ? run.host : "this machine",
-                        sw_run_time_text(run.segment_at, since));
-    if (rc == SW_OK)
-        rc = sw_checkpoints_find(reader, &run, &checkpoints, &err);
-    /* Readers do not block writers, but there is nothing more to read. */
-    sw_history_reader_close(reader);
+    int rc = find_run(o, &run, &checkpoints, &db, &err);
     /* After a stop, files that were not read to the end may seem damaged. */
     if (sw_stop_check(&err) != SW_OK)
         rc = SW_ERR_CANCELLED;
     if (rc != SW_OK)
         code = sw_cli_fail(rc, &err);
-    else if (is_there(&checkpoints, last_step(o, &run)))
-        code = say_there(&run, &checkpoints, last_step(o, &run));
+    else if (is_complete(&checkpoints, last_step(o, &run)))
+        code = report_complete(&run, &checkpoints, last_step(o, &run));
     else
-        code = go_on(o, &run, &checkpoints, db, beside);
+        code = continue_run(o, &run, &checkpoints, db, beside);
     sw_checkpoints_fini(&checkpoints);
     sw_run_fini(&run);
     sw_free(db);
@@ -151,12 +175,12 @@ static int run(void *options)
 
 const struct sw_verb sw_verb_resume = {
     .name = "resume",
-    .help = "go on with a run from its last checkpoint",
+    .help = "continue a run from its newest checkpoint",
     .usage = "[OPTION]... [RUN]",
-    .about = "Goes on with RUN (an id, a unique prefix, a name, or @last; default @last) from its\n"
-             "newest checkpoint, in its folder, with its recipe and overrides. The result has the\n"
-             "same bits as if it had never stopped.",
-    .more = "--oversubscribe is not kept with a run: give it again.\n"
+    .about = "Continues RUN (an id, a unique prefix, a name, or @last; default: @last) from its\n"
+             "newest checkpoint, in its folder, with its recipe and overrides. The result is\n"
+             "bit-identical to that of an uninterrupted run.",
+    .more = "--oversubscribe is not stored with a run: repeat it.\n"
             "Signals and exit codes are those of 'singa-ws run'.",
     .takes = SW_CLI_ALL,
     SW_CLI_OPTIONS(struct options, options_of_resume),

@@ -13,13 +13,12 @@ static const struct sw_cli_option options_of_run[] = {
     SW_CLI_INT_OPTION(struct options, steps, "steps", "N", 1,
                       "end after step N; schedules keep the recipe's length"),
     SW_CLI_TEXT_OPTION(struct options, name, "name", "NAME",
-                       "call the run so, instead of the recipe's job.name"),
+                       "name of the run; default: the recipe's job.name"),
     SW_CLI_TEXT_OPTION(struct options, out_dir, "out", "DIR",
-                       "write checkpoints there, instead of the state directory's runs/ID"),
+                       "folder for checkpoints; default: runs/ID in the state directory"),
     SW_CLI_TEXT_OPTION(
         struct options, init_from, "init-from", "FILE",
-        "start from the parameters of a checkpoint that have the same names, instead of the "
-        "recipe's job.init_from"),
+        "initialize parameters by name from a checkpoint; default: the recipe's job.init_from"),
     SW_BESIDE_ROWS(struct options, beside),
     {0},
 };
@@ -55,9 +54,10 @@ const struct sw_verb sw_verb_run = {
     .help = "train a recipe",
     .usage = "[OPTION]... RECIPE",
     .about =
-        "Trains the net of RECIPE and stores every step in the history. On a terminal one line\n"
-        "shows where it stands; without one, the first 5 steps and then one key=value line at\n"
-        "most every 10 s, every evaluation, checkpoint and alert, and a table at the end.",
+        "Trains the net of RECIPE and records every step in the history. On a terminal, one line\n"
+        "shows the progress. Otherwise it prints key=value lines: the first 5 steps, then one\n"
+        "step at most every 10 s, every evaluation, checkpoint and alert; and a table at the end.\n"
+        "-v also prints the reasons of the placement.",
     .more =
         "Ctrl-C (SIGINT) or SIGTERM finishes the step, writes a checkpoint and exits with 75; a\n"
         "second one ends at once. Before the first checkpoint it exits with 130 or 143.\n"

@@ -16,23 +16,23 @@ struct options {
 static const struct sw_cli_option options_of_sample[] = {
     SW_CLI_WEIGHTS_OPTION(struct options),
     SW_CLI_TEXT_OPTION(struct options, prime, "prime", "TEXT",
-                       "the text that it begins with; default: none, as behind a line end"),
+                       "text to continue; default: none, as after a newline"),
     SW_CLI_INT_OPTION(struct options, length, "length", "N", 1,
-                      "tokens to write behind it; default: 500"),
+                      "number of tokens to generate; default: 500"),
     SW_CLI_TEXT_OPTION(struct options, temperature, "temperature", "T",
-                       "below 1 safer, above 1 bolder, 0: always the best token; default: 1"),
+                       "sampling temperature; 0: always the most likely token; default: 1"),
     SW_CLI_INT_OPTION(struct options, seed, "seed", "N", 0,
-                      "another seed gives another text; default: 0"),
+                      "seed of the random numbers; default: 0"),
     {0},
 };
 
-/* What the model writes: kept for --json, else shown as it comes. */
+/* The generated text: collected for --json, else printed as it arrives. */
 struct writing {
     bool keep;
-    struct sw_buf text; /* all of it, or the beginning of a character */
+    struct sw_buf text; /* all of it, or the first bytes of an incomplete character */
 };
 
-/* Shows all but the last `rest` bytes, which stay. */
+/* Prints and removes all but the last `rest` bytes. */
 static int show(struct sw_buf *text, size_t rest, struct sw_err *err)
 {
     struct sw_buf left = {0};
@@ -85,12 +85,15 @@ static int write_with(const struct options *o, struct sw_sample_args *args, stru
     int code = SW_EXIT_DONE;
     args->weights = w->path;
     int rc = sw_job_sample(job, args, take, &writing, &step, &err);
-    if (rc == SW_OK && !o->common.json)
+    if (rc != SW_OK)
+        goto out;
+    if (o->common.json)
+        code = print_json(o, &writing.text, step, w);
+    else
         rc = end_of_text(&writing, &err);
+out:
     if (rc != SW_OK)
         code = sw_cli_refuse(sw_job_recipe(job), rc, &err);
-    else if (o->common.json)
-        code = print_json(o, &writing.text, step, w);
     sw_buf_fini(&writing.text);
     return code;
 }
@@ -123,12 +126,12 @@ static int sample(void *options)
 
 const struct sw_verb sw_verb_sample = {
     .name = "sample",
-    .help = "write text with a trained language model",
+    .help = "generate text with a trained language model",
     .usage = "[OPTION]... RECIPE",
     .about =
-        "Writes text with a trained language model: a recipe whose net goes from the tokens of a\n"
-        "text (format = text) to scores of the next one. Recurrent layers carry their state from\n"
-        "token to token. What a terminal would obey is shown as escapes: \\x1b, \\u202e.",
+        "Generates text with a trained language model: a recipe whose net maps the tokens of a\n"
+        "text (format = text) to scores of the next token. Recurrent layers keep their state from\n"
+        "token to token. Control characters are printed as escapes: \\x1b, \\u202e.",
     .takes = (SW_CLI_ALL | SW_CLI_STAGE) &
              ~(unsigned)(SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE | SW_CLI_VERBOSE),
     SW_CLI_OPTIONS(struct options, options_of_sample),

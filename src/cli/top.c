@@ -1,4 +1,4 @@
-/* singa-ws top: the dashboard of a run, live, finished or crashed; here or on another host. */
+/* singa-ws top: the dashboard of a running, finished or crashed run, on this or another host. */
 #include "base/os.h"
 #include "cli/cli.h"
 #include "cli/history/runs.h"
@@ -19,7 +19,7 @@ struct options {
 
 static const struct sw_cli_option options_of_top[] = {
     SW_CLI_FLAG_OPTION(struct options, once, "once",
-                       "print how it stands now, as text or with --json as one object, and exit"),
+                       "print the current state as text, or with --json as one object, and exit"),
     SW_CLI_TEXT_OPTION(struct options, theme, "theme", "NAME",
                        "default, light, colour-blind or mono"),
     {0},
@@ -27,12 +27,12 @@ static const struct sw_cli_option options_of_top[] = {
 
 /* ---- On another host ---- */
 
-static bool is_far(const char *word)
+static bool is_remote(const char *word)
 {
     return word && strchr(word, '@') && !sw_str_eq(word, "@last");
 }
 
-/* A word for the shell of the far end; NULL: none. */
+/* Appends a word, quoted for the shell of the remote host; nothing if it is NULL. */
 static void add_quoted(struct sw_buf *out, const char *before, const char *word)
 {
     if (!word)
@@ -43,7 +43,7 @@ static void add_quoted(struct sw_buf *out, const char *before, const char *word)
 
 /* Replaces this process with ssh, whose terminal or pipe the remote dashboard then has; returns
  * only when that fails. */
-static int watch_far(const struct options *o, bool terminal)
+static int watch_remote(const struct options *o, bool terminal)
 {
     const char *target = o->common.args[0], *colon = strchr(target, ':');
     char *host = colon ? sw_format("%.*s", (int)(colon - target), target) : sw_strdup(target);
@@ -59,17 +59,17 @@ static int watch_far(const struct options *o, bool terminal)
     if (!host || command.failed)
         sw_cli_say("out of memory");
     else if (*host == '-')
-        code = sw_cli_usage("top", "'%s' is no USER@HOST", host);
+        code = sw_cli_usage("top", "'%s' is not USER@HOST", host);
     else {
         execvp("ssh", words);
-        sw_cli_say("ssh: %s; it is needed to watch another host", strerror(errno));
+        sw_cli_say("cannot run ssh: %s", strerror(errno));
     }
     sw_buf_fini(&command);
     sw_free(host);
     return code;
 }
 
-/* ---- Here ---- */
+/* ---- On this host ---- */
 
 static int print_once(const struct options *o, const struct sw_ui_model *m)
 {
@@ -93,20 +93,23 @@ static int show_once(const struct options *o, const char *db_path, const char *r
     struct sw_ui_model *m = sw_calloc(1, sizeof *m);
     struct sw_err err;
     int code;
-    int rc = m ? SW_OK : sw_err_nomem(&err, "a snapshot", sizeof *m);
-    if (rc == SW_OK)
-        rc = sw_feed_new(&feed, db_path, &err);
-    if (rc == SW_OK)
-        rc = sw_feed_choose(feed, run, m, &err);
-    if (rc == SW_OK) {
-        sw_feed_refresh(feed, m, o->common.json ? 0 : SW_FEED_MACHINE);
-        code = print_once(o, m);
-    } else {
+    if (!m)
+        return sw_cli_fail(sw_err_nomem(&err, "snapshot", sizeof *m), &err);
+    int rc = sw_feed_new(&feed, db_path, &err);
+    if (rc != SW_OK) {
         code = sw_cli_fail(rc, &err);
+        goto out;
     }
+    rc = sw_feed_choose(feed, run, m, &err);
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto out;
+    }
+    sw_feed_refresh(feed, m, o->common.json ? 0 : SW_FEED_MACHINE);
+    code = print_once(o, m);
+out:
     sw_feed_free(feed);
-    if (m)
-        sw_ui_model_fini(m);
+    sw_ui_model_fini(m);
     sw_free(m);
     return code;
 }
@@ -130,10 +133,10 @@ static int top(void *options)
     struct sw_err err;
 
     if (o->theme && !sw_str_eq(sw_theme_find(o->theme)->name, o->theme))
-        return sw_cli_usage("top", "--theme=%s: there are default, light, colour-blind and mono",
+        return sw_cli_usage("top", "--theme=%s: must be default, light, colour-blind or mono",
                             o->theme);
-    if (is_far(run))
-        return watch_far(o, terminal);
+    if (is_remote(run))
+        return watch_remote(o, terminal);
 
     /* Spools are merged first, so that a run that could not reach the database is visible. */
     int rc = sw_runs_open(o->common.db, NULL, &reader, &db_path, &err);
@@ -150,12 +153,12 @@ const struct sw_verb sw_verb_top = {
     .help = "watch a run in the terminal",
     .usage = "[OPTION]... [RUN]\n[OPTION]... USER@HOST[:RUN]",
     .about =
-        "Shows a run while it trains, or how it went: curves, speed and what limits it, workers,\n"
-        "machine, layers, data, events. RUN is an id, a unique prefix, a name, or @last; without\n"
-        "it the newest that is running, else the newest. `q` leaves and never stops a training;\n"
-        "`?` shows all keys. Any number of viewers may watch a run.\n\n"
-        "USER@HOST runs `singa-ws top` there, by ssh.",
-    .more = "Without a terminal it prints a text snapshot, as with --once.",
+        "Shows a running or finished run: curves, throughput and its bottleneck, workers,\n"
+        "machine, layers, data, events. RUN is an id, a unique prefix, a name, or @last; default:\n"
+        "the newest running run, else the newest run. `q` quits and never stops a training; `?`\n"
+        "shows all keys. Any number of viewers may watch a run.\n\n"
+        "With USER@HOST it runs `singa-ws top` on that host over ssh.",
+    .more = "If stdout is not a terminal, it prints a text snapshot as with --once.",
     .takes = SW_CLI_DB | SW_CLI_JSON,
     SW_CLI_OPTIONS(struct options, options_of_top),
     .max_args = 1,

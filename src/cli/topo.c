@@ -16,13 +16,13 @@ struct options {
 static const struct sw_cli_option own[] = {
     SW_CLI_TEXT_OPTION(
         struct options, from, "from", "FILE|SYNTHETIC",
-        "another machine: an hwloc XML file, or text such as \"numa:4 core:6 pu:2\""),
+        "another machine: an hwloc XML file, or a description such as \"numa:4 core:6 pu:2\""),
     SW_CLI_FLAG_OPTION(
         struct options, measure, "measure",
-        "try the ways between GPUs anew, with bytes that are compared, and say how fast they "
-        "are"),
-    SW_CLI_TEXT_OPTION(struct options, plot, "plot", "FILE",
-                       "also draw the machine and the units on it, into FILE.png or FILE.svg"),
+        "test the peer links between GPUs again: verify copied bytes and measure bandwidth"),
+    SW_CLI_TEXT_OPTION(
+        struct options, plot, "plot", "FILE",
+        "also draw the machine with its workers and servers to FILE.png or FILE.svg"),
     {0},
 };
 
@@ -33,6 +33,7 @@ struct view {
     const char *framework, *framework_reason;
     const struct sw_job_plan *plan; /* NULL without a recipe */
     const struct sw_ways *ways;     /* between GPUs; NULL: there are none */
+    bool verbose;
 };
 
 static void print_text(struct sw_buf *out, const struct view *v)
@@ -44,12 +45,12 @@ static void print_text(struct sw_buf *out, const struct view *v)
         sw_buf_printf(out, "\nrecipe       %s (%s), device %s\n", v->plan->name, v->plan->recipe,
                       v->plan->device);
     else
-        sw_buf_add(out, "\nrecipe       none: what one without [cluster] gets\n");
-    sw_buf_printf(out, "framework    %s: %s\n", v->framework, v->framework_reason);
+        sw_buf_add(out, "\nrecipe       none: the defaults of a recipe without [cluster]\n");
+    sw_buf_printf(out, "framework    %s (%s)\n", v->framework, v->framework_reason);
     if (v->plan)
         sw_report_copy(out, v->plan);
     sw_buf_add(out, "placement    ");
-    sw_print_placement(out, v->placement, "             ");
+    sw_print_placement(out, v->placement, "             ", v->verbose);
 }
 
 static void print_json(struct sw_buf *out, const struct view *v)
@@ -78,11 +79,13 @@ static int show(const struct options *o, struct view v)
     struct sw_ways *ways = NULL;
     struct sw_err err;
     int rc = o->plot ? sw_draw_placement(o->plot, v.machine, v.placement, &err) : SW_OK;
-    if (rc == SW_OK)
-        rc = sw_cli_ways(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
+    if (rc != SW_OK)
+        return sw_cli_fail(rc, &err);
+    rc = sw_cli_ways(v.plan ? v.plan->device : NULL, v.machine, o->measure, &ways, &err);
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
     v.ways = ways;
+    v.verbose = o->common.verbose > 0;
     if (o->common.json)
         print_json(&out, &v);
     else
@@ -126,15 +129,24 @@ static int show_machine(const struct options *o)
     struct view v = {.framework_reason = reason};
     struct sw_err err;
     const char *key;
-    int rc = o->from ? sw_machine_from(o->from, &m, &err) : sw_machine_here(&m, &err);
-    if (rc == SW_OK)
-        rc = sw_cluster_shape(&(struct sw_cluster_conf){0}, m, &shape, &v.framework, reason,
-                              sizeof reason, &key, &err);
-    if (rc == SW_OK)
-        rc = sw_placement_new(m, &shape, false, &p, &err);
+    int code, rc = o->from ? sw_machine_from(o->from, &m, &err) : sw_machine_here(&m, &err);
+    if (rc != SW_OK)
+        return sw_cli_fail(rc, &err);
+    rc = sw_cluster_shape(&(struct sw_cluster_conf){0}, m, &shape, &v.framework, reason,
+                          sizeof reason, &key, &err);
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto out;
+    }
+    rc = sw_placement_new(m, &shape, false, &p, &err);
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto out;
+    }
     v.machine = m;
     v.placement = p;
-    int code = rc == SW_OK ? show(o, v) : sw_cli_fail(rc, &err);
+    code = show(o, v);
+out:
     sw_placement_free(p);
     sw_machine_free(m);
     return code;
@@ -149,29 +161,29 @@ static int topo(void *options)
         return SW_EXIT_USAGE;
     if (c->arg_count > 0)
         return show_recipe(o);
-    const char *vain = c->sets.count      ? "set"
-                       : c->device        ? "device"
-                       : c->framework     ? "framework"
-                       : c->oversubscribe ? "oversubscribe"
-                                          : NULL;
-    if (vain)
-        return sw_cli_usage("topo", "--%s needs a RECIPE", vain);
+    const char *unused = c->sets.count      ? "set"
+                         : c->device        ? "device"
+                         : c->framework     ? "framework"
+                         : c->oversubscribe ? "oversubscribe"
+                                            : NULL;
+    if (unused)
+        return sw_cli_usage("topo", "--%s needs a RECIPE", unused);
     return show_machine(o);
 }
 
 const struct sw_verb sw_verb_topo = {
     .name = "topo",
-    .help = "show the machine and where workers and servers would be",
+    .help = "show the machine and where workers and servers would run",
     .usage = "[OPTION]... [RECIPE]",
     .about =
-        "Shows this machine: packages, NUMA nodes, caches, cores, GPUs and network cards where\n"
-        "they hang, how GPUs reach one another; and where the workers and servers of RECIPE would\n"
-        "be on it, and why. Without RECIPE: those of a recipe that says nothing of them. What a\n"
-        "cpuset, taskset or CUDA_VISIBLE_DEVICES hides is not shown.",
+        "Shows this machine: packages, NUMA nodes, caches, cores, GPUs and network cards with\n"
+        "their PCIe position, the links between GPUs; and on which cores the workers and servers\n"
+        "of RECIPE would run (with -v also why). Without RECIPE, the default [cluster] is placed.\n"
+        "What a cpuset, taskset or CUDA_VISIBLE_DEVICES hides is not shown.",
     .more = "`lstopo machine.xml` writes the description of a machine. --device cuda and cuda:0,2\n"
-            "plan for its GPUs also where this program cannot use them.",
-    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_JSON | SW_CLI_FRAMEWORK | SW_CLI_OVERSUBSCRIBE |
-             SW_CLI_STAGE,
+            "place workers on the machine's GPUs even if this program cannot use them.",
+    .takes = SW_CLI_SET | SW_CLI_DEVICE | SW_CLI_JSON | SW_CLI_VERBOSE | SW_CLI_FRAMEWORK |
+             SW_CLI_OVERSUBSCRIBE | SW_CLI_STAGE,
     SW_CLI_OPTIONS(struct options, own),
     .max_args = 1,
     .run = topo,

@@ -16,15 +16,15 @@
 
 static const struct sw_cli_option options_of_weights[] = {
     SW_CLI_TEXT_OPTION(struct sw_weights_options, output, "output", "PATH",
-                       "export: a file X.safetensors, or a folder for NAME.npy"),
-    SW_CLI_FLAG_OPTION(struct sw_weights_options, all, "all", "export: the updater's state, too"),
+                       "export: file X.safetensors, or a folder for NAME.npy files"),
+    SW_CLI_FLAG_OPTION(struct sw_weights_options, all, "all", "export: include the updater state"),
     SW_CLI_TEXT_OPTION(
         struct sw_weights_options, tolerance, "tolerance", "R",
-        "diff: differences up to R times a tensor's largest value are none; default 0"),
+        "diff: ignore differences up to R times the tensor's largest element; default: 0"),
     SW_CLI_TEXT_OPTION(struct sw_weights_options, plot, "plot", "FILE",
-                       "draw the filters of the first layer into FILE.png or FILE.svg"),
+                       "draw the filters of the first layer to FILE.png or FILE.svg"),
     SW_CLI_TEXT_OPTION(struct sw_weights_options, tensor, "tensor", "NAME",
-                       "plot: of this tensor, as conv2.weight"),
+                       "--plot: draw this tensor, for example conv2.weight"),
     {0},
 };
 
@@ -119,13 +119,15 @@ static int list(const struct sw_weights_options *o, const struct sw_weights_file
     } else if (!o->common.quiet) {
         head_text(out, file);
     }
-    for (size_t i = 0; i < sw_st_count(file->f) && rc == SW_OK; i++) {
+    for (size_t i = 0; i < sw_st_count(file->f); i++) {
         const struct sw_st_entry *e = sw_st_entry_at(file->f, i);
         struct sw_value_stats s;
         rc = sw_value_stats(file->f, e, &s, &err);
-        if (rc == SW_OK && o->common.json)
+        if (rc != SW_OK)
+            goto out;
+        if (o->common.json)
             list_json(&w, e, &s);
-        else if (rc == SW_OK)
+        else
             out->failed |= list_row(&t, e, &s) != SW_OK;
     }
     if (o->common.json) {
@@ -134,6 +136,7 @@ static int list(const struct sw_weights_options *o, const struct sw_weights_file
     } else {
         sw_columns_print(&t, out);
     }
+out:
     sw_columns_fini(&t);
     return rc == SW_OK ? sw_cli_print(out) : sw_cli_fail(rc, &err);
 }
@@ -145,7 +148,7 @@ struct verification {
     const struct sw_weights_options *o;
     struct sw_buf *out;
     struct sw_json_writer w;
-    int code; /* the first that is not 0 */
+    int code; /* the first nonzero exit code */
 };
 
 static void verify_one(struct verification *v, const char *path, const char *stored)
@@ -168,7 +171,7 @@ static void verify_one(struct verification *v, const char *path, const char *sto
     } else if (rc != SW_OK) {
         sw_cli_say("%s", err.text);
     } else if (!v->o->common.quiet) {
-        sw_buf_printf(v->out, "%s: whole, checksum %s\n", path, sw_st_checksum_hex(f));
+        sw_buf_printf(v->out, "%s: intact, checksum %s\n", path, sw_st_checksum_hex(f));
     }
     sw_st_close(f);
 }
@@ -179,7 +182,7 @@ static bool is_file(const char *path)
     return sw_os()->stat(path, &st) == 0;
 }
 
-/* All checkpoints of a run. */
+/* Verifies all checkpoints of a run. */
 static int verify_run(struct verification *v, const char *name, struct sw_err *err)
 {
     struct sw_history_reader *reader = NULL;
@@ -187,15 +190,21 @@ static int verify_run(struct verification *v, const char *name, struct sw_err *e
     struct sw_run run = {0};
     char *db = NULL;
     int rc = sw_runs_open(v->o->common.db, NULL, &reader, &db, err);
-    if (rc == SW_OK)
-        rc = sw_history_find(reader, name, &run, err);
-    if (rc == SW_OK)
-        rc = sw_checkpoints_find(reader, &run, &list, err);
-    for (int i = 0; rc == SW_OK && i < list.count; i++) {
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_history_find(reader, name, &run, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_checkpoints_find(reader, &run, &list, err);
+    if (rc != SW_OK)
+        goto out;
+    for (int i = 0; i < list.count; i++) {
         rc = sw_stop_check(err);
-        if (rc == SW_OK)
-            verify_one(v, list.items[i].path, list.items[i].checksum);
+        if (rc != SW_OK)
+            goto out;
+        verify_one(v, list.items[i].path, list.items[i].checksum);
     }
+out:
     sw_checkpoints_fini(&list);
     sw_run_fini(&run);
     sw_history_reader_close(reader);
@@ -237,13 +246,13 @@ static int open_file(const struct sw_weights_options *o, const char *what, struc
 {
     struct sw_weights_args args = {.what = what, .db = o->common.db};
     int rc = sw_weights_find(&args, w, err);
-    if (rc == SW_OK)
-        rc = sw_st_open(w->path, false, &file->f, err);
+    if (rc != SW_OK)
+        return rc;
     file->path = w->path;
-    return rc;
+    return sw_st_open(w->path, false, &file->f, err);
 }
 
-static int act(const struct sw_weights_options *o, const char *action, struct sw_buf *out)
+static int run_action(const struct sw_weights_options *o, const char *action, struct sw_buf *out)
 {
     struct sw_weights first = {0}, second = {0};
     struct sw_weights_file a = {0}, b = {0};
@@ -251,7 +260,11 @@ static int act(const struct sw_weights_options *o, const char *action, struct sw
     int code;
     bool two = sw_str_eq(action, "diff");
     int rc = open_file(o, o->common.args[0], &first, &a, &err);
-    if (rc == SW_OK && two)
+    if (rc != SW_OK) {
+        code = sw_cli_fail(rc, &err);
+        goto out;
+    }
+    if (two)
         rc = open_file(o, o->common.args[2], &second, &b, &err);
     if (rc != SW_OK)
         code = sw_cli_fail(rc, &err);
@@ -263,6 +276,7 @@ static int act(const struct sw_weights_options *o, const char *action, struct sw
         code = sw_weights_export(o, &a, out);
     else
         code = list(o, &a, out);
+out:
     sw_st_close(a.f);
     sw_st_close(b.f);
     sw_weights_fini(&first);
@@ -271,7 +285,7 @@ static int act(const struct sw_weights_options *o, const char *action, struct sw
 }
 
 /* Checks the arguments before any file is opened. */
-static int check_words(struct sw_weights_options *o, const char *action)
+static int check_arguments(struct sw_weights_options *o, const char *action)
 {
     static const char *const actions[] = {"list", "verify", "diff", "export"};
     int words = o->common.arg_count;
@@ -283,26 +297,26 @@ static int check_words(struct sw_weights_options *o, const char *action)
         return near ? sw_cli_usage("weights", "unknown action '%s'; did you mean '%s'?", action,
                                    near)
                     : sw_cli_usage("weights",
-                                   "unknown action '%s'; there are list, verify, diff, export",
+                                   "unknown action '%s'; must be list, verify, diff or export",
                                    action);
     }
     if (sw_str_eq(action, "diff") && words < 3)
         return sw_cli_usage("weights", "OTHER is missing");
     if (!sw_str_eq(action, "diff") && words > 2)
-        return sw_cli_usage("weights", "'%s' is one word too many", o->common.args[2]);
+        return sw_cli_usage("weights", "unexpected argument '%s'", o->common.args[2]);
     if (sw_str_eq(action, "export") != (o->output != NULL))
-        return sw_cli_usage("weights", o->output ? "--output belongs to export"
+        return sw_cli_usage("weights", o->output ? "--output is only for export"
                                                  : "export needs --output PATH");
     if (o->plot && words > 1)
-        return sw_cli_usage("weights", "--plot and %s are two things; ask for one", action);
+        return sw_cli_usage("weights", "--plot cannot be combined with %s", action);
     if (o->tensor && !o->plot)
-        return sw_cli_usage("weights", "--tensor belongs to --plot");
+        return sw_cli_usage("weights", "--tensor is only for --plot");
     if (o->plot && !sw_picture_is_named("weights", o->plot))
         return SW_EXIT_USAGE;
     if (o->all && !o->output)
-        return sw_cli_usage("weights", "--all belongs to export");
+        return sw_cli_usage("weights", "--all is only for export");
     if (o->tolerance && !sw_str_eq(action, "diff"))
-        return sw_cli_usage("weights", "--tolerance belongs to diff");
+        return sw_cli_usage("weights", "--tolerance is only for diff");
     if (o->tolerance && (!sw_parse_real(o->tolerance, &o->relative) || !(o->relative >= 0)))
         return sw_cli_usage("weights", "--tolerance=%s: R must be a number, 0 or more",
                             o->tolerance);
@@ -315,11 +329,11 @@ static int weights(void *options)
     struct sw_buf out = {0};
     const char *action = o->common.arg_count > 1 ? o->common.args[1] : "list";
 
-    int code = check_words(o, action);
+    int code = check_arguments(o, action);
     if (code != SW_EXIT_DONE)
         return code;
 
-    code = sw_str_eq(action, "verify") ? verify(o, &out) : act(o, action, &out);
+    code = sw_str_eq(action, "verify") ? verify(o, &out) : run_action(o, action, &out);
     sw_buf_fini(&out);
     return code;
 }
@@ -333,15 +347,13 @@ const struct sw_verb sw_verb_weights = {
              "[OPTION]... FILE|RUN export --output PATH\n"
              "[OPTION]... FILE|RUN --plot FILE",
     .about =
-        "Looks into a safetensors file, or a run's newest checkpoint (RUN), its best (RUN:best) "
-        "or\n"
-        "that of a step (RUN:STEP): lists its tensors, verifies its checksum (of a RUN: of all "
-        "its\n"
-        "checkpoints), compares it with another, exports parameters and running statistics, or "
-        "draws filters.",
+        "Opens a safetensors file, or a run's newest checkpoint (RUN), its best (RUN:best) or\n"
+        "that of a step (RUN:STEP): lists its tensors, verifies its checksum (of a RUN: those of\n"
+        "all its checkpoints), compares it with another file, exports parameters and running\n"
+        "statistics, or draws filters.",
     .more =
-        "diff exits with 0 when nothing differs and 1 when something does, and prints the tensors\n"
-        "that do (-v: all). verify exits with 3 when a file is damaged or has no checksum.",
+        "diff prints the tensors that differ (-v: all tensors) and exits with 1 if any differ,\n"
+        "else with 0. verify exits with 3 if a file is damaged or has no checksum.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET | SW_CLI_VERBOSE,
     SW_CLI_OPTIONS(struct sw_weights_options, options_of_weights),
     .min_args = 1,

@@ -187,16 +187,13 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
 static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t bytes)
 {
     int workers = s->worker_groups * s->workers_per_group;
-    snprintf(out, bytes, "%d worker%s %s every batch, %d server%s own%s the parameters, %s",
-             workers, workers == 1 ? "" : "s", workers == 1 ? "computes" : "share",
-             s->servers_per_group, s->servers_per_group == 1 ? "" : "s",
-             s->servers_per_group == 1 ? "s" : "",
-             s->bind_servers ? "each on its worker's cores"
-                             : "on cores of their own where "
-                               "there are any");
+    snprintf(out, bytes, "%d worker%s; %d server%s, %s", workers,
+             workers == 1 ? "" : "s share each batch", s->servers_per_group,
+             s->servers_per_group == 1 ? "" : "s",
+             s->bind_servers ? "on the workers' cores" : "on spare cores if there are any");
 }
 
-/* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps apart". */
+/* "2 asynchronous groups of 1 worker, each with its own batches, at most 4 steps stale". */
 static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_terms *terms,
                       char *out, size_t bytes)
 {
@@ -205,10 +202,9 @@ static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_
         snprintf(bound, sizeof bound, ", at most %d step%s stale", (int)terms->staleness,
                  terms->staleness == 1 ? "" : "s");
     if (terms->warmup_steps > 0 && s->worker_groups > 1)
-        snprintf(first, sizeof first, "; the first one makes %d step%s alone",
+        snprintf(first, sizeof first, "; the first group trains %d step%s alone",
                  (int)terms->warmup_steps, terms->warmup_steps == 1 ? "" : "s");
-    snprintf(out, bytes,
-             "%d group%s of %d worker%s, each with batches and updates of its own%s%s%s",
+    snprintf(out, bytes, "%d asynchronous group%s of %d worker%s, each with its own batches%s%s%s",
              s->worker_groups, s->worker_groups == 1 ? "" : "s", s->workers_per_group,
              s->workers_per_group == 1 ? "" : "s",
              terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
@@ -226,10 +222,7 @@ static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_sha
         terms.consistency != SW_CONSISTENCY_BSP)
         say_apart(s, &terms, out + n, bytes - (size_t)n);
     else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
-        snprintf(out + n, bytes - (size_t)n,
-                 "1 worker, its server on %s cores; with 1 worker all synchronous frameworks are "
-                 "the same",
-                 s->bind_servers ? "the same" : "other");
+        snprintf(out + n, bytes - (size_t)n, "1 worker");
     else
         say_sharing(s, out + n, bytes - (size_t)n);
 }

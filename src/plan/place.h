@@ -12,7 +12,7 @@
 /* Gives a row its cores; nodes and threads follow from them. */
 void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
              const struct sw_core_set *cores);
-/* Both write into out and return it: "; the cgroup's quota of 2.5 CPUs allows 2 threads" or "", and
+/* Both write into out and return it: "; the cgroup quota of 2.5 CPUs allows 2 threads" or "", and
  * "NUMA node 1". */
 const char *sw_quota_text(const struct sw_machine *m, char *out, size_t bytes);
 const char *sw_node_text(const struct sw_placement_row *row, char *out, size_t bytes);

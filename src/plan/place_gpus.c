@@ -81,7 +81,7 @@ static int check_named(const struct sw_machine *m, const struct sw_cluster_shape
     const char *name = s->driver->name;
     int count = s->gpu_count ? s->gpu_count : m->gpu_count;
     if (m->gpu_count == 0)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no %s; use --device %s", s->driver->label,
+        return sw_err_set(err, SW_ERR_NOTFOUND, "no %s; use --device %s", s->driver->label,
                           sw_driver_host()->name);
     for (int i = 0; i < s->gpu_count; i++)
         if (s->gpus[i] < 0 || s->gpus[i] >= m->gpu_count)
@@ -160,7 +160,7 @@ static int second_best(const struct sw_machine *m, const struct sw_placement *p,
     return best;
 }
 
-/* "; farthest in its group: NVLink", or nothing. */
+/* "; farthest peer in its group: NVLink", or nothing. */
 static const char *reach_text(const struct sw_machine *m, const struct sw_cluster_shape *s,
                               const struct sw_placement *p, int worker, char *out, size_t bytes)
 {
@@ -176,7 +176,7 @@ static const char *reach_text(const struct sw_machine *m, const struct sw_cluste
     if (far == worker)
         return out;
     int a = p->rows[worker].gpu, b = p->rows[far].gpu;
-    snprintf(out, bytes, "; farthest in its group: %s",
+    snprintf(out, bytes, "; farthest peer in its group: %s",
              sw_gpu_nvlink(m, a, b) > 0 ? "NVLink" : sw_gpu_path_text(sw_gpu_path(m, a, b)));
     return out;
 }
@@ -214,10 +214,9 @@ static void seat_away(const struct sw_machine *m, struct sw_placement *p, int wo
     int to = second_best(m, p, sw_machine_gpu(m, row->gpu)->package);
     struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << to, size);
     sw_seat(m, row, &cores);
-    snprintf(row->reason, sizeof row->reason, "%d core%s of %s, since %s %s%s", row->threads,
+    snprintf(row->reason, sizeof row->reason, "%d core%s of %s: %s %s%s", row->threads,
              row->threads == 1 ? "" : "s", sw_node_text(row, node, sizeof node),
-             node_of(m, row) < 0 ? "no single node that may be used is nearest to"
-                                 : "no core is left near",
+             node_of(m, row) < 0 ? "no usable NUMA node is nearest to" : "no free core near",
              gpu_text(m, row, gpu, sizeof gpu), reach);
 }
 
@@ -235,9 +234,8 @@ static void seat_crowded(const struct sw_machine *m, struct sw_placement *p, int
     sw_core_set_remove(&p->spare, at);
     sw_seat(m, row, &one);
     snprintf(row->reason, sizeof row->reason,
-             "core %d%s %s, in turn with other workers: %d share %d cores, as asked by "
-             "oversubscribe",
-             at, home < 0 ? " for" : ", near", gpu_text(m, row, gpu, sizeof gpu), p->worker_count,
+             "core %d%s %s, time-shared: %d workers share %d cores (oversubscribe)", at,
+             home < 0 ? " for" : ", near", gpu_text(m, row, gpu, sizeof gpu), p->worker_count,
              m->core_count);
 }
 

@@ -41,8 +41,8 @@ static void seat_with_worker(struct sw_placement *p, const struct sw_cluster_sha
     row->threads = host->threads;
     row->node_mask = host->node_mask;
     row->numa = host->numa;
-    snprintf(row->reason, sizeof row->reason, "shares the cores of %s, %s", host->unit,
-             s->bind_servers ? "to which it is bound" : "since no core is left for servers");
+    snprintf(row->reason, sizeof row->reason, "shares the cores of %s (%s)", host->unit,
+             s->bind_servers ? "bound to it" : "no spare core");
 }
 
 /* Equal parts of the cores left over, within what the quota leaves; returns how many servers got
@@ -63,7 +63,7 @@ static int seat_apart(const struct sw_machine *m, struct sw_placement *p)
             struct sw_placement_row *row = &p->rows[p->worker_count + i];
             struct sw_core_set cores = sw_share_take(m, &p->spare, UINT64_C(1) << n, share.size);
             sw_seat(m, row, &cores);
-            snprintf(row->reason, sizeof row->reason, "%d core%s of %s that no worker has",
+            snprintf(row->reason, sizeof row->reason, "%d core%s of %s not used by a worker",
                      row->threads, row->threads == 1 ? "" : "s",
                      sw_node_text(row, node, sizeof node));
         }

@@ -14,9 +14,8 @@ static void seat_crowded(const struct sw_machine *m, struct sw_placement *p)
         sw_core_set_remove(&p->spare, number);
         sw_seat(m, row, &cores);
         snprintf(row->reason, sizeof row->reason,
-                 "core %d in turn with other workers: %d workers share %d cores, as asked by "
-                 "oversubscribe",
-                 number, p->worker_count, m->core_count);
+                 "core %d, time-shared: %d workers share %d cores (oversubscribe)", number,
+                 p->worker_count, m->core_count);
     }
 }
 
@@ -49,8 +48,8 @@ static void seat_whole_nodes(const struct sw_machine *m, struct sw_placement *p,
         struct sw_core_set cores = sw_share_take(m, &p->spare, mask, size);
         sw_seat(m, row, &cores);
         snprintf(row->reason, sizeof row->reason,
-                 "%d cores of %d NUMA nodes, since there are %d nodes for %d worker%s%s",
-                 row->threads, __builtin_popcountll(row->node_mask), m->node_count, p->worker_count,
+                 "%d cores of %d NUMA nodes: %d nodes for %d worker%s%s", row->threads,
+                 __builtin_popcountll(row->node_mask), m->node_count, p->worker_count,
                  p->worker_count == 1 ? "" : "s", sw_quota_text(m, quota, sizeof quota));
     }
 }
@@ -73,7 +72,7 @@ static void seat_in_nodes(const struct sw_machine *m, struct sw_placement *p,
             else
                 snprintf(row->reason, sizeof row->reason, "%d of the %d cores of %s%s%s",
                          row->threads, share->cores[n], node,
-                         p->worker_count > 1 ? ", an equal share for every worker" : "",
+                         p->worker_count > 1 ? ", an equal share for each worker" : "",
                          sw_quota_text(m, quota, sizeof quota));
         }
     }

@@ -75,8 +75,8 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
         sw_seat(m, row, &cores);
         row->threads = 1;
         snprintf(row->reason, sizeof row->reason, "%s",
-                 spare ? "spare cores, which no worker or server uses"
-                       : "shares the cores of the job, since none is spare");
+                 spare ? "spare cores, not used by a worker or server"
+                       : "shares the job's cores: no spare core");
     }
 }
 

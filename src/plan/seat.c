@@ -22,7 +22,7 @@ const char *sw_quota_text(const struct sw_machine *m, char *out, size_t bytes)
     int threads = sw_machine_threads(m);
     out[0] = '\0';
     if (threads < m->core_count)
-        snprintf(out, bytes, "; the cgroup's quota of %.3g CPUs allows %d thread%s", m->cpu_quota,
+        snprintf(out, bytes, "; the cgroup quota of %.3g CPUs allows %d thread%s", m->cpu_quota,
                  threads, threads == 1 ? "" : "s");
     return out;
 }
@@ -32,6 +32,6 @@ const char *sw_node_text(const struct sw_placement_row *row, char *out, size_t b
     if (row->numa >= 0)
         snprintf(out, bytes, "NUMA node %d", row->numa);
     else
-        snprintf(out, bytes, "processors without memory of their own");
+        snprintf(out, bytes, "cores without local memory");
     return out;
 }

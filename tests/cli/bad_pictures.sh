@@ -1,5 +1,5 @@
-# A folder of pictures with a damaged one: training stops and names it, or with on_bad_record = skip
-# goes on, says so in the history, and counts it. What is read does not depend on threads.
+# An image folder with a damaged image: training stops and names it, or with on_bad_record = skip it
+# continues, records an event, and counts it. The records read do not depend on the threads.
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 

@@ -64,7 +64,7 @@ breaks crop-too-large alexnet '0,/^crop = 227/s//crop = 400/' 'crop'
 breaks wrong-channels cifar10-quick '0,/^mean = 125.3, 123.0, 113.9/s//mean = 125.3, 123.0/' 'mean'
 [ "$count" -ge 30 ] || fail "only $count kinds"
 
-# What is missing as a whole has no line.
+# An error about a missing section has no line number.
 sed 's/^type = softmax_loss/type = accuracy/' "$SW_SOURCE_DIR/recipes/mnist-mlp.ini" >no-loss.ini
 expect 2 run no-loss.ini --out "$T/out-no-loss"
 has err '^no-loss\.ini: .*loss'
@@ -79,7 +79,7 @@ lines=$(grep -cE '^all\.ini:[0-9]+:[0-9]+: ' err)
 grep -E '^all\.ini:' err | cut -d: -f2 >lines
 sort -n lines | cmp -s - lines || fail "the errors are not in the order of the file"
 
-# From the command line too: the option is named.
+# Errors in command-line options name the option.
 for set in job.batch=-1 layer.conv1.kernl=3 nosuch.key=1 layer.conv1.kernel job; do
     expect 2 run "$tiny" --set "$set" --out "$T/out-set"
     has err "--set $set"
@@ -89,7 +89,7 @@ expect 2 run "$tiny" --device warp
 has err 'warp'
 nothing_created device
 
-# Not text at all.
+# A binary file.
 head -c 2000 /dev/urandom >random.ini
 expect 2 check random.ini
 has err '^random\.ini:'

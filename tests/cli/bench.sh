@@ -1,5 +1,5 @@
 # ctest-timeout: 240
-# bench/papers runs, reads what it draws from the history, and keeps nothing of a trial.
+# bench/papers runs, draws from the history, and stores no result of a trial run.
 . "$(dirname "$0")/lib.sh"
 have_python || skip 'there is no python3'
 
@@ -19,7 +19,7 @@ python3 "$SW_SOURCE_DIR/bench/papers" 20b --trial --repeats 1 --binary "$SW" >"$
 has out '^batch +data partition +hybrid partition$'
 has out '^32 +[0-9.]+ ms +[0-9.]+ ms$'
 
-# What is for the day of a GPU, on a simulated one.
+# The GPU benchmark, on a simulated GPU.
 python3 "$SW_SOURCE_DIR/bench/gpu" host 20a --trial --repeats 1 --device 'sim:gpus=1,mem=1GiB' \
     --binary "$SW" >"$T/out" 2>"$T/err" || fail 'a trial of bench/gpu'
 has out '^lenet, batch 4, launch +limit +us +[0-9.]+ +30 '

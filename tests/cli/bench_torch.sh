@@ -1,6 +1,6 @@
 # ctest-timeout: 600
-# Before PyTorch is timed, bench/run finds that both sides compute the same gradients, and that they do
-# not where a recipe says something else.
+# Before it times PyTorch, bench/run verifies that both sides compute the same gradients, and detects a
+# recipe that differs.
 . "$(dirname "$0")/lib.sh"
 have_python || skip 'there is no python3'
 torch=${SW_TORCH:-/usr/bin/python3}

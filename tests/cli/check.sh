@@ -29,7 +29,7 @@ has out '^loss .* fc2, ?label'
 expect 0 check --quiet "$tiny"
 [ -s "$T/out" ] && fail 'check --quiet prints'
 
-# Independent layers run side by side where a device queues work, and only there.
+# Independent layers run concurrently only on devices that queue work.
 expect 0 check "$tiny"
 hasnt out '^streams '
 googlenet="$SW_SOURCE_DIR/recipes/googlenet.ini"
@@ -38,7 +38,7 @@ has out '^streams +4 on every device'
 expect 0 check "$googlenet" --device sim --set job.batch=1 --set job.eval_batch=1 --set job.streams=1
 hasnt out '^streams '
 
-# Winograd's algorithm can be kept out, on every device; whether it is used otherwise depends on the
+# Winograd's algorithm can be disabled on every device; whether it is used otherwise depends on the
 # processor (tests/unit/device/test_winograd.c).
 owt="$SW_SOURCE_DIR/recipes/alexnet-owt.ini"
 for device in cpu sim; do
@@ -47,7 +47,7 @@ for device in cpu sim; do
     hasnt out 'wino_'
 done
 
-# A value from --set is what is checked.
+# --set changes the checked recipe.
 expect 0 check "$tiny" --set layer.fc1.outputs=10 --set job.batch=4
 has out '^fc1 +inner_product +4x10 '
 

@@ -1,21 +1,21 @@
-# How gradients of fully-connected layers come together: what check says of it is what a run moves;
-# auto gives its reasons; wrong keys end with 2 and say what to do.
+# Exchange modes of fully-connected layers: a run moves the bytes that check predicts, auto gives its
+# reasons, and wrong keys exit with 2 and advice.
 . "$(dirname "$0")/lib.sh"
 
 three='--oversubscribe --set cluster.workers_per_group=3 --device sim:gpus=3,mem=64MiB,peer=no'
 
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $three
-hasnt out 'Gradients of all workers'
+hasnt out 'Gradients and updated parameters'
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $three --set cluster.comm=sfb
-has out '^layer +comm +values +as papers count$'
+has out '^layer +comm +elements +as papers count$'
 has out '^fc1 +sfb +[0-9]+ +[0-9]+$'
 has out '^gradients +whole gradients of conv1: no product of factors, as that of an inner_product is$'
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $three --set layer.fc1.comm=auto
-has out '^layer +comm +values +as papers count +ps ms +sfb ms +adam ms$'
-has out '^gradients +fc1: (ps|sfb|adam), predicted to take [0-9.e-]+ ms a step \([a-z]+ .*, [a-z]+ .*\)$'
+has out '^layer +comm +elements +as papers count +ps ms +sfb ms +adam ms$'
+has out '^gradients +fc1: (ps|sfb|adam), predicted to take [0-9.e-]+ ms per step \([a-z]+ .*, [a-z]+ .*\)$'
 [ ! -e "$T/state/singa-ws/rates.json" ] || fail 'check has written rates.json'
 
 if have_python; then
@@ -39,7 +39,7 @@ END
     done
 fi
 
-# What was measured is kept, and chosen by again.
+# Measured rates are stored and used by the next choice.
 # shellcheck disable=SC2086
 expect 0 run "$tiny" --no-ui --name auto --out "$T/auto" --steps 2 $three --set cluster.comm=auto
 has out '^gradients +fc1: '
@@ -51,7 +51,7 @@ expect 0 check "$tiny" $three --set cluster.comm=auto
 has out "^gradients +$chosen, predicted"
 [ "$before" = "$(cat "$T/state/singa-ws/rates.json")" ] || fail 'check has written rates.json'
 expect 0 resume --no-ui --oversubscribe --steps 4
-has out "^gradients +$chosen, as the checkpoint says|^framework" # of ps nothing is said
+has out "^gradients +$chosen, from the checkpoint|^framework" # of ps nothing is said
 
 refuses() {
     says=$1

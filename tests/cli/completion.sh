@@ -1,4 +1,4 @@
-# Completion: what bash offers for the words that a person has typed so far; zsh at least reads its.
+# Completion: the candidates of bash for a partial command line; zsh at least parses its script.
 . "$(dirname "$0")/lib.sh"
 
 expect 2 layers --completion=fish
@@ -19,7 +19,7 @@ ln -s "$SW" "$T/bin/singa-ws"
 : >"$T/cwd/some.ini"
 : >"$T/cwd/some.txt"
 
-# offers WORD...: what bash would offer for the last word, one a line, into $T/out.
+# offers WORD...: writes the candidates of bash for the last word to $T/out, one per line.
 offers() {
     (cd "$T/cwd" && PATH="$T/bin:$PATH" bash -c '
         compopt() { :; }

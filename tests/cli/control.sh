@@ -1,6 +1,6 @@
 # ctest-timeout: 120
-# The control socket from outside: private, answers a line with a line, stops a run as SIGTERM does,
-# and is gone with the run, or with the next one after a crash.
+# The control socket: private, answers a line with a line, stops a run like SIGTERM, and is removed when
+# the run ends, or by the next run after a crash.
 . "$(dirname "$0")/lib.sh"
 have_python || skip 'python3 is not installed'
 export XDG_RUNTIME_DIR="$T/run"

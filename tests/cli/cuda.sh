@@ -1,12 +1,12 @@
 #!/bin/sh
 # ctest-timeout: 120
-# --device cuda where something is missing: exit 3, and a sentence that says what. Modules that do
-# not fit are refused before anything of theirs is called. None of it needs a GPU.
+# --device cuda with something missing: exit 3, and a message that names it. Incompatible modules are
+# refused before any of their functions is called. Needs no GPU.
 . "$(dirname "$0")/lib.sh"
 
 [ -z "${SINGA_SANITIZE:-}" ] || skip "planted modules are not built with sanitizers"
 
-# planted NAME: a module of C source on stdin.
+# planted NAME: builds a fake module from C source on stdin.
 planted() {
     $CC -std=c17 -D_GNU_SOURCE -I"$SW_SOURCE_DIR/src" -I"$SW_SOURCE_DIR" -shared -fPIC -x c - \
         -o "$T/$1.so" || fail "$1 does not compile"
@@ -52,10 +52,10 @@ const struct sw_cuda_module sw_cuda_module = {
 C
 refused no_gpu 'no CUDA device: planted|no NVIDIA driver'
 
-# A run that cannot begin leaves nothing behind.
+# A run that cannot begin creates no files.
 [ ! -e "$XDG_STATE_HOME/singa-ws/runs" ] || fail "a run folder was made"
 
-# Whatever this machine has: without a GPU the program says what is missing.
+# On any machine: without a GPU the program names what is missing.
 if [ ! -e /dev/nvidiactl ]; then
     unset SINGA_CUDA_MODULE
     for verb in "check $tiny" "run $tiny" "topo $tiny" "doctor --quick"; do

@@ -1,8 +1,8 @@
 #!/bin/sh
 # ctest-timeout: 300
-# The whole trainer on the cuda device: the parameters that the CPU would have after some steps, for
-# every way that gradients travel, with one worker and with two on one GPU, and where the parameters
-# live on the device. On a GPU where there is one, else on the kernels compiled for the CPU.
+# The trainer on the cuda device: the same parameters as on the CPU after some steps, for every exchange
+# mode, with one worker and with two on one GPU, and with parameters that live on the device. Uses a GPU
+# if there is one, else the kernels compiled for the CPU.
 . "$(dirname "$0")/lib.sh"
 
 if [ -e /dev/nvidiactl ]; then
@@ -12,17 +12,17 @@ else
     export SINGA_CUDA_MODULE="$SW_CUDA_ON_HOST" SINGA_NCCL_MODULE="${SW_NCCL_ON_HOST:-/none}"
 fi
 
-# By direct convolution: Winograd's, which the CPU may take, rounds otherwise.
+# Direct convolution, because Winograd's, which the CPU may choose, rounds differently.
 sed 's/^\[job\]$/&\nwinograd = no/' "$tiny" >"$T/direct.ini"
 tiny=$T/direct.ini
 
-# near NAME: the same as the CPU's, but for the order of sums.
+# near NAME: equal to the CPU's parameters except for the order of sums.
 near() {
     "$SW" weights "$T/cpu/checkpoint-3.safetensors" diff "$T/$1/checkpoint-3.safetensors" \
         --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "$1 has other parameters than the CPU"
 }
 # learns_as NAME OTHER: the losses of three steps differ by less than a part in 500. Where factors are
-# rounded, one that lies between two numbers may go either way, and then a maximum, too.
+# rounded, one between two representable numbers may go either way, and so may a maximum.
 learns_as() {
     expect 0 history sql "SELECT sum(value) FROM metrics JOIN runs ON runs.id = run_id WHERE split = 'train' AND metrics.name = 'loss' AND runs.name IN ('$1', '$2') GROUP BY runs.id"
     awk '{ x[++n] = $1 } END { exit !(n == 2 && (d = x[1] - x[2]) < x[1] / 500 && -d < x[1] / 500) }' \
@@ -40,7 +40,7 @@ for copy in async sync none; do
     train $copy --device cuda:0 --set cluster.copy=$copy
     near $copy
 done
-# By itself a GPU keeps its parameters, and the run says so.
+# By default a GPU keeps its parameters, and the run reports it.
 train auto --device cuda:0
 has out '^copy +none: the GPU updates by itself'
 expect 0 history sql "SELECT value FROM tags JOIN runs ON runs.id = run_id WHERE name = 'auto' AND key = 'copy'"
@@ -52,7 +52,7 @@ near late
 train two --device cuda:0,0 --oversubscribe
 near two
 
-# Steps of a cell that hand on more than others see: both states of both layers, and back.
+# Steps of a cell that pass more than its output: both states of both layers, and their gradients.
 awk 'BEGIN { s = 7; for (i = 0; i < 400; i++) { s = (s * 75 + 74) % 65537
     printf "%s", (s % 5 == 0) ? "if (n)\n" : (s % 5 < 3) ? "\tx += y;\n" : "}\n" } }' >"$T/text"
 cat >"$T/steps.ini" <<END
@@ -102,7 +102,7 @@ tiny=$recipe
 "$SW" weights "$T/cpu-steps/checkpoint-3.safetensors" diff "$T/steps/checkpoint-3.safetensors" \
     --tolerance 2e-4 >"$T/out" 2>"$T/err" || fail "an unrolled lstm has other parameters than the CPU"
 
-# A machine whose hidden units two workers share, in parts that begin within a block of draws.
+# An RBM whose hidden units are partitioned over two workers, at a boundary within a block of draws.
 cat >"$T/machine.ini" <<END
 [job]
 algorithm = cd
@@ -151,7 +151,7 @@ done
 "$SW" weights "$T/graphs-no/checkpoint-7.safetensors" diff "$T/graphs-yes/checkpoint-7.safetensors" \
     --tolerance 0 >"$T/out" 2>"$T/err" || fail "graphs change what is learnt"
 
-# Sums by NCCL, where it is: one GPU does with it what several do.
+# All-reduce by NCCL, if installed: one GPU uses it like several.
 if [ -e /dev/nvidiactl ] || [ -f "$SINGA_NCCL_MODULE" ]; then
     train nccl --device cuda:0 --set cluster.copy=none --set cluster.all_reduce=library
     has out '^all-reduce +NCCL 2\..*in an order of sums of its own'
@@ -166,7 +166,7 @@ train shared --device cuda:0,0 --oversubscribe --set cluster.copy=none
 has out '^all-reduce +copies between devices .on one device.*no library: several workers are on cuda:0'
 near shared
 
-# In every precision the CPU rounds the same factors.
+# The CPU rounds the same operands in every precision.
 for precision in tf32 bf16 fp16; do
     train "cpu-$precision" --device cpu --set "job.precision=$precision"
     train "$precision" --device cuda:0 --set "job.precision=$precision"
@@ -174,7 +174,7 @@ for precision in tf32 bf16 fp16; do
 done
 train none-bf16 --device cuda:0 --set job.precision=bf16 --set cluster.copy=none
 learns_as none-bf16 cpu-bf16
-# What depends on all gradients is decided there, too, with the same numbers.
+# Update control over all gradients runs on the device, with the same results.
 for set in job.grad_clip=norm:0.1 job.on_nan=skip updater.type=lars; do
     key=${set%=*}
     train "$key-async" --device cuda:0 --set "$set" --set cluster.copy=async
@@ -186,7 +186,7 @@ done
 expect 0 run "$tiny" --steps 7 --name scaled --no-ui --device cuda:0 --out "$T/scaled" \
     --set job.precision=fp16 --set cluster.copy=none
 grep -q 'not as a graph' "$T/out" "$T/err" && fail 'fp16: a step is not captured'
-# Without NCCL copies do; who asks for it is told what is missing.
+# Without NCCL, copies are used; a recipe that requires NCCL is refused.
 if [ ! -e /dev/nvidiactl ]; then
     nccl=$SINGA_NCCL_MODULE
     export SINGA_NCCL_MODULE=/none/nccl.so
@@ -198,10 +198,10 @@ if [ ! -e /dev/nvidiactl ]; then
     export SINGA_NCCL_MODULE="$nccl"
 fi
 
-# One worker on a GPU and one on cores, who share layouts, values and rows.
+# One worker on a GPU and one on CPU cores share layouts, parameters and rows.
 train mixed --device cuda:0+cpu --oversubscribe
 near mixed
 
-# What ran where is in the history.
+# The history records the devices.
 expect 0 history sql "SELECT placement.device FROM placement JOIN runs ON runs.id = run_id WHERE name = 'two' AND unit LIKE 'worker%'"
 [ "$(grep -c 'cuda:0' "$T/out")" = 2 ] || fail "two workers are not on cuda:0"

@@ -1,5 +1,5 @@
-# Data files that exist and are damaged are errors, never a reason to fall back: file and expectation
-# are named, nothing is created. The recipe's own errors come first.
+# Damaged data files are errors, never a reason for the fallback: the message names file and
+# expectation, and nothing is created. Errors of the recipe come first.
 . "$(dirname "$0")/lib.sh"
 cd "$T" || exit 1
 mkdir -p data/cifar10
@@ -14,7 +14,7 @@ refused() {
     return 0
 }
 
-# One byte short of two records, and a test set that is whole.
+# One byte less than two records, and an undamaged test set.
 head -c 6145 /dev/zero >data/cifar10/data_batch_1.bin
 head -c 6146 /dev/zero >data/cifar10/test_batch.bin
 refused 3 "$recipe"
@@ -27,12 +27,12 @@ head -c 6146 /dev/zero | tr '\000' '\377' >data/cifar10/data_batch_1.bin
 has err 'data_batch_1\.bin'
 has err '255'
 
-# The recipe's own error is shown before any file is looked at.
+# An error of the recipe is reported before any file is opened.
 sed 's/^momentum = 0.9/momentum = 9/' "$recipe" >broken.ini
 refused 2 broken.ini
 has err '^broken\.ini:[0-9]+:[0-9]+: .*momentum'
 
-# With sound files nothing falls back.
+# With undamaged files there is no fallback.
 head -c 614600 /dev/zero >data/cifar10/data_batch_1.bin
 expect 0 run "$recipe" --out "$T/sound" --steps 1 --set job.batch=4 --set job.eval_batch=2
 hasnt out 'fallback'

@@ -67,7 +67,7 @@ gunzip -c line.csv.gz | sed 's/^\(.*\),r7$/\1,x,r7/' >bad.csv
 expect 3 check line.ini --set data.test.paths=bad.csv
 has err 'bad.csv: line 9, record 7: 6 columns, expected 5'
 
-# A text that repeats itself is learned to the end.
+# A periodic text is learned completely.
 awk 'BEGIN { for (i = 0; i < 300; i++) printf "the cat sat; " }' >cat.txt
 cat >cat.ini <<INI
 [job]
@@ -134,7 +134,7 @@ has err 'its 10 classes or tokens differ from the 8 of data train'
 expect 3 check cat.ini --set data.test.paths=dog.txt --set data.test.vocabulary_from=cat.txt
 has err "dog.txt: 'd' before byte 5 is not in the vocabulary"
 
-# Where the text is not there, made-up text stands in, of the same kind.
+# If the text is missing, synthetic text of the same kind replaces it.
 sed 's/paths = cat.txt/paths = none.txt\nfallback = synthetic/' cat.ini >none.ini
 cat >>none.ini <<'INI'
 [fallback]
@@ -146,5 +146,5 @@ INI
 expect 0 check none.ini
 has out '^data +train: synthetic, 10000 records, 8 classes, tokens of 4, target of 4, made by code$'
 expect 0 run none.ini --out "$T/run3" --steps 300 --json
-# Whoever knows the last token is right every second time.
+# The last token predicts every second token.
 has out '"type":"eval".*"accuracy":0\.[45]'

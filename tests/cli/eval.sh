@@ -24,7 +24,7 @@ expect 0 eval "$tiny" --weights @last --json
 has out '"loss":[0-9.]+'
 has out '"accuracy":[0-9.]+'
 
-# What eval says is what the run stored at its last step.
+# eval prints the metrics that the run stored at its last step.
 stored=$("$SW" history sql "select value from metrics where run_id=1 and split='test' and
     name='loss' and step=40" | tail -n 1)
 expect 0 eval "$tiny" --weights 1 --json
@@ -32,7 +32,7 @@ got=$(sed 's/.*"loss":\([^,}]*\).*/\1/' "$T/out")
 awk -v a="$stored" -v b="$got" 'BEGIN { d = a - b; exit !(a > 0 && d < 1e-6 * a && d > -1e-6 * a) }' ||
     fail "eval says $got, the history has $stored"
 
-# A different recipe has no run yet; a split and weights that are not there.
+# A different recipe without a run; a missing split; missing weights.
 sed 's/^outputs = 32/outputs = 31/' "$tiny" >"$T/other.ini"
 expect 3 eval "$T/other.ini"
 has err 'no run of this recipe'
@@ -41,7 +41,7 @@ has err 'nowhere'
 expect 3 eval "$tiny" --weights "$T/none.safetensors"
 has err 'none\.safetensors'
 expect 3 eval "$tiny" --weights nobody
-# Weights of another net do not fit, and a damaged file is found out.
+# Weights of another net do not fit, and a damaged file is detected.
 "$SW" eval "$T/other.ini" --weights 1 >"$T/out" 2>"$T/err" && fail 'weights of another net were taken'
 has err 'fc1'
 cp "$T/a/checkpoint-40.safetensors" "$T/damaged.safetensors"
@@ -49,7 +49,7 @@ printf 'X' | dd of="$T/damaged.safetensors" bs=1 seek=3000 conv=notrunc 2>/dev/n
 expect 3 eval "$tiny" --weights "$T/damaged.safetensors"
 has err 'damaged\.safetensors'
 
-# A run may start from weights; those that are not there are found before it begins.
+# A run may start from weights; missing ones are reported before it begins.
 expect 0 run "$tiny" --out "$T/warm" --name warm --init-from "$T/a/checkpoint-40.safetensors" \
     --steps 1 --set updater.lr=1e-30
 has out 'parameters start from .*/a/checkpoint-40'

@@ -1,7 +1,7 @@
 # ctest-timeout: 180
-# repeat_exact from outside: other numbers of workers, servers and threads, other devices, and runs
-# that go on with others than they began with, have the same bits and the same history. And rows
-# that are given by measured speed, where the history says so.
+# repeat_exact: other numbers of workers, servers and threads, other devices, and runs resumed with
+# others, have the same bits and the same history. And rows assigned by measured speed, which the
+# history records.
 . "$(dirname "$0")/lib.sh"
 have_python || skip 'python3 compares the files'
 
@@ -37,12 +37,12 @@ same_as_one sim
 [ "$(sql "SELECT count(DISTINCT worker) FROM step_time s JOIN runs r ON r.id = s.run_id
     WHERE r.name = 'sim'")" = 4 ] || fail 'four workers were not at work'
 
-# Other parts are another sum.
+# Other microbatches give another sum.
 exact parts --set cluster.workers_per_group=1 --set job.virtual_workers=3
 python3 "$SW_SOURCE_DIR/tests/cli/same_tensors.py" "$T/one/checkpoint-40.safetensors" \
     "$T/parts/checkpoint-40.safetensors" >/dev/null && fail 'three parts have the bits of eight'
 
-# Stopped with one set-up, gone on with others.
+# Stopped with one configuration, resumed with others.
 exact changing --set cluster.workers_per_group=4 --steps 13
 expect 0 resume changing --steps 29 --set cluster.workers_per_group=1 --no-ui
 hasnt out 'not to the same bits'
@@ -55,7 +55,7 @@ sed 's/.*"loss": *\([0-9.e-]*\).*/\1/' "$T/out" >"$T/alone"
 expect 0 eval "$tiny" --weights "$T/one/checkpoint-40.safetensors" --set job.repeat_exact=yes --json
 sed 's/.*"loss": *\([0-9.e-]*\).*/\1/' "$T/out" | cmp -s - "$T/alone" || fail 'another evaluation'
 
-# What cannot be is refused, with what to do.
+# Impossible combinations are refused with advice.
 expect 2 run "$tiny" --set job.repeat_exact=yes --set layer.fc1.partition=1
 has err 'partition = 1: with repeat_exact all layers are split by rows.*: say 0, or leave it out'
 expect 2 run "$tiny" --set job.repeat_exact=yes --framework hogwild

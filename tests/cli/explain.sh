@@ -1,4 +1,4 @@
-# Where values come from: every level of precedence, one value, and what is not there.
+# The sources of values: every level of precedence, one value, and unknown names.
 . "$(dirname "$0")/lib.sh"
 
 mkdir "$T/parts"
@@ -33,7 +33,7 @@ has out '^epochs +- +default$'
 has out '^bias\.lr_mult +1 +default$'
 [ -e "$SINGA_DB" ] && fail 'the history was created'
 
-# A default that follows another value is the one that counts.
+# A default that depends on another value.
 sed '/^eval_batch/d' "$tiny" >"$T/batch.ini"
 expect 0 explain "$T/batch.ini" job.eval_batch
 has out '^job\.eval_batch = 16$'
@@ -54,7 +54,7 @@ has err '^--set job\.batch=0: job: batch = 0: '
 expect 3 explain "$T/none.ini"
 expect 2 explain
 
-# Every value of check's world is there once.
+# Every value appears once.
 if have_python; then
     expect 0 explain "$mine" --set job.steps=3 --json
     python3 - "$T/out" <<'END' || fail 'explain --json'

@@ -1,7 +1,7 @@
 # ctest-timeout: 400
-# Texts of others on a terminal: names, notes, messages, paths, metadata, words of a model. Whatever
-# they hold, neither stdout nor stderr gets a character that a terminal obeys, or bytes that are not
-# UTF-8; JSON and SVG stay well-formed, and JSON keeps the text.
+# Untrusted text on a terminal: names, notes, messages, paths, metadata, words of a model. Whatever it
+# contains, stdout and stderr get no control character and no invalid UTF-8; JSON and SVG stay
+# well-formed, and JSON keeps the text.
 . "$(dirname "$0")/lib.sh"
 have_python || skip 'there is no python3'
 helper() {
@@ -12,8 +12,8 @@ unicode=${unicode%.}
 invalid=$(helper print invalid && printf .)
 invalid=${invalid%.}
 
-# shown CODES ARGUMENT...: the program ends with one of the codes and says something; all that it
-# has said is kept in $T/said, and looked at by all_can_be_shown.
+# shown CODES ARGUMENT...: the program exits with one of the codes and prints something; all output is
+# collected in $T/said and checked by all_can_be_shown.
 mkdir "$T/said"
 count=0
 shown() {
@@ -81,7 +81,7 @@ all_can_be_shown
 expect 0 history plot 1 2 --svg "$T/plot.svg"
 helper xml "$T/plot.svg"
 
-# CSV is data: other programs get the bytes, a terminal gets what it can show.
+# CSV is data: a pipe gets the bytes, a terminal gets escapes.
 expect 0 history export --what events --csv 1
 python3 -c 'import sys; sys.exit(b"\x1b]0;title" not in open(sys.argv[1], "rb").read())' "$T/out" ||
     fail 'CSV has lost the text'
@@ -89,7 +89,7 @@ for words in 'history list' 'history show 1' 'history compare 1 2' 'history expo
     TERM=xterm-256color LC_ALL=C.UTF-8 helper terminal "$SW" $words
 done
 
-# --- Names of files, recipes and what stands in them.
+# --- Names of files and recipes, and the content of recipes.
 cp "$tiny" "$T/r$unicode.ini"
 cp "$tiny" "$T/r$invalid.ini"
 for file in "$T/r$unicode.ini" "$T/r$invalid.ini"; do

@@ -1,6 +1,6 @@
 # ctest-timeout: 120
-# A checkpoint that does not fit on the disk: in mid-run an event, the previous one is kept and training
-# goes on; at the last step exit 1, and the previous one can be resumed.
+# A checkpoint that does not fit on the disk: before the last step it is an event, the previous one is
+# kept and training continues; at the last step the exit code is 1, and the previous one can be resumed.
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || skip 'only root may mount a small disk'
 mkdir "$T/disk"
@@ -27,7 +27,7 @@ step=${kept##*-}
 step=${step%.safetensors}
 expect 0 eval "$tiny" $big --weights "$kept"
 
-# With room again the run goes on from there.
+# With free space again the run resumes from there.
 mount -o remount,size=64m "$T/disk"
 expect 0 resume full
 has out "from step $step"

@@ -1,6 +1,6 @@
 # ctest-timeout: 180
-# Worker groups from outside: a warm-up that a resume goes on with, updates that a group decides
-# about, server groups whose state a resume takes up, and what has no sense is refused.
+# Worker groups: a warm-up across a resume, update control per group, server groups whose state a
+# resume restores, and meaningless combinations, which are refused.
 . "$(dirname "$0")/lib.sh"
 
 groups='--oversubscribe --framework downpour --set cluster.worker_groups=3'
@@ -8,22 +8,22 @@ steps_of() {
     sql "SELECT count(*) FROM step_time t JOIN runs r ON r.id = t.run_id WHERE r.name = '$1' ${2:-}"
 }
 
-# Twelve steps of the first group, then eight of all three; cut in the middle of the warm-up.
+# Twelve steps of the first group, then eight of all three; interrupted in the middle of the warm-up.
 expect 0 run "$tiny" $groups --set cluster.warmup_steps=12 --name warm --out "$T/warm" --steps 7 --quiet
 [ "$(steps_of warm)" = 7 ] || fail 'the others did not rest'
 expect 0 resume warm --oversubscribe --steps 20
 [ "$(steps_of warm)" = 36 ] || fail "$(steps_of warm) steps of workers, not 12 + 3 x 8"
 [ "$(steps_of warm 'AND worker > 0 AND step <= 12')" = 0 ] || fail 'the others did not rest'
 expect 0 check "$tiny" $groups --set cluster.warmup_steps=12
-has out 'the first one makes 12 steps alone'
+has out 'the first group trains 12 steps alone'
 
-# Each group clips by its own norm, and that of a step is in the history.
+# Each group clips by its own norm, and the norm of each step is in the history.
 expect 0 run "$tiny" $groups --name clips --out "$T/clips" --set job.grad_clip=norm:0.5 --steps 10 --quiet
 norms=$(sql "SELECT count(*) FROM metrics m JOIN runs r ON r.id = m.run_id WHERE r.name = 'clips' AND
     m.name = 'grad_norm' AND value > 0")
 [ "$norms" = 10 ] || fail "$norms norms of 10 steps"
 
-# Two server groups, then one: it says whose state goes on.
+# Two server groups, then one: the run reports whose state it uses.
 expect 0 run "$tiny" --oversubscribe --framework hogwild --set cluster.worker_groups=2 \
     --set cluster.server_groups=2 --name merged --out "$T/merged" --steps 10 --quiet
 expect 0 resume merged --oversubscribe --steps 14
@@ -31,13 +31,13 @@ hasnt out 'server groups'
 expect 0 resume merged --oversubscribe --set cluster.server_groups=1 --steps 20
 has out 'state of 2 server groups, and there is 1'
 
-# Groups that are synchronous split the net each for itself.
+# Each synchronous group partitions the net separately.
 expect 0 run "$tiny" --oversubscribe --framework custom --set cluster.worker_groups=2 \
     --set cluster.workers_per_group=2 --set job.partition=1 --name hybrid --out "$T/hybrid" --steps 10 \
     --quiet
 [ "$(steps_of hybrid)" = 40 ] || fail 'not four workers with ten steps'
 
-# All make every update, so none can be first.
+# A warm-up is refused with bsp, since all groups make every update together.
 for framework in allreduce sandblaster custom; do
     expect 2 run "$tiny" --framework $framework --set cluster.warmup_steps=5
     has err 'warmup_steps = 5: with bsp .*none can be first'

@@ -15,7 +15,7 @@ has out '^ *1 +first +done +4/'
 sed -n 2p "$T/out" | grep -q second || fail 'the newest run is not the first line'
 expect 0 history list
 cmp -s "$T/out" "$T/list" || fail 'history and history list differ'
-# A long name is cut here, between characters, and nowhere else.
+# list cuts a long name between characters; nothing else cuts it.
 long=$(printf '\303\244%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 \
     31 32 33 34 35 36 37 38 39 40)
 SINGA_DB="$T/long.db" expect 0 run "$tiny" --out "$T/long" --name "${long}tail" --steps 1 --quiet
@@ -37,7 +37,7 @@ has out '^run +1 first$'
 expect 3 history show frist
 has err "did you mean 'first'"
 
-# sql: rows and nothing else, NULL is empty, what would break a row is escaped.
+# sql: prints only rows, NULL is empty, and characters that would break a row are escaped.
 expect 0 history sql "select count(*) from metrics where name='loss' and split='train' and run_id=1"
 [ "$(cat "$T/out")" = 4 ] || fail 'sql printed something else than the one value'
 expect 0 history sql "select 1, null, 'a' || char(9) || 'b' || char(10) || 'c' || char(92), 0.5"
@@ -96,12 +96,12 @@ assert any(m["name"] == "loss" and m["points"] == 4 for m in run["metrics"])' "$
 assert json.load(open(sys.argv[1])) == [{"a": 1, "b": None, "c": "1", "d": 2.5}]' "$T/out" || fail 'sql --json'
 fi
 
-# A reader that has had enough is no failure, however many rows there are.
+# A closed pipe is no failure, however many rows there are.
 "$SW" history sql "with recursive n(i) as (values (1) union all select i + 1 from n where i < 300000)
     select i from n" 2>"$T/err" | head -n 1 >"$T/out"
 [ "$(cat "$T/out")" = 1 ] && [ ! -s "$T/err" ] || fail 'rows into a pipe that closes'
 
-# A database of a newer program, and something that is no database.
+# A database of a newer program, and a file that is no database.
 printf 'this is not a database, and it is long enough that nobody could take it for an empty one; really.' \
     >"$T/junk.db"
 expect 3 history --db "$T/junk.db"

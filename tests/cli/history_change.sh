@@ -1,4 +1,4 @@
-# history tag, note, rm, gc: what changes something changes that and nothing else.
+# history tag, note, rm, gc: each changes what it should and nothing else.
 . "$(dirname "$0")/lib.sh"
 
 expect 3 history tag 1 x
@@ -33,7 +33,7 @@ expect 0 history note two --remove
 expect 0 history note two
 [ -s "$T/out" ] && fail 'a note that was removed'
 
-# Thinning: fewer rows, the same sums, the same evaluations; what is tagged keep stays.
+# Thinning: fewer rows, the same totals, the same evaluations; runs tagged keep are unchanged.
 sums="select group_concat(split || name || points || min || max || round(mean, 9)) from series_stats where run_id < 4"
 before=$(sql "$sums")
 time_before=$(sql 'select round(total(total_ms), 6) from where_time_went')
@@ -43,7 +43,7 @@ expect 0 history gc --older-than 0 --keep 10 --dry-run
 has out 'would remove [1-9][0-9]* points.* of 2 runs$'
 [ "$(sql 'select count(*) from point')" -gt 300 ] || fail 'a dry run removed points'
 expect 2 history gc --older-than 0 --keep 10
-has err 'Give --yes'
+has err 'Use --yes'
 expect 0 history gc --keep 10 --yes
 has out ' of 0 runs; '
 expect 0 history gc --older-than 0 --keep 10 --yes
@@ -58,7 +58,7 @@ n=$(sql "select count(*) from metrics where run_id = 1 and name = 'loss' and spl
 [ "$(sql "select max(step) from metrics where run_id = 1 and split = 'train'")" = 40 ] || fail 'the last point went'
 [ "$(sql 'pragma integrity_check')" = ok ] || fail 'integrity_check'
 
-# A thinned run goes on.
+# A thinned run can be resumed.
 expect 0 resume one --steps 50 --quiet
 [ "$(sql "select points from series_stats where run_id = 1 and split = 'train' and name = 'loss'")" = 50 ] || fail 'points of a thinned run that went on'
 
@@ -71,7 +71,7 @@ expect 0 history note one 'über allem'
 
 # Removal.
 expect 2 history rm two
-has err 'Remove run 2 "two" for good\?'
+has err 'Remove run 2 "two" permanently\?'
 expect 0 history rm two three --dry-run --files
 has out 'would remove .*two/checkpoint-40\.safetensors'
 [ "$(sql 'select count(*) from runs')" = 3 ] || fail 'a dry run removed a run'

@@ -1,4 +1,4 @@
-# history compare, plot and export: what differs, curves, all points.
+# history compare, plot and export: differences, curves, all points.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/a" --name slow --steps 40 --quiet --set updater.lr=0.0001
@@ -30,14 +30,14 @@ assert len(loss["last"]) == len(loss["best"]) == 2 and loss["best"][0] <= loss["
 assert d["reached"]["metric"] == "accuracy" and len(d["reached"]["steps"]) == 2' "$T/out" || fail 'compare --json'
 fi
 
-# Plots: braille where there is UTF-8, ASCII elsewhere, files where they are asked for.
+# Plots: braille with UTF-8, else ASCII; image files with --png and --svg.
 LC_ALL=C.UTF-8 expect 0 history plot fast
 has out '^ +run 2 "fast": loss by step$'
 grep -q "$(printf '\342\240')\|$(printf '\342\241')\|$(printf '\342\242')\|$(printf '\342\243')" "$T/out" || fail 'no braille'
 LC_ALL=C expect 0 history plot fast slow --metric accuracy
 LC_ALL=C tr -d '\000-\177' <"$T/out" | grep -q . && fail 'not ASCII in a terminal that has nothing else'
 expect 3 history plot fast --metric los
-has err "there are loss"
+has err "available: loss"
 expect 2 history plot --smooth 1
 expect 2 history plot --by day
 expect 2 history plot --png a --svg b

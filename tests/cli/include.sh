@@ -1,6 +1,6 @@
 # ctest-timeout: 60
-# A recipe of several files: what is wrong in an included one is said there, and a run goes on without
-# any of the files.
+# A recipe of several files: an error in an included file is reported with its position there, and a
+# run resumes without any of the files.
 . "$(dirname "$0")/lib.sh"
 
 mkdir "$T/parts"
@@ -23,7 +23,7 @@ expect 0 resume half --steps 12 --quiet
 have_python && same_tensors "$T/whole/checkpoint-12.safetensors" \
     "$T/half/checkpoint-12.safetensors"
 
-# The kept text is a recipe, and the same one.
+# The stored text is a valid and equal recipe.
 "$SW" history sql "SELECT recipe_text FROM runs WHERE name = 'half'" | sed 's/\\n/\n/g' >"$T/kept.ini"
 expect 0 check "$T/kept.ini"
 expect 0 eval "$T/kept.ini" --json
@@ -38,7 +38,7 @@ printf 'include = base.ini\n[job]\nsteps = 3\n' >"$T/mine.ini"
 expect 2 run "$T/mine.ini"
 has err 'mine\.ini:1:11: include = base\.ini: there is no such file'
 
-# Options are named as they were given.
+# Messages name options as they were given.
 expect 2 check "$tiny" --device warp
 has err '^--device warp: job: device = warp: unknown device'
 hasnt err '--set'

@@ -1,6 +1,6 @@
 # ctest-timeout: 90
-# Starting from files: by the same names, by rules, turned over; what was taken is said, and what
-# does not fit is an error in the recipe.
+# Starting from files: by equal names, by rules, transposed; the run reports what it took, and what does
+# not fit is an error of the recipe.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/a" --name a --steps 3 --quiet
@@ -8,7 +8,7 @@ expect 0 run "$tiny" --out "$T/b" --name b --steps 3 --quiet --set job.seed=5
 a=$T/a/checkpoint-3.safetensors
 b=$T/b/checkpoint-3.safetensors
 
-# The same convolution under another name, and a decoder as wide as fc2 turned over.
+# The same convolution under another name, and a decoder with the transposed shape of fc2.
 sed 's/conv1/first/; s/^src = fc2, label/src = fc3, label/' "$tiny" >"$T/other.ini"
 cat >>"$T/other.ini" <<'END'
 [layer back]
@@ -33,13 +33,13 @@ has out '4 of 10 parameters start from .*b/checkpoint-3\.safetensors; not taken 
 begin later "$b, $a, fc2.weight -> fc2.weight"
 has out '1 of 10 parameters start from .*a/checkpoint-3'
 
-# Parts of a split parameter get their part of the tensor.
+# Shards of a partitioned parameter get their part of the tensor.
 expect 0 run "$T/other.ini" --out "$T/split" --name split --steps 1 --oversubscribe --quiet \
     --set "job.init_from=$a, conv1.* -> first.*, fc2.weight^T -> back.weight, $b, fc1.weight -> fc1.weight" \
     --set cluster.workers_per_group=2 --set layer.back.partition=1 --set layer.fc1.partition=1
 have_python && same_tensors "$T/renamed/checkpoint-0.safetensors" "$T/split/checkpoint-0.safetensors"
 
-# --init-from stands in for the list; a resume needs no file any more.
+# --init-from replaces the list; a resume no longer needs the files.
 expect 0 run "$T/other.ini" --out "$T/option" --name option --steps 1 --init-from "$b" \
     --set job.init_from=nowhere.safetensors
 has out '4 of 10 parameters start from .*b/checkpoint-3'
@@ -103,7 +103,7 @@ wrong "no parameter that matches 'conv9\.\*'" "$a, conv1.* -> conv9.*"
 expect 3 run "$T/other.ini" --out "$T/wrong" --set job.init_from=none.safetensors
 has err 'none\.safetensors'
 
-# Weights that are not finite are damaged weights, whoever reads them.
+# Every verb treats non-finite weights as damaged.
 if have_python; then
     expect 0 run "$tiny" --out "$T/sound" --name sound --steps 1 --quiet
     python3 - "$T/sound/checkpoint-1.safetensors" "$T/nan.safetensors" <<'END' || fail 'no file of NaN'

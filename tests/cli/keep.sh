@@ -1,5 +1,5 @@
 # ctest-timeout: 120
-# Which checkpoints stay and which is the best: on disk, in the history, for eval, and after a resume.
+# Checkpoint retention and the best checkpoint: on disk, in the history, for eval, and after a resume.
 . "$(dirname "$0")/lib.sh"
 
 files() {
@@ -20,14 +20,14 @@ best_of() {
         ORDER BY m.value $3, m.step LIMIT 1"
 }
 
-# All stay unless one says otherwise; the best is the first of the best accuracy.
+# By default all are kept; the best is the first one with the best accuracy.
 expect 0 run "$tiny" --out "$T/all" --name all --quiet --set job.checkpoint_every=5 \
     --set job.eval_every=5
 [ "$(files "$T/all")" = '0 5 10 15 20 25 30 35 40 ' ] || fail "files: $(files "$T/all")"
 [ "$(rows all)" = "$(files "$T/all")" ] || fail "rows: $(rows all)"
 [ "$(best all)" = "$(best_of all accuracy DESC)" ] || fail "best: $(best all)"
 
-# By loss: the smallest.
+# best by loss: the smallest loss.
 expect 0 run "$tiny" --out "$T/loss" --name loss --quiet --set job.checkpoint_every=5 \
     --set job.eval_every=5 --set job.best_by=loss
 [ "$(best loss)" = "$(best_of loss loss ASC)" ] || fail "best by loss: $(best loss)"
@@ -45,7 +45,7 @@ wanted=$(printf '%s\n' "$best" 35 40 | sort -nu | tr '\n' ' ')
 [ "$best" = "$(best all)" ] || fail "the best is $best, not $(best all)"
 have_python && same_tensors "$T/all/checkpoint-40.safetensors" "$T/two/checkpoint-40.safetensors"
 
-# eval: the newest, the best, that of a step.
+# eval of the newest, the best, and that of a step.
 expect 0 eval "$tiny" --weights two --json
 has out '"step":40[,}]'
 expect 0 eval "$tiny" --weights two:best --json
@@ -60,14 +60,15 @@ has err 'no checkpoint of step 1 on disk'
 expect 0 history show two
 has out "^ *$best .*\(best\)$"
 
-# Evaluations that beat all before make checkpoints of their own.
+# An evaluation that is better than all before writes a checkpoint.
 expect 0 run "$tiny" --out "$T/best" --name best-only --quiet --set job.eval_every=5 \
     --set job.checkpoint_best=yes --set job.keep_checkpoints=1
 [ "$(best best-only)" = "$(best all)" ] || fail "checkpoint_best: $(best best-only)"
 wanted=$(printf '%s\n' "$(best all)" 40 | sort -nu | tr '\n' ' ')
 [ "$(files "$T/best")" = "$wanted" ] || fail "kept $(files "$T/best"), not $wanted"
 
-# A resume knows the best so far, removes what the segment before left, but not what it goes on from.
+# A resume knows the best so far, and removes checkpoints of the previous segment, but not the one that
+# it starts from.
 expect 0 run "$tiny" --out "$T/half" --name half --quiet $keep --steps 20
 expect 0 resume half --steps 25 --quiet
 case " $(files "$T/half")" in
@@ -80,7 +81,7 @@ wanted=$(printf '%s\n' "$best" 25 35 40 | sort -nu | tr '\n' ' ')
 [ "$(files "$T/half")" = "$wanted" ] || fail "kept $(files "$T/half"), not $wanted"
 [ "$(rows half)" = "$wanted" ] || fail "rows $(rows half), not $wanted"
 
-# A file of another run that was put there is not removed.
+# A file of another run in the folder is not removed.
 expect 0 run "$tiny" --out "$T/shared" --name first --quiet $keep --steps 10
 expect 0 run "$tiny" --out "$T/another" --name second --quiet --steps 5 --set job.seed=9
 cp "$T/another/checkpoint-5.safetensors" "$T/shared"

@@ -1,4 +1,4 @@
-# The catalogue: every type is listed, and its keys are those that recipes may use.
+# The catalogue lists every type with the keys that recipes can use.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 layers

@@ -1,11 +1,11 @@
-# What the scripts of this folder share: a state of their own, a small recipe, and how a check fails.
-# They drive the program from outside: SW is the binary, SW_SOURCE_DIR the sources.
+# Shared by the scripts of this folder: a private state directory, a small recipe, and checks. SW is
+# the binary, SW_SOURCE_DIR the sources.
 set -u
 SW=${SW:?the program to test}
 SW_SOURCE_DIR=${SW_SOURCE_DIR:?the source tree}
 T=$(mktemp -d)
 children=
-# Nothing a script started may outlive it.
+# Kill all processes that the script started when it ends.
 finish() {
     for child in $children; do
         kill -9 "$child" 2>/dev/null
@@ -45,8 +45,8 @@ has() {
 hasnt() {
     ! grep -qE -- "$2" "$T/$1" || fail "there is /$2/ in $1"
 }
-# until_true SECONDS COMMAND...: waits for it, else fails. A machine that has other work, too, gets
-# ten times as long.
+# until_true SECONDS COMMAND...: waits until the command succeeds, else fails. Waits up to ten times as
+# long on a busy machine.
 until_true() {
     tries=$(($1 * 200))
     shift
@@ -59,14 +59,14 @@ until_true() {
 file_has() {
     grep -qE -- "$2" "$T/$1" 2>/dev/null
 }
-# start ARGUMENT...: the program in the background, $pid. What an earlier one wrote is gone before.
+# start ARGUMENT...: runs the program in the background as $pid, and removes earlier output first.
 start() {
     : >"$T/out"
     "$SW" "$@" >"$T/out" 2>"$T/err" </dev/null &
     pid=$!
     children="$children $pid"
 }
-# ended CODE: $pid has ended so.
+# ended CODE: $pid has exited with this code.
 ended() {
     wait "$pid"
     got=$?
@@ -117,7 +117,7 @@ src = fc, label
 END
 }
 
-# A net with all that is random: initial values, order, crop, mirror, dropout.
+# A net that uses all randomness: initial values, order, crop, mirror, dropout.
 tiny=$T/tiny.ini
 cat >"$tiny" <<'END'
 [job]

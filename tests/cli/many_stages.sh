@@ -1,4 +1,4 @@
-# Many stages: how often each is opened, counted and not timed; and lengths whose sum is no number.
+# Many stages: counts how often each is opened; and stage lengths whose sum overflows.
 . "$(dirname "$0")/lib.sh"
 recipe=$T/many.ini
 # many COUNT STEPS: a recipe with so many stages of so many steps.
@@ -14,7 +14,8 @@ counts() {
     [ "$got" = "$2" ] || fail "$got lines of /$1/, not $2"
 }
 
-# Each is looked at before the first one begins, and opened when it begins; the first is that once.
+# Each stage is checked before the first one begins, and opened when it begins; the first is opened
+# once.
 for n in 3 6; do
     many $n 1
     expect 0 run "$recipe" --out "$T/run$n" --name "run$n" --steps $((n - 1)) -v
@@ -28,11 +29,11 @@ for n in 3 6; do
     [ -s "$T/run$n/checkpoint-$n.safetensors" ] || fail 'the last stage did not end'
 done
 
-# What is wrong in the last one is said before the first one begins.
+# An error in the last stage is reported before the first one begins.
 expect 2 run "$recipe" --out "$T/none" --set stage.s6.batch=0
 [ ! -e "$T/none" ] || fail 'a run with a wrong stage began'
 
-# Steps whose sum, or whose samples, cannot be counted.
+# Steps whose sum, or whose number of samples, overflows.
 most=9223372036854775807
 many 2 $most
 expect 2 check "$recipe"

@@ -1,4 +1,4 @@
-# Pictures as files: filters, confusion, codes, placement, nets. A build without cairo draws SVG.
+# Image files: filters, confusion matrices, codes, placement, nets. A build without cairo draws SVG.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/a" --name a --steps 40 --quiet
@@ -24,7 +24,7 @@ is_svg() {
 is_png f.png
 has out 'conv1\.weight: 8 filters of 3x3x3$'
 expect 2 weights a --plot "$T/f.svg" --tensor fc1.weight
-has err 'fc1\.weight cannot be seen as pictures'
+has err 'fc1\.weight cannot be drawn as images'
 expect 3 weights a --plot "$T/f.svg" --tensor fc9.weight
 expect 2 weights a --plot "$T/f.gif"
 has err 'must end in \.png or \.svg'
@@ -43,14 +43,14 @@ sed 's/^outputs = 32/outputs = 2/' "$tiny" >"$T/two.ini"
 expect 0 run "$T/two.ini" --out "$T/two" --name two --steps 2 --quiet
 expect 0 predict "$T/two.ini" --layer fc1 --plot "$T/codes.png"
 is_png codes.png
-# What has the numbers of a picture is one, with labels and without.
+# Rows with the size of an image are drawn as images, with and without labels.
 expect 0 predict "$tiny" --layer image --plot "$T/images.svg"
 is_svg images.svg
 has out '50x3x10x10'
 sed 's/^outputs = 32/outputs = 1/' "$tiny" >"$T/one.ini"
 expect 0 run "$T/one.ini" --out "$T/one" --name one --steps 2 --quiet
 expect 2 predict "$T/one.ini" --layer fc1 --plot "$T/none.png"
-has err 'hands out 1 numbers a row'
+has err 'outputs 1 elements per row'
 [ -e "$T/none.png" ] && fail 'a picture of nothing'
 
 expect 0 topo "$tiny" --from 'pack:2 numa:1 core:4 pu:2' --set cluster.workers_per_group=2 --plot "$T/t.png"

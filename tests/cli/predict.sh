@@ -1,18 +1,19 @@
 # ctest-timeout: 90
-# predict: rows in order, each once, whatever the batch; arrays for data; only what leads to the layer.
+# predict: rows in order, each once, for any batch size; arrays in place of data; only the layers that
+# the output depends on.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/a" --name a --steps 4 --quiet
 expect 0 predict "$tiny" --output "$T/y.npy"
 has out '^weights +newest of this recipe, run 1 "a": .*checkpoint-4'
-has out '^layer +fc2 \(inner_product\), which the loss reads$'
+has out '^layer +fc2 \(inner_product\), the input of the loss$'
 has out '^split +test$'
 has out "^output +$T/y\.npy: 50x4$"
 expect 0 predict "$tiny" --weights a --layer pool1 --output "$T/pool.npy" --json
 has out '"layer":"pool1","type":"pooling","rows":50,"shape":\[50,8,4,4\],"split":"test"'
 has out '"step":4,'
 
-# 50 rows in passes of 32, 7 and 50: the same array, also by arrays, and on a simulated GPU.
+# 50 rows in batches of 32, 7 and 50 give the same array, also from arrays and on a simulated GPU.
 expect 0 predict "$tiny" --set job.eval_batch=7 --weights "$T/a/checkpoint-4.safetensors" \
     --output "$T/seven.npy" --quiet
 [ -s "$T/out" ] && fail '--quiet says something'
@@ -49,7 +50,7 @@ assert read("label")[0] == (50,) and set(read("label")[1]) == {0.0, 1.0, 2.0, 3.
 END
 }
 
-# What eval says of the split is what the scores say.
+# The metrics of eval follow from the scores.
 if have_python; then
     expect 0 eval "$tiny" --weights a --json
     python3 - "$T" "$(sed 's/.*"accuracy":\([^,}]*\).*/\1/' "$T/out")" <<'END' || fail 'another accuracy'
@@ -62,7 +63,7 @@ assert abs(right / 50 - float(sys.argv[2])) < 1e-6
 END
 fi
 
-# Neither the data nor the labels are needed where arrays are given and no loss is wanted.
+# With arrays and without a loss, neither the data nor the labels are needed.
 sed 's/^format = synthetic/format = idx\npaths = \/none\/images\nlabels = \/none\/labels/; /^classes/d; /^records/d; /^channels/d; /^height/d; /^width/d' \
     "$tiny" >"$T/nodata.ini"
 expect 0 predict "$T/nodata.ini" --weights "$T/a/checkpoint-4.safetensors" --input "$T/image.npy" \
@@ -71,7 +72,7 @@ cmp -s "$T/again.npy" "$T/by_array.npy" || fail 'the data mattered'
 expect 3 predict "$T/nodata.ini" --weights "$T/a/checkpoint-4.safetensors" --output "$T/no.npy"
 has err '/none/images'
 
-# What is wrong is said, and no file appears.
+# Errors are reported, and no file is created.
 no() {
     code=$1 pattern=$2
     shift 2
@@ -97,8 +98,8 @@ fi
 no 2 "no such layer; did you mean 'fc1'" "$tiny" --layer fc3 --weights a --output "$T/no.npy"
 no 2 'a layer of type accuracy has no output' "$tiny" --layer accuracy --output "$T/no.npy"
 no 2 'no \[data nowhere\]' "$tiny" --split nowhere --output "$T/no.npy"
-no 2 'exclude each other' "$tiny" --split test --input x.npy --output "$T/no.npy"
-no 2 '\-\-output is missing' "$tiny"
+no 2 'mutually exclusive' "$tiny" --split test --input x.npy --output "$T/no.npy"
+no 2 '\-\-output or --plot is missing' "$tiny"
 no 2 'needs several fields \(image, label\)' "$tiny" --layer loss --input "$T/image.npy" --output "$T/no.npy"
 no 2 'needs the field label, too' "$tiny" --layer loss --input image="$T/image.npy" --output "$T/no.npy"
 no 2 'nothing that leads to layer fc2 reads this field' "$tiny" --input image="$T/image.npy" \
@@ -107,7 +108,7 @@ no 2 'given twice' "$tiny" --input image="$T/image.npy" --input image="$T/image.
 no 3 'none\.npy' "$tiny" --input "$T/none.npy" --output "$T/no.npy"
     --output "$T/no.npy" 2>/dev/null || true
 no 2 'conv1.weight is F32' "$tiny" --input "$T/pool.npy" --output "$T/no.npy"
-no 3 'there is no such file' "$tiny" --weights none.safetensors --output "$T/no.npy"
+no 3 'none\.safetensors: no such file' "$tiny" --weights none.safetensors --output "$T/no.npy"
 expect 0 weights a export --output "$T/arrays"
 no 3 'cannot' "$tiny" --weights a --output "$T/no/such/folder/no.npy"
 sed 's/fc2/last/' "$tiny" >"$T/other.ini"

@@ -1,6 +1,6 @@
 # ctest-timeout: 240
-# Boltzmann machines from outside: two recipes of a stack, one after the other, an evaluation that asks
-# for a likelihood, reconstructions, filters, and a run of many workers whose chains go on.
+# Boltzmann machines: the two recipes of a stack, an evaluation with a likelihood, reconstructions,
+# filters, and persistent chains over several workers and a resume.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 recipes=$SW_SOURCE_DIR/recipes
@@ -11,7 +11,7 @@ has out 'split=train loss='
 has out 'split=test reconstruction_error=[0-9.]+ free_energy=-'
 hasnt out 'split=test.*(loss|nan)'
 
-# What lies below is read from the first machine's checkpoint and stays.
+# The lower layers are read from the first machine's checkpoint and are frozen.
 expect 0 run "$recipes/rbm2.ini" --no-ui --steps 10 --out "$T/rbm2" --set job.eval_batch=30 $small \
     --set layer.rbm2.hidden=7 --set "vars.below=$T/rbm1/checkpoint-30.safetensors"
 for file in rbm1/checkpoint-30 rbm2/checkpoint-10; do
@@ -22,7 +22,7 @@ for tensor in vis1.bias rbm1.weight rbm1.bias; do
 done
 [ -s "$T/rbm2.npys/rbm2.weight.npy" ] || fail 'the second machine has no weight'
 
-# A likelihood that the recipe does not ask for.
+# A likelihood that the recipe does not request.
 expect 0 eval "$recipes/rbm1.ini" --weights "$T/rbm1/checkpoint-30.safetensors" --json \
     --set job.eval_batch=30 $small --set layer.vis1.binary=yes --set layer.ll.type=log_likelihood \
     --set layer.ll.src=vis1,rbm1 --set layer.ll.chains=30 --set layer.ll.temperatures=50
@@ -35,7 +35,7 @@ has out '60x784'
 expect 0 weights "$T/rbm1/checkpoint-30.safetensors" --plot "$T/filters.svg"
 has out 'rbm1.weight: 20 filters'
 
-# Persistent chains of 10 rows, by one worker and by three from the middle on.
+# Persistent chains of 10 rows, by one worker, and by three after a resume.
 chains="--set job.batch=10 --set job.eval_batch=10 --set layer.rbm.hidden=16 --set layer.likelihood.chains=4
     --set layer.likelihood.temperatures=5 --set data.train.records=300 --set data.test.records=20"
 expect 0 run "$recipes/rbm-pcd.ini" --no-ui --steps 6 --out "$T/one" $chains
@@ -44,7 +44,7 @@ expect 0 resume three --no-ui --steps 6 --oversubscribe --set cluster.workers_pe
 expect 0 weights "$T/one/checkpoint-6.safetensors" diff "$T/three/checkpoint-6.safetensors" \
     --tolerance 1e-4
 
-# Who reads a machine says the same of its units.
+# A layer that reads an RBM must declare the same units.
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian
 has err 'layer energy: the units of vis1 are gaussian: say visible_units = gaussian here, too'
 has err 'layer down1: the units of vis1 are gaussian: say units = gaussian'
@@ -56,7 +56,7 @@ expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=softmax
 has err 'layer rbm1: the units of vis1 are softmax: say replicated = yes'
 expect 3 check "$recipes/rbm2.ini" --set "vars.below=$T/none.safetensors"
 has err 'init_from: cannot open .*none\.safetensors'
-# A stack on a file that lacks what lies below.
+# A stack with a checkpoint that lacks the lower layers.
 expect 0 run "$recipes/rbm3.ini" --no-ui --steps 2 --out "$T/rbm3" --set job.eval_batch=30 $small \
     --set "vars.below=$T/rbm1/checkpoint-30.safetensors"
 has out 'frozen with the initial values .*: vis2\.bias, rbm2\.weight, rbm2\.bias; is init_from'

@@ -1,6 +1,6 @@
 # ctest-timeout: 240
-# A recurrent model of text from outside: state that goes from batch to batch, over a resume and over
-# another number of workers; what an evaluation makes of it; writing; and what can be wrong.
+# A recurrent text model: recurrent state across batches, a resume and another number of workers;
+# evaluation; sampling; and errors.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 awk 'BEGIN { s = 7; for (i = 0; i < 900; i++) { s = (s * 75 + 74) % 65537
@@ -69,7 +69,7 @@ last() {
 for kind in rnn gru lstm; do
     recipe $kind 8 'layers = 2' >"$T/$kind.ini"
     expect 0 run "$T/$kind.ini" --out "$T/$kind" --quiet
-    # Stopped in the middle and gone on with: the same bits.
+    # Stopped in the middle and resumed: the same bits.
     expect 0 run "$T/$kind.ini" --out "$T/$kind-half" --steps 6 --quiet --name half-$kind
     expect 0 resume half-$kind --steps 12 --quiet
     expect 0 weights "$(last $kind)" diff "$(last $kind-half)"
@@ -80,7 +80,7 @@ for kind in rnn gru lstm; do
     expect 0 run "$T/$kind.ini" --out "$T/$kind-more" --steps 6 --quiet --name more-$kind
     expect 0 resume more-$kind --steps 12 --quiet --set cluster.workers_per_group=2 --oversubscribe
     expect 0 weights "$(last $kind)" diff "$(last $kind-more)" --tolerance 1e-4
-    # With state carried, where a text is cut into records makes no difference.
+    # With recurrent state the length of records makes no difference.
     recipe $kind 24 'layers = 2' >"$T/$kind-long.ini"
     expect 0 eval "$T/$kind.ini" --weights "$(last $kind)" --json
     short=$(sed 's/.*"loss"://; s/[,}].*//' "$T/out")
@@ -92,7 +92,7 @@ for kind in rnn gru lstm; do
     has out 'state\.cell\.h2'
 done
 has out 'state\.cell\.c'
-# Without state, where it is cut does.
+# Without it the length of records matters.
 sed 's/stateful = yes//' "$T/gru.ini" >"$T/less.ini"
 sed 's/stateful = yes//' "$T/gru-long.ini" >"$T/less-long.ini"
 expect 0 eval "$T/less.ini" --weights "$(last gru)" --json
@@ -102,7 +102,7 @@ long=$(sed 's/.*"loss"://; s/[,}].*//' "$T/out")
 awk -v a="$short" -v b="$long" 'BEGIN { exit !((a - b) ^ 2 > 1e-10) }' ||
     fail "a model without state does not see where records end: $short"
 
-# Writing: so many tokens, the same for the same seed; carried whatever `stateful` says.
+# Sampling: N tokens, equal for equal seeds, with recurrent state whatever `stateful` is.
 expect 0 sample "$T/gru.ini" --weights "$(last gru)" --prime 'for (' --length 50 --seed 3
 [ "$(wc -c <"$T/out")" = 56 ] || fail "5 characters, 50 and a line end are $(wc -c <"$T/out")"
 cp "$T/out" "$T/first"
@@ -117,7 +117,7 @@ has err "'Q' is not among"
 expect 2 sample "$T/gru.ini" --weights "$(last gru)" --temperature hot
 has err 'temperature hot: must be a number'
 
-# What cannot be.
+# Impossible combinations.
 sed '/streams = 6/d' "$T/gru.ini" >"$T/bad.ini"
 expect 2 run "$T/bad.ini" --quiet
 has err 'stateful = yes: .*streams = BATCH'

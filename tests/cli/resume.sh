@@ -1,6 +1,6 @@
 # ctest-timeout: 180
-# Going on gives the bits of never having stopped: after an early end, a kill -9, and with the newest
-# checkpoint damaged; and what cannot be resumed is refused with a reason.
+# A resumed run is bit-identical to an uninterrupted one: after an early end, after a kill -9, and with
+# the newest checkpoint damaged. Runs that cannot be resumed are refused with a reason.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/whole" --name whole --set job.checkpoint_every=10 --quiet
@@ -33,7 +33,7 @@ hasnt out '^step=15 '
 expect 0 resume half --steps 40
 same_as_whole "$T/half/checkpoint-40.safetensors"
 expect 0 resume half
-has err 'step 40 of 40 already'
+has err 'already at step 40 of 40'
 expect 0 resume half --steps 30
 has err 'already'
 
@@ -52,12 +52,12 @@ same_as_whole "$T/gone/checkpoint-40.safetensors"
 expect 0 run "$tiny" --out "$T/sim" --name sim --steps 10 --device sim:gpus=2,mem=64MiB \
     --framework sandblaster --oversubscribe --quiet
 expect 0 resume sim --steps 12 --oversubscribe
-has out 'worker0\.1 on sim:1,'
+has out 'worker0\.1 +sim:1,'
 has out 'sandblaster'
 expect 0 resume sim --steps 14 --device cpu --set cluster.workers_per_group=1
-has out '^placement +worker0\.0 on cpu,'
+has out '^placement +worker0\.0 +cpu,'
 
-# Killed at some moment, several times.
+# Killed several times at random moments.
 "$SW" run "$tiny" --out "$T/killed" --name killed --set job.checkpoint_every=1 --quiet \
     >"$T/out" 2>"$T/err" &
 pid=$!
@@ -68,7 +68,7 @@ wait "$pid" 2>/dev/null
 expect 0 resume killed
 same_as_whole "$T/killed/checkpoint-40.safetensors"
 
-# The newest checkpoint is damaged, or cut short: the one before is used, and that is said.
+# The newest checkpoint is damaged or truncated: the previous one is used, with a message.
 expect 0 run "$tiny" --out "$T/hurt" --name hurt --steps 30 --set job.checkpoint_every=10 --quiet
 newest=$T/hurt/checkpoint-30.safetensors
 size=$(wc -c <"$newest")
@@ -82,12 +82,12 @@ same_as_whole "$T/hurt/checkpoint-40.safetensors"
 head -c $((size / 3)) "$whole" >"$T/hurt/checkpoint-40.safetensors"
 expect 0 resume hurt --steps 42
 has err 'checkpoint-40\.safetensors'
-# The last one of a run that is done is its result: damaged, it is no success, and the one before is named.
+# If the last checkpoint of a finished run is damaged, resume fails and names the previous one.
 expect 0 run "$tiny" --out "$T/done" --name done --steps 30 --set job.checkpoint_every=10 --quiet
 expect 0 resume done --steps 30
 printf 'X' | dd of="$T/done/checkpoint-30.safetensors" bs=1 seek=$((size / 2)) conv=notrunc 2>/dev/null
 expect 3 resume done --steps 30
-has err 'done/checkpoint-30\.safetensors.*newest whole checkpoint is that of step 20, .*checkpoint-20\.safetensors'
+has err 'done/checkpoint-30\.safetensors.*newest undamaged checkpoint is that of step 20, .*checkpoint-20\.safetensors'
 rm "$T/done/checkpoint-30.safetensors"
 expect 0 resume done --steps 30
 has out 'from step 20'
@@ -97,9 +97,9 @@ done
 expect 3 resume hurt --steps 50
 rm -f "$T"/hurt/checkpoint-*
 expect 3 resume hurt --steps 50
-has err 'gone'
+has err 'files of its 7 checkpoints are missing'
 
-# A power cut may take the newest rows of the history: a file of the run's own in its folder counts, one
+# A power cut may lose the newest rows of the history: a checkpoint of the run in its folder counts, one
 # of another run does not.
 if have_python; then
     expect 0 run "$tiny" --out "$T/lost" --name lost --steps 20 --quiet
@@ -116,7 +116,7 @@ END
     same_as_whole "$T/lost/checkpoint-40.safetensors"
 fi
 
-# A folder with the checkpoints of another run is refused, and left as it is.
+# A folder with the checkpoints of another run is refused and not changed.
 expect 0 run "$tiny" --out "$T/both" --name one --steps 10 --quiet
 cp "$T/both/checkpoint-10.safetensors" "$T/before"
 one=$(sql "SELECT id FROM runs WHERE name = 'one'")
@@ -130,18 +130,18 @@ expect 2 run "$tiny" --out "$T/both" --name two --steps 10 --set job.seed=5 --qu
 has err 'a run that is not in this history'
 rm "$T"/both/checkpoint-*
 
-# What the message advises helps; a folder with nothing but initial values is no result.
+# The advice of the message works; a folder with only the initial values is accepted.
 expect 0 run "$tiny" --out "$T/both" --name three --steps 10 --quiet
 expect 0 history rm three --files --yes
 cp "$T/whole/checkpoint-0.safetensors" "$T/both"
 expect 0 run "$tiny" --out "$T/both" --name four --steps 10 --quiet
 [ -e "$T/both/run.lock" ] && fail 'a run that has ended left its lock'
 
-# Files that another program put in place of a run's own are not taken for them.
+# Files with which another program replaced checkpoints of the run are refused.
 cp "$T/other/checkpoint-40.safetensors" "$T/both/checkpoint-10.safetensors"
 rm "$T/both/checkpoint-0.safetensors"
 expect 3 resume four --steps 12
-has err 'not the file that the history knows'
+has err 'its checksum differs from that in the history'
 
 # No such run, no history, a run that is alive.
 expect 3 resume no-such-run

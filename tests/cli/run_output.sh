@@ -1,12 +1,13 @@
 # ctest-timeout: 120
-# What run prints where stdout is no terminal: first lines, key=value lines, table; JSON; nothing.
+# Output of run without a terminal: first lines, key=value lines, table; JSON; --quiet.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/run" --name first --no-ui --set job.checkpoint_every=20
 has out '^run +1, first \(.*tiny\.ini\): 40 steps of 16 samples'
-has out '^placement +worker0\.0 on cpu, .*cores'
-has out '^ +server0\.0 on cpu'
-has out '^framework +[a-z]+: .'
+has out '^placement +worker0\.0 +cpu, .*cores'
+has out '^ +server0\.0 +cpu, .*cores [0-9,-]+( .shared with worker0\.0.)?$'
+has out '^ +main +cores [0-9,-]+( .shared: no spare core.)?$'
+has out '^framework +allreduce .default; [0-9]+ worker'
 has out '^parameters +[0-9]+ '
 has out '^memory +[0-9.]+ [kM]?B'
 has out "^history +$SINGA_DB\$"
@@ -72,7 +73,7 @@ assert rows[-1]["status"] == "done" and rows[-1]["step"] == 40, rows[-1]
 END
 fi
 
-# Diverging is told from failing: exit 4, and no checkpoint holds what is not a number.
+# A diverged run exits with 4, and no checkpoint contains NaN.
 "$SW" run "$tiny" --out "$T/nan" --set updater.lr=1e30 --set updater.policy=fixed >"$T/out" 2>"$T/err"
 got=$?
 [ "$got" = 4 ] || fail "a diverging run exits with $got"

@@ -1,6 +1,6 @@
 # ctest-timeout: 180
-# A training with a dashboard of its own, and one in the background: what ends the one does not end
-# the other, what is printed is not lost, and exit codes are the trainer's.
+# A training with --ui and one with --detach: the end of the dashboard does not end the training, no
+# output is lost, and the exit codes are those of the trainer.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tmux.sh"
 export XDG_RUNTIME_DIR="$T/live"
@@ -10,7 +10,7 @@ pid_of() {
     sql "SELECT pid FROM runs WHERE id = $1"
 }
 
-# Options that exclude each other; no terminal; errors before a run begins.
+# Mutually exclusive options; no terminal; errors before a run begins.
 expect 2 run "$tiny" --ui --json
 expect 2 run "$tiny" --ui --detach
 expect 2 run "$tiny" --detach --json
@@ -23,11 +23,11 @@ sees one 'none.ini'
 sees one '^code 3'
 enter one clear
 
-# Left with q it goes on; watched again, stopped by x and y, with the code of a stopped run.
+# The training continues after q; watched again, it is stopped by x and y, with exit code 75.
 enter one "'$SW' run --ui '$tiny' --name beside --out '$T/beside' $forever; echo code \$?"
 sees one 'beside +(running|evaluating)'
 press one q
-sees one 'goes on as process'
+sees one 'continues as process'
 sees one '^code 0'
 sane one
 trainer=$(pid_of 2)
@@ -55,7 +55,7 @@ sees one 'resume 2'
 sees one '^code 75'
 sane one
 
-# SIGTERM to the one that draws is for the trainer.
+# SIGTERM to the dashboard is passed on to the trainer.
 enter one "'$SW' run --ui '$tiny' --name told --out '$T/told' $forever; echo code \$?"
 sees one 'told +(running|evaluating)'
 children="$children $(pid_of 3)"
@@ -65,7 +65,7 @@ kill -TERM "$viewer"
 sees one '^code 75'
 sane one
 
-# The trainer is killed: the terminal is in order, and the code says that it failed.
+# The trainer is killed: the terminal is restored, and the exit code reports the failure.
 enter one "'$SW' run --ui '$tiny' --name killed --out '$T/killed' $forever; echo code \$?"
 sees one 'killed +(running|evaluating)'
 kill -9 "$(pid_of 4)"
@@ -75,7 +75,7 @@ sees one 'signal 9'
 sees one '^code 1'
 sane one
 
-# Whatever libraries print is kept with the run and shown as events.
+# Output of libraries is stored with the run and shown as events.
 enter one "DNNL_VERBOSE=1 '$SW' run --ui '$tiny' --name loud --out '$T/loud' --steps 3; echo code \$?"
 sees one 'loud +done'
 if [ -s "$T/loud/output.log" ]; then
@@ -87,7 +87,7 @@ sees one '^code 0'
 
 # In the background from the start.
 expect 0 run "$tiny" --detach --name away --out "$T/away" $forever
-has out 'run 6 goes on as process'
+has out 'run 6 continues as process'
 trainer=$(pid_of 6)
 children="$children $trainer"
 kill -TERM "$trainer"

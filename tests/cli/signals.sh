@@ -15,7 +15,7 @@ for signal in INT TERM; do
     step=${step%.safetensors}
     [ "${step:-0}" -ge 5 ] || fail "$signal left checkpoint '$checkpoint'"
     has out "^step=$step checkpoint=$checkpoint"
-    # Nothing is left behind but the checkpoints.
+    # Only the checkpoints remain.
     left=$(find "$T/$signal" -type f ! -name 'checkpoint-*.safetensors')
     [ -z "$left" ] || fail "left behind: $left"
     expect 0 resume "$signal" --steps $((step + 3)) --no-ui
@@ -23,7 +23,7 @@ for signal in INT TERM; do
     [ -s "$T/$signal/checkpoint-$((step + 3)).safetensors" ] || fail "$signal: resume did not end"
 done
 
-# A checkpoint on request, and on it goes.
+# A checkpoint on request; the training continues.
 start run "$tiny" --out "$T/usr1" $forever
 until_true 20 file_has out '^step=5 '
 before=$(latest "$T/usr1")
@@ -35,14 +35,14 @@ saved() {
 until_true 20 saved
 kill -0 "$pid" || fail 'SIGUSR1 ended the run'
 
-# The terminal may go.
+# The training survives the loss of its terminal.
 kill -s HUP "$pid"
 sleep 0.3
 kill -0 "$pid" || fail 'SIGHUP ended the run'
 kill -s TERM "$pid"
 ended 75
 
-# Two in a row end at once; whatever was saved before can be resumed.
+# A second signal ends the run at once; the last checkpoint can be resumed.
 start run "$tiny" --out "$T/twice" --name twice --set job.checkpoint_every=3 $forever
 until_true 20 file_has out '^step=5 '
 kill -s INT "$pid"

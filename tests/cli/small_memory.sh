@@ -1,12 +1,11 @@
 #!/bin/sh
 # ctest-timeout: 120
-# Under a limit of its address space every verb works, or says in a sentence that there is too little
-# memory and exits with 3; none hangs or is killed. Verbs that compute nothing do not load what needs
-# much.
+# Under a limit of the address space every verb works, or reports that there is too little memory and
+# exits with 3; none hangs or is killed. Verbs that compute nothing do not load large libraries.
 . "$SW_SOURCE_DIR/tests/cli/lib.sh"
 [ -z "$SINGA_SANITIZE" ] || skip "sanitizers need all of the address space"
 
-# under MEGABYTES ARGUMENT...: runs the program, which may not hang; its exit code is in $got.
+# under MEGABYTES ARGUMENT...: runs the program with a time limit; its exit code is in $got.
 under() {
     megabytes=$1
     shift

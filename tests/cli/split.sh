@@ -1,4 +1,4 @@
-# Nets that are split: what check says of each worker is what a run moves; wrong keys end with 2.
+# Partitioned nets: a run moves the bytes that check predicts for each worker; wrong keys exit with 2.
 . "$(dirname "$0")/lib.sh"
 
 two='--oversubscribe --set cluster.framework=allreduce --set cluster.workers_per_group=2'
@@ -6,7 +6,7 @@ paths='--set layer.conv1.location=1 --set layer.fc1.partition=1in --set layer.fc
 
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $two $paths
-has out '^Every step, each worker of a group:'
+has out '^Per step, for each worker of a group:'
 has out '^image:one1 +gather +[0-9]+ +-- +0 +[0-9]+$'
 has out 'reduce-scatter +[0-9]+ +all-gather +[0-9]+ +[0-9]+$'
 expect 0 check "$tiny"
@@ -20,8 +20,8 @@ has out '^digraph net \{'
 has out '^  n[0-9]+ \[shape=box label="conv1\\nconvolution, one\\n0: --\\n1: [0-9x]+, 224 parameters"\]'
 has out '^  n[0-9]+ -> n[0-9]+;'
 
-# What several workers trained one evaluates, whoever had which layer; on a device that could not
-# hold what training takes, too.
+# One worker evaluates what several workers trained, for any partition, also on a device that is too
+# small for the training.
 # shellcheck disable=SC2086
 expect 0 run "$tiny" --no-ui --name moved --out "$T/moved" --steps 2 --device sim:gpus=2,mem=64MiB \
     $two $paths
@@ -46,7 +46,7 @@ values = sum(l["moves"][way]["values"] for l in train if "moves" in l for way in
 assert sent == 4 * values == int(sys.argv[2]) > 0, (sent, values, sys.argv[2])
 assert all(l["moves"][w]["values_as_papers_count"] >= l["moves"][w]["values"]
            for l in train if "moves" in l for w in ("forward", "backward"))
-# An end of a connection reads the layer, or the other end.
+# Either end of a connection reads the layer or the other end.
 for l in train:
     if l["type"].startswith("bridge_"):
         name = l["name"].replace(":", ">") if l["type"] == "bridge_dst" else l["name"].split(">")[0]
@@ -60,8 +60,8 @@ assert parts == whole, (parts, whole)
 END
 fi
 
-# What goes by columns: normalisation moves nothing behind its convolution, and what stands side by
-# side only what belongs to another worker; check, --json and a run agree.
+# Column partitions: normalization after its convolution moves nothing, and a concatenation moves only
+# what belongs to another worker; check, --json and a run agree.
 cat >"$T/columns.ini" <<'END'
 [job]
 steps = 2
@@ -135,8 +135,8 @@ assert by["norm"]["src"] == ["conv"], by["norm"]
 END
 fi
 
-# Rows: both workers have gradients of all 10.2 MB of weights, and on some CPUs room to reorder them.
-# Columns: each of its half alone.
+# Rows: both workers have gradients of all 10.2 MB of weights, and on some CPUs memory to reorder them.
+# Columns: each worker has only its half.
 resident() {
     # shellcheck disable=SC2086
     expect 0 run "$tiny" --no-ui --json --name "wide$1" --out "$T/wide$1" --steps 3 $two \
@@ -161,7 +161,7 @@ refused layer.image.location=1 'every worker reads its rows of the data; leave l
 refused layer.loss.partition=1 "softmax_loss cannot: a row's loss needs all its scores"
 refused layer.conv1.partition=1in 'convolution cannot'
 refused layer.fc1.partition=2 'partition'
-# wrong LAYERS MESSAGE: layers behind the recipe.
+# wrong LAYERS MESSAGE: appends layers to the recipe.
 wrong() {
     printf '%s\n' "$1" | cat "$tiny" - >"$T/wrong.ini"
     # shellcheck disable=SC2086

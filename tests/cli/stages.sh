@@ -1,6 +1,6 @@
 # ctest-timeout: 180
-# A run in stages: one after the other, with values ported by name and by rule, in one history; the
-# bits are the same wherever it was stopped and resumed; what is wrong is said before it begins.
+# A run in stages: one after the other in one history, with parameters initialized by name and by rule.
+# The bits are the same wherever it was stopped and resumed; errors are reported before it begins.
 . "$(dirname "$0")/lib.sh"
 
 staged=$T/staged.ini
@@ -119,7 +119,7 @@ whole=$T/whole/checkpoint-45.safetensors
 [ "$(sql "select group_concat(step) from (select step from metrics
     where name = 'loss' and split = 'test' order by step)")" = 10,20,30,35,45 ] ||
     fail 'evaluations are counted from the beginning of each stage'
-# Every stage begins its schedule anew.
+# Every stage restarts its schedule.
 [ "$(sql "select group_concat(round(value, 4)) from (select value from metrics
     where name = 'lr' and step in (1, 11, 21, 36) order by step)")" = 0.002,0.001,0.01,0.05 ] ||
     fail "the rates are $(sql "select group_concat(value) from (select value from metrics
@@ -127,7 +127,7 @@ whole=$T/whole/checkpoint-45.safetensors
 expect 0 history show whole
 has out '^stage +joint \(3 of 3\)'
 has out '^joint +35 +20 +4\.9 k$'
-# The history knows of each stage what it was made of; the run has what the last one has.
+# The history records the facts of each stage; those of the run are those of the last stage.
 stages_of() {
     sql "select group_concat(s.name || ' ' || from_step || ' ' || s.batch || ' ' || s.params, ', ')
         from (select * from stages order by from_step) s join runs on id = run_id
@@ -137,7 +137,7 @@ all='pre 0 16 4812, fine 20 16 2368, joint 35 20 4864'
 [ "$(stages_of whole)" = "$all" ] || fail "stages: $(stages_of whole)"
 [ "$(sql "select params || ' ' || batch from runs where name = 'whole'")" = '4864 20' ] ||
     fail 'the run has not what its last stage has'
-# Epochs go on by the batch of each stage: 35 steps of 16 samples of 200, and two of 100.
+# Epochs are counted by the batch of each stage: 35 steps of 16 samples of 200, and two of 100.
 expect 0 run "$staged" --out "$T/large" --name large --quiet --set stage.joint.batch=100
 [ "$(sql "select group_concat(step || ' ' || epoch, ', ') from (select * from metrics join runs on
     runs.id = run_id where runs.name = 'large' and split = 'train' and metrics.name = 'loss'
@@ -164,14 +164,15 @@ assert [m["stage"] for m in (meta19, meta20, meta34, meta35, meta45)] == \
     ["pre", "fine", "fine", "joint", "joint"]
 assert meta20["stage_from"] == "20" and meta34["stage_from"] == "20"
 assert "stage_over" not in meta20 and "stage_over" in meta45
-# Frozen, kept along though no layer has it, and what an updater kept does not outlive its stage.
+# Frozen parameters, carried-over parameters that no layer has, and updater state, which ends with its
+# stage.
 assert fine["enc.weight"] == first["enc.weight"] != pre["enc.weight"]
 assert fine["enc.bias"] != first["enc.bias"]
 assert last["dec.weight"] == joint["dec.weight"] == first["dec.weight"]
 assert "updater.dec.weight.momentum" in pre and "updater.top.weight.mean" in fine
 assert not [n for n in last if n.startswith("updater.dec") or n.endswith(".mean")]
 assert not any(first["updater.top.weight.mean"][1])
-# Turned over, and renamed.
+# Transposed and renamed.
 (rows, columns), raw = joint["enc.weight"]
 w = struct.unpack("<%df" % (rows * columns), raw)
 assert joint["back.weight"] == ([columns, rows],
@@ -181,7 +182,7 @@ assert last["back.weight"] != joint["back.weight"] and last["enc.weight"] != joi
 END
 fi
 
-# Old checkpoints go in all stages; a file to start from is for the first one.
+# Retention removes old checkpoints in all stages; init_from applies to the first stage.
 expect 0 run "$staged" --out "$T/few" --quiet --set job.keep_checkpoints=1 \
     --set job.checkpoint_every=4
 [ "$(ls "$T/few" | grep -c safetensors)" = 1 ] || fail "left: $(ls "$T/few")"
@@ -194,7 +195,7 @@ expect 0 run "$staged" --out "$T/spooled" --db "$T/staged.ini/history.db"
 has out '^done +staged: step 45 of 45'
 have_python && same_tensors "$whole" "$T/spooled/checkpoint-45.safetensors"
 
-# ---- Going on, from every stage and from between them ----
+# ---- Resuming in every stage and between stages ----
 
 same_as_whole() {
     have_python && same_tensors "$whole" "$1/checkpoint-45.safetensors"
@@ -210,7 +211,7 @@ for step in 7 20 21 35 44; do
         and m.name = 'loss' and split = 'train'")" = 45 ] || fail "at$step: a step is missing"
 done
 expect 0 resume at7
-has err 'step 45 of 45 already'
+has err 'already at step 45 of 45'
 # --steps beyond the end prolongs the last stage.
 expect 0 resume at7 --steps 47
 [ -e "$T/at7/checkpoint-47.safetensors" ] || fail 'no step 47'
@@ -226,7 +227,7 @@ expect 0 resume killed
 same_as_whole "$T/killed"
 [ "$(stages_of killed)" = "$all" ] || fail "stages after a resume: $(stages_of killed)"
 
-# Another number of workers, a device of its own, other frameworks: the same steps.
+# Another number of workers, a device, other frameworks: the same steps.
 expect 0 run "$staged" --out "$T/sim" --name sim --device sim:gpus=2,mem=64MiB --oversubscribe \
     --quiet --steps 30 --set cluster.workers_per_group=2
 expect 0 resume sim --oversubscribe --steps 45
@@ -292,7 +293,7 @@ expect 0 explain "$staged" updater.lr --stage fine
 has out 'updater\.lr = 0\.01'
 has out 'staged\.ini:[0-9]+ \(\[stage\]\)'
 has out 'instead of +0\.05, '
-# A --set for a stage is stronger than one for all, which is stronger than the stage.
+# A --set for a stage overrides one for all stages, which overrides the stage.
 expect 0 explain "$staged" updater.lr --stage fine --set updater.lr=3
 has out 'updater\.lr = 3'
 expect 0 explain "$staged" updater.lr --stage fine --set stage.fine.updater.lr=4 --set updater.lr=3
@@ -300,7 +301,7 @@ has out 'updater\.lr = 4'
 expect 0 explain "$staged" updater.lr --stage pre --set stage.fine.updater.lr=4
 has out 'updater\.lr = 0\.002'
 
-# ---- Data that are not there ----
+# ---- Missing data ----
 
 sed 's/^format = synthetic/format = idx\npaths = nowhere\nlabels = nowhere\nfallback = synthetic/
     /^classes/d; /^records/d; /^height/d; /^width/d' "$staged" >"$T/fallen.ini"
@@ -324,9 +325,9 @@ has out 'fallback] sets .*job\.steps = 3'
 expect 0 resume fallen --steps 6
 has out 'step 6 of 6'
 
-# ---- What is wrong ----
+# ---- Errors ----
 
-# wrong PATTERN ARGUMENT...: exit 2, and nothing is made.
+# wrong PATTERN ARGUMENT...: exit 2, and nothing is created.
 wrong() {
     pattern=$1
     shift

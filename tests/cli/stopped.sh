@@ -1,6 +1,6 @@
 # ctest-timeout: 120
-# A process that was stopped for longer than a stall takes, as by a debugger or ^Z, goes on: nobody
-# moved, and nobody is to blame.
+# A process that was suspended for longer than the stall limit, as by a debugger or ^Z, continues: no
+# thread is reported as stalled.
 . "$(dirname "$0")/lib.sh"
 start run "$tiny" --out "$T/stopped" --set job.steps=100000000 --set job.eval_every=0 \
     --set cluster.on_stall=stop --set cluster.stall_s=4 --set job.display_every=1000

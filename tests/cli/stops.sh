@@ -1,12 +1,12 @@
 # ctest-timeout: 240
-# SIGINT and SIGTERM end every verb that takes time, in every phase of it: with 75 where a checkpoint
-# can be resumed, else by the signal, so 130 or 143 for a shell. SW_STOPS: how many moments of a run
-# in stages are tried.
+# SIGINT and SIGTERM end every long-running verb in every phase: with 75 if a checkpoint can be resumed,
+# else by the signal, which is 130 or 143 for a shell. SW_STOPS: the number of moments of a run in
+# stages that are tested.
 . "$(dirname "$0")/lib.sh"
 moments=${SW_STOPS:-3}
 
-# Whether the program has begun to catch SIGTERM (before it begins, the process is this shell's), and
-# has computed for a while.
+# Whether the program has installed its SIGTERM handler (before exec the process is this shell) and has
+# computed for a while.
 program=$(readlink -f "$SW")
 catches() {
     [ "$(readlink "/proc/$pid/exe")" = "$program" ] || return 1
@@ -16,7 +16,7 @@ catches() {
 is_busy() {
     catches && awk '{ exit !($14 + $15 >= 10) }' "/proc/$pid/stat"
 }
-# stopped_by SIGNAL CODE: after the first one it ends so, and says why.
+# stopped_by SIGNAL CODE: after one signal the program exits with the code and says why.
 stopped_by() {
     kill -s "$1" "$pid" || fail "it has ended before SIG$1"
     ended "$2"
@@ -28,7 +28,7 @@ no_leftovers() {
     [ -z "$left" ] || fail "left behind: $left"
 }
 
-# ---- between stages, and in them ----
+# ---- in stages and between them ----
 
 stages=$T/stages.ini
 linear stages >"$stages"
@@ -48,7 +48,7 @@ expect 0 resume "stages$moments" --quiet
 
 # ---- before there is a checkpoint ----
 
-# While stages are opened: so many take seconds.
+# While stages are opened, of which so many take seconds.
 for i in $(seq 400); do
     printf '[stage s%d]\nsteps = 1\n' "$i" >>"$T/many.ini"
 done
@@ -122,7 +122,7 @@ stopped_by TERM 143
 [ ! -e "$T/rows.npy" ] || fail 'a stopped predict has left its array'
 no_leftovers "$T"
 
-# A second one does not wait for the first to be seen.
+# A second signal does not wait until the first is handled.
 # shellcheck disable=SC2086
 start eval "$tiny" --weights weights $many
 until_true 30 is_busy

@@ -1,4 +1,4 @@
-# On a terminal: one line that is written over, cut to the width, and ended before the table.
+# On a terminal: one status line that is overwritten, cut to the width, and ended before the table.
 . "$(dirname "$0")/lib.sh"
 command -v script >/dev/null 2>&1 || skip 'script (util-linux) is not here to make a terminal'
 
@@ -26,7 +26,7 @@ file_matches plain '^step [0-9]+/30000  [0-9.]+%  loss [0-9.]+.*samples/s  ETA '
 file_matches plain '^step [0-9]+/30000 .* accuracy [0-9.]+'
 file_matches plain '^step=5000 split=test loss='
 file_matches plain '^done +run 1'
-# The table starts on a line of its own.
+# The table starts on a new line.
 tr -d '\r' <"$T/out" | grep -qE '^done +run 1' || fail 'the status line was not ended'
 [ "$(grep -cE '^step=[0-9]+ steps=' "$T/plain")" = 0 ] || fail 'a log line for a display'
 
@@ -35,7 +35,7 @@ awk '/^step [0-9]+\// && length($0) > 39 { print; bad = 1 } END { exit bad }' "$
     fail 'a status line is wider than the terminal'
 file_matches plain '^step [0-9]+/30000'
 
-# Colours only where they are wanted; a dumb terminal gets plain lines.
+# Colors depend on NO_COLOR and the terminal; a dumb terminal gets plain lines.
 on_terminal 80 NO_COLOR=1
 grep -q "$esc\[3[0-9]m" "$T/out" && fail 'colours in spite of NO_COLOR'
 on_terminal 80 TERM=dumb

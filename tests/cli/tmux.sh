@@ -1,5 +1,5 @@
-# A real terminal for scripts of this folder: sourced, after lib.sh. tmux stands in for it; what is
-# typed goes through its keys, and what is seen is what it would show.
+# A terminal for the scripts of this folder, by tmux: keys are sent to it, and its screen is read. To be
+# sourced after lib.sh.
 command -v tmux >/dev/null 2>&1 || skip 'tmux is not installed'
 ldd "$SW" 2>/dev/null | grep -q ncurses || skip 'the program was built without ncurses'
 tmux_() {
@@ -29,7 +29,7 @@ seen() {
     tmux_ capture-pane -p -t "$1" >"$T/screen.$1"
     grep -qE -- "$2" "$T/screen.$1"
 }
-# sees NAME PATTERN: waits for it.
+# sees NAME PATTERN: waits until a line of the screen matches.
 sees() {
     tries=4000
     until seen "$1" "$2"; do
@@ -39,7 +39,7 @@ $(cat "$T/screen.$1")"
         sleep 0.05
     done
 }
-# sane NAME: the terminal takes lines and echoes them, and is not on its second screen.
+# sane NAME: the terminal echoes input lines and is not on its alternate screen.
 sane() {
     enter "$1" 'stty -a | tr ";" "\n" | grep -cE "(^| )(icanon|echo|isig|opost)( |$)"; echo modes'
     sees "$1" '^modes'

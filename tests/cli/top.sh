@@ -1,13 +1,13 @@
 # ctest-timeout: 180
-# The dashboard in a real terminal: watched from two, paused, continued, saved, stopped, resized,
-# left, killed. Whatever happens to it the training goes on, and the terminal is as it was.
+# The dashboard in a terminal: two viewers, pause, continue, checkpoint, stop, resize, quit, kill. The
+# training survives the dashboard, and the terminal is restored.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/tmux.sh"
 have_python || skip 'python3 is not installed'
 export XDG_RUNTIME_DIR="$T/live"
 mkdir -m 700 "$T/live"
 forever='--set job.steps=100000000 --set job.eval_every=20000'
-# now KEY: of the snapshot as JSON.
+# now KEY: a value of the snapshot as JSON.
 now() {
     "$SW" top watched --once --json | python3 -c "import json, sys; print(json.load(sys.stdin)['$1'])"
 }
@@ -27,7 +27,7 @@ pid=$!
 children=$pid
 until_true 20 file_has lines '^step=5 '
 
-# Numbers come with the first rows that the history has.
+# Values appear with the first rows of the history.
 measured() {
     [ "$(now step_ms)" != None ] && [ "$(now loss)" != None ]
 }
@@ -48,7 +48,7 @@ assert {u["unit"] for u in o["units"]} >= {"worker0.0", "server0.0"}
 assert abs(sum(o["time_shares"].values()) - 1) < 1e-6
 END
 
-# The far end of ssh is this program again; words arrive as they were given.
+# The remote end of ssh is this program; arguments arrive unchanged.
 mkdir "$T/bin"
 ln -s "$SW" "$T/bin/singa-ws"
 cat >"$T/bin/ssh" <<'END'
@@ -96,7 +96,7 @@ changed() {
 until_true 10 changed
 sees one 'checkpoint +step [1-9][0-9]*: checkpoint-'
 
-# Panels, help, and the way back, also by the mouse: a click on the last line, then one anywhere.
+# Panels and help, opened and closed, also by mouse: a click on the last line, then one anywhere.
 press one '?'
 sees one 'any key closes it'
 press one Space
@@ -115,7 +115,7 @@ press one r
 sees one '8 runs'
 press one 0
 
-# Sizes come and go, down to one line.
+# Resizing, down to one line.
 for size in 200x50 40x10 1x1 30x3 120x40 250x70 2x60 100x2 80x24; do
     tmux_ resize-window -t one -x "${size%x*}" -y "${size#*x}"
     sleep 0.1
@@ -126,7 +126,7 @@ sees one '^#1 .*loss'
 tmux_ resize-window -t one -x 100 -y 30
 sees one '7 events'
 
-# Leaving: by q, by a signal, by kill -9, with the terminal itself.
+# Quitting by q, by a signal, by kill -9, and by closing the terminal.
 press one q
 sees one '^left [0-9]'
 sane one
@@ -148,7 +148,7 @@ sees one '2 throughput'
 viewer=$(tmux_ display -p -t one '#{pane_pid}')
 viewer=$(ps -o pid= --ppid "$viewer" | tr -d ' ')
 kill -9 "$viewer"
-# The shell may say so before the second screen is gone, and its words with it.
+# The message of the shell may appear on the alternate screen and vanish with it.
 first_screen() {
     [ "$(tmux_ display -p -t one '#{alternate_on}')" = 0 ]
 }
@@ -161,14 +161,14 @@ tmux_ kill-session -t two
 sleep 0.3
 alive 'a terminal that has gone'
 
-# How the processor does is written every two seconds.
+# Processor figures are recorded every two seconds.
 sampled() {
     [ "$(sql "SELECT count(*) > 2 AND min(util) >= 0 AND min(mem_used) > 1000000 FROM hardware
         WHERE run_id = 1 AND device = 'cpu'")" = 1 ]
 }
 until_true 20 sampled
 
-# The trainer dies: the dashboard says so, and stays.
+# The trainer dies: the dashboard reports it and stays open.
 enter one "'$SW' top watched; echo left \$?"
 sees one '2 throughput'
 kill -9 "$pid"

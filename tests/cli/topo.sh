@@ -1,30 +1,32 @@
-# topo: the machine, machines that are not here, and where a recipe's units would be.
+# topo: this machine, described machines, and the placement of a recipe.
 . "$(dirname "$0")/lib.sh"
 
-# Here, without a recipe: the machine and what a recipe without [cluster] gets.
+# Without a recipe: this machine and the placement of the default [cluster].
 expect 0 topo
 has out '^machine '
 has out '^  NUMA node [0-9]+: .* core'
-has out '^placement +worker0\.0 on cpu, NUMA node [0-9]+, cores [0-9,-]+, [0-9]+ thread'
+has out '^placement +worker0\.0 +cpu, node [0-9]+, cores [0-9,-]+$'
 has out 'CUDA'
 [ -e "$SINGA_DB" ] && fail 'topo created the history'
 [ -e "$XDG_STATE_HOME" ] && fail 'topo created the state directory'
 
-# Data that are not there are not missed: topo opens none.
+# topo opens no data, so missing data are no error.
 sed 's/^format = synthetic/format = idx\npaths = nowhere-images\nlabels = nowhere-labels/
      /^classes\|^records\|^channels\|^height\|^width/d' "$tiny" >"$T/no-data.ini"
 expect 3 check "$T/no-data.ini"
 expect 0 topo "$T/no-data.ini"
 
-# A machine by description. All that concerns placement counts, and a recipe's errors are shown.
+# A described machine. All options about placement apply, and errors of the recipe are reported.
 four='numa:4 core:6 pu:2'
 expect 0 topo --from "$four" "$tiny" --framework sandblaster --set cluster.workers_per_group=4 \
     --set cluster.servers_per_group=2
-has out '^framework +sandblaster: 4 workers share every batch, 2 servers own the parameters'
-has out 'worker0\.3 on cpu, NUMA node 3, cores 18-23, 6 threads: all 6 cores of NUMA node 3'
-has out 'server0\.1 on cpu'
+has out '^framework +sandblaster .4 workers share each batch; 2 servers, on spare cores if there are any.$'
+has out 'worker0\.3 +cpu, node 3, cores 18-23$'
+has out 'server0\.1 +cpu'
 expect 0 topo --from "$four" "$tiny" --device sim:gpus=3
-has out 'worker0\.2 on sim:2'
+has out 'worker0\.2 +sim:2,'
+expect 0 topo --from "$four" -v
+has out 'worker0\.3 +cpu, node 3, cores 18-23, 6 threads: all 6 cores of NUMA node 3'
 expect 2 topo --from "$four" "$tiny" --set cluster.wokers_per_group=4
 has err 'did you mean .workers_per_group.'
 expect 2 topo --from "$four" "$tiny" --set cluster.worker_groups=2
@@ -32,7 +34,7 @@ has err 'allreduce has one group of workers; several are downpour, hogwild or cu
 expect 0 topo --from "$four" "$tiny" --framework downpour --set cluster.workers_per_group=1
 has out 'worker1\.0'
 
-# What is no machine, and options that would be in vain.
+# Invalid machines, and options that need a recipe.
 expect 3 topo --from /nowhere.xml
 has err 'singa-ws: cannot open the machine map /nowhere.xml'
 expect 3 topo --from 'numa:four'
@@ -42,13 +44,13 @@ for vain in --set=job.batch=1 --device=cpu --framework=allreduce --oversubscribe
 done
 expect 2 topo "$tiny" "$tiny"
 
-# refused PATTERN ARGUMENT...: exit 2 with that reason; what it suggests works in its place.
+# refused PATTERN ARGUMENT...: exit 2 with that reason; the suggested options work instead.
 refused() {
     pattern=$1
     shift
     expect 2 topo "$@"
     has err "$pattern"
-    # Not the words of the command line above a caret.
+    # Skip the command line that is quoted above a caret.
     sets=$(grep -E '^ *hint: |^singa-ws: ' "$T/err" |
         grep -oE -- '--(set [a-z_.]+=[0-9]+|framework [a-z]+|device [a-z0-9:=,]+)')
     [ -n "$sets" ] || fail "no suggestion for: $*"
@@ -67,13 +69,13 @@ refused 'workers_per_group = 0: must be from 1' --from "$four" "$tiny" \
     --set cluster.workers_per_group=0
 refused 'servers_per_group = 0: must be from 1' --from "$four" "$tiny" \
     --set cluster.servers_per_group=0
-# A device that is not there is what is missing, not a mistake in the recipe.
+# A missing device is exit 3, not a recipe error.
 expect 3 topo --from "$four" "$tiny" --device cuda
 has err 'no CUDA device; use --device cpu'
 expect 0 topo --from "$four" "$tiny" --set job.batch=32 --set job.eval_batch=32 \
     --set cluster.workers_per_group=25 --oversubscribe
-has out '25 workers share 24 cores'
-# The same words from `run`.
+has out 'worker0\.24 +cpu, node 0, cores 0 .shared: oversubscribed.$'
+# `run` prints the same messages.
 expect 2 run "$tiny" --set cluster.workers_per_group=17 --oversubscribe
 has err 'hint: --set cluster.workers_per_group=16$'
 expect 2 run "$tiny" --device tpu
@@ -122,7 +124,7 @@ gpu = {'cuda:%d' % g['gpu']: g['numa'] for g in m['gpus']}
 assert len(gpu) == 16 and len(m['gpu_links']) == 120
 assert sorted(gpu) == sorted(u['device'] for u in workers)
 assert all(gpu[u['device']] == u['numa'] for u in workers)"
-# GPUs update by themselves where nothing stands against it.
+# GPUs update their own parameters unless something prevents it.
 copies() {
     want=$1
     shift
@@ -144,19 +146,19 @@ expect 0 topo --json --from "$data/16amd64-8n2c-cpusets.xml" "$tiny" \
     --set cluster.workers_per_group=10
 check_json "assert sorted(cores) == list(range(10)) and m['hidden_hardware_threads'] == 6"
 
-# Ways between GPUs: looked up, or tried.
+# Peer links between GPUs: stored results, or tested with --measure.
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
 has out '^copies +sim:0 to sim:1: not verified$'
 has out '^copy +async: simulated GPUs rehearse servers, unless copy = none is said$'
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe --measure
 has out '^copies +sim:0 to sim:1: directly, [0-9.]+ GB/s, [0-9.]+ us, verified$'
-has out '^ +sums over all: .*, verified$'
+has out '^ +all-reduce: .*, verified$'
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
 has out '^ +sim:1 to sim:0: directly, .* verified$'
-# No rate is above that of the link.
+# No measured bandwidth exceeds that of the link.
 expect 0 topo "$tiny" --device sim:gpus=2,pcie=1GB/s --oversubscribe --measure
 has out '^copies +sim:0 to sim:1: directly, (0\.[0-9]+|1) GB/s, '
 expect 0 topo "$tiny" --device sim:gpus=2,peer=corrupt --oversubscribe --measure
-has out 'sim:0 to sim:1: by way of the host, .*, verified; direct ones: damaged: '
+has out 'sim:0 to sim:1: through the host, .*, verified; direct: damaged: '
 expect 0 topo "$tiny" --device sim:gpus=2,peer=corrupt --oversubscribe --json
 has out '"direct":"damaged","verified":true'

@@ -1,11 +1,11 @@
 # ctest-timeout: 120
-# Files that another program truncates while a run reads or writes them: a message and an exit code,
-# no signal. The last checkpoint of the run stays.
+# Files that another program truncates while a run reads or writes them: a message and an exit code, no
+# signal. The last checkpoint of the run remains.
 . "$(dirname "$0")/lib.sh"
 unset XDG_RUNTIME_DIR # the live snapshot lies in the state folder then
 forever='--set job.steps=100000000 --set job.eval_every=0 --set job.checkpoint_every=5'
 
-# A shard, of which records were read before. To no bytes, and to a part of its records.
+# A shard that has been read before, truncated to zero bytes and to part of its records.
 for left in 0 20000; do
     expect 0 data import "$tiny" --out "$T/train-$left.shard"
     start run "$tiny" --out "$T/shard-$left" $forever \
@@ -17,7 +17,7 @@ for left in 0 20000; do
     [ -n "$(latest "$T/shard-$left")" ] || fail 'the failed run kept no checkpoint'
 done
 
-# The live snapshot: whoever shows it says so, the run goes on and tells it once.
+# The live snapshot: viewers report it; the run continues and reports it once.
 start run "$tiny" --out "$T/snapshot" --name snapshot $forever
 until_true 20 file_has out '^step=5 '
 live=$(find "$T/state" -name '*.live')

@@ -1,6 +1,6 @@
 # ctest-timeout: 180
-# Plans by measuring: what is measured is kept for the machine and in the run's checkpoints, and a
-# run that goes on has its own choices whatever the machine's have become since.
+# Primitives chosen by measuring: the choices are stored for the machine and in the run's checkpoints,
+# and a resumed run keeps its own choices, whatever those of the machine have become.
 . "$(dirname "$0")/lib.sh"
 
 tune='--set job.tune=yes'
@@ -9,7 +9,7 @@ choices() {
     grep -ao '{\\"key\\":\\"[^"]*",\\"way\\":\\"[^"]*"' "$1" | tr -d '\\' | sort -u
 }
 
-# By rules there is nothing to keep.
+# Choices by rules are not stored.
 expect 0 run "$tiny" --no-ui --out "$T/rule" --name rule --steps 2
 hasnt out 'source=tune'
 [ ! -e "$kept" ] || fail 'choices are kept of a run that measures none'
@@ -29,7 +29,7 @@ choices "$whole" >"$T/chosen"
 [ -s "$T/chosen" ] || fail 'the checkpoint has no choices'
 [ -s "$kept" ] || fail 'what was measured is not kept'
 
-# Nothing is measured twice, and the bits are the same.
+# The second run measures nothing and has the same bits.
 # shellcheck disable=SC2086
 expect 0 run "$tiny" --no-ui --out "$T/again" --name again $tune
 has out 'source=tune text="0 choices measured in 0.0 s, [1-9][0-9]* known before"'
@@ -37,7 +37,7 @@ if have_python; then
     same_tensors "$whole" "$T/again/checkpoint-40.safetensors"
 fi
 
-# A run that goes on has the choices that it began with, also when it does not measure any more.
+# A resumed run keeps its first choices, also with measuring switched off.
 # shellcheck disable=SC2086
 expect 0 run "$tiny" --no-ui --out "$T/half" --name half --steps 15 $tune
 sed 's/"way":"[^"]*"/"way":"gemm:jit"/g' "$kept" >"$T/changed" && cp "$T/changed" "$kept"
@@ -50,19 +50,19 @@ choices "$T/half/checkpoint-40.safetensors" | cmp -s - "$T/chosen" ||
 if have_python; then
     same_tensors "$whole" "$T/half/checkpoint-40.safetensors"
 fi
-# While a new one has what is kept of the machine now.
+# A new run uses the choices that are now stored for the machine.
 # shellcheck disable=SC2086
 expect 0 run "$tiny" --no-ui --out "$T/new" --name new --steps 2 $tune
 choices "$T/new/checkpoint-2.safetensors" | cmp -s - "$T/chosen" &&
     fail 'a new run does not have the choices of the machine'
 
-# A damaged file is none.
+# A damaged file is ignored.
 echo '{"host' >"$kept"
 # shellcheck disable=SC2086
 expect 0 run "$tiny" --no-ui --out "$T/anew" --name anew --steps 2 $tune
 has out 'text="[1-9][0-9]* choices measured in [0-9.]+ s, 0 known before'
 
-# Two workers, on cores and on simulated devices, have the same.
+# Two workers, on cores and on simulated devices, make the same choices.
 two='--oversubscribe --set cluster.workers_per_group=2'
 # shellcheck disable=SC2086
 OMP_NUM_THREADS=1 expect 0 run "$tiny" --no-ui --out "$T/two" --name two --steps 2 $two $tune
@@ -74,7 +74,7 @@ choices "$T/two/checkpoint-2.safetensors" >"$T/chosen"
 choices "$T/sim/checkpoint-2.safetensors" | cmp -s - "$T/chosen" ||
     fail 'simulated devices have other choices than cores'
 
-# Rows that workers come to have on the way are measured then, and kept as well.
+# Row counts that workers get later are measured then, and stored too.
 # shellcheck disable=SC2086
 expect 0 run "$tiny" --no-ui --out "$T/rows" --name rows --steps 30 $two $tune \
     --device sim:gpus=2,mem=64MiB,slow=3 --set cluster.rebalance=yes --set job.eval_every=10

@@ -1,7 +1,7 @@
 # ctest-timeout: 240
-# A net that is unrolled over steps, from outside: the numbers of the layer that runs over all steps
-# at once; state that goes from batch to batch, over a resume and over another number of workers; two
-# stacks on two workers; writing; how it is shown.
+# A net that is unrolled over steps: the same numbers as the layer that runs over all steps at once;
+# recurrent state across batches, a resume and another number of workers; two stacks on two workers;
+# sampling; reports.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 awk 'BEGIN { s = 7; for (i = 0; i < 900; i++) { s = (s * 75 + 74) % 65537
@@ -80,7 +80,7 @@ two='--set cluster.workers_per_group=2 --oversubscribe --quiet'
 
 expect 0 run "$T/whole.ini" --out "$T/whole" --quiet
 expect 0 run "$T/steps.ini" --out "$T/steps" --quiet
-# What is carried has another name; all else is the same.
+# The recurrent state has another name; everything else is equal.
 "$SW" weights "$(last whole)" diff "$(last steps)" --tolerance 1e-4 >"$T/out" 2>&1
 has out '^7 of 31 tensors differ'
 hasnt out ' differs$'
@@ -92,7 +92,7 @@ steps=$(sed 's/.*"loss"://; s/[,}].*//' "$T/out")
 awk -v a="$whole" -v b="$steps" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < 1e-8) }' ||
     fail "the loss is $whole over whole sequences, $steps step by step"
 
-# A loss and metrics of every step are those of the sequence.
+# The losses and metrics of all steps equal those of the sequence.
 awk '/^axis/ { next } { print } /^\[layer (scores|loss|accuracy)\]/ { print "unroll = 8" }' \
     "$T/steps.ini" >"$T/drawn.ini"
 [ "$(grep -c 'unroll = 8' "$T/drawn.ini")" = 5 ] || fail 'five layers are to be unrolled'
@@ -110,13 +110,13 @@ hasnt out 'loss@|loss\.loss'
 expect 2 check "$T/drawn.ini" --set layer.loss.ignore_label=3
 has err 'layer loss: unroll = 8: how many labels count'
 
-# Stopped in the middle and gone on with: the same bits; with two workers the same numbers.
+# Stopped in the middle and resumed: the same bits; with two workers the same numbers.
 expect 0 run "$T/steps.ini" --out "$T/half" --steps 6 --quiet --name half
 expect 0 resume half --steps 12 --quiet
 expect 0 weights "$(last steps)" diff "$(last half)"
 expect 0 run "$T/steps.ini" --out "$T/two" --set cluster.framework=allreduce $two
 expect 0 weights "$(last steps)" diff "$(last two)" --tolerance 1e-4
-# Another number of workers from the middle on, more and fewer.
+# Resumed with more and with fewer workers.
 worked() { # RUN STEPS: how many workers did these steps
     "$SW" history sql "SELECT count(DISTINCT worker) FROM step_time JOIN runs ON run_id = id WHERE
         name = '$1' AND step $2"
@@ -132,18 +132,18 @@ expect 0 run "$T/steps.ini" --out "$T/exact-two" --set job.repeat_exact=yes $two
 expect 0 weights "$(last exact)" diff "$(last exact-two)"
 [ "$(worked more '<= 6') $(worked more '> 6')" = '1 2' ] || fail 'not two workers from the middle on'
 [ "$(worked fewer '<= 6') $(worked fewer '> 6')" = '2 1' ] || fail 'not one worker from the middle on'
-# Without the state of the batch before the numbers are others.
+# Without the recurrent state the numbers differ.
 sed 's/, stateful/, previous/' "$T/steps.ini" >"$T/less.ini"
 expect 0 run "$T/less.ini" --out "$T/less" --quiet
 "$SW" weights "$(last steps)" diff "$(last less)" --tolerance 1e-4 >"$T/out" 2>&1 &&
     fail 'state from the batch before changes nothing'
 
-# A stack on each of two workers: one worker's numbers. What one has computed goes to the other step
-# by step, so that they work side by side.
+# A stack on each of two workers gives the numbers of one worker. Each step's output is sent when it is
+# computed, so that both workers compute at the same time.
 placed='--set layer.low.location=0 --set layer.high.location=1 --set layer.scores.location=1'
 expect 0 run "$T/steps.ini" --out "$T/placed" $placed $two
 expect 0 weights "$(last steps)" diff "$(last placed)" --tolerance 1e-4
-# From the middle on, too.
+# Also after a resume.
 expect 0 run "$T/steps.ini" --out "$T/parted" --steps 6 --name parted --quiet
 expect 0 resume parted --steps 12 $placed $two
 expect 0 weights "$(last steps)" diff "$(last parted)" --tolerance 1e-4
@@ -158,7 +158,7 @@ has out '^vectors@0\.\.7 +step +6x9 '
 expect 2 check "$T/steps.ini" --set layer.low.location=3
 [ "$(grep -c 'worker 3 of a group' "$T/err")" = 1 ] || fail 'the same message for every step'
 
-# So does the recipe, on data made by code.
+# So does the shipped recipe, on synthetic data.
 small='--set layer.gru1.hidden=16 --set layer.gru2.hidden=12 --steps 12 --set job.eval_every=12'
 here=
 for layer in gru2 scores loss accuracy perplexity; do
@@ -182,7 +182,7 @@ has out "^parameters +$parameters "
 expect 0 run "$T/steps.ini" --out "$T/fit" --set job.memory=fit:180kB --quiet
 expect 0 weights "$(last steps)" diff "$(last fit)"
 
-# It writes token by token, as the layer over whole sequences does.
+# It samples token by token, like the layer over whole sequences.
 expect 0 sample "$T/whole.ini" --weights "$(last steps)" --prime 'for (' --length 50 --seed 3
 cp "$T/out" "$T/first"
 expect 0 sample "$T/steps.ini" --weights "$(last steps)" --prime 'for (' --length 50 --seed 3
@@ -191,7 +191,7 @@ expect 0 predict "$T/steps.ini" --weights "$(last steps)" --layer low --output "
 expect 0 predict "$T/whole.ini" --weights "$(last steps)" --layer low --output "$T/whole.npy"
 [ "$(wc -c <"$T/low.npy")" = "$(wc -c <"$T/whole.npy")" ] || fail 'predict: another number of values'
 
-# What cannot be.
+# Impossible combinations.
 sed 's/length = 8/length = 9/' "$T/steps.ini" >"$T/bad.ini"
 expect 2 check "$T/bad.ini"
 has err 'unroll = 8, but layer vectors has 9 steps'

@@ -1,4 +1,4 @@
-# A folder that may not be written is found before training starts.
+# An unwritable folder is reported before training starts.
 . "$(dirname "$0")/lib.sh"
 
 # as_other ARGUMENT...: the program as a user who is not root.
@@ -28,7 +28,7 @@ got=$?
 has err "^singa-ws: .*$T/locked/run"
 hasnt out '^step=1 '
 
-# The same program in a folder of its own works.
+# The same command works in a folder of that user.
 chmod 755 "$T/locked"
 [ "$(id -u)" = 0 ] && chown 65534:65534 "$T/locked"
 as_other run "$tiny" --out "$T/locked/run" --steps 3 || fail "exit $? in a folder that can be written"

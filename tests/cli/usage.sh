@@ -1,4 +1,4 @@
-# Help, version, and what a wrong command line gets: GNU conventions, exit 2, no word on stdout.
+# Help, version, and wrong command lines: GNU conventions, exit 2, nothing on stdout.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 --version
@@ -53,9 +53,9 @@ wrong 'takes no argument' run --json=yes "$tiny"
 wrong 'is ambiguous' run --n x "$tiny"
 wrong "unknown option '-x'" run -x "$tiny"
 wrong "unknown option '-x'" run --json -vx "$tiny"
-wrong 'one word too many' run "$tiny" "$tiny"
+wrong 'unexpected argument' run "$tiny" "$tiny"
 wrong 'must not be empty' run --out= "$tiny"
-# Without a mechanism behind it an option is unknown.
+# Options that are not implemented are unknown.
 for option in --hosts=x; do
     wrong "unknown option '${option%%=*}'" run "$option" "$tiny"
 done
@@ -63,7 +63,7 @@ for verb in search plan; do
     wrong "unknown verb '$verb'" "$verb"
 done
 
-# Options may follow the recipe, be cut short, and end with --.
+# Options may follow the recipe, be abbreviated, and end with --.
 expect 0 check "$tiny" --quiet
 expect 0 check --qui -- "$tiny"
 expect 3 check -- --quiet

@@ -1,8 +1,8 @@
 # ctest-timeout: 120
-# What limits a run is named, of runs in which one thing was made slow on purpose.
+# The bottleneck verdict, of runs in which one part was slowed down on purpose.
 . "$(dirname "$0")/lib.sh"
 have_python || skip 'python3 is not installed'
-# bound: of the newest run.
+# bound: prints the verdict of the newest run.
 bound() {
     "$SW" top @last --once --json >"$T/top" || fail 'top --once'
     python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["bound"])' "$T/top"
@@ -15,12 +15,12 @@ $(cat "$T/top")"
 
 expect 0 run "$tiny" --quiet --steps 10 --device sim:gpus=1,slow=200
 is_bound compute 'a slow device'
-# So slow that computing is less on a busy machine, too; and waited for by the worker, since what the
-# device waits for is told as its forward pass.
+# So slow that computing takes less time even on a busy machine; and the worker waits for it, since a
+# wait of the device counts as forward time.
 expect 0 run "$tiny" --quiet --steps 5 --device sim:gpus=1,pcie=100KB/s --set cluster.copy=sync
 is_bound copy 'a slow link'
 
-# Pictures that are distorted take longer than a net that does next to nothing with them.
+# Distorting images takes longer than a tiny net.
 cat >"$T/pictures.ini" <<'END'
 [job]
 batch = 16

@@ -1,5 +1,5 @@
 # ctest-timeout: 90
-# What is in a checkpoint, whether it is whole, how two differ, and what comes out for others.
+# weights: list, verify, diff and export.
 . "$(dirname "$0")/lib.sh"
 
 expect 0 run "$tiny" --out "$T/a" --name a --steps 6 --set job.checkpoint_every=2 --quiet
@@ -39,9 +39,9 @@ for name, t in named.items():
 END
 fi
 
-# verify: a file, all of a run; damage is found.
+# verify: a file, all checkpoints of a run; damage is detected.
 expect 0 weights "$a" verify
-has out "^$a: whole, checksum [0-9a-f]{32}$"
+has out "^$a: intact, checksum [0-9a-f]{32}$"
 expect 0 weights a verify
 [ "$(wc -l <"$T/out")" = 4 ] || fail 'not all checkpoints of the run'
 cp "$a" "$T/bad.safetensors"
@@ -58,7 +58,7 @@ expect 3 weights a verify
 cp "$T/keep" "$T/a/checkpoint-4.safetensors"
 expect 3 weights "$T/none.safetensors" verify
 
-# diff: 0 the same, 1 not, as diff(1).
+# diff: exit 0 if equal, 1 if not, like diff(1).
 expect 0 weights "$a" diff a
 has out '^0 of [0-9]+ tensors differ'
 expect 1 weights "$a" diff "$b"
@@ -76,7 +76,7 @@ has out '^fc2\.weight +4x32 +only in the first$'
 has out '^last\.weight +4x16 +only in the second$'
 expect 3 weights a diff nobody
 
-# export: what other programs need, and what eval takes.
+# export: files for other programs, which eval also accepts.
 expect 0 weights a export --output "$T/plain.safetensors"
 expect 0 eval "$tiny" --weights "$T/plain.safetensors" --json
 sed 's/"weights.*//' "$T/out" >"$T/expected"
@@ -112,7 +112,7 @@ head = json.dumps({"../evil": {"dtype": "F32", "shape": [1], "data_offsets": [0,
 open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + b"\0\0\0\0")
 END
     expect 3 weights "$T/evil.safetensors" export --output "$T/arrays"
-    has err 'cannot be the name of a file'
+    has err 'cannot be a file name'
     [ -e "$T/evil.npy" ] && fail 'a file outside of the folder'
     expect 3 weights "$T/evil.safetensors" verify
     has err 'no sw\.checksum'
@@ -126,5 +126,5 @@ expect 2 weights a export
 expect 2 weights a list --output x
 expect 2 weights a list b
 expect 2 weights best
-has err 'write RUN:best'
+has err 'use RUN:best'
 exit 0

@@ -1,9 +1,9 @@
-# A model of words from outside: the shipped recipe learns, its perplexity falls, it writes words; and
-# what can be wrong with words, lengths and labels.
+# A word model: the shipped recipe learns, its perplexity falls, it samples words; and errors of words,
+# lengths and labels.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1 SINGA_DATA="$T/data"
 mkdir -p "$T/data/text"
-# Sentences of 40 words, of which the last of a line can be told from the first.
+# Lines of 40 words, of which the first predicts the last.
 awk 'BEGIN { s = 7; for (i = 0; i < 3000; i++) { s = (s * 75 + 74) % 65537; a = s % 13
     printf "the w%d w%d sees w%d", a, a + 13, (a * 5) % 13; printf "\n" } }' >"$T/data/text/text8-head"
 
@@ -17,7 +17,7 @@ perplexity() {
 awk -v a="$(perplexity 100)" -v b="$(perplexity 400)" 'BEGIN { exit !(b > 1 && b < a && b < 20) }' ||
     fail "perplexity is $(perplexity 100) after 100 steps, $(perplexity 400) after 400"
 
-# Words come with blanks between; the same for the same seed.
+# Sampled words are separated by blanks, and equal for equal seeds.
 weights="$T/run/checkpoint-400.safetensors"
 expect 0 sample "$recipe" --weights "$weights" --prime 'the w3' --length 20 --seed 5
 [ "$(wc -w <"$T/out")" = 22 ] || fail "2 words and 20 are $(wc -w <"$T/out")"
@@ -25,17 +25,17 @@ has out '^the w3 .* sees '
 cp "$T/out" "$T/first"
 expect 0 sample "$recipe" --weights "$weights" --prime 'the w3' --length 20 --seed 5
 cmp -s "$T/first" "$T/out" || fail 'the same seed wrote another text'
-# A word that the model does not know is the one that stands for all of them.
+# An unknown word maps to the token for unknown words.
 expect 0 sample "$recipe" --weights "$weights" --prime 'the nonsense' --length 3
 
-# With a token for line ends a line ends where it stands.
+# The token for line ends ends a line.
 lines='--set data.train.line_end=<eos> --set data.test.line_end=<eos>'
 expect 0 run "$recipe" --out "$T/lines" $few $lines --quiet
 expect 0 sample "$recipe" $lines --weights "$T/lines/checkpoint-400.safetensors" --length 30 --seed 1
 hasnt out 'eos'
 has out '^the w[0-9]+ w[0-9]+ sees w[0-9]+$'
 
-# A checkpoint knows its vocabulary: with another one the same numbers would be other words.
+# A checkpoint stores its vocabulary; another one is refused, since token numbers would change meaning.
 refuses() { # PATTERN ARGUMENT...
     pattern=$1
     shift

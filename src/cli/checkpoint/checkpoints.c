@@ -54,7 +54,7 @@ static int64_t step_of(const char *name)
     return sw_parse_int(digits, &step) && step >= 0 ? step : -1;
 }
 
-static bool listed(const struct sw_checkpoints *list, int rows, int64_t step)
+static bool is_listed(const struct sw_checkpoints *list, int rows, int64_t step)
 {
     for (int i = 0; i < rows; i++)
         if (list->items[i].step == step)
@@ -68,9 +68,9 @@ static bool same_text(const struct sw_st_file *f, const char *key, const char *s
     return sw_str_eq(text ? text : "", stored ? stored : "");
 }
 
-/* Whether the file belongs to the run, since several runs may share a folder. A damaged file is
- * ignored, since no row of the history promises it. */
-static bool belongs(const char *path, const struct sw_run *run, char checksum[33])
+/* Whether the file belongs_to_run to the run, since several runs may share a folder. A damaged file
+ * is ignored, since no row of the history promises it. */
+static bool belongs_to_run(const char *path, const struct sw_run *run, char checksum[33])
 {
     struct sw_st_file *f = NULL;
     struct sw_err ignored;
@@ -87,11 +87,11 @@ static int add_file(struct sw_checkpoints *list, int rows, const struct sw_run *
                     const char *name)
 {
     int64_t step = step_of(name);
-    if (step < 0 || listed(list, rows, step))
+    if (step < 0 || is_listed(list, rows, step))
         return SW_OK;
     char checksum[33], *path = sw_format("%s/%s", run->out_dir, name);
     int rc = path ? SW_OK : SW_ERR_NOMEM;
-    if (path && belongs(path, run, checksum))
+    if (path && belongs_to_run(path, run, checksum))
         rc = add(list, step, path, checksum, false);
     sw_free(path);
     return rc;
@@ -137,7 +137,7 @@ int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *r
     sw_run_title(run, title, sizeof title);
     if (out->missing > 0)
         return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "%s: the files of its %d checkpoint%s are gone from %s", title,
+                          "%s: the files of its %d checkpoint%s are missing from %s", title,
                           out->missing, out->missing == 1 ? "" : "s",
                           run->out_dir ? run->out_dir : "their folder");
     return sw_err_set(err, SW_ERR_NOTFOUND, "%s has no checkpoint", title);
@@ -151,10 +151,11 @@ int sw_checkpoints_look(const struct sw_checkpoint_file *c, struct sw_err *err)
     struct sw_st_file *f = NULL;
     int rc = sw_st_open(c->path, true, &f, err);
     if (rc == SW_OK && c->checksum && !sw_str_eq(c->checksum, sw_st_checksum_hex(f)))
-        rc = sw_err_set(err, SW_ERR_FORMAT,
-                        "%s: not the file that the history knows: another run has written into the "
-                        "same folder",
-                        c->path);
+        rc = sw_err_set(
+            err, SW_ERR_FORMAT,
+            "%s: its checksum differs from that in the history: another run has written to "
+            "the same folder",
+            c->path);
     sw_st_close(f);
     return rc;
 }
@@ -170,7 +171,7 @@ int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path, str
         }
         if (rc == SW_ERR_NOMEM || rc == SW_ERR_CANCELLED || i + 1 == c->count)
             break;
-        sw_cli_say("%s; trying the checkpoint before it, of step %lld", err->text,
+        sw_cli_say("%s; trying the previous checkpoint, of step %lld", err->text,
                    (long long)c->items[i + 1].step);
     }
     return rc;

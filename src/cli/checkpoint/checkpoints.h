@@ -23,8 +23,8 @@ struct sw_checkpoints {
  * sw_checkpoints_fini in any case. */
 int sw_checkpoints_find(struct sw_history_reader *reader, const struct sw_run *run,
                         struct sw_checkpoints *out, struct sw_err *err) SW_MUST_CHECK;
-/* Finds the newest undamaged checkpoint that the run itself wrote; each one that is skipped is
- * named on stderr with the reason. *path is borrowed from c. Errors: those of the last file. */
+/* Finds the newest undamaged checkpoint that the run itself wrote; prints each one that is skipped
+ * on stderr with the reason. *path is borrowed from c. Errors: those of the last file. */
 int sw_checkpoints_newest(const struct sw_checkpoints *c, const char **path,
                           struct sw_err *err) SW_MUST_CHECK;
 /* Checks that the file is undamaged and belongs to the run. Errors: those of sw_st_open;

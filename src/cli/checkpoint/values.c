@@ -63,7 +63,7 @@ static void count_piece(const struct sw_values *v, struct sw_value_stats *s, dou
             s->not_finite++;
             continue;
         }
-        s->min = s->min <= x ? s->min : x; /* replaces NaN, too */
+        s->min = s->min <= x ? s->min : x; /* also replaces NaN */
         s->max = s->max >= x ? s->max : x;
         *sum += x;
         *squares += x * x;
@@ -77,20 +77,24 @@ int sw_value_stats(const struct sw_st_file *f, const struct sw_st_entry *e,
     struct sw_value_stats s = {.min = NAN, .max = NAN, .mean = NAN, .norm = NAN};
     double sum = 0, squares = 0;
     int rc = sw_values_begin(&v, f, e, err);
-    if (rc == SW_OK)
+    if (rc != SW_OK)
+        goto out;
+    for (;;) {
         rc = sw_values_next(&v, err);
-    while (rc == SW_OK && v.n > 0) {
+        if (rc != SW_OK)
+            goto out;
+        if (v.n == 0)
+            break;
         count_piece(&v, &s, &sum, &squares);
-        rc = sw_values_next(&v, err);
     }
     s.count = v.count;
     if (s.count > s.not_finite) {
         s.mean = sum / (double)(s.count - s.not_finite);
         s.norm = sqrt(squares);
     }
+    *out = s;
+out:
     sw_values_fini(&v);
-    if (rc == SW_OK)
-        *out = s;
     return rc;
 }
 
@@ -105,9 +109,9 @@ static void compare_piece(const struct sw_values *a, const struct sw_values *b,
         if (x == y || (isnan(x) && isnan(y)))
             continue;
         d->differing++;
-        double apart = isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
-        d->max_abs = fmax(d->max_abs, apart);
-        d->max_rel = fmax(d->max_rel, isfinite(apart) ? apart / most : INFINITY);
+        double delta = isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
+        d->max_abs = fmax(d->max_abs, delta);
+        d->max_rel = fmax(d->max_rel, isfinite(delta) ? delta / most : INFINITY);
     }
 }
 
@@ -118,21 +122,25 @@ int sw_value_diff(const struct sw_st_file *fa, const struct sw_st_entry *a,
     struct sw_values va = {0}, vb = {0};
     struct sw_value_diff d = {0};
     int rc = sw_values_begin(&va, fa, a, err);
-    if (rc == SW_OK)
-        rc = sw_values_begin(&vb, fb, b, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_values_begin(&vb, fb, b, err);
+    if (rc != SW_OK)
+        goto out;
     d.count = va.count;
     do {
-        if (rc == SW_OK)
-            rc = sw_values_next(&va, err);
-        if (rc == SW_OK)
-            rc = sw_values_next(&vb, err);
-        if (rc == SW_OK)
-            compare_piece(&va, &vb, &d);
-    } while (rc == SW_OK && va.n > 0);
+        rc = sw_values_next(&va, err);
+        if (rc != SW_OK)
+            goto out;
+        rc = sw_values_next(&vb, err);
+        if (rc != SW_OK)
+            goto out;
+        compare_piece(&va, &vb, &d);
+    } while (va.n > 0);
+    *out = d;
+out:
     sw_values_fini(&va);
     sw_values_fini(&vb);
-    if (rc == SW_OK)
-        *out = d;
     return rc;
 }
 

@@ -26,7 +26,7 @@ static bool is_file(const char *path)
 static int keep_path(struct sw_weights *w, const char *path, struct sw_err *err)
 {
     w->path = sw_strdup(path);
-    return w->path ? SW_OK : sw_err_nomem(err, "the name of a file", strlen(path) + 1);
+    return w->path ? SW_OK : sw_err_nomem(err, "file name", strlen(path) + 1);
 }
 
 /* Parses "RUN:best" and "RUN:STEP"; anything else is the name of a run. */
@@ -46,7 +46,7 @@ static int read_choice(const char *what, struct choice *c, struct sw_err *err)
         c->step = -1;
     c->best = best;
     c->run = best || step ? sw_format("%.*s", (int)(colon - what), what) : sw_strdup(what);
-    return c->run ? SW_OK : sw_err_nomem(err, "the name of a run", strlen(what));
+    return c->run ? SW_OK : sw_err_nomem(err, "run name", strlen(what));
 }
 
 static int find_run(struct sw_history_reader *reader, const char *db,
@@ -60,7 +60,7 @@ static int find_run(struct sw_history_reader *reader, const char *db,
     if (rc == SW_ERR_NOTFOUND)
         return sw_err_set(err, rc,
                           "%s has no run of this recipe with a checkpoint: train it with `singa-ws "
-                          "run %s`, or give %s FILE|RUN",
+                          "run %s`, or use %s FILE|RUN",
                           db, a->recipe, a->option);
     return rc;
 }
@@ -85,7 +85,7 @@ static int choose(const struct sw_checkpoints *list, const struct choice *c,
                       (long long)c->step);
 }
 
-static int look_in_history(const struct sw_weights_args *a, const struct choice *c,
+static int find_in_history(const struct sw_weights_args *a, const struct choice *c,
                            struct sw_weights *out, struct sw_err *err)
 {
     struct sw_history_reader *reader = NULL;
@@ -93,14 +93,19 @@ static int look_in_history(const struct sw_weights_args *a, const struct choice 
     const char *path;
     char *db = NULL;
     int rc = sw_runs_open(a->db, a->job_db, &reader, &db, err);
-    if (rc == SW_OK)
-        rc = find_run(reader, db, a, c, out, err);
-    if (rc == SW_OK)
-        rc = sw_checkpoints_find(reader, &out->run, &list, err);
-    if (rc == SW_OK)
-        rc = choose(&list, c, &out->run, &path, err);
-    if (rc == SW_OK)
-        rc = keep_path(out, path, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = find_run(reader, db, a, c, out, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_checkpoints_find(reader, &out->run, &list, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = choose(&list, c, &out->run, &path, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = keep_path(out, path, err);
+out:
     sw_checkpoints_fini(&list);
     sw_history_reader_close(reader);
     sw_free(db);
@@ -114,13 +119,14 @@ int sw_weights_find(const struct sw_weights_args *a, struct sw_weights *out, str
     if (what && is_file(what))
         return keep_path(out, what, err);
     if (what && (strchr(what, '/') || sw_str_ends(what, ".safetensors")))
-        return sw_err_set(err, SW_ERR_NOTFOUND, "%s%s%s: there is no such file",
-                          a->option ? a->option : "", a->option ? " " : "", what);
+        return sw_err_set(err, SW_ERR_NOTFOUND, "%s%s%s: no such file", a->option ? a->option : "",
+                          a->option ? " " : "", what);
     int rc = read_choice(what, &c, err);
-    if (rc == SW_OK && !c.run && !a->hash)
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: of which run? write RUN:best", what);
-    if (rc == SW_OK)
-        rc = look_in_history(a, &c, out, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = !c.run && !a->hash
+             ? sw_err_set(err, SW_ERR_INVALID, "%s: no run is given; use RUN:best", what)
+             : find_in_history(a, &c, out, err);
     sw_free(c.run);
     return rc;
 }

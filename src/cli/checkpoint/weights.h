@@ -13,7 +13,7 @@ struct sw_json_writer;
 struct sw_weights {
     char *path;        /* owned */
     struct sw_run run; /* id 0: a file was named */
-    bool newest;       /* no run was named: the newest one of the recipe */
+    bool newest;       /* no run was named: the newest run of the recipe */
 };
 
 struct sw_weights_args {
@@ -26,21 +26,22 @@ struct sw_weights_args {
 /* Errors: SW_ERR_NOTFOUND, those of the history, those of the last file that was looked at. */
 int sw_weights_find(const struct sw_weights_args *args, struct sw_weights *out,
                     struct sw_err *err) SW_MUST_CHECK;
-/* The same for a verb with a recipe: what --weights said, for the recipe of an opened job. */
+/* The same for a verb with a recipe; what: the argument of --weights. job is open. */
 int sw_weights_find_for(const char *what, const struct sw_cli_common *common,
                         const struct sw_job *job, struct sw_weights *out,
                         struct sw_err *err) SW_MUST_CHECK;
 void sw_weights_fini(struct sw_weights *w);
-/* "newest of this recipe, run 3 "lenet": /path" for people. */
+/* Appends "newest of this recipe, run 3 "lenet": /path". */
 void sw_weights_describe(const struct sw_weights *w, struct sw_buf *out);
-/* Members weights, and of a run's run and run_name, of the object that is open. */
+/* Adds the members weights and, for a run, run and run_name to the open object. */
 void sw_weights_describe_json(const struct sw_weights *w, struct sw_json_writer *out);
 
 /* Rows of option tables: `options` has texts weights and split. */
 #define SW_CLI_WEIGHTS_OPTION(options)                                                             \
-    SW_CLI_TEXT_OPTION(options, weights, "weights", "FILE|RUN",                                    \
-                       "a checkpoint, or a run's newest one; RUN:best, RUN:STEP, or best of the "  \
-                       "newest run; default: the newest run of this recipe")
+    SW_CLI_TEXT_OPTION(                                                                            \
+        options, weights, "weights", "FILE|RUN",                                                   \
+        "checkpoint file, or a run's newest checkpoint; RUN:best, RUN:STEP, or best of the "       \
+        "newest run; default: the newest run of this recipe")
 #define SW_CLI_SPLIT_OPTION(options)                                                               \
     SW_CLI_TEXT_OPTION(options, split, "split", "NAME",                                            \
                        "name of a [data] section; default: val where it exists, else test")

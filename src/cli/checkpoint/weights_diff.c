@@ -108,7 +108,7 @@ int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_
     struct comparison c = {.o = o, .out = out};
     struct sw_err err;
     int rc = SW_OK;
-    sw_columns_begin(&c.table, "tensor|shape|>max abs|>max rel|>values|verdict");
+    sw_columns_begin(&c.table, "tensor|shape|>max abs|>max rel|>elements|verdict");
     sw_json_begin(&c.w, out);
     if (o->common.json) {
         sw_json_open_object(&c.w, NULL);

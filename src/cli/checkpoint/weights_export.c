@@ -8,7 +8,7 @@
 
 enum { CHUNK = 1 << 20 };
 
-static bool wanted(const struct sw_weights_options *o, const struct sw_st_entry *e)
+static bool is_exported(const struct sw_weights_options *o, const struct sw_st_entry *e)
 {
     return o->all || !sw_str_starts(e->name, "updater.");
 }
@@ -42,20 +42,28 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
     struct source *sources = sw_calloc(n + 1, sizeof *sources);
     struct sw_st_writer *w = sw_st_writer_new();
     const char *step = sw_st_metadata(f, "step");
-    int rc = sources && w ? SW_OK : sw_err_nomem(err, "the list of tensors", n * sizeof *sources);
-    if (rc == SW_OK && step)
+    int rc = SW_OK;
+    if (!sources || !w) {
+        rc = sw_err_nomem(err, "list of tensors", n * sizeof *sources);
+        goto out;
+    }
+    if (step)
         rc = sw_st_writer_metadata(w, "step", step, err);
-    for (size_t i = 0; i < n && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        goto out;
+    for (size_t i = 0; i < n; i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
-        if (!wanted(o, e))
+        if (!is_exported(o, e))
             continue;
         sources[i] = (struct source){f, e};
         rc = sw_st_writer_add(w, e->name, e->dtype, e->ndim, e->shape, copy_values, &sources[i],
                               err);
+        if (rc != SW_OK)
+            goto out;
         ++*count;
     }
-    if (rc == SW_OK)
-        rc = sw_st_writer_write(w, o->output, 0666, NULL, NULL, err);
+    rc = sw_st_writer_write(w, o->output, 0666, NULL, NULL, err);
+out:
     sw_st_writer_free(w);
     sw_free(sources);
     return rc;
@@ -63,13 +71,13 @@ static int write_file(const struct sw_weights_options *o, const struct sw_st_fil
 
 /* ---- a folder ---- */
 
-/* Names come from an untrusted file, so none may lead out of the folder. */
+/* Tensor names are untrusted: refuse those that would lead out of the folder. */
 static int check_name(const char *name, struct sw_err *err)
 {
     if (*name && *name != '.' && !strchr(name, '/'))
         return SW_OK;
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "tensor '%s' cannot be the name of a file: export to a .safetensors file",
+                      "tensor name '%s' cannot be a file name: export to a .safetensors file",
                       name);
 }
 
@@ -87,7 +95,7 @@ static int engine_type(const struct sw_st_entry *e, enum sw_dtype *out, struct s
         return SW_OK;
     default:
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "tensor %s is %s; arrays are written of F32, I32 and U8: export to a "
+                          "tensor %s has type %s, but arrays must be F32, I32 or U8: export to a "
                           ".safetensors file",
                           e->name, sw_st_dtype_name(e->dtype));
     }
@@ -99,17 +107,19 @@ static int write_array(const char *folder, const struct sw_st_file *f, const str
     enum sw_dtype type = SW_F32;
     int64_t one = 1;
     int rc = check_name(e->name, err);
-    if (rc == SW_OK)
-        rc = engine_type(e, &type, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = engine_type(e, &type, err);
     if (rc != SW_OK)
         return rc;
     char *path = sw_format("%s/%s.npy", folder, e->name);
     void *values = sw_calloc(1, e->bytes + 1);
     rc = path && values ? sw_st_read(f, e, 0, e->bytes, values, err)
                         : sw_err_nomem(err, e->name, e->bytes);
-    if (rc == SW_OK)
-        rc =
-            sw_npy_write(path, type, e->ndim ? e->ndim : 1, e->ndim ? e->shape : &one, values, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_npy_write(path, type, e->ndim ? e->ndim : 1, e->ndim ? e->shape : &one, values, err);
+out:
     sw_free(values);
     sw_free(path);
     return rc;
@@ -119,14 +129,18 @@ static int write_folder(const struct sw_weights_options *o, const struct sw_st_f
                         struct sw_err *err)
 {
     int rc = sw_os_mkdirs(o->output, 0777, err);
-    for (size_t i = 0; i < sw_st_count(f) && rc == SW_OK; i++) {
+    if (rc != SW_OK)
+        return rc;
+    for (size_t i = 0; i < sw_st_count(f); i++) {
         const struct sw_st_entry *e = sw_st_entry_at(f, i);
-        if (!wanted(o, e))
+        if (!is_exported(o, e))
             continue;
         rc = write_array(o->output, f, e, err);
-        *count += rc == SW_OK;
+        if (rc != SW_OK)
+            return rc;
+        ++*count;
     }
-    return rc;
+    return SW_OK;
 }
 
 int sw_weights_export(const struct sw_weights_options *o, const struct sw_weights_file *file,

@@ -9,10 +9,10 @@
 
 enum { MOST_TILES = 1024 };
 
-/* Views a tensor as `count` images of 1 or 3 channels; false if that is impossible. The weight [M,
- * C, Kh, Kw] of a convolution gives one image for each output, of its first channel if there are
- * neither 1 nor 3. The weight [M, n] of an inner product does if n is a square, or three times a
- * square. */
+/* Views a tensor as `count` images of 1 or 3 channels; returns false if that is impossible. The
+ * weight [M, C, Kh, Kw] of a convolution has one image for each output, with only the first channel
+ * if C is neither 1 nor 3. So has the weight [M, n] of an inner product if n is a square or three
+ * times a square. */
 static bool as_tiles(const struct sw_st_entry *e, struct sw_plot_tiles *t)
 {
     if (e->ndim == 4 && e->shape[2] * e->shape[3] > 1) {
@@ -98,12 +98,13 @@ int sw_weights_plot(const struct sw_weights_options *o, const struct sw_weights_
     if (!e && o->tensor)
         rc = sw_err_set(&err, SW_ERR_NOTFOUND, "%s has no tensor %s", file->path, o->tensor);
     else if (!e)
-        rc = sw_err_set(&err, SW_ERR_INVALID,
-                        "%s has no weights that can be seen as pictures: of a convolution with "
-                        "kernels above 1x1, or of an inner product that reads square pictures",
-                        file->path);
+        rc =
+            sw_err_set(&err, SW_ERR_INVALID,
+                       "%s has no weights that can be drawn as images: those of a convolution with "
+                       "kernels above 1x1, or of an inner product that reads square images",
+                       file->path);
     else if (!as_tiles(e, &t))
-        rc = sw_err_set(&err, SW_ERR_INVALID, "%s cannot be seen as pictures", e->name);
+        rc = sw_err_set(&err, SW_ERR_INVALID, "%s cannot be drawn as images", e->name);
     if (rc == SW_OK) {
         int all = t.count;
         t.count = all > MOST_TILES ? MOST_TILES : all;

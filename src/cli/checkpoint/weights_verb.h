@@ -1,4 +1,4 @@
-/* Inside the verb `weights`: what its actions share. */
+/* Shared by the actions of the verb `weights`. */
 #pragma once
 
 #include "cli/cli.h"
@@ -7,10 +7,10 @@
 struct sw_weights_options {
     struct sw_cli_common common;
     const char *output;        /* export */
-    const char *tolerance;     /* diff, as it was written */
-    double relative;           /* of --tolerance */
-    const char *plot, *tensor; /* a picture, and of what */
-    bool all;                  /* export: the updater's state, too */
+    const char *tolerance;     /* diff: the argument of --tolerance */
+    double relative;           /* diff: its value */
+    const char *plot, *tensor; /* image file, and the tensor to draw */
+    bool all;                  /* export: include the updater state */
 };
 
 /* An opened file and its name. */
@@ -19,7 +19,7 @@ struct sw_weights_file {
     struct sw_st_file *f;
 };
 
-/* Append what is to be printed; the exit code comes back, also after a message. */
+/* Each appends its output to out and returns the exit code; errors are printed. */
 int sw_weights_diff(const struct sw_weights_options *o, const struct sw_weights_file *a,
                     const struct sw_weights_file *b, struct sw_buf *out);
 int sw_weights_export(const struct sw_weights_options *o, const struct sw_weights_file *file,

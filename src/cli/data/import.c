@@ -1,4 +1,4 @@
-/* singa-ws data import: records of any format, written into shards. */
+/* singa-ws data import: writes records of any format to shards. */
 #include "data/import.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -24,21 +24,20 @@ struct options {
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_TEXT_OPTION(struct options, out, "out", "FILE",
-                       "the shard to write, for instance train.shard"),
+                       "shard to write, for example train.shard"),
     SW_CLI_TEXT_OPTION(struct options, shard_size, "shard-size", "SIZE",
-                       "several shards of at most so much (512MB), train-00000.shard and on"),
-    SW_CLI_TEXT_OPTION(
-        struct options, resize, "resize", "SIDES",
-        "of pictures: 256 makes the shorter side so long, 256x256 both (height x width)"),
+                       "write several shards of at most SIZE (512MB): train-00000.shard, ..."),
+    SW_CLI_TEXT_OPTION(struct options, resize, "resize", "SIDES",
+                       "resize images: 256 for the shorter side, 256x256 for height x width"),
     SW_CLI_TEXT_OPTION(struct options, encode, "encode", "FORM",
-                       "write pictures as jpeg, jpeg:QUALITY (1 to 100; 90), png or pixels"),
+                       "encode images as jpeg, jpeg:QUALITY (1 to 100; 90), png or pixels"),
     SW_CLI_FLAG_OPTION(struct options, skip_bad, "skip-bad",
-                       "leave out and count records that cannot be read"),
+                       "skip and count records that cannot be read"),
     SW_DATA_OPTIONS,
     {0},
 };
 
-/* ---- Progress and stop ------------------------------------------------------------------------
+/* ---- Progress ------------------------------------------------------------------------
  */
 
 struct watch {
@@ -62,9 +61,9 @@ static void on_bad(void *user, const char *why)
     if (w->quiet || ++w->bad > BAD_SHOWN)
         return;
     sw_data_progress_wipe(&w->progress);
-    sw_cli_say("left out: %s", why);
+    sw_cli_say("skipped: %s", why);
     if (w->bad == BAD_SHOWN)
-        sw_cli_say("further ones are only counted");
+        sw_cli_say("more skipped records are only counted");
 }
 
 /* ---- The summary ------------------------------------------------------------------------------
@@ -75,7 +74,7 @@ static void print_text(struct sw_buf *out, const struct sw_import_result *r, dou
     char bytes[32], time[32], rate[32];
     sw_buf_printf(out, "records      %lld\n", (long long)r->records);
     if (r->skipped)
-        sw_buf_printf(out, "left out     %lld that cannot be read\n", (long long)r->skipped);
+        sw_buf_printf(out, "skipped      %lld that cannot be read\n", (long long)r->skipped);
     sw_buf_printf(out, "classes      %lld\n", (long long)r->classes);
     sw_buf_printf(out, "bytes        %llu (%s)\n", (unsigned long long)r->bytes,
                   sw_human_bytes(bytes, (double)r->bytes));
@@ -121,9 +120,8 @@ static int import(const struct options *o, struct sw_import_args *args,
     sw_data_progress_wipe(&watch.progress);
     if (rc != SW_OK) {
         if (result->files > 0)
-            sw_cli_say("%d complete file%s stay%s, %s to %s", result->files,
-                       result->files == 1 ? "" : "s", result->files == 1 ? "s" : "", result->first,
-                       result->last);
+            sw_cli_say("%d complete file%s kept, %s to %s", result->files,
+                       result->files == 1 ? "" : "s", result->first, result->last);
         return sw_cli_fail(rc, &err);
     }
     if (common->json)
@@ -178,15 +176,16 @@ static int parse_options(const struct options *o, uint64_t *shard_bytes, struct 
     if (!o->out)
         return sw_cli_usage(verb, "--out=FILE is missing");
     if (o->shard_size && (!sw_parse_bytes(o->shard_size, &bytes) || bytes < MIN_SHARD_BYTES))
-        return sw_cli_usage(verb, "--shard-size=%s: SIZE must be %d bytes or more, as in 512MB",
+        return sw_cli_usage(verb, "--shard-size=%s: SIZE must be %d bytes or more, such as 512MB",
                             o->shard_size, MIN_SHARD_BYTES);
     if (o->resize && !parse_sides(o->resize, a))
-        return sw_cli_usage(verb,
-                            "--resize=%s: a side, or height x width, of 1 to %d is expected, as in "
-                            "256 or 256x256",
-                            o->resize, MOST_SIDE);
+        return sw_cli_usage(
+            verb,
+            "--resize=%s: must be a side or HEIGHTxWIDTH of 1 to %d, such as 256 or "
+            "256x256",
+            o->resize, MOST_SIDE);
     if (o->encode && !parse_form(o->encode, a))
-        return sw_cli_usage(verb, "--encode=%s: jpeg, jpeg:1 to jpeg:%d, png or pixels is expected",
+        return sw_cli_usage(verb, "--encode=%s: must be jpeg, jpeg:1 to jpeg:%d, png or pixels",
                             o->encode, MOST_QUALITY);
     *shard_bytes = (uint64_t)bytes;
     return SW_EXIT_DONE;
@@ -204,7 +203,7 @@ static int open_and_import(const struct options *o, const struct sw_data_input *
     char *origin =
         rc == SW_OK ? sw_format("%s: %s", records.format->base.name, records.where) : NULL;
     if (rc == SW_OK && !origin)
-        rc = sw_err_nomem(&err, "a line of text", 0);
+        rc = sw_err_nomem(&err, "origin of the records", 0);
     recode.channels = sw_recode_wanted(&recode) ? conf->channels : 0;
     struct sw_import_args args = {.from = &records,
                                   .subset = &subset,
@@ -240,18 +239,15 @@ static int run(void *options)
 
 const struct sw_verb sw_data_import = {
     .name = "import",
-    .help = "write the records of any format into shards",
+    .help = "write records of any format to shards",
     .typed = verb,
     .usage = "[OPTION]... --out=FILE RECIPE\n[OPTION]... --out=FILE FILE...",
     .about =
-        "Writes records of any format into shards, singa-ws's own record files: mapped, indexed, "
-        "with\n"
-        "a checksum for each record. Pictures stay as they are, JPEG and PNG files too, without\n"
-        "--resize and --encode. None of the section's changes (crop, mean, scale, ...) is made, "
-        "but\n"
-        "its part and channels are taken. Each file appears whole or not at all; Ctrl-C leaves "
-        "those\n"
-        "that are complete.\n\n" SW_DATA_ABOUT,
+        "Writes records of any format to shards, the record files of singa-ws: memory-mapped,\n"
+        "indexed, with a checksum for each record. Images, also JPEG and PNG files, are copied\n"
+        "unchanged without --resize and --encode. The part and channels of the section apply,\n"
+        "its transforms (crop, mean, scale, ...) do not. Each file appears only when it is\n"
+        "complete; after Ctrl-C the complete files remain.\n\n" SW_DATA_ABOUT,
     .more = "A recipe reads the result with format = shard and paths = train.shard, or\n"
             "paths = train-*.shard.",
     .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,

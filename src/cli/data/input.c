@@ -105,13 +105,12 @@ static int find_format(const struct sw_data_options *o, const char **format, con
     if (rc != SW_OK)
         return sw_cli_fail(rc, &err);
     if (!found)
-        return sw_cli_usage(verb, "%s: its content does not say what it is; --format=FORMAT does",
-                            first);
+        return sw_cli_usage(verb, "%s: unknown format; use --format=FORMAT", first);
     *format = found->base.name;
     return SW_EXIT_DONE;
 }
 
-/* ---- Either -----------------------------------------------------------------------------------
+/* ---- Opening -----------------------------------------------------------------------------------
  */
 
 static int load_recipe(struct sw_data_input *in, const struct sw_data_options *o,
@@ -151,8 +150,8 @@ int sw_data_input_open(struct sw_data_input *in, const char *verb, const struct 
     *in = (struct sw_data_input){0};
     if (recipe && (o->format || o->paths.count || o->common.arg_count > 1))
         return sw_cli_usage(verb,
-                            "%s is a recipe: neither files nor --format and --paths go with "
-                            "one",
+                            "%s is a recipe: it cannot be combined with files, --format or "
+                            "--paths",
                             o->common.args[0]);
     if (recipe) {
         rc = load_recipe(in, o, &err);
@@ -186,8 +185,7 @@ static int check_files(const struct sw_section *s, struct sw_err *err)
     if (!format)
         return SW_OK;
     return sw_err_set(err, SW_ERR_NOTFOUND,
-                      "%s: none of its files (format %s) is there; does SINGA_DATA name their "
-                      "folder?",
+                      "%s: none of its files (format %s) exists; set SINGA_DATA to their folder",
                       s->title, format);
 }
 

@@ -18,31 +18,30 @@ struct sw_data_options {
     const char *split;        /* --split, or NULL */
 };
 
-/* The rows of their options, for the head of a sub-verb's table. */
+/* The rows of these options in a sub-verb's option table. */
 #define SW_DATA_OPTIONS                                                                            \
     SW_CLI_TEXT_OPTION(struct sw_data_options, format, "format", "FORMAT",                         \
-                       "of the files; told from their content where it can be"),                   \
+                       "format of the files; default: detected from their content"),               \
         SW_CLI_LIST_OPTION(struct sw_data_options, paths, "paths", "LIST",                         \
-                           "files, as in a recipe: separated by commas, with * and ?"),            \
+                           "files as in a recipe, separated by commas, with wildcards * and ?"),   \
         SW_CLI_TEXT_OPTION(struct sw_data_options, split, "split", "NAME",                         \
-                           "the section [data NAME] of the recipe")
+                           "section [data NAME] of the recipe")
 
 /* The paragraph about these options for --help. */
 #define SW_DATA_ABOUT                                                                              \
-    "The data are those of RECIPE (a file *.ini), of its section [data NAME] with --split=NAME,\n" \
-    "or FILEs, also given as --paths=LIST. For FILEs, --set KEY=VALUE sets a key of their "        \
-    "format\n"                                                                                     \
-    "or of any [data] section (`singa-ws layers FORMAT` lists them)."
+    "Reads the data of RECIPE (a file *.ini), of its section [data NAME] with --split=NAME, or\n"  \
+    "the FILEs, which can also be given as --paths=LIST. With FILEs, --set KEY=VALUE sets a key\n" \
+    "of their format or of any [data] section (`singa-ws layers FORMAT` lists them)."
 
 struct sw_data_input {
     struct sw_recipe *recipe; /* owned */
     const struct sw_section *section;
-    struct sw_schema schema; /* private: of a section made of files */
+    struct sw_schema schema; /* private: of a section built from files */
 };
 
-/* Reads the recipe, or makes one of the files, and finds the section: that of --split, else [data
- * train], else the first. Prints what is wrong. *in must stay where it is until close. Returns
- * SW_EXIT_DONE, or another exit code: then there is nothing to close. verb is "data import". */
+/* Reads the recipe, or builds one from the files, and finds the section: that of --split, else
+ * [data train], else the first. Prints errors. *in must not move until close. Returns SW_EXIT_DONE,
+ * or another exit code, after which there is nothing to close. verb: such as "data import". */
 int sw_data_input_open(struct sw_data_input *in, const char *verb, const struct sw_data_options *o);
 void sw_data_input_close(struct sw_data_input *in); /* a zeroed one is accepted */
 

@@ -17,9 +17,9 @@ struct options {
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_INT_OPTION(struct options, record, "record", "N", 0,
-                      "show record N, from 0, with all its values"),
+                      "show record N (from 0) with all its values"),
     SW_CLI_FLAG_OPTION(struct options, verify, "verify",
-                       "read all records, check checksums and labels, decode pictures"),
+                       "read all records, verify checksums and labels, decode images"),
     SW_DATA_OPTIONS,
     {0},
 };
@@ -51,29 +51,44 @@ static bool is_picture(const struct view *v, int f)
     return v->r.has_pictures && f == v->r.picture_field;
 }
 
+static int fetch_elements(struct view *v, int64_t record, int f, struct value *out,
+                          struct sw_err *err)
+{
+    out->bytes = sw_field_bytes(out->field);
+    int rc = sw_room_need(&v->scratch, out->bytes, "a raw record", err);
+    if (rc)
+        return rc;
+    return v->r.format->fetch(&v->r, record, f, v->scratch.memory, &out->data, err);
+}
+
+static int fetch_image(struct view *v, int64_t record, bool decode, struct value *out,
+                       struct sw_err *err)
+{
+    struct sw_picture p, decoded;
+    int rc = v->r.format->fetch_picture(&v->r, record, &v->scratch, &p, err);
+    if (rc)
+        return rc;
+    rc = sw_decoder_open(v->decoder, &p, &out->head, err);
+    if (rc)
+        return rc;
+    if (decode)
+        rc = sw_picture_decode(v->decoder, &p, 0, &v->pixels, &decoded, err);
+    if (rc)
+        return rc;
+    out->data = p.data;
+    out->bytes = p.bytes;
+    return SW_OK;
+}
+
+/* Reads a field of a record; errors begin with the place of the record. */
 static int fetch(struct view *v, int64_t record, int f, bool decode, struct value *out,
                  struct sw_err *err)
 {
     const struct sw_records *r = &v->r;
-    struct sw_picture p, decoded;
     int rc;
     *out = (struct value){.field = &r->field[f], .is_picture = is_picture(v, f)};
-    if (!out->is_picture) {
-        out->bytes = sw_field_bytes(out->field);
-        rc = sw_room_need(&v->scratch, out->bytes, "a raw record", err);
-        if (!rc)
-            rc = r->format->fetch(r, record, f, v->scratch.memory, &out->data, err);
-    } else {
-        rc = r->format->fetch_picture(r, record, &v->scratch, &p, err);
-        if (!rc)
-            rc = sw_decoder_open(v->decoder, &p, &out->head, err);
-        if (!rc && decode)
-            rc = sw_picture_decode(v->decoder, &p, 0, &v->pixels, &decoded, err);
-        if (!rc) {
-            out->data = p.data;
-            out->bytes = p.bytes;
-        }
-    }
+    rc = out->is_picture ? fetch_image(v, record, decode, out, err)
+                         : fetch_elements(v, record, f, out, err);
     if (!rc)
         rc = sw_records_check(r, err);
     if (!rc)
@@ -104,7 +119,7 @@ static double number(const struct value *x, int64_t i)
 static void add_shape(struct sw_buf *out, const struct sw_field *f)
 {
     if (f->ndim == 0)
-        sw_buf_add(out, "one number");
+        sw_buf_add(out, "scalar");
     for (int i = 0; i < f->ndim; i++) {
         sw_buf_add(out, i ? "x" : "");
         if (f->dim[i])
@@ -172,7 +187,7 @@ static void json_value(struct sw_json_writer *w, const struct value *x)
 /* ---- Records ----------------------------------------------------------------------------------
  */
 
-/* place counts the records that the section takes. */
+/* place: index among the records that the section takes. */
 static int show_record(struct view *v, int64_t place, struct sw_err *err)
 {
     const int64_t record = sw_subset_record(&v->subset, place);
@@ -208,7 +223,7 @@ static int show_records(struct view *v, struct sw_err *err)
     int64_t end = asked < 0 ? FIRST_RECORDS : asked + 1;
     int rc = SW_OK;
     if (asked >= records)
-        return sw_err_set(err, SW_ERR_INVALID, "--record=%lld: there are records 0 to %lld",
+        return sw_err_set(err, SW_ERR_INVALID, "--record=%lld: must be from 0 to %lld",
                           (long long)asked, (long long)records - 1);
     end = end < records ? end : records;
     for (int64_t i = first; !rc && i < end; i++)
@@ -216,12 +231,12 @@ static int show_records(struct view *v, struct sw_err *err)
     return rc;
 }
 
-static void say_bad(struct view *v, const struct sw_err *err)
+static void report_bad(struct view *v, const struct sw_err *err)
 {
     if (++v->bad <= BAD_SHOWN)
         sw_cli_say("%s", err->text);
     if (v->bad == BAD_SHOWN)
-        sw_cli_say("further ones are only counted");
+        sw_cli_say("more bad records are only counted");
 }
 
 static bool is_about_record(int rc)
@@ -241,12 +256,13 @@ static int verify(struct view *v, struct sw_err *err)
         if (rc && !is_about_record(rc))
             return rc;
         if (rc)
-            say_bad(v, err);
+            report_bad(v, err);
     }
     return SW_OK;
 }
 
-/* ---- All --------------------------------------------------------------------------------------
+/* ---- The source
+ * --------------------------------------------------------------------------------------
  */
 
 /* Bytes of a record in raw values; 0 if images have varying sizes. */
@@ -265,7 +281,7 @@ static void print_head(struct view *v)
     sw_buf_printf(out, "format       %s\n", r->format->base.name);
     sw_buf_printf(out, "where        %s\n", r->where);
     if (r->origin && *r->origin)
-        sw_buf_printf(out, "made of      %s\n", r->origin);
+        sw_buf_printf(out, "origin       %s\n", r->origin);
     sw_buf_printf(out, "records      %lld", (long long)v->subset.count);
     if (v->subset.count != r->count)
         sw_buf_printf(out, " of %lld", (long long)r->count);
@@ -277,7 +293,7 @@ static void print_head(struct view *v)
                       sw_dtype_name(r->field[f].dtype));
         sw_buf_add(out, r->field[f].ndim ? " " : ", ");
         add_shape(out, &r->field[f]);
-        sw_buf_add(out, is_picture(v, f) ? ", a picture\n" : "\n");
+        sw_buf_add(out, is_picture(v, f) ? ", an image\n" : "\n");
     }
 }
 
@@ -319,7 +335,7 @@ static void end_text(struct view *v)
     if (v->bad)
         sw_buf_printf(&v->out, "%lld are bad\n", (long long)v->bad);
     else
-        sw_buf_add(&v->out, "all are sound\n");
+        sw_buf_add(&v->out, "all are good\n");
 }
 
 static void end_json(struct view *v)
@@ -335,7 +351,7 @@ static void end_json(struct view *v)
 
 /* Shows one record; with --verify a record that cannot be read is reported and does not end the
  * loop. */
-static int look(struct view *v, struct sw_err *err)
+static int inspect_source(struct view *v, struct sw_err *err)
 {
     const bool json = v->o->data.common.json;
     int rc = sw_decoder_new(&v->decoder, err);
@@ -364,7 +380,7 @@ static int inspect(const struct options *o, const struct sw_data_input *in)
     struct sw_err err;
     int rc = sw_data_input_records(in, &v.r, &v.subset, &err);
     if (rc == SW_OK)
-        rc = look(&v, &err);
+        rc = inspect_source(&v, &err);
     int code = rc == SW_OK ? sw_cli_print(&v.out) : sw_cli_fail(rc, &err);
     if (code == SW_EXIT_DONE && v.bad > 0)
         code = SW_EXIT_MISSING;
@@ -394,14 +410,13 @@ static const struct options defaults = {.record = -1};
 
 const struct sw_verb sw_data_inspect = {
     .name = "inspect",
-    .help = "say what data are there; show and verify records",
+    .help = "describe a data source; show and verify records",
     .typed = verb,
     .usage = "[OPTION]... RECIPE\n[OPTION]... FILE...",
-    .about = "Says what data are there: format, records, classes, fields with their types and "
-             "shapes,\n"
-             "and the first records, as they are before any change that a section asks "
-             "for.\n\n" SW_DATA_ABOUT,
-    .more = "With --verify the exit code is 3 when a record is bad; each is named.",
+    .about =
+        "Describes a data source: format, records, classes, fields with their types and shapes,\n"
+        "and the first records, before any transform of the section.\n\n" SW_DATA_ABOUT,
+    .more = "With --verify the exit code is 3 if a record is bad. Each bad record is named.",
     .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .defaults = &defaults,

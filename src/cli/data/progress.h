@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 struct sw_data_progress {
-    bool line; /* there is a terminal to write to */
+    bool line; /* stderr is a terminal that can rewrite a line */
     int64_t began_ns, told_ns;
 };
 
 void sw_data_progress_begin(struct sw_data_progress *p, bool quiet);
-/* Shows "done of total records (40 %), WHAT, 3 s left" from time to time; what may be "". */
+/* Shows "done of total records (40 %), WHAT, 3 s left" at most ten times a second; what may be "".
+ */
 void sw_data_progress_tell(struct sw_data_progress *p, int64_t done, int64_t total,
                            const char *what);
 /* Erases the line, at the end or before other output. */

@@ -1,4 +1,4 @@
-/* singa-ws data stats: figures of a data source, and the files that its transforms read. */
+/* singa-ws data stats: measures a data source, and writes the files that transforms read. */
 #include "data/stats.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -16,12 +16,14 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    SW_CLI_TEXT_OPTION(struct options, out, "out", "FILE",
-                       "write the mean picture to FILE.npy or FILE.safetensors, for mean_image"),
-    SW_CLI_FLAG_OPTION(struct options, zca, "zca",
-                       "also write what ZCA whitening needs, for whiten (--out=FILE.safetensors)"),
+    SW_CLI_TEXT_OPTION(
+        struct options, out, "out", "FILE",
+        "write the mean image to FILE.npy or FILE.safetensors, for the key mean_image"),
+    SW_CLI_FLAG_OPTION(
+        struct options, zca, "zca",
+        "also write the ZCA whitening matrix, for the key whiten (--out=FILE.safetensors)"),
     SW_CLI_TEXT_OPTION(struct options, epsilon, "epsilon", "E",
-                       "added to the variances of rows before --zca divides by their roots (0.01)"),
+                       "constant that --zca adds to variances before the division; default: 0.01"),
     SW_DATA_OPTIONS,
     {0},
 };
@@ -146,7 +148,7 @@ static bool on_progress(void *user, int64_t done, int64_t records)
     return true;
 }
 
-/* The keys under which raw units are measured; cut: pictures are cut as the section says. */
+/* The keys for measuring raw units; cut: images are cropped as in the section. */
 static struct sw_data_conf raw_units(const struct sw_data_conf *of, bool cut)
 {
     struct sw_data_conf c = *of;
@@ -181,8 +183,9 @@ static int whiten(const struct sw_data_input *in, double epsilon,
     struct sw_source *s = NULL;
     conf.whiten = NULL;
     int rc = sw_data_input_source(in, &conf, &s, err);
-    if (!rc)
-        rc = sw_stats_whiten(s, epsilon, watch, &r->whiten_mean, &r->whiten_matrix, err);
+    if (rc)
+        return rc;
+    rc = sw_stats_whiten(s, epsilon, watch, &r->whiten_mean, &r->whiten_matrix, err);
     if (!rc) {
         const struct sw_transform *t = &s->transform;
         r->row_shape[0] = t->channels;
@@ -198,8 +201,8 @@ static int write_file(const struct options *o, const struct result *r, struct sw
     struct sw_stats_file f = {
         .mean = r->stats.mean, .whiten_mean = r->whiten_mean, .whiten_matrix = r->whiten_matrix};
     if (!f.mean && !f.whiten_matrix)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: there are no pictures, so no mean picture",
-                          o->out);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: the data have no images, so there is no mean image", o->out);
     for (int i = 0; i < 3; i++) {
         f.mean_shape[i] = r->stats.shape[i];
         f.row_shape[i] = r->row_shape[i];
@@ -214,12 +217,18 @@ static int make(const struct options *o, double epsilon, const struct sw_data_in
     const struct sw_stats_watch watch = {on_progress, &progress};
     sw_data_progress_begin(&progress, o->data.common.quiet);
     int rc = open_raw(in, &r->source, err);
-    if (!rc)
-        rc = sw_stats_measure(r->source, &watch, &r->stats, err);
-    if (!rc && o->zca)
+    if (rc)
+        goto out;
+    rc = sw_stats_measure(r->source, &watch, &r->stats, err);
+    if (rc)
+        goto out;
+    if (o->zca)
         rc = whiten(in, epsilon, &watch, r, err);
-    if (!rc && o->out)
+    if (rc)
+        goto out;
+    if (o->out)
         rc = write_file(o, r, err);
+out:
     sw_data_progress_wipe(&progress);
     return rc;
 }
@@ -281,19 +290,18 @@ static int run(void *options)
 
 const struct sw_verb sw_data_stats = {
     .name = "stats",
-    .help = "measure data; make the files of mean pictures and whitening",
+    .help = "measure data; write mean images and whitening matrices",
     .typed = verb,
     .usage = "[OPTION]... RECIPE\n[OPTION]... FILE...",
     .about =
-        "Measures data: mean, deviation and limits of each field (of pictures for each channel),\n"
-        "how often each class is there, and the mean picture. Figures are of raw units: of the\n"
-        "records as they are after channels, resize and log1p of the section, before mean, std "
-        "and\n"
-        "scale; pictures of different sizes are also cut, in the centre. Only --zca looks at\n"
-        "finished rows, as an evaluation has them but for whiten.\n\n" SW_DATA_ABOUT,
+        "Measures data: mean, standard deviation and range of each field (of images for each\n"
+        "channel), the number of records of each class, and the mean image. Figures are in raw\n"
+        "units: after channels, resize and log1p of the section, before mean, std and scale;\n"
+        "images of different sizes are also cropped at the center. Only --zca reads rows after\n"
+        "all transforms of an evaluation but whiten.\n\n" SW_DATA_ABOUT,
     .more =
-        "The lines mean = ... and std = ... can be pasted into the section. Decoding is shared\n"
-        "by as many threads as its key workers says.",
+        "The lines mean = ... and std = ... can be pasted into the section. Its key workers is\n"
+        "the number of decoding threads.",
     .takes = SW_CLI_SET | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .max_args = -1,

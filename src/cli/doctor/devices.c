@@ -1,7 +1,7 @@
-/* Devices with memory of their own: are bytes copied correctly over every path and in both
- * directions, is a matrix product right, and how fast is all that? Copies between a device and the
- * host are tested on a thread with a time limit; one that hangs is cancelled and reported. Copies
- * between devices are tested as a run would do it (plan/ways.h). */
+/* Tests devices with their own memory: whether every path copies bytes correctly in both
+ * directions, whether a matrix product is right, and the throughput of both. A copy between a
+ * device and the host runs on a thread with a time limit; one that hangs is cancelled and reported.
+ * Copies between devices are tested as a run would do it (plan/ways.h). */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
 #include "cli/machine/ways.h"
@@ -23,7 +23,7 @@ struct devices {
 };
 
 /* A probe: copies between a device and the host (NULL), or a matrix product on `to` (product). */
-struct trial {
+struct probe {
     struct sw_device *from, *to;
     bool product;
     int side; /* of its matrices */
@@ -39,7 +39,7 @@ static const char *name_of(const struct sw_device *dev)
     return dev ? dev->name : "host";
 }
 
-static void run_copies(struct trial *t)
+static void run_copies(struct probe *t)
 {
     t->code = sw_trial_copies(t->from, t->to, &t->copies, &t->err);
     t->wrong = t->code == SW_ERR_FORMAT;
@@ -48,7 +48,19 @@ static void run_copies(struct trial *t)
 /* ---- A product --------------------------------------------------------------------------------
  */
 
-static void run_product(struct trial *t)
+/* Runs one product and stores the throughput if it is the best so far. */
+static int multiply(struct probe *t, struct sw_stream *s, const struct sw_gemm_args *args)
+{
+    int64_t began_ns = sw_os()->monotonic_ns();
+    int code = sw_op_run(s, &sw_op_gemm, args, &t->err);
+    if (code == SW_OK)
+        code = sw_stream_wait(s, &t->err);
+    double ns = (double)(sw_os()->monotonic_ns() - began_ns);
+    t->gflops = fmax(t->gflops, 2.0 * args->m * args->n * args->k / ns);
+    return code;
+}
+
+static void run_product(struct probe *t)
 {
     int side = t->side;
     size_t n = (size_t)side * (size_t)side, bytes = n * sizeof(float);
@@ -56,31 +68,36 @@ static void run_product(struct trial *t)
     void *dev[3] = {NULL, NULL, NULL};
     struct sw_stream *s = NULL;
     t->code = sw_stream_new(t->to, 1, &s, &t->err);
-    for (int i = 0; t->code == SW_OK && i < 3; i++) {
+    if (t->code != SW_OK)
+        goto out;
+    for (int i = 0; i < 3; i++) {
         host[i] = sw_calloc(1, bytes);
         t->code = host[i] ? sw_device_alloc(t->to, bytes, "a matrix", &dev[i], &t->err)
                           : sw_err_nomem(&t->err, "a matrix", bytes);
-        if (t->code == SW_OK && i < 2) {
-            sw_doctor_fill(host[i], (int64_t)n, (uint32_t)i + 1);
-            t->code = sw_copy(s, dev[i], host[i], bytes, &t->err);
-        }
+        if (t->code != SW_OK)
+            goto out;
+        if (i == 2)
+            break;
+        sw_doctor_fill(host[i], (int64_t)n, (uint32_t)i + 1);
+        t->code = sw_copy(s, dev[i], host[i], bytes, &t->err);
+        if (t->code != SW_OK)
+            goto out;
     }
     struct sw_gemm_args args = {
         .m = side, .n = side, .k = side, .alpha = 1, .a = dev[0], .b = dev[1], .c = dev[2]};
-    for (int i = 0; t->code == SW_OK && i < ROUNDS; i++) {
-        int64_t began = sw_os()->monotonic_ns();
-        t->code = sw_op_run(s, &sw_op_gemm, &args, &t->err);
-        if (t->code == SW_OK)
-            t->code = sw_stream_wait(s, &t->err);
-        double ns = (double)(sw_os()->monotonic_ns() - began);
-        t->gflops = fmax(t->gflops, 2.0 * (double)n * side / ns);
-        if (t->code == SW_OK)
-            t->code = sw_copy(s, host[2], dev[2], bytes, &t->err);
-        if (t->code == SW_OK)
-            t->code = sw_stream_wait(s, &t->err);
-        if (t->code == SW_OK)
-            t->error = fmax(t->error, sw_doctor_product_error(host[0], host[1], host[2], side));
+    for (int i = 0; i < ROUNDS; i++) {
+        t->code = multiply(t, s, &args);
+        if (t->code != SW_OK)
+            goto out;
+        t->code = sw_copy(s, host[2], dev[2], bytes, &t->err);
+        if (t->code != SW_OK)
+            goto out;
+        t->code = sw_stream_wait(s, &t->err);
+        if (t->code != SW_OK)
+            goto out;
+        t->error = fmax(t->error, sw_doctor_product_error(host[0], host[1], host[2], side));
     }
+out:
     sw_stream_free(s);
     for (int i = 0; i < 3; i++) {
         sw_device_free(t->to, dev[i], bytes);
@@ -92,9 +109,9 @@ static void run_product(struct trial *t)
 /* ---- Under a time limit -----------------------------------------------------------------------
  */
 
-static void trial_main(void *arg)
+static void probe_main(void *arg)
 {
-    struct trial *t = arg;
+    struct probe *t = arg;
     if (t->product)
         run_product(t);
     else
@@ -103,10 +120,10 @@ static void trial_main(void *arg)
 
 /* Runs a probe on a thread. A probe that hangs is cancelled, and its thread then ends with an
  * error. */
-static int run_trial(struct trial *t, struct sw_err *err)
+static int run_probe(struct probe *t, struct sw_err *err)
 {
     struct sw_thread thread = {0};
-    int code = sw_thread_start(&thread, "doctor", trial_main, t, err);
+    int code = sw_thread_start(&thread, "doctor", probe_main, t, err);
     if (code)
         return code;
     if (!sw_thread_join_timed(&thread, WAIT_MS)) {
@@ -120,43 +137,45 @@ static int run_trial(struct trial *t, struct sw_err *err)
     return SW_OK;
 }
 
-static void judge_copy(struct sw_doctor *d, const struct trial *t)
+static void report_copy(struct sw_doctor *d, const struct probe *t)
 {
-    static const char mend[] =
-        "do not use this device; look at cables and risers, and dmesg for errors of the bus";
+    static const char fix[] =
+        "do not use this device; check cables and risers, and dmesg for bus errors";
     const char *from = name_of(t->from), *to = name_of(t->to);
     if (t->hangs)
-        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would wait for ever",
-                       mend, "copies from %s to %s hang", from, to);
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that uses it would hang", fix,
+                       "copies from %s to %s hang", from, to);
     else if (t->wrong)
-        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would learn nonsense",
-                       mend, "copies from %s to %s arrive damaged", from, to);
+        sw_doctor_find(d, SW_FINDING_BAD, "devices",
+                       "a run that uses it would train on corrupt data", fix,
+                       "copies from %s to %s arrive damaged", from, to);
     else if (t->code)
-        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that needs it would fail", mend,
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run that uses it would fail", fix,
                        "copies from %s to %s fail: %s", from, to, t->err.text);
     else
         sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us", from, to, t->copies.gb_per_s,
                      t->copies.latency_us);
 }
 
-static void judge_product(struct sw_doctor *d, const struct trial *t)
+static void report_product(struct sw_doctor *d, const struct probe *t)
 {
-    static const char mend[] = "do not use this device; look at its temperature, power supply and "
-                               "clocks (undo overclocking), then have it replaced";
+    static const char fix[] = "do not use this device; check its temperature, power supply and "
+                              "clocks (undo overclocking), then have it replaced";
     if (t->hangs)
-        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run on it would wait for ever", mend,
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run on it would hang", fix,
                        "%s hangs in a matrix product", t->to->name);
     else if (t->code)
-        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run on it would fail", mend,
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "a run on it would fail", fix,
                        "%s fails in a matrix product: %s", t->to->name, t->err.text);
     else if (t->wrong)
-        sw_doctor_find(d, SW_FINDING_BAD, "devices", "no result of it can be trusted", mend,
-                       "%s computes a matrix product wrong by %.2g", t->to->name, t->error);
+        sw_doctor_find(d, SW_FINDING_BAD, "devices", "its results cannot be trusted", fix,
+                       "%s computes a wrong matrix product: relative error %.2g", t->to->name,
+                       t->error);
     else
         sw_doctor_ok(d, "devices", "%s: %.4g Gflop/s in matrix products", t->to->name, t->gflops);
 }
 
-static void json_trial(struct sw_json_writer *w, const struct trial *t)
+static void json_probe(struct sw_json_writer *w, const struct probe *t)
 {
     sw_json_open_object(w, NULL);
     if (t->product) {
@@ -172,29 +191,31 @@ static void json_trial(struct sw_json_writer *w, const struct trial *t)
     sw_json_close_object(w);
 }
 
-static int try_one(struct sw_doctor *d, struct trial t, struct sw_err *err)
+static int test_one(struct sw_doctor *d, struct probe t, struct sw_err *err)
 {
-    int code = run_trial(&t, err);
+    int code = run_probe(&t, err);
     if (code)
         return code;
     if (t.product)
-        judge_product(d, &t);
+        report_product(d, &t);
     else
-        judge_copy(d, &t);
-    json_trial(&d->json, &t);
+        report_copy(d, &t);
+    json_probe(&d->json, &t);
     return SW_OK;
 }
 
 /* Tests the copies between each device and the host. */
-static int try_host(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+static int test_host_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
-    int code = SW_OK;
-    for (int i = 0; !code && i < all->count; i++) {
-        code = try_one(d, (struct trial){.to = all->items[i]}, err);
-        if (!code)
-            code = try_one(d, (struct trial){.from = all->items[i]}, err);
+    for (int i = 0; i < all->count; i++) {
+        int code = test_one(d, (struct probe){.to = all->items[i]}, err);
+        if (code)
+            return code;
+        code = test_one(d, (struct probe){.from = all->items[i]}, err);
+        if (code)
+            return code;
     }
-    return code;
+    return SW_OK;
 }
 
 /* ---- Between devices --------------------------------------------------------------------------
@@ -202,44 +223,47 @@ static int try_host(struct sw_doctor *d, const struct devices *all, struct sw_er
 
 /* Reports a path between devices. How severe a broken path is depends on what a run would use
  * instead. */
-static void judge_way(struct sw_doctor *d, const struct sw_ways *w, int a, int b, bool direct)
+static void report_link(struct sw_doctor *d, const struct sw_ways *w, int a, int b, bool direct)
 {
-    static const char host_mend[] = "use one of the two only; look at cables and risers, and dmesg "
-                                    "for errors of the bus";
-    static const char peer_mend[] =
-        "look at ACS and IOMMU (iommu=pt), cables and risers, and dmesg for errors of the bus";
+    static const char host_fix[] =
+        "use only one of the two; check cables and risers, and dmesg for "
+        "bus errors";
+    static const char peer_fix[] =
+        "check ACS and IOMMU (iommu=pt), cables and risers, and dmesg for bus errors";
     const struct sw_way *way = direct ? sw_ways_direct(w, a, b) : sw_ways_staged(w, a, b);
-    const char *how = direct ? "directly" : "by way of the host";
+    const char *how = direct ? "directly" : "through the host";
     if (way->state == SW_WAY_SOUND)
         sw_doctor_ok(d, "devices", "%s to %s: %.3g GB/s, %.3g us, %s", w->name[a], w->name[b],
                      way->gb_per_s, way->latency_us, how);
     else if (way->state == SW_WAY_UNKNOWN && way->why[0])
-        sw_doctor_find(d, SW_FINDING_WARN, "devices", "copies go by way of the host, unverified",
-                       "install the program as a whole", "%s to %s, %s: could not be tried: %s",
+        sw_doctor_find(d, SW_FINDING_WARN, "devices", "copies go through the host, unverified",
+                       "reinstall singa-ws with its probe program", "%s to %s, %s: not tested: %s",
                        w->name[a], w->name[b], how, way->why);
     else if (way->state > SW_WAY_NONE)
         sw_doctor_find(d, direct ? SW_FINDING_WARN : SW_FINDING_BAD, "devices",
-                       direct ? "runs copy by way of the host, which is slower, and add up "
+                       direct ? "runs copy through the host, which is slower, and all-reduce "
                                 "gradients without a library"
-                              : "a run that needs it would learn nonsense, or stand",
-                       direct ? peer_mend : host_mend, "copies from %s to %s, %s: %s: %s",
-                       w->name[a], w->name[b], how, sw_way_state_name(way->state), way->why);
+                              : "a run that uses it would train on corrupt data, or hang",
+                       direct ? peer_fix : host_fix, "copies from %s to %s, %s: %s: %s", w->name[a],
+                       w->name[b], how, sw_way_state_name(way->state), way->why);
 }
 
-static void judge_sum(struct sw_doctor *d, const struct sw_way *sum)
+static void report_allreduce(struct sw_doctor *d, const struct sw_way *sum)
 {
     if (sum->state == SW_WAY_SOUND)
-        sw_doctor_ok(d, "devices", "sums over all of them: %.3g GB/s, %.3g us", sum->gb_per_s,
+        sw_doctor_ok(d, "devices", "all-reduce over all devices: %.3g GB/s, %.3g us", sum->gb_per_s,
                      sum->latency_us);
     else if (sum->state > SW_WAY_NONE)
         sw_doctor_find(d, SW_FINDING_WARN, "devices",
-                       "gradients are added by copies between devices, which is slower",
-                       "NCCL_DEBUG=INFO tells what NCCL does; try NCCL_P2P_DISABLE=1",
-                       "sums over all of them: %s: %s", sw_way_state_name(sum->state), sum->why);
+                       "gradients are all-reduced by copies between devices, which is slower",
+                       "set NCCL_DEBUG=INFO to see what NCCL does; try NCCL_P2P_DISABLE=1",
+                       "all-reduce over all devices: %s: %s", sw_way_state_name(sum->state),
+                       sum->why);
 }
 
-/* Tests the paths between devices again, whatever is stored, and stores the result for runs. */
-static int try_ways(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+/* Tests the paths between devices again, ignoring stored results, and stores the new results for
+ * runs. */
+static int test_device_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     int indices[SW_DEVICE_REQUEST_MOST];
     for (int i = 0; i < all->count; i++)
@@ -259,56 +283,58 @@ static int try_ways(struct sw_doctor *d, const struct devices *all, struct sw_er
         for (int b = 0; b < w->count; b++) {
             if (a == b)
                 continue;
-            judge_way(d, w, a, b, true);
-            judge_way(d, w, a, b, false);
+            report_link(d, w, a, b, true);
+            report_link(d, w, a, b, false);
         }
     sw_json_ways(&d->json, w);
-    judge_sum(d, &w->sum);
+    report_allreduce(d, &w->sum);
     sw_ways_free(w);
     return SW_OK;
 }
 
-static int try_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+static int test_copies(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     sw_json_open_array(&d->json, "copies");
-    int code = try_host(d, all, err);
+    int code = test_host_copies(d, all, err);
     if (!code && all->count > 1)
-        code = try_ways(d, all, err);
+        code = test_device_copies(d, all, err);
     sw_json_close_array(&d->json);
     return code;
 }
 
-static int try_products(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
+static int test_products(struct sw_doctor *d, const struct devices *all, struct sw_err *err)
 {
     int code = SW_OK;
     sw_json_open_array(&d->json, "devices");
     for (int i = 0; !code && i < all->count; i++)
-        code = try_one(d,
-                       (struct trial){.to = all->items[i],
-                                      .product = true,
-                                      .side = all->request.driver->gemm_side},
-                       err);
+        code = test_one(d,
+                        (struct probe){.to = all->items[i],
+                                       .product = true,
+                                       .side = all->request.driver->gemm_side},
+                        err);
     sw_json_close_array(&d->json);
     return code;
 }
 
-/* ---- Which ------------------------------------------------------------------------------------
+/* ---- Opening the devices
+ * ------------------------------------------------------------------------------------
  */
 
-/* Opens all devices that the options describe (simulated ones). */
-static int open_made(struct devices *all, struct sw_err *err)
+/* Opens all simulated devices that the options describe. */
+static int open_simulated(struct devices *all, struct sw_err *err)
 {
-    int code = SW_OK;
-    for (int i = 0; !code && i < all->request.count; i++) {
+    for (int i = 0; i < all->request.count; i++) {
         const struct sw_device_args args = {
             .options = all->request.options, .index = i, .beside = i > 0 ? all->items[0] : NULL};
-        code = all->request.driver->open(&args, &all->items[all->count], err);
-        all->count += code == SW_OK;
+        int code = all->request.driver->open(&args, &all->items[all->count], err);
+        if (code)
+            return code;
+        all->count++;
     }
-    return code;
+    return SW_OK;
 }
 
-static bool is_asked_for(const struct sw_device_request *r, int gpu)
+static bool is_requested(const struct sw_device_request *r, int gpu)
 {
     for (int i = 0; i < r->count; i++)
         if (r->index[i] == gpu)
@@ -323,15 +349,14 @@ static void open_gpus(struct sw_doctor *d, struct devices *all)
         const struct sw_io *io = sw_machine_gpu(d->machine, gpu);
         const struct sw_device_args args = {.index = gpu, .bus = io->bus};
         struct sw_err err;
-        if (!is_asked_for(&all->request, gpu))
+        if (!is_requested(&all->request, gpu))
             continue;
         if (all->request.driver->open(&args, &all->items[all->count], &err) == SW_OK)
             all->count++;
         else
-            sw_doctor_find(
-                d, SW_FINDING_WARN, "devices", "runs cannot use it",
-                "what the message says; nvidia-smi shows whether the driver sees the GPU",
-                "GPU %d (%s, %s): %s", gpu, io->name, io->bus, err.text);
+            sw_doctor_find(d, SW_FINDING_WARN, "devices", "runs cannot use it",
+                           "see the message; nvidia-smi shows whether the driver sees the GPU",
+                           "GPU %d (%s, %s): %s", gpu, io->name, io->bus, err.text);
     }
 }
 
@@ -343,8 +368,7 @@ static int no_gpus(const struct devices *all, const char *name, struct sw_err *e
     sw_free(list);
     if (rc != SW_OK)
         return rc;
-    return sw_err_set(err, SW_ERR_NOTFOUND, "--device %s: there is no such GPU that could be used",
-                      name);
+    return sw_err_set(err, SW_ERR_NOTFOUND, "--device %s: no such GPU can be used", name);
 }
 
 static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err *err)
@@ -363,13 +387,13 @@ static int open_devices(struct sw_doctor *d, struct devices *all, struct sw_err 
     if (caps->host_memory)
         return SW_OK;
     if (!caps->on_bus)
-        return open_made(all, err);
+        return open_simulated(all, err);
     open_gpus(d, all);
     return all->count > 0 ? SW_OK : no_gpus(all, name, err);
 }
 
-/* Which libraries the devices compute with. */
-static void see_libraries(struct sw_doctor *d, const struct devices *all)
+/* Reports the math libraries of the devices. */
+static void report_libraries(struct sw_doctor *d, const struct devices *all)
 {
     const struct sw_driver *driver = all->request.driver;
     char text[128], key[64];
@@ -383,7 +407,7 @@ static void see_libraries(struct sw_doctor *d, const struct devices *all)
 }
 
 /* Reports the all-reduce back end for gradients of several devices. */
-static void see_collectives(struct sw_doctor *d, const struct devices *all)
+static void report_collectives(struct sw_doctor *d, const struct devices *all)
 {
     const struct sw_collective_ops *ops;
     char name[64];
@@ -393,16 +417,16 @@ static void see_collectives(struct sw_doctor *d, const struct devices *all)
     if (sw_device_collectives(all->items[0], &ops, &err) != SW_OK) {
         sw_doctor_find(
             d, all->count > 1 ? SW_FINDING_WARN : SW_FINDING_NOTE, "versions",
-            "gradients of several devices are added by copies between them, which is "
+            "gradients of several devices are all-reduced by copies between them, which is "
             "slower",
             "install NCCL (Debian: libnccl2; Python: nvidia-nccl) where the loader finds "
-            "libnccl.so.2, and build where nccl.h is",
-            "no sums over devices: %s", err.text);
+            "libnccl.so.2, and build with nccl.h installed",
+            "no all-reduce backend: %s", err.text);
         sw_json_string(&d->json, "collectives", NULL);
         return;
     }
     ops->name(name, sizeof name);
-    sw_doctor_ok(d, "versions", "sums over devices: %s", name);
+    sw_doctor_ok(d, "versions", "all-reduce backend: %s", name);
     sw_json_string(&d->json, "collectives", name);
 }
 
@@ -410,14 +434,17 @@ int sw_doctor_devices(struct sw_doctor *d, struct sw_err *err)
 {
     struct devices all = {.count = 0};
     int code = open_devices(d, &all, err);
-    if (!code) {
-        see_libraries(d, &all);
-        see_collectives(d, &all);
-    }
-    if (!code && !d->quick)
-        code = try_products(d, &all, err);
-    if (!code && !d->quick)
-        code = try_copies(d, &all, err);
+    if (code)
+        goto out;
+    report_libraries(d, &all);
+    report_collectives(d, &all);
+    if (d->quick)
+        goto out;
+    code = test_products(d, &all, err);
+    if (code)
+        goto out;
+    code = test_copies(d, &all, err);
+out:
     for (int i = 0; i < all.count; i++)
         sw_device_close(all.items[i]);
     return code;

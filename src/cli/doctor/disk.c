@@ -15,13 +15,13 @@ enum {
 
 /* A probe that writes a file and reads it back with the page cache bypassed; the file is removed
  * afterwards. */
-struct trial {
+struct probe {
     char *path;      /* owned */
     uint64_t *piece; /* owned [PIECE_BYTES], aligned: what is written, or read */
-    void *block;     /* owned: where the piece lies */
+    void *block;     /* owned: the allocation that holds the piece */
     double write_gb_per_s, read_gb_per_s;
     bool cached; /* the file system cannot bypass its cache */
-    bool wrong;  /* what was read is not what was written */
+    bool wrong;  /* the data read back differ from the data written */
 };
 
 static double gb_per_s(int64_t ns)
@@ -35,7 +35,7 @@ static uint64_t next(uint64_t *number)
     return *number = *number * 6364136223846793005u + 1442695040888963407u;
 }
 
-static int write_trial(struct trial *t, struct sw_err *err)
+static int write_probe(struct probe *t, struct sw_err *err)
 {
     int fd = sw_os()->open(t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -43,22 +43,25 @@ static int write_trial(struct trial *t, struct sw_err *err)
     uint64_t number = 0;
     int64_t spent_ns = 0;
     int code = SW_OK;
-    for (int i = 0; !code && i < FILE_BYTES / PIECE_BYTES; i++) {
+    for (int i = 0; i < FILE_BYTES / PIECE_BYTES; i++) {
         for (size_t k = 0; k < PIECE_NUMBERS; k++)
             t->piece[k] = next(&number);
         spent_ns -= sw_os()->monotonic_ns();
         code = sw_os_write_all(fd, t->piece, PIECE_BYTES, t->path, err);
         spent_ns += sw_os()->monotonic_ns();
+        if (code)
+            goto out;
     }
     spent_ns -= sw_os()->monotonic_ns();
-    if (!code && sw_os()->fsync(fd) != 0)
+    if (sw_os()->fsync(fd) != 0)
         code = sw_err_errno(err, errno, "%s", t->path);
     t->write_gb_per_s = gb_per_s(spent_ns + sw_os()->monotonic_ns());
+out:
     sw_os()->close(fd);
     return code;
 }
 
-static int read_trial(struct trial *t, struct sw_err *err)
+static int read_probe(struct probe *t, struct sw_err *err)
 {
     int fd = sw_os()->open(t->path, O_RDONLY | O_DIRECT | O_CLOEXEC, 0);
     t->cached = fd < 0;
@@ -69,36 +72,39 @@ static int read_trial(struct trial *t, struct sw_err *err)
     uint64_t number = 0;
     int64_t spent_ns = 0;
     int code = SW_OK;
-    for (int i = 0; !code && i < FILE_BYTES / PIECE_BYTES; i++) {
+    for (int i = 0; i < FILE_BYTES / PIECE_BYTES; i++) {
         spent_ns -= sw_os()->monotonic_ns();
         code = sw_os_pread_all(fd, t->piece, PIECE_BYTES, (off_t)i * PIECE_BYTES, t->path, err);
         spent_ns += sw_os()->monotonic_ns();
-        for (size_t k = 0; !code && k < PIECE_NUMBERS; k++)
+        if (code)
+            goto out;
+        for (size_t k = 0; k < PIECE_NUMBERS; k++)
             t->wrong |= t->piece[k] != next(&number);
     }
     t->read_gb_per_s = gb_per_s(spent_ns);
+out:
     sw_os()->close(fd);
     return code;
 }
 
-static int try_disk(struct trial *t, const char *folder, struct sw_err *err)
+static int probe_disk(struct probe *t, const char *folder, struct sw_err *err)
 {
     uint64_t name = 0;
     if (sw_os()->random_bytes(&name, sizeof name) != 0)
-        return sw_err_errno(err, errno, "a name for a file");
+        return sw_err_errno(err, errno, "random file name");
     t->path = sw_format("%s/.doctor-%016llx", folder, (unsigned long long)name);
     t->block = sw_calloc(1, PIECE_BYTES + ALIGN);
     if (!t->path || !t->block)
-        return sw_err_nomem(err, "a file to measure with", PIECE_BYTES);
+        return sw_err_nomem(err, "a test file", PIECE_BYTES);
     t->piece = (uint64_t *)(((uintptr_t)t->block + ALIGN - 1) / ALIGN * ALIGN);
-    int code = write_trial(t, err);
+    int code = write_probe(t, err);
     if (!code)
-        code = read_trial(t, err);
+        code = read_probe(t, err);
     sw_os()->unlink(t->path);
     return code;
 }
 
-static void judge_room(struct sw_doctor *d, const char *folder, const struct sw_disk *disk)
+static void report_space(struct sw_doctor *d, const char *folder, const struct sw_disk *disk)
 {
     char a[32], b[32];
     enum sw_finding_level level = disk->free_bytes < 100 << 20   ? SW_FINDING_BAD
@@ -106,45 +112,47 @@ static void judge_room(struct sw_doctor *d, const char *folder, const struct sw_
                                                                  : SW_FINDING_OK;
     sw_doctor_find(
         d, level, "disk",
-        level ? "checkpoints and history need room; without it a run ends early or keeps "
-                "only what it had"
+        level ? "checkpoints and history need disk space; without it a run ends early or loses "
+                "its newest results"
               : NULL,
-        level ? "remove files, 'singa-ws history rm --files RUN', or --out on another disk" : NULL,
+        level ? "remove files, use 'singa-ws history rm --files RUN', or set --out to another disk"
+              : NULL,
         "%s: %s, %s of %s free", folder, disk->kind, sw_human_bytes(a, (double)disk->free_bytes),
         sw_human_bytes(b, (double)disk->bytes));
     if (disk->network)
         sw_doctor_find(d, SW_FINDING_WARN, "disk",
-                       "the history needs shared memory and locks that such file systems lack or "
-                       "fake; its rows then wait in each run's folder",
-                       "--db FILE or SINGA_DB on a disk of this machine",
-                       "%s is on another machine (%s)", folder, disk->kind);
+                       "the history needs shared memory and file locks, which network file systems "
+                       "lack or emulate; its rows then stay in each run's folder",
+                       "set --db FILE or SINGA_DB to a local disk",
+                       "%s is on a network file system (%s)", folder, disk->kind);
     if (disk->memory)
-        sw_doctor_find(d, SW_FINDING_WARN, "disk", "what is there is gone after a restart",
-                       "set XDG_STATE_HOME to a folder on a disk", "%s is in memory", folder);
+        sw_doctor_find(d, SW_FINDING_WARN, "disk", "its files are lost at a restart",
+                       "set XDG_STATE_HOME to a folder on a disk",
+                       "%s is on a file system in memory", folder);
 }
 
-static int see_folder(struct sw_doctor *d, const char *folder, struct sw_err *err)
+static int test_folder(struct sw_doctor *d, const char *folder, struct sw_err *err)
 {
     struct sw_disk disk;
-    struct trial t = {0};
+    struct probe t = {0};
     int code = sw_survey_disk(folder, &disk, err);
     if (code)
         return code;
-    judge_room(d, folder, &disk);
+    report_space(d, folder, &disk);
     sw_json_open_object(&d->json, NULL);
     sw_json_string(&d->json, "folder", folder);
     sw_json_string(&d->json, "kind", disk.kind);
     sw_json_int(&d->json, "free_bytes", disk.free_bytes);
     if (!d->quick && disk.free_bytes > 4ll * FILE_BYTES) {
-        code = try_disk(&t, folder, err);
+        code = probe_disk(&t, folder, err);
         if (!code && t.wrong)
-            sw_doctor_find(
-                d, SW_FINDING_BAD, "disk", "checkpoints there cannot be trusted",
-                "look for errors of the disk (dmesg, smartctl -a), and save what is on it",
-                "%s: what was read is not what was written", folder);
+            sw_doctor_find(d, SW_FINDING_BAD, "disk", "checkpoints there cannot be trusted",
+                           "check for disk errors (dmesg, smartctl -a), and back up its files",
+                           "%s: data read back differ from the data written", folder);
         else if (!code)
             sw_doctor_ok(d, "disk", "%s: writes %.3g GB/s with fsync, reads %.3g GB/s%s", folder,
-                         t.write_gb_per_s, t.read_gb_per_s, t.cached ? " (from its cache)" : "");
+                         t.write_gb_per_s, t.read_gb_per_s,
+                         t.cached ? " (from the page cache)" : "");
         sw_json_real(&d->json, "write_gb_per_s", t.write_gb_per_s);
         sw_json_real(&d->json, "read_gb_per_s", t.read_gb_per_s);
         sw_json_bool(&d->json, "read_from_cache", t.cached);
@@ -163,12 +171,11 @@ int sw_doctor_disk(struct sw_doctor *d, struct sw_err *err)
         code = sw_os_mkdirs(state, 0700, err);
     sw_json_open_array(&d->json, "disks");
     if (!code)
-        code = see_folder(d, state, err);
+        code = test_folder(d, state, err);
     sw_json_close_array(&d->json);
     if (code == SW_ERR_IO) {
-        sw_doctor_find(d, SW_FINDING_BAD, "disk", "history and checkpoints go there",
-                       "give yourself the right to write there, or set XDG_STATE_HOME", "%s",
-                       err->text);
+        sw_doctor_find(d, SW_FINDING_BAD, "disk", "history and checkpoints are written there",
+                       "make it writable, or set XDG_STATE_HOME", "%s", err->text);
         code = SW_OK;
     }
     sw_free(state);

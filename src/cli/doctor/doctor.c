@@ -24,11 +24,11 @@ static void add(struct sw_doctor *d, struct sw_finding found, const char *what, 
 }
 
 void sw_doctor_find(struct sw_doctor *d, enum sw_finding_level level, const char *part,
-                    const char *why, const char *mend, const char *what, ...)
+                    const char *why, const char *fix, const char *what, ...)
 {
     va_list ap;
     va_start(ap, what);
-    add(d, (struct sw_finding){.level = level, .part = part, .why = why, .mend = mend}, what, ap);
+    add(d, (struct sw_finding){.level = level, .part = part, .why = why, .fix = fix}, what, ap);
     va_end(ap);
 }
 
@@ -61,7 +61,7 @@ void sw_doctor_fill(float *x, int64_t n, uint32_t seed)
     }
 }
 
-static double row_times(const float *row, const double *x, int n)
+static double dot(const float *row, const double *x, int n)
 {
     double sum = 0;
     for (int i = 0; i < n; i++)
@@ -79,14 +79,13 @@ double sw_doctor_product_error(const float *a, const float *b, const float *c, i
     for (int i = 0; i < side; i++)
         x[i] = 1 + (double)(i * 2654435761u % 1024) / 1024;
     for (int i = 0; i < side; i++)
-        bx[i] = row_times(b + (size_t)i * (size_t)side, x, side);
+        bx[i] = dot(b + (size_t)i * (size_t)side, x, side);
     for (int i = 0; i < side; i++) {
         const float *row = c + (size_t)i * (size_t)side;
         double size = 0;
         for (int k = 0; k < side; k++)
             size += fabs((double)row[k]) * x[k];
-        double off =
-            fabs(row_times(row, x, side) - row_times(a + (size_t)i * (size_t)side, bx, side));
+        double off = fabs(dot(row, x, side) - dot(a + (size_t)i * (size_t)side, bx, side));
         double error = size > 0 ? off / size : off;
         worst = error > worst || isnan(error) ? error : worst;
         if (isnan(worst))

@@ -2,31 +2,30 @@
 #include "cli/doctor/doctor.h"
 #include <string.h>
 
-static void see_link(struct sw_doctor *d, const struct sw_link_state *l)
+static void report_link(struct sw_doctor *d, const struct sw_link_state *l)
 {
     if (l->width < 0 || l->max_width < 0)
         return;
     if (l->width < l->max_width)
         sw_doctor_find(
             d, SW_FINDING_WARN, "pcie",
-            "copies over it are slower by as much; a card that is not fully in its slot, "
-            "a slot with fewer lanes, or one that shares them",
-            "put the card into a slot with all lanes (the board's manual says which), "
-            "clean its contacts, or try another riser",
-            "%s %s has %d of %d lanes", l->kind, l->bus, l->width, l->max_width);
+            "copies over it are slower in proportion; the card is not fully in its slot, or "
+            "the slot has fewer lanes or shares them",
+            "put the card into a slot with all lanes (see the board's manual), clean its "
+            "contacts, or try another riser",
+            "%s %s uses %d of %d lanes", l->kind, l->bus, l->width, l->max_width);
     else if (l->speed_gt_per_s < l->max_gt_per_s && strcmp(l->kind, "GPU") == 0)
         sw_doctor_find(
             d, SW_FINDING_NOTE, "pcie",
-            "GPUs that rest slow their link down; under load it has to be faster",
-            "look again during a run; if it stays, the slot's generation in the firmware "
-            "setup",
+            "an idle GPU lowers the speed of its link; it should rise under load",
+            "check again during a run; if it stays low, set the slot's PCIe generation in the "
+            "firmware setup",
             "%s %s: x%d at %.3g of %.3g GT/s", l->kind, l->bus, l->width, l->speed_gt_per_s,
             l->max_gt_per_s);
     else if (l->speed_gt_per_s < l->max_gt_per_s)
-        sw_doctor_find(d, SW_FINDING_NOTE, "pcie", "the slot is of an older generation",
-                       "another slot, if reading data is what runs wait for",
-                       "%s %s: x%d at %.3g of %.3g GT/s", l->kind, l->bus, l->width,
-                       l->speed_gt_per_s, l->max_gt_per_s);
+        sw_doctor_find(d, SW_FINDING_NOTE, "pcie", "the slot has an older PCIe generation",
+                       "use another slot if runs wait for data", "%s %s: x%d at %.3g of %.3g GT/s",
+                       l->kind, l->bus, l->width, l->speed_gt_per_s, l->max_gt_per_s);
     else
         sw_doctor_ok(d, "pcie", "%s %s: x%d at %.3g GT/s", l->kind, l->bus, l->width,
                      l->speed_gt_per_s);
@@ -49,23 +48,23 @@ int sw_doctor_links(struct sw_doctor *d, struct sw_err *err)
     const struct sw_survey *s = &d->survey;
     sw_json_open_array(&d->json, "links");
     for (int i = 0; i < s->link_count; i++) {
-        see_link(d, &s->links[i]);
+        report_link(d, &s->links[i]);
         json_link(&d->json, &s->links[i]);
     }
     sw_json_close_array(&d->json);
     if (d->machine->gpu_count > 1 && s->acs_bridges > 0)
         sw_doctor_find(
             d, SW_FINDING_WARN, "pcie",
-            "copies between GPUs go up to the processor and back; on some machines they "
-            "hang or arrive damaged",
-            "switch ACS off in the firmware setup, or boot with pci=noacs, if no virtual "
+            "copies between GPUs are routed through the processor; on some machines they hang "
+            "or arrive damaged",
+            "disable ACS in the firmware setup, or boot with pci=noacs, unless a virtual "
             "machine needs it",
-            "%d PCIe bridges redirect what devices send each other (ACS)", s->acs_bridges);
+            "%d PCIe bridges redirect peer-to-peer traffic (ACS)", s->acs_bridges);
     if (d->machine->gpu_count > 1 && s->iommu)
         sw_doctor_find(d, SW_FINDING_NOTE, "pcie",
-                       "copies between GPUs may be slow or arrive damaged while it translates "
+                       "copies between GPUs may be slow or arrive damaged when it translates "
                        "addresses",
-                       "boot with iommu=pt, if the verified copies below are slow or wrong",
-                       "an IOMMU is at work");
+                       "boot with iommu=pt if the copies tested below are slow or damaged",
+                       "an IOMMU is enabled");
     return SW_OK;
 }

@@ -1,4 +1,4 @@
-/* Compute and memory throughput of each NUMA node, and whether its results are right. */
+/* Measures the GEMM and memory throughput of each NUMA node and verifies the GEMM result. */
 #include "base/os.h"
 #include "cli/doctor/doctor.h"
 #include "device/driver.h"
@@ -10,19 +10,19 @@
 
 enum { SIDE = 1024, PRODUCT_MS = 300, MEMORY_MS = 500 };
 
-static const int64_t least_array_bytes = 64 << 20, most_array_bytes = 1 << 30;
+static const int64_t min_array_bytes = 64 << 20, max_array_bytes = 1 << 30;
 
 /* Limits of an idle machine: CPUs that other processes may use, and the ratio between passes. */
 static const double idle_cpus = 0.5, steady = 1.25;
 
-/* One node's cores at work, on a thread of their own that is bound to them. */
+/* The measurement of one node, on a thread that is bound to its cores. */
 struct rates {
     const struct sw_machine *machine;
     int node;            /* index */
-    int64_t array_bytes; /* of each of the two that memory is measured with */
+    int64_t array_bytes; /* of each of the two arrays of the memory test */
     struct sw_throughput gflops, gb_per_s;
     double error;      /* largest relative error of the product */
-    double other_cpus; /* that others used meanwhile; NaN: unknown */
+    double other_cpus; /* used by other processes meanwhile; NaN: unknown */
     int code;
     struct sw_err err;
 };
@@ -34,8 +34,7 @@ static int measure_product(struct rates *r, struct sw_device *dev, struct sw_str
     float *m[3] = {NULL, NULL, NULL};
     for (int i = 0; r->code == SW_OK && i < 3; i++) {
         void *matrix = NULL;
-        r->code =
-            sw_device_alloc_on(dev, bytes, nodes, "a matrix to measure with", &matrix, &r->err);
+        r->code = sw_device_alloc_on(dev, bytes, nodes, "a test matrix", &matrix, &r->err);
         m[i] = matrix;
     }
     if (r->code == SW_OK)
@@ -53,7 +52,7 @@ static int measure_memory(struct rates *r, struct sw_device *dev, struct sw_stre
     size_t bytes = (size_t)r->array_bytes;
     void *m[2] = {NULL, NULL};
     for (int i = 0; r->code == SW_OK && i < 2; i++)
-        r->code = sw_device_alloc_on(dev, bytes, nodes, "an array to measure with", &m[i], &r->err);
+        r->code = sw_device_alloc_on(dev, bytes, nodes, "a test array", &m[i], &r->err);
     int64_t n = (int64_t)(bytes / sizeof(float));
     if (r->code == SW_OK)
         r->code = sw_throughput_memory(s, m[0], m[1], &n, MEMORY_MS, &r->gb_per_s, &r->err);
@@ -74,28 +73,33 @@ static void measure_node(void *arg)
     if (threads > most)
         threads = most;
     struct sw_err unbound;
-    /* Where the system refuses to bind, the figures are those of unbound threads. */
+    /* If the system refuses to bind, unbound threads are measured. */
     if (sw_bind_thread(r->machine, &node->cores, &unbound) != SW_OK)
         unbound.code = SW_OK;
     const struct sw_device_args host = {.precision = SW_PRECISION_FP32};
     r->code = sw_driver_host()->start_team(threads, &r->err);
-    if (r->code == SW_OK)
-        r->code = sw_driver_host()->open(&host, &dev, &r->err);
-    if (r->code == SW_OK)
-        r->code = sw_stream_new(dev, threads, &s, &r->err);
-    if (r->code == SW_OK)
-        r->code = measure_product(r, dev, s, nodes);
-    if (r->code == SW_OK)
-        r->code = measure_memory(r, dev, s, nodes);
+    if (r->code != SW_OK)
+        goto out;
+    r->code = sw_driver_host()->open(&host, &dev, &r->err);
+    if (r->code != SW_OK)
+        goto out;
+    r->code = sw_stream_new(dev, threads, &s, &r->err);
+    if (r->code != SW_OK)
+        goto out;
+    r->code = measure_product(r, dev, s, nodes);
+    if (r->code != SW_OK)
+        goto out;
+    r->code = measure_memory(r, dev, s, nodes);
+out:
     sw_stream_free(s);
     sw_device_close(dev);
 }
 
-/* ---- Who else is at work ----------------------------------------------------------------------
+/* ---- Other load ----------------------------------------------------------------------
  */
 
 /* CPU seconds of all other processes so far. */
-static double others_s(void)
+static double other_processes_s(void)
 {
     struct rusage u;
     if (getrusage(RUSAGE_SELF, &u) != 0)
@@ -105,24 +109,24 @@ static double others_s(void)
     return sw_survey_busy_s("/proc") - own_s;
 }
 
-static bool differs(struct sw_throughput t)
+static bool is_unsteady(struct sw_throughput t)
 {
     return t.fastest > steady * t.median;
 }
 
 static bool is_busy(const struct rates *r)
 {
-    return r->other_cpus > idle_cpus || differs(r->gflops) || differs(r->gb_per_s);
+    return r->other_cpus > idle_cpus || is_unsteady(r->gflops) || is_unsteady(r->gb_per_s);
 }
 
 /* ---- All nodes --------------------------------------------------------------------------------
  */
 
-/* All caches of the last level together. */
+/* The total size of the last-level caches of a node. */
 static int64_t cache_bytes(const struct sw_machine *m, const struct sw_numa_node *node)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < m->cache_count; i++) /* those of level 3 come first, where there are any */
+    for (int i = 0; i < m->cache_count; i++) /* sorted by level, the last level first */
         if (m->caches[i].level == m->caches[0].level &&
             sw_core_set_overlaps(&m->caches[i].cores, &node->cores))
             bytes += m->caches[i].bytes;
@@ -136,29 +140,30 @@ static int64_t array_bytes(const struct sw_doctor *d, const struct sw_numa_node 
     int64_t bytes = cache_bytes(d->machine, node), left = d->survey.memory_free_bytes;
     if (left < 0 || (d->survey.cgroup_memory_bytes >= 0 && d->survey.cgroup_memory_bytes < left))
         left = d->survey.cgroup_memory_bytes;
-    bytes = bytes > least_array_bytes ? bytes : least_array_bytes;
-    bytes = bytes < most_array_bytes ? bytes : most_array_bytes;
+    bytes = bytes > min_array_bytes ? bytes : min_array_bytes;
+    bytes = bytes < max_array_bytes ? bytes : max_array_bytes;
     return left >= 0 && bytes > left / 8 ? left / 8 / 4096 * 4096 + 4096 : bytes;
 }
 
-static void judge(struct sw_doctor *d, const struct rates *r)
+static void report_node(struct sw_doctor *d, const struct rates *r)
 {
     const struct sw_numa_node *node = &d->machine->nodes[r->node];
-    char rates[128], busy[64] = "passes over the same work differ";
+    char rates[128], busy[64] = "repeated passes differ in speed";
     bool cached = 2 * r->array_bytes <= cache_bytes(d->machine, node);
     snprintf(rates, sizeof rates, "node %d: %.4g Gflop/s in matrix products, %.3g GB/s from %s",
              node->number < 0 ? 0 : node->number, r->gflops.median, r->gb_per_s.median,
              cached ? "memory or caches" : "memory");
     if (r->other_cpus > idle_cpus)
-        snprintf(busy, sizeof busy, "other programs used %.1f CPUs meanwhile", r->other_cpus);
+        snprintf(busy, sizeof busy, "other programs used %.1f CPUs", r->other_cpus);
     if (!(r->error < SW_DOCTOR_ROUNDING))
-        sw_doctor_find(d, SW_FINDING_BAD, "cpu", "no result of a training can be trusted",
+        sw_doctor_find(d, SW_FINDING_BAD, "cpu", "training results cannot be trusted",
                        "test the memory (memtest86+), undo overclocking, reinstall the math "
                        "libraries",
-                       "a matrix product on node %d is wrong by %.2g", node->number, r->error);
+                       "wrong matrix product on node %d: relative error %.2g", node->number,
+                       r->error);
     else if (is_busy(r))
         sw_doctor_find(d, SW_FINDING_NOTE, "cpu",
-                       "the figures are those of a busy machine: without other load it is faster",
+                       "the figures are too low: without other load the machine is faster",
                        "end other programs (top shows them) and run doctor again",
                        "%s; but the machine is busy: %s", rates, busy);
     else
@@ -174,10 +179,11 @@ static void compare(struct sw_doctor *d, const double *gb_per_s)
         fast = fmax(fast, gb_per_s[n]);
     }
     if (d->machine->node_count > 1 && slow < 0.7 * fast)
-        sw_doctor_find(d, SW_FINDING_WARN, "memory", "workers of a step wait for the slowest node",
-                       "the same modules in the same channels of every processor; look for other "
-                       "load with top",
-                       "the slowest node reads %.3g GB/s, the fastest %.3g", slow, fast);
+        sw_doctor_find(
+            d, SW_FINDING_WARN, "memory", "each step waits for the worker on the slowest node",
+            "install the same memory modules in the same channels of every processor; check "
+            "for other load with top",
+            "the slowest node reads %.3g GB/s, the fastest %.3g", slow, fast);
 }
 
 static void add_json(struct sw_doctor *d, const struct rates *r)
@@ -198,13 +204,13 @@ static int measure(struct rates *r, struct sw_err *err)
 {
     struct sw_thread thread = {0};
     int64_t began_ns = sw_os()->monotonic_ns();
-    double others = others_s();
+    double others = other_processes_s();
     int code = sw_thread_start(&thread, "doctor", measure_node, r, err);
     if (code)
         return code;
     sw_thread_join(&thread);
     double ns = (double)(sw_os()->monotonic_ns() - began_ns);
-    r->other_cpus = (others_s() - others) / (ns > 1 ? ns * 1e-9 : 1e-9);
+    r->other_cpus = (other_processes_s() - others) / (ns > 1 ? ns * 1e-9 : 1e-9);
     if (r->code)
         *err = r->err;
     return r->code;
@@ -223,7 +229,7 @@ int sw_doctor_rates(struct sw_doctor *d, struct sw_err *err)
             break;
         gb_per_s[n] = r.gb_per_s.median;
         d->busy |= is_busy(&r);
-        judge(d, &r);
+        report_node(d, &r);
         add_json(d, &r);
     }
     sw_json_close_array(&d->json);

@@ -70,7 +70,7 @@ void sw_cells_csv(struct sw_buf *out, int columns, const struct sw_history_cell 
     sw_buf_add(out, "\n");
 }
 
-/* Infinity is the one number that JSON cannot spell; it stays a text. */
+/* JSON has no infinity: it stays a string. */
 static void json_cell(struct sw_json_writer *w, const char *key, const struct sw_history_cell *cell)
 {
     int64_t i;

@@ -19,5 +19,5 @@ void sw_cells_csv(struct sw_buf *out, int columns, const struct sw_history_cell 
 void sw_cells_json(const struct sw_cells *c, struct sw_json_writer *w,
                    const struct sw_history_cell *cells);
 
-/* 'text' as a query wants it. */
+/* Appends the text as an SQL string literal. */
 void sw_sql_literal(struct sw_buf *sql, const char *text);

@@ -1,6 +1,5 @@
-/* What the sub-verbs of `singa-ws history` that write share: they merge pending rows, open the
- * database for writing, and ask before something is lost. The contract is in
- * cli/history/change.h. */
+/* Shared by the sub-verbs of `singa-ws history` that write: merging pending rows, opening the
+ * database for writing, and asking for confirmation. The contract is in cli/history/change.h. */
 #include "cli/history/change.h"
 
 #include "base/os.h"
@@ -39,7 +38,7 @@ int sw_history_confirm(bool yes, const char *question, struct sw_err *err)
         return SW_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s Give --yes to do it, or --dry-run to see what would be done",
+                          "%s Use --yes to confirm, or --dry-run to see what would be removed",
                           question);
     sw_cli_tell(question);
     sw_cli_tell(" [y/N] ");

@@ -1,5 +1,5 @@
-/* What the sub-verbs of `singa-ws history` that change the database share: they merge rows of
- * crashed runs first, find runs as all verbs do, and ask for confirmation before an irreversible
+/* Shared by the sub-verbs of `singa-ws history` that change the database: they first merge the rows
+ * of crashed runs, find runs as all verbs do, and ask for confirmation before an irreversible
  * change. One owner. */
 #pragma once
 
@@ -24,9 +24,9 @@ int sw_history_change_close(struct sw_history_change *c, int code, const struct 
      .letter = 'y',                                                                                \
      .type = SW_CLI_FLAG,                                                                          \
      .offset = offsetof(holder, yes),                                                              \
-     .help = "do not ask"},                                                                        \
+     .help = "do not ask for confirmation"},                                                       \
         SW_CLI_FLAG_OPTION(holder, dry, "dry-run",                                                 \
-                           "say what would be removed, and change nothing")
+                           "print what would be removed, and change nothing")
 
 /* Asks on a terminal "QUESTION [y/N] "; without one --yes has to be given. SW_OK: go on;
  * SW_ERR_INVALID: --yes is missing; SW_ERR_CANCELLED: the answer was no. */

@@ -18,15 +18,16 @@ struct options {
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME",
-                       "how soon was it reached; default accuracy, or loss where there is none"),
-    SW_CLI_TEXT_OPTION(struct options, target, "target", "R",
-                       "the value to be reached; default the best that all of the runs came to"),
+                       "metric of --target; default: accuracy, else loss"),
+    SW_CLI_TEXT_OPTION(
+        struct options, target, "target", "R",
+        "compare the time to reach R; default: the best value that every run reached"),
     SW_CLI_FLAG_OPTION(struct options, all, "all",
-                       "also the facts and values of the recipe that are the same"),
+                       "also print facts and recipe values that are equal"),
     {0},
 };
 
-/* A metric of all runs; NaN where one has none. */
+/* A metric of all runs; NaN for runs without it. */
 struct metric {
     char *split, *name; /* owned */
     double last[MOST_RUNS], min[MOST_RUNS], max[MOST_RUNS];
@@ -37,10 +38,10 @@ struct comparison {
     struct sw_history_view view;
     struct sw_run_list runs;
     struct sw_settings settings[MOST_RUNS];
-    bool unreadable[MOST_RUNS]; /* its recipe */
+    bool unreadable[MOST_RUNS]; /* the recipe cannot be parsed */
     struct metric *metrics;     /* owned */
     int metric_count;
-    int at; /* the run that is being read */
+    int at; /* index of the run that is being read */
     const char *goal;
     double target;
     int64_t reached_step[MOST_RUNS]; /* -1: never */
@@ -121,8 +122,8 @@ static int take_reached(void *user, int64_t row, int columns, const struct sw_hi
     return 0;
 }
 
-/* Seconds of training until the first evaluation that was as good: pauses between segments do not
- * count. */
+/* Finds the first evaluation that reached the target, and the seconds of training until then,
+ * without the pauses between segments. */
 static int find_reached(struct comparison *c, struct sw_err *err)
 {
     struct sw_buf sql = {0};
@@ -155,7 +156,7 @@ static int read_runs(struct comparison *c, struct sw_err *err)
         c->unreadable[c->at] =
             sw_settings_load(&c->settings[c->at], &c->runs.items[c->at], &why) != SW_OK;
         if (c->unreadable[c->at])
-            sw_cli_say("the recipe of run %lld is left out: %s", (long long)c->runs.items[c->at].id,
+            sw_cli_say("skipping the recipe of run %lld: %s", (long long)c->runs.items[c->at].id,
                        why.text);
         code = sw_history_each_metric(c->view.reader, c->runs.items[c->at].id, take_metric, c, err);
     }
@@ -210,7 +211,7 @@ static const char *const fact_names[] = {"status",    "recipe", "framework", "wo
                                          "last step", "host",   "version",   "note"};
 enum { FACTS = sizeof fact_names / sizeof *fact_names };
 
-/* One row of values, when they differ or all are asked for: a line of the table, or an object. */
+/* Adds a row of values if they differ or --all is given: a line of the table, or an object. */
 static void add_values(struct comparison *c, const char *key, const char *const *values)
 {
     bool differ = false;
@@ -252,7 +253,7 @@ static bool seen_before(const struct comparison *c, int run, const char *key)
     return false;
 }
 
-/* Keys in the order in which the recipes bring them; a recipe without one has no value there. */
+/* Adds the keys of all recipes in order of appearance; a recipe without a key has no value. */
 static void add_settings(struct comparison *c)
 {
     const char *values[MOST_RUNS];
@@ -333,10 +334,10 @@ static int add_curves(struct comparison *c, struct sw_err *err)
     if (!code)
         code = sw_curves_print(&curves, sw_cli_stdout_width(), CURVE_ROWS, &c->view.out, err);
     sw_curves_fini(&curves);
-    return code == SW_ERR_NOTFOUND ? SW_OK : code; /* no run has come to a step yet */
+    return code == SW_ERR_NOTFOUND ? SW_OK : code; /* no run has recorded a step yet */
 }
 
-/* Cells of tables and of the chart are filtered already, and the chart may have colors. */
+/* The cells of tables and of the chart are already escaped, and the chart may have colors. */
 static int print_text(struct comparison *c, struct sw_err *err)
 {
     c->view.raw = true;
@@ -436,29 +437,32 @@ static int compare(void *options)
         return sw_cli_usage("history compare", "--target=%s: R must be a number", o->target);
 
     int code = sw_history_view_open(&c.view, &o->common, &err);
-    if (!code)
-        code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &c.runs, &err);
-    if (!code)
-        code = read_runs(&c, &err);
-    if (!code && c.view.as_json)
+    if (code)
+        goto out;
+    code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &c.runs, &err);
+    if (code)
+        goto out;
+    code = read_runs(&c, &err);
+    if (code)
+        goto out;
+    if (c.view.as_json)
         print_json(&c);
-    else if (!code)
+    else
         code = print_text(&c, &err);
+out:
     fini(&c);
     return sw_history_view_close(&c.view, code, &err);
 }
 
 const struct sw_verb sw_history_verb_compare = {
     .name = "compare",
-    .help = "runs beside each other",
+    .help = "compare runs side by side",
     .typed = "history compare",
     .usage = "[OPTION]... RUN RUN...",
     .about =
-        "Sets runs beside each other: in what they and their recipes differ, the last and the "
-        "best of\n"
-        "every metric, the training loss over each other, and how soon each reached a value of "
-        "an\n"
-        "evaluation.",
+        "Compares runs side by side: the differences of their settings and recipes, the last and\n"
+        "best value of every metric, the training loss in one chart, and how soon an evaluation\n"
+        "of each run reached the target.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 2,

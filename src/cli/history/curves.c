@@ -26,7 +26,7 @@ struct sw_curve {
 
 enum { MOST_OF_RUN = 64 }; /* curves */
 
-/* A run's stages, which have epochs of their own length. */
+/* The stages of a run; each has its own epoch length. */
 struct epochs {
     struct sw_run_stage *items; /* owned; without names */
     int count;
@@ -40,7 +40,7 @@ static int read_epochs(struct sw_history_reader *r, int64_t run_id, struct epoch
 
     while (sw_rows_next(&rows, &s)) {
         if (s.batch <= 0 || s.epoch_records <= 0) {
-            rows.code = sw_err_set(err, SW_ERR_INVALID, "how long an epoch is is not known");
+            rows.code = sw_err_set(err, SW_ERR_INVALID, "the length of an epoch is unknown");
         } else if (!(kept = sw_array_add(&e->items, &e->count, sizeof *kept))) {
             rows.code = sw_err_nomem(err, "stages", sizeof *kept);
         } else {
@@ -152,9 +152,9 @@ int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct 
     for (int i = 0; !code && i < runs->count; i++)
         code = load_run(c, v, &runs->items[i], i, &others, err);
     if (!code && c->count == 0)
-        code = sw_err_set(err, SW_ERR_NOTFOUND, "no metric '%s'%s%s; there %s %s", args->metric,
+        code = sw_err_set(err, SW_ERR_NOTFOUND, "no metric '%s'%s%s; available: %s", args->metric,
                           args->split ? " in split " : "", args->split ? args->split : "",
-                          others.length ? "are" : "is", others.length ? others.text : "none yet");
+                          others.length ? others.text : "none");
     sw_buf_fini(&others);
     return code;
 }
@@ -262,7 +262,7 @@ static const char *x_label(const struct sw_curves *c)
 
 /* Whether the locale of the environment is UTF-8. The program does not call setlocale, so that
  * number formats stay fixed; the first variable that is set decides, as in setlocale(3). */
-static bool says_utf8(void)
+static bool is_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -280,7 +280,7 @@ static struct sw_ui_caps terminal_caps(void)
 {
     const char *term = getenv("TERM");
     int colours = !sw_cli_colour() ? 0 : term && strstr(term, "256") ? 256 : 8;
-    return (struct sw_ui_caps){says_utf8(), colours};
+    return (struct sw_ui_caps){is_utf8(), colours};
 }
 
 /* Draws the legend below the chart: a sample of each line, then its label. */
@@ -304,17 +304,19 @@ int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_
     struct sw_canvas canvas = {0};
     struct sw_ui_caps caps = terminal_caps();
     int code = make_scene(&s, c, c->runs == 1, err);
-    if (!code)
-        code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);
-    if (!code) {
-        sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE, "%s by %s", c->title, x_label(c));
-        sw_chart_draw(&canvas, (struct sw_area){0, 1, width, height}, &s.chart);
-        draw_legend(&canvas, &s, height + 1);
-        if (sw_cli_colour())
-            sw_canvas_to_ansi(&canvas, out);
-        else
-            sw_canvas_to_text(&canvas, out);
-    }
+    if (code)
+        goto out;
+    code = sw_canvas_begin(&canvas, width, height + 1 + c->count, caps, err);
+    if (code)
+        goto out;
+    sw_canvas_printf(&canvas, 8, 0, width - 8, SW_ROLE_TITLE, "%s by %s", c->title, x_label(c));
+    sw_chart_draw(&canvas, (struct sw_area){0, 1, width, height}, &s.chart);
+    draw_legend(&canvas, &s, height + 1);
+    if (sw_cli_colour())
+        sw_canvas_to_ansi(&canvas, out);
+    else
+        sw_canvas_to_text(&canvas, out);
+out:
     sw_canvas_fini(&canvas);
     end_scene(&s);
     return code;
@@ -329,13 +331,15 @@ int sw_curves_plot(const struct sw_curves *c, const char *path, enum sw_plot_for
     struct scene s = {0};
     struct sw_plot *plot = NULL;
     int code = make_scene(&s, c, true, err);
-    if (!code)
-        code = sw_plot_begin(&plot, path, format, width, height, err);
-    if (!code) {
-        struct sw_plot_labels labels = {c->title, x_label(c), s.y, s.labels, s.colours};
-        sw_plot_chart(plot, (struct sw_plot_box){0, 0, width, height}, &s.chart, &labels);
-        code = sw_plot_end(plot, err);
-    }
+    if (code)
+        goto out;
+    code = sw_plot_begin(&plot, path, format, width, height, err);
+    if (code)
+        goto out;
+    const struct sw_plot_labels labels = {c->title, x_label(c), s.y, s.labels, s.colours};
+    sw_plot_chart(plot, (struct sw_plot_box){0, 0, width, height}, &s.chart, &labels);
+    code = sw_plot_end(plot, err);
+out:
     end_scene(&s);
     return code;
 }

@@ -11,7 +11,7 @@ struct sw_curves_args {
     const char *metric; /* as loss */
     const char *split;  /* NULL: all that have the metric */
     enum sw_curves_x x;
-    double smooth; /* weight of the past for training curves; 0: none */
+    double smooth; /* weight of earlier points of training curves; 0: no smoothing */
     bool log_y;
     size_t capacity; /* points kept of a curve, even */
 };
@@ -25,13 +25,13 @@ struct sw_curves {
     char title[128]; /* names the metric, and the run if there is only one */
 };
 
-/* Errors: SW_ERR_NOTFOUND (none of the runs has the metric; names those there are), and those of
+/* Errors: SW_ERR_NOTFOUND (no run has the metric; the message lists those available), and those of
  * the reader. */
 int sw_curves_load(struct sw_curves *c, struct sw_history_view *v, const struct sw_run_list *runs,
                    const struct sw_curves_args *args, struct sw_err *err) SW_MUST_CHECK;
 void sw_curves_fini(struct sw_curves *c);
 
-/* Appends a chart in cells of a terminal with a legend below, in colours where there are some. */
+/* Appends a chart of terminal cells with a legend below, in color if the terminal has it. */
 int sw_curves_print(const struct sw_curves *c, int width, int height, struct sw_buf *out,
                     struct sw_err *err) SW_MUST_CHECK;
 /* Errors: those of sw_plot_begin and sw_plot_end. */

@@ -11,11 +11,11 @@ struct options {
     const char *metric, *split, *what;
 };
 
-/* What can be exported: a table or view, in the order of its key. */
+/* A table or view that can be exported, in the order of its key. */
 static const struct {
     const char *name, *columns, *from, *order;
     bool has_metric; /* it has columns split and name */
-} things[] = {
+} tables[] = {
     {"metrics", "run_id, step, epoch, time, split, name, value", "metrics",
      "split <> 'train', split, name, step", true},
     {"steps", "*", "step_time", "step, worker", false},
@@ -25,16 +25,18 @@ static const struct {
     {"checkpoints", "*", "checkpoints", "step", false},
     {"placement", "*", "placement", "unit", false},
 };
-enum { THINGS = sizeof things / sizeof *things };
+enum { TABLES = sizeof tables / sizeof *tables };
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_FLAG_OPTION(struct options, csv, "csv",
-                       "comma-separated with a line of names (this is the default)"),
+                       "print comma-separated values with a header line (the default)"),
     SW_CLI_TEXT_OPTION(
         struct options, what, "what", "THING",
         "metrics (the default), steps, layers, traffic, events, checkpoints or placement"),
-    SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME", "this metric only, as loss"),
-    SW_CLI_TEXT_OPTION(struct options, split, "split", "NAME", "this split only, as train"),
+    SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME",
+                       "only this metric, for example loss"),
+    SW_CLI_TEXT_OPTION(struct options, split, "split", "NAME",
+                       "only this split, for example train"),
     {0},
 };
 
@@ -63,11 +65,11 @@ static int export_row(void *user, int64_t row, int columns, const struct sw_hist
     return sw_history_view_flush(&e->view, FLUSH_BYTES, e->err);
 }
 
-static int export_run(struct export *e, int thing, const struct sw_run *run, struct sw_err *err)
+static int export_run(struct export *e, int table, const struct sw_run *run, struct sw_err *err)
 {
     struct sw_buf sql = {0};
-    sw_buf_printf(&sql, "SELECT %s FROM %s WHERE run_id = %lld", things[thing].columns,
-                  things[thing].from, (long long)run->id);
+    sw_buf_printf(&sql, "SELECT %s FROM %s WHERE run_id = %lld", tables[table].columns,
+                  tables[table].from, (long long)run->id);
     if (e->o->metric) {
         sw_buf_add(&sql, " AND name = ");
         sw_sql_literal(&sql, e->o->metric);
@@ -76,7 +78,7 @@ static int export_run(struct export *e, int thing, const struct sw_run *run, str
         sw_buf_add(&sql, " AND split = ");
         sw_sql_literal(&sql, e->o->split);
     }
-    sw_buf_printf(&sql, " ORDER BY %s", things[thing].order);
+    sw_buf_printf(&sql, " ORDER BY %s", tables[table].order);
     int code = sql.failed ? sw_err_nomem(err, "query", 0)
                           : sw_history_sql(e->view.reader, sw_buf_text(&sql), export_row, e, err);
     e->runs_done++;
@@ -84,20 +86,20 @@ static int export_run(struct export *e, int thing, const struct sw_run *run, str
     return code;
 }
 
-static int thing_of(const struct options *o)
+static int find_table(const struct options *o)
 {
-    const char *names[THINGS];
-    const char *what = o->what ? o->what : things[0].name;
-    for (int i = 0; i < THINGS; i++) {
-        names[i] = things[i].name;
+    const char *names[TABLES];
+    const char *what = o->what ? o->what : tables[0].name;
+    for (int i = 0; i < TABLES; i++) {
+        names[i] = tables[i].name;
         if (!sw_str_eq(what, names[i]))
             continue;
-        if (things[i].has_metric || !(o->metric || o->split))
+        if (tables[i].has_metric || !(o->metric || o->split))
             return i;
-        sw_cli_usage("history export", "--metric and --split belong to --what metrics");
+        sw_cli_usage("history export", "--metric and --split are only for --what metrics");
         return -1;
     }
-    const char *near = sw_str_nearest(what, names, THINGS);
+    const char *near = sw_str_nearest(what, names, TABLES);
     sw_cli_usage("history export", "--what %s is unknown; did you mean '%s'?", what,
                  near ? near : names[0]);
     return -1;
@@ -109,18 +111,18 @@ static int export_all(void *options)
     struct sw_err err = {0};
     struct export e = {.o = o, .err = &err, .view.raw = !sw_cli_stdout_tty()};
     struct sw_run_list runs = {0};
-    int thing = thing_of(o);
-    if (thing < 0)
+    int table = find_table(o);
+    if (table < 0)
         return SW_EXIT_USAGE;
     if (o->csv && o->common.json)
-        return sw_cli_usage("history export", "--csv and --json are two formats; give one");
+        return sw_cli_usage("history export", "--csv and --json are mutually exclusive");
     int code = sw_history_view_open(&e.view, &o->common, &err);
     if (!code)
         code = sw_history_view_runs(&e.view, o->common.args, o->common.arg_count, &runs, &err);
     if (!code && e.view.as_json)
         sw_json_open_array(&e.view.json, NULL);
     for (int i = 0; !code && i < runs.count; i++)
-        code = export_run(&e, thing, &runs.items[i], &err);
+        code = export_run(&e, table, &runs.items[i], &err);
     if (!code && e.view.as_json) {
         sw_json_close_array(&e.view.json);
         sw_buf_add(&e.view.out, "\n");
@@ -132,14 +134,14 @@ static int export_all(void *options)
 
 const struct sw_verb sw_history_verb_export = {
     .name = "export",
-    .help = "all points as CSV or JSON",
+    .help = "print all points as CSV or JSON",
     .typed = "history export",
     .usage = "[OPTION]... [--csv | --json] [RUN]...",
     .about = "Prints all points of the runs (default @last) as CSV or as an array of JSON objects.",
     .more =
-        "CSV has the texts of the database byte by byte, except on a terminal, which gets control\n"
-        "characters as escapes; JSON has them as escapes everywhere.\n\n"
-        "For other questions: 'singa-ws history sql'.",
+        "CSV contains the stored bytes unchanged, except on a terminal, where control characters\n"
+        "are escaped; JSON always escapes them.\n\n"
+        "For other queries use 'singa-ws history sql'.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .max_args = -1,

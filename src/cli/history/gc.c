@@ -1,4 +1,4 @@
-/* singa-ws history gc: shrinks the database. Old runs keep thinned curves that look the same, and
+/* singa-ws history gc: shrinks the database. Old runs keep thinned curves, which look the same, and
  * all their totals. */
 #include "base/os.h"
 #include "cli/history/change.h"
@@ -13,10 +13,10 @@ struct options {
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_INT_OPTION(struct options, days, "older-than", "DAYS", 0,
-                      "thin runs that began so long ago; default 30"),
+                      "thin runs that began at least DAYS days ago; default: 30"),
     SW_CLI_INT_OPTION(
         struct options, keep, "keep", "N", 10,
-        "stretches of steps that keep a point (the first, the lowest, the highest); default "
+        "intervals of steps, of which each keeps its first, lowest and highest point; default: "
         "1000"),
     SW_HISTORY_CONSENT(struct options),
     {0},
@@ -42,7 +42,7 @@ static int add_run(struct gc *g, int64_t id)
     return SW_OK;
 }
 
-static int take_old(void *user, const struct sw_run *run)
+static int add_old_run(void *user, const struct sw_run *run)
 {
     struct gc *g = user;
     if (run->status == SW_RUN_RUNNING || run->started_at >= g->before)
@@ -50,8 +50,8 @@ static int take_old(void *user, const struct sw_run *run)
     return add_run(g, run->id);
 }
 
-/* Removes tagged runs from the list: they are kept. */
-static int leave_kept(void *user, const struct sw_run *run)
+/* Removes a run tagged keep from the list. */
+static int skip_tagged_run(void *user, const struct sw_run *run)
 {
     struct gc *g = user;
     int to = 0;
@@ -74,11 +74,12 @@ static int choose(struct gc *g, struct sw_err *err)
                 code = add_run(g, named.items[i].id);
         sw_run_list_fini(&named);
     } else {
-        code = sw_history_list(g->change.view.reader, &(struct sw_run_filter){0}, take_old, g, err);
+        code =
+            sw_history_list(g->change.view.reader, &(struct sw_run_filter){0}, add_old_run, g, err);
     }
     if (!code)
         code = sw_history_list(g->change.view.reader, &(struct sw_run_filter){.tag = "keep"},
-                               leave_kept, g, err);
+                               skip_tagged_run, g, err);
     return code;
 }
 
@@ -122,15 +123,21 @@ static int collect(struct gc *g, struct sw_err *err)
     int code = choose(g, err);
     snprintf(question, sizeof question, "Thin the rows of %d run%s and compact the database?",
              g->count, g->count == 1 ? "" : "s");
-    if (!code && !g->o->dry)
+    if (code)
+        return code;
+    if (!g->o->dry)
         code = sw_history_confirm(g->o->yes, question, err);
     for (int i = 0; !code && i < g->count; i++)
         code = sw_history_edit_thin(g->change.edit, g->ids[i], g->o->keep, g->o->dry, &g->sum, err);
-    if (!code && !g->o->dry)
+    if (code)
+        return code;
+    if (!g->o->dry)
         code = sw_history_edit_vacuum(g->change.edit, err);
-    if (!code && !g->o->common.quiet)
+    if (code)
+        return code;
+    if (!g->o->common.quiet)
         report(g, before);
-    return code;
+    return SW_OK;
 }
 
 static int thin(void *options)
@@ -156,11 +163,10 @@ const struct sw_verb sw_history_verb_gc = {
     .typed = "history gc",
     .usage = "[OPTION]... [RUN]...",
     .about =
-        "Thins what old runs (or the RUNs that are named) recorded at every step, and gives the\n"
-        "room back to the file system. Curves of evaluations, checkpoints, events, last points "
-        "and\n"
-        "all sums (where the time went, lowest, highest and mean of a curve) stay. Runs that are\n"
-        "running, and runs tagged `keep`, are left alone.",
+        "Thins the rows that old runs (or the given RUNs) recorded at every step, and returns\n"
+        "the space to the file system. Evaluation curves, checkpoints, events, last points and\n"
+        "all totals (time breakdown; lowest, highest and mean value of a curve) are kept.\n"
+        "Running runs and runs tagged `keep` are not changed.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .defaults = &defaults,

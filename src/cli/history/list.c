@@ -19,14 +19,14 @@ static const struct sw_cli_option rows[] = {
      .type = SW_CLI_INT,
      .offset = offsetof(struct options, limit),
      .min = 1,
-     .help = "at most N runs"},
+     .help = "list at most N runs"},
     SW_CLI_TEXT_OPTION(struct options, status, "status", "STATUS",
-                       "those that are running, done, failed, stopped or crashed"),
+                       "only runs that are running, done, failed, stopped or crashed"),
     SW_CLI_TEXT_OPTION(struct options, name, "name", "PATTERN",
-                       "those with such a name; * and ? stand for any characters"),
-    SW_CLI_TEXT_OPTION(struct options, tag, "tag", "KEY[=VALUE]", "those with this tag"),
+                       "only runs with a matching name; * and ? are wildcards"),
+    SW_CLI_TEXT_OPTION(struct options, tag, "tag", "KEY[=VALUE]", "only runs with this tag"),
     SW_CLI_TEXT_OPTION(struct options, sort, "sort", "FIGURE",
-                       "best first: loss, accuracy or speed; default id, newest first"),
+                       "best first: loss, accuracy or speed; default: id, newest first"),
     {0},
 };
 
@@ -56,7 +56,7 @@ static void add_step(struct sw_columns *t, const struct sw_run *r)
         sw_columns_cell(t, "%lld", (long long)r->last_step);
 }
 
-/* A long name would push the other columns off the screen; `show` and --json have all of it. */
+/* A long name is cut, to keep the other columns on the screen; `show` and --json have all of it. */
 static void add_name(struct sw_columns *t, const char *name)
 {
     struct sw_buf shown = {0};
@@ -119,7 +119,7 @@ static int list_runs(struct list *l, const struct sw_run_filter *filter, struct 
     return code;
 }
 
-/* The index of a word, or -1 after saying which there are. */
+/* Returns the index of a word, or -1 after an error message with the nearest one. */
 static int index_of(const char *option, const char *word, const char *const *words, int count)
 {
     for (int i = 0; i < count; i++)
@@ -162,12 +162,12 @@ static int list(void *options)
 
 const struct sw_verb sw_history_verb_list = {
     .name = "list",
-    .help = "the runs",
+    .help = "list runs",
     .typed = "history list",
     .usage = "[OPTION]...",
     .about =
-        "Lists the runs, newest first. LOSS is the newest of training, ACCURACY the newest of\n"
-        "an evaluation. A run that says running but whose process is gone has crashed.",
+        "Lists the runs, newest first. LOSS is the newest training loss, ACCURACY that of the\n"
+        "newest evaluation. A run that was running when its process died is shown as crashed.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .run = list,

@@ -1,4 +1,4 @@
-/* singa-ws history plot: curves of one or more runs, in the terminal or as a picture. */
+/* singa-ws history plot: draws curves of one or more runs, in the terminal or to an image. */
 #include "cli/history/curves.h"
 
 enum { TERMINAL_ROWS = 20, TERMINAL_POINTS = 1024, FILE_POINTS = 4096 };
@@ -12,19 +12,19 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME", "which; default loss"),
+    SW_CLI_TEXT_OPTION(struct options, metric, "metric", "NAME", "metric to draw; default: loss"),
     SW_CLI_TEXT_OPTION(struct options, split, "split", "NAME",
-                       "of this split only, as train; default all"),
-    SW_CLI_TEXT_OPTION(struct options, x, "by", "AXIS", "step (the default), time or epoch"),
+                       "only this split, for example train; default: all"),
+    SW_CLI_TEXT_OPTION(struct options, x, "by", "AXIS",
+                       "horizontal axis: step (the default), time or epoch"),
     SW_CLI_TEXT_OPTION(
         struct options, smooth, "smooth", "S",
-        "weight of the past for training curves, 0 to below 1; default 0.9; what was recorded "
-        "stays behind"),
-    SW_CLI_FLAG_OPTION(struct options, log, "log", "logarithmic values"),
-    SW_CLI_TEXT_OPTION(struct options, png, "png", "FILE", "draw into FILE, as PNG"),
-    SW_CLI_TEXT_OPTION(struct options, svg, "svg", "FILE", "draw into FILE, as SVG"),
-    SW_CLI_INT_OPTION(struct options, width, "width", "PIXELS", 64, "of the picture"),
-    SW_CLI_INT_OPTION(struct options, height, "height", "PIXELS", 64, "of the picture"),
+        "smoothing of training curves by a moving average, from 0 to below 1; default: 0.9"),
+    SW_CLI_FLAG_OPTION(struct options, log, "log", "logarithmic vertical axis"),
+    SW_CLI_TEXT_OPTION(struct options, png, "png", "FILE", "draw to FILE as PNG"),
+    SW_CLI_TEXT_OPTION(struct options, svg, "svg", "FILE", "draw to FILE as SVG"),
+    SW_CLI_INT_OPTION(struct options, width, "width", "PIXELS", 64, "width of the image"),
+    SW_CLI_INT_OPTION(struct options, height, "height", "PIXELS", 64, "height of the image"),
     {0},
 };
 
@@ -39,19 +39,19 @@ static int read_args(struct options *o)
                                       .capacity = o->png || o->svg ? FILE_POINTS : TERMINAL_POINTS};
     if (o->smooth &&
         (!sw_parse_real(o->smooth, &o->args.smooth) || o->args.smooth < 0 || o->args.smooth >= 1))
-        return sw_cli_usage("history plot", "--smooth=%s: S must be 0 or more, and less than 1",
+        return sw_cli_usage("history plot", "--smooth=%s: S must be 0 or more and less than 1",
                             o->smooth);
     int x = 0;
     while (o->x && x < AXES && !sw_str_eq(o->x, axes[x]))
         x++;
     if (x == AXES)
-        return sw_cli_usage("history plot", "--by=%s: AXIS is step, time or epoch", o->x);
+        return sw_cli_usage("history plot", "--by=%s: AXIS must be step, time or epoch", o->x);
     o->args.x = (enum sw_curves_x)x;
 
     if (o->png && o->svg)
-        return sw_cli_usage("history plot", "--png and --svg are two formats; give one");
+        return sw_cli_usage("history plot", "--png and --svg are mutually exclusive");
     if ((o->width || o->height) && !o->png && !o->svg)
-        return sw_cli_usage("history plot", "--width and --height belong to --png and --svg");
+        return sw_cli_usage("history plot", "--width and --height are only for --png and --svg");
     return SW_EXIT_DONE;
 }
 
@@ -75,15 +75,20 @@ static int plot(void *options)
         return code;
 
     code = sw_history_view_open(&v, &o->common, &err);
-    if (!code)
-        code = sw_history_view_runs(&v, o->common.args, o->common.arg_count, &runs, &err);
-    if (!code)
-        code = sw_curves_load(&curves, &v, &runs, &o->args, &err);
-    if (!code && path)
+    if (code)
+        goto out;
+    code = sw_history_view_runs(&v, o->common.args, o->common.arg_count, &runs, &err);
+    if (code)
+        goto out;
+    code = sw_curves_load(&curves, &v, &runs, &o->args, &err);
+    if (code)
+        goto out;
+    if (path)
         code = sw_curves_plot(&curves, path, o->png ? SW_PLOT_PNG : SW_PLOT_SVG,
                               side(o->width, 960), side(o->height, 540), &err);
-    else if (!code)
+    else
         code = sw_curves_print(&curves, sw_cli_stdout_width(), TERMINAL_ROWS, &v.out, &err);
+out:
     sw_curves_fini(&curves);
     sw_run_list_fini(&runs);
     return sw_history_view_close(&v, code, &err);
@@ -91,12 +96,12 @@ static int plot(void *options)
 
 const struct sw_verb sw_history_verb_plot = {
     .name = "plot",
-    .help = "curves, in the terminal or as PNG or SVG",
+    .help = "draw curves in the terminal or as PNG or SVG",
     .typed = "history plot",
     .usage = "[OPTION]... [RUN]...",
-    .about = "Draws a metric of one or more runs (default @last) over each other: in the terminal, "
-             "or into\n"
-             "a file with --png or --svg.",
+    .about =
+        "Draws a metric of one or more runs (default: @last) in one chart, in the terminal or\n"
+        "to a file with --png or --svg. Unsmoothed values are drawn behind the curves.",
     .takes = SW_CLI_DB | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .max_args = -1,

@@ -12,7 +12,7 @@ struct options {
 
 static const struct sw_cli_option rows[] = {
     SW_CLI_FLAG_OPTION(struct options, files, "files",
-                       "remove the checkpoints and the metrics.jsonl of the runs, too"),
+                       "also remove the checkpoints and metrics.jsonl files of the runs"),
     SW_HISTORY_CONSENT(struct options),
     {0},
 };
@@ -31,7 +31,7 @@ static int remove_file(const struct files *f, const char *path)
         return SW_OK;
     sw_buf_printf(f->out, "%s%s\n", f->o->dry ? "would remove " : "removed ", path);
     if (!f->o->dry && sw_os()->unlink(path) != 0 && errno != ENOENT)
-        return sw_err_set(f->err, SW_ERR_IO, "%s cannot be removed: %s", path, strerror(errno));
+        return sw_err_set(f->err, SW_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     return SW_OK;
 }
 
@@ -56,10 +56,14 @@ static int remove_files(struct sw_history_change *c, const struct options *o,
     struct sw_claim claim = {0};
     char *spool = run->out_dir ? sw_format("%s/metrics.jsonl", run->out_dir) : NULL;
     int code = o->dry ? SW_OK : claim_folder(&claim, run, err);
-    if (!code)
-        code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
-    if (!code && spool)
+    if (code)
+        goto out;
+    code = sw_history_each_checkpoint(c->view.reader, run->id, remove_checkpoint, &f, err);
+    if (code)
+        goto out;
+    if (spool)
         code = remove_file(&f, spool);
+out:
     sw_claim_release(&claim);
     sw_free(spool);
     return code;
@@ -70,12 +74,16 @@ static int remove_run(struct sw_history_change *c, const struct options *o,
 {
     char title[128];
     int code = o->files ? remove_files(c, o, run, err) : SW_OK;
-    if (!code && !o->dry)
+    if (code)
+        return code;
+    if (!o->dry)
         code = sw_history_edit_rm(c->edit, run->id, err);
-    if (!code && !o->common.quiet)
+    if (code)
+        return code;
+    if (!o->common.quiet)
         sw_buf_printf(&c->view.out, "%s%s\n", o->dry ? "would remove " : "removed ",
                       sw_run_title(run, title, sizeof title));
-    return code;
+    return SW_OK;
 }
 
 /* Refuses unless all runs have ended, before the first one is removed. */
@@ -89,17 +97,17 @@ static int refuse_running(const struct sw_run_list *runs, struct sw_err *err)
     return SW_OK;
 }
 
-static int ask(const struct options *o, const struct sw_run_list *runs, struct sw_err *err)
+static int confirm(const struct options *o, const struct sw_run_list *runs, struct sw_err *err)
 {
     char question[256], title[128];
     if (o->dry)
         return SW_OK;
     if (runs->count == 1)
-        snprintf(question, sizeof question, "Remove %s%s for good?",
+        snprintf(question, sizeof question, "Remove %s%s permanently?",
                  sw_run_title(&runs->items[0], title, sizeof title),
                  o->files ? " and its files" : "");
     else
-        snprintf(question, sizeof question, "Remove %d runs%s for good?", runs->count,
+        snprintf(question, sizeof question, "Remove %d runs%s permanently?", runs->count,
                  o->files ? " and their files" : "");
     return sw_history_confirm(o->yes, question, err);
 }
@@ -111,27 +119,31 @@ static int rm(void *options)
     struct sw_run_list runs = {0};
     struct sw_err err = {0};
     int code = sw_history_change_open(&c, &o->common, &err);
-    if (!code)
-        code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &runs, &err);
-    if (!code)
-        code = refuse_running(&runs, &err);
-    if (!code)
-        code = ask(o, &runs, &err);
+    if (code)
+        goto out;
+    code = sw_history_view_runs(&c.view, o->common.args, o->common.arg_count, &runs, &err);
+    if (code)
+        goto out;
+    code = refuse_running(&runs, &err);
+    if (code)
+        goto out;
+    code = confirm(o, &runs, &err);
     for (int i = 0; !code && i < runs.count; i++)
         code = remove_run(&c, o, &runs.items[i], &err);
+out:
     sw_run_list_fini(&runs);
     return sw_history_change_close(&c, code, &err);
 }
 
 const struct sw_verb sw_history_verb_rm = {
     .name = "rm",
-    .help = "take runs out of the history",
+    .help = "remove runs from the history",
     .typed = "history rm",
     .usage = "[OPTION]... RUN...",
-    .about = "Takes runs out of the history, with all that was recorded of them; this cannot be "
-             "undone.\n"
-             "A run that is running is refused. Files stay unless --files is given.",
-    .more = "The database keeps its size until 'singa-ws history gc'.",
+    .about =
+        "Removes runs and everything recorded for them from the history. This cannot be undone.\n"
+        "A running run is refused. Files are kept unless --files is given.",
+    .more = "'singa-ws history gc' then shrinks the database.",
     .takes = SW_CLI_DB | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,

@@ -1,4 +1,4 @@
-/* Formats facts of a run for people: an unknown value is "--", never 0. No state. */
+/* Formats facts of a run as text; an unknown value is "--", never 0. No state. */
 #pragma once
 
 #include "base/json.h"
@@ -20,8 +20,8 @@ void sw_columns_real(struct sw_columns *t, double value);      /* four digits */
 void sw_columns_share(struct sw_columns *t, double value);     /* 0.9779: four places */
 
 void sw_json_time(struct sw_json_writer *w, const char *key, double unix_s); /* 0 is null */
-/* The JSON members of a run that every page has. */
+/* The JSON members of a run that all sub-verbs print. */
 void sw_json_run(struct sw_json_writer *w, const struct sw_run *run);
 
-/* True where a smaller value of a metric is the better one: losses and errors. */
+/* Whether a smaller value of the metric is better: losses and errors. */
 bool sw_metric_falls(const char *name);

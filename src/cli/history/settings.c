@@ -26,7 +26,8 @@ int sw_settings_load(struct sw_settings *s, const struct sw_run *run, struct sw_
     struct sw_recipe *recipe = NULL;
     const struct sw_job_conf *conf;
     if (!run->recipe_text)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "run %lld keeps no recipe", (long long)run->id);
+        return sw_err_set(err, SW_ERR_NOTFOUND, "run %lld has no stored recipe",
+                          (long long)run->id);
     struct sw_job_options job = {.resume = run};
     int code = sw_job_read_recipe(&job, &recipe, &conf, err);
     if (!code)

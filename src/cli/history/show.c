@@ -1,4 +1,4 @@
-/* singa-ws history show: one run with what belongs to it, for people or as JSON. */
+/* singa-ws history show: prints everything recorded for one run, as text or JSON. */
 #include "cli/history/verb.h"
 
 #include "base/text.h"
@@ -35,7 +35,7 @@ static void end_part(struct page *v)
     sw_columns_fini(&v->table);
 }
 
-/* Begins a row, whose values follow in order. `some`: the row is a reason to show the part. */
+/* Begins a row, whose values follow in order. `some`: a part without such a row is not shown. */
 static void begin_row(struct page *v, bool some)
 {
     v->some |= some;
@@ -139,14 +139,14 @@ static int show_checkpoint(void *user, const struct sw_run_checkpoint *c)
     return end_row(v);
 }
 
-/* 0 where there is none. */
+/* 0 is shown as an empty cell. */
 static double real_of(const struct sw_history_cell *cell)
 {
     double value;
     return cell->text && sw_parse_real(cell->text, &value) ? value : 0;
 }
 
-/* The newest events, from the newest. */
+/* The newest events, newest first. */
 static int show_event(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     struct page *v = user;
@@ -173,7 +173,7 @@ static int show_tag(void *user, int64_t row, int columns, const struct sw_histor
     return end_row(v);
 }
 
-/* A run that was resumed has several. */
+/* A resumed run has several segments. */
 static int show_segment(void *user, int64_t row, int columns, const struct sw_history_cell *cells)
 {
     struct page *v = user;
@@ -214,7 +214,7 @@ static int show_stages(struct page *v, int64_t id, struct sw_err *err)
     return sw_rows_end(&rows);
 }
 
-/* Shows a part that is a query of this run: `what` FROM a table, and its order. */
+/* Shows the result of a query for this run as a part; what: "COLUMNS FROM TABLE". */
 static int show_query(struct page *v, const char *what, const char *order, int64_t id,
                       sw_history_row *each, struct sw_err *err)
 {
@@ -223,44 +223,61 @@ static int show_query(struct page *v, const char *what, const char *order, int64
     return sw_history_sql(v->view.reader, sql, each, v, err);
 }
 
+static int show_metrics(struct page *v, int64_t id, struct sw_err *err)
+{
+    return sw_history_each_metric(v->view.reader, id, show_metric, v, err);
+}
+
+static int show_times(struct page *v, int64_t id, struct sw_err *err)
+{
+    return sw_history_each_time(v->view.reader, id, show_time, v, err);
+}
+
+static int show_checkpoints(struct page *v, int64_t id, struct sw_err *err)
+{
+    return sw_history_each_checkpoint(v->view.reader, id, show_checkpoint, v, err);
+}
+
+static int show_segments(struct page *v, int64_t id, struct sw_err *err)
+{
+    return show_query(v, "from_step, started_at, ended_at FROM segments", "ORDER BY segment", id,
+                      show_segment, err);
+}
+
+static int show_tags(struct page *v, int64_t id, struct sw_err *err)
+{
+    return show_query(v, "key, value FROM tags", "ORDER BY key", id, show_tag, err);
+}
+
+static int show_events(struct page *v, int64_t id, struct sw_err *err)
+{
+    return show_query(v, "time, level, source, text FROM events", "ORDER BY time DESC LIMIT 20", id,
+                      show_event, err);
+}
+
+static const struct {
+    const char *key, *titles;
+    int (*show)(struct page *v, int64_t id, struct sw_err *err);
+} parts[] = {
+    {"metrics", "SPLIT|METRIC|>STEP|>LAST|>MIN|>MAX", show_metrics},
+    {"time", "PART|>TIME|>SHARE", show_times},
+    {"checkpoints", ">CHECKPOINT|>SIZE|FILE", show_checkpoints},
+    {"segments", ">FROM STEP|STARTED|ENDED", show_segments},
+    {"stages", "STAGE|>FROM STEP|>BATCH|>PARAMETERS", show_stages},
+    {"tags", "TAG|VALUE", show_tags},
+    {"events", "EVENT|LEVEL|FROM|TEXT", show_events},
+};
+
 static int show_parts(struct page *v, int64_t id, struct sw_err *err)
 {
-    begin_part(v, "metrics", "SPLIT|METRIC|>STEP|>LAST|>MIN|>MAX");
-    int code = sw_history_each_metric(v->view.reader, id, show_metric, v, err);
-    end_part(v);
-
-    begin_part(v, "time", "PART|>TIME|>SHARE");
-    if (!code)
-        code = sw_history_each_time(v->view.reader, id, show_time, v, err);
-    end_part(v);
-
-    begin_part(v, "checkpoints", ">CHECKPOINT|>SIZE|FILE");
-    if (!code)
-        code = sw_history_each_checkpoint(v->view.reader, id, show_checkpoint, v, err);
-    end_part(v);
-
-    begin_part(v, "segments", ">FROM STEP|STARTED|ENDED");
-    if (!code)
-        code = show_query(v, "from_step, started_at, ended_at FROM segments", "ORDER BY segment",
-                          id, show_segment, err);
-    end_part(v);
-
-    begin_part(v, "stages", "STAGE|>FROM STEP|>BATCH|>PARAMETERS");
-    if (!code)
-        code = show_stages(v, id, err);
-    end_part(v);
-
-    begin_part(v, "tags", "TAG|VALUE");
-    if (!code)
-        code = show_query(v, "key, value FROM tags", "ORDER BY key", id, show_tag, err);
-    end_part(v);
-
-    begin_part(v, "events", "EVENT|LEVEL|FROM|TEXT");
-    if (!code)
-        code = show_query(v, "time, level, source, text FROM events", "ORDER BY time DESC LIMIT 20",
-                          id, show_event, err);
-    end_part(v);
-    return code;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        begin_part(v, parts[i].key, parts[i].titles);
+        int code = parts[i].show(v, id, err);
+        end_part(v);
+        if (code)
+            return code;
+    }
+    return SW_OK;
 }
 
 /* ---- Facts ---- */
@@ -325,9 +342,8 @@ static int show_run(struct page *v, const struct sw_run *run, struct sw_err *err
         show_text(v, run);
     }
     int code = show_parts(v, run->id, err);
-    if (v->view.as_json) {
+    if (v->view.as_json)
         sw_cli_json_end(&v->view.json);
-    }
     return code;
 }
 
@@ -338,22 +354,25 @@ static int show(void *options)
     struct sw_run run = {0};
     struct sw_err err = {0};
     int code = sw_history_view_open(&page.view, o, &err);
-    if (!code)
-        code = sw_history_find(page.view.reader, o->arg_count ? o->args[0] : "@last", &run, &err);
-    if (!code)
-        code = show_run(&page, &run, &err);
+    if (code)
+        goto out;
+    code = sw_history_find(page.view.reader, o->arg_count ? o->args[0] : "@last", &run, &err);
+    if (code)
+        goto out;
+    code = show_run(&page, &run, &err);
+out:
     sw_run_fini(&run);
     return sw_history_view_close(&page.view, code, &err);
 }
 
 const struct sw_verb sw_history_verb_show = {
     .name = "show",
-    .help = "one run, with all that belongs to it",
+    .help = "show one run and everything recorded for it",
     .typed = "history show",
     .usage = "[OPTION]... [RUN]",
-    .about = "Shows one run: facts, curves, where the time went, checkpoints, and what happened.\n"
-             "RUN is an id, the beginning of one, a name (the newest run of it), or @last (the "
-             "default).",
+    .about =
+        "Shows one run: facts, curves, time breakdown, checkpoints and events. RUN is an id, a\n"
+        "unique prefix, a name (its newest run), or @last (the default).",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     .max_args = 1,
     .arg_name = "RUN",

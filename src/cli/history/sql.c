@@ -1,4 +1,4 @@
-/* singa-ws history sql: one SELECT of the user's own; rows and nothing else. */
+/* singa-ws history sql: runs a SELECT of the user; prints rows and nothing else. */
 #include "cli/history/cells.h"
 #include "cli/history/verb.h"
 
@@ -10,7 +10,7 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    SW_CLI_FLAG_OPTION(struct options, header, "header", "print the names of the columns first"),
+    SW_CLI_FLAG_OPTION(struct options, header, "header", "print the column names first"),
     {0},
 };
 
@@ -42,7 +42,7 @@ static int query(void *options)
     struct sw_err err = {0};
     struct query q = {.header = o->header, .err = &err};
     struct sw_cli_common common = o->common;
-    common.quiet = true; /* a script must not be told about pending rows */
+    common.quiet = true; /* no message about pending rows: the output is for scripts */
     int code = sw_history_view_open(&q.view, &common, &err);
     if (!code && q.view.as_json)
         sw_json_open_array(&q.view.json, NULL);
@@ -58,15 +58,15 @@ static int query(void *options)
 
 const struct sw_verb sw_history_verb_sql = {
     .name = "sql",
-    .help = "one SELECT, read-only",
+    .help = "run a read-only SELECT",
     .typed = "history sql",
     .usage = "[OPTION]... \"SELECT ...\"",
-    .about = "Answers a query with tab-separated rows and nothing else; NULL is empty; a tab, a\n"
-             "newline and a backslash within a value are \\t, \\n and \\\\, other control "
-             "characters and\n"
-             "bytes that are not UTF-8 are \\x1b, controls behind ASCII \\u202e. Only reading is "
-             "allowed.",
-    .more = "ui/history.md has the tables and views, and queries that people ask.",
+    .about =
+        "Prints the result of a query as tab-separated rows and nothing else. NULL is empty. A\n"
+        "tab, newline and backslash in a value are printed as \\t, \\n and \\\\; other control\n"
+        "characters and invalid UTF-8 as \\x1b, Unicode control characters as \\u202e. The\n"
+        "database is opened read-only.",
+    .more = "ui/history.md documents the tables and views and has example queries.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,

@@ -1,4 +1,4 @@
-/* singa-ws history tag: words that people put on runs, to find them again. */
+/* singa-ws history tag: sets, prints or removes the tags of a run. */
 #include "base/os.h"
 #include "cli/history/cells.h"
 #include "cli/history/change.h"
@@ -10,7 +10,7 @@ struct options {
 };
 
 static const struct sw_cli_option rows[] = {
-    SW_CLI_FLAG_OPTION(struct options, remove, "remove", "take the tags away"),
+    SW_CLI_FLAG_OPTION(struct options, remove, "remove", "remove the tags"),
     {0},
 };
 
@@ -51,9 +51,9 @@ static int set_tag(struct sw_history_edit *e, int64_t run_id, const char *word, 
     if (equals)
         *equals = 0;
     if (!*key)
-        code = sw_err_set(err, SW_ERR_INVALID, "'%s': a tag has a name before the '='", word);
+        code = sw_err_set(err, SW_ERR_INVALID, "'%s': the tag has no name before '='", word);
     else if (remove && equals)
-        code = sw_err_set(err, SW_ERR_INVALID, "--remove wants the name of a tag only: '%s'", key);
+        code = sw_err_set(err, SW_ERR_INVALID, "--remove takes only the name of a tag: '%s'", key);
     else
         code = sw_history_edit_tag(e, run_id, key, remove ? NULL : equals ? equals + 1 : "", err);
     sw_free(key);
@@ -68,27 +68,31 @@ static int tag(void *options)
     struct sw_err err = {0};
 
     if (o->remove && o->common.arg_count < 2)
-        return sw_cli_usage("history tag", "--remove wants the names of tags");
+        return sw_cli_usage("history tag", "--remove needs the names of tags");
 
     int code = sw_history_change_open(&c, &o->common, &err);
-    if (!code)
-        code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
+    if (code)
+        goto out;
+    code = sw_history_find(c.view.reader, o->common.args[0], &run, &err);
+    if (code)
+        goto out;
+    if (o->common.arg_count == 1)
+        code = print_tags(&c.view, run.id, &err);
     for (int i = 1; !code && i < o->common.arg_count; i++)
         code = set_tag(c.edit, run.id, o->common.args[i], o->remove, &err);
-    if (!code && o->common.arg_count == 1)
-        code = print_tags(&c.view, run.id, &err);
+out:
     sw_run_fini(&run);
     return sw_history_change_close(&c, code, &err);
 }
 
 const struct sw_verb sw_history_verb_tag = {
     .name = "tag",
-    .help = "put tags on a run, or print them",
+    .help = "set or print the tags of a run",
     .typed = "history tag",
     .usage = "[OPTION]... RUN [KEY[=VALUE]]...",
-    .about = "Puts tags on a run, or prints those it has. 'history list --tag KEY[=VALUE]' finds "
-             "it by\n"
-             "them. What is tagged `keep` is left alone by 'history gc'.",
+    .about =
+        "Sets tags of a run, or prints its tags. 'history list --tag KEY[=VALUE]' lists the runs\n"
+        "with a tag. 'history gc' does not change runs tagged `keep`.",
     .takes = SW_CLI_DB | SW_CLI_JSON | SW_CLI_QUIET,
     SW_CLI_OPTIONS(struct options, rows),
     .min_args = 1,

@@ -1,5 +1,5 @@
-/* What the sub-verbs of `singa-ws history` share: the reader, the output buffer, and how a run is
- * named. One owner. */
+/* Shared by the sub-verbs of `singa-ws history`: the reader, the output buffer, and finding runs by
+ * name. One owner. */
 #pragma once
 
 #include "base/json.h"
@@ -14,19 +14,19 @@ extern const struct sw_verb sw_history_verb_list, sw_history_verb_show, sw_histo
 struct sw_history_view {
     struct sw_history_reader *reader; /* owned */
     char *path;                       /* of the database; owned */
-    struct sw_buf out;                /* what will be printed */
-    struct sw_json_writer json;       /* over out */
+    struct sw_buf out;                /* output not yet printed */
+    struct sw_json_writer json;       /* writes to out */
     bool as_json;
     bool raw; /* out is printed unchanged: cells of a canvas, or data that does not go to a terminal
                */
     bool ended; /* output has ended: the pipe was closed */
 };
 
-/* Opens the history for reading; says how many runs have rows that are not merged yet, unless
- * --quiet. *v is zeroed by the caller and stays where it is. Errors: those of the reader. */
+/* Opens the history for reading; prints the number of runs with unmerged rows, unless --quiet. *v
+ * is zeroed by the caller and stays where it is. Errors: those of the reader. */
 int sw_history_view_open(struct sw_history_view *v, const struct sw_cli_common *o,
                          struct sw_err *err) SW_MUST_CHECK;
-/* Prints what was gathered, or the error, frees everything; returns the exit code. */
+/* Prints the collected output or the error, frees everything, and returns the exit code. */
 int sw_history_view_close(struct sw_history_view *v, int code, const struct sw_err *err);
 
 /* Writes the buffered output once it has at least `limit` bytes. Returns 0 to go on; anything else
@@ -34,7 +34,7 @@ int sw_history_view_close(struct sw_history_view *v, int code, const struct sw_e
  * sw_history_view_close treats as success, or SW_ERR_IO. */
 int sw_history_view_flush(struct sw_history_view *v, size_t limit, struct sw_err *err);
 
-/* The runs that words name, @last where there is none; owned, sw_run_list_fini. */
+/* The runs that the words name, @last without words; free with sw_run_list_fini. */
 struct sw_run_list {
     struct sw_run *items;
     int count;

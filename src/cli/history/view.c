@@ -1,4 +1,4 @@
-/* What all sub-verbs of `singa-ws history` share: they open the database, collect output in a
+/* Shared by all sub-verbs of `singa-ws history`: they open the database, collect output in a
  * buffer, and turn an error or a closed pipe into an exit code. Main thread; cli/history/verb.h has
  * the contract. */
 #include "cli/history/verb.h"
@@ -18,7 +18,7 @@ int sw_history_view_open(struct sw_history_view *v, const struct sw_cli_common *
     int waiting = o->quiet ? 0 : sw_history_waiting(v->path);
     if (waiting)
         sw_cli_say(
-            "%d run%s rows that are not in the database yet; the next run or resume merges them",
+            "%d run%s rows that are not yet in the database; the next run or resume merges them",
             waiting, waiting == 1 ? " has" : "s have");
     return sw_history_reader_open(&v->reader, v->path, err);
 }
@@ -48,7 +48,8 @@ int sw_history_view_flush(struct sw_history_view *v, size_t limit, struct sw_err
     v->ended |= problem == EPIPE;
     if (problem == EPIPE)
         return SW_ERR_CANCELLED;
-    return problem ? sw_err_set(err, SW_ERR_IO, "cannot write the rows: %s", strerror(problem))
+    return problem ? sw_err_set(err, SW_ERR_IO, "cannot write rows to standard output: %s",
+                                strerror(problem))
                    : SW_OK;
 }
 

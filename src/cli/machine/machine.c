@@ -39,7 +39,7 @@ static void print_head(struct sw_buf *out, const struct sw_machine *m)
         sw_buf_printf(out, "             %s\n", m->cpu_model);
     if (m->cpu_quota > 0)
         sw_buf_printf(out,
-                      "             a cgroup's quota of %.3g CPUs: at most %d computing "
+                      "             cgroup quota of %.3g CPUs: at most %d computing "
                       "threads\n",
                       m->cpu_quota, sw_machine_threads(m));
     if (m->hidden_pus > 0)
@@ -65,7 +65,7 @@ static void print_threads(struct sw_buf *out, const struct sw_machine *m,
 static void print_caches(struct sw_buf *out, const struct sw_machine *m,
                          const struct sw_core_set *near)
 {
-    bool said = false; /* level 2 was printed; all are alike */
+    bool printed = false; /* all level-2 caches are alike and were printed at once */
     for (int i = 0; i < m->cache_count; i++) {
         const struct sw_cache *c = &m->caches[i];
         char size[32], cores[128];
@@ -75,13 +75,13 @@ static void print_caches(struct sw_buf *out, const struct sw_machine *m,
             sw_buf_printf(out, "    L%d %s: cores %s\n", c->level,
                           cache_text(c->bytes, size, sizeof size),
                           sw_core_set_text(&c->cores, cores, sizeof cores));
-        else if (!said && sw_core_set_count(&c->cores) == 1)
+        else if (!printed && sw_core_set_count(&c->cores) == 1)
             sw_buf_printf(out, "    L2 %s for each core\n",
                           cache_text(c->bytes, size, sizeof size));
-        else if (!said)
+        else if (!printed)
             sw_buf_printf(out, "    L2 %s for every %d cores\n",
                           cache_text(c->bytes, size, sizeof size), sw_core_set_count(&c->cores));
-        said |= c->level == 2;
+        printed |= c->level == 2;
     }
 }
 
@@ -132,7 +132,7 @@ static void print_node(struct sw_buf *out, const struct sw_machine *m, int n)
         sw_buf_printf(out, "  NUMA node %d: %s, ", node->number,
                       sw_human_bytes(memory, (double)node->memory_bytes));
     else
-        sw_buf_add(out, "  no NUMA node that may be used: ");
+        sw_buf_add(out, "  cores without a usable NUMA node: ");
     sw_buf_printf(out, "core%s %s", plural(sw_core_set_count(&node->cores)),
                   sw_core_set_text(&node->cores, cores, sizeof cores));
     print_threads(out, m, &node->cores);
@@ -159,7 +159,7 @@ static void print_tree(struct sw_buf *out, const struct sw_machine *m)
         print_node(out, m, n);
     }
     if (any_io(m, -1)) {
-        sw_buf_add(out, "near no single NUMA node\n");
+        sw_buf_add(out, "not near a single NUMA node\n");
         print_below(out, m, -1, -1, 2);
     }
 }
@@ -203,7 +203,7 @@ static void print_legend(struct sw_buf *out, const struct sw_machine *m)
             sw_buf_printf(out, "  %-5s  %s\n", short_names[path],
                           sw_gpu_path_text((enum sw_gpu_path)path));
     if (!m->nvlinks)
-        sw_buf_add(out, "  whether there is NVLink is not known\n");
+        sw_buf_add(out, "  NVLink: unknown\n");
 }
 
 static void print_gpus(struct sw_buf *out, const struct sw_machine *m)
@@ -214,11 +214,11 @@ static void print_gpus(struct sw_buf *out, const struct sw_machine *m)
     if (m->gpu_count == 0)
         sw_buf_add(out, "no CUDA device\n");
     else if (m->here)
-        sw_buf_printf(out, "%d GPU%s that this program cannot use: it is built without CUDA\n",
+        sw_buf_printf(out, "%d GPU%s, not usable: this program is built without CUDA\n",
                       m->gpu_count, plural(m->gpu_count));
     if (m->gpu_count < 2)
         return;
-    sw_buf_printf(out, "from GPU to GPU\n%*s", CELL, "");
+    sw_buf_printf(out, "GPU links\n%*s", CELL, "");
     for (int b = 0; b < m->gpu_count; b++)
         sw_buf_printf(out, "%*d", CELL, b);
     for (int a = 0; a < m->gpu_count; a++) {

@@ -24,10 +24,10 @@ int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measu
         return rc;
 
     const struct sw_device_caps *caps = &request.driver->caps;
-    const bool made = !caps->host_memory && !caps->on_bus;
-    args.driver = made ? request.driver : sw_driver_on_bus();
+    const bool simulated = !caps->host_memory && !caps->on_bus;
+    args.driver = simulated ? request.driver : sw_driver_on_bus();
     args.options = request.options;
-    args.count = made ? request.count : machine->here ? machine->gpu_count : 0;
+    args.count = simulated ? request.count : machine->here ? machine->gpu_count : 0;
     if (args.count > SW_WAYS_DEVICES)
         args.count = SW_WAYS_DEVICES;
     if (args.count < 2)
@@ -38,7 +38,7 @@ int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measu
     return rc == SW_ERR_NOMEM ? rc : SW_OK; /* without CUDA no path can be used */
 }
 
-static void print_way(struct sw_buf *out, const struct sw_ways *w, int a, int b)
+static void print_link(struct sw_buf *out, const struct sw_ways *w, int a, int b)
 {
     const struct sw_way *direct = sw_ways_direct(w, a, b), *way = sw_ways_taken(w, a, b);
     sw_buf_printf(out, "%s to %s: ", w->name[a], w->name[b]);
@@ -48,13 +48,13 @@ static void print_way(struct sw_buf *out, const struct sw_ways *w, int a, int b)
         sw_buf_printf(out, "directly, %.3g GB/s, %.3g us, verified", way->gb_per_s,
                       way->latency_us);
     else if (way->state == SW_WAY_SOUND)
-        sw_buf_printf(out, "by way of the host, %.3g GB/s, %.3g us, verified", way->gb_per_s,
+        sw_buf_printf(out, "through the host, %.3g GB/s, %.3g us, verified", way->gb_per_s,
                       way->latency_us);
     else
-        sw_buf_printf(out, "by way of the host: %s%s%s", sw_way_state_name(way->state),
+        sw_buf_printf(out, "through the host: %s%s%s", sw_way_state_name(way->state),
                       way->why[0] ? ": " : "", way->why);
     if (direct->state > SW_WAY_NONE)
-        sw_buf_printf(out, "; direct ones: %s: %s", sw_way_state_name(direct->state), direct->why);
+        sw_buf_printf(out, "; direct: %s: %s", sw_way_state_name(direct->state), direct->why);
     sw_buf_add(out, "\n");
 }
 
@@ -66,10 +66,10 @@ void sw_print_ways(struct sw_buf *out, const struct sw_ways *w, const char *titl
             if (a == b)
                 continue;
             sw_buf_printf(out, "%-*s", indent, first ? title : "");
-            print_way(out, w, a, b);
+            print_link(out, w, a, b);
             first = false;
         }
-    sw_buf_printf(out, "%-*ssums over all: ", indent, "");
+    sw_buf_printf(out, "%-*sall-reduce: ", indent, "");
     if (w->sum.state == SW_WAY_SOUND)
         sw_buf_printf(out, "%.3g GB/s, %.3g us, verified\n", w->sum.gb_per_s, w->sum.latency_us);
     else

@@ -11,10 +11,10 @@
 int sw_cli_ways(const char *device, const struct sw_machine *machine, bool measure,
                 struct sw_ways **out, struct sw_err *err) SW_MUST_CHECK;
 
-/* The path that copies use: the direct one if it is sound, else through the host. */
+/* The path that copies use: the direct one if it is sound, else the one through the host. */
 const struct sw_way *sw_ways_taken(const struct sw_ways *w, int from, int to);
-/* Prints a line for each pair and one for sums; the first begins with `title`, the others with
- * `indent` blanks. */
+/* Prints a line for each pair and one for all-reduce; the first begins with `title`, the others
+ * with `indent` blanks. */
 void sw_print_ways(struct sw_buf *out, const struct sw_ways *w, const char *title, int indent);
 /* An object for each pair, in an open array. */
 void sw_json_ways(struct sw_json_writer *w, const struct sw_ways *ways);

@@ -13,12 +13,12 @@ enum {
     HELP_COLUMN = 28,
     HELP_VALUE = 1000,
     VERSION_VALUE = 1001,
-    GO_ON = -1, /* no exit code: the verb shall run */
+    CONTINUE = -1, /* no exit code: continue */
 };
 
 static const struct sw_cli_option shared[] = {
     SW_CLI_LIST_OPTION(struct sw_cli_common, sets, "set", "SECTION.KEY=VALUE",
-                       "override a value of the recipe; may be given several times"),
+                       "override a value of the recipe; may be repeated"),
     SW_CLI_TEXT_OPTION(
         struct sw_cli_common, device, "device", "DEVICE",
         "cpu, cuda, cuda:0,2 or sim:gpus=N,mem=SIZE, instead of the recipe's job.device"),
@@ -30,18 +30,18 @@ static const struct sw_cli_option shared[] = {
      .letter = 'v',
      .type = SW_CLI_COUNT,
      .offset = offsetof(struct sw_cli_common, verbose),
-     .help = "say more: a detailed table, debug messages"},
+     .help = "print more details and debug messages"},
     SW_CLI_TEXT_OPTION(struct sw_cli_common, framework, "framework", "FRAMEWORK",
                        "sandblaster, allreduce, downpour, hogwild or custom, instead of the "
                        "recipe's cluster.framework"),
     SW_CLI_FLAG_OPTION(struct sw_cli_common, oversubscribe, "oversubscribe",
-                       "let more workers run than there are cores, several on one"),
+                       "allow more workers than cores"),
     SW_CLI_TEXT_OPTION(struct sw_cli_common, stage, "stage", "NAME",
-                       "the recipe as this stage of a run has it"),
+                       "use the recipe as it is in this stage of a run"),
 };
 enum { SHARED = sizeof shared / sizeof *shared };
 
-/* What a verb takes, in the order of --help: its own options, then the shared ones. */
+/* The options of a verb, in the order of --help: its own, then the shared ones. */
 struct table {
     const struct sw_cli_option *row[MAX_OPTIONS];
     int count;
@@ -58,7 +58,7 @@ static struct table make_table(const struct sw_verb *v)
     return t;
 }
 
-/* The verb as it is typed. */
+/* The verb as users type it, such as "history list". */
 static const char *typed(const struct sw_verb *v)
 {
     return v->typed ? v->typed : v->name;
@@ -123,7 +123,7 @@ static int store_int(const struct sw_verb *v, const struct sw_cli_option *o, con
         return sw_cli_usage(typed(v), "--%s=%s: %s must be %lld or more", o->name, text, o->arg,
                             (long long)o->min);
     memcpy(field, &value, sizeof value);
-    return GO_ON;
+    return CONTINUE;
 }
 
 static int store_item(const char *text, struct sw_cli_list *list)
@@ -134,7 +134,7 @@ static int store_item(const char *text, struct sw_cli_list *list)
         return SW_EXIT_MISSING;
     }
     *item = text;
-    return GO_ON;
+    return CONTINUE;
 }
 
 static int store(const struct sw_verb *v, const struct sw_cli_option *o, const char *text,
@@ -158,7 +158,7 @@ static int store(const struct sw_verb *v, const struct sw_cli_option *o, const c
     case SW_CLI_LIST:
         return store_item(text, field);
     }
-    return GO_ON;
+    return CONTINUE;
 }
 
 /* ---- Parsing ----------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ static int parse_options(const struct sw_verb *v, const struct table *t, int arg
     for (;;) {
         int value = getopt_long(argc, argv, g.letters, g.row, NULL);
         if (value == -1)
-            return GO_ON;
+            return CONTINUE;
         if (value == ':')
             return sw_cli_usage(typed(v), "option '%s' needs an argument", argv[optind - 1]);
         if (value == '?')
@@ -252,7 +252,7 @@ static int parse_options(const struct sw_verb *v, const struct table *t, int arg
             return SW_EXIT_DONE;
         }
         int rc = store(v, row_of(t, value), optarg, options);
-        if (rc != GO_ON)
+        if (rc != CONTINUE)
             return rc;
     }
 }
@@ -262,15 +262,15 @@ static int parse(const struct sw_verb *v, int argc, char **argv, void *options)
     struct sw_cli_common *common = options;
     struct table t = make_table(v);
     int rc = parse_options(v, &t, argc, argv, options);
-    if (rc != GO_ON)
+    if (rc != CONTINUE)
         return rc;
     common->args = argv + optind;
     common->arg_count = argc - optind;
     if (common->arg_count < v->min_args)
         return sw_cli_usage(typed(v), "%s is missing", v->arg_name);
     if (v->max_args >= 0 && common->arg_count > v->max_args)
-        return sw_cli_usage(typed(v), "'%s' is one word too many", common->args[v->max_args]);
-    return GO_ON;
+        return sw_cli_usage(typed(v), "unexpected argument '%s'", common->args[v->max_args]);
+    return CONTINUE;
 }
 
 static void free_lists(const struct sw_verb *v, void *options)
@@ -284,7 +284,7 @@ static void free_lists(const struct sw_verb *v, void *options)
         }
 }
 
-/* The whole line as a shell would take it; new text for sw_free, or NULL. */
+/* The command line, quoted for a shell; free with sw_free. NULL if out of memory. */
 static char *command_of(int argc, char **argv)
 {
     static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -320,7 +320,7 @@ static int run(const struct sw_verb *v, int argc, char **argv)
         memcpy(options, v->defaults, bytes);
     int code = parse(v, argc, argv, options);
     options->command = command;
-    if (code == GO_ON)
+    if (code == CONTINUE)
         code = v->run(options);
 
     free_lists(v, options);
@@ -338,7 +338,7 @@ static void print_subs(const struct sw_verb *v)
     for (int i = 0; v->subs[i]; i++)
         printf("  %-12s%s\n", v->subs[i]->name, v->subs[i]->help);
 
-    printf("\n'singa-ws %s SUB-VERB --help' has the options of each.\n", v->name);
+    printf("\n'singa-ws %s SUB-VERB --help' lists the options of each.\n", v->name);
     if (v->more)
         printf("\n%s\n", v->more);
 }

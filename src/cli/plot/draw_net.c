@@ -13,7 +13,7 @@ static const struct {
     int colour;
 } spreads[] = {
     {"rows", "split by rows", 0},          {"columns", "split by columns", 1},
-    {"full", "whole, on every worker", 2}, {"sums", "terms of a sum", 3},
+    {"full", "whole, on every worker", 2}, {"sums", "partial sums", 3},
     {"one", "whole, on one worker", 4},
 };
 enum { SPREADS = sizeof spreads / sizeof *spreads };

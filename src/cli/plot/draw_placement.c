@@ -37,7 +37,7 @@ static void add_short(char *out, const char *unit)
 
 /* Returns the color of the first worker on a core, -1 without one, and the short names of all on
  * it. */
-static int who_is_on(const struct drawing *d, int core, char *out)
+static int find_core_worker(const struct drawing *d, int core, char *out)
 {
     int colour = -1;
     out[0] = 0;
@@ -51,7 +51,7 @@ static int who_is_on(const struct drawing *d, int core, char *out)
     return colour;
 }
 
-static int who_has_gpu(const struct drawing *d, int gpu, char *out)
+static int find_gpu_worker(const struct drawing *d, int gpu, char *out)
 {
     int colour = -1;
     out[0] = 0;
@@ -69,13 +69,13 @@ static void add_cores(struct drawing *d, int parent, const struct sw_core_set *c
 {
     char title[TEXT_BYTES], note[TEXT_BYTES];
     for (int c = sw_core_set_next(cores, -1); c >= 0; c = sw_core_set_next(cores, c)) {
-        int colour = who_is_on(d, c, note);
+        int colour = find_core_worker(d, c, note);
         snprintf(title, sizeof title, "core %d", c);
         add_box(d, parent, colour, false, title, note);
     }
 }
 
-/* GPUs and network cards near a node; -1: near none. */
+/* Adds the GPUs and network cards near a node; -1: those near no node. */
 static void add_io(struct drawing *d, int parent, int node)
 {
     char title[TEXT_BYTES], note[TEXT_BYTES];
@@ -84,7 +84,7 @@ static void add_io(struct drawing *d, int parent, int node)
         if (io->node != node)
             continue;
         if (io->kind == SW_IO_GPU) {
-            int colour = who_has_gpu(d, io->gpu, note);
+            int colour = find_gpu_worker(d, io->gpu, note);
             snprintf(title, sizeof title, "GPU %d", io->gpu);
             add_box(d, parent, colour, false, title, *note ? note : io->bus);
         } else if (io->kind == SW_IO_NIC) {
@@ -109,7 +109,7 @@ static void add_machine(struct drawing *d)
         if (node->number >= 0)
             snprintf(title, sizeof title, "NUMA node %d", node->number);
         else
-            snprintf(title, sizeof title, "no NUMA node that may be used");
+            snprintf(title, sizeof title, "cores without a usable NUMA node");
         snprintf(note, sizeof note, "%s", sw_human_bytes(bytes, (double)node->memory_bytes));
         int box = add_box(d, package, -1, false, title, node->number >= 0 ? note : "");
         add_cores(d, box, &node->cores);
@@ -118,7 +118,7 @@ static void add_machine(struct drawing *d)
     add_io(d, machine, -1);
 }
 
-/* Every unit with its place and the reason, as wide as the text needs. */
+/* Adds a box with every worker and server, its device and cores. */
 static void add_units(struct drawing *d)
 {
     char note[TEXT_BYTES], cores[48];

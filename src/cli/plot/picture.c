@@ -1,4 +1,4 @@
-/* Chooses PNG or SVG from the name of a file, and draws image tiles into a file. The contract is in
+/* Chooses PNG or SVG from a file name, and draws image tiles to a file. The contract is in
  * cli/plot/picture.h. */
 #include "cli/plot/picture.h"
 

@@ -6,7 +6,7 @@
 #include "run/job.h"
 #include "ui/plot_pictures.h"
 
-/* Whether the name of --plot=PATH ends in .png or .svg; says what is wrong with another one. */
+/* Whether the name of --plot=PATH ends in .png or .svg; else prints an error. */
 bool sw_picture_is_named(const char *verb, const char *path);
 enum sw_plot_format sw_picture_format_of(const char *path);
 /* Draws images side by side into a file of that name. Errors: those of sw_plot_begin and
@@ -14,8 +14,9 @@ enum sw_plot_format sw_picture_format_of(const char *path);
 int sw_picture_draw_tiles(const char *path, const struct sw_plot_tiles *t,
                           struct sw_err *err) SW_MUST_CHECK;
 
-/* Write a picture, PNG or SVG by the path's end: units on the machine's cores and GPUs; the net by
- * how it is split. Errors: SW_ERR_UNSUPPORTED without cairo, SW_ERR_IO, SW_ERR_NOMEM. */
+/* Draw to a PNG or SVG file, depending on the path's suffix: workers and servers on the machine's
+ * cores and GPUs; the net and its partition. Errors: SW_ERR_UNSUPPORTED without cairo, SW_ERR_IO,
+ * SW_ERR_NOMEM. */
 int sw_draw_placement(const char *path, const struct sw_machine *m, const struct sw_placement *p,
                       struct sw_err *err) SW_MUST_CHECK;
 int sw_draw_net(const char *path, const struct sw_job_plan *p, struct sw_err *err) SW_MUST_CHECK;

@@ -63,7 +63,7 @@ static int begin_pictures(struct sw_predict_plot *p, struct sw_err *err)
 {
     const size_t n = (size_t)(picture_count(p) * p->width);
     p->pictures = sw_calloc(n + 1, sizeof *p->pictures);
-    return p->pictures ? SW_OK : sw_err_nomem(err, "pictures", n * sizeof *p->pictures);
+    return p->pictures ? SW_OK : sw_err_nomem(err, "images", n * sizeof *p->pictures);
 }
 
 int sw_predict_plot_begin(struct sw_predict_plot *p, const struct sw_predict_info *info,
@@ -78,19 +78,20 @@ int sw_predict_plot_begin(struct sw_predict_plot *p, const struct sw_predict_inf
         return begin_pictures(p, err);
     bool codes = width == 2 && (p->codes || !p->labels);
     if (!codes && (width < 2 || width > MOST_CLASSES))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "--plot: layer %s hands out %lld numbers a row; 2 can be drawn as codes, "
-                          "2 to %d as classes, as many as a picture of the data has as pictures",
-                          info->layer, (long long)width, MOST_CLASSES);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "--plot: layer %s outputs %lld elements per row; 2 can be drawn as codes, 2 to "
+            "%d as classes, as many as an image of the data as images",
+            info->layer, (long long)width, MOST_CLASSES);
     if (!codes && !p->labels)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "--plot: a confusion matrix needs labels: data with a field `label`, one "
-                          "a row");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "--plot: a confusion matrix needs data with a field `label`, one per row");
     if (codes)
         p->xy = sw_calloc((size_t)p->rows + 1, 2 * sizeof *p->xy);
     else
         p->counts = sw_calloc((size_t)(width * width), sizeof *p->counts);
-    return p->xy || p->counts ? SW_OK : sw_err_nomem(err, "rows for a picture", 0);
+    return p->xy || p->counts ? SW_OK : sw_err_nomem(err, "rows of a plot", 0);
 }
 
 static int best_of(const float *row, int width)
@@ -178,9 +179,9 @@ int sw_predict_plot_draw(const struct sw_predict_plot *p, const struct sw_predic
         snprintf(title, sizeof title, "%.100s of %.60s, %lld rows", info->layer,
                  info->split ? info->split : "arrays", (long long)p->at);
     else
-        snprintf(title, sizeof title, "%.100s of %.60s: %lld of %lld right (%.2f %%)", info->layer,
-                 info->split ? info->split : "arrays", (long long)right, (long long)all,
-                 all ? 100.0 * (double)right / (double)all : 0);
+        snprintf(title, sizeof title, "%.100s of %.60s: %lld of %lld correct (%.2f %%)",
+                 info->layer, info->split ? info->split : "arrays", (long long)right,
+                 (long long)all, all ? 100.0 * (double)right / (double)all : 0);
     return p->xy ? draw_codes(p, title, err) : draw_confusion(p, title, err);
 }
 

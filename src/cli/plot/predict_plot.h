@@ -8,7 +8,7 @@
 /* Zero-initialise; free with sw_predict_plot_fini. */
 struct sw_predict_plot {
     const char *path; /* .png or .svg; borrowed */
-    bool codes;       /* two numbers are codes even where they might be two classes */
+    bool codes;       /* two elements are codes, even if they could be two classes */
     int *labels;      /* owned; -1: none */
     int64_t label_count, rows;
     int width;       /* numbers of a row */
@@ -20,8 +20,8 @@ struct sw_predict_plot {
 
 /* The layer that outputs the labels, or NULL. */
 const char *sw_predict_label_layer(const struct sw_recipe *recipe);
-/* First the labels, where there are some, then the rows of the layer. Errors: SW_ERR_INVALID where
- * nothing can be drawn of them, SW_ERR_NOMEM. */
+/* The labels, if there are any, come before the rows of the layer. Errors: SW_ERR_INVALID if the
+ * rows cannot be drawn, SW_ERR_NOMEM. */
 int sw_predict_plot_labels(struct sw_predict_plot *p, const struct sw_predict_info *info,
                            struct sw_err *err) SW_MUST_CHECK;
 void sw_predict_plot_add_labels(struct sw_predict_plot *p, int64_t count, const float *values);

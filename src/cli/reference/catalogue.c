@@ -51,10 +51,10 @@ const struct sw_catalogue_group sw_catalogue_groups[] = {
 };
 
 const struct sw_catalogue_section sw_catalogue_sections[] = {
-    {"job", "[job]", "steps, batch, seed, when to evaluate and to save", sw_job_opts},
-    {"cluster", "[cluster]", "how many workers and servers, and where servers live",
+    {"job", "[job]", "steps, batch, seed, when to evaluate and save", sw_job_opts},
+    {"cluster", "[cluster]", "numbers of workers and servers, and where servers run",
      sw_cluster_opts},
-    {"updater", "[updater PATTERN]", "factors for the parameters whose names match",
+    {"updater", "[updater PATTERN]", "multipliers for the parameters whose names match",
      sw_updater_override_opts},
     {0},
 };

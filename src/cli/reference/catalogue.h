@@ -1,11 +1,11 @@
-/* What a recipe may name, in the groups that users see: registries of types with the tables of
- * their sections, and sections without types. Const tables, the same that bind and check
- * recipes. */
+/* The types and sections of recipes, in the groups that users see: registries of types with the
+ * option tables of their sections, and sections without types. The tables are const, the same that
+ * parse and check recipes. */
 #pragma once
 
 #include "recipe/option.h"
 
-/* A registry, and the tables that its sections have besides the type's own. */
+/* A registry, and the tables that its sections have in addition to that of the type. */
 struct sw_catalogue_group {
     const char *name, *title;
     const struct sw_type *(*at)(int i);   /* NULL past the last one */

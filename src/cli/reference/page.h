@@ -11,15 +11,15 @@ struct sw_page {
     struct sw_buf *out; /* borrowed */
 };
 
-/* "singa-ws(1)" with a line that says what it is. */
+/* Begins the page NAME(SECTION) with a one-line description. */
 void sw_page_begin(struct sw_page *p, enum sw_page_form form, struct sw_buf *out, const char *name,
                    int section, const char *line);
 void sw_page_heading(struct sw_page *p, const char *text);    /* NAME, OPTIONS */
 void sw_page_subheading(struct sw_page *p, const char *text); /* one verb, one type */
 /* Running text; an empty line begins a paragraph, other line breaks are blanks. */
 void sw_page_text(struct sw_page *p, const char *text);
-/* Lines as they are. */
+/* Preformatted lines. */
 void sw_page_lines(struct sw_page *p, const char *text);
-/* A word and its meaning; aside (may be NULL) follows the word. */
+/* A list item: a word, an optional remark (NULL: none), and its meaning. */
 void sw_page_item(struct sw_page *p, const char *word, const char *aside, const char *text);
 void sw_page_end_items(struct sw_page *p);

@@ -51,12 +51,12 @@ static void add_verb(struct sw_page *p, const char *above, const struct sw_verb 
 static const struct {
     const char *name, *means;
 } variables[] = {
-    {"SINGA_DATA", "where data sets are; else ./data, or ~/.local/share/singa-ws/data"},
-    {"SINGA_DB", "the history database, where --db does not say"},
-    {"XDG_STATE_HOME", "where history and runs are kept; else ~/.local/state"},
-    {"XDG_RUNTIME_DIR", "where a running job can be watched"},
-    {"OMP_NUM_THREADS", "the most math threads of a worker"},
-    {"NO_COLOR", "no colours when it is not empty"},
+    {"SINGA_DATA", "folder of data sets; default: ./data, else ~/.local/share/singa-ws/data"},
+    {"SINGA_DB", "history database, unless --db is given"},
+    {"XDG_STATE_HOME", "folder of history and runs; default: ~/.local/state"},
+    {"XDG_RUNTIME_DIR", "folder of the live status of running jobs"},
+    {"OMP_NUM_THREADS", "maximum number of math threads of a worker"},
+    {"NO_COLOR", "if not empty, disables colors"},
 };
 
 void sw_pages_commands(enum sw_page_form form, struct sw_buf *out)
@@ -68,8 +68,8 @@ void sw_pages_commands(enum sw_page_form form, struct sw_buf *out)
     sw_page_lines(&p, "singa-ws VERB [OPTION]... [ARGUMENT]...");
     sw_page_heading(&p, "DESCRIPTION");
     sw_page_text(&p, "One program, one recipe, one history. A recipe is an INI file; "
-                     "singa-ws-recipe(5) has all that it may say. RUN is a run's number, the "
-                     "unique beginning of one, a name (its newest run), or @last.");
+                     "singa-ws-recipe(5) documents its sections and keys. RUN is a run's number, "
+                     "a unique prefix of one, a name (its newest run), or @last.");
     sw_page_heading(&p, "VERBS");
     for (int i = 0; sw_verbs[i]; i++)
         add_verb(&p, NULL, sw_verbs[i]);
@@ -125,7 +125,7 @@ static void add_group(struct sw_page *p, const struct sw_catalogue_group *g)
     const struct sw_type *t;
     sw_page_heading(p, g->title);
     if (g->common) {
-        sw_page_text(p, "Keys whatever the type:");
+        sw_page_text(p, "Keys of every type:");
         add_keys(p, g->common);
     }
     if (g->params) {
@@ -139,20 +139,19 @@ static void add_group(struct sw_page *p, const struct sw_catalogue_group *g)
 void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out)
 {
     struct sw_page p;
-    sw_page_begin(&p, form, out, "singa-ws-recipe", 5, "what a recipe of singa-ws may say");
+    sw_page_begin(&p, form, out, "singa-ws-recipe", 5, "format of singa-ws recipes");
     sw_page_heading(&p, "DESCRIPTION");
     sw_page_text(
         &p,
-        "A recipe is UTF-8 text: lines of [section], [section NAME], key = value, and comments "
-        "that ; or # begins at the start of a line or after a blank. include = FILE before the "
+        "A recipe is UTF-8 text with lines [section], [section NAME] and key = value. A comment "
+        "starts with ; or # at the start of a line or after a blank. include = FILE before the "
         "first section reads another file first; later keys win.\n\n"
-        "${NAME} is a line of [vars] above it, else an environment variable. What counts, from "
-        "weak to strong: default, included file, recipe, [fallback], the stage, --set, other "
-        "options. A "
-        "[data] section with fallback = FORMAT takes that format where none of its paths "
-        "exists; the lines of [fallback] (SECTION.KEY = VALUE) then count.\n\n"
+        "${NAME} is replaced by a value of [vars] above it, else by an environment variable. The "
+        "order of precedence, lowest first: default, included file, recipe, [fallback], stage, "
+        "--set, other options. A [data] section with fallback = FORMAT uses that format if none "
+        "of its paths exists; the lines of [fallback] (SECTION.KEY = VALUE) then apply.\n\n"
         "Sections [stage NAME] are trained one after the other in one run. Their lines are keys of "
-        "[job], among them steps or epochs, and SECTION.KEY of other sections.");
+        "[job], including steps or epochs, and SECTION.KEY of other sections.");
     for (int s = 0; sw_catalogue_sections[s].name; s++) {
         sw_page_heading(&p, sw_catalogue_sections[s].title);
         sw_page_text(&p, sw_catalogue_sections[s].help);

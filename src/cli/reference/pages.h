@@ -6,15 +6,14 @@
 #include "cli/cli.h"
 #include "cli/reference/page.h"
 
-/* Append the page of all verbs, and that of all sections and keys of a recipe. */
+/* Append the page of all verbs; append the page of all sections and keys of a recipe. */
 void sw_pages_commands(enum sw_page_form form, struct sw_buf *out);
 void sw_pages_recipe(enum sw_page_form form, struct sw_buf *out);
 
-/* --- What shells complete: scripts made of the verbs' option tables and the words of their usage,
- * so that they know every option and no other. Names of runs are asked for when they are wanted.
- * --- */
+/* --- Completion scripts for shells, generated from the option tables of the verbs and the
+ * arguments of their usage. The script queries the names of runs when it completes one. --- */
 
-/* The shells there is one for, NULL-terminated. */
+/* The supported shells, NULL-terminated. */
 extern const char *const sw_completion_shells[];
-/* False for another shell. */
+/* Appends the script; returns false for an unsupported shell. */
 bool sw_completion(const char *shell, struct sw_buf *out);

@@ -6,8 +6,8 @@
 
 #define INDENT "             " /* the width of a title */
 
-static const char *const ways[] = {"ps", "sfb", "adam"};
-enum { WAYS = sizeof ways / sizeof *ways };
+static const char *const modes[] = {"ps", "sfb", "adam"};
+enum { MODES = sizeof modes / sizeof *modes };
 
 static bool any_shared(const struct sw_job_plan *p)
 {
@@ -32,7 +32,7 @@ static void row(struct sw_columns *t, const struct sw_job_layer *l, bool predict
     sw_columns_cell(t, "%s", c->way);
     sw_columns_cell(t, "%lld", (long long)c->moved);
     sw_columns_cell(t, "%lld", (long long)c->counted);
-    for (int k = 0; k < WAYS && predicted; k++) {
+    for (int k = 0; k < MODES && predicted; k++) {
         if (c->predicted && !isnan(c->ms[k]))
             sw_columns_cell(t, "%.3g", c->ms[k]);
         else
@@ -46,8 +46,8 @@ void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *p)
     struct sw_columns t = {0};
     if (!any_shared(p))
         return;
-    sw_buf_add(out, "\nGradients of all workers and new values, every step:\n");
-    sw_columns_begin(&t, "layer|comm|>values|>as papers count");
+    sw_buf_add(out, "\nGradients and updated parameters moved per step, all workers:\n");
+    sw_columns_begin(&t, "layer|comm|>elements|>as papers count");
     if (predicted)
         sw_columns_begin(&t, ">ps ms|>sfb ms|>adam ms");
     for (int i = 0; i < p->layer_count; i++)
@@ -57,26 +57,26 @@ void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *p)
     sw_columns_fini(&t);
 }
 
-/* "fc6: sfb, 1.2 ms a step (ps 8.1, adam cannot be)" */
+/* "fc6: sfb, predicted to take 1.2 ms per step (ps 8.1, adam not possible)" */
 static void explain(struct sw_buf *out, const struct sw_job_layer *l)
 {
     const struct sw_job_comm *c = &l->comm;
     const char *lead = " (";
     sw_buf_printf(out, "%s: %s", l->name, c->way);
     if (!c->predicted) {
-        sw_buf_add(out, ", as the checkpoint says\n");
+        sw_buf_add(out, ", from the checkpoint\n");
         return;
     }
-    for (int k = 0; k < WAYS; k++)
-        if (sw_str_eq(ways[k], c->way))
-            sw_buf_printf(out, ", predicted to take %.3g ms a step", c->ms[k]);
-    for (int k = 0; k < WAYS; k++) {
-        if (sw_str_eq(ways[k], c->way))
+    for (int k = 0; k < MODES; k++)
+        if (sw_str_eq(modes[k], c->way))
+            sw_buf_printf(out, ", predicted to take %.3g ms per step", c->ms[k]);
+    for (int k = 0; k < MODES; k++) {
+        if (sw_str_eq(modes[k], c->way))
             continue;
         if (isnan(c->ms[k]))
-            sw_buf_printf(out, "%s%s cannot be", lead, ways[k]);
+            sw_buf_printf(out, "%s%s not possible", lead, modes[k]);
         else
-            sw_buf_printf(out, "%s%s %.3g", lead, ways[k], c->ms[k]);
+            sw_buf_printf(out, "%s%s %.3g", lead, modes[k], c->ms[k]);
         lead = ", ";
     }
     sw_buf_add(out, ")\n");
@@ -111,8 +111,8 @@ void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l)
     sw_json_int(w, "values_as_papers_count", c->counted);
     if (c->predicted) {
         sw_json_open_object(w, "predicted_ms");
-        for (int k = 0; k < WAYS; k++)
-            sw_json_real(w, ways[k], c->ms[k]);
+        for (int k = 0; k < MODES; k++)
+            sw_json_real(w, modes[k], c->ms[k]);
         sw_json_close_object(w);
     }
     sw_json_close_object(w);

@@ -1,5 +1,5 @@
-/* run --json: one object per line, `type` and `step` first, then metrics under their own names.
- * What is not known is null. */
+/* The style JSON: one object per line, `type` and `step` first, then metrics under their own names.
+ * Unknown values are null. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/report/report.h"
@@ -94,7 +94,7 @@ static void summary(struct sw_json_writer *w, const struct sw_report *r,
     for (int i = 0; i < r->split_count; i++)
         if (!last || !sw_str_eq(r->split[i].name, "train"))
             last = &r->split[i];
-    /* As in an evaluation: the metrics of the evaluated split, or of training without one. */
+    /* The metrics of the last evaluated split, or those of training if there is none. */
     for (int i = 0; last && i < last->metric_count; i++)
         sw_json_real(w, last->metric[i].name, last->metric[i].value);
     sw_json_string(w, "split", last ? last->name : NULL);

@@ -1,5 +1,5 @@
-/* A net as a graph for Graphviz: layers in the order in which they run, with what every worker of a
- * group has of them, and edges with the values that they move. */
+/* Prints a net as a Graphviz graph: the layers in execution order, with the part of every worker of
+ * a group, and connections with the number of elements that they move. */
 #include "base/str.h"
 #include "cli/report/report.h"
 
@@ -26,7 +26,7 @@ static void node(struct sw_buf *out, const struct sw_job_plan *p, int i)
             sw_buf_printf(out, ", %s parameters", sw_human_count(count, (double)s->params));
     }
     if (l->moves)
-        sw_buf_printf(out, "\\n%lld values, back %lld", (long long)l->movement.moved[0],
+        sw_buf_printf(out, "\\n%lld elements, back %lld", (long long)l->movement.moved[0],
                       (long long)l->movement.moved[1]);
     sw_buf_add(out, "\"];\n");
 }

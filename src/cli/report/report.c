@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include <stdio.h>
 
-void sw_report_init(struct sw_report *r, bool json, bool quiet)
+void sw_report_init(struct sw_report *r, bool json, bool quiet, bool verbose)
 {
     *r = (struct sw_report){
         .style = quiet                   ? SW_REPORT_QUIET
@@ -14,6 +14,7 @@ void sw_report_init(struct sw_report *r, bool json, bool quiet)
                  : sw_cli_stdout_smart() ? SW_REPORT_LIVE
                                          : SW_REPORT_PLAIN,
         .colour = sw_cli_colour(),
+        .verbose = verbose,
     };
 }
 
@@ -41,8 +42,8 @@ void sw_report_observe(void *user, const struct sw_job_event *e)
     if (e->type == SW_JOB_START) {
         r->run_began = true;
         r->run_id = e->run_id;
-        if (r->begun)
-            r->begun(r->beside, e);
+        if (r->on_begin)
+            r->on_begin(r->begin_user, e);
     }
     if (e->type == SW_JOB_DISPLAY || e->type == SW_JOB_EVAL)
         sw_report_keep(r, e);

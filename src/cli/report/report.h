@@ -1,8 +1,8 @@
-/* What `run` and `resume` print while a job trains. One observer, four styles: LIVE keeps one line
- * of a terminal up to date, PLAIN writes one key=value line per display, evaluation, checkpoint and
- * alert, JSON one object for each, QUIET nothing. First lines and closing table are the same text
- * for LIVE and PLAIN. A reader of stdout that goes away ends the output, never the training. One
- * owner: the thread that runs the job. */
+/* The output of `run` and `resume` while a job trains. One observer, four styles: LIVE updates one
+ * line of a terminal, PLAIN writes one key=value line per display, evaluation, checkpoint and
+ * alert, JSON one object for each, QUIET nothing. LIVE and PLAIN have the same first lines and
+ * closing table. If stdout is closed, the output ends but the training continues. One owner: the
+ * thread that runs the job. */
 #pragma once
 
 #include "run/job.h"
@@ -23,36 +23,37 @@ struct sw_report_split {
 
 struct sw_report {
     enum sw_report_style style;
-    bool colour;
+    bool colour, verbose;
     const struct sw_job_plan *plan; /* borrowed; set before the job runs */
     bool closed;                    /* stdout was closed */
-    bool line_shown;                /* LIVE: the cursor stands in the status line */
-    struct sw_buf text;             /* working memory */
-    bool run_began;                 /* the history knows the run, and its folder is claimed */
+    bool line_shown;                /* LIVE: the cursor is in the status line */
+    struct sw_buf text;             /* output not yet written */
+    bool run_began;                 /* the run is in the history, and its folder is claimed */
     int64_t run_id, step;
     int split_count;
     struct sw_report_split split[SW_REPORT_SPLITS];
-    char checkpoint[1024];                                     /* the newest, "" none */
-    void (*begun)(void *beside, const struct sw_job_event *e); /* at the run's begin; or NULL */
-    void *beside;
+    char checkpoint[1024];                                      /* path of the newest; "": none */
+    void (*on_begin)(void *user, const struct sw_job_event *e); /* when the run begins; or NULL */
+    void *begin_user;
 };
 
-/* The style that options and the terminal ask for. Free with sw_report_fini. */
-void sw_report_init(struct sw_report *r, bool json, bool quiet);
+/* Chooses the style from options and terminal. verbose: see sw_report_start. Free with
+ * sw_report_fini. */
+void sw_report_init(struct sw_report *r, bool json, bool quiet, bool verbose);
 void sw_report_fini(struct sw_report *r);
-/* How often a style needs display events. */
+/* How often the style needs display events. */
 struct sw_display_policy sw_report_policy(const struct sw_report *r);
 sw_job_observer sw_report_observe; /* user is the struct sw_report */
 
-/* Ends the status line, so that a message on stderr starts on a line of its own. */
+/* Ends the status line, so that a message on stderr starts on a new line. */
 void sw_report_end_line(struct sw_report *r);
 
 /* --- Private to the styles --- */
 
-/* Writes r->text, which may be foreign (base/text.h), between escapes of our own, and empties it.
- */
+/* Writes r->text, escaped as foreign text (base/text.h), between the control sequences before and
+ * after, and clears it. */
 void sw_report_flush(struct sw_report *r, const char *before, const char *after);
-/* Remembers the event's metrics as the newest of their split. */
+/* Stores the event's metrics as the newest of their split. */
 void sw_report_keep(struct sw_report *r, const struct sw_job_event *e);
 /* The newest value of a metric, or NaN. split NULL: any but train. */
 double sw_report_value(const struct sw_report *r, const char *split, const char *metric);
@@ -61,33 +62,36 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e); /* LIVE 
 void sw_report_json(struct sw_report *r, const struct sw_job_event *e);
 void sw_report_data(struct sw_buf *out, const struct sw_job_plan *plan); /* also of `check` */
 void sw_report_data_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
-/* What memory = fit:SIZE chose and what it costs; nothing without a budget (null in JSON). */
+/* The activations that memory = fit:SIZE recomputes or offloads, and the cost; nothing (null in
+ * JSON) without a budget. */
 void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_fit_json(struct sw_json_writer *w, const struct sw_job_plan *plan);
-/* What products round their factors to, and the loss scale; nothing with fp32. */
+/* The precision of matrix products and the loss scale; nothing with fp32. */
 void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *plan);
-/* How gradients and parameters are copied between devices, and which back end reduces them: ""
+/* How gradients and parameters are copied between devices, and which backend reduces them; nothing
  * without devices. */
 void sw_report_copy(struct sw_buf *out, const struct sw_job_plan *plan);
-/* What every worker of a group has of a net that is partitioned other than by rows, and the traffic
- * between them; nothing if there is no traffic. every_layer: also layer by layer. */
-void sw_report_split(struct sw_buf *out, const struct sw_job_plan *plan, bool every_layer);
+/* The part of every worker of a group in a net that is partitioned other than by rows, and the
+ * traffic between them; nothing if there is no traffic. every_layer: also layer by layer. */
+void sw_report_partition(struct sw_buf *out, const struct sw_job_plan *plan, bool every_layer);
 void sw_report_split_json(struct sw_json_writer *w, const struct sw_job_plan *plan,
                           const struct sw_job_layer *l); /* inside the layer's object */
-/* How gradients of several workers are reduced, layer by layer, and the traffic of that: all layers
- * for `check`; for `run` only what `auto` chose and what was impossible. */
+/* The exchange mode of each layer with several workers, and its traffic: all layers for `check`,
+ * for `run` only those that `auto` chose, and modes that are not possible. */
 void sw_report_comm(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_comm_brief(struct sw_buf *out, const struct sw_job_plan *plan);
 void sw_report_comm_json(struct sw_json_writer *w, const struct sw_job_layer *l); /* likewise */
-/* The net as a graph in Graphviz's language. */
+/* The net as a Graphviz graph. */
 void sw_report_dot(struct sw_buf *out, const struct sw_job_plan *plan);
+/* The first lines of a run; verbose: with the reasons of the placement. */
 void sw_report_start(struct sw_buf *out, const struct sw_job_plan *plan,
-                     const struct sw_job_event *e);
+                     const struct sw_job_event *e, bool verbose);
 void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const struct sw_job_event *e);
 /* "placement": [...] of both `run` and `check`. */
 void sw_json_placement(struct sw_json_writer *w, const struct sw_placement *p);
-/* "worker0.0 on cpu, NUMA node 0, cores 0-1, 2 threads: REASON", one line per row, each after
- * indent but the first. */
-void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent);
+/* "worker0.0  cpu, node 0, cores 0-1", one line per row, each but the first after indent. reasons:
+ * each line also has the number of threads and the reason. */
+void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent,
+                        bool reasons);
 /* Lines of text, each but the first after indent; ends with a newline. */
 void sw_print_lines(struct sw_buf *out, const char *text, const char *indent);

@@ -1,4 +1,4 @@
-/* What the styles of a report share: the newest metrics of a run, and how text is written. */
+/* Shared by all styles of a report: the newest metrics of a run, and writing text to stdout. */
 #include "cli/report/report.h"
 
 #include "base/text.h"
@@ -21,9 +21,9 @@ void sw_report_flush(struct sw_report *r, const char *before, const char *after)
         return;
     r->closed = true;
     r->line_shown = false;
-    /* A closed pipe and a terminal that has hung up are not errors: the user has left. */
+    /* A closed pipe or terminal is no error: the user stopped reading. */
     if (problem != EPIPE && problem != EIO)
-        sw_cli_say("standard output: %s; training goes on without it", strerror(problem));
+        sw_cli_say("standard output: %s; the training continues without output", strerror(problem));
 }
 
 void sw_report_end_line(struct sw_report *r)

@@ -12,7 +12,7 @@ static bool is_split(const struct sw_job_plan *p)
     return false;
 }
 
-static void share_cells(struct sw_columns *t, const struct sw_job_share *s)
+static void shard_cells(struct sw_columns *t, const struct sw_job_share *s)
 {
     char bytes[32], flops[32], sent[32];
     sw_columns_cell(t, "%lld", (long long)s->params);
@@ -44,13 +44,13 @@ static void print_workers(struct sw_buf *out, const struct sw_job_plan *p)
     for (int w = 0; w < p->group_size; w++) {
         struct sw_job_share sum = sum_of(p, w);
         sw_columns_cell(&t, "%d", w);
-        share_cells(&t, &sum);
+        shard_cells(&t, &sum);
     }
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
 }
 
-static void print_shares(struct sw_buf *out, const struct sw_job_plan *p)
+static void print_shards(struct sw_buf *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
     sw_columns_begin(&t, "layer|worker|output|>parameters|>memory|>flop|>sends");
@@ -60,7 +60,7 @@ static void print_shares(struct sw_buf *out, const struct sw_job_plan *p)
             sw_columns_cell(&t, "%s", w ? "" : p->layers[i].name);
             sw_columns_cell(&t, "%d", w);
             sw_columns_cell(&t, "%s", *s->shape ? s->shape : "--");
-            share_cells(&t, s);
+            shard_cells(&t, s);
         }
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
@@ -69,7 +69,7 @@ static void print_shares(struct sw_buf *out, const struct sw_job_plan *p)
 static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
 {
     struct sw_columns t = {0};
-    sw_columns_begin(&t, "connection|forward|>values|backward|>values|>as papers count");
+    sw_columns_begin(&t, "connection|forward|>elements|backward|>elements|>as papers count");
     for (int i = 0; i < p->layer_count; i++) {
         const struct sw_job_movement *m = &p->layers[i].movement;
         if (!p->layers[i].moves || !p->layers[i].train)
@@ -85,26 +85,26 @@ static void print_movements(struct sw_buf *out, const struct sw_job_plan *p)
     sw_columns_fini(&t);
 }
 
-void sw_report_split(struct sw_buf *out, const struct sw_job_plan *p, bool every_layer)
+void sw_report_partition(struct sw_buf *out, const struct sw_job_plan *p, bool every_layer)
 {
     if (p->group_size < 2 || !is_split(p))
         return;
-    sw_buf_add(out, "\nEvery step, each worker of a group:\n");
+    sw_buf_add(out, "\nPer step, for each worker of a group:\n");
     print_workers(out, p);
     if (every_layer) {
         sw_buf_add(out, "\n");
-        print_shares(out, p);
+        print_shards(out, p);
     }
-    sw_buf_add(out, "\nBetween them, every step:\n");
+    sw_buf_add(out, "\nTraffic between them per step:\n");
     print_movements(out, p);
 }
 
 static void json_movement(struct sw_json_writer *w, const struct sw_job_movement *m)
 {
-    static const char *const ways[] = {"forward", "backward"};
+    static const char *const directions[] = {"forward", "backward"};
     sw_json_open_object(w, "moves");
     for (int back = 0; back < 2; back++) {
-        sw_json_open_object(w, ways[back]);
+        sw_json_open_object(w, directions[back]);
         sw_json_string(w, "operation", m->operation[back]);
         sw_json_int(w, "values", m->moved[back]);
         sw_json_int(w, "values_as_papers_count", m->counted[back]);

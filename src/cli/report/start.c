@@ -1,4 +1,4 @@
-/* The first lines of a run and its closing table, for people. */
+/* Prints the first lines of a run and its closing table. */
 #include "cli/report/report.h"
 
 #include "base/text.h"
@@ -6,20 +6,56 @@
 #include "plan/placement.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define INDENT "             " /* the width of a title */
 
-void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent)
+/* The first worker that has cores of this row, or NULL. */
+static const struct sw_placement_row *worker_on(const struct sw_placement *p,
+                                                const struct sw_placement_row *row)
 {
+    for (int i = 0; i < p->worker_count; i++)
+        if (sw_core_set_overlaps(&p->rows[i].cores, &row->cores))
+            return &p->rows[i];
+    return NULL;
+}
+
+/* Appends with whom row i shares its cores: " (shared with worker0.0)", or nothing. */
+static void add_sharing(struct sw_buf *out, const struct sw_placement *p, int i)
+{
+    const struct sw_placement_row *row = &p->rows[i], *worker = worker_on(p, row);
+    if (i < p->worker_count)
+        sw_buf_add(out, p->oversubscribed ? " (shared: oversubscribed)" : "");
+    else if (i >= p->worker_count + p->server_count)
+        sw_buf_add(out, sw_core_set_count(&p->spare) == 0 ? " (shared: no spare core)" : "");
+    else if (worker)
+        sw_buf_printf(out, " (shared with %s)", worker->unit);
+}
+
+void sw_print_placement(struct sw_buf *out, const struct sw_placement *p, const char *indent,
+                        bool reasons)
+{
+    const int roles = p->worker_count + p->server_count;
+    int width = 0;
+    for (int i = 0; i < p->row_count; i++) {
+        const int n = (int)strlen(p->rows[i].unit);
+        width = n > width ? n : width;
+    }
     for (int i = 0; i < p->row_count; i++) {
         const struct sw_placement_row *row = &p->rows[i];
-        char cores[128], node[32] = "no NUMA node";
-        if (row->numa >= 0)
-            snprintf(node, sizeof node, "NUMA node %d", row->numa);
-        sw_buf_printf(out, "%s%s on %s, %s, cores %s, %d thread%s: %s\n", i ? indent : "",
-                      row->unit, row->device, node,
-                      sw_core_set_text(&row->cores, cores, sizeof cores), row->threads,
-                      row->threads == 1 ? "" : "s", row->reason);
+        char cores[128];
+        sw_buf_printf(out, "%s%-*s  ", i ? indent : "", width, row->unit);
+        if (i < roles)
+            sw_buf_printf(out, "%s, ", row->device);
+        if (i < roles && row->numa >= 0)
+            sw_buf_printf(out, "node %d, ", row->numa);
+        sw_buf_printf(out, "cores %s", sw_core_set_text(&row->cores, cores, sizeof cores));
+        if (reasons)
+            sw_buf_printf(out, ", %d thread%s: %s\n", row->threads, row->threads == 1 ? "" : "s",
+                          row->reason);
+        else
+            add_sharing(out, p, i);
+        sw_buf_add(out, reasons ? "" : "\n");
     }
 }
 
@@ -27,19 +63,19 @@ static void memory(struct sw_buf *out, const struct sw_job_plan *p)
 {
     char total[32], values[32], state[32], arena[32], batches[32], between[32], swapped[32],
         each[32];
-    sw_buf_printf(out,
-                  "memory       %s: parameters %s, gradients and updater %s, features %s, batches "
-                  "%s, between workers %s%s%s%s%s\n",
-                  sw_human_bytes(total, (double)p->bytes.peak),
-                  sw_human_bytes(values, (double)p->bytes.params),
-                  sw_human_bytes(state, (double)p->bytes.state),
-                  sw_human_bytes(arena, (double)p->bytes.arena),
-                  sw_human_bytes(batches, (double)p->bytes.batches),
-                  sw_human_bytes(between, (double)p->bytes.exchange),
-                  p->bytes.swapped ? ", swapped " : "",
-                  p->bytes.swapped ? sw_human_bytes(swapped, (double)p->bytes.swapped) : "",
-                  p->bytes.device ? "; on each device at most " : "",
-                  p->bytes.device ? sw_human_bytes(each, (double)p->bytes.device) : "");
+    sw_buf_printf(
+        out,
+        "memory       %s: parameters %s, gradients and updater %s, activations %s, batches "
+        "%s, between workers %s%s%s%s%s\n",
+        sw_human_bytes(total, (double)p->bytes.peak),
+        sw_human_bytes(values, (double)p->bytes.params),
+        sw_human_bytes(state, (double)p->bytes.state),
+        sw_human_bytes(arena, (double)p->bytes.arena),
+        sw_human_bytes(batches, (double)p->bytes.batches),
+        sw_human_bytes(between, (double)p->bytes.exchange), p->bytes.swapped ? ", offloaded " : "",
+        p->bytes.swapped ? sw_human_bytes(swapped, (double)p->bytes.swapped) : "",
+        p->bytes.device ? "; at most per device " : "",
+        p->bytes.device ? sw_human_bytes(each, (double)p->bytes.device) : "");
 }
 
 void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
@@ -49,36 +85,36 @@ void sw_report_fit(struct sw_buf *out, const struct sw_job_plan *p)
     if (f->budget_bytes == 0)
         return;
     sw_buf_printf(out, "budget       %s%s: ", sw_human_bytes(budget, (double)f->budget_bytes),
-                  f->may_swap ? " on each device" : "");
+                  f->may_swap ? " per device" : "");
     if (f->saved_bytes == 0) {
         sw_buf_printf(
-            out, "everything stays, %s would do\n",
+            out, "nothing is recomputed or offloaded, %s would suffice\n",
             sw_human_bytes(saved, (double)(f->may_swap ? p->bytes.device : p->bytes.peak)));
         return;
     }
-    sw_buf_printf(out, "%s less for features than without\n",
-                  sw_human_bytes(saved, (double)f->saved_bytes));
+    sw_buf_printf(out, "activations use %s less\n", sw_human_bytes(saved, (double)f->saved_bytes));
     if (f->repeated)
-        sw_buf_printf(out,
-                      INDENT "%d computed again in backward: %sflop, %s read and written a step\n",
-                      f->repeated, sw_human_count(flops, f->repeat_flops),
-                      sw_human_bytes(moved, f->repeat_bytes));
+        sw_buf_printf(
+            out, INDENT "%d recomputed in backward: %sflop and %s of memory traffic per step\n",
+            f->repeated, sw_human_count(flops, f->repeat_flops),
+            sw_human_bytes(moved, f->repeat_bytes));
     if (f->swapped)
-        sw_buf_printf(out, INDENT "%d swapped: %s to the host and back, a step\n", f->swapped,
+        sw_buf_printf(out, INDENT "%d offloaded: %s to the host and back per step\n", f->swapped,
                       sw_human_bytes(copied, (double)f->swap_bytes));
     if (!f->may_swap)
-        sw_buf_add(out, INDENT "nothing is swapped: the CPU's memory is the host's\n");
+        sw_buf_add(out, INDENT "none offloaded: the CPU computes in host memory\n");
 }
 
 void sw_report_precision(struct sw_buf *out, const struct sw_job_plan *p)
 {
     if (sw_str_eq(p->precision, "fp32"))
         return;
-    sw_buf_printf(out, "precision    %s for factors of products, fp32 for all else", p->precision);
+    sw_buf_printf(out, "precision    %s for operands of matrix products, fp32 for all else",
+                  p->precision);
     if (p->loss_scale > 0)
-        sw_buf_printf(out, "; loss scale %.0f at first", p->loss_scale);
+        sw_buf_printf(out, "; initial loss scale %.0f", p->loss_scale);
     if (p->loss_scale > 0 && p->loss_scale_every > 0)
-        sw_buf_printf(out, ", doubled after %lld good updates", (long long)p->loss_scale_every);
+        sw_buf_printf(out, ", doubled after %lld finite updates", (long long)p->loss_scale_every);
     sw_buf_add(out, "\n");
 }
 
@@ -106,7 +142,8 @@ void sw_report_data(struct sw_buf *out, const struct sw_job_plan *p)
     }
 }
 
-void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const struct sw_job_event *e)
+void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const struct sw_job_event *e,
+                     bool verbose)
 {
     char count[32], flops[32];
     if (e->run_id)
@@ -117,15 +154,15 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
     sw_buf_printf(out, " (%s): %lld steps of %lld samples", p->recipe, (long long)e->steps,
                   (long long)p->batch);
     if (e->step > 0)
-        sw_buf_printf(out, ", from step %lld on", (long long)e->step);
+        sw_buf_printf(out, ", from step %lld", (long long)e->step);
     if (*p->stages)
         sw_buf_printf(out, "\nstages       %s", p->stages);
     sw_buf_add(out, "\nplacement    ");
-    sw_print_placement(out, p->placement, INDENT);
-    sw_buf_printf(out, "framework    %s: %s\n", p->framework, p->framework_reason);
+    sw_print_placement(out, p->placement, INDENT, verbose);
+    sw_buf_printf(out, "framework    %s (%s)\n", p->framework, p->framework_reason);
     sw_report_precision(out, p);
     sw_report_copy(out, p);
-    sw_buf_printf(out, "parameters   %lld (%s), %sflop a sample\n", (long long)p->params,
+    sw_buf_printf(out, "parameters   %lld (%s), %sflop per sample\n", (long long)p->params,
                   sw_human_count(count, (double)p->params),
                   sw_human_count(flops, p->flops_per_sample));
     memory(out, p);
@@ -138,8 +175,8 @@ void sw_report_start(struct sw_buf *out, const struct sw_job_plan *p, const stru
 /* ---- The end ----------------------------------------------------------------------------------
  */
 
-/* Every metric once, in the order in which the splits name them. */
-static bool seen_before(const struct sw_report *r, int split, int metric)
+/* Whether an earlier split has the metric, which the table lists once. */
+static bool is_listed(const struct sw_report *r, int split, int metric)
 {
     const char *name = r->split[split].metric[metric].name;
     for (int s = 0; s < split; s++)
@@ -177,7 +214,7 @@ static void metric_table(struct sw_buf *out, const struct sw_report *r)
         sw_columns_cell(&t, "%lld", (long long)r->split[s].step);
     for (int s = 0; s < r->split_count; s++)
         for (int m = 0; m < r->split[s].metric_count; m++)
-            if (!seen_before(r, s, m))
+            if (!is_listed(r, s, m))
                 metric_row(&t, r, r->split[s].metric[m].name);
     sw_columns_print(&t, out);
     sw_columns_fini(&t);
@@ -194,7 +231,7 @@ void sw_report_summary(struct sw_buf *out, const struct sw_report *r, const stru
                   sw_human_seconds(time, e->elapsed_s));
     metric_table(out, r);
     if (isfinite(e->step_ms) && e->step_ms > 0)
-        sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms a step\n",
+        sw_buf_printf(out, "speed        %.4g samples/s, %.4g ms per step\n",
                       1000 * (double)r->plan->batch / e->step_ms, e->step_ms);
     if (e->skipped_records)
         sw_buf_printf(out, "skipped      %lld records that could not be read\n",

@@ -1,5 +1,5 @@
-/* LIVE and PLAIN. A plain log has one key=value line for each thing that happened and no control
- * characters; on a terminal the displays share one line that is written over. */
+/* The styles LIVE and PLAIN. A plain log has one key=value line for each event and no control
+ * characters; on a terminal, displays overwrite one status line. */
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/report/report.h"
@@ -18,7 +18,7 @@ static void pair(struct sw_buf *out, const char *key, double value)
     sw_buf_printf(out, " %s=%.6g", key, value);
 }
 
-/* Left out when it is not known. */
+/* Omitted if the value is not known. */
 static void pair_if(struct sw_buf *out, const char *key, double value)
 {
     if (isfinite(value))
@@ -79,8 +79,8 @@ static void plain_line(struct sw_buf *out, const struct sw_job_event *e)
 /* ---- The status line --------------------------------------------------------------------------
  */
 
-/* A line of parts. The first part that does not fit ends the line: a narrow terminal keeps the
- * step. */
+/* A line of parts. The first part that does not fit ends the line, so that a narrow terminal still
+ * shows the step. */
 struct line {
     struct sw_buf text;
     int columns, room;
@@ -105,7 +105,7 @@ static void part(struct line *l, const char *fmt, ...)
     l->columns += columns;
 }
 
-static void compose(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
+static void format_status(struct line *l, const struct sw_report *r, const struct sw_job_event *e)
 {
     char time[32];
     part(l, "step %lld/%lld", (long long)e->step, (long long)e->steps);
@@ -116,7 +116,7 @@ static void compose(struct line *l, const struct sw_report *r, const struct sw_j
         accuracy |= sw_str_eq(e->metric[i].name, "accuracy");
         part(l, "%s %.4g", e->metric[i].name, e->metric[i].value);
     }
-    /* Where training measures none, that of the last evaluation. */
+    /* If training does not measure the accuracy, show that of the last evaluation. */
     double evaluated = sw_report_value(r, NULL, "accuracy");
     if (!accuracy && isfinite(evaluated))
         part(l, "accuracy %.4g", evaluated);
@@ -139,8 +139,8 @@ static void status_line(struct sw_report *r, const struct sw_job_event *e)
 {
     if (!writable())
         return;
-    struct line line = {.room = sw_cli_stdout_width() - 1}; /* no wrap in the last column */
-    compose(&line, r, e);
+    struct line line = {.room = sw_cli_stdout_width() - 1}; /* avoids wrapping at the last column */
+    format_status(&line, r, e);
     sw_buf_add(&r->text, sw_buf_text(&line.text));
     sw_buf_fini(&line.text);
     r->line_shown = true;
@@ -158,7 +158,7 @@ static const char *colour_of(const struct sw_report *r, const struct sw_job_even
 }
 
 /* Writes a permanent line; on a terminal it replaces the status line. */
-static void lasting_line(struct sw_report *r, const struct sw_job_event *e)
+static void permanent_line(struct sw_report *r, const struct sw_job_event *e)
 {
     const char *colour = colour_of(r, e);
     char before[16];
@@ -172,14 +172,14 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
 {
     switch (e->type) {
     case SW_JOB_START:
-        sw_report_start(&r->text, r->plan, e);
+        sw_report_start(&r->text, r->plan, e, r->verbose);
         sw_report_flush(r, "", "");
         break;
     case SW_JOB_DISPLAY:
         if (r->style == SW_REPORT_LIVE)
             status_line(r, e);
         else
-            lasting_line(r, e);
+            permanent_line(r, e);
         break;
     case SW_JOB_SUMMARY:
         sw_report_end_line(r);
@@ -187,7 +187,7 @@ void sw_report_text(struct sw_report *r, const struct sw_job_event *e)
         sw_report_flush(r, "", "");
         break;
     default:
-        lasting_line(r, e);
+        permanent_line(r, e);
         break;
     }
 }

@@ -16,7 +16,7 @@ void sw_columns_fini(struct sw_columns *t)
     *t = (struct sw_columns){0};
 }
 
-/* Takes the text over. */
+/* Takes ownership of the text. */
 static void add(struct sw_columns *t, char *text)
 {
     char **cell = sw_array_add(&t->cells, &t->count, sizeof *cell);
@@ -84,7 +84,7 @@ void sw_columns_print(const struct sw_columns *t, struct sw_buf *out)
         if (cell > width[i % t->columns])
             width[i % t->columns] = cell;
     }
-    int owed = 0; /* blanks that are only written when something follows */
+    int owed = 0; /* pending blanks, written before the next text */
     for (int i = 0; i < t->count; i++) {
         int column = i % t->columns;
         int room = width[column] - sw_text_columns(t->cells[i]);

@@ -19,9 +19,9 @@ void sw_columns_fini(struct sw_columns *t);
 /* Adds a column with its title, before any cell. A title that begins with '>' aligns the column to
  * the right. */
 void sw_columns_add(struct sw_columns *t, const char *title);
-/* Several of them: "tensor|type|>bytes". */
+/* Adds several columns: "tensor|type|>bytes". */
 void sw_columns_begin(struct sw_columns *t, const char *titles);
-/* The next cell; the last column of a row is followed by the first of the next. */
+/* Appends a cell; the last column of a row is followed by the first of the next row. */
 void sw_columns_cell(struct sw_columns *t, const char *fmt, ...) SW_PRINTF(2, 3);
-/* Appends the rows, two blanks between columns, nothing behind the last word of a line. */
+/* Appends the rows, with two blanks between columns and no trailing blanks. */
 void sw_columns_print(const struct sw_columns *t, struct sw_buf *out);

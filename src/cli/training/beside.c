@@ -1,7 +1,7 @@
 /* Trains in a forked child process while this process shows the dashboard or returns to the shell.
- * The child sends one message through a pipe when its run begins; its output goes to a memory file
- * until then. Read begin() at the end first, then the two sides; the contract is in
- * cli/training/beside.h. */
+ * The child sends one message through a pipe when its run begins; until then its output goes to a
+ * memory file. Read begin() at the end first, then the code of the child, then that of the parent.
+ * The contract is in cli/training/beside.h. */
 #include "cli/training/beside.h"
 
 #include "base/os.h"
@@ -25,11 +25,12 @@ struct begun {
 };
 
 struct sw_beside {
-    int begun_fd; /* in the trainer: the pipe for the message; -1: sent */
-    int early_fd; /* memory for what is printed before the run has a folder */
+    int begun_fd;        /* in the child: the pipe for the message; -1: sent */
+    int early_output_fd; /* memory for what is printed before the run has a folder */
 };
 
-/* ---- The trainer's side -----------------------------------------------------------------------
+/* ---- The child: the trainer
+ * -----------------------------------------------------------------------
  */
 
 /* Redirects output from memory to the folder of the run, and copies what was printed so far. */
@@ -42,9 +43,9 @@ static void move_output(const struct sw_beside *s, const char *out_dir)
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600) : -1;
     sw_free(path);
     if (fd < 0)
-        return; /* it stays in memory, and is shown when the run fails */
+        return; /* the output stays in memory and is printed if the run fails */
     fflush(stdout);
-    while ((n = pread(s->early_fd, piece, sizeof piece, at)) > 0 &&
+    while ((n = pread(s->early_output_fd, piece, sizeof piece, at)) > 0 &&
            write(fd, piece, (size_t)n) == n)
         at += n;
     dup2(fd, STDOUT_FILENO);
@@ -52,7 +53,7 @@ static void move_output(const struct sw_beside *s, const char *out_dir)
     close(fd);
 }
 
-static void tell_begun(void *beside, const struct sw_job_event *e)
+static void send_begun(void *beside, const struct sw_job_event *e)
 {
     struct sw_beside *s = beside;
     struct begun b = {.run_id = e->run_id};
@@ -73,35 +74,35 @@ void sw_beside_report(struct sw_beside *beside, struct sw_report *r)
     if (!beside)
         return;
     r->style = SW_REPORT_QUIET;
-    r->begun = tell_begun;
-    r->beside = beside;
+    r->on_begin = send_begun;
+    r->begin_user = beside;
 }
 
-static void be_trainer(struct sw_beside *s, sw_beside_train *train, void *user)
+static void run_trainer(struct sw_beside *s, sw_beside_train *train, void *user)
 {
     int null = open("/dev/null", O_RDONLY);
     setsid(); /* detaches from the signals of the terminal */
     dup2(null, STDIN_FILENO);
-    dup2(s->early_fd, STDOUT_FILENO);
-    dup2(s->early_fd, STDERR_FILENO);
+    dup2(s->early_output_fd, STDOUT_FILENO);
+    dup2(s->early_output_fd, STDERR_FILENO);
     setvbuf(stdout, NULL, _IOLBF, 0);
     exit(train(user, s));
 }
 
-/* ---- The other side ---------------------------------------------------------------------------
+/* ---- The parent ---------------------------------------------------------------------------
  */
 
 static volatile sig_atomic_t trainer_pid;
 
-static void pass_on(int number)
+static void forward_signal(int number)
 {
     if (trainer_pid > 0)
         kill((pid_t)trainer_pid, SIGTERM);
 }
 
-static void pass_signals_on(void)
+static void forward_signals(void)
 {
-    struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = forward_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
@@ -113,7 +114,7 @@ static void show_output(const struct sw_beside *s, const struct begun *b)
     enum { LINES_BYTES = 2000 };
     char text[LINES_BYTES + 1], *from = text;
     char *path = b->out_dir[0] ? sw_format("%s/" SW_UI_OUTPUT, b->out_dir) : NULL;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : dup(s->early_fd);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : dup(s->early_output_fd);
     off_t end = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
     off_t at = end > LINES_BYTES ? end - LINES_BYTES : 0;
     ssize_t n = fd >= 0 ? pread(fd, text, LINES_BYTES, at) : 0;
@@ -129,14 +130,14 @@ static void show_output(const struct sw_beside *s, const struct begun *b)
 static void print_done(const struct begun *b)
 {
     struct sw_buf text = {0};
-    sw_buf_printf(&text, "run %lld is done; `singa-ws history show %lld` has its figures\n",
+    sw_buf_printf(&text, "run %lld is done; see `singa-ws history show %lld`\n",
                   (long long)b->run_id, (long long)b->run_id);
     sw_cli_print(&text);
     sw_buf_fini(&text);
 }
 
 /* Waits for the end of the trainer; returns its exit code. */
-static int end_of_trainer(const struct sw_beside *s, pid_t pid, const struct begun *b)
+static int wait_for_trainer(const struct sw_beside *s, pid_t pid, const struct begun *b)
 {
     int status;
     while (waitpid(pid, &status, 0) < 0)
@@ -145,28 +146,29 @@ static int end_of_trainer(const struct sw_beside *s, pid_t pid, const struct beg
     trainer_pid = 0;
     if (WIFSIGNALED(status)) {
         show_output(s, b);
-        sw_cli_say("the training was ended by signal %d (%s); `singa-ws resume %lld` goes on from "
-                   "its last checkpoint",
-                   WTERMSIG(status), strsignal(WTERMSIG(status)), (long long)b->run_id);
+        sw_cli_say(
+            "the training was killed by signal %d (%s); `singa-ws resume %lld` continues from "
+            "its last checkpoint",
+            WTERMSIG(status), strsignal(WTERMSIG(status)), (long long)b->run_id);
         return SW_EXIT_FAILED;
     }
     if (WEXITSTATUS(status) != SW_EXIT_DONE)
         show_output(s, b);
     if (WEXITSTATUS(status) == SW_EXIT_STOPPED)
-        sw_cli_say("stopped, with a checkpoint; `singa-ws resume %lld` goes on",
+        sw_cli_say("stopped, with a checkpoint; `singa-ws resume %lld` continues the run",
                    (long long)b->run_id);
     else if (WEXITSTATUS(status) == SW_EXIT_DONE)
         print_done(b);
     return WEXITSTATUS(status);
 }
 
-static void say_it_goes_on(pid_t pid, const struct begun *b)
+static void print_running(pid_t pid, const struct begun *b)
 {
     struct sw_buf text = {0};
     sw_buf_printf(
         &text,
-        "run %lld goes on as process %ld: `singa-ws top %lld` shows it, `kill %ld` stops it with "
-        "a checkpoint;\nwhat it prints is in %s/" SW_UI_OUTPUT "\n",
+        "run %lld continues as process %ld: `singa-ws top %lld` shows it, `kill %ld` stops it "
+        "with a checkpoint;\nits output is in %s/" SW_UI_OUTPUT "\n",
         (long long)b->run_id, (long)pid, (long long)b->run_id, (long)pid, b->out_dir);
     sw_cli_print(&text);
     sw_buf_fini(&text);
@@ -187,16 +189,16 @@ static int show_dashboard(const struct sw_beside *s, pid_t pid, const struct beg
     snprintf(run, sizeof run, "%lld", (long long)b->run_id);
     int rc = sw_dash_run(&args, &ended_by, &err);
     if (rc != SW_OK)
-        sw_cli_say("no dashboard: %s; the training goes on", err.text);
+        sw_cli_say("cannot show the dashboard: %s; the training continues", err.text);
     if (ended_by == SIGTERM || ended_by == SIGINT || ended_by == SIGQUIT)
         kill(pid, SIGTERM);
     if (rc != SW_OK || has_ended(pid) || (ended_by && ended_by != SIGHUP))
-        return end_of_trainer(s, pid, b);
-    say_it_goes_on(pid, b);
+        return wait_for_trainer(s, pid, b);
+    print_running(pid, b);
     return SW_EXIT_DONE;
 }
 
-/* Waits until the run begins; false when the trainer ended before. */
+/* Waits until the run begins; returns false if the trainer ended before. */
 static bool wait_for_begin(int fd, struct begun *b)
 {
     ssize_t n;
@@ -213,15 +215,15 @@ static int follow(const struct sw_beside *s, bool dashboard, bool quiet, pid_t p
 {
     struct begun b;
     trainer_pid = pid;
-    pass_signals_on();
+    forward_signals();
     if (sw_stop_requests() > asked) /* it arrived before the trainer existed */
         kill(pid, SIGTERM);
     if (!wait_for_begin(fd, &b))
-        return end_of_trainer(s, pid, &b);
+        return wait_for_trainer(s, pid, &b);
     if (dashboard)
         return show_dashboard(s, pid, &b);
     if (!quiet)
-        say_it_goes_on(pid, &b);
+        print_running(pid, &b);
     return SW_EXIT_DONE;
 }
 
@@ -230,14 +232,15 @@ static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
     int ends[2] = {-1, -1}, code = SW_EXIT_FAILED;
     const int asked = sw_stop_requests(); /* the trainer inherits these requests */
     pid_t pid = -1;
-    struct sw_beside s = {.begun_fd = -1, .early_fd = memfd_create("output", MFD_CLOEXEC)};
+    struct sw_beside s = {.begun_fd = -1, .early_output_fd = memfd_create("output", MFD_CLOEXEC)};
     fflush(stdout);
-    if (s.early_fd >= 0 && fcntl(s.early_fd, F_SETFL, O_APPEND) == 0 && pipe2(ends, O_CLOEXEC) == 0)
+    if (s.early_output_fd >= 0 && fcntl(s.early_output_fd, F_SETFL, O_APPEND) == 0 &&
+        pipe2(ends, O_CLOEXEC) == 0)
         pid = fork();
     if (pid == 0) {
         close(ends[0]);
         s.begun_fd = ends[1];
-        be_trainer(&s, train, user);
+        run_trainer(&s, train, user);
     }
     int reason = errno;
     if (ends[1] >= 0)
@@ -248,8 +251,8 @@ static int begin(bool dashboard, bool quiet, sw_beside_train *train, void *user)
         sw_cli_say("cannot start a process for the training: %s", strerror(reason));
     if (ends[0] >= 0)
         close(ends[0]);
-    if (s.early_fd >= 0)
-        close(s.early_fd);
+    if (s.early_output_fd >= 0)
+        close(s.early_output_fd);
     return code;
 }
 
@@ -258,12 +261,13 @@ int sw_beside(const char *verb, const struct sw_cli_common *common,
 {
     bool terminal = sw_cli_stdout_smart() && isatty(STDIN_FILENO);
     if (o->ui && (o->no_ui || o->detach || common->json || common->quiet))
-        return sw_cli_usage(verb, "--ui goes with none of --no-ui, --detach, --json and --quiet");
+        return sw_cli_usage(verb,
+                            "--ui cannot be combined with --no-ui, --detach, --json or --quiet");
     if (o->detach && common->json)
-        return sw_cli_usage(verb, "--detach and --json exclude each other: nothing is printed");
+        return sw_cli_usage(verb, "--detach cannot be combined with --json: it prints nothing");
     if (o->detach || (o->ui && terminal))
         return begin(o->ui, common->quiet, train, user);
     if (o->ui)
-        sw_cli_say("--ui: there is no terminal to draw on; lines instead");
+        sw_cli_say("--ui: no terminal; printing lines instead");
     return train(user, NULL);
 }

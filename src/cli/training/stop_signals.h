@@ -8,6 +8,6 @@
 
 /* Before the verb runs. */
 void sw_stop_signals_install(void);
-/* At the very end of main. When the code says that a signal ended the verb (128 and its number),
- * the process ends by that signal, so that a shell that runs it in a loop sees that, too. */
+/* To be called at the very end of main. If the code is 128 and the number of a signal, the process
+ * ends by that signal, so that a shell that runs it in a loop stops too. */
 void sw_stop_signals_leave(int code);

@@ -61,14 +61,14 @@ static void on_log(void *user, enum sw_log_level level, const char *source, cons
     sw_buf_add(&line, ": ");
     sw_text_add(&line, text);
     sw_buf_add(&line, "\n");
-    sw_cli_tell_raw(sw_buf_text(&line)); /* in one piece: other threads write, too */
+    sw_cli_tell_raw(sw_buf_text(&line)); /* in one call, since other threads write too */
     sw_buf_fini(&line);
 }
 
 int sw_trainer_init(struct sw_trainer *t, const struct sw_cli_common *common, struct sw_err *err)
 {
     *t = (struct sw_trainer){0};
-    sw_report_init(&t->report, common->json, common->quiet);
+    sw_report_init(&t->report, common->json, common->quiet, common->verbose > 0);
     t->log = sw_log_new();
     if (!t->log)
         return sw_err_set(err, SW_ERR_NOMEM, "out of memory");
@@ -120,8 +120,9 @@ int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, c
                          struct sw_err *err)
 {
     int rc = sw_trainer_open(t, options, err);
-    if (rc == SW_OK)
-        rc = sw_weights_find_for(weights, common, t->job, w, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_weights_find_for(weights, common, t->job, w, err);
     if (rc != SW_OK || options->stage || sw_recipe_stage_count(sw_job_recipe(t->job)) == 0)
         return rc;
     options->weights = w->path;
@@ -161,7 +162,7 @@ static int exit_code_of_run(const struct sw_trainer *t, int rc)
     return sw_cli_exit_code(rc);
 }
 
-static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
+static void print_end(const struct sw_trainer *t, int rc, const struct sw_err *err)
 {
     if (rc != SW_ERR_CANCELLED) {
         sw_cli_say("%s", err->text);
@@ -172,7 +173,8 @@ static void say_end(const struct sw_trainer *t, int rc, const struct sw_err *err
     if (!sw_job_resumable(t->job))
         sw_cli_say("%s; there is no checkpoint to resume from", err->text);
     else if (t->report.run_id)
-        sw_cli_say("%s; `singa-ws resume %lld` goes on", err->text, (long long)t->report.run_id);
+        sw_cli_say("%s; `singa-ws resume %lld` continues the run", err->text,
+                   (long long)t->report.run_id);
     else
         sw_cli_say("%s", err->text);
 }
@@ -203,9 +205,9 @@ int sw_trainer_run(struct sw_trainer *t)
         rc = run_next(t, &stuck, &err);
     sw_report_end_line(&t->report);
     if (rc != SW_OK)
-        say_end(t, rc, &err);
+        print_end(t, rc, &err);
     if (stuck) {
-        sw_cli_say("a part of the job does not end; leaving without it");
+        sw_cli_say("some threads of the job did not stop; exiting");
         _exit(SW_EXIT_FAILED);
     }
     remove_handlers(old);

@@ -1,5 +1,5 @@
-/* What `run` and `resume` do with a job: open it, train it with a report and signal handlers, and
- * turn its end into an exit code.
+/* Opens a job for `run` and `resume`, trains it with a report and signal handlers, and turns the
+ * result into an exit code.
  *
  * Signals while it trains: the first SIGINT or SIGTERM finishes the step, writes a checkpoint and
  * ends; the second ends at once (stop_signals.h). SIGUSR1 writes a checkpoint. SIGHUP does nothing,
@@ -27,8 +27,8 @@ int sw_trainer_open(struct sw_trainer *t, struct sw_job_options *options,
 /* Closes the open job and opens one with other options. */
 int sw_trainer_reopen(struct sw_trainer *t, struct sw_job_options *options,
                       struct sw_err *err) SW_MUST_CHECK;
-/* The job options from the common options of a verb and its first argument, the recipe; borrowed
- * from them. */
+/* Job options from the common options of a verb and its first argument, the recipe. The texts are
+ * borrowed. */
 struct sw_job_options sw_trainer_job_of(const struct sw_cli_common *common);
 /* As sw_trainer_open, for a verb that uses weights: finds the weights that --weights names, and
  * opens the stage that they belong to. */
@@ -37,10 +37,10 @@ int sw_trainer_open_with(struct sw_trainer *t, struct sw_job_options *options, c
                          struct sw_err *err) SW_MUST_CHECK;
 /* Prints why open failed (the recipe's errors, or err); returns the exit code. */
 int sw_trainer_refuse(const struct sw_trainer *t, int rc, const struct sw_err *err);
-/* Prints why something failed that a recipe was needed for: its errors, when it has some, else err;
- * returns the exit code. recipe may be NULL. */
+/* Prints why an operation on a recipe failed: the errors of the recipe if there are any, else err.
+ * Returns the exit code. recipe may be NULL. */
 int sw_cli_refuse(const struct sw_recipe *recipe, int rc, const struct sw_err *err);
 
-/* Trains and prints how it ended; returns the exit code. Does not return when a part of the job
- * does not end. */
+/* Trains, prints the result, and returns the exit code. Does not return but exits the process if
+ * threads of the job do not stop. */
 int sw_trainer_run(struct sw_trainer *t);

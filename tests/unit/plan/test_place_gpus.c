@@ -161,7 +161,7 @@ static void oversubscribed_workers_stay_on_their_node(void **state)
         assert_int_equal(sw_core_set_next(&p->rows[i].cores, -1), i / 8 * 2 + i % 2);
         assert_int_equal(p->rows[i].threads, 1);
     }
-    assert_non_null(strstr(p->rows[5].reason, "16 share 4 cores, as asked by oversubscribe"));
+    assert_non_null(strstr(p->rows[5].reason, "16 workers share 4 cores (oversubscribe)"));
     sw_placement_free(p);
     sw_machine_free(m);
 }
@@ -267,7 +267,7 @@ static void a_gpu_without_a_node_gets_cores_that_are_left(void **state)
     assert_int_equal(p->rows[1].numa, 1);
     assert_false(sw_core_set_overlaps(&p->rows[0].cores, &p->rows[1].cores));
     assert_int_equal(p->rows[0].threads, 4);
-    assert_non_null(strstr(p->rows[0].reason, "no single node"));
+    assert_non_null(strstr(p->rows[0].reason, "no usable NUMA node"));
     sw_placement_free(p);
     sw_machine_free(m);
 }

@@ -56,9 +56,9 @@ static void check_row(const struct sw_placement_row *row, const char *unit, int 
 static void threads_that_compute_nothing_get_what_is_left(void **state)
 {
     struct plan full = make("numa:2 core:4 pu:1", 0, 2, 2, true, false);
-    check_row(sw_placement_helper(full.p, SW_PLACE_MAIN), "main", 0, "0-7", 1, "none is spare");
+    check_row(sw_placement_helper(full.p, SW_PLACE_MAIN), "main", 0, "0-7", 1, "no spare core");
     check_row(sw_placement_helper(full.p, SW_PLACE_HISTORY), "history", 0, "0-7", 1,
-              "none is spare");
+              "no spare core");
     drop(&full);
     struct plan spare = make("numa:2 core:4 pu:1", 0, 3, 1, true, false);
     assert_true(sw_core_set_count(&spare.p->spare) > 0);
@@ -77,7 +77,7 @@ static void one_worker_gets_the_whole_machine(void **state)
     struct plan a = make("numa:1 core:2 pu:2", 0, 1, 1, true, false);
     check_row(sw_placement_worker(a.p, 0), "worker0.0", 0, "0-1", 2, "all 2 cores of NUMA node 0");
     check_row(sw_placement_server(a.p, 0), "server0.0", 0, "0-1", 2,
-              "shares the cores of worker0.0, to which it is bound");
+              "shares the cores of worker0.0 (bound to it)");
     assert_int_equal(sw_core_set_count(&a.p->spare), 0);
     assert_false(a.p->oversubscribed);
     drop(&a);
@@ -97,7 +97,7 @@ static void a_worker_for_every_node_gets_its_cores(void **state)
         snprintf(unit, sizeof unit, "worker0.%d", i);
         check_row(sw_placement_worker(a.p, i), unit, i, cores[i], 6, "all 6 cores");
         snprintf(unit, sizeof unit, "server0.%d", i);
-        check_row(sw_placement_server(a.p, i), unit, i, cores[i], 6, "to which it is bound");
+        check_row(sw_placement_server(a.p, i), unit, i, cores[i], 6, "(bound to it)");
     }
     drop(&a);
 }
@@ -109,7 +109,7 @@ static void unbound_servers_get_the_cores_left_over(void **state)
     for (int i = 0; i < 4; i++) {
         assert_int_equal(sw_placement_server(a.p, i)->numa, i);
         check_row(sw_placement_server(a.p, i), a.p->rows[16 + i].unit, i, cores[i], 2,
-                  "that no worker has");
+                  "not used by a worker");
     }
     drop(&a);
 }
@@ -119,11 +119,11 @@ static void a_server_without_a_core_shares_and_says_so(void **state)
     struct plan a = make("numa:2 core:2 pu:1", 0, 2, 3, false, false);
     for (int i = 0; i < 3; i++)
         check_row(sw_placement_server(a.p, i), a.p->rows[2 + i].unit, i % 2, i % 2 ? "2-3" : "0-1",
-                  2, "since no core is left for servers");
+                  2, "(no spare core)");
     drop(&a);
 
     a = make("numa:1 core:5 pu:1", 0, 4, 2, false, false); /* one core is left for two */
-    check_row(sw_placement_server(a.p, 0), "server0.0", 0, "4", 1, "that no worker has");
+    check_row(sw_placement_server(a.p, 0), "server0.0", 0, "4", 1, "not used by a worker");
     check_row(sw_placement_server(a.p, 1), "server0.1", 0, "2", 1, "shares the cores of worker0.2");
     drop(&a);
 }
