@@ -253,7 +253,7 @@ static int read_number(const struct sw_st_file *f, const char *path, const char 
     const char *text = sw_st_metadata(f, key);
     if (!text || !sw_parse_int(text, value) || *value < 0)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: not a checkpoint of a run: its metadata have no %s", path, key);
+                          "%s: not a checkpoint of a run: its metadata has no %s", path, key);
     return SW_OK;
 }
 
@@ -495,16 +495,14 @@ static void tell_differences(const struct sw_checkpoint_job *job, const struct s
     if (differs(sw_st_metadata(f, "choices"), job->choices))
         sw_events_say(
             job->events, SW_LOG_WARN, unit,
-            "the algorithms differ from those that wrote the checkpoint (another machine, "
-            "library or number of threads): the run goes on, to the same numbers but not "
-            "to the same bits");
+            "the algorithms differ from those that wrote the checkpoint (another machine, library "
+            "or number of threads): the run continues, but its results will not be bit-identical");
     if (told->copies != copies)
-        sw_events_say(
-            job->events, SW_LOG_WARN, unit,
-            "the checkpoint has the updater's state of %d server group%s, and there %s %d: "
-            "group K goes on with that of group K modulo %d",
-            (int)told->copies, told->copies == 1 ? "" : "s", copies == 1 ? "is" : "are", copies,
-            (int)told->copies);
+        sw_events_say(job->events, SW_LOG_WARN, unit,
+                      "the checkpoint has the updater state of %d server group%s, but there %s %d: "
+                      "group K takes that of group K modulo %d",
+                      (int)told->copies, told->copies == 1 ? "" : "s", copies == 1 ? "is" : "are",
+                      copies, (int)told->copies);
 }
 
 /* Of each server group; the file has the state of some. */

@@ -81,7 +81,7 @@ static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_
                              "a rule is TENSOR -> PARAMETER, as in rbm1.weight -> enc1.weight");
     else if (stars(r->from) != stars(r->to) || stars(r->from) > 1)
         sw_recipe_error_item(job->recipe, s, "init_from", r->item,
-                             "a * stands on both sides, once on each");
+                             "a * must appear once on each side");
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -100,7 +100,7 @@ static int add_file(const struct sw_checkpoint_job *job, const char *path, int i
     if (!file->previous || job->stage.index > 0)
         return SW_OK;
     sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from", item,
-                         "there is no stage before; a file of that name is ./previous");
+                         "there is no previous stage; a file of that name is ./previous");
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -113,7 +113,7 @@ static int add_item(const struct sw_checkpoint_job *job, const char *text, int i
         return add_file(job, text, item, err);
     if (init->file_count == 0) {
         sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from",
-                             item, "a rule stands behind the file that it is about");
+                             item, "a rule must follow the file it applies to");
         return sw_recipe_verdict(job->recipe, err);
     }
     init->rules[init->rule_count++] = rule;
@@ -213,7 +213,7 @@ static const struct sw_st_entry *find_tensor(const struct tensors *from, const c
 
 static const char *path_of(const struct sw_take_file *file)
 {
-    return file->previous ? "the stage before" : file->path;
+    return file->previous ? "the previous stage" : file->path;
 }
 
 /* One thing to take. */
@@ -492,7 +492,7 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_f
         sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
                       "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
                       from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
-                      unused.length ? "; not taken from it: " : "", sw_buf_text(&unused));
+                      unused.length ? "; unused tensors: " : "", sw_buf_text(&unused));
     }
     sw_free(t->used);
     t->used = NULL;
@@ -522,11 +522,10 @@ int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
         sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
                       "with the initial values of the recipe: %s", sw_buf_text(&own));
     if (rc == SW_OK && stiff.length)
-        sw_events_say(
-            job->events, SW_LOG_WARN, job->workers[0].unit,
-            "frozen with the initial values of the recipe, though no file has trained them: "
-            "%s; is init_from the right file?",
-            sw_buf_text(&stiff));
+        sw_events_say(job->events, SW_LOG_WARN, job->workers[0].unit,
+                      "frozen with the initial values of the recipe, although no file provides "
+                      "trained values: %s; is init_from the right file?",
+                      sw_buf_text(&stiff));
     sw_buf_fini(&stiff);
     sw_buf_fini(&own);
     sw_buf_fini(&t.names);

@@ -185,7 +185,8 @@ void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, con
     r->best = best;
     __atomic_store_n(&r->saved_step, step, __ATOMIC_RELAXED);
     if (sw_retention_add(r, step, path, checksum, &err) != SW_OK)
-        sw_events_say(r->events, SW_LOG_WARN, "checkpoint", "it will not be removed: %s", err.text);
+        sw_events_say(r->events, SW_LOG_WARN, "checkpoint",
+                      "the checkpoint will not be removed: %s", err.text);
     for (int i = 0; i < r->count; i++)
         if (!stays(r, &r->items[i]))
             sw_history_checkpoint_removed(r->events->history, r->items[i].step);

@@ -59,7 +59,7 @@ static int unknown_layer(const struct sw_recipe *recipe, const char *name, struc
     return sw_err_set(err, SW_ERR_INVALID, "--layer %s: %s%s has no such layer%s%s%s%s", name,
                       stage ? "stage " : "the recipe", stage ? stage : "",
                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
-                      stage ? "; --stage NAME takes the net of another stage" : "");
+                      stage ? "; use --stage NAME for the net of another stage" : "");
 }
 
 int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const char **layer,
@@ -157,7 +157,7 @@ static int read_states(struct sw_inference *inf, const char *weights, const stru
         void *data = NULL;
         rc = name ? read_tensor(inf, weights, f, name,
                                 &sw_net_layer(net, ns->layer)->keeps[ns->index].layout, &data, err)
-                  : sw_err_nomem(err, "a state's name", 0);
+                  : sw_err_nomem(err, "a buffer's name", 0);
         sw_net_bind_state(net, i, data, NULL);
         sw_free(name);
     }
@@ -197,7 +197,7 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
     sw_net_bind(w->eval, w->arena.memory, NULL);
     inf->carry_bytes = sw_net_carry_bytes(w->eval);
     if (inf->carry_bytes > 0) {
-        rc = sw_device_alloc(w->device, inf->carry_bytes, "row state", &inf->carries, err);
+        rc = sw_device_alloc(w->device, inf->carry_bytes, "recurrent state", &inf->carries, err);
         if (rc != SW_OK)
             return rc;
         sw_net_bind_carries(w->eval, inf->carries);

@@ -74,11 +74,12 @@ static int check_pixels(const struct predictor *p, const char *path, const struc
     if (s)
         name_changes(s->common, &keys);
     if (keys.length)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "--input %s: its values are integers (%s), but %s changes pixels by %s, "
-                        "which arrays do not go through: give the float32 values that come out, or "
-                        "let a data section read the file (format = npy) and name it with --split",
-                        path, sw_npy_dtype_name(h->dtype), s->title, sw_buf_text(&keys));
+        rc = sw_err_set(
+            err, SW_ERR_INVALID,
+            "--input %s: its values are integers (%s), but %s transforms pixels with %s, which is "
+            "not applied to arrays: pass the transformed values as float32, or read the file in a "
+            "data section (format = npy) and select that with --split",
+            path, sw_npy_dtype_name(h->dtype), s->title, sw_buf_text(&keys));
     sw_buf_fini(&keys);
     return rc;
 }
@@ -94,9 +95,8 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
     const struct sw_npy_header *h = &in->file.header;
     if (h->ndim < 1 || h->ndim > SW_MAX_DIMS)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: %d dimensions; rows and at most %d more are "
-                          "expected",
-                          path, h->ndim, SW_MAX_DIMS - 1);
+                          "%s: %d dimensions; expected rows and at most %d more", path, h->ndim,
+                          SW_MAX_DIMS - 1);
     if (sw_str_eq(field, "image"))
         rc = check_pixels(p, path, h, err);
     if (rc != SW_OK)
@@ -105,7 +105,7 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
         return sw_err_set(err, SW_ERR_FORMAT, "%s has %lld rows, but %s has %lld", path,
                           (long long)sw_npy_rows(h), p->inputs[0].file.path, (long long)p->records);
     if (sw_npy_rows(h) < 1)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: there are no rows", path);
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: the file has no rows", path);
     p->records = sw_npy_rows(h);
     p->batch = p->job->conf->eval_batch < p->records ? p->job->conf->eval_batch : p->records;
     enum sw_dtype type = field_type(field, h);
@@ -152,7 +152,7 @@ static int check_fields(struct predictor *p, struct sw_err *err)
             given |= sw_str_eq(p->inputs[k].field, names[i]);
         if (!given)
             rc = sw_err_set(err, SW_ERR_INVALID,
-                            "layer %s needs the field %s, too: give --input %s=FILE", p->layer,
+                            "layer %s also needs the field %s: add --input %s=FILE", p->layer,
                             names[i], names[i]);
     }
     for (int k = 0; k < p->input_count && rc == SW_OK; k++) {
@@ -197,8 +197,8 @@ static int open_split(struct predictor *p, struct sw_err *err)
                                            : sw_job_find_split(job, SW_SPLIT_EVAL);
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "there is neither a [data val] nor a [data test] section: name a split, "
-                          "or give --input FILE");
+                          "the recipe has no [data val] or [data test] section: select a split, or "
+                          "use --input FILE");
     int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
     if (rc != SW_OK)
         return rc;

@@ -30,15 +30,15 @@ static int open_text(struct sampler *s, struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "data", "train");
     if (!section)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no [data train] section");
+        return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data train] section");
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, section, err);
     if (rc != SW_OK)
         return rc;
     s->source = job->data.source[SW_SPLIT_TRAIN];
     if (!s->source->vocabulary)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "data train: not a text: there are no tokens to write (format = text has "
-                          "them; data made by code have none)");
+                          "data train: not a text, so it has no tokens to write (format = text has "
+                          "tokens; synthetic data has none)");
     return SW_OK;
 }
 
@@ -51,9 +51,10 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
     if (rc == SW_OK)
         rc = sw_net_fields(job->recipe, false, layer, names, SW_MAX_FIELDS, &count, err);
     if (rc == SW_OK && count != 1)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "layer %s is made from %d fields: only nets that read tokens alone write",
-                        layer, count);
+        rc = sw_err_set(
+            err, SW_ERR_INVALID,
+            "layer %s is computed from %d fields: sampling needs a net that reads only tokens",
+            layer, count);
     if (rc != SW_OK)
         return rc;
     s->field = names[0];

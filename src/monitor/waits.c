@@ -156,7 +156,7 @@ static int version_blocker(const struct view *v, int unit)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
     late = v->roles->topology->is_async ? -1 : runner_of(v, s);
     if (late >= 0 && late != unit)
-        return blames(v, late, "%s is run by %s", s->unit, all[late].unit);
+        return blames(v, late, "%s runs on the thread of %s", s->unit, all[late].unit);
     if (!s->hosted)
         return blames(v, slot_of_server(v, s->place->global_rank), "%s has not applied it",
                       s->unit);
@@ -179,9 +179,10 @@ static int group_blocker(const struct view *v, int unit)
                 first = longer_silent(v, first, i);
         }
     if (late >= 0)
-        return blames(v, late, "%s has not come", all[late].unit);
-    return first == unit ? -1
-                         : blames(v, first, "%s is still in the meeting before", all[first].unit);
+        return blames(v, late, "%s has not arrived", all[late].unit);
+    return first == unit
+               ? -1
+               : blames(v, first, "%s has not left the previous barrier", all[first].unit);
 }
 
 /* The thread that is reading and has been for longest, or that should be. */
@@ -208,7 +209,7 @@ static int served(const struct view *v, int unit)
         const struct sw_server *s = servers_of(v, unit) + w->served.ranks[i];
         if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE &&
             runner_of(v, s) == unit)
-            return blames(v, slot_of_server(v, s->place->global_rank), "it runs %s", s->unit);
+            return blames(v, slot_of_server(v, s->place->global_rank), "it is running %s", s->unit);
     }
     return -1;
 }

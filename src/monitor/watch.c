@@ -153,7 +153,7 @@ static const char *advice(const struct sw_thread_state *t)
         return "Send SIGCONT to the process, or press Ctrl-C twice to end the run";
     if (t->state == 'D')
         return "Check the disk or network file system, or press Ctrl-C twice to end the run";
-    return "If it does not go on, press Ctrl-C twice to end the run";
+    return "If it does not resume, press Ctrl-C twice to end the run";
 }
 
 /* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which cannot
@@ -163,7 +163,7 @@ static void describe_devices(const struct sw_watch *w, int culprit, char *out, s
     for (int u = 0; u < w->args.roles.topology->workers; u++) {
         size_t n = strlen(out);
         if (u != culprit && w->slots[u].wait.kind == SW_WAIT_DEVICE)
-            snprintf(out + n, bytes - n, "; %s waits for its device, too (%s)", w->slots[u].name,
+            snprintf(out + n, bytes - n, "; %s also waits for its device (%s)", w->slots[u].name,
                      w->args.roles.workers[u].device->name);
     }
 }
@@ -218,7 +218,7 @@ static void end_job(const struct sw_watch *w, const struct sw_stall *stall)
                    "%s; the last checkpoint stands: %s/checkpoint-%lld.safetensors", text,
                    sw_history_out_dir(w->args.events->history), (long long)saved);
     else
-        sw_err_set(&err, SW_ERR_LIBRARY, "%s; there is no checkpoint of this run yet", text);
+        sw_err_set(&err, SW_ERR_LIBRARY, "%s; this run has no checkpoint yet", text);
     sw_fault_set(w->args.fault, w->slots[stall->culprit].name, &err);
 }
 
@@ -245,8 +245,8 @@ static void look(struct sw_watch *w)
         dump(w);
     }
     if (news == SW_STALL_ENDS)
-        sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name,
-                         "stall: it goes on after %.1f s", (double)stall.quiet_ns * 1e-9);
+        sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: resumed after %.1f s",
+                         (double)stall.quiet_ns * 1e-9);
     if (stall.stop)
         end_job(w, &stall);
 }
@@ -312,7 +312,7 @@ static int open_control(struct sw_watch *w, struct sw_err *err)
     if (!path)
         return sw_err_nomem(err, "the control socket", strlen(snapshot));
     if (sw_control_listen(w->control, path, &ignored) != SW_OK)
-        sw_log_write(w->args.events->log, SW_LOG_WARN, "control", "%s: the run takes no requests",
+        sw_log_write(w->args.events->log, SW_LOG_WARN, "control", "%s: the run accepts no requests",
                      ignored.text);
     sw_free(path);
     return SW_OK;

@@ -67,12 +67,13 @@ static int make_stages(struct sw_transfer *e, const struct sw_net *net, struct s
     size_t count = sw_transfer_event_index(e, e->connections, 0, 0);
     void *memory = NULL;
     e->bytes = plan(e, net);
-    int rc = sw_device_alloc(e->host, e->bytes, "features under way between workers", &memory, err);
+    int rc =
+        sw_device_alloc(e->host, e->bytes, "activations in transit between workers", &memory, err);
     if (rc != SW_OK)
         return rc;
     e->memory = memory;
     sw_device_pin(e->streams[0]->dev, memory, e->bytes); /* for all devices of the kind */
-    sw_device_name(e->streams[0]->dev, memory, e->bytes, "features between workers");
+    sw_device_name(e->streams[0]->dev, memory, e->bytes, "activations between workers");
     e->events = sw_calloc(count, sizeof(void *));
     e->senders = sw_calloc((size_t)e->workers, sizeof(void *));
     if (!e->events || !e->senders)

@@ -31,20 +31,20 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way wa
     if (way == SW_COMM_PS)
         return NULL;
     if (p->args.conf->repeat_exact)
-        return "with repeat_exact all sums are over the parts of a batch, whatever workers there "
-               "are, and products over all rows are others";
+        return "repeat_exact reduces over microbatches for any number of workers, and products "
+               "over all rows round differently";
     if (p->args.request->mixed)
         return "where devices and CPUs train together, gradients are summed on the host";
     if (way == SW_COMM_ADAM)
-        return sw_reduces(p) ? "with allreduce and copy = none no server has anything to do (sfb "
-                               "needs none, copy = async has them at work)"
+        return sw_reduces(p) ? "with allreduce and copy = none the servers do nothing (sfb needs "
+                               "no server, and copy = async uses them)"
                              : NULL;
     if (t->devices > 0 && t->is_async)
-        return "groups that update on their own change values on the host, which no device can "
-               "keep to itself (adam sends factors there)";
+        return "asynchronous groups update values on the host, so devices cannot keep private "
+               "copies (adam sends factors to the host)";
     if (t->devices > 0 && p->args.decides_about_all)
-        return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars look at all "
-               "gradients before any update (adam makes them on the host)";
+        return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars need all gradients "
+               "before any update (adam computes them on the host)";
     return NULL;
 }
 
@@ -54,7 +54,7 @@ int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err 
     const char *refused = way == SW_COMM_AUTO ? NULL : why_not(p, way);
     if (refused && update_group_size(p) > 1)
         sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
-                        "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
+                        "%s is not possible: %s; use ps, or remove the key", sw_comm_way_names[way],
                         refused);
 
     int rc = sw_recipe_verdict(p->args.recipe, err);
@@ -160,7 +160,7 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
 int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err)
 {
     size_t bytes = sizeof *p->choices * ((size_t)p->count + 1);
-    return p->failed ? sw_err_nomem(err, "how gradients come together", bytes) : SW_OK;
+    return p->failed ? sw_err_nomem(err, "the exchange modes", bytes) : SW_OK;
 }
 
 void sw_comm_args(struct sw_exchange_plan *p, struct sw_net_comm *out)

@@ -21,79 +21,83 @@ static const char *const overlaps[] = {"yes", "no", NULL};
 
 const struct sw_opt sw_cluster_opts[] = {
     OPT(ENUM, framework,
-        "sandblaster: workers and servers apart; allreduce: a server with every worker; downpour: "
-        "asynchronous groups; hogwild: groups without locks; custom: as the other keys say",
+        "sandblaster: separate workers and servers; allreduce: one server per worker; downpour: "
+        "asynchronous groups; hogwild: asynchronous groups without locks; custom: set by the other "
+        "keys",
         .def = "auto", .choices = frameworks),
     OPT(INT, worker_groups,
-        "groups of workers, each with a copy of the net; default: 1, or with downpour and hogwild "
-        "one per NUMA node or simulated GPU, but 2 where there are cores for them",
+        "groups of workers, each with a replica of the net; default: 1; with downpour and hogwild "
+        "one per NUMA node or simulated GPU, or 2 if there are enough cores",
         .min = 1, .max = SW_MAX_CORES),
     OPT(INT, workers_per_group,
         "workers that share a batch; default: one per NUMA node, or per simulated GPU; with "
         "several groups 1",
         .min = 1, .max = SW_MAX_CORES,
-        .hint = "leave the key out, or --set cluster.workers_per_group=1"),
+        .hint = "remove the key, or use --set cluster.workers_per_group=1"),
     OPT(INT, servers_per_group,
         "servers that share the parameters; default: 1, with allreduce one per worker", .min = 1,
         .max = SW_MAX_CORES,
-        .hint = "parameters live on servers: leave the key out, or --framework sandblaster --set "
+        .hint = "servers hold the parameters: remove the key, or use --framework sandblaster --set "
                 "cluster.servers_per_group=1"),
     OPT(INT, server_groups,
-        "groups of servers, each with a copy of all parameters for its share of the worker groups; "
+        "groups of servers, each with a replica of all parameters for some of the worker groups; "
         "default: 1, with hogwild one per NUMA node",
         .min = 1, .max = SW_MAX_SERVER_GROUPS),
     OPT(INT, sync_period, "steps between two exchanges of server groups", .def = "10", .min = 1,
         .max = 1 << 30),
     OPT(STRINGS, sync_topology,
-        "who exchanges with whom: all, ring, tree, or pairs such as 0-1, 1-2", .def = "all"),
+        "which server groups exchange values: all, ring, tree, or pairs such as 0-1, 1-2",
+        .def = "all"),
     OPT(INT, warmup_steps,
-        "steps that the first group makes alone; the others then start from its values", .def = "0",
-        .min = 0, .max = 1 << 30),
+        "steps that the first group trains alone; the others then start from its values",
+        .def = "0", .min = 0, .max = 1 << 30),
     OPT(ENUM, consistency,
-        "between groups: bsp, every update is made by all; ssp and async, each group makes its "
-        "own; hogwild, the same without locks; default: as the framework has it",
+        "between groups: bsp, all groups make every update together; ssp and async, each group "
+        "makes its own updates; hogwild, the same without locks; default: that of the framework",
         .def = "auto", .choices = consistencies),
     OPT(INT, staleness,
-        "steps by which a group's values may lack the updates of the slowest; 0 is bsp; default: "
-        "no bound",
+        "updates of the slowest group that the values of a group may lack, in steps; 0 is bsp; "
+        "default: no bound",
         .def = "-1", .max = SW_MAX_STALENESS),
     OPT(ENUM, bind_servers,
-        "a server lives on its worker's cores; default: with allreduce and hogwild", .def = "auto",
-        .choices = bind_choices),
+        "run each server on the cores of its worker; default: yes with allreduce and hogwild",
+        .def = "auto", .choices = bind_choices),
     OPT(ENUM, copy,
-        "gradients and values between a device and the servers: async, while others compute; sync, "
-        "each is waited for; none, every device updates its own copy, and of several workers only "
-        "sums of gradients travel; auto, none on GPUs where that can be, else async",
+        "copies of gradients and values between a device and the servers: async, overlapped with "
+        "computing; sync, each copy is waited for; none, every device updates its own replica, and "
+        "several workers exchange only gradient sums; auto, none on GPUs where possible, else "
+        "async",
         .def = "auto", .choices = copy_modes),
-    OPT(ENUM, overlap,
-        "updates are handed over while lower layers compute; no: after the last of them",
+    OPT(ENUM, overlap, "exchange gradients while lower layers compute; no: after the last layer",
         .def = "yes", .choices = overlaps),
     OPT(ENUM, comm,
-        "how gradients of fully-connected layers in rows come together, where the layer does not "
-        "say: ps, as whole matrices; sfb, each worker sends all others what went in and the "
-        "gradient of what came out, and they make the matrix; adam, it sends these to the servers; "
-        "auto, the quickest by measured rates",
+        "exchange mode for the gradients of fully-connected layers split by rows, unless the layer "
+        "sets its own: ps, whole matrices; sfb, each worker sends its inputs and output gradients "
+        "to all others, and each computes the matrix; adam, each worker sends these to the "
+        "servers; auto, the fastest by measured throughput",
         .def = "ps", .choices = sw_comm_way_names),
     OPT(INT, slice_size, "parameters in the largest slice of the parameter table", .def = "1048576",
         .min = 1024, .max = 1 << 30),
     OPT(BYTES, bucket_size,
-        "with allreduce and copy = none, several devices add up gradients by themselves, in "
-        "buckets of at least so many bytes, while lower layers still compute",
+        "with allreduce and copy = none, several devices all-reduce gradients in buckets of at "
+        "least this many bytes, while lower layers still compute",
         .def = "4MiB", .min = 1, .max = 1 << 30),
     OPT(ENUM, all_reduce,
-        "who adds these up: library, that of the devices (NCCL; an order of its own), copies "
-        "between them, in the order of servers; default: on GPUs the library, where it is sound",
+        "backend of this all-reduce: library, that of the devices (NCCL; its own summation order), "
+        "or copies between them, in the summation order of servers; default: on GPUs the library, "
+        "if it is sound",
         .def = "auto", .choices = all_reduces),
     OPT(BOOL, rebalance,
-        "at evaluations, workers that share a batch get rows by the speed they have shown",
+        "at evaluations, redistribute the rows of a shared batch by the measured speed of the "
+        "workers",
         .def = "no"),
     OPT(ENUM, on_stall,
-        "a worker, server or reader gives no sign of life: warn, or stop the run; default: warn, "
-        "and stop when it lasts 12 times stall_s",
+        "when a worker, server or reader stalls: warn, or stop the run; default: warn, and stop "
+        "when it lasts 12 times stall_s",
         .def = "auto", .choices = stall_choices),
     OPT(REAL, stall_s,
-        "seconds without a sign of life that are a stall; default: 4, for disks and devices at "
-        "least 4 times the longest silence so far",
+        "seconds without a heartbeat that are a stall; default: 4, for disks and devices at least "
+        "4 times the longest silence so far",
         .def = "0", .min = 0, .max = 1e6),
     {0},
 };
@@ -156,24 +160,26 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
         way = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
     *key = "consistency";
     if (!(f->consistency & 1u << way) || (chosen && way == SW_CONSISTENCY_BSP && f->many))
-        return sw_err_set(err, SW_ERR_INVALID, "%s is %s; for other consistencies say custom",
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s is %s; for another consistency use framework = custom",
                           frameworks[framework_of(c)], consistencies[f->usual]);
     *key = "staleness";
     if (way == SW_CONSISTENCY_SSP && !given)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "ssp needs to know how many steps a group may be ahead: staleness = 4");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "ssp needs a limit on how many steps a group may be ahead, such as staleness = 4");
     if (c->staleness > 0 && (way == SW_CONSISTENCY_BSP || way == SW_CONSISTENCY_ASYNC))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s has no bound of staleness; leave it out, or say "
-                          "consistency = ssp",
+                          "%s has no staleness bound; remove the key, or use consistency = ssp",
                           consistencies[way]);
     if (c->staleness == 0)
         way = SW_CONSISTENCY_BSP;
     *key = "warmup_steps";
     if (c->warmup_steps > 0 && way == SW_CONSISTENCY_BSP)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "with bsp all groups make every update together, so none can be first: "
-                          "leave it out, or say framework = downpour without staleness = 0");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "with bsp all groups make every update together, so no group can train alone first: "
+            "remove the key, or use framework = downpour without staleness = 0");
     *terms = (struct sw_cluster_terms){.consistency = way,
                                        .staleness = c->staleness,
                                        .sync_period = c->sync_period,
@@ -302,14 +308,13 @@ static int read_pair(const char *text, int count, bool *neighbours, struct sw_er
     }
     if (n >= sizeof first || !sw_parse_int(first, &a) || !sw_parse_int(dash + 1, &b))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "'%s' is none of all, ring, tree, and no pair of "
-                          "server groups such as 0-1",
+                          "'%s' is not all, ring, tree, or a pair of server groups such as 0-1",
                           text);
     if (a < 0 || b < 0 || a >= count || b >= count || a == b)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "'%s': server groups are 0 to %d, and none is its "
-                          "own neighbour",
-                          text, count - 1);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "'%s': server groups are 0 to %d, and a group cannot be paired with itself", text,
+            count - 1);
     pair(neighbours, count, (int)a, (int)b);
     return SW_OK;
 }
@@ -352,7 +357,7 @@ int sw_cluster_neighbours(const struct sw_cluster_conf *c, int server_groups, bo
     for (int i = 0; i < n && rc == SW_OK; i++)
         if (!reaches_all(neighbours, n, i))
             rc = sw_err_set(err, SW_ERR_INVALID,
-                            "what server group %d learns does not reach all others", i);
+                            "updates of server group %d do not reach all other groups", i);
     return rc;
 }
 
@@ -371,26 +376,27 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
     *key = "worker_groups";
     if (groups > 1 && !f->groups)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s has one group of workers; several are downpour, hogwild or custom",
+                          "%s has one worker group; for several use downpour, hogwild or custom",
                           frameworks[which]);
     *key = "server_groups";
     int copies = usual_copies(c, f, m, groups);
     if (copies > 1 && !f->server_groups)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s has one group of servers; several are hogwild or custom",
+                          "%s has one server group; for several use hogwild or custom",
                           frameworks[which]);
     if (copies > 1 && is_bsp(c))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "groups that make every update together have one group of servers: "
-                          "leave it out, or say consistency = async");
+                          "worker groups that make every update together have one server group: "
+                          "remove the key, or use consistency = async");
     if (copies > groups)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%d groups of servers, but %d of workers: at most one for each", copies,
-                          groups);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "%d server groups, but %d worker groups: use at most one server group per worker group",
+            copies, groups);
     *key = "servers_per_group";
     if (f->server_each && servers != workers)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "allreduce has a server with every worker: leave it out, or --set "
+                          "allreduce has one server per worker: remove the key, or use --set "
                           "cluster.servers_per_group=%d, or --framework sandblaster",
                           workers);
     *shape = (struct sw_cluster_shape){

@@ -18,12 +18,12 @@ static bool sends_to_servers(const struct sw_exchange_plan *p)
 static const char *why_not_none(const struct sw_exchange_plan *p)
 {
     const struct sw_topology *t = p->args.topology;
-    return p->args.request->mixed ? "devices and CPUs update the same values, which are on the host"
-           : t->is_async          ? "groups that update on their own change values on the host"
+    return p->args.request->mixed ? "devices and CPUs update the same values on the host"
+           : t->is_async          ? "asynchronous groups update values on the host"
            : p->args.conf->on_nan == SW_ON_NAN_ROLLBACK
-               ? "on_nan = rollback brings back values by way of the host"
+               ? "on_nan = rollback restores values through the host"
            : t->workers == 1            ? NULL
-           : p->args.conf->repeat_exact ? "repeat_exact adds up in one order, that of servers"
+           : p->args.conf->repeat_exact ? "repeat_exact reduces in one order, on the servers"
            : sends_to_servers(p)        ? "comm = adam sends factors to servers"
                                         : sw_reduce_why_servers(t);
 }
@@ -33,13 +33,14 @@ void sw_copy_choose(struct sw_exchange_plan *p)
     const struct sw_device_caps *caps = &p->args.request->driver->caps;
     const char *against = why_not_none(p);
     snprintf(p->copy_why, sizeof p->copy_why, "%s",
-             p->copy != SW_COPY_AUTO ? "as asked for"
+             p->copy != SW_COPY_AUTO ? "as requested"
              : caps->host_memory     ? "nothing is copied on the CPU"
-             : caps->simulated       ? "simulated GPUs rehearse servers, unless copy = none is said"
-             : against               ? against
+             : caps->simulated
+                 ? "simulated GPUs exercise the server path, unless copy = none is set"
+             : against ? against
              : p->args.topology->workers > 1
-                 ? "every GPU updates its own copy, and only sums of gradients travel"
-                 : "the GPU updates by itself, and no parameter travels");
+                 ? "every GPU updates its own replica, and only gradient sums are exchanged"
+                 : "the GPU updates its parameters, and none is copied");
 
     if (p->copy == SW_COPY_AUTO)
         p->copy = caps->own_processor && !against ? SW_COPY_NONE : SW_COPY_ASYNC;
@@ -54,12 +55,12 @@ int sw_copy_check(const struct sw_exchange_plan *p, const char *framework, struc
 
     if (p->args.topology->is_async)
         sw_recipe_error(p->args.recipe, section, "copy",
-                        "with %s every group changes the one value on the host, which no device "
-                        "can keep to itself: say async",
+                        "with %s all groups update the same values on the host, so devices cannot "
+                        "keep private copies: use async",
                         framework);
     else if (p->args.conf->on_nan == SW_ON_NAN_ROLLBACK)
         sw_recipe_error(p->args.recipe, section, "copy",
-                        "on_nan = rollback brings back the values of a checkpoint by way of the "
-                        "host, which these devices do not ask: say async, or on_nan = skip");
+                        "on_nan = rollback restores the values of a checkpoint through the host, "
+                        "from which these devices do not read: use async, or on_nan = skip");
     return sw_recipe_verdict(p->args.recipe, err);
 }

@@ -22,11 +22,10 @@ enum {
 
 const char *sw_reduce_why_servers(const struct sw_topology *t)
 {
-    return !t->binds_servers ? "servers that are not bound to workers add up gradients"
-           : t->is_async     ? "groups that update on their own change values on the host"
-           : t->splits_layers
-               ? "servers add up gradients of groups that split layers for themselves"
-           : t->workers > SW_ALLREDUCE_RANKS ? "servers add up gradients of more than 16 devices"
+    return !t->binds_servers  ? "servers that are not bound to workers reduce gradients"
+           : t->is_async      ? "asynchronous groups update values on the host"
+           : t->splits_layers ? "servers reduce gradients across groups that split layers"
+           : t->workers > SW_ALLREDUCE_RANKS ? "servers reduce gradients of more than 16 devices"
                                              : NULL;
 }
 
@@ -73,8 +72,8 @@ static void warn(const struct sw_exchange_plan *p)
     for (int i = 0; i < w->count * w->count; i++)
         if (w->direct[i].state >= SW_WAY_DAMAGED)
             sw_log_write(p->args.log, SW_LOG_WARN, "devices",
-                         "direct copies from %s to %s are not sound (%s): they go by way of the "
-                         "host; doctor tries again",
+                         "direct copies from %s to %s are not sound (%s): they go through the "
+                         "host; run doctor to test them again",
                          w->name[i / w->count], w->name[i % w->count], w->direct[i].why);
 }
 
@@ -117,7 +116,7 @@ static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 {
     const char *shared = shared_device(p);
     if (shared)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers are on %s", shared);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers share %s", shared);
     return sw_device_collectives(p->devices[0], &p->sums.library, err);
 }
 
@@ -126,7 +125,7 @@ static int trust_library(const struct sw_way *sum, bool look, struct sw_err *err
 {
     if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "its sums are not sound: %s", sum->why);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "its all-reduce is not sound: %s", sum->why);
 }
 
 /* How copies go: directly, or by way of the host, all or some; or nobody has tried. */
@@ -143,10 +142,10 @@ static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
 
     const struct sw_way *bad = w ? sw_ways_worst(w) : NULL;
     const char *how = !w            ? "on one device"
-                      : unknown > 0 ? "which are not verified"
-                      : staged == 0 ? "direct, as verified"
-                      : direct == 0 ? "by way of the host"
-                                    : "some direct, some by way of the host";
+                      : unknown > 0 ? "not verified"
+                      : staged == 0 ? "direct, verified"
+                      : direct == 0 ? "through the host"
+                                    : "some direct, some through the host";
 
     snprintf(out, bytes, "%s%s%.100s", how, bad ? ": " : "", bad ? bad->why : "");
 }
@@ -165,7 +164,7 @@ static void use_library(struct sw_sums *d)
     char name[160];
     d->reducer = SW_REDUCER_LIBRARY;
     snprintf(d->why, sizeof d->why,
-             "%s, in an order of sums of its own, which depends on how many devices there are",
+             "%s, in its own summation order, which depends on the number of devices",
              d->library->name(name, sizeof name));
 }
 
@@ -189,8 +188,9 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
 
     d->reducer = SW_REDUCER_COPIES;
     say_copies(p->ways, how, sizeof how);
-    snprintf(d->why, sizeof d->why, "copies between devices (%s), in the order of servers%s%.90s",
-             how, *no_library ? "; no library: " : "", no_library);
+    snprintf(d->why, sizeof d->why,
+             "copies between devices (%s), in the summation order of servers%s%.90s", how,
+             *no_library ? "; no library: " : "", no_library);
 }
 
 /* The library where it is wanted and can be used. */
@@ -227,7 +227,7 @@ int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err)
         return choose(p, asked, look, err);
 
     snprintf(p->sums.why, sizeof p->sums.why,
-             "servers, in one order for every number of devices (repeat_exact)");
+             "servers, in one order for any number of devices (repeat_exact)");
     return SW_OK;
 }
 

@@ -57,7 +57,7 @@ int sw_row_split_init(struct sw_row_split *s, const struct sw_topology *t, struc
         s->first[split] = sw_calloc(count, sizeof *s->first[split]);
         if (!s->rows[split] || !s->first[split]) {
             sw_row_split_fini(s);
-            return sw_err_nomem(err, "the parts of a batch", count * sizeof *s->rows[split]);
+            return sw_err_nomem(err, "the microbatches", count * sizeof *s->rows[split]);
         }
         split_evenly(s, t, split);
     }

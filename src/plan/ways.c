@@ -207,7 +207,7 @@ static void read_answer(struct search *s, struct sw_way *w, const char *line)
         w->gb_per_s = rate;
         w->latency_us = latency;
     } else if (strcmp(line, "none") == 0) {
-        conclude(s, w, SW_WAY_NONE, "there is no such way");
+        conclude(s, w, SW_WAY_NONE, "not available");
     } else if (sw_str_starts(line, "damaged ")) {
         conclude(s, w, SW_WAY_DAMAGED, line + strlen("damaged "));
     } else {
@@ -227,7 +227,7 @@ static int read_answers(struct search *s, struct sw_child *child, struct trial *
         for (int i = 0; i < count; i++)
             conclude(s, list[i]->way, SW_WAY_UNKNOWN,
                      rc == SW_OK && sw_str_starts(line, "fails ") ? line + strlen("fails ")
-                                                                  : "the trial did not begin");
+                                                                  : "the probe did not start");
         return count;
     }
     for (int i = 0; i < count; i++) {
@@ -236,9 +236,9 @@ static int read_answers(struct search *s, struct sw_child *child, struct trial *
             read_answer(s, list[i]->way, line);
             continue;
         }
-        snprintf(why, sizeof why, "no end within %g s", timeout_ms * 1e-3);
+        snprintf(why, sizeof why, "not finished within %g s", timeout_ms * 1e-3);
         conclude(s, list[i]->way, rc == SW_ERR_BUSY ? SW_WAY_HANGS : SW_WAY_FAILS,
-                 rc == SW_ERR_BUSY ? why : "the process that tried it died");
+                 rc == SW_ERR_BUSY ? why : "the probe process died");
         return i + 1;
     }
     return count;
@@ -349,7 +349,7 @@ static int search_ways(struct search *s, struct sw_err *err)
         return rc;
     if (harm) {
         snprintf(s->ways->sum.why, sizeof s->ways->sum.why,
-                 "not tried, because direct copies are not sound");
+                 "not tested because direct copies are not sound");
         return SW_OK;
     }
     rc = add_sum(s, err);

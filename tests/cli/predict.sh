@@ -88,7 +88,7 @@ head += b" " * (-(len(head) + 11) % 64) + b"\n"
 with open(sys.argv[1] + "/pixels.npy", "wb") as f:
     f.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(600))
 END
-    no 2 'values are integers .*data test changes pixels by mean, std' "$tiny" --weights a \
+    no 2 'values are integers .*data test transforms pixels with mean, std' "$tiny" --weights a \
         --input "$T/pixels.npy" --output "$T/no.npy"
     sed '/^mean = /d; /^std = /d' "$tiny" >"$T/raw.ini"
     expect 0 predict "$T/raw.ini" --weights "$T/a/checkpoint-4.safetensors" --input "$T/pixels.npy" \

@@ -86,7 +86,7 @@ static void assert_went_on(const struct trial *t, const char *culprit)
     if (t->rc != SW_OK)
         fail_msg("%s", t->err.text);
     assert_true(ask("SELECT count(*) > 0 FROM events WHERE run_id = %d AND source = '%s' AND "
-                    "text LIKE 'stall: it goes on after %%'",
+                    "text LIKE 'stall: resumed after %%'",
                     run_id(t->name), culprit));
 }
 
@@ -260,7 +260,7 @@ static void worker_that_hangs_is_named_among_groups(void **state)
         go_until_told(&t, sizeof h, "; worker1.0 waits for ");
         assert_told(&t, "worker0.0", "in checkpoint, step ");
         assert_told(&t, "worker0.0", "; worker1.0 waits for ");
-        assert_told(&t, "worker0.0", "worker0.0 has not come");
+        assert_told(&t, "worker0.0", "worker0.0 has not arrived");
         assert_went_on(&t, "worker0.0");
         trial_close(&t);
     }

@@ -15,7 +15,7 @@ static void join(struct sw_net_graph *g, int i, bool training)
     struct sw_net_graph_node *hidden = &g->node[i], *visible = &g->node[hidden->src[0]];
     if (energy_of(visible) != SW_ENERGY_VISIBLE) {
         sw_recipe_error(g->recipe, hidden->section, "src",
-                        "with algorithm = cd it reads an rbm_visible layer, but %s is %s",
+                        "with algorithm = cd the source must be an rbm_visible layer, but %s is %s",
                         visible->name, visible->type->base.name);
         return;
     }
@@ -23,8 +23,8 @@ static void join(struct sw_net_graph *g, int i, bool training)
         return;
     if (visible->chain)
         sw_recipe_error(g->recipe, hidden->section, "src",
-                        "%s is the visible side of another machine that is trained: give this one "
-                        "an rbm_visible layer of its own",
+                        "%s is already the visible layer of another trained machine: add a "
+                        "separate rbm_visible layer for this one",
                         visible->name);
     hidden->chain = visible->chain = true;
 }
@@ -55,7 +55,7 @@ static void check_units(struct sw_net_graph *g, const struct sw_net_graph_node *
     const int says = *(const int *)value_of(reader, own), is = *(const int *)value_of(side, its);
     if (says != is)
         sw_recipe_error(g->recipe, reader->section, key,
-                        "the units of %s are %s: say %s = %s here, too", side->name,
+                        "the units of %s are %s: set %s = %s here too", side->name,
                         its->choices[is], key, its->choices[is]);
 }
 
@@ -69,7 +69,7 @@ static void check_binary(struct sw_net_graph *g, const struct sw_net_graph_node 
     const char *name = units->choices[*(const int *)value_of(visible, units)];
     if (!sw_str_eq(name, "bernoulli"))
         sw_recipe_error_item(g->recipe, reader->section, "src", 0,
-                             "the units of %s are %s: %s is for bernoulli ones, which are 0 or 1",
+                             "the units of %s are %s: %s needs bernoulli units, which are 0 or 1",
                              visible->name, name, reader->type->base.name);
 }
 
@@ -85,7 +85,7 @@ static void check_counts(struct sw_net_graph *g, const struct sw_net_graph_node 
         sw_str_eq(units->choices[*(const int *)value_of(visible, units)], "softmax");
     if (*(const bool *)value_of(hidden, replicated) != counts)
         sw_recipe_error(g->recipe, hidden->section, "replicated",
-                        "the units of %s are %s: say replicated = %s", visible->name,
+                        "the units of %s are %s: set replicated = %s", visible->name,
                         units->choices[*(const int *)value_of(visible, units)],
                         counts ? "yes" : "no");
 }

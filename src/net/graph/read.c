@@ -76,10 +76,10 @@ static void say_dangling(struct graph *g, const struct sw_section *s, int item, 
         return; /* it has messages of its own */
     if (other) {
         sw_recipe_error_item(g->recipe, s, "src", item,
-                             "layer %s is not in this net: its include says otherwise", name);
+                             "layer %s is not in this net: its include key excludes it", name);
         return;
     }
-    sw_recipe_error_item(g->recipe, s, "src", item, "there is no layer '%s'", name);
+    sw_recipe_error_item(g->recipe, s, "src", item, "layer '%s' not found", name);
     sw_recipe_hint_near(g->recipe, name, g->names, g->count, "layers");
 }
 
@@ -122,16 +122,16 @@ static const char *why_not_connected(const struct graph *g, int i, int k)
     const int64_t its = g->layer[g->layer[i].src[k]].steps;
     enum sw_connection how = g->layer[i].how[k];
     if (how == SW_FIRST_TO_LAST)
-        return own || its ? NULL : "neither is unrolled";
+        return own || its ? NULL : "neither layer is unrolled";
     if (!own)
-        return how == SW_ONE_TO_ONE ? NULL : "the layer itself has no unroll";
+        return how == SW_ONE_TO_ONE ? NULL : "this layer has no unroll key";
     if (is_delayed(how) && !its)
         return "the source has no steps: give it the same unroll";
     if (how != SW_ONE_TO_ALL && its && its != own)
-        return "the source has another number of steps: say the same unroll, or one-to-all";
-    return is_delayed(how) && disagree(g, i, k)
-               ? "another layer reads the same step before with the other of previous and stateful"
-               : NULL;
+        return "the source has a different number of steps: use the same unroll, or one-to-all";
+    return is_delayed(how) && disagree(g, i, k) ? "another layer reads the previous step of this "
+                                                  "source with the other of previous and stateful"
+                                                : NULL;
 }
 
 /* Only what computes features has steps of its own. */
@@ -142,11 +142,11 @@ static bool can_unroll(struct graph *g, const struct sw_section *s)
                                 !type->energy && !type->penalty))
         return true;
     sw_recipe_error(
-        g->recipe, s, "unroll", "%s is not unrolled: %s", type->base.name,
-        type->role == SW_ROLE_INPUT    ? "what reads it takes the steps out of a sequence by itself"
+        g->recipe, s, "unroll", "%s layers cannot be unrolled: %s", type->base.name,
+        type->role == SW_ROLE_INPUT    ? "the layers that read it select the steps of the sequence"
         : type->role == SW_ROLE_OUTPUT ? "it reads the steps of an unrolled layer as a sequence"
         : type->energy                 ? "its chain has steps of its own"
-                                       : "it looks at rows of all steps at once");
+                                       : "it needs the rows of all steps at once");
     return false;
 }
 
@@ -159,8 +159,8 @@ static void read_connections(struct graph *g, int i)
         return;
     if (words->count > 1 && words->count != sources) {
         sw_recipe_error(g->recipe, s, "connections",
-                        "%d words for %d sources: give one for all, or one for each", words->count,
-                        sources);
+                        "%d connections for %d sources: give one for all sources, or one for each",
+                        words->count, sources);
         return;
     }
     for (int k = 0; k < sources; k++) {
@@ -245,8 +245,9 @@ static void link_sources(struct graph *g, int i)
             sw_recipe_error_item(g->recipe, s, "src", k,
                                  "layer %s is a metric: it has no output to read", src->items[k]);
         else if (type_of(g->layer[g->layer[i].src[k]].section)->role == SW_ROLE_OUTPUT)
-            sw_recipe_error_item(g->recipe, s, "src", k,
-                                 "layer %s writes a file: read what it reads", src->items[k]);
+            sw_recipe_error_item(
+                g->recipe, s, "src", k,
+                "layer %s writes a file and has no output: read its source instead", src->items[k]);
     }
 }
 
@@ -294,12 +295,12 @@ static void say_cycle(struct graph *g, const bool *placed)
         add_link(&text, g, i, source);
         i = source;
     } while (i != first);
-    sw_recipe_error(g->recipe, g->layer[first].section, "src",
-                    "the layer depends on its own output: a cycle: %s; let one of them read "
-                    "something else",
-                    sw_buf_text(&text));
+    sw_recipe_error(
+        g->recipe, g->layer[first].section, "src",
+        "the layer depends on its own output (cycle: %s); change the src of one of these layers",
+        sw_buf_text(&text));
     if (conf_of(g->layer[first].section)->unroll)
-        sw_recipe_hint(g->recipe, "connections = previous, where the step before is read");
+        sw_recipe_hint(g->recipe, "use connections = previous to read the previous step");
     sw_buf_fini(&text);
 }
 
@@ -364,15 +365,14 @@ static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
         const struct sw_section *s = g->layer[i].section;
         through_time = through_time || type_of(s)->through_time || conf_of(s)->unroll;
         if (algorithm == SW_ALGORITHM_CD && type_of(s)->role == SW_ROLE_LOSS)
-            sw_recipe_error(
-                g->recipe, s, NULL,
-                "algorithm = cd trains energy models and no losses: say algorithm = bp, "
-                "or include = eval");
+            sw_recipe_error(g->recipe, s, NULL,
+                            "algorithm = cd trains energy models, not losses: use algorithm = bp, "
+                            "or include = eval");
     }
     if (!through_time)
         sw_recipe_error(g->recipe, sw_recipe_find(g->recipe, "job", NULL), "algorithm",
-                        "bptt is for recurrent layers (rnn, gru, lstm, unroll), and there is none: "
-                        "say bp");
+                        "bptt needs a recurrent layer (rnn, gru, lstm or unroll), but the net has "
+                        "none: use bp");
 }
 
 static void check_loss(const struct graph *g)
@@ -389,7 +389,7 @@ static void check_loss(const struct graph *g)
             return;
     sw_recipe_error(g->recipe, NULL, NULL, "the training net has no %s layer%s",
                     algorithm == SW_ALGORITHM_CD ? "rbm_hidden" : "loss",
-                    g->count ? "" : ": there are no layers");
+                    g->count ? "" : ": it has no layers");
 }
 
 static void free_graph(struct graph *g)

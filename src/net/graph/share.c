@@ -27,8 +27,8 @@ static void check_other_keys(struct sw_net_graph *g, const struct sw_section *se
         char key[128];
         snprintf(key, sizeof key, "%s.%s", param, o->key);
         if (!sw_str_eq(o->key, "share") && sw_section_is_set(section, key))
-            sw_recipe_error(g->recipe, section, key, "%s is shared: say this where %s is at home",
-                            param, home);
+            sw_recipe_error(g->recipe, section, key,
+                            "%s is shared: set this key in the layer that owns %s", param, home);
     }
 }
 
@@ -37,7 +37,7 @@ static int say_no_layer(struct sw_net_graph *g, const struct sw_section *section
 {
     const char *names[256];
     int count = 0;
-    sw_recipe_error(g->recipe, section, key, "there is no layer '%.*s' in this net", bytes, name);
+    sw_recipe_error(g->recipe, section, key, "layer '%.*s' not found in this net", bytes, name);
     char wanted[128];
     snprintf(wanted, sizeof wanted, "%.*s", bytes, name);
     for (int i = 0; i < g->count && count < 256; i++)
@@ -101,7 +101,7 @@ static void read_share(struct sw_net_graph *g, int i, int k)
         return;
     if (root >= i) {
         sw_recipe_error(g->recipe, node->section, key,
-                        "%s does not run before this layer: let that one share %s.%s instead",
+                        "%s does not run before this layer: share %s.%s there instead",
                         root == i ? "the layer itself" : g->node[root].home, node->home,
                         node->section->type[0]->params[k]);
         return;
@@ -133,8 +133,9 @@ static void borrow(struct sw_net_graph *g, int i, int k)
             note_share(g, i, k, node->src[b->src], b->of);
         else
             sw_recipe_error_item(g->recipe, node->section, "src", b->src,
-                                 "%s is %s and has no %s, which %s takes from it", source->name,
-                                 source->type->base.name, b->of, node->type->base.name);
+                                 "%s is of type %s, which has no parameter %s for %s to use",
+                                 source->name, source->type->base.name, b->of,
+                                 node->type->base.name);
     }
 }
 

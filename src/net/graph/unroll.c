@@ -293,8 +293,8 @@ static int begin(struct unrolling *u, int i, bool carries)
     sw_free(seen);
     if (width == 0)
         sw_recipe_error(u->graph->recipe, l->section, NULL,
-                        "its step before is read, but nothing on the way to it says how many "
-                        "features it has: let an inner_product make them");
+                        "its previous step is read, but no layer before it defines the number of "
+                        "features: add an inner_product");
     u->graph->node[at].width = width > 0 ? width : 1;
     u->graph->node[at].carries = carries;
     for (int64_t t = 0; t < l->steps; t++)
@@ -390,7 +390,7 @@ static void say_cycle(struct unrolling *u, const int *place)
     while (place[i] != NONE)
         i++;
     sw_recipe_error(u->graph->recipe, u->graph->node[i].section, "src",
-                    "the layer depends on its own output: a cycle through all steps");
+                    "the layer depends on its own output (a cycle through all steps)");
 }
 
 static int order(struct unrolling *u)

@@ -115,7 +115,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
                           (long long)c->columns, st->workers);
     if (c->to.groups > 0 && c->columns % c->to.groups)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "the %lld columns of its source are not %lld equal groups",
+                          "the %lld columns of its source cannot be divided into %lld equal groups",
                           (long long)c->columns, (long long)c->to.groups);
     st->mine = sw_spread_rect(c->from, c->rows, c->columns, st->workers, st->worker);
     st->theirs = sw_spread_rect(c->to, c->rows, c->columns, st->workers, st->worker);
@@ -232,7 +232,8 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
 
 /* Not in the registry: only the partitioner makes them. */
 const struct sw_layer_type sw_net_bridge_src = {
-    .base = {.name = "bridge_src", .help = "sends an output to those who want it otherwise"},
+    .base = {.name = "bridge_src",
+             .help = "sends an output to the workers that need it distributed differently"},
     .role = SW_ROLE_NEURON,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
@@ -242,7 +243,7 @@ const struct sw_layer_type sw_net_bridge_src = {
 };
 
 const struct sw_layer_type sw_net_bridge_dst = {
-    .base = {.name = "bridge_dst", .help = "an output as those want it who read it"},
+    .base = {.name = "bridge_dst", .help = "an output distributed as its readers need it"},
     .role = SW_ROLE_NEURON,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),

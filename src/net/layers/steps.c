@@ -112,7 +112,7 @@ static void front_setup(const struct sw_net_graph_node *node, struct sw_layer *l
 }
 
 const struct sw_layer_type sw_net_front = {
-    .base = {.name = "front", .help = "what others see of a step"},
+    .base = {.name = "front", .help = "the part of a step that other layers read"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(1, 1),
@@ -130,8 +130,8 @@ static int join_setup(const struct sw_net_graph_node *node, struct sw_layer *l, 
     char text[128];
     if (first.dtype != SW_F32 || !sw_desc_is_plain(&first) || first.ndim == SW_MAX_DIMS)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "its steps are %s: only plain features with fewer dimensions can be put "
-                          "together to a sequence",
+                          "its steps are %s: only plain activations with fewer dimensions can be "
+                          "joined into a sequence",
                           sw_desc_text(&first, text));
     for (int k = 0; k < l->src_count; k++)
         steps += node->joins_joins ? l->src[k]->desc.dim[1] : 1;
@@ -180,7 +180,7 @@ static int join_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 const struct sw_layer_type sw_net_join = {
     .base = {.name = "join", .help = "steps as a sequence"},
     .role = SW_ROLE_NEURON,
-    .split_reason = "its columns are steps",
+    .split_reason = "its columns are time steps",
     SW_LAYER_SOURCES(1, SW_LAYER_SRCS),
     SW_LAYER_CALLS(NULL, join_forward, join_backward),
 };
@@ -204,7 +204,7 @@ static int begin_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 }
 
 const struct sw_layer_type sw_net_begin = {
-    .base = {.name = "begin", .help = "what the first step reads of the step before"},
+    .base = {.name = "begin", .help = "the previous step that the first step reads"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     .forward = begin_forward,
@@ -226,7 +226,7 @@ void sw_net_end_bind(struct sw_layer *l, float *next)
 }
 
 const struct sw_layer_type sw_net_end = {
-    .base = {.name = "end", .help = "keeps the last step for the next batch"},
+    .base = {.name = "end", .help = "saves the last step for the next batch"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(2, 2),

@@ -17,7 +17,8 @@ static bool has_parameters(const struct sw_net_graph_node *node)
     return node->type->base.params && node->type->base.params[0];
 }
 
-static const char no_factors[] = "no product of factors, as that of an inner_product is";
+static const char no_factors[] =
+    "the gradient is not a product of factors, unlike that of an inner_product";
 
 /* Why the layer has no factors to exchange, with what to do about it, or NULL. */
 static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer_factors *f)
@@ -32,7 +33,7 @@ static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer
     if (reason)
         return reason;
     if (!sw_net_shard_is_in_rows(s->sharding, i))
-        return "it is not split by rows, so that its gradient has one owner";
+        return "it is not split by rows, so its gradient has one owner";
     if (sw_net_is_frozen_param(s->graph, node, "weight"))
         return "its weight is frozen";
     return type->factors_of(node->conf, &s->node[node->src[0]].layer.dst.desc, f) ? NULL
@@ -79,7 +80,8 @@ enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_a
         reason = args->comm.refuses[way];
     if (reason && own)
         sw_recipe_error(s->graph->recipe, node->section, "comm",
-                        "%s cannot: %s; say ps, or leave it out", node->type->base.name, reason);
+                        "%s cannot exchange factors: %s; use ps, or remove the key",
+                        node->type->base.name, reason);
     if (args->comm.workers < 2 || !args->training)
         return SW_COMM_PS;
 

@@ -94,13 +94,13 @@ static int number_states(struct sw_net_shapes *s, struct sw_err *err)
         states += s->node[i].layer.keep_count;
     s->states = sw_calloc((size_t)states + 1, sizeof *s->states);
     if (!s->states)
-        return sw_err_nomem(err, "the layers' state", (size_t)states * sizeof *s->states);
+        return sw_err_nomem(err, "the layers' buffers", (size_t)states * sizeof *s->states);
     for (int i = 0; i < s->graph->count; i++) {
         const struct sw_layer *l = &s->node[i].layer;
         for (int k = 0; k < l->keep_count; k++) {
             char *name = sw_format("%s.%s", l->home, l->keeps[k].name);
             if (!name)
-                return sw_err_nomem(err, "a state's name", 0);
+                return sw_err_nomem(err, "a buffer's name", 0);
             s->states[s->state_count++] =
                 (struct sw_net_state){.layer = i, .index = k, .name = name};
         }

@@ -155,15 +155,15 @@ static int check_backward(const struct setup *u, int i, struct sw_err *err)
     const struct sw_layer *l = &shape->layer;
     if (u->args->training && shape->trains && l->param_count > u->g->node[i].share_count &&
         !shape->leads_to_loss)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "no loss depends on it, so its parameters would never be trained: let a "
-                          "loss read it (a loss's targets get no gradient), or say include = "
-                          "eval");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "no loss depends on it, so its parameters would never be trained: connect it to a loss "
+            "(the targets of a loss get no gradient), or set include = eval");
     const struct sw_layer *loss = loss_below(u, i);
     if (loss)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "it reads %s and leads to a loss, but no gradient goes through a loss: "
-                          "read what %s reads",
+                          "it reads %s and leads to a loss, but no gradient flows through a loss: "
+                          "read the source of %s instead",
                           loss->name, loss->name);
     if (shape->has_backward && !l->type->backward)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -225,14 +225,13 @@ static int check_step(const struct sw_net_graph_node *node, const struct sw_laye
                           node->steps, l->type->base.name);
     if (l->phases.backward > 1)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "unroll = %d: how many labels count is not known of all steps at once: "
-                          "leave unroll out, and it reads them as a sequence",
+                          "unroll = %d: the number of labels that count is not known for all steps "
+                          "at once: remove unroll, and the layer reads the steps as a sequence",
                           node->steps);
     if (node->width > 0 && (d->ndim != 2 || d->dim[1] != node->width || !sw_desc_is_plain(d)))
         return sw_err_set(
             err, SW_ERR_INVALID,
-            "its output is %s, but where the step before is read the first step takes "
-            "%lld features for it",
+            "its output is %s, but the layers that read its previous step expect %lld features",
             sw_desc_text(d, text), (long long)node->width);
     return SW_OK;
 }

@@ -45,7 +45,7 @@ int sw_net_check_shares(const struct sw_net_shapes *s, int i, struct sw_err *err
         return sw_err_set(err, SW_ERR_INVALID, "%s.share: its %s is %s, but %s.%s is %s%s",
                           share->param, share->param, sw_desc_text(mine, own_text), root->name,
                           share->root_param, sw_desc_text(its, root_text),
-                          turned ? ": transpose = yes shares it the other way round" : "");
+                          turned ? ": transpose = yes shares the transposed matrix" : "");
     }
     return SW_OK;
 }

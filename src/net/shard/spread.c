@@ -62,13 +62,14 @@ static const char *why_not(const struct spreading *x, const struct sw_net_graph_
     if (node->is_shared)
         return shares_parameters;
     if (type->split == SW_SPLIT_NONE)
-        return type->split_reason ? type->split_reason : "it has no rule for it";
+        return type->split_reason ? type->split_reason : "its type has no rule for this partition";
     if (shard_of(x, node)->joins && shard_of(x, node)->known_columns == 0)
-        return "nothing tells beforehand how many columns it has";
+        return "its number of columns is not known before setup";
     if (shard_of(x, node)->joins && shard_of(x, node)->known_columns < x->args->workers)
         return "it has fewer columns than there are workers";
     if (type->energy && is_lent(x, node))
-        return "a reconstruction or a metric needs its whole weight; leave those out, and ask eval";
+        return "a reconstruction or a metric needs its whole weight; remove those layers, and use "
+               "eval";
     const char *reason =
         type->refuses_split ? type->refuses_split(node->conf, x->args->workers) : NULL;
     return !reason && type->refuses_data ? why_not_data(x, node) : reason;
@@ -91,7 +92,7 @@ static const char *why_source_not(const struct spreading *x, const struct sw_net
         p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && reads_columns(node));
     for (int k = 0; k < node->src_count && by_columns && !shard_of(x, node)->joins; k++)
         if (x->s->node[node->src[k]].rows_only)
-            return "what it reads cannot be split by columns";
+            return "its source cannot be split by columns";
     return NULL;
 }
 
@@ -115,7 +116,7 @@ static const char *why_not_inputs(const struct sw_net_graph_node *node)
     if (node->is_shared)
         return shares_parameters;
     if (!type->splits_inputs)
-        return "no sum over parts of its inputs is its output";
+        return "its output is not a sum over parts of its inputs";
     return type->refuses_inputs ? type->refuses_inputs(node->conf) : NULL;
 }
 
@@ -123,9 +124,9 @@ static const char *why_not_inputs(const struct sw_net_graph_node *node)
 static const char *why_not_one(const struct sw_net_graph_node *node)
 {
     enum sw_layer_role role = node->type->role;
-    return node->chain              ? "the Gibbs chain is one of rows"
+    return node->chain              ? "a Gibbs chain runs over rows"
            : role == SW_ROLE_INPUT  ? "every worker reads its rows of the data"
-           : role == SW_ROLE_OUTPUT ? "every worker hands in its own rows"
+           : role == SW_ROLE_OUTPUT ? "every worker writes its own rows"
                                     : NULL;
 }
 
@@ -153,17 +154,17 @@ static struct sw_spread spread_at(const struct spreading *x, const struct sw_net
     if (sw_net_is_later_step(node) || sw_net_connects_steps(node))
         ; /* the first step says it */
     else if (reason)
-        sw_recipe_error(x->g->recipe, node->section, "location",
-                        "%s cannot be on one worker: %s; leave location out, and it reads its rows "
-                        "of what is elsewhere",
-                        type, reason);
+        sw_recipe_error(
+            x->g->recipe, node->section, "location",
+            "%s cannot be on one worker: %s; remove location, and every worker reads its own rows",
+            type, reason);
     else if (sw_section_is_set(node->section, "partition") && conf->partition != SW_PARTITION_NONE)
         sw_recipe_error(x->g->recipe, node->section, "location",
-                        "a layer with a location is whole on that worker: leave its partition out");
+                        "a layer with a location is not partitioned: remove its partition key");
     else if (conf->location >= x->args->workers && !x->alone)
         sw_recipe_error(x->g->recipe, node->section, "location",
-                        "worker %lld of a group that has %d, counted from 0: say a location below "
-                        "%d, or cluster.workers_per_group = %lld",
+                        "worker %lld of a group with %d workers, counted from 0: use a location "
+                        "below %d, or cluster.workers_per_group = %lld",
                         (long long)conf->location, x->args->workers, x->args->workers,
                         (long long)conf->location + 1);
     return x->args->workers > 1 ? (struct sw_spread){.dist = SW_DIST_ONE, .at = (int)conf->location}
@@ -189,8 +190,8 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
         ; /* the layer's first step says it */
     else if (refused && own)
         sw_recipe_error(x->g->recipe, node->section, "partition",
-                        "%s cannot: %s; say 0%s, or leave it out", type->base.name, reason,
-                        why_not_one(node) ? "" : " or none");
+                        "%s does not support this partition: %s; use 0%s, or remove the key",
+                        type->base.name, reason, why_not_one(node) ? "" : " or none");
     else if (refused && x->args->workers > 1 && type->role != SW_ROLE_INPUT)
         sw_buf_printf(&x->s->notes, "layer %s is split by rows: %s\n", node->home, reason);
     return refused || x->args->workers == 1 ? SW_DIST_ROWS : dists[p];
@@ -270,8 +271,8 @@ static void check_homes(const struct spreading *x, const struct sw_net_graph_nod
         if (sw_spread_equal(shard_of(x, node)->spread, shard_of(x, root)->spread))
             continue;
         sw_recipe_error(x->g->recipe, node->section, located ? "location" : NULL,
-                        "it shares %s with layer %s, which is not where it is: give both the same "
-                        "location, or leave them in rows",
+                        "it shares %s with layer %s, which is on another worker: give both the "
+                        "same location, or split both by rows",
                         node->share[k].param, root->home);
     }
 }

@@ -182,7 +182,7 @@ static void a_cycle_is_named_once(void **state)
     assert_refused(WORLD_INPUTS RELU("a", "c") RELU("b", "a") RELU("c", "b") FC("fc", "image") LOSS,
                    &small, 1,
                    SAYS("test.ini:10:", "layer a",
-                        "a cycle: a reads c, c reads b, b reads a; let one of them read"));
+                        "cycle: a reads c, c reads b, b reads a); change the src of"));
 }
 
 static void a_layer_that_reads_itself_is_named(void **state)
@@ -196,8 +196,8 @@ static void dangling_sources_come_with_a_hint(void **state)
     assert_refused(WORLD_INPUTS CONV("conv1", "image") FC("fc", "conv2") LOSS
                    "[layer x]\ntype = accuracy\nsrc = fc, zebra\n",
                    &small, 2,
-                   SAYS("test.ini:14:7", "there is no layer 'conv2'", "did you mean 'conv1'?",
-                        "test.ini:21:11", "there is no layer 'zebra'", "layers: image"));
+                   SAYS("test.ini:14:7", "layer 'conv2' not found", "did you mean 'conv1'?",
+                        "test.ini:21:11", "layer 'zebra' not found", "layers: image"));
 }
 
 static void a_source_of_the_other_net_is_said_to_be_that(void **state)
@@ -241,7 +241,7 @@ static void shares_that_cannot_be_are_refused(void **state)
     assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = conv\n" LOSS, &small, 1,
                    SAYS("layer fc: weight.share = conv", "LAYER.PARAM"));
     assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = fd.weight\n" LOSS, &small, 1,
-                   SAYS("no layer 'fd' in this net"));
+                   SAYS("layer 'fd' not found in this net"));
     assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = fc.weight\n" LOSS, &small, 1,
                    SAYS("does not run before"));
     assert_refused(WORLD_INPUTS FC("a", "image") "weight.share = fc.weight\n" FC("fc", "a") LOSS,

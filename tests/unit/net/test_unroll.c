@@ -415,7 +415,7 @@ static void what_cannot_be_unrolled_is_told(void **state)
     assert_refused(SEQUENCE FC("h", "x", "connections = one-to-none\n") END, "unknown");
     assert_refused(SEQUENCE FC("h", "x", "connections = previous\n") END, "has no steps");
     assert_refused(SEQUENCE FC("h", "x", "connections = previous, previous\n") END,
-                   "2 words for 1 sources");
+                   "2 connections for 1 sources");
     assert_refused(SEQUENCE "[layer h]\ntype = inner_product\nsrc = x\noutputs = 4\n"
                             "connections = one-to-all\n" END,
                    "has no unroll");
@@ -424,12 +424,12 @@ static void what_cannot_be_unrolled_is_told(void **state)
                    "layer x has 5 steps");
     assert_refused(SEQUENCE FC("a", "x", "") "[layer h]\ntype = inner_product\nsrc = a\n"
                                              "outputs = 4\nunroll = 4\n" END,
-                   "another number of steps");
+                   "a different number of steps");
     assert_refused(SEQUENCE FC("h", "image", "") END, "layer image has 30 steps");
     assert_refused(SEQUENCE FC("h", "label", "") END, "one-to-all reads all of it");
     assert_refused(SEQUENCE FC("a", "h", "") F("h", "a", "tanh") END, "a cycle");
     assert_refused(SEQUENCE MIX("h", "x, h", "connections = one-to-one, previous\n") END,
-                   "how many features it has");
+                   "defines the number of features");
     assert_refused(SEQUENCE "[layer h]\ntype = lstm\nsrc = x, h\nhidden = 4\n"
                             "bidirectional = yes\n" UNROLL END,
                    "does not know those behind it");

@@ -81,8 +81,9 @@ static void a_layer_keeps_how_its_gradients_come_together(void **state)
 static void other_versions_and_damage_are_refused(void **state)
 {
     static const char *const texts[][2] = {
-        {"{\"version\":2,\"workers\":2}", "version 2 is of a later program"},
-        {"{\"workers\":2}", "there is no version"},
+        {"{\"version\":2,\"workers\":2}",
+         "version 2 was written by a newer version of the program"},
+        {"{\"workers\":2}", "version is missing"},
         {"{\"version\":1,", ""}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct sw_json *kept = NULL;

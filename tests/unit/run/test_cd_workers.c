@@ -208,9 +208,9 @@ static void machines_that_cannot_be_are_told(void **state)
     static const struct {
         const char *set[3], *text;
     } bad[] = {
-        {{"layer.rbm.src=image"}, "reads an rbm_visible layer, but image is input"},
-        {{"layer.rbm2.src=vis"}, "visible side of another machine"},
-        {{"job.algorithm=bptt"}, "bptt is for recurrent layers"},
+        {{"layer.rbm.src=image"}, "must be an rbm_visible layer, but image is input"},
+        {{"layer.rbm2.src=vis"}, "visible layer of another trained machine"},
+        {{"job.algorithm=bptt"}, "bptt needs a recurrent layer"},
         {{"layer.rbm.location=1"}, "cannot be on one worker"},
         {{"layer.rbm.partition=1", "cluster.workers_per_group=2"},
          "a reconstruction or a metric needs its whole weight"},

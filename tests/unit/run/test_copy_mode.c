@@ -49,8 +49,8 @@ static enum sw_copy_mode mode(struct job job)
 
 static void gpus_update_by_themselves(void **state)
 {
-    assert_mode(SW_COPY_NONE, "the GPU updates by itself", .driver = &gpu, .workers = 1);
-    assert_mode(SW_COPY_NONE, "only sums of gradients", .driver = &gpu, .workers = 4);
+    assert_mode(SW_COPY_NONE, "the GPU updates its parameters", .driver = &gpu, .workers = 1);
+    assert_mode(SW_COPY_NONE, "only gradient sums", .driver = &gpu, .workers = 4);
 }
 
 /* A single worker has nothing to add up. */
@@ -76,8 +76,8 @@ static void what_the_host_has_to_see_is_copied(void **state)
 
 static void only_gpus_do(void **state)
 {
-    assert_mode(SW_COPY_ASYNC, "rehearse servers", .driver = &sim, .workers = 1);
-    assert_mode(SW_COPY_ASYNC, "rehearse servers", .driver = &sim, .workers = 4);
+    assert_mode(SW_COPY_ASYNC, "exercise the server path", .driver = &sim, .workers = 1);
+    assert_mode(SW_COPY_ASYNC, "exercise the server path", .driver = &sim, .workers = 4);
     assert_mode(SW_COPY_ASYNC, "nothing is copied", .driver = &cores, .workers = 4);
 }
 
