@@ -22,7 +22,7 @@
  * - a branch's stream waits for it when a direction begins, and before a layer with parameters;
  * - it waits for a layer with parameters after its backward, between two phases of a layer, and for
  *   all branches at the end of a direction.
- * Only one direction is under way at a time. Here is who has which stream, which depends on the
+ * Only one direction runs at a time. This file assigns the streams, which depends on the
  * graph alone; branch_order.h has the rest. One owner: the net. */
 #pragma once
 
