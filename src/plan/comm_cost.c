@@ -1,3 +1,6 @@
+/* The cost model of exchange modes (plan/comm_cost.h): for each mode the bytes on a worker's link, the
+ * computing in factor products, and the passes over memory, in shared memory and between devices.
+ * Pure functions; any thread. */
 #include "plan/comm_cost.h"
 #include <math.h>
 

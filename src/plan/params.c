@@ -1,3 +1,6 @@
+/* Adds the parameters of a net to the parameter table with the settings of the recipe, and checks
+ * patterns: every [updater PATTERN] and every pattern of job.freeze must match a parameter. By the
+ * thread that opens the job. */
 #include "plan/params.h"
 
 #include "base/str.h"

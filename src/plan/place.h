@@ -1,15 +1,13 @@
-/* What the files of placement share. Internal to plan/.
+/* Shared by the files of placement. Internal to plan/.
  *
- * placement.c      the whole: checks, rows, what a row says
- * place_workers.c  workers that compute on their cores
- * place_gpus.c     workers that compute on a GPU: which one, and the cores near it
- * place_servers.c  servers
- * seat.c           cores for a row, and words for what it got */
+ * placement.c the whole: checks, rows, what a row says place_workers.c workers that compute on
+ * their cores place_gpus.c workers that compute on a GPU: which one, and the cores near it
+ * place_servers.c servers seat.c cores for a row, and words for what it got */
 #pragma once
 
 #include "plan/placement.h"
 
-/* Gives a row its cores; nodes and threads follow from them. */
+/* Assigns cores to a row; nodes and threads follow from them. */
 void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
              const struct sw_core_set *cores);
 /* Both write into out and return it: "; the cgroup's quota of 2.5 CPUs allows 2 threads" or "", and
@@ -19,7 +17,7 @@ const char *sw_node_text(const struct sw_placement_row *row, char *out, size_t b
 
 /* Seat all workers; p->oversubscribed is set. What they take leaves p->spare. */
 void sw_place_workers(const struct sw_machine *m, struct sw_placement *p);
-/* The same for workers on GPUs; also chooses these. Errors: SW_ERR_INVALID, SW_ERR_NOMEM. */
+/* The same for workers on GPUs; also chooses the GPUs. Errors: SW_ERR_INVALID, SW_ERR_NOMEM. */
 int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                          struct sw_placement *p, struct sw_err *err) SW_MUST_CHECK;
 /* Seats all servers, after the workers. */

@@ -1,3 +1,10 @@
+/* Finds the peer links between devices. Links with a saved result of the same devices, bus addresses
+ * and driver are not tested again; the others are tested by a child process, which reports one line
+ * per link. If it hangs or dies in a test, it is killed and another one continues with the next
+ * link (run_trials).
+ *
+ * Reading order: the key of a result, the file of saved results, running tests, choosing which links
+ * to test. By the main thread. */
 #include "plan/ways.h"
 
 #include "base/child.h"

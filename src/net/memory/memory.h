@@ -34,7 +34,7 @@ struct sw_net_memory {
 int sw_net_memory_init(struct sw_net_memory *m, int nodes, struct sw_err *err) SW_MUST_CHECK;
 void sw_net_memory_fini(struct sw_net_memory *m); /* a zeroed one is accepted */
 
-/* Gives everything in a step of this execution order its place. order: of branches, or NULL;
+/* Plans the memory of a step with this execution order. order: of branches, or NULL;
  * separate_scratch: as in sw_net_args. Errors: SW_ERR_NOMEM. */
 int sw_net_memory_plan(struct sw_net_memory *m, const struct sw_exec_order *s,
                        const struct sw_branch_order *order, bool separate_scratch,
