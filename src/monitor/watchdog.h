@@ -8,9 +8,8 @@
  * followed from it to a role that no other role blocks; that role is the culprit if its thread has
  * ended, or if it has been silent for as long.
  * 3. If the role at the end of the chain waits itself, because its wait is already satisfied or the
- *    blocking role is unknown, it is blamed only after twice the limit. The same holds for a server
- *    or reader that sleeps and reports to be idle while another role has waited for it for that
- * long.
+ * blocking role is unknown, it is blamed only after twice the limit. So is a server or reader that
+ * sleeps and reports to be idle while another role has waited for it for that long.
  *
  * An idle role never stalls, and a role that computes counts as alive. The silence of a role that
  * is ready to run but gets no core does not grow.

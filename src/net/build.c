@@ -17,7 +17,7 @@ int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates, struc
     return rc;
 }
 
-/* The arguments as the stages see them. */
+/* Copies the arguments and fills in defaults. */
 static void take_args(struct sw_net_args *to, const struct sw_net_args *args)
 {
     *to = *args;
@@ -29,7 +29,7 @@ static void take_args(struct sw_net_args *to, const struct sw_net_args *args)
         to->workers = 1;
 }
 
-/* Memory of the host, for steps on their way to the device and results on their way back. */
+/* Allocates the host staging buffers: step scalars to the device, results from it. */
 static int make_mail(struct sw_net *net, struct sw_err *err)
 {
     size_t params = (size_t)net->shapes.param_count + 1;

@@ -1,4 +1,5 @@
-/* Makes a net meet a budget: residency of features, then execution order and memory for it. */
+/* Fits a net into a memory budget: chooses the residency of activations, then plans execution order
+ * and memory. */
 #include "net/memory/fit.h"
 #include "net/net_private.h"
 

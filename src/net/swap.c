@@ -1,13 +1,13 @@
-/* Features on their way to host memory and back. A stream copies in each direction, beside the one
- * that computes; the order is by events alone:
+/* Offloading activations to host memory. One stream per direction copies concurrently with the
+ * compute stream; events order the copies:
  *
  *     OFFLOAD       made on compute, waited for by the stream out; copy; left on out
  *     WAIT_OFFLOAD  compute waits for left: the memory may be written
  *     RELOAD        ready on compute (the second memory is free), waited for by in, as is left;
  * copy; back on in WAIT_RELOAD   compute waits for back: the values may be read
  *
- * Every feature that is copied out is waited for on its way in, so a step's copies are all done,
- * for whoever is behind the compute stream, when the step is. */
+ * Compute waits for the copy back of every offloaded activation, so all copies of a step are
+ * complete when the compute stream has finished the step. */
 #include "net/net_private.h"
 
 #include "base/os.h"
@@ -15,11 +15,11 @@
 struct sw_swap {
     struct sw_device *dev;                           /* borrowed */
     struct sw_stream *out, *in;                      /* owned */
-    struct moving {                                  /* of a root that is swapped, else all NULL */
+    struct moving {                                  /* of an offloaded root, else all NULL */
         struct sw_event *made, *left, *ready, *back; /* owned */
     } * of;                                          /* owned [count] */
     int count;
-    char *memory; /* borrowed, of the host */
+    char *memory; /* borrowed host memory */
 };
 
 static int make_events(struct sw_swap *s, struct moving *m, struct sw_err *err)
@@ -78,7 +78,7 @@ void sw_swap_bind(struct sw_swap *s, void *memory)
     s->memory = memory;
 }
 
-/* `behind` runs on after what `ahead` has been given so far. */
+/* Makes stream `behind` wait for everything queued on `ahead` so far. */
 static int follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_event *e,
                   struct sw_err *err)
 {

@@ -1,6 +1,5 @@
-/* Makes the exchange of features for the nets of a group's workers: staging memory, events,
- * streams.
- */
+/* Creates the exchange of activations for the nets of a group's workers: staging memory, events,
+ * streams. */
 #include "net/layers/bridge.h"
 #include "net/net_private.h"
 
@@ -8,8 +7,8 @@
 
 enum { ALIGN = 64 };
 
-/* Gives every piece its place (in e->at, unless it is NULL) and returns the bytes of all. The
- * shapes are the same seen from any worker. */
+/* Computes the offset of every piece (into e->at unless NULL) and returns the total bytes. The
+ * result is the same for any worker's net. */
 static size_t plan(const struct sw_transfer *e, const struct sw_net *net)
 {
     size_t total = 0;
@@ -55,13 +54,13 @@ static int make_arrays(struct sw_transfer *e, struct sw_net *const *nets, struct
     return SW_OK;
 }
 
-/* Whose stream records event i. */
+/* The device whose stream records event i. */
 static struct sw_device *device_of(const struct sw_transfer *e, size_t i)
 {
     return e->streams[i / SW_TRANSFER_MOMENTS / SW_TRANSFER_TURNS % (size_t)e->workers]->dev;
 }
 
-/* Staging memory, and events to order what happens with it. */
+/* Allocates staging memory and the events that order its use. */
 static int make_stages(struct sw_transfer *e, const struct sw_net *net, struct sw_err *err)
 {
     size_t count = sw_transfer_event_index(e, e->connections, 0, 0);
@@ -124,7 +123,7 @@ int sw_transfer_new(struct sw_net *const *nets, int workers, struct sw_device *h
     return SW_OK;
 }
 
-/* After a fault copies may be under way that nobody has waited for. */
+/* After a fault there may be unfinished copies. */
 static void drain(const struct sw_transfer *e)
 {
     struct sw_err ignored;
@@ -134,7 +133,7 @@ static void drain(const struct sw_transfer *e)
             continue;
         sw_stream_attach(s);
         if (sw_stream_wait(s, &ignored) != SW_OK)
-            continue; /* dropped, which will do */
+            continue; /* the work was dropped, which is sufficient */
     }
 }
 
