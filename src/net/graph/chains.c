@@ -1,7 +1,7 @@
-/* Gibbs chains of a net that is trained by algorithm = cd: which layers are the two sides of a
- * Boltzmann machine, and which of these machines are trained. Such a machine is a loss of its own:
- * it needs no other, and no gradient leaves it. And do all layers of a machine say the same of its
- * units? They are keys of each, because layers do not know each other. */
+/* Gibbs chains of a net with algorithm = cd: finds the two layers of each Boltzmann machine, and
+ * the machines that are trained. A trained machine acts as a loss: it needs no other loss, and no
+ * gradient leaves it. Also checks that the layers of a machine agree on the type of its units,
+ * which is a key of each layer. */
 #include "net/graph/stages.h"
 
 static enum sw_energy energy_of(const struct sw_net_graph_node *node)
@@ -9,7 +9,7 @@ static enum sw_energy energy_of(const struct sw_net_graph_node *node)
     return node->src_count == 1 ? node->type->energy : SW_ENERGY_NONE;
 }
 
-/* The two sides of the machine whose hidden layer node i is. */
+/* Marks the two layers of the machine whose hidden layer is node i. */
 static void join(struct sw_net_graph *g, int i, bool training)
 {
     struct sw_net_graph_node *hidden = &g->node[i], *visible = &g->node[hidden->src[0]];
@@ -31,7 +31,7 @@ static void join(struct sw_net_graph *g, int i, bool training)
 
 /* ---- Units ---- */
 
-/* A key of the layer's type, NULL: it has none; and what the layer says. */
+/* A key of the layer's type, or NULL; and its value in the layer. */
 static const struct sw_opt *key_of(const struct sw_net_graph_node *node, const char *key)
 {
     const struct sw_opt *o = node->type->base.opts;
@@ -45,7 +45,7 @@ static const void *value_of(const struct sw_net_graph_node *node, const struct s
     return (const char *)node->conf + o->offset;
 }
 
-/* A layer that reads a machine's side says in `key` what units that has. */
+/* Checks that `key` of a layer that reads one side of a machine names the units of that side. */
 static void check_units(struct sw_net_graph *g, const struct sw_net_graph_node *reader,
                         const char *key, const struct sw_net_graph_node *side)
 {
@@ -59,7 +59,7 @@ static void check_units(struct sw_net_graph *g, const struct sw_net_graph_node *
                         its->choices[is], key, its->choices[is]);
 }
 
-/* One that has no key for the visible units is for those that are 0 or 1. */
+/* A layer without a key for the visible units supports only binary ones. */
 static void check_binary(struct sw_net_graph *g, const struct sw_net_graph_node *reader,
                          const struct sw_net_graph_node *visible)
 {

@@ -1,5 +1,5 @@
-/* Reads [layer] sections in topological order: who reads whom, cycles, layers of the wrong number
- * of sources. All faults of the graph are reported, not only the first. */
+/* Reads [layer] sections in topological order: resolves sources, finds cycles, checks the number of
+ * sources. Reports all errors of the graph, not only the first. */
 #include "net/graph/stages.h"
 
 #include "base/os.h"
@@ -9,10 +9,10 @@
 struct graph {
     struct sw_recipe *recipe;
     enum sw_algorithm algorithm;
-    int64_t unrolled;                 /* steps of every unrolled layer; 0: as it says */
-    struct sw_net_graph_layer *layer; /* owned: those of this net, file order */
-    const char **names;               /* owned: of them */
-    int *order; /* owned: topological order, but for what reads the step before */
+    int64_t unrolled; /* overrides the steps of every unrolled layer; 0: use its key */
+    struct sw_net_graph_layer *layer; /* owned: layers of this net in file order */
+    const char **names;               /* owned: their names */
+    int *order; /* owned: topological order, ignoring connections to the previous time step */
     int count;
 };
 
@@ -73,7 +73,7 @@ static void say_dangling(struct graph *g, const struct sw_section *s, int item, 
 {
     const struct sw_section *other = sw_recipe_find(g->recipe, "layer", name);
     if (other && !other->type[0])
-        return; /* it has messages of its own */
+        return; /* its own errors are reported elsewhere */
     if (other) {
         sw_recipe_error_item(g->recipe, s, "src", item,
                              "layer %s is not in this net: its include key excludes it", name);
@@ -90,7 +90,7 @@ static bool is_delayed(enum sw_connection how)
     return how == SW_PREVIOUS || how == SW_STATEFUL;
 }
 
-/* How source k is connected. -1: not so that we know it. */
+/* How source k is connected; -1: unknown name. */
 static int connection_of(const struct sw_section *s, int k)
 {
     const struct sw_layer_conf *conf = conf_of(s);
@@ -104,7 +104,7 @@ static int connection_of(const struct sw_section *s, int k)
     return -1;
 }
 
-/* Another layer that reads the step before of source j in another way. */
+/* Does another layer read the previous step of source k with a different connection type? */
 static bool disagree(const struct graph *g, int i, int k)
 {
     for (int other = 0; other < i; other++)
@@ -115,7 +115,7 @@ static bool disagree(const struct graph *g, int i, int k)
     return false;
 }
 
-/* Why source k cannot be connected so, or NULL. */
+/* Why source k cannot have its connection type, or NULL. */
 static const char *why_not_connected(const struct graph *g, int i, int k)
 {
     const int64_t own = g->layer[i].steps;
@@ -134,7 +134,7 @@ static const char *why_not_connected(const struct graph *g, int i, int k)
                                                 : NULL;
 }
 
-/* Only what computes features has steps of its own. */
+/* Only layers that compute activations can be unrolled. */
 static bool can_unroll(struct graph *g, const struct sw_section *s)
 {
     const struct sw_layer_type *type = type_of(s);
@@ -178,7 +178,7 @@ static void read_connections(struct graph *g, int i)
     }
 }
 
-/* When all layers' connections are known. */
+/* Runs after the connections of all layers are known. */
 static void check_connections(struct graph *g, int i)
 {
     const struct sw_section *s = g->layer[i].section;
@@ -195,7 +195,7 @@ static void check_connections(struct graph *g, int i)
 
 /* ---- sources ---- */
 
-/* Has every step as many sources as the type reads? */
+/* Checks that every time step has a number of sources that the type accepts. */
 static bool count_sources(struct graph *g, int i)
 {
     const struct sw_section *s = g->layer[i].section;
@@ -253,7 +253,7 @@ static void link_sources(struct graph *g, int i)
 
 /* ---- cycles ---- */
 
-/* A source of layer i that waits for ever. */
+/* A source of layer i that is not placed yet. */
 static int stuck_source(const struct graph *g, const bool *placed, int i)
 {
     int k = 0;
@@ -262,7 +262,7 @@ static int stuck_source(const struct graph *g, const bool *placed, int i)
     return g->layer[i].src[k];
 }
 
-/* "b reads a on worker 1": where layers have locations, workers would wait for one another. */
+/* Adds "b reads a on worker 1" to the description of a cycle. */
 static void add_link(struct sw_buf *text, const struct graph *g, int reader, int source)
 {
     sw_buf_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
@@ -272,7 +272,8 @@ static void add_link(struct sw_buf *text, const struct graph *g, int reader, int
                       (long long)conf_of(g->layer[source].section)->location);
 }
 
-/* From a layer that is not placed sources lead into a cycle; its first layer in the file. */
+/* Follows sources from a layer that is not placed, which leads into a cycle; returns the cycle's
+ * first layer in the file. */
 static int find_cycle(const struct graph *g, const bool *placed)
 {
     int i = 0;
@@ -324,7 +325,7 @@ static void sort(struct graph *g, bool *placed)
         say_cycle(g, placed);
 }
 
-/* The layers in their order. */
+/* Copies the layers in topological order. */
 static int take_layers(const struct graph *g, struct sw_net_graph_layer **out, int *count,
                        struct sw_err *err)
 {
@@ -350,14 +351,14 @@ static int take_layers(const struct graph *g, struct sw_net_graph_layer **out, i
     return SW_OK;
 }
 
-/* Does the algorithm train a layer of this type by itself? */
+/* Is the layer type a training objective for the algorithm? */
 static bool is_trained_by(enum sw_algorithm algorithm, const struct sw_layer_type *type)
 {
     return algorithm == SW_ALGORITHM_CD ? type->energy == SW_ENERGY_HIDDEN
                                         : type->role == SW_ROLE_LOSS;
 }
 
-/* What the algorithm is not for. */
+/* Reports layers that do not fit the algorithm. */
 static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
 {
     bool through_time = algorithm != SW_ALGORITHM_BPTT;
@@ -382,7 +383,7 @@ static void check_loss(const struct graph *g)
     for (int i = 0; i < g->count; i++)
         if (is_trained_by(algorithm, type_of(g->layer[i].section)))
             return;
-    /* A loss may hide behind a section that is wrong. */
+    /* A section with an invalid type may be the loss. */
     for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
          s = sw_section_next(s))
         if (!s->type[0])
@@ -399,9 +400,9 @@ static void free_graph(struct graph *g)
     sw_free(g->names);
 }
 
-/* ---- a net that ends with a layer ---- */
+/* ---- a net up to a layer ---- */
 
-/* Marks the layer and what it reads, and the layers at home of whose parameters it shares. */
+/* Marks the layer, its ancestors, and the layers that own its tied parameters. */
 static void mark(struct graph *g, int i, bool *kept)
 {
     const struct sw_section *s = g->layer[i].section;
@@ -422,7 +423,7 @@ static void mark(struct graph *g, int i, bool *kept)
     }
 }
 
-/* Takes the others out. */
+/* Removes the other layers. */
 static void drop_others(struct graph *g, const bool *kept, int *place)
 {
     int n = 0;
@@ -461,7 +462,7 @@ static int keep_until(struct graph *g, const char *until, struct sw_err *err)
 
 /* ---- the whole ---- */
 
-/* Sections in topological order. Adds what is wrong to the recipe. */
+/* Reads sections into topological order. Adds errors to the recipe. */
 static int read_graph(struct graph *g, bool training, const char *until, struct sw_err *err)
 {
     bool *placed = NULL;
