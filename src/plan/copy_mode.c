@@ -1,10 +1,10 @@
-/* What `[cluster] copy` comes to for a job: what `auto` means, which is known once the units are
- * placed, and what cannot be had with `none`. */
+/* Resolves `[cluster] copy`: the meaning of `auto`, after placement, and settings that conflict
+ * with `none`. */
 #include "device/driver.h"
 #include "plan/choices.h"
 #include <stdio.h>
 
-/* Does a layer, or the recipe for all of them, send factors to servers? */
+/* Does any layer, or the net-wide setting, send factors to servers? */
 static bool sends_to_servers(const struct sw_exchange_plan *p)
 {
     bool any = p->cluster->comm == SW_COMM_ADAM;
@@ -14,7 +14,7 @@ static bool sends_to_servers(const struct sw_exchange_plan *p)
     return any;
 }
 
-/* What speaks against GPUs that update by themselves; NULL: nothing. One worker has no sums. */
+/* Why GPUs cannot update their own replicas; NULL: they can. A single worker needs no reduction. */
 static const char *why_not_none(const struct sw_exchange_plan *p)
 {
     const struct sw_topology *t = p->args.topology;

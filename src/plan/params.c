@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The product of the factors of all [updater PATTERN] sections that match. */
+/* Multiplies *lr and *decay by the multipliers of all matching [updater PATTERN] sections. */
 static void override_factors(const struct sw_recipe *recipe, const char *name, double *lr,
                              double *decay)
 {

@@ -1,5 +1,5 @@
-/* Who adds up the gradients of several devices: servers, or the devices themselves by their library
- * or by copies, over the ways between them that are sound; and the buckets that they add up. */
+/* Chooses the reducer of the gradients of several devices: servers, or an all-reduce of the devices
+ * by their library or by copies over sound peer links; and partitions gradients into buckets. */
 #include "base/os.h"
 #include "device/driver.h"
 #include "plan/choices.h"
@@ -14,11 +14,11 @@ enum {
     TOGETHER_MS = 60000,
 };
 
-/* What a device is taken to compute and a link to carry, for the order of buckets. */
+/* Assumed throughput of a device and of a link, for the order of buckets. */
 #define FLOPS_PER_S 1e11
 #define LINK_BYTES_PER_S 1e10
 
-/* ---- Who adds up ---- */
+/* ---- Servers or devices ---- */
 
 const char *sw_reduce_why_servers(const struct sw_topology *t)
 {
@@ -29,8 +29,8 @@ const char *sw_reduce_why_servers(const struct sw_topology *t)
                                              : NULL;
 }
 
-/* Are there sums that devices could make? One device has some with a library only, which then does
- * what it does for several. */
+/* Can devices reduce? A single device does only with library requested, which then runs as for
+ * several. */
 static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce asked)
 {
     int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
@@ -38,7 +38,7 @@ static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce asked)
            !sw_reduce_why_servers(p->args.topology);
 }
 
-/* Two workers on one device: a library has one member on each. */
+/* A device with two workers, or NULL: a library needs one device per member. */
 static const char *shared_device(const struct sw_exchange_plan *p)
 {
     for (int i = 0; i < p->args.topology->workers; i++)
@@ -48,9 +48,10 @@ static const char *shared_device(const struct sw_exchange_plan *p)
     return NULL;
 }
 
-/* ---- Ways between devices ---- */
+/* ---- Peer links ---- */
 
-/* The devices of workers, each once: out gets their numbers, place which of them a worker has. */
+/* Lists the distinct devices of workers: out gets their numbers, place the position of each
+ * worker's device; returns the count. */
 static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
 {
     int count = 0;
@@ -65,7 +66,7 @@ static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
     return count;
 }
 
-/* Who used to be damaged, hung or failed is told at every start. */
+/* Warns about every faulty link at each start. */
 static void warn(const struct sw_exchange_plan *p)
 {
     const struct sw_ways *w = p->ways;
@@ -109,9 +110,9 @@ static int find_ways(struct sw_exchange_plan *p, bool sums, bool look, struct sw
     return reach_all(p, place, err);
 }
 
-/* ---- Which way ---- */
+/* ---- Library or copies ---- */
 
-/* Errors say why there is no library that could be used. */
+/* Errors: why no library can be used. */
 static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 {
     const char *shared = shared_device(p);
@@ -120,7 +121,7 @@ static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
     return sw_device_collectives(p->devices[0], &p->sums.library, err);
 }
 
-/* After the ways were tried. */
+/* Checks the tested all-reduce of the library. */
 static int trust_library(const struct sw_way *sum, bool look, struct sw_err *err)
 {
     if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
@@ -128,7 +129,7 @@ static int trust_library(const struct sw_way *sum, bool look, struct sw_err *err
     return sw_err_set(err, SW_ERR_UNSUPPORTED, "its all-reduce is not sound: %s", sum->why);
 }
 
-/* How copies go: directly, or by way of the host, all or some; or nobody has tried. */
+/* Describes how copies go: direct or through the host, all or some, or untested. */
 static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
 {
     int direct = 0, staged = 0, unknown = 0;
@@ -150,7 +151,7 @@ static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
     snprintf(out, bytes, "%s%s%.100s", how, bad ? ": " : "", bad ? bad->why : "");
 }
 
-/* A way by the host that is not sound leaves none. */
+/* A faulty link through the host: no other path exists. NULL: none. */
 static const struct sw_way *no_way(const struct sw_ways *w)
 {
     for (int i = 0; w && i < w->count * w->count; i++)
@@ -168,8 +169,8 @@ static void use_library(struct sw_sums *d)
              d->library->name(name, sizeof name));
 }
 
-/* Copies between devices, or servers where these are not sound. no_library: why there is none, ""
- * where none was wanted. */
+/* Chooses copies between devices, or servers if these are not sound. no_library: why no library is
+ * used, "" if none was requested. */
 static void use_copies(struct sw_exchange_plan *p, const char *no_library)
 {
     struct sw_sums *d = &p->sums;
@@ -179,7 +180,7 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
     if (bad) {
         snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
                  bad->why);
-        if (p->cluster->copy == SW_COPY_AUTO) { /* nothing is left that speaks for it */
+        if (p->cluster->copy == SW_COPY_AUTO) { /* `none` has no advantage any more */
             p->copy = SW_COPY_ASYNC;
             snprintf(p->copy_why, sizeof p->copy_why, "copies between devices are not sound");
         }
@@ -193,7 +194,7 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
              *no_library ? "; no library: " : "", no_library);
 }
 
-/* The library where it is wanted and can be used. */
+/* Chooses the library if it is requested and usable. */
 static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool look,
                   struct sw_err *err)
 {
@@ -244,8 +245,9 @@ static double seconds_of_backward(const struct sw_net *net, int layer)
                                            : 0;
 }
 
-/* In the order in which the first worker hands gradients over; listed: which each is. Returns how
- * many. A layer that shares a parameter with one below does not complete its gradient. */
+/* Lists gradients in the order in which the first worker completes them; listed gets their table
+ * indices. Returns the count. A tied parameter's gradient is complete only after its root's
+ * backward. */
 static int list_items(const struct sw_table *table, const struct sw_net *net, const int *params,
                       struct sw_bucket_item *items, int *listed)
 {

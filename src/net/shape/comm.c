@@ -1,7 +1,6 @@
-/* How the gradients of fully-connected layers come together (parallel training, section 5): says
- * for each layer whether workers give gradients or factors. Only layers in rows have something to
- * exchange. What a layer itself asks for and cannot have is an error, what is asked for net-wide a
- * note. */
+/* Exchange modes of fully-connected layers (parallel training, section 5): decides for each layer
+ * whether workers exchange gradients or factors. Only layers in rows exchange anything. If a
+ * layer's own key cannot be satisfied, that is an error; for the net-wide setting it is a note. */
 #include "net/shape/shapes.h"
 
 enum sw_comm_way sw_net_wanted_comm(const struct sw_net_graph_node *node,
@@ -20,7 +19,7 @@ static bool has_parameters(const struct sw_net_graph_node *node)
 static const char no_factors[] =
     "the gradient is not a product of factors, unlike that of an inner_product";
 
-/* Why the layer has no factors to exchange, with what to do about it, or NULL. */
+/* Why the layer has no factors to exchange, or NULL. */
 static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer_factors *f)
 {
     const struct sw_net_graph_node *node = &s->graph->node[i];
@@ -40,8 +39,8 @@ static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer
                                                                                   : no_factors;
 }
 
-/* What computes while layer i's parameters are on their way, and shares the links with them: the
- * layers below. */
+/* Counts the work of the layers below layer i: their computing overlaps with the exchange of layer
+ * i, and their gradients share its links. */
 static void count_below(const struct sw_net_shapes *s, int i, struct sw_net_comm_layer *l)
 {
     for (int j = 0; j < i; j++) {

@@ -1,4 +1,4 @@
-/* Numbers for what layers have: parameters, results, states. */
+/* Assigns indices to the parameters, results and buffers of layers. */
 #include "net/shape/shapes.h"
 
 #include "base/os.h"
@@ -46,8 +46,8 @@ static int pairs_of(const struct sw_layer *l)
     return l->pair_count > 0 ? l->pair_count : 1;
 }
 
-/* Steps of one layer are one result, that of the first step; pairs of the others stand behind those
- * that are shown. */
+/* The time steps of one layer are one result, that of the first step; pairs of the others come
+ * after those that are shown. */
 static void number_later_steps(struct sw_net_shapes *s)
 {
     for (int i = 0; i < s->graph->count; i++) {

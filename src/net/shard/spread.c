@@ -1,11 +1,11 @@
-/* The partitioner: decides how every layer's output is spread over the group. Works on types and
- * keys; shapes come later. With one worker there is nothing to do but to check the keys. */
+/* The partitioner: chooses how every layer's output is distributed over the group, from layer types
+ * and keys; shapes are not known yet. With one worker it only checks the keys. */
 #include "net/shard/sharding.h"
 
 #include "net/args.h"
 #include <string.h>
 
-/* What is worked on. */
+/* Arguments of the pass. */
 struct spreading {
     struct sw_net_sharding *s;
     const struct sw_net_graph *g;
@@ -19,7 +19,8 @@ static const struct sw_net_shard *shard_of(const struct spreading *x,
     return &x->s->node[node - x->g->node];
 }
 
-/* What the layer's own key or the net-wide setting says, and whether it is the layer's own. */
+/* The partition that the layer's key or the net-wide setting requests; *own: it is the layer's key.
+ */
 static enum sw_partition wanted(const struct spreading *x, const struct sw_net_graph_node *node,
                                 bool *own)
 {
@@ -30,7 +31,7 @@ static enum sw_partition wanted(const struct spreading *x, const struct sw_net_g
 
 static const char shares_parameters[] = "it shares a parameter with another layer";
 
-/* The same by the shape of the data that it reads, if it reads some. */
+/* Why the shape of the data that the layer reads prevents a split by columns, or NULL. */
 static const char *why_not_data(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     const struct sw_net_graph_node *source = &x->g->node[node->src[0]];
@@ -41,7 +42,8 @@ static const char *why_not_data(const struct spreading *x, const struct sw_net_g
     return data ? node->type->refuses_data(data) : NULL;
 }
 
-/* Does a layer of any net of the recipe borrow its parameters? They have one cut for all nets. */
+/* Does a layer of any net of the recipe use its parameters? Their partition is the same in all
+ * nets. */
 static bool is_lent(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     for (const struct sw_section *s = sw_recipe_first(x->g->recipe, "layer"); s;
@@ -75,16 +77,15 @@ static const char *why_not(const struct spreading *x, const struct sw_net_graph_
     return !reason && type->refuses_data ? why_not_data(x, node) : reason;
 }
 
-/* Does a layer that is split by columns read columns, too? */
+/* Does a layer that is split by columns also read columns? */
 static bool reads_columns(const struct sw_net_graph_node *node)
 {
     const struct sw_layer_type *type = node->type;
     return type->split == SW_SPLIT_ELEMENTWISE || (type->groups && type->groups(node->conf) > 1);
 }
 
-/* Why a net-wide setting leaves a layer whose columns are those of its sources in rows, or NULL:
- * the data and what reads all of its source in rows may have fewer columns than there are workers.
- */
+/* Why a net-wide setting leaves a layer in rows whose columns are those of its sources, or NULL:
+ * input data, and layers that cannot be split, may have fewer columns than there are workers. */
 static const char *why_source_not(const struct spreading *x, const struct sw_net_graph_node *node,
                                   enum sw_partition p)
 {
@@ -146,13 +147,13 @@ static const char *why_not_way(const struct spreading *x, const struct sw_net_gr
     return NULL;
 }
 
-/* The spread of a layer that says where it is. */
+/* The distribution of a layer with a location. */
 static struct sw_spread spread_at(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     const struct sw_layer_conf *conf = node->section->common;
     const char *reason = why_not_one(node), *type = node->type->base.name;
     if (sw_net_is_later_step(node) || sw_net_connects_steps(node))
-        ; /* the first step says it */
+        ; /* the first step reports it */
     else if (reason)
         sw_recipe_error(
             x->g->recipe, node->section, "location",
@@ -187,7 +188,7 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
         reason = why_source_not(x, node, p);
     bool refused = reason != NULL;
     if (sw_net_connects_steps(node) || sw_net_is_later_step(node))
-        ; /* the layer's first step says it */
+        ; /* the layer's first step reports it */
     else if (refused && own)
         sw_recipe_error(x->g->recipe, node->section, "partition",
                         "%s does not support this partition: %s; use 0%s, or remove the key",
@@ -197,7 +198,8 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
     return refused || x->args->workers == 1 ? SW_DIST_ROWS : dists[p];
 }
 
-/* Columns of the output as the type tells them from those of the sources, and where these begin. */
+/* Columns of the output, computed by the type from those of the sources; begin gets the first
+ * column of each source. */
 static int64_t columns_by_type(const struct sw_net_sharding *s, const struct sw_net_graph *g, int i,
                                int64_t *begin)
 {
@@ -209,7 +211,7 @@ static int64_t columns_by_type(const struct sw_net_sharding *s, const struct sw_
     return node->type->columns(node->conf, src, node->src_count, begin);
 }
 
-/* Columns of the output as far as those of the sources or the data tell them; 0: they do not. */
+/* Columns of the output if the sources or the data determine them; else 0. */
 static int64_t columns_of(const struct spreading *x, int i)
 {
     const struct sw_net_graph_node *node = &x->g->node[i];
@@ -262,7 +264,8 @@ static int64_t groups_of(const struct spreading *x, const struct sw_net_graph_no
     return groups > 1 && groups % x->args->workers ? groups : 0;
 }
 
-/* Layers that share a parameter are in rows, or all on one worker, who alone has it then. */
+/* Layers with a tied parameter must all be in rows, or all on one worker, which alone has the
+ * parameter. */
 static void check_homes(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     for (int k = 0; k < node->share_count; k++) {
