@@ -1,5 +1,5 @@
-/* The lines of the control socket: what others ask of a running job, but for signals. gate.h has
- * what becomes of it. */
+/* Executes the lines of the control socket: requests to a running job. worker/gate.h has their
+ * effect. */
 #include "monitor/requests.h"
 #include "base/str.h"
 #include "worker/events.h"
@@ -32,7 +32,7 @@ static void take_note(struct sw_events *events, const char *text, char *answer, 
     snprintf(answer, bytes, "ok: noted");
 }
 
-/* How many bytes of a line are worth repeating: whole characters only. */
+/* Number of bytes of a line to repeat in an error: whole characters only. */
 static int shown(const char *line)
 {
     enum { SHOWN = 60 };

@@ -1,29 +1,29 @@
-/* Judges from the roles' slots and threads whether training has stalled, who is to blame, and who
- * waits for it. Each look is compared with the one before. */
+/* Detects stalls from the roles' slots and threads, and finds the culprit and its victim. Each
+ * check is compared with the previous one. */
 #include "monitor/watchdog.h"
 
 #include "base/os.h"
 
 enum { TIMES_LONGEST = 4, TIMES_STOP = 12 };
 static const int64_t second_ns = 1000000000, least_ns = 4 * second_ns, start_ns = 60 * second_ns,
-                     stopped_ns = 2 * second_ns, /* of a thread, until it is told */
-    most_ns = second_ns / 2;                     /* that one look counts for */
+                     stopped_ns = 2 * second_ns, /* until a stopped thread is reported */
+    most_ns = second_ns / 2;                     /* counted per check */
 
-/* How sure it is who is to blame: a surer stall takes the place of another. */
+/* Certainty of a culprit, ascending: a more certain stall replaces a reported one. */
 enum sureness {
-    SURE_NOT,     /* there is no stall */
-    SURE_WAITER,  /* it waits, and nobody else is found */
-    SURE_SILENT,  /* it is at work, and silent */
+    SURE_NOT,     /* no stall */
+    SURE_WAITER,  /* it waits, and no other culprit is found */
+    SURE_SILENT,  /* it works, without a heartbeat */
     SURE_ENDED,   /* its thread has ended */
-    SURE_OTHER,   /* the thread of no unit is stopped: training may go on without it */
+    SURE_OTHER,   /* a thread that belongs to no unit is stopped: training may continue */
     SURE_STOPPED, /* its thread is stopped */
 };
 
-/* What the last look saw of a unit. */
+/* State of a unit at the last check. */
 struct unit {
     int64_t heartbeat_ns, since_ns;
-    int64_t quiet_ns; /* since the last sign of life, as counted here */
-    bool teaches;     /* its silence says how long others may take over such a phase */
+    int64_t quiet_ns; /* counted time since the last heartbeat */
+    bool teaches;     /* its silence raises the limit of its phase */
     enum sw_phase phase;
 };
 
@@ -31,14 +31,14 @@ struct sw_watchdog {
     struct sw_watchdog_args args;
     struct unit *units;            /* owned */
     int64_t looked_ns;             /* 0: never */
-    int64_t longest_ns[SW_PHASES]; /* of a silence that ended, by phase */
-    enum sureness told;            /* SURE_NOT: no stall lasts */
-    bool stopping;                 /* because of it */
+    int64_t longest_ns[SW_PHASES]; /* longest silence that ended, by phase */
+    enum sureness told;            /* certainty of the reported stall; SURE_NOT: none */
+    bool stopping;                 /* the run is being stopped because of it */
     struct sw_stall stall;
-    int64_t stop_ns; /* when that one lasts too long */
+    int64_t stop_ns; /* when the stall must end the run */
 };
 
-/* What one look has to judge by. */
+/* Inputs of one check. */
 struct look {
     const struct sw_watchdog *d;
     const struct sw_slot_state *slots;
@@ -78,13 +78,13 @@ static bool is_idle(const struct sw_slot_state *s)
             (s->phase == SW_PHASE_IDLE || s->phase == SW_PHASE_PAUSED));
 }
 
-/* At work, or waiting for its own device: not for another role. */
+/* Working, or waiting for its own device, and not for another role. */
 static bool works(const struct sw_slot_state *s)
 {
     return !is_idle(s) && (s->wait.kind == SW_WAIT_NONE || s->wait.kind == SW_WAIT_DEVICE);
 }
 
-/* Work that may be silent by its nature, though nothing is wrong. */
+/* Work that cannot send heartbeats, though nothing is wrong. */
 static bool may_be_silent(const struct sw_slot_state *s, const struct sw_thread_state *t)
 {
     return works(s) && (t->activity == SW_THREAD_UNKNOWN || s->wait.kind == SW_WAIT_DEVICE ||
@@ -108,8 +108,7 @@ static int64_t limit_of(const struct look *l, int u)
     return s->phase == SW_PHASE_START ? larger(limit_ns, start_ns) : limit_ns;
 }
 
-/* A disk may take its time over a checkpoint: that is told as soon as anything, but is no reason to
- * throw the run away. */
+/* A checkpoint on a slow disk is reported as soon as any stall, but stops the run later. */
 static int64_t stop_limit_of(const struct look *l, int u)
 {
     int64_t limit_ns = limit_of(l, u);
@@ -130,7 +129,7 @@ static bool is_down(const struct sw_thread_state *t)
     return t->activity == SW_THREAD_STOPPED || t->activity == SW_THREAD_ENDED;
 }
 
-/* True when it has given a sign of life since the last look. */
+/* Returns true if it has sent a heartbeat since the last check. */
 static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, int64_t passed_ns)
 {
     const struct sw_slot_state *s = &l->slots[i];
@@ -152,11 +151,10 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
     return alive;
 }
 
-/* ---- The verdict ---- */
+/* ---- Finding the culprit ---- */
 
-/* The end of the waits that begin with unit u: who is stopped or has ended waits for nobody. In a
- * circle it is the last one before the first comes again, or so: whoever it is, nobody in it will
- * ever go on. */
+/* The end of the chain of waits from unit u; a stopped or ended thread waits for no other. In a
+ * cycle it is an arbitrary member: all of them are blocked. */
 static int follow(const struct look *l, int u)
 {
     const struct sw_watchdog_args *a = &l->d->args;
@@ -169,7 +167,7 @@ static int follow(const struct look *l, int u)
     return u;
 }
 
-/* A server or reader that sleeps, and says that it has nothing to do. */
+/* A server or reader that sleeps and reports to be idle. */
 static bool rests(const struct look *l, int u)
 {
     const struct sw_slot_state *s = &l->slots[u];
@@ -177,7 +175,7 @@ static bool rests(const struct look *l, int u)
            l->threads[u].activity == SW_THREAD_ASLEEP;
 }
 
-/* How sure it is that the unit, where the waits of one that stands end, is to blame. */
+/* Certainty that unit u, at the end of the waits of a stalled unit, is the culprit. */
 static enum sureness blame(const struct look *l, int u, int waiter)
 {
     const struct unit *units = l->d->units;
@@ -190,8 +188,8 @@ static enum sureness blame(const struct look *l, int u, int waiter)
     return (stands(l, u) || rests(l, u)) && long_enough ? SURE_WAITER : SURE_NOT;
 }
 
-/* For how long the culprit has been down or silent, or, if it says that it is idle, has been waited
- * for. */
+/* How long the culprit has been down or silent or, if it reports to be idle, has been waited for.
+ */
 static int64_t quiet_of(const struct look *l, int culprit, int waiter)
 {
     if (is_down(&l->threads[culprit]))
@@ -199,7 +197,7 @@ static int64_t quiet_of(const struct look *l, int culprit, int waiter)
     return l->d->units[is_idle(&l->slots[culprit]) ? waiter : culprit].quiet_ns;
 }
 
-/* Of stopped threads a unit's, and then the one that is stopped longest. */
+/* Finds a stopped thread: preferably a unit's, and of these the one stopped for longest. */
 static enum sureness find_stopped(const struct look *l, bool *any, struct sw_stall *out)
 {
     enum sureness best = SURE_NOT;
@@ -221,7 +219,7 @@ static enum sureness find_stopped(const struct look *l, bool *any, struct sw_sta
     return best;
 }
 
-/* The surest culprit of those who stand, and of these the one that stands longest. */
+/* The most certain culprit of the stalled units, and of these the one silent for longest. */
 static enum sureness find_silent(const struct look *l, struct sw_stall *out)
 {
     enum sureness best = SURE_NOT;
@@ -239,7 +237,8 @@ static enum sureness find_silent(const struct look *l, struct sw_stall *out)
     return best;
 }
 
-/* Who has waited longest for the culprit, or for another role of its thread, if anybody does. */
+/* The unit that has waited longest for the culprit or for another role of its thread; the culprit
+ * if none waits. */
 static int find_victim(const struct look *l, int culprit)
 {
     const int thread = l->threads[culprit].id;
@@ -269,9 +268,9 @@ static enum sureness find_stall(const struct look *l, struct sw_stall *out)
     return sure;
 }
 
-/* ---- News ---- */
+/* ---- Reporting ---- */
 
-/* Does it keep training from going on? A thread of no unit need not. */
+/* Does the stall block training? A thread that belongs to no unit may not. */
 static bool does_harm(const struct look *l, const struct sw_stall *s)
 {
     bool harm = !is_idle(&l->slots[s->culprit]);
@@ -280,7 +279,7 @@ static bool does_harm(const struct look *l, const struct sw_stall *s)
     return harm;
 }
 
-/* Is the stall that was told over? alive: its culprit, or its victim, has moved. */
+/* Is the reported stall over? alive: its culprit or its victim has sent a heartbeat. */
 static bool is_over(const struct look *l, bool alive)
 {
     const int culprit = l->d->stall.culprit;
@@ -289,7 +288,7 @@ static bool is_over(const struct look *l, bool alive)
     return alive || (l->d->told == SURE_SILENT && is_idle(&l->slots[culprit]));
 }
 
-/* All clocks start over: those who waited need their time, too. */
+/* Restarts all clocks, because the waiting roles need time too. */
 static void end_stall(struct sw_watchdog *d)
 {
     for (int u = 0; u < d->args.units; u++)
@@ -298,7 +297,7 @@ static void end_stall(struct sw_watchdog *d)
     d->stopping = d->stall.stop = false;
 }
 
-/* Of the stall that lasts. */
+/* Must the reported stall end the run? */
 static bool is_to_stop(const struct look *l)
 {
     const struct sw_watchdog *d = l->d;

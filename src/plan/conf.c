@@ -1,7 +1,6 @@
 /* [cluster]: its keys, the table of frameworks (each a row of defaults and limits for the other
- * keys), the counts of groups, workers and servers that follow from keys and machine, the rule of
- * copy = auto, and who exchanges with whom among server groups. Each decision comes with a sentence
- * that says why. */
+ * keys), the counts of groups, workers and servers that follow from keys and machine, and which
+ * server groups exchange with each other. Each decision has a sentence with its reason. */
 #include "plan/conf.h"
 
 #include "base/str.h"
@@ -113,13 +112,13 @@ enum {
 };
 
 static const struct framework {
-    bool groups;          /* there may be several worker groups */
-    bool server_groups;   /* and several server groups */
-    bool node_each;       /* of which there is one per NUMA node, if nothing is said */
-    bool many;            /* and are, if nothing is said */
-    bool server_each;     /* a server with every worker */
-    bool bind;            /* servers live with workers */
-    unsigned consistency; /* what it can be */
+    bool groups;          /* several worker groups are allowed */
+    bool server_groups;   /* several server groups are allowed */
+    bool node_each;       /* default: one server group per NUMA node */
+    bool many;            /* default: several worker groups */
+    bool server_each;     /* one server per worker */
+    bool bind;            /* servers share the cores of workers */
+    unsigned consistency; /* allowed consistencies */
     enum sw_consistency usual;
 } rows[] = {
     [SW_FRAMEWORK_SANDBLASTER] = {.consistency = BSP, .usual = SW_CONSISTENCY_BSP},
@@ -240,7 +239,7 @@ static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_sha
         say_sharing(s, out + n, bytes - (size_t)n);
 }
 
-/* As many as there are NUMA nodes or devices; but groups that are alone are none. */
+/* As many groups as NUMA nodes or devices, and at least 2 if there are enough cores. */
 static int usual_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
 {
     int most = c->devices ? c->devices : sw_machine_threads(m);
@@ -416,7 +415,7 @@ const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
 {
     int per_group = most / shape->worker_groups;
     int n = snprintf(out, bytes, "--set cluster.workers_per_group=%d", per_group ? per_group : 1);
-    /* With allreduce there are as many servers, and a number that was given stays given. */
+    /* With allreduce the number of servers must match, so a configured number must change too. */
     if (conf->servers_per_group > 0 && rows[framework_of(conf)].server_each)
         n += snprintf(out + n, bytes - (size_t)n, " --set cluster.servers_per_group=%d",
                       per_group ? per_group : 1);

@@ -15,11 +15,11 @@ void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
 const char *sw_quota_text(const struct sw_machine *m, char *out, size_t bytes);
 const char *sw_node_text(const struct sw_placement_row *row, char *out, size_t bytes);
 
-/* Seat all workers; p->oversubscribed is set. What they take leaves p->spare. */
+/* Assigns cores to all workers, with p->oversubscribed set, and removes them from p->spare. */
 void sw_place_workers(const struct sw_machine *m, struct sw_placement *p);
 /* The same for workers on GPUs; also chooses the GPUs. Errors: SW_ERR_INVALID, SW_ERR_NOMEM. */
 int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                          struct sw_placement *p, struct sw_err *err) SW_MUST_CHECK;
-/* Seats all servers, after the workers. */
+/* Assigns cores to all servers, after the workers. */
 void sw_place_servers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                       struct sw_placement *p);

@@ -3,7 +3,7 @@
 #include "plan/share.h"
 #include <stdio.h>
 
-/* More workers than cores: each gets one core, in turn. */
+/* More workers than cores: each gets one core, round robin. */
 static void seat_crowded(const struct sw_machine *m, struct sw_placement *p)
 {
     for (int i = 0; i < p->worker_count; i++) {
@@ -20,8 +20,8 @@ static void seat_crowded(const struct sw_machine *m, struct sw_placement *p)
     }
 }
 
-/* How many cores the worker with fewest would get if several whole nodes went to each; 0 when there
- * are not that many nodes. */
+/* The smallest number of cores of a worker if each gets several whole nodes; 0 if there are not
+ * enough nodes. */
 static int fewest_of_whole_nodes(const struct sw_machine *m, int workers)
 {
     int fewest = SW_MAX_CORES, per = m->node_count / workers;
@@ -36,8 +36,7 @@ static int fewest_of_whole_nodes(const struct sw_machine *m, int workers)
     return fewest;
 }
 
-/* Several nodes for each worker: it gets them whole, or as many cores of them as the quota allows.
- */
+/* Several nodes per worker: all cores of these nodes, or as many as the quota allows. */
 static void seat_whole_nodes(const struct sw_machine *m, struct sw_placement *p, int size)
 {
     int per = m->node_count / p->worker_count;

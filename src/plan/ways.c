@@ -1,10 +1,10 @@
-/* Finds the peer links between devices. Links with a saved result of the same devices, bus addresses
- * and driver are not tested again; the others are tested by a child process, which reports one line
- * per link. If it hangs or dies in a test, it is killed and another one continues with the next
- * link (run_trials).
+/* Finds the peer links between devices. Links with a saved result of the same devices, bus
+ * addresses and driver are not tested again; the others are tested by a child process, which
+ * reports one line per link. If it hangs or dies in a test, it is killed and another one continues
+ * with the next link (run_trials).
  *
- * Reading order: the key of a result, the file of saved results, running tests, choosing which links
- * to test. By the main thread. */
+ * Reading order: the key of a result, the file of saved results, running tests, choosing which
+ * links to test. By the main thread. */
 #include "plan/ways.h"
 
 #include "base/child.h"
@@ -35,34 +35,34 @@ const char *sw_way_state_name(enum sw_way_state s)
     return state_names[s];
 }
 
-/* A way that is to be tried. */
+/* A link to test. */
 struct trial {
     struct sw_way *way;
     char name[32]; /* "direct:0:1" */
-    char *key;     /* owned: by which it is kept */
+    char *key;     /* owned: the key of its saved result */
 };
 
 struct search {
     const struct sw_ways_args *args;
     struct sw_ways *ways;
-    char *devices;                     /* owned: what the process is told */
-    struct sw_probe_identity identity; /* owned, with all in it */
-    char *common;                      /* owned: what all ways depend on */
+    char *devices;                     /* owned: the device argument of the probe process */
+    struct sw_probe_identity identity; /* owned, including its strings */
+    char *common;                      /* owned: the part of the key that all links share */
     struct trial *trial;               /* owned [count * count + 1] */
     int trials;
-    char *path; /* owned: of the file, or NULL */
-    char *kept; /* owned: what is in it, or NULL */
-    bool found; /* something was */
+    char *path; /* owned: path of the file, or NULL */
+    char *kept; /* owned: contents of the file, or NULL */
+    bool found; /* there are new results to save */
 };
 
-/* ---- What a result holds for ---- */
+/* ---- The key of a result ---- */
 
 static int number_of(const struct search *s, int i)
 {
     return s->args->indices ? s->args->indices[i] : i;
 }
 
-/* NULL: the devices are not on the bus. */
+/* Bus address of device i; NULL: the devices are not on the bus. */
 static const char *bus_of(const struct search *s, int i)
 {
     return s->args->driver->caps.on_bus ? sw_machine_gpu(s->args->machine, number_of(s, i))->bus
@@ -97,7 +97,7 @@ static int identify(struct search *s, struct sw_err *err)
     return s->devices && s->common ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
 }
 
-/* How the two hang together, as far as the machine map knows. */
+/* The PCIe or NVLink path between the two, if the machine map has it. */
 static const char *place_of(const struct search *s, int a, int b)
 {
     if (!s->args->driver->caps.on_bus)
@@ -105,7 +105,7 @@ static const char *place_of(const struct search *s, int a, int b)
     return sw_gpu_path_name(sw_gpu_path(s->args->machine, number_of(s, a), number_of(s, b)));
 }
 
-/* ---- The file: a line for each way ---- */
+/* ---- The file: a line for each link ---- */
 
 static void find_file(struct search *s)
 {
@@ -156,7 +156,7 @@ static void write_way(struct sw_buf *out, const struct trial *t)
                   t->way->gb_per_s, t->way->latency_us, t->way->tried_at, t->way->why);
 }
 
-/* Where there is room, what others have found stays. */
+/* Keeps the results of other devices, up to a limit. */
 static void copy_others(const struct search *s, struct sw_buf *out)
 {
     int lines = 0;
@@ -172,7 +172,7 @@ static void copy_others(const struct search *s, struct sw_buf *out)
     }
 }
 
-/* A file that cannot be written costs time at the next start, and nothing else. */
+/* Saves the results. Errors are ignored: the links are then tested again at the next start. */
 static void keep(const struct search *s)
 {
     struct sw_buf out = {0};
@@ -196,7 +196,7 @@ static void keep(const struct search *s)
     sw_buf_fini(&out);
 }
 
-/* ---- Trying ---- */
+/* ---- Testing ---- */
 
 static void conclude(struct search *s, struct sw_way *w, enum sw_way_state state, const char *why)
 {
@@ -223,7 +223,7 @@ static void read_answer(struct search *s, struct sw_way *w, const char *line)
     }
 }
 
-/* Reads answers until one does not come; returns how many trials have theirs. */
+/* Reads results until one is missing; returns the number of tests that have a result. */
 static int read_answers(struct search *s, struct sw_child *child, struct trial *const *list,
                         int count)
 {
@@ -278,7 +278,7 @@ static int run_trials(struct search *s, struct trial *const *list, int count, st
     return done < count ? run_trials(s, list + done, count - done, err) : SW_OK;
 }
 
-/* Those of a kind, from `first` on, of which nothing is known. */
+/* Tests all links from `first` on that have no saved result. */
 static int run_unknown(struct search *s, int first, struct sw_err *err)
 {
     int count = 0, rc = SW_OK;
@@ -297,7 +297,7 @@ static int run_unknown(struct search *s, int first, struct sw_err *err)
     return rc;
 }
 
-/* ---- Which ---- */
+/* ---- Choosing the tests ---- */
 
 static int add(struct search *s, struct sw_way *way, const char *kind, int a, int b,
                struct sw_err *err)
@@ -330,8 +330,8 @@ static int add_sum(struct search *s, struct sw_err *err)
     return SW_OK;
 }
 
-/* Direct copies first; by way of the host where they are not sound; sums where direct copies, which
- * a library would use, do no harm. */
+/* Tests direct copies first; copies through the host if direct ones are not sound; the all-reduce
+ * only if no direct copy, which a library would use, is faulty. */
 static int search_ways(struct search *s, struct sw_err *err)
 {
     int n = s->args->count, rc = SW_OK, first = 0;
@@ -428,7 +428,7 @@ void sw_ways_free(struct sw_ways *w)
     sw_free(w);
 }
 
-/* ---- What follows ---- */
+/* ---- Queries ---- */
 
 bool sw_ways_reach(const struct sw_ways *w, int a, int b)
 {
