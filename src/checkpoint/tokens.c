@@ -1,6 +1,7 @@
-/* The vocabulary of a model of text, in checkpoints: which token is which number. With another one
- * the same numbers are other words, and nothing else would say so. Metadata "vocabulary" is its
- * identity as 16 hex digits, behind it the number of tokens; models of other data have none. */
+/* The vocabulary of a text model in checkpoints: the map from tokens to numbers. With another
+ * vocabulary the same numbers mean other words, which no other check detects. Metadata "vocabulary"
+ * is its hash as 16 hex digits, followed by the number of tokens; models of other data have none.
+ */
 #include "checkpoint/tokens.h"
 #include "data/source.h"
 #include "data/vocabulary.h"

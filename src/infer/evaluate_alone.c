@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Another section than the one that training evaluates on. */
+/* Selects another section than the one that training evaluates on. */
 static int choose_split(struct sw_job *job, const char *split, struct sw_err *err)
 {
     struct sw_worker *w = &job->workers[0];

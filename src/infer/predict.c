@@ -1,5 +1,5 @@
-/* Prediction: takes batches from a data section or out of .npy arrays, passes them through the net,
- * and gives the rows of the layer's activation to the sink. */
+/* Prediction: reads batches from a data section or from .npy arrays, runs them through the net, and
+ * passes the rows of the layer's activation to the sink. */
 #include "infer/predict.h"
 #include "run/job_private.h"
 #include "worker/worker.h"
@@ -12,11 +12,11 @@
 
 enum { ALIGN = 64 };
 
-/* An array that stands in for a data field. */
+/* An array used in place of a data field. */
 struct input {
     const char *field; /* borrowed */
     struct sw_npy_file file;
-    struct sw_net_field desc; /* with the rows of the net */
+    struct sw_net_field desc; /* with the rows of a pass */
     void *memory;             /* owned: one batch, aligned */
     size_t row_bytes;
 };
@@ -28,7 +28,7 @@ struct predictor {
     const char *layer;
     struct input inputs[SW_MAX_FIELDS];
     int input_count;
-    int64_t batch, records; /* rows of a pass, and of all */
+    int64_t batch, records; /* rows of a pass, and in total */
     int64_t passes;         /* done */
     int64_t picture[3];     /* as in struct sw_predict_info */
     struct sw_inference net;
@@ -44,7 +44,7 @@ static enum sw_dtype field_type(const char *field, const struct sw_npy_header *h
     return real || sw_str_eq(field, "image") ? SW_F32 : SW_I32;
 }
 
-/* Appends the keys of a section that change the values of pixels. */
+/* Appends the keys of a section that transform pixels. */
 static void name_changes(const struct sw_data_conf *c, struct sw_buf *out)
 {
     const struct {
@@ -61,7 +61,7 @@ static void name_changes(const struct sw_data_conf *c, struct sw_buf *out)
             sw_buf_printf(out, "%s%s", out->length ? ", " : "", keys[i].key);
 }
 
-/* Integers are pixels as files have them, but what an array holds goes to the net as it is. */
+/* Integers would be raw pixels, but arrays go to the net without transforms. */
 static int check_pixels(const struct predictor *p, const char *path, const struct sw_npy_header *h,
                         struct sw_err *err)
 {
@@ -209,7 +209,7 @@ static int open_split(struct predictor *p, struct sw_err *err)
 
 /* ---- passes ---- */
 
-/* Source fields by name, in the order of data. */
+/* Runs one pass; data[i] is for field i of the predictor. */
 static int run(struct predictor *p, void *const *data, int64_t valid,
                const struct sw_predict_sink *sink, struct sw_err *err)
 {
@@ -219,7 +219,7 @@ static int run(struct predictor *p, void *const *data, int64_t valid,
     const float *rows;
     for (int f = 0; f < count; f++)
         names[f] = p->input_count ? p->inputs[f].field : source->field[f].name;
-    /* Rows of a section in streams go on where they ended in the batch before. */
+    /* With `streams`, sequences continue from the previous batch. */
     const bool begins = !source || !source->streams || p->passes == 0;
     p->passes++;
     int rc = sw_inference_pass(&p->net, names, data, count, valid, begins, &rows, err);

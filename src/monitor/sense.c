@@ -33,7 +33,7 @@ struct sw_sense {
     int threads;                /* CPU threads that can run at the same time */
     int gpu_count;
     struct gpu gpus[GPUS];
-    int64_t looked_ns;
+    int64_t read_ns;
     double cpu_s; /* at that time */
 };
 
@@ -61,10 +61,10 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-static struct sw_hardware look_at_cpu(struct sw_sense *s)
+static struct sw_hardware read_cpu(struct sw_sense *s)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
-    double cpu_s = cpu_seconds(), elapsed_s = (double)(now_ns - s->looked_ns) * 1e-9;
+    double cpu_s = cpu_seconds(), elapsed_s = (double)(now_ns - s->read_ns) * 1e-9;
     struct sw_hardware row = {.device = s->host,
                               .util = elapsed_s > 0 && s->threads > 0
                                           ? (cpu_s - s->cpu_s) / elapsed_s / s->threads
@@ -73,7 +73,7 @@ static struct sw_hardware look_at_cpu(struct sw_sense *s)
                               .power_w = NAN,
                               .temp_c = NAN,
                               .clock_mhz = NAN};
-    s->looked_ns = now_ns;
+    s->read_ns = now_ns;
     s->cpu_s = cpu_s;
     return row;
 }
@@ -108,7 +108,7 @@ static void sense_main(void *arg)
     while (rest(s)) {
         struct sw_hardware rows[GPUS + 1];
         int count = 0;
-        rows[count++] = look_at_cpu(s);
+        rows[count++] = read_cpu(s);
         for (int g = 0; nvml && g < s->gpu_count; g++) {
             struct sw_gpu_reading r = sw_nvml_read(nvml, s->gpus[g].bus);
             rows[count++] = (struct sw_hardware){s->gpus[g].device, r.util,   r.mem_used,
@@ -145,7 +145,7 @@ int sw_sense_start(struct sw_history *history, const struct sw_machine *m,
     s->history = history;
     s->host = sw_driver_host()->name;
     s->threads = sw_machine_threads(m);
-    s->looked_ns = sw_os()->monotonic_ns();
+    s->read_ns = sw_os()->monotonic_ns();
     s->cpu_s = cpu_seconds();
     list_gpus(s, m, p);
     sw_mutex_init(&s->lock);

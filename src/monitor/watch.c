@@ -37,8 +37,8 @@ struct sw_watch {
     int64_t listed_ns;              /* 0: never */
     struct sw_control *control; /* owned; used by the thread while it runs, except for waking it */
     struct sw_thread thread;
-    int over;       /* atomic */
-    bool told_file; /* the truncated snapshot was reported */
+    int over;           /* atomic */
+    bool reported_file; /* the truncated snapshot was reported */
 };
 
 static int blocker(void *user, const struct sw_slot_state *slots, int unit)
@@ -75,7 +75,7 @@ static void find_owner(struct sw_watch *w, int u)
 
 /* At most once a second: there may be hundreds of threads, and shorter intervals do not show which
  * of them compute. */
-static void look_at_threads(struct sw_watch *w, int64_t now_ns)
+static void read_threads(struct sw_watch *w, int64_t now_ns)
 {
     int64_t passed_ns = w->listed_ns ? now_ns - w->listed_ns : second_ns;
     if (passed_ns < second_ns)
@@ -102,26 +102,26 @@ static double seconds_since(int64_t then_ns)
 }
 
 /* ", waits for a batch of train", or "" if the unit does not wait. */
-static void say_waiting(const struct sw_slot_state *s, char *out, size_t bytes)
+static void describe_wait(const struct sw_slot_state *s, char *out, size_t bytes)
 {
     snprintf(out, bytes, "%s%s", s->waiting_for[0] ? ", waits for " : "", s->waiting_for);
 }
 
 /* " in backward of conv2, step 7, waits for its device". */
-static void say_place(const struct sw_watch *w, int unit, char *out, size_t bytes)
+static void describe_place(const struct sw_watch *w, int unit, char *out, size_t bytes)
 {
     char place[PLACE_TEXT], waits[96];
     out[0] = '\0';
     if (unit == w->units)
         return;
     sw_waits_place(&w->args.roles, w->slots, unit, place, sizeof place);
-    say_waiting(&w->slots[unit], waits, sizeof waits);
+    describe_wait(&w->slots[unit], waits, sizeof waits);
     snprintf(out, bytes, " in %s%s", place, waits);
 }
 
 /* ": its thread 4711 is blocked in the kernel (state D, in nfs_wait_bit_killable)"; "" if unknown.
  */
-static void say_thread(const struct sw_thread_state *t, char *out, size_t bytes)
+static void describe_thread(const struct sw_thread_state *t, char *out, size_t bytes)
 {
     static const struct {
         char state;
@@ -177,8 +177,8 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
                      size_t bytes)
 {
     char place[PLACE_TEXT + 112], thread[112], why[128];
-    say_place(w, stall->culprit, place, sizeof place);
-    say_thread(&sw_threads_states(w->threads)[stall->culprit], thread, sizeof thread);
+    describe_place(w, stall->culprit, place, sizeof place);
+    describe_thread(&sw_threads_states(w->threads)[stall->culprit], thread, sizeof thread);
     snprintf(out, bytes, "no progress for %.1f s%s%s", (double)stall->quiet_ns * 1e-9, place,
              thread);
     for (int u = stall->victim, hops = 0; u != stall->culprit && hops < w->units; hops++) {
@@ -203,7 +203,7 @@ static void dump(const struct sw_watch *w)
     for (int u = 0; u < w->units; u++) {
         const struct sw_slot_state *s = &w->slots[u];
         sw_waits_place(&w->args.roles, w->slots, u, place, sizeof place);
-        say_waiting(s, waits, sizeof waits);
+        describe_wait(s, waits, sizeof waits);
         sw_history_event(w->args.events->history, SW_LOG_INFO, s->name, "position: %s for %.1f s%s",
                          place, seconds_since(s->since_ns), waits);
     }
@@ -233,20 +233,20 @@ static void look(struct sw_watch *w)
         (void)read; /* a slot that is constantly written is alive: the old state is sufficient */
     }
     const int64_t now_ns = sw_os()->monotonic_ns();
-    look_at_threads(w, now_ns);
+    read_threads(w, now_ns);
     const struct sw_thread_state *threads = sw_threads_states(w->threads);
-    enum sw_stall_news news = sw_watchdog_look(w->dog, w->slots, threads, now_ns, &stall);
-    if (news == SW_STALL_NONE)
+    enum sw_stall_news event = sw_watchdog_look(w->dog, w->slots, threads, now_ns, &stall);
+    if (event == SW_STALL_NONE)
         return;
     const struct sw_slot_state *s = &w->slots[stall.culprit];
     int64_t step = w->slots[0].step;
-    if (news == SW_STALL_BEGINS) {
+    if (event == SW_STALL_BEGINS) {
         describe(w, &stall, text, sizeof text);
         sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
                          advice(&threads[stall.culprit]));
         dump(w);
     }
-    if (news == SW_STALL_ENDS)
+    if (event == SW_STALL_ENDS)
         sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: resumed after %.1f s",
                          (double)stall.quiet_ns * 1e-9);
     if (stall.stop)
@@ -254,12 +254,12 @@ static void look(struct sw_watch *w)
 }
 
 /* Reports a snapshot that others can no longer read; training continues. */
-static void look_at_file(struct sw_watch *w)
+static void check_file(struct sw_watch *w)
 {
     struct sw_err err;
-    if (w->told_file || sw_snapshot_check(w->args.events->snapshot, &err) == SW_OK)
+    if (w->reported_file || sw_snapshot_check(w->args.events->snapshot, &err) == SW_OK)
         return;
-    w->told_file = true;
+    w->reported_file = true;
     sw_events_say_at(w->args.events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
 }
 
@@ -275,7 +275,7 @@ static void watch_main(void *arg)
         if (!sw_fault_is_set(w->args.fault)) {
             w->args.check_sums(w->args.user);
             look(w);
-            look_at_file(w);
+            check_file(w);
         }
     }
 }

@@ -182,10 +182,10 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
 
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
 {
-    struct sw_step *own = net->mail->step;
+    struct sw_step *own = net->staging->step;
     own[0] = own[1] = *step;
     own[1].first_row = step->group_row;
     own[1].valid_rows = step->batch_valid_rows;
     return sw_copy(net->args.stream, sw_net_at(net, net->memory.step_at), own,
-                   sizeof net->mail->step, err);
+                   sizeof net->staging->step, err);
 }

@@ -36,7 +36,7 @@ struct sw_net {
     struct sw_net_mail {
         struct sw_step step[SW_NET_STEPS];
         struct sw_result fetched[]; /* [pair_count]: copies of the results' pairs */
-    } * mail;
+    } * staging;
     struct sw_swap *swap;  /* owned; NULL: nothing is offloaded */
     char *arena, *scratch; /* borrowed */
     float **gradient;      /* owned [params]: the bound gradient arrays */

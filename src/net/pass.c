@@ -7,7 +7,7 @@
 
 /* ---- Activations with two memories ---- */
 
-static void use_place(struct sw_net *net, int root, bool again)
+static void use_memory(struct sw_net *net, int root, bool again)
 {
     const struct sw_net_places *owner = &net->memory.node[root];
     void *data = sw_net_at(net, again ? owner->data_again : owner->data);
@@ -34,10 +34,10 @@ static const struct sw_step *step_of(const struct sw_net *net, int i)
 
 /* Recomputes an activation: runs forward of all layers that share the root's memory, in the
  * original order. */
-static int repeat(struct sw_net *net, int root, struct sw_err *err)
+static int recompute(struct sw_net *net, int root, struct sw_err *err)
 {
     int rc = SW_OK;
-    use_place(net, root, true);
+    use_memory(net, root, true);
     for (int i = root; i >= 0 && rc == SW_OK; i = net->aliases.node[i].next_in_place) {
         struct sw_layer *l = &net->shapes.node[i].layer;
         const struct sw_pass pass = {
@@ -85,7 +85,7 @@ static int wait_for_gradient_readers(struct sw_net *net, int i, struct sw_err *e
 }
 
 /* Releases memory of other workers whose last use was this op. */
-static void let_go(struct sw_net *net, int op)
+static void release_remote(struct sw_net *net, int op)
 {
     for (int i = 0; i < net->graph.count && net->aliases.is_handed; i++)
         if ((net->shapes.node[i].handed || net->aliases.node[i].grad_handed) &&
@@ -101,14 +101,14 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
     const struct sw_pass pass = {.stream = stream_of(net, i),
                                  .step = step_of(net, i),
                                  .training = net->args.training,
-                                 .begins = net->mail->step[0].pass_begins,
+                                 .begins = net->staging->step[0].pass_begins,
                                  .phase = phase,
                                  .chain = net->chain_turn};
     if (shape->absent)
         return clear_results(pass.stream, l, err);
 
     if (alias->root == i && net->exec.residency[i] != SW_RESIDENT)
-        use_place(net, i, false);
+        use_memory(net, i, false);
     l->scratch = sw_net_at(net, net->memory.node[i].forward_scratch);
     l->sums = sw_net_at(net, net->memory.node[i].forward_sums);
     int rc = alias->published && phase == 0 ? wait_for_readers(net, i, err) : SW_OK;
@@ -135,7 +135,7 @@ static void hide_unread(struct sw_layer *l, void *hidden[SW_LAYER_SRCS + 1])
         l->dst.data = NULL;
 }
 
-static void show_again(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS + 1])
+static void restore_hidden(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS + 1])
 {
     for (int k = 0; k < l->src_count; k++)
         l->src[k]->data = hidden[k];
@@ -143,7 +143,7 @@ static void show_again(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS + 1]
 }
 
 /* Adds gradients that backward wrote to temporary memory. */
-static int add_asides(struct sw_net *net, int i, struct sw_err *err)
+static int add_temporary_gradients(struct sw_net *net, int i, struct sw_err *err)
 {
     const struct sw_net_shape *shape = &net->shapes.node[i];
     struct sw_stream *stream = stream_of(net, i);
@@ -183,9 +183,9 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
     hide_unread(l, hidden);
     if (rc == SW_OK)
         rc = l->type->backward(l, &pass, err);
-    show_again(l, hidden);
+    restore_hidden(l, hidden);
     bool over = phase + 1 == sw_net_layer_phases(l, true);
-    return rc == SW_OK && over ? add_asides(net, i, err) : rc;
+    return rc == SW_OK && over ? add_temporary_gradients(net, i, err) : rc;
 }
 
 /* ---- Ops ---- */
@@ -196,13 +196,13 @@ static int run_op(struct sw_net *net, int op, struct sw_err *err)
     const struct sw_exec_op *a = &net->exec.ops[op];
     int rc;
     if (a->kind == SW_EXEC_RECOMPUTE) {
-        rc = repeat(net, a->node, err);
+        rc = recompute(net, a->node, err);
     } else {
         if (a->kind == SW_EXEC_WAIT_RELOAD)
-            use_place(net, a->node, true);
+            use_memory(net, a->node, true);
         rc = sw_swap_run(net, a, err);
     }
-    let_go(net, op);
+    release_remote(net, op);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", net->graph.node[a->node].name);
 }
 
@@ -225,7 +225,7 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
         return sw_err_prefix(err, rc, "layer %s", net->graph.node[i].name);
     bool over = phase + 1 == sw_net_layer_phases(&net->shapes.node[i].layer, back);
     if (over)
-        let_go(net, own);
+        release_remote(net, own);
     for (int a = own + 1; a < s->pass[pass + 1] && over && rc == SW_OK; a++)
         rc = run_op(net, a, err);
     return rc;

@@ -189,7 +189,7 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
 /* ---- counts -----------------------------------------------------------------------------------
  */
 
-static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t bytes)
+static void describe_synchronous(const struct sw_cluster_shape *s, char *out, size_t bytes)
 {
     int workers = s->worker_groups * s->workers_per_group;
     snprintf(out, bytes, "%d worker%s %s every batch, %d server%s own%s the parameters, %s",
@@ -202,8 +202,8 @@ static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t byte
 }
 
 /* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps apart". */
-static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_terms *terms,
-                      char *out, size_t bytes)
+static void describe_asynchronous(const struct sw_cluster_shape *s,
+                                  const struct sw_cluster_terms *terms, char *out, size_t bytes)
 {
     char bound[48] = "", first[64] = "";
     if (terms->staleness > 0)
@@ -219,8 +219,8 @@ static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_
              terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
 }
 
-static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s, char *out,
-                    size_t bytes)
+static void describe_reason(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s,
+                            char *out, size_t bytes)
 {
     const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "default; " : "";
     const char *ignored;
@@ -229,18 +229,18 @@ static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_sha
     int n = snprintf(out, bytes, "%s", chosen);
     if (sw_cluster_terms(c, &terms, &ignored, &err) == SW_OK &&
         terms.consistency != SW_CONSISTENCY_BSP)
-        say_apart(s, &terms, out + n, bytes - (size_t)n);
+        describe_asynchronous(s, &terms, out + n, bytes - (size_t)n);
     else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
         snprintf(out + n, bytes - (size_t)n,
                  "1 worker, its server on %s cores; with 1 worker all synchronous frameworks are "
                  "the same",
                  s->bind_servers ? "the same" : "other");
     else
-        say_sharing(s, out + n, bytes - (size_t)n);
+        describe_synchronous(s, out + n, bytes - (size_t)n);
 }
 
 /* As many groups as NUMA nodes or devices, and at least 2 if there are enough cores. */
-static int usual_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
+static int default_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
 {
     int most = c->devices ? c->devices : sw_machine_threads(m);
     int units = c->devices ? c->devices : m->node_count;
@@ -251,7 +251,7 @@ static int usual_groups(const struct sw_cluster_conf *c, const struct sw_machine
     return units > 1 ? units : most > 1 ? 2 : 1;
 }
 
-static int usual_workers(const struct sw_cluster_conf *c, const struct sw_machine *m, int groups)
+static int default_workers(const struct sw_cluster_conf *c, const struct sw_machine *m, int groups)
 {
     if (groups > 1)
         return c->devices > groups ? c->devices / groups : 1;
@@ -267,8 +267,8 @@ static bool is_bsp(const struct sw_cluster_conf *c)
            terms.consistency == SW_CONSISTENCY_BSP;
 }
 
-static int usual_copies(const struct sw_cluster_conf *c, const struct framework *f,
-                        const struct sw_machine *m, int groups)
+static int default_server_groups(const struct sw_cluster_conf *c, const struct framework *f,
+                                 const struct sw_machine *m, int groups)
 {
     if (c->server_groups > 0)
         return (int)c->server_groups;
@@ -369,8 +369,8 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
 {
     enum sw_framework which = framework_of(c);
     const struct framework *f = &rows[which];
-    int groups = c->worker_groups ? (int)c->worker_groups : f->many ? usual_groups(c, m) : 1;
-    int workers = c->workers_per_group ? (int)c->workers_per_group : usual_workers(c, m, groups);
+    int groups = c->worker_groups ? (int)c->worker_groups : f->many ? default_groups(c, m) : 1;
+    int workers = c->workers_per_group ? (int)c->workers_per_group : default_workers(c, m, groups);
     int servers = c->servers_per_group ? (int)c->servers_per_group : f->server_each ? workers : 1;
     *key = "worker_groups";
     if (groups > 1 && !f->groups)
@@ -378,7 +378,7 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
                           "%s has one worker group; for several use downpour, hogwild or custom",
                           frameworks[which]);
     *key = "server_groups";
-    int copies = usual_copies(c, f, m, groups);
+    int copies = default_server_groups(c, f, m, groups);
     if (copies > 1 && !f->server_groups)
         return sw_err_set(err, SW_ERR_INVALID,
                           "%s has one server group; for several use hogwild or custom",
@@ -405,7 +405,7 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
         .servers_per_group = servers,
         .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
     *framework = frameworks[which];
-    say_why(c, shape, reason, reason_bytes);
+    describe_reason(c, shape, reason, reason_bytes);
     return SW_OK;
 }
 

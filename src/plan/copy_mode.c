@@ -15,7 +15,7 @@ static bool sends_to_servers(const struct sw_exchange_plan *p)
 }
 
 /* Why GPUs cannot update their own replicas; NULL: they can. A single worker needs no reduction. */
-static const char *why_not_none(const struct sw_exchange_plan *p)
+static const char *reason_against_none(const struct sw_exchange_plan *p)
 {
     const struct sw_topology *t = p->args.topology;
     return p->args.request->mixed ? "devices and CPUs update the same values on the host"
@@ -31,7 +31,7 @@ static const char *why_not_none(const struct sw_exchange_plan *p)
 void sw_copy_choose(struct sw_exchange_plan *p)
 {
     const struct sw_device_caps *caps = &p->args.request->driver->caps;
-    const char *against = why_not_none(p);
+    const char *against = reason_against_none(p);
     snprintf(p->copy_why, sizeof p->copy_why, "%s",
              p->copy != SW_COPY_AUTO ? "as requested"
              : caps->host_memory     ? "nothing is copied on the CPU"

@@ -190,8 +190,8 @@ static const char *gpu_text(const struct sw_machine *m, const struct sw_placemen
     return out;
 }
 
-static bool seat_at_home(const struct sw_machine *m, struct sw_placement *p, int worker, int size,
-                         const char *reach)
+static bool place_near_gpu(const struct sw_machine *m, struct sw_placement *p, int worker, int size,
+                           const char *reach)
 {
     struct sw_placement_row *row = &p->rows[worker];
     char gpu[48], node[48];
@@ -207,8 +207,8 @@ static bool seat_at_home(const struct sw_machine *m, struct sw_placement *p, int
 }
 
 /* Assigns cores elsewhere if no core near the GPU is free or may be used. */
-static void seat_away(const struct sw_machine *m, struct sw_placement *p, int worker, int size,
-                      const char *reach)
+static void place_elsewhere(const struct sw_machine *m, struct sw_placement *p, int worker,
+                            int size, const char *reach)
 {
     struct sw_placement_row *row = &p->rows[worker];
     char gpu[48], node[48];
@@ -224,7 +224,8 @@ static void seat_away(const struct sw_machine *m, struct sw_placement *p, int wo
 
 /* More workers than cores: each gets one core near its GPU, in turn. `turn` counts those of the
  * node before it. */
-static void seat_crowded(const struct sw_machine *m, struct sw_placement *p, int worker, int turn)
+static void place_time_shared(const struct sw_machine *m, struct sw_placement *p, int worker,
+                              int turn)
 {
     struct sw_placement_row *row = &p->rows[worker];
     int home = node_of(m, row), at = -1;
@@ -267,11 +268,11 @@ int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_sha
         snprintf(p->rows[i].device, sizeof p->rows[i].device, "%s:%d", shape->driver->name,
                  p->rows[i].gpu);
         reach_text(m, shape, p, i, reach, sizeof reach);
-        if (!seat_at_home(m, p, i, size, reach) && p->oversubscribed)
-            seat_crowded(m, p, i, turn_of(m, p, i));
+        if (!place_near_gpu(m, p, i, size, reach) && p->oversubscribed)
+            place_time_shared(m, p, i, turn_of(m, p, i));
     }
     for (int i = 0; i < p->worker_count; i++)
         if (p->rows[i].threads == 0)
-            seat_away(m, p, i, size, reach_text(m, shape, p, i, reach, sizeof reach));
+            place_elsewhere(m, p, i, size, reach_text(m, shape, p, i, reach, sizeof reach));
     return SW_OK;
 }

@@ -32,7 +32,7 @@ static const struct sw_placement_row *host_of(const struct sw_placement *p,
                     spread(index, s->servers_per_group, groups * s->workers_per_group)];
 }
 
-static void seat_with_worker(struct sw_placement *p, const struct sw_cluster_shape *s, int i)
+static void place_with_worker(struct sw_placement *p, const struct sw_cluster_shape *s, int i)
 {
     struct sw_placement_row *row = &p->rows[p->worker_count + i];
     const struct sw_placement_row *host = host_of(p, s, i);
@@ -47,7 +47,7 @@ static void seat_with_worker(struct sw_placement *p, const struct sw_cluster_sha
 
 /* Splits the spare cores equally, within the quota; returns the number of servers that got cores.
  */
-static int seat_apart(const struct sw_machine *m, struct sw_placement *p)
+static int place_on_spare_cores(const struct sw_machine *m, struct sw_placement *p)
 {
     struct sw_share share = sw_share_of(m, &p->spare);
     int left = sw_core_set_count(&p->spare), i = 0;
@@ -74,6 +74,6 @@ static int seat_apart(const struct sw_machine *m, struct sw_placement *p)
 void sw_place_servers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                       struct sw_placement *p)
 {
-    for (int i = shape->bind_servers ? 0 : seat_apart(m, p); i < p->server_count; i++)
-        seat_with_worker(p, shape, i);
+    for (int i = shape->bind_servers ? 0 : place_on_spare_cores(m, p); i < p->server_count; i++)
+        place_with_worker(p, shape, i);
 }

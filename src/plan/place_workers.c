@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* More workers than cores: each gets one core, round robin. */
-static void seat_crowded(const struct sw_machine *m, struct sw_placement *p)
+static void place_time_shared(const struct sw_machine *m, struct sw_placement *p)
 {
     for (int i = 0; i < p->worker_count; i++) {
         struct sw_placement_row *row = &p->rows[i];
@@ -37,7 +37,7 @@ static int fewest_of_whole_nodes(const struct sw_machine *m, int workers)
 }
 
 /* Several nodes per worker: all cores of these nodes, or as many as the quota allows. */
-static void seat_whole_nodes(const struct sw_machine *m, struct sw_placement *p, int size)
+static void place_whole_nodes(const struct sw_machine *m, struct sw_placement *p, int size)
 {
     int per = m->node_count / p->worker_count;
     char quota[96];
@@ -54,8 +54,8 @@ static void seat_whole_nodes(const struct sw_machine *m, struct sw_placement *p,
     }
 }
 
-static void seat_in_nodes(const struct sw_machine *m, struct sw_placement *p,
-                          const struct sw_share *share)
+static void place_in_nodes(const struct sw_machine *m, struct sw_placement *p,
+                           const struct sw_share *share)
 {
     char quota[96], node[48];
     int i = 0;
@@ -86,9 +86,9 @@ void sw_place_workers(const struct sw_machine *m, struct sw_placement *p)
     struct sw_share share = sw_share_of(m, &p->spare);
 
     if (!sw_share_fit(&share, workers, limit))
-        seat_crowded(m, p);
+        place_time_shared(m, p);
     else if (share.size < limit && share.size < whole)
-        seat_whole_nodes(m, p, whole < limit ? whole : limit);
+        place_whole_nodes(m, p, whole < limit ? whole : limit);
     else
-        seat_in_nodes(m, p, &share);
+        place_in_nodes(m, p, &share);
 }

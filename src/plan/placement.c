@@ -81,8 +81,8 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
 }
 
 /* Workers on GPUs first, on cores near these; the others share the remaining cores. */
-static int seat_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
-                        struct sw_placement *p, struct sw_err *err)
+static int place_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
+                         struct sw_placement *p, struct sw_err *err)
 {
     struct sw_placement rest = *p;
     if (!shape->driver || !shape->driver->caps.on_bus) {
@@ -106,15 +106,15 @@ static int seat_workers(const struct sw_machine *m, const struct sw_cluster_shap
     return SW_OK;
 }
 
-static int seat_all(const struct sw_machine *m, const struct sw_cluster_shape *shape,
-                    bool oversubscribe, struct sw_placement *p, struct sw_err *err)
+static int place_all(const struct sw_machine *m, const struct sw_cluster_shape *shape,
+                     bool oversubscribe, struct sw_placement *p, struct sw_err *err)
 {
     int rc = oversubscribe ? SW_OK : check_crowd(m, p->worker_count, err);
     if (rc != SW_OK)
         return rc;
     p->oversubscribed = p->worker_count > sw_machine_threads(m);
     name_rows(p, shape);
-    rc = seat_workers(m, shape, p, err);
+    rc = place_workers(m, shape, p, err);
     if (rc != SW_OK)
         return rc;
     sw_place_servers(m, shape, p);
@@ -137,7 +137,7 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
     p->row_count = p->worker_count + p->server_count + SW_PLACE_HELPERS;
     size_t rows = (size_t)p->row_count;
     p->rows = sw_calloc(rows, sizeof *p->rows);
-    rc = p->rows ? seat_all(m, shape, oversubscribe, p, err)
+    rc = p->rows ? place_all(m, shape, oversubscribe, p, err)
                  : sw_err_nomem(err, "the placement", rows * sizeof *p->rows);
     if (rc != SW_OK) {
         sw_placement_free(p);

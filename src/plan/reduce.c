@@ -78,7 +78,8 @@ static void warn(const struct sw_exchange_plan *p)
                          w->name[i / w->count], w->name[i % w->count], w->direct[i].why);
 }
 
-static int reach_all(const struct sw_exchange_plan *p, const int *place, struct sw_err *err)
+static int enable_peer_access(const struct sw_exchange_plan *p, const int *place,
+                              struct sw_err *err)
 {
     int workers = p->args.topology->workers, rc = SW_OK;
     for (int i = 0; i < workers && rc == SW_OK; i++)
@@ -88,7 +89,7 @@ static int reach_all(const struct sw_exchange_plan *p, const int *place, struct 
     return rc;
 }
 
-static int find_ways(struct sw_exchange_plan *p, bool sums, bool look, struct sw_err *err)
+static int find_links(struct sw_exchange_plan *p, bool sums, bool look, struct sw_err *err)
 {
     int indices[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
     struct sw_ways_args args = {.driver = p->args.request->driver,
@@ -107,7 +108,7 @@ static int find_ways(struct sw_exchange_plan *p, bool sums, bool look, struct sw
         return rc;
 
     warn(p);
-    return reach_all(p, place, err);
+    return enable_peer_access(p, place, err);
 }
 
 /* ---- Library or copies ---- */
@@ -122,7 +123,7 @@ static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 }
 
 /* Checks the tested all-reduce of the library. */
-static int trust_library(const struct sw_way *sum, bool look, struct sw_err *err)
+static int check_library(const struct sw_way *sum, bool look, struct sw_err *err)
 {
     if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
         return SW_OK;
@@ -130,7 +131,7 @@ static int trust_library(const struct sw_way *sum, bool look, struct sw_err *err
 }
 
 /* Describes how copies go: direct or through the host, all or some, or untested. */
-static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
+static void describe_copies(const struct sw_ways *w, char *out, size_t bytes)
 {
     int direct = 0, staged = 0, unknown = 0;
     for (int a = 0; w && a < w->count; a++)
@@ -152,7 +153,7 @@ static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
 }
 
 /* A faulty link through the host: no other path exists. NULL: none. */
-static const struct sw_way *no_way(const struct sw_ways *w)
+static const struct sw_way *faulty_staged_link(const struct sw_ways *w)
 {
     for (int i = 0; w && i < w->count * w->count; i++)
         if (w->staged[i].state >= SW_WAY_DAMAGED)
@@ -174,7 +175,7 @@ static void use_library(struct sw_sums *d)
 static void use_copies(struct sw_exchange_plan *p, const char *no_library)
 {
     struct sw_sums *d = &p->sums;
-    const struct sw_way *bad = no_way(p->ways);
+    const struct sw_way *bad = faulty_staged_link(p->ways);
     char how[160];
 
     if (bad) {
@@ -188,7 +189,7 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
     }
 
     d->reducer = SW_REDUCER_COPIES;
-    say_copies(p->ways, how, sizeof how);
+    describe_copies(p->ways, how, sizeof how);
     snprintf(d->why, sizeof d->why,
              "copies between devices (%s), in the summation order of servers%s%.90s", how,
              *no_library ? "; no library: " : "", no_library);
@@ -202,12 +203,12 @@ static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool loo
     bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
                   (asked == SW_ALL_REDUCE_AUTO && p->args.request->driver->caps.own_processor);
     int library = wanted ? find_library(p, &why) : SW_ERR_UNSUPPORTED;
-    int rc = find_ways(p, library == SW_OK, look, err);
+    int rc = find_links(p, library == SW_OK, look, err);
     if (rc != SW_OK)
         return rc;
 
     if (library == SW_OK)
-        library = trust_library(&p->ways->sum, look, &why);
+        library = check_library(&p->ways->sum, look, &why);
     if (library != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
         return sw_err_set(err, library, "all_reduce = library: %s; try all_reduce = copies",
                           why.text);
@@ -269,7 +270,7 @@ static int list_items(const struct sw_table *table, const struct sw_net *net, co
     return n;
 }
 
-static int take_room(struct sw_sums *d, int params, struct sw_err *err)
+static int allocate_buckets(struct sw_sums *d, int params, struct sw_err *err)
 {
     size_t n = (size_t)params + 1;
     d->buckets = sw_calloc(n, sizeof *d->buckets);
@@ -285,7 +286,7 @@ static int take_room(struct sw_sums *d, int params, struct sw_err *err)
                : sw_err_nomem(err, "buckets of gradients", n * sizeof *d->buckets);
 }
 
-static void settle(struct sw_sums *d, const struct sw_bucket_item *items, const int *params)
+static void set_offsets(struct sw_sums *d, const struct sw_bucket_item *items, const int *params)
 {
     for (int b = 0; b < d->count; b++) {
         int64_t at = 0;
@@ -312,12 +313,12 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
     struct sw_bucket_item *items = sw_calloc((size_t)most + 1, sizeof *items);
     int *list = sw_calloc((size_t)most + 1, sizeof *list);
 
-    int rc = items && list ? take_room(d, most, err)
+    int rc = items && list ? allocate_buckets(d, most, err)
                            : sw_err_nomem(err, "buckets of gradients", sizeof *items);
     if (rc == SW_OK) {
         int count = list_items(p->table, net, params, items, list);
         d->count = sw_buckets_cut(items, count, p->cluster->bucket_size, d->buckets);
-        settle(d, items, list);
+        set_offsets(d, items, list);
     }
 
     sw_free(items);

@@ -47,16 +47,16 @@ static bool begins_gradient(const struct sw_net_aliases *a, int i)
 static bool is_only_writer(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_graph *g = a->graph;
-    int givers = 0;
+    int writers = 0;
     for (int j = 0; j < g->count; j++)
         for (int k = 0; k < g->node[j].src_count && a->shapes->node[j].has_backward; k++)
-            givers += g->node[j].src[k] == g->node[i].src[0];
-    return givers == 1;
+            writers += g->node[j].src[k] == g->node[i].src[0];
+    return writers == 1;
 }
 
 /* A gradient is read in place on another worker if that worker has all of it contiguously, no other
  * reader adds to it, and it is not overwritten in place. */
-static void find_handed_gradients(struct sw_net_aliases *a)
+static void find_remote_gradients(struct sw_net_aliases *a)
 {
     for (int i = 0; i < a->graph->count; i++) {
         const struct sw_net_shape *shape = &a->shapes->node[i];
@@ -74,7 +74,7 @@ static void find_handed_gradients(struct sw_net_aliases *a)
 
 /* A layer that is not the first writer of a gradient and cannot add to it writes to temporary
  * memory. */
-static void find_asides(struct sw_net_aliases *a)
+static void find_temporary_gradients(struct sw_net_aliases *a)
 {
     const struct sw_net_graph *g = a->graph;
     for (int i = 0; i < g->count; i++) {
@@ -165,9 +165,9 @@ int sw_net_aliases_init(struct sw_net_aliases *a, const struct sw_net_graph *gra
 
     find_first_writers(a);
     find_in_place(a);
-    find_handed_gradients(a);
+    find_remote_gradients(a);
     find_roots(a);
-    find_asides(a);
+    find_temporary_gradients(a);
     return SW_OK;
 }
 

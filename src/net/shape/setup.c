@@ -103,7 +103,7 @@ static int check_shared(struct setup *u, const struct sw_layer *l, struct sw_err
 }
 
 /* Determines which parameters are frozen. */
-static void settle_frozen(const struct sw_net_graph *g, struct sw_net_shape *shape, int i)
+static void find_frozen(const struct sw_net_graph *g, struct sw_net_shape *shape, int i)
 {
     const struct sw_layer *l = &shape->layer;
     shape->trains = false;
@@ -113,12 +113,12 @@ static void settle_frozen(const struct sw_net_graph *g, struct sw_net_shape *sha
     }
 }
 
-static void settle_backward(const struct setup *u, int i, uint32_t wants)
+static void find_backward(const struct setup *u, int i, uint32_t wants)
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
     struct sw_net_shape *shape = &u->s->node[i];
     struct sw_layer *l = &shape->layer;
-    settle_frozen(u->g, shape, i);
+    find_frozen(u->g, shape, i);
     shape->has_backward =
         u->args->training && shape->leads_to_loss && (shape->trains || wants != 0);
     shape->needs_grad = shape->has_backward && l->type->role != SW_ROLE_LOSS;
@@ -340,7 +340,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    settle_backward(u, i, wants);
+    find_backward(u, i, wants);
     shape->absent = elsewhere && !sw_net_is_bridge(node);
     rc = check_backward(u, i, err);
     if (rc == SW_OK && !shape->absent)
