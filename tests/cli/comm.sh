@@ -66,12 +66,12 @@ refuses 'comm = adam: inner_product cannot exchange factors: it is not split by 
     --set layer.fc1.comm=adam --set layer.fc1.partition=1
 refuses 'comm = sfb: inner_product cannot exchange factors: its weight is frozen; use ps' \
     --set layer.fc1.comm=sfb --set job.freeze=fc1.weight
-refuses 'comm = sfb: sfb cannot be: with repeat_exact ' --set cluster.comm=sfb \
+refuses 'comm = sfb: sfb is not possible: repeat_exact ' --set cluster.comm=sfb \
     --set job.repeat_exact=yes
 refuses 'comm = sfb: sfb is not possible: grad_clip = norm, .* \(adam computes them on the host\); use ps' \
     --set cluster.comm=sfb --set job.grad_clip=norm:1
 refuses 'comm = sfb: inner_product cannot exchange factors: grad_clip = norm, .* \(adam computes them on the host\); use ps' \
     --set layer.fc1.comm=sfb --set job.grad_clip=norm:1
-refuses 'comm = adam: adam cannot be: with allreduce and copy = none no server ' \
+refuses 'comm = adam: adam is not possible: with allreduce and copy = none the servers ' \
     --set cluster.comm=adam --set cluster.copy=none --framework allreduce
 refuses 'comm = some: ' --set cluster.comm=some

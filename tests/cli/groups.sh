@@ -29,7 +29,7 @@ expect 0 run "$tiny" --oversubscribe --framework hogwild --set cluster.worker_gr
 expect 0 resume merged --oversubscribe --steps 14
 hasnt out 'server groups'
 expect 0 resume merged --oversubscribe --set cluster.server_groups=1 --steps 20
-has out 'state of 2 server groups, and there is 1'
+has out 'state of 2 server groups, but there is 1'
 
 # Groups that are synchronous split the net each for itself.
 expect 0 run "$tiny" --oversubscribe --framework custom --set cluster.worker_groups=2 \

@@ -100,7 +100,7 @@ no 2 'no \[data nowhere\]' "$tiny" --split nowhere --output "$T/no.npy"
 no 2 'exclude each other' "$tiny" --split test --input x.npy --output "$T/no.npy"
 no 2 '\-\-output is missing' "$tiny"
 no 2 'needs several fields \(image, label\)' "$tiny" --layer loss --input "$T/image.npy" --output "$T/no.npy"
-no 2 'needs the field label, too' "$tiny" --layer loss --input image="$T/image.npy" --output "$T/no.npy"
+no 2 'also needs the field label' "$tiny" --layer loss --input image="$T/image.npy" --output "$T/no.npy"
 no 2 'nothing that leads to layer fc2 reads this field' "$tiny" --input image="$T/image.npy" \
     --input label="$T/label.npy" --output "$T/no.npy"
 no 2 'given twice' "$tiny" --input image="$T/image.npy" --input image="$T/image.npy" --output "$T/no.npy"

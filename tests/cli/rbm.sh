@@ -47,7 +47,7 @@ expect 0 weights "$T/one/checkpoint-6.safetensors" diff "$T/three/checkpoint-6.s
 # Who reads a machine says the same of its units.
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian
 has err 'layer energy: the units of vis1 are gaussian: set visible_units = gaussian here too'
-has err 'layer down1: the units of vis1 are gaussian: say units = gaussian'
+has err 'layer down1: the units of vis1 are gaussian: set units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.rbm1.units=gaussian
 has err 'layer energy: the units of rbm1 are gaussian: say hidden_units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian --set layer.energy.type=pseudo_likelihood

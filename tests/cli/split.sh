@@ -157,8 +157,8 @@ refused() {
     has err "$2"
 }
 refused layer.conv1.location=2 'use a location below 2, or cluster.workers_per_group = 3'
-refused layer.image.location=1 'every worker reads its rows of the data; leave location out'
-refused layer.loss.partition=1 "softmax_loss cannot: a row's loss needs all its scores"
+refused layer.image.location=1 'every worker reads its rows of the data; remove location'
+refused layer.loss.partition=1 "softmax_loss does not support this partition: a row's loss needs all its scores"
 refused layer.conv1.partition=1in 'convolution cannot'
 refused layer.fc1.partition=2 'partition'
 # wrong LAYERS MESSAGE: layers behind the recipe.
@@ -171,7 +171,7 @@ wrong() {
 wrong '[layer norm]
 type = lrn
 src = conv1
-partition = 1' 'lrn cannot: it normalises across channels'
+partition = 1' 'lrn does not support this partition: it normalises across channels'
 # Workers that would wait for one another; 0, 1, 0 along a path is no such thing.
 wrong '[layer up]
 type = split

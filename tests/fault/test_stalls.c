@@ -151,9 +151,9 @@ static void server_that_a_worker_runs_is_named(void **state)
                       .before = hold,
                       .on_event = release_when_told,
                       .user = &h};
-    go_until_told(&t, sizeof h, ": it runs server0.");
+    go_until_told(&t, sizeof h, ": it is running server0.");
     assert_non_null(strstr(t.text, "server0."));
-    assert_non_null(strstr(t.text, ": it runs server0."));
+    assert_non_null(strstr(t.text, ": it is running server0."));
     assert_went_on(&t, strstr(t.text, "server0.0: stall") ? "server0.0" : "server0.1");
     trial_close(&t);
 }

@@ -56,8 +56,8 @@ static void gpus_update_by_themselves(void **state)
 /* A single worker has nothing to add up. */
 static void servers_are_no_matter_of_one_gpu(void **state)
 {
-    assert_mode(SW_COPY_NONE, "by itself", .driver = &gpu, .workers = 1, .unbound = true,
-                .repeat_exact = true, .comm = SW_COMM_ADAM);
+    assert_mode(SW_COPY_NONE, "updates its parameters", .driver = &gpu, .workers = 1,
+                .unbound = true, .repeat_exact = true, .comm = SW_COMM_ADAM);
     assert_mode(SW_COPY_ASYNC, "servers that are not bound", .driver = &gpu, .workers = 2,
                 .unbound = true);
     assert_mode(SW_COPY_ASYNC, "in one order", .driver = &gpu, .workers = 2, .repeat_exact = true);
@@ -70,8 +70,10 @@ static void what_the_host_has_to_see_is_copied(void **state)
     assert_mode(SW_COPY_ASYNC, "rollback", .driver = &gpu, .workers = 1,
                 .on_nan = SW_ON_NAN_ROLLBACK);
     assert_mode(SW_COPY_ASYNC, "devices and CPUs", .driver = &gpu, .workers = 2, .mixed = true);
-    assert_mode(SW_COPY_ASYNC, "on their own", .driver = &gpu, .workers = 2, .is_async = true);
-    assert_mode(SW_COPY_ASYNC, "on their own", .driver = &gpu, .workers = 1, .is_async = true);
+    assert_mode(SW_COPY_ASYNC, "asynchronous groups", .driver = &gpu, .workers = 2,
+                .is_async = true);
+    assert_mode(SW_COPY_ASYNC, "asynchronous groups", .driver = &gpu, .workers = 1,
+                .is_async = true);
 }
 
 static void only_gpus_do(void **state)

@@ -87,7 +87,7 @@ static void damage_is_found_and_shuts_out_direct_ways(void **state)
     assert_pairs(w, SW_WAY_DAMAGED, SW_WAY_SOUND);
     assert_non_null(strstr(sw_ways_worst(w)->why, "from sim:0 to sim:1 arrived damaged: byte"));
     assert_int_equal(w->sum.state, SW_WAY_UNKNOWN);
-    assert_non_null(strstr(w->sum.why, "not tried"));
+    assert_non_null(strstr(w->sum.why, "not tested"));
     sw_ways_free(w);
     without_trials();
     w = find(.options = "gpus=3,peer=corrupt");

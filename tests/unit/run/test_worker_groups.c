@@ -272,7 +272,7 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
     static const struct {
         const char *sets[6], *says;
     } wrong[] = {
-        {{ALLREDUCE, TWO_GROUPS}, "one group of workers"},
+        {{ALLREDUCE, TWO_GROUPS}, "one worker group"},
         {{SANDBLASTER, "cluster.consistency=async"}, "say custom"},
         {{HOGWILD, "cluster.consistency=ssp"}, "say custom"},
         {{CUSTOM, "cluster.consistency=ssp"}, "how many steps"},
