@@ -9,12 +9,13 @@ int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates, struc
     sw_exec_order_make(&net->exec, rates);
     if (net->branches)
         rc = sw_branch_order_new(net->branches, &net->exec, net->args.stream, &net->order, err);
-    if (rc == SW_OK)
-        rc = sw_net_memory_plan(&net->memory, &net->exec, net->order, net->args.separate_scratch,
-                                err);
-    if (rc == SW_OK)
-        sw_exec_order_add_waits(&net->exec, net->memory.written_at);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_net_memory_plan(&net->memory, &net->exec, net->order, net->args.separate_scratch, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_exec_order_add_waits(&net->exec, net->memory.written_at);
+    return SW_OK;
 }
 
 /* Copies the arguments and fills in defaults. */

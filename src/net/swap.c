@@ -92,10 +92,13 @@ static int start_out(struct sw_net *net, int root, struct sw_err *err)
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
     struct sw_swap *s = net->swap;
     int rc = follow(s->out, net->args.stream, s->of[root].made, err);
-    if (rc == SW_OK)
-        rc = sw_copy(s->out, s->memory + places->host_at, sw_net_at(net, places->data),
-                     sw_desc_bytes(d), err);
-    return rc == SW_OK ? sw_event_record(s->out, s->of[root].left, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy(s->out, s->memory + places->host_at, sw_net_at(net, places->data),
+                 sw_desc_bytes(d), err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_event_record(s->out, s->of[root].left, err);
 }
 
 static int start_in(struct sw_net *net, int root, struct sw_err *err)
@@ -104,12 +107,16 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
     struct sw_swap *s = net->swap;
     int rc = follow(s->in, net->args.stream, s->of[root].ready, err);
-    if (rc == SW_OK)
-        rc = sw_event_wait(s->in, s->of[root].left, err);
-    if (rc == SW_OK)
-        rc = sw_copy(s->in, sw_net_at(net, places->data_again), s->memory + places->host_at,
-                     sw_desc_bytes(d), err);
-    return rc == SW_OK ? sw_event_record(s->in, s->of[root].back, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_wait(s->in, s->of[root].left, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy(s->in, sw_net_at(net, places->data_again), s->memory + places->host_at,
+                 sw_desc_bytes(d), err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_event_record(s->in, s->of[root].back, err);
 }
 
 int sw_swap_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err)

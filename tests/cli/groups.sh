@@ -40,5 +40,5 @@ expect 0 run "$tiny" --oversubscribe --framework custom --set cluster.worker_gro
 # All make every update, so none can be first.
 for framework in allreduce sandblaster custom; do
     expect 2 run "$tiny" --framework $framework --set cluster.warmup_steps=5
-    has err 'warmup_steps = 5: with bsp .*none can be first'
+    has err 'warmup_steps = 5: with bsp .*no group can train alone first'
 done

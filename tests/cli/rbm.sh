@@ -49,7 +49,7 @@ expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian
 has err 'layer energy: the units of vis1 are gaussian: set visible_units = gaussian here too'
 has err 'layer down1: the units of vis1 are gaussian: set units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.rbm1.units=gaussian
-has err 'layer energy: the units of rbm1 are gaussian: say hidden_units = gaussian'
+has err 'layer energy: the units of rbm1 are gaussian: set hidden_units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian --set layer.energy.type=pseudo_likelihood
 has err 'layer energy: .*the units of vis1 are gaussian: pseudo_likelihood is for bernoulli'
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=softmax

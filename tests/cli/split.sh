@@ -159,7 +159,7 @@ refused() {
 refused layer.conv1.location=2 'use a location below 2, or cluster.workers_per_group = 3'
 refused layer.image.location=1 'every worker reads its rows of the data; remove location'
 refused layer.loss.partition=1 "softmax_loss does not support this partition: a row's loss needs all its scores"
-refused layer.conv1.partition=1in 'convolution cannot'
+refused layer.conv1.partition=1in 'convolution does not support this partition'
 refused layer.fc1.partition=2 'partition'
 # wrong LAYERS MESSAGE: layers behind the recipe.
 wrong() {

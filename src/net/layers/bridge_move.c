@@ -101,15 +101,19 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     int rc = SW_OK;
     if (!sw_transfer_is_taken(st->exchange, p, done))
         rc = sw_stream_wait(st->stream, err);
-    if (rc == SW_OK)
-        rc = cancelled(sw_transfer_wait_taken(st->exchange, p, done), err);
-    if (rc == SW_OK)
-        rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_TRANSFER_TAKEN), err);
-    if (rc == SW_OK)
-        rc =
-            sw_copy_2d(s, stage_of(st, p, st->sent), width, part + sw_bridge_offset(st, &place, &r),
-                       (size_t)place.columns * st->c.column_bytes, width, r.rows, err);
-    return rc == SW_OK ? take_lap(st, false, p->to, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = cancelled(sw_transfer_wait_taken(st->exchange, p, done), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_TRANSFER_TAKEN), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy_2d(s, stage_of(st, p, st->sent), width, part + sw_bridge_offset(st, &place, &r),
+                    (size_t)place.columns * st->c.column_bytes, width, r.rows, err);
+    if (rc != SW_OK)
+        return rc;
+    return take_lap(st, false, p->to, err);
 }
 
 /* Packs all pieces after the shard is computed, concurrently with later computing. */
@@ -120,16 +124,21 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
     struct sw_event *made = event_of(st, st->worker, backward, st->sent, SW_TRANSFER_MADE),
                     *sent = event_of(st, st->worker, backward, st->sent, SW_TRANSFER_SENT);
     int rc = sw_event_record(st->stream, made, err);
-    if (rc == SW_OK)
-        rc = sw_event_wait(s, made, err);
-    if (rc == SW_OK)
-        rc = take_lap(st, false, st->worker, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_wait(s, made, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = take_lap(st, false, st->worker, err);
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
             rc = pack(st, s, piece_to(st, k), part, err);
-    if (rc == SW_OK)
-        rc = sw_event_record(s, sent, err);
-    return rc == SW_OK ? sw_stream_call(s, mark_sent, st, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_record(s, sent, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_call(s, mark_sent, st, err);
 }
 
 int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)

@@ -1,6 +1,7 @@
-/* ctest-labels: threads Branches of a net on separate streams: assignment of layers to streams,
- * waits, bit-identity with one stream, and detection of a missing wait. All on simulated GPUs,
- * which detect accesses to memory that another stream may still use. */
+/* ctest-labels: threads
+ * Branches of a net on separate streams: assignment of layers to streams, waits, bit-identity with
+ * one stream, and detection of a missing wait. All on simulated GPUs, which detect accesses to
+ * memory that another stream may still use. */
 #include "unit/device/sim_support.h"
 
 #include "net/net_private.h"

@@ -1,6 +1,7 @@
-/* ctest-timeout: 120 Memory budgets: a net that recomputes and offloads activations is
- * bit-identical to one without a budget; every budget of at least the minimum is met; and the
- * choice costs little more than the best of all choices, for nets where all can be tried. */
+/* ctest-timeout: 120
+ * Memory budgets: a net that recomputes and offloads activations is bit-identical to one without a
+ * budget; every budget of at least the minimum is met; and the choice costs little more than the
+ * best of all choices, for nets where all can be tried. */
 #include "net_support.h"
 #include "random_net.h"
 

@@ -1,7 +1,7 @@
-/* ctest-timeout: 120 The memory plan over random nets: what a pass computes in the planned arena,
- * full of old values, is bit-identical to what it computes when every block has separate memory and
- * nothing is in place; and by the layers' own declarations no two blocks that live at the same time
- * overlap. */
+/* ctest-timeout: 120
+ * The memory plan over random nets: what a pass computes in the planned arena, full of old values,
+ * is bit-identical to what it computes when every block has separate memory and nothing is in
+ * place; and by the layers' own declarations no two blocks that live at the same time overlap. */
 #include "net_support.h"
 #include "random_net.h"
 
