@@ -1,10 +1,11 @@
 /* Offloading activations to host memory. One stream per direction copies concurrently with the
  * compute stream; events order the copies:
  *
- *     OFFLOAD       made on compute, waited for by the stream out; copy; left on out
- *     WAIT_OFFLOAD  compute waits for left: the memory may be written
- *     RELOAD        ready on compute (the second memory is free), waited for by in, as is left;
- * copy; back on in WAIT_RELOAD   compute waits for back: the values may be read
+ *     OFFLOAD       event `made` on compute; stream out waits for it, copies, records `left`
+ *     WAIT_OFFLOAD  compute waits for `left`: the memory may be overwritten
+ *     RELOAD        event `ready` on compute (the second memory is free); stream in waits for it
+ *                   and for `left`, copies, records `back`
+ *     WAIT_RELOAD   compute waits for `back`: the values can be read
  *
  * Compute waits for the copy back of every offloaded activation, so all copies of a step are
  * complete when the compute stream has finished the step. */

@@ -1,8 +1,11 @@
 /* Shared by the files of placement. Internal to plan/.
  *
- * placement.c the whole: checks, rows, what a row says place_workers.c workers that compute on
- * their cores place_gpus.c workers that compute on a GPU: which one, and the cores near it
- * place_servers.c servers seat.c cores for a row, and words for what it got */
+ * placement.c      checks, the order of assignment, texts of rows
+ * place_workers.c  workers that compute on CPU cores
+ * place_gpus.c     workers that compute on GPUs: the GPU of each, and cores near it
+ * place_servers.c  servers
+ * seat.c           cores of a row, and texts for its reason
+ */
 #pragma once
 
 #include "plan/placement.h"
