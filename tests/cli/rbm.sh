@@ -51,7 +51,7 @@ has err 'layer down1: the units of vis1 are gaussian: set units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.rbm1.units=gaussian
 has err 'layer energy: the units of rbm1 are gaussian: set hidden_units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian --set layer.energy.type=pseudo_likelihood
-has err 'layer energy: .*the units of vis1 are gaussian: pseudo_likelihood is for bernoulli'
+has err 'layer energy: .*the units of vis1 are gaussian: pseudo_likelihood needs bernoulli'
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=softmax
 has err 'layer rbm1: the units of vis1 are softmax: set replicated = yes'
 expect 3 check "$recipes/rbm2.ini" --set "vars.below=$T/none.safetensors"

@@ -273,14 +273,14 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
         const char *sets[6], *says;
     } wrong[] = {
         {{ALLREDUCE, TWO_GROUPS}, "one worker group"},
-        {{SANDBLASTER, "cluster.consistency=async"}, "say custom"},
-        {{HOGWILD, "cluster.consistency=ssp"}, "say custom"},
+        {{SANDBLASTER, "cluster.consistency=async"}, "use framework = custom"},
+        {{HOGWILD, "cluster.consistency=ssp"}, "use framework = custom"},
         {{CUSTOM, "cluster.consistency=ssp"}, "how many steps"},
-        {{CUSTOM, TWO_GROUPS, "cluster.staleness=3"}, "no bound of staleness"},
+        {{CUSTOM, TWO_GROUPS, "cluster.staleness=3"}, "no staleness bound"},
         {{DOWNPOUR, TWO_GROUPS, "cluster.staleness=101"}, "staleness"},
         {{DOWNPOUR, TWO_GROUPS, "cluster.server_groups=2"}, "one server group"},
         {{CUSTOM, TWO_GROUPS, "cluster.server_groups=2"}, "together have one server group"},
-        {{HOGWILD, TWO_GROUPS, "cluster.server_groups=3"}, "but 2 of workers"},
+        {{HOGWILD, TWO_GROUPS, "cluster.server_groups=3"}, "but 2 worker groups"},
         {{HOGWILD, TWO_GROUPS, "cluster.server_groups=2", "cluster.sync_topology=star"},
          "not all, ring, tree"},
         {{HOGWILD, TWO_GROUPS, "cluster.server_groups=2", "cluster.sync_topology=0-2"},
