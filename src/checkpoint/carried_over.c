@@ -1,5 +1,6 @@
-/* What earlier stages of the run trained and this one's net has not: its bytes go from checkpoint
- * to checkpoint, so that a later stage finds them. What updaters kept ends with its stage. */
+/* Carried-over parameters: tensors that earlier stages of the run trained and this stage's net does
+ * not have are copied from checkpoint to checkpoint, so that a later stage finds them. Updater
+ * state is not carried over. */
 #include "checkpoint/carried_over.h"
 #include "base/os.h"
 #include "base/str.h"

@@ -24,7 +24,7 @@
 
 enum { FORMAT_VERSION = 1 };
 
-/* The parameters of a server group; the first one's are what is saved and evaluated. */
+/* The parameter table of a server group; the first group's values are saved and evaluated. */
 static struct sw_table *table_of(const struct sw_checkpoint_job *job, int server_group)
 {
     return job->workers[job->topology->server_group[server_group].first_worker].table;
@@ -48,7 +48,7 @@ static char *tensor_name(const struct sw_table *t, int param, int slot, int copy
                : sw_format("updater.%s.%s%s", name, sw_table_updater(t)->slot_names[slot], behind);
 }
 
-/* Values are the same in all copies, what their updaters keep is not. */
+/* Values are the same in all replicas, but updater state differs. */
 static int add_tensors(const struct sw_checkpoint_job *job, int copy, struct sw_st_writer *w,
                        struct sw_table_source *sources, struct sw_err *err)
 {
@@ -84,7 +84,7 @@ static const char *copy_key(const char *key, int copy, char out[32])
     return out;
 }
 
-/* How many updates are behind the values of each copy. */
+/* Adds the number of updates applied to each replica. */
 static int add_counts(const struct sw_checkpoint_job *job, struct sw_st_writer *w,
                       struct sw_err *err)
 {
@@ -172,7 +172,7 @@ static int add_metadata(const struct sw_checkpoint_job *job, int64_t step, struc
                        : rc;
 }
 
-/* sources: room for [server groups][each] tensors, which lasts until the file is written. */
+/* sources: memory for [server groups][each] tensors, valid until the file is written. */
 static int add_all(const struct sw_checkpoint_job *job, int64_t step,
                    struct sw_table_source *sources, size_t each, struct sw_st_writer *w,
                    struct sw_err *err)
@@ -230,7 +230,7 @@ int sw_checkpoint_write(const struct sw_checkpoint_job *job, struct sw_err *err)
     return rc;
 }
 
-/* A kill during a write leaves the temporary file of that write behind. */
+/* A process that is killed during a write leaves its temporary file. */
 void sw_checkpoint_sweep(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -253,11 +253,11 @@ static int read_number(const struct sw_st_file *f, const char *path, const char 
     const char *text = sw_st_metadata(f, key);
     if (!text || !sw_parse_int(text, value) || *value < 0)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: not a checkpoint of a run: its metadata have no %s", path, key);
+                          "%s: not a checkpoint of a run: its metadata has no %s", path, key);
     return SW_OK;
 }
 
-/* Every tensor the job needs, with the right shape. */
+/* Checks that the file has every tensor that the job needs, with the right shape. */
 static int check_tensors(struct sw_table *t, const struct sw_st_file *f, const char *path,
                          struct sw_err *err)
 {
@@ -295,7 +295,7 @@ int sw_checkpoint_check(const struct sw_checkpoint_job *job, const char *path, i
     return rc;
 }
 
-/* What a file brings in is held to what training keeps up: nothing that is not finite. */
+/* Values read from a file must be finite, as training guarantees for its own. */
 int sw_checkpoint_check_finite(struct sw_stream *stream, const float *value,
                                const struct sw_desc *layout, const char *name, const char *path,
                                struct sw_err *err)
@@ -308,7 +308,7 @@ int sw_checkpoint_check_finite(struct sw_stream *stream, const float *value,
     return rc;
 }
 
-/* What the updater of copy `from` kept, for this one. */
+/* Loads the updater state of replica `from` into this one. */
 static int load_state(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
                       const char *path, int copy, int from, struct sw_err *err)
 {
@@ -349,8 +349,8 @@ static int take_values(const struct sw_checkpoint_job *job, const struct sw_st_f
     return rc;
 }
 
-/* A file of ours has a checksum; one that lost it is damaged. Files of others need none. */
-static int check_ours(const struct sw_st_file *f, const char *path, struct sw_err *err)
+/* A checkpoint of this program without a checksum is damaged; files of other programs need none. */
+static int check_checksum(const struct sw_st_file *f, const char *path, struct sw_err *err)
 {
     if (!sw_st_metadata(f, "singa_ws.format") || sw_st_verified(f))
         return SW_OK;
@@ -361,7 +361,7 @@ int sw_checkpoint_open(const char *path, struct sw_st_file **f, struct sw_err *e
 {
     int rc = sw_st_open(path, false, f, err);
     if (rc == SW_OK)
-        rc = check_ours(*f, path, err);
+        rc = check_checksum(*f, path, err);
     return rc;
 }
 
@@ -385,28 +385,29 @@ int sw_checkpoint_take(const struct sw_checkpoint_job *job, const char *path, in
     return rc;
 }
 
-/* What a file says of itself; all but the step may be absent in older ones. */
-struct told {
+/* Metadata of a file; everything except the step may be missing in older files. */
+struct file_meta {
     int64_t step, copies;
 };
 
-static int read_told(const struct sw_st_file *f, const char *path, struct told *told,
+static int read_meta(const struct sw_st_file *f, const char *path, struct file_meta *file_meta,
                      struct sw_err *err)
 {
-    told->copies = 1;
-    int rc = read_number(f, path, "step", &told->step, err);
+    file_meta->copies = 1;
+    int rc = read_number(f, path, "step", &file_meta->step, err);
     if (rc == SW_OK && sw_st_metadata(f, "server_groups"))
-        rc = read_number(f, path, "server_groups", &told->copies, err);
-    if (rc == SW_OK && told->copies < 1)
+        rc = read_number(f, path, "server_groups", &file_meta->copies, err);
+    if (rc == SW_OK && file_meta->copies < 1)
         rc = sw_err_set(err, SW_ERR_FORMAT, "%s: server_groups = 0 in its metadata", path);
     return rc;
 }
 
-/* Whose state a copy goes on with: its own, or where there were fewer copies, another's; and that
- * of the first while it made all steps alone. */
-static int heir_of(const struct sw_checkpoint_job *job, const struct told *told, int copy)
+/* The replica of the file whose state a replica resumes: its own, another one's if the file has
+ * fewer replicas, or the first one's during warmup. */
+static int source_replica(const struct sw_checkpoint_job *job, const struct file_meta *file_meta,
+                          int copy)
 {
-    return told->step < job->topology->warmup_steps ? 0 : (int)(copy % told->copies);
+    return file_meta->step < job->topology->warmup_steps ? 0 : (int)(copy % file_meta->copies);
 }
 
 static int read_count(const struct sw_st_file *f, const char *path, const char *key, int copy,
@@ -418,38 +419,39 @@ static int read_count(const struct sw_st_file *f, const char *path, const char *
     return sw_st_metadata(f, key) ? read_number(f, path, key, value, err) : SW_OK;
 }
 
-/* The updates behind a copy's values. */
+/* Reads the number of updates applied to a replica. */
 static int read_counts(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                       const char *path, const struct told *told, int copy, int64_t *updates,
-                       int64_t *dropped, struct sw_err *err)
+                       const char *path, const struct file_meta *file_meta, int copy,
+                       int64_t *updates, int64_t *dropped, struct sw_err *err)
 {
-    int from = heir_of(job, told, copy);
-    int64_t usual = told->step * sw_table_update_groups(table_of(job, copy));
+    int from = source_replica(job, file_meta, copy);
+    int64_t usual = file_meta->step * sw_table_update_groups(table_of(job, copy));
     int rc = read_count(f, path, "updates", from, usual, updates, err);
     return rc == SW_OK ? read_count(f, path, "dropped", from, 0, dropped, err) : rc;
 }
 
-/* Values, those of all copies becoming the file's, and all state. */
+/* Loads values into all replicas, and all updater state and buffers. */
 static int read_all(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                    const char *path, const struct told *told, struct sw_err *err)
+                    const char *path, const struct file_meta *file_meta, struct sw_err *err)
 {
     int rc = take_values(job, f, path, err);
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++)
-        rc = load_state(job, f, path, i, heir_of(job, told, i), err);
+        rc = load_state(job, f, path, i, source_replica(job, file_meta, i), err);
     if (rc == SW_OK && job->sync)
         sw_sync_spread(job->sync, (uint64_t)job->workers[0].step, false);
     return rc == SW_OK ? sw_states_read(&job->state->buffers, f, path, err) : rc;
 }
 
-/* Steps and updates go on; those that are lost count as not made. */
-static int put_back(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                    const char *path, const struct told *told, struct sw_err *err)
+/* Restores the state; step and update counters go on, and the lost updates are counted as dropped.
+ */
+static int restore(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
+                   const char *path, const struct file_meta *file_meta, struct sw_err *err)
 {
     int64_t updates, dropped;
     int rc = SW_OK;
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
         uint64_t now = sw_table_updates(table_of(job, i));
-        rc = read_counts(job, f, path, told, i, &updates, &dropped, err);
+        rc = read_counts(job, f, path, file_meta, i, &updates, &dropped, err);
         if (rc == SW_OK)
             job->put_step(job->user, i, job->workers[0].step, now,
                           now - (uint64_t)(updates - dropped));
@@ -461,19 +463,19 @@ int sw_checkpoint_roll_back(const struct sw_checkpoint_job *job, const char *pat
                             struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
-    struct told told = {0};
+    struct file_meta file_meta = {0};
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
-        rc = read_told(f, path, &told, err);
+        rc = read_meta(f, path, &file_meta, err);
     if (rc == SW_OK)
-        rc = read_all(job, f, path, &told, err);
+        rc = read_all(job, f, path, &file_meta, err);
     if (rc == SW_OK)
-        rc = put_back(job, f, path, &told, err);
+        rc = restore(job, f, path, &file_meta, err);
     sw_st_close(f);
     return rc;
 }
 
-/* Does a file that has choices have others? */
+/* Does the file have saved choices that differ from the job's? */
 static bool differs(const char *kept, const char *own)
 {
     struct sw_json *a = NULL, *b = NULL;
@@ -485,9 +487,9 @@ static bool differs(const char *kept, const char *own)
     return !same;
 }
 
-/* What differs from the job that wrote the file, without being an error. */
-static void tell_differences(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                             const struct told *told)
+/* Warns about differences from the job that wrote the file. */
+static void warn_differences(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
+                             const struct file_meta *file_meta)
 {
     const char *unit = job->workers[0].unit;
     int copies = job->topology->server_groups;
@@ -495,30 +497,28 @@ static void tell_differences(const struct sw_checkpoint_job *job, const struct s
     if (differs(sw_st_metadata(f, "choices"), job->choices))
         sw_events_say(
             job->events, SW_LOG_WARN, unit,
-            "the algorithms differ from those that wrote the checkpoint (another machine, "
-            "library or number of threads): the run goes on, to the same numbers but not "
-            "to the same bits");
-    if (told->copies != copies)
-        sw_events_say(
-            job->events, SW_LOG_WARN, unit,
-            "the checkpoint has the updater's state of %d server group%s, and there %s %d: "
-            "group K goes on with that of group K modulo %d",
-            (int)told->copies, told->copies == 1 ? "" : "s", copies == 1 ? "is" : "are", copies,
-            (int)told->copies);
+            "the algorithms differ from those that wrote the checkpoint (another machine, library "
+            "or number of threads): the run continues, but its results will not be bit-identical");
+    if (file_meta->copies != copies)
+        sw_events_say(job->events, SW_LOG_WARN, unit,
+                      "the checkpoint has the updater state of %d server group%s, but there %s %d: "
+                      "group K takes that of group K modulo %d",
+                      (int)file_meta->copies, file_meta->copies == 1 ? "" : "s",
+                      copies == 1 ? "is" : "are", copies, (int)file_meta->copies);
 }
 
-/* Of each server group; the file has the state of some. */
+/* Sets the position of each server group. */
 static int put_steps(const struct sw_checkpoint_job *job, const struct sw_st_file *f,
-                     const char *path, const struct told *told, struct sw_err *err)
+                     const char *path, const struct file_meta *file_meta, struct sw_err *err)
 {
     int64_t updates, dropped;
     int rc = SW_OK;
     for (int i = 0; i < job->topology->server_groups && rc == SW_OK; i++) {
-        rc = read_counts(job, f, path, told, i, &updates, &dropped, err);
+        rc = read_counts(job, f, path, file_meta, i, &updates, &dropped, err);
         if (rc == SW_OK)
             job->put_step(job->user, i, job->first_step, (uint64_t)updates, (uint64_t)dropped);
         if (rc == SW_OK && job->conf->loss_scale > 0)
-            rc = sw_scale_read(table_of(job, i), f, path, heir_of(job, told, i), err);
+            rc = sw_scale_read(table_of(job, i), f, path, source_replica(job, file_meta, i), err);
     }
     return rc;
 }
@@ -526,10 +526,10 @@ static int put_steps(const struct sw_checkpoint_job *job, const struct sw_st_fil
 int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path, struct sw_err *err)
 {
     struct sw_st_file *f = NULL;
-    struct told told = {0};
+    struct file_meta file_meta = {0};
     int rc = sw_st_open(path, true, &f, err);
     if (rc == SW_OK)
-        rc = read_told(f, path, &told, err);
+        rc = read_meta(f, path, &file_meta, err);
     if (rc == SW_OK)
         rc = sw_tokens_check(job->source, f, path, err);
     if (rc == SW_OK)
@@ -537,12 +537,12 @@ int sw_checkpoint_load(const struct sw_checkpoint_job *job, const char *path, st
     if (rc == SW_OK && job->stage.index > 0)
         rc = sw_carried_over_read(job->carried_over, f, table_of(job, 0), job->state, err);
     if (rc == SW_OK)
-        rc = read_all(job, f, path, &told, err);
+        rc = read_all(job, f, path, &file_meta, err);
     if (rc == SW_OK)
-        rc = put_steps(job, f, path, &told, err);
+        rc = put_steps(job, f, path, &file_meta, err);
     if (rc == SW_OK) {
         sw_retention_read(job->retention, f);
-        tell_differences(job, f, &told);
+        warn_differences(job, f, &file_meta);
     }
     sw_st_close(f);
     return rc;

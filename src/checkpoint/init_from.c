@@ -1,15 +1,14 @@
-/* First values out of files: `init_from` of [job], a list of files and of rules that belong to the
- * file before them:
+/* Initial values from files: `init_from` of [job], a list of files, each followed by its rules:
  *     init_from = rbm1.safetensors, rbm1.weight -> enc1.weight, rbm1.weight^T -> dec1.weight
- * A file without rules gives every parameter (and state) that has the same name there; one with
- * rules gives what they name and nothing else. `*` stands for the same text on both sides. A rule
- * must find its tensor and its parameter, one with a `*` any. ^T turns a matrix over. What is taken
- * later replaces what was taken before. `--init-from FILE` stands in for the whole list.
+ * A file without rules sets every parameter (and buffer) of the same name; one with
+ * rules sets only what they name. `*` matches the same text on both sides. A rule
+ * must match a tensor and a parameter, one with a `*` at least one. ^T transposes a matrix. Later
+ * values replace earlier ones. `--init-from FILE` replaces the whole list.
  *
- * A stage that is not the first begins with all that has the same name in what those before have
- * left; its own init_from comes after that, and `previous` there is no file but what they left.
+ * A later stage starts with all tensors of the same name from the previous stages; its own
+ * init_from comes after that, and `previous` there means the result of the previous stage.
  *
- * Everything is looked at when the job is opened, and read when the run begins. */
+ * Files and rules are checked when the job is opened, and values are read when the run begins. */
 #include "checkpoint/init_from.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -26,7 +25,7 @@ enum { NAME = 256, SHOWN = 400 };
 
 static const char state_prefix[] = "state.", previous[] = "previous";
 
-/* ---- what stages leave ---- */
+/* ---- tensors of earlier stages ---- */
 
 void sw_stage_names_fini(struct sw_stage_names *n)
 {
@@ -46,7 +45,7 @@ const struct sw_st_entry *sw_stage_names_find(const struct sw_stage_names *n, co
 
 /* ---- the list ---- */
 
-/* Splits "a.weight^T -> b.weight". False: no rule, the name of a file. */
+/* Parses "a.weight^T -> b.weight". Returns false if the text is a file name. */
 static bool read_rule(const char *text, struct sw_take_rule *r)
 {
     const char *arrow = strstr(text, "->");
@@ -81,7 +80,7 @@ static int check_rule(const struct sw_checkpoint_job *job, const struct sw_take_
                              "a rule is TENSOR -> PARAMETER, as in rbm1.weight -> enc1.weight");
     else if (stars(r->from) != stars(r->to) || stars(r->from) > 1)
         sw_recipe_error_item(job->recipe, s, "init_from", r->item,
-                             "a * stands on both sides, once on each");
+                             "a * must appear once on each side");
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -100,7 +99,7 @@ static int add_file(const struct sw_checkpoint_job *job, const char *path, int i
     if (!file->previous || job->stage.index > 0)
         return SW_OK;
     sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from", item,
-                         "there is no stage before; a file of that name is ./previous");
+                         "there is no previous stage; a file of that name is ./previous");
     return sw_recipe_verdict(job->recipe, err);
 }
 
@@ -113,7 +112,7 @@ static int add_item(const struct sw_checkpoint_job *job, const char *text, int i
         return add_file(job, text, item, err);
     if (init->file_count == 0) {
         sw_recipe_error_item(job->recipe, sw_recipe_find(job->recipe, "job", NULL), "init_from",
-                             item, "a rule stands behind the file that it is about");
+                             item, "a rule must follow the file it applies to");
         return sw_recipe_verdict(job->recipe, err);
     }
     init->rules[init->rule_count++] = rule;
@@ -121,7 +120,7 @@ static int add_item(const struct sw_checkpoint_job *job, const char *text, int i
     return check_rule(job, &rule, err);
 }
 
-/* What the recipe at large says, and --init-from, is about the first stage. */
+/* The list of [job], and --init-from, apply to the first stage. */
 static int read_list(const struct sw_checkpoint_job *job, const char *option, struct sw_err *err)
 {
     const struct sw_section *s = sw_recipe_find(job->recipe, "job", NULL);
@@ -150,15 +149,15 @@ void sw_take_fini(struct sw_take_list *init)
     *init = (struct sw_take_list){0};
 }
 
-/* ---- who gets what ---- */
+/* ---- targets ---- */
 
-/* Those of the first server group. */
+/* The table of the first server group. */
 static struct sw_table *table_of(const struct sw_checkpoint_job *job)
 {
     return job->workers[0].table;
 }
 
-/* Parameters (parts of one are several), then states. */
+/* Targets are parameters (one per shard), then buffers. */
 static int target_count(const struct sw_checkpoint_job *job)
 {
     return sw_table_count(table_of(job)) + job->state->buffers.count;
@@ -176,8 +175,8 @@ static bool is_state(const struct sw_checkpoint_job *job, int i)
     return i >= sw_table_count(table_of(job));
 }
 
-/* The tensor that a rule gives to a target: false when it gives none. A pattern that renames layers
- * renames their states with them. */
+/* Finds the tensor that a rule assigns to a target; returns false if none. A pattern that renames
+ * layers also renames their buffers. */
 static bool apply(const struct sw_checkpoint_job *job, const struct sw_take_rule *r, int target,
                   char tensor[NAME])
 {
@@ -199,7 +198,7 @@ static bool apply(const struct sw_checkpoint_job *job, const struct sw_take_rule
     return true;
 }
 
-/* What there is to take: the tensors of a file, or what is known of them before there is one. */
+/* Available tensors: those of a file, or of a stage that has not run yet. */
 struct tensors {
     const struct sw_st_file *f;
     const struct sw_stage_names *names;
@@ -213,10 +212,10 @@ static const struct sw_st_entry *find_tensor(const struct tensors *from, const c
 
 static const char *path_of(const struct sw_take_file *file)
 {
-    return file->previous ? "the stage before" : file->path;
+    return file->previous ? "the previous stage" : file->path;
 }
 
-/* One thing to take. */
+/* One tensor to load. */
 struct take {
     const struct tensors *from;
     const struct sw_take_rule *rule; /* NULL: by its own name */
@@ -227,8 +226,8 @@ struct take {
 typedef int visit(const struct sw_checkpoint_job *job, const struct take *t, void *user,
                   struct sw_err *err);
 
-static int each_take(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
-                     const struct tensors *from, visit *call, void *user, struct sw_err *err)
+static int for_each_match(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                          const struct tensors *from, visit *call, void *user, struct sw_err *err)
 {
     const struct sw_take_rule *rules = job->takes->rules + file->first_rule;
     int rc = SW_OK, rounds = file->rule_count ? file->rule_count : 1;
@@ -243,7 +242,7 @@ static int each_take(const struct sw_checkpoint_job *job, const struct sw_take_f
             } else {
                 snprintf(tensor, sizeof tensor, "%s", target_name(job, i));
             }
-            /* A rule without a pattern has been looked at by check_found. */
+            /* check_found has checked rules without a pattern. */
             t.entry = find_tensor(from, tensor);
             if (t.entry)
                 rc = call(job, &t, user, err);
@@ -251,7 +250,7 @@ static int each_take(const struct sw_checkpoint_job *job, const struct sw_take_f
     return rc;
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
 static struct sw_table_source source_of(const struct sw_checkpoint_job *job, const struct take *t,
                                         struct sw_stream *stream)
@@ -290,7 +289,7 @@ static int target_of(const struct sw_checkpoint_job *job, const char *name)
     return -1;
 }
 
-/* Names of tensors, or in the net (NULL), as candidates for "did you mean". */
+/* Adds a "did you mean" hint from the names of tensors, or of the net's targets if from is NULL. */
 static void hint(const struct sw_checkpoint_job *job, const struct tensors *from, const char *word)
 {
     size_t count = !from     ? (size_t)target_count(job)
@@ -306,7 +305,7 @@ static void hint(const struct sw_checkpoint_job *job, const struct tensors *from
     sw_free(names);
 }
 
-/* One with a `*` must find something. */
+/* A rule with a `*` must match something. */
 static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_take_rule *r,
                           const struct tensors *from)
 {
@@ -330,7 +329,7 @@ static void check_pattern(const struct sw_checkpoint_job *job, const struct sw_t
                              "the net has no parameter that matches '%s'", r->to);
 }
 
-/* A rule that names one parameter or one tensor must find it. */
+/* A rule that names one parameter or one tensor must match it. */
 static int check_found(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
                        const struct tensors *from, struct sw_err *err)
 {
@@ -352,13 +351,13 @@ static int check_found(const struct sw_checkpoint_job *job, const struct sw_take
     return sw_recipe_verdict(job->recipe, err);
 }
 
-static int look_through(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
-                        const struct tensors *from, struct sw_err *err)
+static int check_tensors(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                         const struct tensors *from, struct sw_err *err)
 {
     int found = 0, rc = check_found(job, file, from, err);
     if (rc == SW_OK)
-        rc = each_take(job, file, from, check_one, &found, err);
-    /* A stage may have a net of its own. */
+        rc = for_each_match(job, file, from, check_one, &found, err);
+    /* A stage may have a different net. */
     if (rc == SW_OK && found == 0 && !file->previous && sw_table_count(table_of(job)) > 0)
         rc = sw_err_set(err, SW_ERR_INVALID, "%s: none of its tensors is a parameter of this net",
                         file->path);
@@ -373,16 +372,16 @@ static int open_file(const struct sw_checkpoint_job *job, const struct sw_take_f
     return rc == SW_OK || file->previous ? rc : sw_err_prefix(err, rc, "init_from");
 }
 
-static int look_at(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
-                   const struct sw_stage_names *earlier, struct sw_err *err)
+static int check_file(const struct sw_checkpoint_job *job, const struct sw_take_file *file,
+                      const struct sw_stage_names *earlier, struct sw_err *err)
 {
     struct tensors from = {.names = earlier, .path = path_of(file)};
     struct sw_st_file *f = NULL;
     if (file->previous && !job->stage.begins)
-        return earlier ? look_through(job, file, &from, err) : SW_OK;
+        return earlier ? check_tensors(job, file, &from, err) : SW_OK;
     int rc = open_file(job, file, &from, &f, err);
     if (rc == SW_OK)
-        rc = look_through(job, file, &from, err);
+        rc = check_tensors(job, file, &from, err);
     sw_st_close(f);
     return rc;
 }
@@ -392,21 +391,21 @@ int sw_take_look(const struct sw_checkpoint_job *job, const char *option,
 {
     int rc = read_list(job, option, err);
     for (int i = 0; i < job->takes->file_count && rc == SW_OK; i++)
-        rc = look_at(job, &job->takes->files[i], earlier, err);
+        rc = check_file(job, &job->takes->files[i], earlier, err);
     return rc;
 }
 
-/* ---- taking ---- */
+/* ---- loading ---- */
 
 struct taking {
     struct sw_stream *stream;
-    bool *has;           /* owned [targets]: got a value from some file */
-    bool *used;          /* owned [tensors of the file at hand] */
-    int count;           /* parameters of the file at hand */
+    bool *has;           /* owned [targets]: set from some file */
+    bool *used;          /* owned [tensors of the current file] */
+    int count;           /* parameters set from the current file */
     struct sw_buf names; /* "enc1.weight from rbm1.weight" */
 };
 
-/* Adds "A BETWEEN B TAIL" to a list that stops growing where it gets long. */
+/* Adds "A BETWEEN B TAIL" to a list of limited length. */
 static void list(struct sw_buf *out, const char *a, const char *between, const char *b,
                  const char *tail)
 {
@@ -440,7 +439,7 @@ static int take_one(const struct sw_checkpoint_job *job, const struct take *t, v
         if (rc == SW_OK)
             rc = sw_checkpoint_check_finite(taking->stream, p->value, &p->layout, p->name,
                                             t->from->path, err);
-        /* Parts of one parameter are one. */
+        /* Shards of one parameter count once. */
         bool first = p->part_first == 0;
         taking->count += first;
         if (t->rule && first)
@@ -459,7 +458,7 @@ static int param_count(const struct sw_checkpoint_job *job)
     return n;
 }
 
-/* Tensors that nobody wanted; the updater's state never is. */
+/* Lists unused tensors, except updater state. */
 static void list_unused(const struct sw_st_file *f, const bool *used, struct sw_buf *out)
 {
     for (size_t i = 0; i < sw_st_count(f); i++) {
@@ -480,19 +479,19 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_f
     int rc = open_file(job, file, &from, &f, err);
     if (rc == SW_OK) {
         t->used = sw_calloc(sw_st_count(f) + 1, sizeof *t->used);
-        rc = t->used ? each_take(job, file, &from, take_one, t, err)
+        rc = t->used ? for_each_match(job, file, &from, take_one, t, err)
                      : sw_err_nomem(err, "init_from", sw_st_count(f));
     }
     if (rc == SW_OK && file->previous)
         rc = sw_carried_over_read(job->carried_over, f, table_of(job), job->state, err);
-    /* That a stage has a net of its own needs no word. */
+    /* Do not report a stage with an entirely different net. */
     if (rc == SW_OK && (t->count > 0 || !file->previous || file->rule_count)) {
-        if (!file->previous) /* of that nothing is lost */
+        if (!file->previous) /* tensors of a previous stage are carried over */
             list_unused(f, t->used, &unused);
         sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
                       "%d of %d parameters start from %s%s%s%s%s", t->count, param_count(job),
                       from.path, t->names.length ? ": " : "", sw_buf_text(&t->names),
-                      unused.length ? "; not taken from it: " : "", sw_buf_text(&unused));
+                      unused.length ? "; unused tensors: " : "", sw_buf_text(&unused));
     }
     sw_free(t->used);
     t->used = NULL;
@@ -504,7 +503,7 @@ static int take_file(const struct sw_checkpoint_job *job, const struct sw_take_f
 int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
 {
     struct taking t = {.stream = sw_worker_host_stream(&job->workers[0])};
-    struct sw_buf own = {0}, stiff = {0};
+    struct sw_buf own = {0}, frozen_names = {0};
     int rc = SW_OK, params = sw_table_count(table_of(job));
     if (job->takes->file_count == 0)
         return SW_OK;
@@ -516,18 +515,17 @@ int sw_take_values(const struct sw_checkpoint_job *job, struct sw_err *err)
     for (int i = 0; i < params && rc == SW_OK; i++) {
         const struct sw_param *p = sw_table_param(table_of(job), i);
         if (!t.has[i] && p->part_first == 0)
-            list(p->frozen ? &stiff : &own, p->name, "", "", "");
+            list(p->frozen ? &frozen_names : &own, p->name, "", "", "");
     }
     if (rc == SW_OK && own.length)
         sw_events_say(job->events, SW_LOG_INFO, job->workers[0].unit,
                       "with the initial values of the recipe: %s", sw_buf_text(&own));
-    if (rc == SW_OK && stiff.length)
-        sw_events_say(
-            job->events, SW_LOG_WARN, job->workers[0].unit,
-            "frozen with the initial values of the recipe, though no file has trained them: "
-            "%s; is init_from the right file?",
-            sw_buf_text(&stiff));
-    sw_buf_fini(&stiff);
+    if (rc == SW_OK && frozen_names.length)
+        sw_events_say(job->events, SW_LOG_WARN, job->workers[0].unit,
+                      "frozen with the initial values of the recipe, although no file provides "
+                      "trained values: %s; is init_from the right file?",
+                      sw_buf_text(&frozen_names));
+    sw_buf_fini(&frozen_names);
     sw_buf_fini(&own);
     sw_buf_fini(&t.names);
     sw_free(t.has);

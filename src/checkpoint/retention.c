@@ -1,16 +1,16 @@
-/* Which checkpoints of a run stay on disk, and which of them is the best one.
+/* Checkpoint retention: which checkpoints of a run stay on disk, and which one is the best.
  *
- * The best is the one, of those written at a step that was evaluated, whose metric was best; equal
- * ones are no better than the first. With `checkpoint_best` an evaluation that beats all before
- * makes its own checkpoint. Where the best stands is in every checkpoint's metadata, so that a
- * resume goes on from what was known at its step.
+ * The best checkpoint is the one with the best metric of those written at an evaluated step; on
+ * ties the first. With `checkpoint_best` an evaluation that is better than all before writes a
+ * checkpoint. The best step is in every checkpoint's metadata, so that a resume continues from what
+ * was known at its step.
  *
- * With `keep_checkpoints = N` the N newest stay, and the best, and the one that this segment went
- * on from; step 0 is a checkpoint like any other. The order of removal: the new file is durable,
- * its row and the removed rows are committed together, then the old files go. A kill in between
- * leaves files without rows, which a resume finds and hands in again. While the history cannot be
- * written nothing is removed, and a file that another run has put in the place of ours is left
- * alone.
+ * With `keep_checkpoints = N` the N newest stay, and the best, and the one that this segment
+ * resumed from; step 0 is a checkpoint like any other. Removal order: the new file is durable, its
+ * row and the removed rows are committed together, then the old files are deleted. A kill in
+ * between leaves files without rows, which a resume finds and records again. While the history
+ * cannot be written nothing is removed, and a file that another run has put in the same place is
+ * not touched.
  *
  * By the leader's thread, between steps. */
 #include "checkpoint/retention.h"
@@ -70,7 +70,7 @@ int sw_retention_write(const struct sw_retention *r, struct sw_best best, struct
     return rc == SW_OK ? sw_st_writer_metadata(w, "best_value", value, err) : rc;
 }
 
-/* A kill may have come between the file and its row: without it the best one might have none. */
+/* Records the best checkpoint again, because a kill may have come between its file and its row. */
 static void record_again(struct sw_retention *r)
 {
     for (int i = 0; i < r->count; i++) {
@@ -91,7 +91,7 @@ void sw_retention_read(struct sw_retention *r, const struct sw_st_file *f)
         sw_parse_int(step, &best.step) && best.step >= 0 && sw_parse_real(value, &best.value))
         r->best = best;
     record_again(r);
-    /* A newer one that this resume supersedes may have had the mark. */
+    /* A newer checkpoint that this resume supersedes may have been marked as the best. */
     sw_history_checkpoint_best(r->events->history, r->best.step);
 }
 
@@ -139,7 +139,7 @@ const char *sw_retention_newest(const struct sw_retention *r, int64_t *step)
     return path;
 }
 
-/* How many newer ones there are. */
+/* Number of newer checkpoints. */
 static int newer(const struct sw_retention *r, int64_t step)
 {
     int n = 0;
@@ -160,7 +160,7 @@ static void forget(struct sw_retention *r, struct sw_kept *item)
     *item = r->items[--r->count];
 }
 
-/* A file without our checksum was put there by somebody else. */
+/* A file with another checksum was written by another run. */
 static bool is_ours(const struct sw_kept *c)
 {
     char there[33];
@@ -185,13 +185,14 @@ void sw_retention_record(struct sw_retention *r, int64_t step, bool is_last, con
     r->best = best;
     __atomic_store_n(&r->saved_step, step, __ATOMIC_RELAXED);
     if (sw_retention_add(r, step, path, checksum, &err) != SW_OK)
-        sw_events_say(r->events, SW_LOG_WARN, "checkpoint", "it will not be removed: %s", err.text);
+        sw_events_say(r->events, SW_LOG_WARN, "checkpoint",
+                      "the checkpoint will not be removed: %s", err.text);
     for (int i = 0; i < r->count; i++)
         if (!stays(r, &r->items[i]))
             sw_history_checkpoint_removed(r->events->history, r->items[i].step);
-    /* So that a kill from now on finds the row; a database that is busy does not stop training. */
+    /* Commit the row before deleting files; a busy database does not stop training. */
     if (!sw_history_flush(r->events->history, is_last ? FLUSH_LAST_MS : FLUSH_MS))
-        return; /* the next checkpoint removes what is left */
+        return; /* the next checkpoint removes the remaining files */
     for (int i = r->count; i-- > 0;)
         if (!stays(r, &r->items[i])) {
             remove_file(r, &r->items[i]);

@@ -32,7 +32,7 @@ int sw_scale_write(const struct sw_table *t, int server_group, struct sw_st_writ
     return rc;
 }
 
-/* Reads the next pair and moves on; false when there is none that can be. */
+/* Reads the next pair and advances; returns false if there is no valid one. */
 static bool next_pair(const char **at, struct sw_loss_scale *s)
 {
     char *end;
@@ -48,8 +48,7 @@ static bool next_pair(const char **at, struct sw_loss_scale *s)
     return frexp(s->value, &exponent) == 0.5;
 }
 
-/* Pair number `which`, counted from the first again behind the last. False: the text is none of
- * ours. */
+/* Finds pair number `which` modulo the number of pairs. Returns false if the text is invalid. */
 static bool find_pair(const char *text, int which, struct sw_loss_scale *out)
 {
     struct sw_loss_scale s;

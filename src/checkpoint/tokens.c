@@ -1,6 +1,7 @@
-/* The vocabulary of a model of text, in checkpoints: which token is which number. With another one
- * the same numbers are other words, and nothing else would say so. Metadata "vocabulary" is its
- * identity as 16 hex digits, behind it the number of tokens; models of other data have none. */
+/* The vocabulary of a text model in checkpoints: the map from tokens to numbers. With another
+ * vocabulary the same numbers mean other words, which no other check detects. Metadata "vocabulary"
+ * is its hash as 16 hex digits, followed by the number of tokens; models of other data have none.
+ */
 #include "checkpoint/tokens.h"
 #include "data/source.h"
 #include "data/vocabulary.h"
@@ -42,8 +43,8 @@ int sw_tokens_check(struct sw_source *const *source, const struct sw_st_file *f,
             continue;
         const char *count = strchr(theirs, ' ');
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: its model was trained with another vocabulary, of%s tokens; that of "
-                          "data %s has %lld in their order: the texts that it is made from have "
+                          "%s: the model was trained with another vocabulary, of%s tokens; that of "
+                          "data %s has %lld, in this order: the texts that it is built from have "
                           "changed (keys vocabulary, vocabulary_from, max_tokens, unknown)",
                           path, count ? count : " other", s->name,
                           (long long)sw_vocabulary_count(s->vocabulary));
@@ -74,9 +75,10 @@ static void check_table(struct sw_recipe *recipe, const struct sw_section *s,
             continue;
         const int64_t has = *(const int64_t *)(const void *)((const char *)s->conf[0] + o->offset);
         if (has < tokens)
-            sw_recipe_error(recipe, s, o->key,
-                            "data %s has %lld tokens: say at least as many, or max_tokens there",
-                            source->name, (long long)tokens);
+            sw_recipe_error(
+                recipe, s, o->key,
+                "data %s has %lld tokens: use at least as many, or set max_tokens there",
+                source->name, (long long)tokens);
     }
 }
 

@@ -13,13 +13,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Another section than the one that training evaluates on. */
+/* Selects another section than the one that training evaluates on. */
 static int choose_split(struct sw_job *job, const char *split, struct sw_err *err)
 {
     struct sw_worker *w = &job->workers[0];
     const struct sw_section *section = sw_recipe_find(job->recipe, "data", split);
     if (!section)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no [data %s] section", split);
+        return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data %s] section", split);
     sw_parts_free(w->parts[SW_SPLIT_EVAL]);
     w->parts[SW_SPLIT_EVAL] = NULL;
     w->eval = NULL;
@@ -76,7 +76,7 @@ int sw_job_evaluate(struct sw_job *job, const char *weights, const char *split,
         rc = choose_split(job, split, err);
     if (rc == SW_OK && !w->eval)
         rc = sw_err_set(err, SW_ERR_NOTFOUND,
-                        "there is neither a [data val] nor a [data test] section to evaluate on");
+                        "the recipe has no [data val] or [data test] section to evaluate on");
     if (rc == SW_OK)
         rc = prepare(job, weights, err);
     if (rc == SW_OK)

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include <string.h>
 
-/* ---- which layer ---- */
+/* ---- choosing the layer ---- */
 
 static const struct sw_layer_type *type_of(const struct sw_section *s)
 {
@@ -29,7 +29,7 @@ static bool has_output(const struct sw_section *s)
     return type_of(s)->role != SW_ROLE_METRIC && type_of(s)->role != SW_ROLE_OUTPUT;
 }
 
-/* What the last loss reads; auxiliary losses stand before the main one, or are not evaluated. */
+/* The source of the last loss; auxiliary losses come before the main one, or are not evaluated. */
 static const char *default_layer(const struct sw_recipe *recipe)
 {
     const char *found = NULL, *last = NULL;
@@ -59,7 +59,7 @@ static int unknown_layer(const struct sw_recipe *recipe, const char *name, struc
     return sw_err_set(err, SW_ERR_INVALID, "--layer %s: %s%s has no such layer%s%s%s%s", name,
                       stage ? "stage " : "the recipe", stage ? stage : "",
                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
-                      stage ? "; --stage NAME takes the net of another stage" : "");
+                      stage ? "; use --stage NAME for the net of another stage" : "");
 }
 
 int sw_inference_choose(const struct sw_recipe *recipe, const char *name, const char **layer,
@@ -135,7 +135,7 @@ static int read_params(struct sw_inference *inf, const char *weights, const stru
         const struct sw_net_param *np = sw_net_param(net, i);
         const struct sw_layer_param *lp = &sw_net_layer(net, np->layer)->param[np->index];
         void *data = NULL;
-        if (np->root >= 0) { /* it is an earlier one, whose place is fixed already */
+        if (np->root >= 0) { /* tied to an earlier one, which is bound already */
             const struct sw_net_param *root = sw_net_param(net, np->root);
             data = (void *)(uintptr_t)sw_net_layer(net, root->layer)->param[root->index].value;
         } else {
@@ -157,7 +157,7 @@ static int read_states(struct sw_inference *inf, const char *weights, const stru
         void *data = NULL;
         rc = name ? read_tensor(inf, weights, f, name,
                                 &sw_net_layer(net, ns->layer)->keeps[ns->index].layout, &data, err)
-                  : sw_err_nomem(err, "a state's name", 0);
+                  : sw_err_nomem(err, "a buffer's name", 0);
         sw_net_bind_state(net, i, data, NULL);
         sw_free(name);
     }
@@ -197,7 +197,7 @@ static int allocate(struct sw_inference *inf, struct sw_err *err)
     sw_net_bind(w->eval, w->arena.memory, NULL);
     inf->carry_bytes = sw_net_carry_bytes(w->eval);
     if (inf->carry_bytes > 0) {
-        rc = sw_device_alloc(w->device, inf->carry_bytes, "row state", &inf->carries, err);
+        rc = sw_device_alloc(w->device, inf->carry_bytes, "recurrent state", &inf->carries, err);
         if (rc != SW_OK)
             return rc;
         sw_net_bind_carries(w->eval, inf->carries);
@@ -278,7 +278,7 @@ int sw_inference_pass(struct sw_inference *f, const char *const *names, void *co
         rc = sw_net_forward(net, i, err);
     if (rc == SW_OK)
         rc = sw_worker_wait(f->w, err);
-    /* An input layer's output lies in its field. */
+    /* An input layer's output is its field. */
     if (rc == SW_OK)
         rc = read_output(f, err);
     *out = f->plain;

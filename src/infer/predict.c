@@ -1,5 +1,5 @@
-/* Prediction: takes batches from a data section or out of .npy arrays, passes them through the net,
- * and gives the rows of the layer's activation to the sink. */
+/* Prediction: reads batches from a data section or from .npy arrays, runs them through the net, and
+ * passes the rows of the layer's activation to the sink. */
 #include "infer/predict.h"
 #include "run/job_private.h"
 #include "worker/worker.h"
@@ -12,11 +12,11 @@
 
 enum { ALIGN = 64 };
 
-/* An array that stands in for a data field. */
+/* An array used in place of a data field. */
 struct input {
     const char *field; /* borrowed */
     struct sw_npy_file file;
-    struct sw_net_field desc; /* with the rows of the net */
+    struct sw_net_field desc; /* with the rows of a pass */
     void *memory;             /* owned: one batch, aligned */
     size_t row_bytes;
 };
@@ -28,7 +28,7 @@ struct predictor {
     const char *layer;
     struct input inputs[SW_MAX_FIELDS];
     int input_count;
-    int64_t batch, records; /* rows of a pass, and of all */
+    int64_t batch, records; /* rows of a pass, and in total */
     int64_t passes;         /* done */
     int64_t picture[3];     /* as in struct sw_predict_info */
     struct sw_inference net;
@@ -44,7 +44,7 @@ static enum sw_dtype field_type(const char *field, const struct sw_npy_header *h
     return real || sw_str_eq(field, "image") ? SW_F32 : SW_I32;
 }
 
-/* Appends the keys of a section that change the values of pixels. */
+/* Appends the keys of a section that transform pixels. */
 static void name_changes(const struct sw_data_conf *c, struct sw_buf *out)
 {
     const struct {
@@ -61,7 +61,7 @@ static void name_changes(const struct sw_data_conf *c, struct sw_buf *out)
             sw_buf_printf(out, "%s%s", out->length ? ", " : "", keys[i].key);
 }
 
-/* Integers are pixels as files have them, but what an array holds goes to the net as it is. */
+/* Integers would be raw pixels, but arrays go to the net without transforms. */
 static int check_pixels(const struct predictor *p, const char *path, const struct sw_npy_header *h,
                         struct sw_err *err)
 {
@@ -74,11 +74,12 @@ static int check_pixels(const struct predictor *p, const char *path, const struc
     if (s)
         name_changes(s->common, &keys);
     if (keys.length)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "--input %s: its values are integers (%s), but %s changes pixels by %s, "
-                        "which arrays do not go through: give the float32 values that come out, or "
-                        "let a data section read the file (format = npy) and name it with --split",
-                        path, sw_npy_dtype_name(h->dtype), s->title, sw_buf_text(&keys));
+        rc = sw_err_set(
+            err, SW_ERR_INVALID,
+            "--input %s: its values are integers (%s), but %s transforms pixels with %s, which is "
+            "not applied to arrays: pass the transformed values as float32, or read the file in a "
+            "data section (format = npy) and select that with --split",
+            path, sw_npy_dtype_name(h->dtype), s->title, sw_buf_text(&keys));
     sw_buf_fini(&keys);
     return rc;
 }
@@ -94,9 +95,8 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
     const struct sw_npy_header *h = &in->file.header;
     if (h->ndim < 1 || h->ndim > SW_MAX_DIMS)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: %d dimensions; rows and at most %d more are "
-                          "expected",
-                          path, h->ndim, SW_MAX_DIMS - 1);
+                          "%s: %d dimensions; expected rows and at most %d more", path, h->ndim,
+                          SW_MAX_DIMS - 1);
     if (sw_str_eq(field, "image"))
         rc = check_pixels(p, path, h, err);
     if (rc != SW_OK)
@@ -105,7 +105,7 @@ static int open_array(struct predictor *p, const char *field, const char *path, 
         return sw_err_set(err, SW_ERR_FORMAT, "%s has %lld rows, but %s has %lld", path,
                           (long long)sw_npy_rows(h), p->inputs[0].file.path, (long long)p->records);
     if (sw_npy_rows(h) < 1)
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: there are no rows", path);
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: the file has no rows", path);
     p->records = sw_npy_rows(h);
     p->batch = p->job->conf->eval_batch < p->records ? p->job->conf->eval_batch : p->records;
     enum sw_dtype type = field_type(field, h);
@@ -152,7 +152,7 @@ static int check_fields(struct predictor *p, struct sw_err *err)
             given |= sw_str_eq(p->inputs[k].field, names[i]);
         if (!given)
             rc = sw_err_set(err, SW_ERR_INVALID,
-                            "layer %s needs the field %s, too: give --input %s=FILE", p->layer,
+                            "layer %s also needs the field %s: add --input %s=FILE", p->layer,
                             names[i], names[i]);
     }
     for (int k = 0; k < p->input_count && rc == SW_OK; k++) {
@@ -197,8 +197,8 @@ static int open_split(struct predictor *p, struct sw_err *err)
                                            : sw_job_find_split(job, SW_SPLIT_EVAL);
     if (!section)
         return sw_err_set(err, SW_ERR_NOTFOUND,
-                          "there is neither a [data val] nor a [data test] section: name a split, "
-                          "or give --input FILE");
+                          "the recipe has no [data val] or [data test] section: select a split, or "
+                          "use --input FILE");
     int rc = sw_job_open_split(job, SW_SPLIT_EVAL, section, err);
     if (rc != SW_OK)
         return rc;
@@ -209,7 +209,7 @@ static int open_split(struct predictor *p, struct sw_err *err)
 
 /* ---- passes ---- */
 
-/* Source fields by name, in the order of data. */
+/* Runs one pass; data[i] is for field i of the predictor. */
 static int run(struct predictor *p, void *const *data, int64_t valid,
                const struct sw_predict_sink *sink, struct sw_err *err)
 {
@@ -219,7 +219,7 @@ static int run(struct predictor *p, void *const *data, int64_t valid,
     const float *rows;
     for (int f = 0; f < count; f++)
         names[f] = p->input_count ? p->inputs[f].field : source->field[f].name;
-    /* Rows of a section in streams go on where they ended in the batch before. */
+    /* With `streams`, sequences continue from the previous batch. */
     const bool begins = !source || !source->streams || p->passes == 0;
     p->passes++;
     int rc = sw_inference_pass(&p->net, names, data, count, valid, begins, &rows, err);

@@ -1,6 +1,6 @@
-/* What one layer of a trained net makes of data: a pass in evaluation mode over a split, or over
- * arrays, through a net that ends with the layer. Rows come in the order of the data, each once, in
- * plain order; padding is never handed out. No training net is built and no training data opened.
+/* Prediction: the output of one layer of a trained net for a split or for arrays, in evaluation
+ * mode, through a net that ends with the layer. Each row is delivered once, in the order of the
+ * data; padding is never delivered. No training net is built and no training data is opened.
  *
  * One owner: the job's main thread. */
 #pragma once
@@ -8,18 +8,18 @@
 #include "kernels/desc.h"
 #include "run/job.h"
 
-/* An array in place of a data field. Dimension 0 are the rows; values are taken as they are, with
- * no transform. Integers are whole numbers, but for `image`, where they are refused if the recipe
- * scales pixels; a `label` is one whole number or a row of reals. */
+/* An array in place of a data field. Dimension 0 is rows; values are used without transforms.
+ * Integers are accepted, except for `image` if the recipe scales pixels; a `label` is one integer
+ * or a row of reals. */
 struct sw_predict_input {
-    const char *field; /* NULL: the one field that the net reads */
+    const char *field; /* NULL: the only field that the net reads */
     const char *path;  /* .npy */
 };
 
 struct sw_predict_args {
     const char *weights; /* a safetensors file */
-    const char *layer;   /* NULL: what the last loss reads, or without a loss the last layer */
-    const char *split;   /* NULL: val where it exists, else test. Not with inputs */
+    const char *layer;   /* NULL: the source of the last loss, or without a loss the last layer */
+    const char *split;   /* NULL: val if it exists, else test. Not with inputs */
     const struct sw_predict_input *inputs;
     int input_count;
 };
@@ -30,20 +30,20 @@ struct sw_predict_info {
     int64_t rows;             /* in all */
     int ndim;                 /* of one row */
     int64_t dim[SW_MAX_DIMS];
-    int64_t picture[3];   /* C, H, W of the field `image`; 0: there is none */
+    int64_t picture[3];   /* C, H, W of the field `image`; 0: no such field */
     int64_t step;         /* of the checkpoint, 0 unknown */
-    const char *fallback; /* announcement lines of a recipe whose data fell back, or "" */
+    const char *fallback; /* messages of a recipe that uses fallback data, or "" */
 };
 
-/* Where the rows go. */
+/* Receives the rows. */
 struct sw_predict_sink {
     int (*begin)(void *user, const struct sw_predict_info *info, struct sw_err *err);
     int (*rows)(void *user, int64_t count, const float *values, struct sw_err *err);
     void *user;
 };
 
-/* The job was opened with `predict`. Errors: SW_ERR_INVALID from the recipe (its diags say more;
- * see sw_job_recipe) or for a wrong name, SW_ERR_NOTFOUND, SW_ERR_FORMAT, SW_ERR_NOMEM, those of
+/* The job must be opened with `predict`. Errors: SW_ERR_INVALID from the recipe (see sw_job_recipe
+ * for its diagnostics) or for a wrong name, SW_ERR_NOTFOUND, SW_ERR_FORMAT, SW_ERR_NOMEM, those of
  * the sink. */
 int sw_job_predict(struct sw_job *job, const struct sw_predict_args *args,
                    const struct sw_predict_sink *sink, struct sw_predict_info *info,

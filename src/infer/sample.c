@@ -14,12 +14,12 @@ struct sampler {
     const struct sw_sample_args *args;
     const struct sw_source *source;
     struct sw_inference net;
-    const char *field; /* that takes the tokens */
-    int32_t token;     /* that is read next */
-    int64_t classes;   /* scores of a token */
+    const char *field; /* the field for tokens */
+    int32_t token;     /* the token that is read next */
+    int64_t classes;   /* number of scores */
     double *weight;    /* owned [classes] */
     bool began;        /* the net has read a token */
-    bool wrote;        /* a token: words stand apart */
+    bool wrote;        /* a token was written, so a word needs a space before it */
     const float *scores;
     sw_sample_sink *sink;
     void *user;
@@ -30,15 +30,15 @@ static int open_text(struct sampler *s, struct sw_job *job, struct sw_err *err)
 {
     const struct sw_section *section = sw_recipe_find(job->recipe, "data", "train");
     if (!section)
-        return sw_err_set(err, SW_ERR_NOTFOUND, "there is no [data train] section");
+        return sw_err_set(err, SW_ERR_NOTFOUND, "the recipe has no [data train] section");
     int rc = sw_job_open_split(job, SW_SPLIT_TRAIN, section, err);
     if (rc != SW_OK)
         return rc;
     s->source = job->data.source[SW_SPLIT_TRAIN];
     if (!s->source->vocabulary)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "data train: not a text: there are no tokens to write (format = text has "
-                          "them; data made by code have none)");
+                          "data train: not a text, so it has no tokens to write (format = text has "
+                          "tokens; synthetic data has none)");
     return SW_OK;
 }
 
@@ -51,9 +51,10 @@ static int open_net(struct sampler *s, struct sw_job *job, int64_t *step, struct
     if (rc == SW_OK)
         rc = sw_net_fields(job->recipe, false, layer, names, SW_MAX_FIELDS, &count, err);
     if (rc == SW_OK && count != 1)
-        rc = sw_err_set(err, SW_ERR_INVALID,
-                        "layer %s is made from %d fields: only nets that read tokens alone write",
-                        layer, count);
+        rc = sw_err_set(
+            err, SW_ERR_INVALID,
+            "layer %s is computed from %d fields: sampling needs a net that reads only tokens",
+            layer, count);
     if (rc != SW_OK)
         return rc;
     s->field = names[0];
@@ -93,7 +94,7 @@ static int write_text(struct sampler *s, const char *text, size_t n, struct sw_e
     return s->sink(s->user, text, n, err);
 }
 
-/* Words stand apart; of them a line end is one. */
+/* Writes a token; words are separated by spaces, except at line ends. */
 static int write_token(struct sampler *s, struct sw_err *err)
 {
     const struct sw_vocabulary *v = s->source->vocabulary;
@@ -107,7 +108,7 @@ static int write_token(struct sampler *s, struct sw_err *err)
     return rc == SW_OK ? write_text(s, ends_line ? "\n" : text, ends_line ? 1 : n, err) : rc;
 }
 
-/* Without a beginning of its own a text begins behind a line end. */
+/* Without a prime text, start after a line end. */
 static int begin_anywhere(struct sampler *s, struct sw_err *err)
 {
     const struct sw_vocabulary *v = s->source->vocabulary;
@@ -117,7 +118,7 @@ static int begin_anywhere(struct sampler *s, struct sw_err *err)
     return read_token(s, err);
 }
 
-/* What a beginning of words has at the end of its lines. */
+/* The token for line ends in a prime text of words. */
 static int line_end_of(const struct sampler *s, char **out, struct sw_err *err)
 {
     const struct sw_vocabulary *v = s->source->vocabulary;
@@ -165,7 +166,7 @@ static int begin(struct sampler *s, struct sw_err *err)
     return rc == SW_OK && !s->began ? begin_anywhere(s, err) : rc;
 }
 
-/* Of the tokens that there are; a net may have scores for more. */
+/* The token with the highest score; the net may have scores for more tokens than exist. */
 static int32_t best_of(const struct sampler *s, int64_t tokens)
 {
     int32_t best = 0;

@@ -1,6 +1,6 @@
-/* Text written by a trained language model: it reads a beginning, then token by token draws what
- * comes next from its own scores and reads that. Recurrent layers carry their state along, whatever
- * `stateful` says; a net without one knows the last token only.
+/* Sampling text from a trained language model: it reads a prime text, then repeatedly draws the
+ * next token from its scores and reads that. Recurrent layers keep their state, whatever `stateful`
+ * says; a net without recurrent layers sees the last token only.
  *
  * One owner: the job's main thread. */
 #pragma once
@@ -9,19 +9,20 @@
 
 struct sw_sample_args {
     const char *weights; /* a safetensors file */
-    const char *prime;   /* the text it begins with; NULL or "": a line end, else the most frequent
-                            token, which is read and not written */
-    int64_t length;      /* tokens to write behind it */
-    double temperature;  /* scores are divided by it: below 1 safer, above 1 bolder; 0: always the
-                            best one */
-    uint64_t seed;       /* the same text for the same seed, weights and machine */
+    const char *prime;   /* the prime text; NULL or "": a line end, else the most frequent token,
+                            which is read and not written */
+    int64_t length;      /* number of tokens to write after it */
+    double temperature; /* scores are divided by it: below 1 more conservative, above 1 more random;
+                           0: always the highest score */
+    uint64_t seed;      /* same seed, weights and machine give the same text */
 };
 
-/* Gets the beginning and then every token, as it is drawn. Errors end the text. */
+/* Receives the prime text and then every token as it is drawn. An error ends the text. */
 typedef int sw_sample_sink(void *user, const char *text, size_t n, struct sw_err *err);
 
-/* The job was opened with `predict`, and [data train] is a text. *step: of the checkpoint, 0
- * unknown. Errors: SW_ERR_INVALID for a net that does not go from tokens to their scores, a prime
- * with unknown tokens, or data that is no text; those of sw_job_predict and the sink. */
+/* The job must be opened with `predict`, and [data train] must be text. *step gets the step of the
+ * checkpoint, 0: unknown. Errors: SW_ERR_INVALID for a net that does not map tokens to token
+ * scores, a prime with unknown tokens, or data that is not text; those of sw_job_predict and the
+ * sink. */
 int sw_job_sample(struct sw_job *job, const struct sw_sample_args *args, sw_sample_sink *sink,
                   void *user, int64_t *step, struct sw_err *err) SW_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* The lines of the control socket: what others ask of a running job, but for signals. gate.h has
- * what becomes of it. */
+/* Executes the lines of the control socket: requests to a running job. worker/gate.h has their
+ * effect. */
 #include "monitor/requests.h"
 #include "base/str.h"
 #include "worker/events.h"
@@ -11,11 +11,11 @@ static const struct request {
     const char *word, *answer;
     enum sw_job_request_kind what;
 } requests[] = {
-    {"pause", "ok: it will pause after the step under way", SW_JOB_PAUSE},
-    {"continue", "ok: it goes on", SW_JOB_CONTINUE},
-    {"checkpoint", "ok: a checkpoint will be written after the step under way",
+    {"pause", "ok: the run will pause after the current step", SW_JOB_PAUSE},
+    {"continue", "ok: the run continues", SW_JOB_CONTINUE},
+    {"checkpoint", "ok: a checkpoint will be written after the current step",
      SW_JOB_CHECKPOINT_NOW},
-    {"stop", "ok: it will stop after the step under way, with a checkpoint", SW_JOB_STOP},
+    {"stop", "ok: the run will stop after the current step and write a checkpoint", SW_JOB_STOP},
 };
 
 static void take_note(struct sw_events *events, const char *text, char *answer, size_t bytes)
@@ -23,7 +23,7 @@ static void take_note(struct sw_events *events, const char *text, char *answer, 
     struct sw_slot_state s = {0};
     text += strspn(text, " ");
     if (!*text) {
-        snprintf(answer, bytes, "error: note needs a text");
+        snprintf(answer, bytes, "error: note needs text");
         return;
     }
     if (!sw_snapshot_read_slot(events->snapshot, 0, &s))
@@ -32,7 +32,7 @@ static void take_note(struct sw_events *events, const char *text, char *answer, 
     snprintf(answer, bytes, "ok: noted");
 }
 
-/* How many bytes of a line are worth repeating: whole characters only. */
+/* Number of bytes of a line to repeat in an error: whole characters only. */
 static int shown(const char *line)
 {
     enum { SHOWN = 60 };
@@ -54,8 +54,8 @@ void sw_request_answer(void *user, const char *line, char *answer, size_t bytes)
     if (strncmp(line, "note", 4) == 0 && (line[4] == ' ' || !line[4]))
         take_note(r->events, line + 4, answer, bytes);
     else
-        snprintf(answer, bytes,
-                 "error: '%.*s' is no request; there are pause, continue, checkpoint, stop, note "
-                 "TEXT",
-                 shown(line), line);
+        snprintf(
+            answer, bytes,
+            "error: unknown request '%.*s'; use pause, continue, checkpoint, stop or note TEXT",
+            shown(line), line);
 }

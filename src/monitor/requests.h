@@ -1,4 +1,4 @@
-/* Requests to a running job from outside, but for signals. */
+/* Requests to a running job through the control socket. */
 #pragma once
 
 #include <stddef.h>

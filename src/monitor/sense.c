@@ -1,9 +1,9 @@
-/* The sensing role: every 2 s it writes into the history how busy the processor and the GPUs of the
- * job are, how much memory they use, how warm they are.
+/* The sensor thread: every 2 s it records utilization, memory, power and temperature of the CPU and
+ * the job's GPUs in the history.
  *
- * Messages in: none. Messages out: rows of `hardware`. It is stopped by its flag, under its lock. A
- * GPU that hangs may keep it for ever; nobody waits for that longer than a moment, and what it
- * holds is then given up. Nothing of training is touched, and what cannot be read is left out. */
+ * Messages in: none. Messages out: rows of `hardware`. A flag under its lock stops it. A hanging
+ * GPU may block it forever; the join is timed, and its memory is then leaked. It does not touch
+ * training, and values that cannot be read are omitted. */
 #include "monitor/sense.h"
 
 #include "base/os.h"
@@ -30,10 +30,10 @@ struct sw_sense {
     bool over;                  /* guarded by lock */
     struct sw_history *history; /* borrowed while not over */
     const char *host;           /* borrowed: the host device's name */
-    int threads;                /* that may compute at the same time */
+    int threads;                /* CPU threads that can run at the same time */
     int gpu_count;
     struct gpu gpus[GPUS];
-    int64_t looked_ns;
+    int64_t read_ns;
     double cpu_s; /* at that time */
 };
 
@@ -46,7 +46,7 @@ static double cpu_seconds(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* Now, not at most: the second number of /proc/self/statm, in pages. */
+/* Current, not peak, resident memory: the second number of /proc/self/statm, in pages. */
 static double resident_bytes(void)
 {
     char text[128];
@@ -61,10 +61,10 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-static struct sw_hardware look_at_cpu(struct sw_sense *s)
+static struct sw_hardware read_cpu(struct sw_sense *s)
 {
     int64_t now_ns = sw_os()->monotonic_ns();
-    double cpu_s = cpu_seconds(), elapsed_s = (double)(now_ns - s->looked_ns) * 1e-9;
+    double cpu_s = cpu_seconds(), elapsed_s = (double)(now_ns - s->read_ns) * 1e-9;
     struct sw_hardware row = {.device = s->host,
                               .util = elapsed_s > 0 && s->threads > 0
                                           ? (cpu_s - s->cpu_s) / elapsed_s / s->threads
@@ -73,12 +73,12 @@ static struct sw_hardware look_at_cpu(struct sw_sense *s)
                               .power_w = NAN,
                               .temp_c = NAN,
                               .clock_mhz = NAN};
-    s->looked_ns = now_ns;
+    s->read_ns = now_ns;
     s->cpu_s = cpu_s;
     return row;
 }
 
-/* The history may only be used while nobody has said that it is over. */
+/* The history must not be used after `over` is set. */
 static void write_rows(struct sw_sense *s, const struct sw_hardware *rows, int count)
 {
     sw_mutex_lock(&s->lock);
@@ -108,7 +108,7 @@ static void sense_main(void *arg)
     while (rest(s)) {
         struct sw_hardware rows[GPUS + 1];
         int count = 0;
-        rows[count++] = look_at_cpu(s);
+        rows[count++] = read_cpu(s);
         for (int g = 0; nvml && g < s->gpu_count; g++) {
             struct sw_gpu_reading r = sw_nvml_read(nvml, s->gpus[g].bus);
             rows[count++] = (struct sw_hardware){s->gpus[g].device, r.util,   r.mem_used,
@@ -119,7 +119,7 @@ static void sense_main(void *arg)
     sw_nvml_close(nvml);
 }
 
-/* The GPUs that workers have, each once. */
+/* Lists the distinct GPUs of workers. */
 static void list_gpus(struct sw_sense *s, const struct sw_machine *m, const struct sw_placement *p)
 {
     for (int i = 0; i < p->worker_count && s->gpu_count < GPUS; i++) {
@@ -145,7 +145,7 @@ int sw_sense_start(struct sw_history *history, const struct sw_machine *m,
     s->history = history;
     s->host = sw_driver_host()->name;
     s->threads = sw_machine_threads(m);
-    s->looked_ns = sw_os()->monotonic_ns();
+    s->read_ns = sw_os()->monotonic_ns();
     s->cpu_s = cpu_seconds();
     list_gpus(s, m, p);
     sw_mutex_init(&s->lock);
@@ -163,7 +163,7 @@ void sw_sense_end(struct sw_sense *s)
     sw_cond_broadcast(&s->changed);
     sw_mutex_unlock(&s->lock);
     if (!sw_thread_join_timed(&s->thread, PATIENCE_MS))
-        return; /* it hangs in the driver, and may yet come back to what it holds */
+        return; /* it hangs in the driver and may still use its memory */
     sw_cond_fini(&s->changed);
     sw_mutex_fini(&s->lock);
     sw_free(s);

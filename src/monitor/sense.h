@@ -1,5 +1,5 @@
-/* The thread with sensors: it writes into the history how processor and GPUs do (sense.c). Called
- * by the main thread. */
+/* The sensor thread: it records utilization, memory, power and temperature of CPU and GPUs in the
+ * history (sense.c). Called by the main thread. */
 #pragma once
 
 #include "history/history.h"
@@ -7,8 +7,9 @@
 
 struct sw_sense;
 
-/* Starts the thread. *out is set after errors, too: sw_sense_end takes it. The rest is borrowed. */
+/* Starts the thread. *out is set even on errors; free it with sw_sense_end. The arguments are
+ * borrowed. */
 int sw_sense_start(struct sw_history *history, const struct sw_machine *m,
                    const struct sw_placement *p, struct sw_sense **out,
                    struct sw_err *err) SW_MUST_CHECK;
-void sw_sense_end(struct sw_sense *s); /* before the history's end; NULL is accepted */
+void sw_sense_end(struct sw_sense *s); /* before the history is closed; NULL is accepted */

@@ -1,6 +1,6 @@
-/* Who waits for whom in a running job, told from the slots of its live snapshot alone: no unit is
- * asked, none has to answer. What a unit waits for is in its slot; whether another has done its
- * part follows from where that one is. By the watch thread, seldom. */
+/* Finds which role blocks another, from the slots of the live snapshot only, so that no role has to
+ * respond. A slot says what its role waits for; the positions of the others say whether they have
+ * done their part. Called by the watch thread when something is slow. */
 #include "monitor/waits.h"
 #include "worker/server.h"
 #include "worker/worker.h"
@@ -24,14 +24,14 @@ static int slot_of_server(const struct view *v, int server)
     return workers(v) + server;
 }
 
-/* Of two units the one that has been silent for longer; -1 stands for nobody. */
+/* The one of two units that has been silent for longer; a may be -1. */
 static int longer_silent(const struct view *v, int a, int b)
 {
     return a < 0 || v->slots[b].heartbeat_ns < v->slots[a].heartbeat_ns ? b : a;
 }
 
-/* Has the worker handed over its gradient of step `version`? Where updates are decided upon for all
- * parameters at once, its gradients of all of them. */
+/* Has the worker pushed its gradient of step `version`? With update control on the host, all
+ * gradients of that step count. */
 static bool has_given(const struct view *v, int worker, int param, int64_t version)
 {
     const struct sw_slot_state *s = &v->slots[worker];
@@ -56,7 +56,7 @@ static const struct sw_server *servers_of(const struct view *v, int unit)
     return &v->roles->servers[v->roles->topology->server_group[server_group].first_server];
 }
 
-/* A server of the worker's that owns slices of the parameter. */
+/* A server of the worker's group that owns slices of the parameter. */
 static const struct sw_server *owner_of_slices(const struct view *v, int unit, int param)
 {
     const struct sw_table *t = v->roles->workers[unit].table;
@@ -68,14 +68,14 @@ static const struct sw_server *owner_of_slices(const struct view *v, int unit, i
     return own;
 }
 
-/* Do the two make every update together? */
+/* Are the two in one update group? */
 static bool make_updates_together(const struct sw_worker *a, const struct sw_worker *b)
 {
     return a->rank->update_group == b->rank->update_group;
 }
 
-/* The longest silent of the workers, other than the unit, whose gradient of that version is not
- * there: of those who make updates with it, or of the others that share its table. */
+/* The worker, other than the unit, whose gradient of that version is missing and that has been
+ * silent for longest; own: in the unit's update group, otherwise in other groups of its table. */
 static int without_gradient(const struct view *v, int unit, bool own, int64_t version)
 {
     const struct sw_worker *all = v->roles->workers;
@@ -88,8 +88,8 @@ static int without_gradient(const struct view *v, int unit, bool own, int64_t ve
     return late;
 }
 
-/* Which version of other groups the unit waits for: all of it where they come together, in a step
- * what the bound demands; 0: none. */
+/* The version of other groups that the unit waits for: its own between steps, in a step the
+ * staleness bound; 0: none. */
 static int64_t version_of_others(const struct view *v, int unit)
 {
     const struct sw_slot_state *s = &v->slots[unit];
@@ -99,7 +99,7 @@ static int64_t version_of_others(const struct view *v, int unit)
     return bound < 0 ? 0 : s->wait.number - bound;
 }
 
-/* Who runs the server at other times, or at this one: -1 for a thread of its own. */
+/* The worker that runs the server, now or usually; -1: it has a separate thread. */
 static int runner_of(const struct view *v, const struct sw_server *s)
 {
     int busy = __atomic_load_n(&s->runner, __ATOMIC_RELAXED);
@@ -113,7 +113,7 @@ static int runner_of(const struct view *v, const struct sw_server *s)
     return -1;
 }
 
-/* The unit to blame, and why. */
+/* Writes the reason and returns the blocking unit. */
 static int blames(const struct view *v, int unit, const char *fmt, ...) SW_PRINTF(3, 4);
 static int blames(const struct view *v, int unit, const char *fmt, ...)
 {
@@ -125,10 +125,10 @@ static int blames(const struct view *v, int unit, const char *fmt, ...)
     return unit;
 }
 
-/* Nobody, where the version is there: the unit has not noticed yet. Else the gradients of some
- * workers are not there; or those that have left a worker, but not its device; then the server that
- * applies them; then groups that are too far behind; then the worker that runs the server, or the
- * server itself, though it says that it is idle. */
+/* Blocks on a version. None if the version exists already and the unit has not noticed yet.
+ * Otherwise, in this order: a worker whose gradient is missing; a worker whose gradient is still on
+ * its device; the server that applies them; a group that is too far behind; the worker that runs
+ * the server; the server, even if it reports to be idle. */
 static int version_blocker(const struct view *v, int unit)
 {
     const struct sw_worker *all = v->roles->workers;
@@ -140,7 +140,7 @@ static int version_blocker(const struct view *v, int unit)
     if (late >= 0)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
     if (sw_exchange_under_way(all[unit].exchange) > 0)
-        return -1; /* its own device */
+        return -1; /* it waits for its own device */
     for (int i = 0; i < workers(v); i++)
         if (sw_exchange_under_way(all[i].exchange) > 0)
             late = longer_silent(v, late, i);
@@ -156,15 +156,15 @@ static int version_blocker(const struct view *v, int unit)
         return blames(v, late, "%s has no gradient of %s", s->unit, all[late].unit);
     late = v->roles->topology->is_async ? -1 : runner_of(v, s);
     if (late >= 0 && late != unit)
-        return blames(v, late, "%s is run by %s", s->unit, all[late].unit);
+        return blames(v, late, "%s runs on the thread of %s", s->unit, all[late].unit);
     if (!s->hosted)
         return blames(v, slot_of_server(v, s->place->global_rank), "%s has not applied it",
                       s->unit);
     return -1;
 }
 
-/* The worker that has not come to a meeting: one of the own group, if there is one. Where all wait,
- * who came first is still in a meeting that is over for the others. */
+/* The worker that has not arrived at a barrier, preferably of the same group. If all wait, the one
+ * that waits longest has not left the previous barrier. */
 static int group_blocker(const struct view *v, int unit)
 {
     const struct sw_worker *all = v->roles->workers;
@@ -179,12 +179,13 @@ static int group_blocker(const struct view *v, int unit)
                 first = longer_silent(v, first, i);
         }
     if (late >= 0)
-        return blames(v, late, "%s has not come", all[late].unit);
-    return first == unit ? -1
-                         : blames(v, first, "%s is still in the meeting before", all[first].unit);
+        return blames(v, late, "%s has not arrived", all[late].unit);
+    return first == unit
+               ? -1
+               : blames(v, first, "%s has not left the previous barrier", all[first].unit);
 }
 
-/* The thread that is reading and has been for longest, or that should be. */
+/* The reader thread that has been reading for longest, or an idle one that should be reading. */
 static int batch_blocker(const struct view *v, int unit)
 {
     const struct sw_worker *w = &v->roles->workers[unit];
@@ -200,7 +201,7 @@ static int batch_blocker(const struct view *v, int unit)
     return late < 0 ? -1 : blames(v, late, "%s has not read it", v->slots[late].name);
 }
 
-/* A server that the worker is just running; -1: none. */
+/* The server that the worker runs now; -1: none. */
 static int served(const struct view *v, int unit)
 {
     const struct sw_worker *w = &v->roles->workers[unit];
@@ -208,7 +209,7 @@ static int served(const struct view *v, int unit)
         const struct sw_server *s = servers_of(v, unit) + w->served.ranks[i];
         if (v->slots[slot_of_server(v, s->place->global_rank)].phase != SW_PHASE_IDLE &&
             runner_of(v, s) == unit)
-            return blames(v, slot_of_server(v, s->place->global_rank), "it runs %s", s->unit);
+            return blames(v, slot_of_server(v, s->place->global_rank), "it is running %s", s->unit);
     }
     return -1;
 }
@@ -220,7 +221,7 @@ int sw_waits_on(const struct sw_roles *roles, const struct sw_slot_state *slots,
     if (why)
         why[0] = '\0';
     if (unit >= workers(&v))
-        return -1; /* servers and readers wait for work only, and are idle then */
+        return -1; /* servers and readers only wait for work, and are idle then */
     int next = served(&v, unit);
     if (next >= 0)
         return next;

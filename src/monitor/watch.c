@@ -1,13 +1,13 @@
-/* The watch thread: looks at the slots of the live snapshot several times a second and once a
- * second at what the system says of the threads, asks the watchdog (watchdog.h), and tells. It
- * takes no lock that a role of the job holds while it works, and neither the terminal nor the
- * history can hold it up for long, so it sees a job that stands.
+/* The watch thread: reads the slots of the live snapshot several times a second and the system's
+ * thread states once a second, passes them to the watchdog (watchdog.h), and reports stalls. It
+ * takes no lock that a role holds while working, and neither the terminal nor the history can block
+ * it for long, so it keeps running when the job stalls.
  *
  * Messages in: the slots; lines on the control socket (history/control.h). Messages out: events,
- * requests, and as its last resort the fault. Ended by sw_watch_end, after all other roles.
+ * requests, and as a last resort the fault. Stopped by sw_watch_end, after all other roles.
  *
- * A stall is told as one warning with the culprit and its victim, and the history gets the
- * position of every unit. Where the run is to end, the fault is set in the culprit's name. */
+ * A stall is reported as one warning with the culprit and its victim, and the position of every
+ * unit is written to the history. If the run must end, the fault is set in the culprit's name. */
 #include "monitor/watch.h"
 #include "base/os.h"
 #include "history/control.h"
@@ -27,17 +27,18 @@ static const int64_t second_ns = 1000000000;
 struct sw_watch {
     struct sw_watch_args args;
     struct sw_watchdog *dog;
-    /* As of the last look. One slot more, always idle, is for a thread that is no unit's. */
+    /* State of the last check. An extra slot, always idle, stands for threads that belong to no
+     * unit. */
     struct sw_slot_state *slots; /* owned [units + 1] */
     int units;
     struct sw_threads *threads;
     struct sw_thread_owner *owners; /* owned [units] */
     struct sw_task *tasks;          /* owned [MOST_THREADS]: the last list */
     int64_t listed_ns;              /* 0: never */
-    struct sw_control *control;     /* owned; the thread's while it runs, but for waking */
+    struct sw_control *control; /* owned; used by the thread while it runs, except for waking it */
     struct sw_thread thread;
-    int over;       /* atomic */
-    bool told_file; /* that the snapshot was truncated */
+    int over;           /* atomic */
+    bool reported_file; /* the truncated snapshot was reported */
 };
 
 static int blocker(void *user, const struct sw_slot_state *slots, int unit)
@@ -48,7 +49,7 @@ static int blocker(void *user, const struct sw_slot_state *slots, int unit)
 
 /* ---- Threads ---- */
 
-/* Whose thread a unit runs on, now. Readers of all workers have one name. */
+/* Finds the thread that runs a unit now. Readers of all workers have one name. */
 static void find_owner(struct sw_watch *w, int u)
 {
     const int workers = w->args.roles.topology->workers;
@@ -72,8 +73,9 @@ static void find_owner(struct sw_watch *w, int u)
         snprintf(o->device, sizeof o->device, "%.11s/", worker->device->name);
 }
 
-/* At most once a second: there may be hundreds of threads, and less says nothing of who works. */
-static void look_at_threads(struct sw_watch *w, int64_t now_ns)
+/* At most once a second: there may be hundreds of threads, and shorter intervals do not show which
+ * of them compute. */
+static void read_threads(struct sw_watch *w, int64_t now_ns)
 {
     int64_t passed_ns = w->listed_ns ? now_ns - w->listed_ns : second_ns;
     if (passed_ns < second_ns)
@@ -84,8 +86,8 @@ static void look_at_threads(struct sw_watch *w, int64_t now_ns)
 
     int count = sw_tasks_read(w->tasks, MOST_THREADS);
     if (count == MOST_THREADS)
-        count = 0; /* who is missing may be behind the end of the list */
-    /* While the process was stopped, nobody looked. */
+        count = 0; /* the list may be truncated */
+    /* The process may have been stopped in between. */
     sw_threads_look(w->threads, w->owners, w->tasks, count, (int)getpid(),
                     passed_ns < 2 * second_ns ? passed_ns : second_ns);
     snprintf(w->slots[w->units].name, sizeof w->slots[w->units].name, "%s",
@@ -99,27 +101,27 @@ static double seconds_since(int64_t then_ns)
     return then_ns > 0 ? (double)(sw_os()->monotonic_ns() - then_ns) * 1e-9 : 0;
 }
 
-/* ", waits for a batch of train"; "" for one that does not. */
-static void say_waiting(const struct sw_slot_state *s, char *out, size_t bytes)
+/* ", waits for a batch of train", or "" if the unit does not wait. */
+static void describe_wait(const struct sw_slot_state *s, char *out, size_t bytes)
 {
     snprintf(out, bytes, "%s%s", s->waiting_for[0] ? ", waits for " : "", s->waiting_for);
 }
 
 /* " in backward of conv2, step 7, waits for its device". */
-static void say_place(const struct sw_watch *w, int unit, char *out, size_t bytes)
+static void describe_place(const struct sw_watch *w, int unit, char *out, size_t bytes)
 {
     char place[PLACE_TEXT], waits[96];
     out[0] = '\0';
     if (unit == w->units)
         return;
     sw_waits_place(&w->args.roles, w->slots, unit, place, sizeof place);
-    say_waiting(&w->slots[unit], waits, sizeof waits);
+    describe_wait(&w->slots[unit], waits, sizeof waits);
     snprintf(out, bytes, " in %s%s", place, waits);
 }
 
-/* ": its thread 4711 is blocked in the kernel (state D, in nfs_wait_bit_killable)"; "" where nobody
- * knows. */
-static void say_thread(const struct sw_thread_state *t, char *out, size_t bytes)
+/* ": its thread 4711 is blocked in the kernel (state D, in nfs_wait_bit_killable)"; "" if unknown.
+ */
+static void describe_thread(const struct sw_thread_state *t, char *out, size_t bytes)
 {
     static const struct {
         char state;
@@ -153,17 +155,17 @@ static const char *advice(const struct sw_thread_state *t)
         return "Send SIGCONT to the process, or press Ctrl-C twice to end the run";
     if (t->state == 'D')
         return "Check the disk or network file system, or press Ctrl-C twice to end the run";
-    return "If it does not go on, press Ctrl-C twice to end the run";
+    return "If it does not resume, press Ctrl-C twice to end the run";
 }
 
-/* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which cannot
- * be seen from here, so each that is silent may be the cause. */
+/* "; worker0.2 waits for its device, too (sim:2)": a device may wait for another one, which is not
+ * visible here, so each silent device may be the cause. */
 static void describe_devices(const struct sw_watch *w, int culprit, char *out, size_t bytes)
 {
     for (int u = 0; u < w->args.roles.topology->workers; u++) {
         size_t n = strlen(out);
         if (u != culprit && w->slots[u].wait.kind == SW_WAIT_DEVICE)
-            snprintf(out + n, bytes - n, "; %s waits for its device, too (%s)", w->slots[u].name,
+            snprintf(out + n, bytes - n, "; %s also waits for its device (%s)", w->slots[u].name,
                      w->args.roles.workers[u].device->name);
     }
 }
@@ -175,8 +177,8 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
                      size_t bytes)
 {
     char place[PLACE_TEXT + 112], thread[112], why[128];
-    say_place(w, stall->culprit, place, sizeof place);
-    say_thread(&sw_threads_states(w->threads)[stall->culprit], thread, sizeof thread);
+    describe_place(w, stall->culprit, place, sizeof place);
+    describe_thread(&sw_threads_states(w->threads)[stall->culprit], thread, sizeof thread);
     snprintf(out, bytes, "no progress for %.1f s%s%s", (double)stall->quiet_ns * 1e-9, place,
              thread);
     for (int u = stall->victim, hops = 0; u != stall->culprit && hops < w->units; hops++) {
@@ -194,14 +196,14 @@ static void describe(const struct sw_watch *w, const struct sw_stall *stall, cha
         describe_devices(w, stall->culprit, out, bytes);
 }
 
-/* Where everybody is. */
+/* Writes the position of every unit to the history. */
 static void dump(const struct sw_watch *w)
 {
     char place[PLACE_TEXT], waits[96];
     for (int u = 0; u < w->units; u++) {
         const struct sw_slot_state *s = &w->slots[u];
         sw_waits_place(&w->args.roles, w->slots, u, place, sizeof place);
-        say_waiting(s, waits, sizeof waits);
+        describe_wait(s, waits, sizeof waits);
         sw_history_event(w->args.events->history, SW_LOG_INFO, s->name, "position: %s for %.1f s%s",
                          place, seconds_since(s->since_ns), waits);
     }
@@ -218,7 +220,7 @@ static void end_job(const struct sw_watch *w, const struct sw_stall *stall)
                    "%s; the last checkpoint stands: %s/checkpoint-%lld.safetensors", text,
                    sw_history_out_dir(w->args.events->history), (long long)saved);
     else
-        sw_err_set(&err, SW_ERR_LIBRARY, "%s; there is no checkpoint of this run yet", text);
+        sw_err_set(&err, SW_ERR_LIBRARY, "%s; this run has no checkpoint yet", text);
     sw_fault_set(w->args.fault, w->slots[stall->culprit].name, &err);
 }
 
@@ -228,36 +230,36 @@ static void look(struct sw_watch *w)
     struct sw_stall stall;
     for (int u = 0; u < w->units; u++) {
         bool read = sw_snapshot_read_slot(w->args.events->snapshot, u, &w->slots[u]);
-        (void)read; /* one that is always being written is alive: the old state will do */
+        (void)read; /* a slot that is constantly written is alive: the old state is sufficient */
     }
     const int64_t now_ns = sw_os()->monotonic_ns();
-    look_at_threads(w, now_ns);
+    read_threads(w, now_ns);
     const struct sw_thread_state *threads = sw_threads_states(w->threads);
-    enum sw_stall_news news = sw_watchdog_look(w->dog, w->slots, threads, now_ns, &stall);
-    if (news == SW_STALL_NONE)
+    enum sw_stall_news event = sw_watchdog_look(w->dog, w->slots, threads, now_ns, &stall);
+    if (event == SW_STALL_NONE)
         return;
     const struct sw_slot_state *s = &w->slots[stall.culprit];
     int64_t step = w->slots[0].step;
-    if (news == SW_STALL_BEGINS) {
+    if (event == SW_STALL_BEGINS) {
         describe(w, &stall, text, sizeof text);
         sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: %s. %s", text,
                          advice(&threads[stall.culprit]));
         dump(w);
     }
-    if (news == SW_STALL_ENDS)
-        sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name,
-                         "stall: it goes on after %.1f s", (double)stall.quiet_ns * 1e-9);
+    if (event == SW_STALL_ENDS)
+        sw_events_say_at(w->args.events, step, SW_LOG_WARN, s->name, "stall: resumed after %.1f s",
+                         (double)stall.quiet_ns * 1e-9);
     if (stall.stop)
         end_job(w, &stall);
 }
 
-/* A snapshot that others cannot read any more is no reason to stop training. */
-static void look_at_file(struct sw_watch *w)
+/* Reports a snapshot that others can no longer read; training continues. */
+static void check_file(struct sw_watch *w)
 {
     struct sw_err err;
-    if (w->told_file || sw_snapshot_check(w->args.events->snapshot, &err) == SW_OK)
+    if (w->reported_file || sw_snapshot_check(w->args.events->snapshot, &err) == SW_OK)
         return;
-    w->told_file = true;
+    w->reported_file = true;
     sw_events_say_at(w->args.events, w->slots[0].step, SW_LOG_WARN, "watch", "%s", err.text);
 }
 
@@ -273,7 +275,7 @@ static void watch_main(void *arg)
         if (!sw_fault_is_set(w->args.fault)) {
             w->args.check_sums(w->args.user);
             look(w);
-            look_at_file(w);
+            check_file(w);
         }
     }
 }
@@ -312,7 +314,7 @@ static int open_control(struct sw_watch *w, struct sw_err *err)
     if (!path)
         return sw_err_nomem(err, "the control socket", strlen(snapshot));
     if (sw_control_listen(w->control, path, &ignored) != SW_OK)
-        sw_log_write(w->args.events->log, SW_LOG_WARN, "control", "%s: the run takes no requests",
+        sw_log_write(w->args.events->log, SW_LOG_WARN, "control", "%s: the run accepts no requests",
                      ignored.text);
     sw_free(path);
     return SW_OK;

@@ -1,44 +1,44 @@
-/* Judges from the roles' slots and threads whether training has stalled, who is to blame, and who
- * waits for it. Each look is compared with the one before. */
+/* Detects stalls from the roles' slots and threads, and finds the culprit and its victim. Each
+ * check is compared with the previous one. */
 #include "monitor/watchdog.h"
 
 #include "base/os.h"
 
 enum { TIMES_LONGEST = 4, TIMES_STOP = 12 };
 static const int64_t second_ns = 1000000000, least_ns = 4 * second_ns, start_ns = 60 * second_ns,
-                     stopped_ns = 2 * second_ns, /* of a thread, until it is told */
-    most_ns = second_ns / 2;                     /* that one look counts for */
+                     stopped_ns = 2 * second_ns, /* until a stopped thread is reported */
+    most_ns = second_ns / 2;                     /* counted per check */
 
-/* How sure it is who is to blame: a surer stall takes the place of another. */
-enum sureness {
-    SURE_NOT,     /* there is no stall */
-    SURE_WAITER,  /* it waits, and nobody else is found */
-    SURE_SILENT,  /* it is at work, and silent */
-    SURE_ENDED,   /* its thread has ended */
-    SURE_OTHER,   /* the thread of no unit is stopped: training may go on without it */
-    SURE_STOPPED, /* its thread is stopped */
+/* Certainty of a culprit, ascending: a more certain stall replaces a reported one. */
+enum certainty {
+    CERTAINTY_NONE,    /* no stall */
+    CERTAINTY_WAITER,  /* it waits, and no other culprit is found */
+    CERTAINTY_SILENT,  /* it works, without a heartbeat */
+    CERTAINTY_ENDED,   /* its thread has ended */
+    CERTAINTY_OTHER,   /* a thread that belongs to no unit is stopped: training may continue */
+    CERTAINTY_STOPPED, /* its thread is stopped */
 };
 
-/* What the last look saw of a unit. */
+/* State of a unit at the last check. */
 struct unit {
     int64_t heartbeat_ns, since_ns;
-    int64_t quiet_ns; /* since the last sign of life, as counted here */
-    bool teaches;     /* its silence says how long others may take over such a phase */
+    int64_t quiet_ns;  /* counted time since the last heartbeat */
+    bool raises_limit; /* its silence raises the limit of its phase */
     enum sw_phase phase;
 };
 
 struct sw_watchdog {
     struct sw_watchdog_args args;
     struct unit *units;            /* owned */
-    int64_t looked_ns;             /* 0: never */
-    int64_t longest_ns[SW_PHASES]; /* of a silence that ended, by phase */
-    enum sureness told;            /* SURE_NOT: no stall lasts */
-    bool stopping;                 /* because of it */
+    int64_t checked_ns;            /* 0: never */
+    int64_t longest_ns[SW_PHASES]; /* longest silence that ended, by phase */
+    enum certainty reported;       /* certainty of the reported stall; CERTAINTY_NONE: none */
+    bool stopping;                 /* the run is being stopped because of it */
     struct sw_stall stall;
-    int64_t stop_ns; /* when that one lasts too long */
+    int64_t stop_ns; /* when the stall must end the run */
 };
 
-/* What one look has to judge by. */
+/* Inputs of one check. */
 struct look {
     const struct sw_watchdog *d;
     const struct sw_slot_state *slots;
@@ -78,13 +78,13 @@ static bool is_idle(const struct sw_slot_state *s)
             (s->phase == SW_PHASE_IDLE || s->phase == SW_PHASE_PAUSED));
 }
 
-/* At work, or waiting for its own device: not for another role. */
+/* Working, or waiting for its own device, and not for another role. */
 static bool works(const struct sw_slot_state *s)
 {
     return !is_idle(s) && (s->wait.kind == SW_WAIT_NONE || s->wait.kind == SW_WAIT_DEVICE);
 }
 
-/* Work that may be silent by its nature, though nothing is wrong. */
+/* Work that cannot send heartbeats, though nothing is wrong. */
 static bool may_be_silent(const struct sw_slot_state *s, const struct sw_thread_state *t)
 {
     return works(s) && (t->activity == SW_THREAD_UNKNOWN || s->wait.kind == SW_WAIT_DEVICE ||
@@ -108,8 +108,7 @@ static int64_t limit_of(const struct look *l, int u)
     return s->phase == SW_PHASE_START ? larger(limit_ns, start_ns) : limit_ns;
 }
 
-/* A disk may take its time over a checkpoint: that is told as soon as anything, but is no reason to
- * throw the run away. */
+/* A checkpoint on a slow disk is reported as soon as any stall, but stops the run later. */
 static int64_t stop_limit_of(const struct look *l, int u)
 {
     int64_t limit_ns = limit_of(l, u);
@@ -120,7 +119,7 @@ static int64_t stop_limit_of(const struct look *l, int u)
     return larger(TIMES_STOP * limit_ns, start_ns);
 }
 
-static bool stands(const struct look *l, int u)
+static bool is_stalled(const struct look *l, int u)
 {
     return !is_idle(&l->slots[u]) && l->d->units[u].quiet_ns >= limit_of(l, u);
 }
@@ -130,7 +129,7 @@ static bool is_down(const struct sw_thread_state *t)
     return t->activity == SW_THREAD_STOPPED || t->activity == SW_THREAD_ENDED;
 }
 
-/* True when it has given a sign of life since the last look. */
+/* Returns true if it has sent a heartbeat since the last check. */
 static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, int64_t passed_ns)
 {
     const struct sw_slot_state *s = &l->slots[i];
@@ -138,13 +137,13 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
     struct unit *u = &d->units[i];
     bool moved = s->heartbeat_ns != u->heartbeat_ns || s->since_ns != u->since_ns;
     bool alive = moved || (activity == SW_THREAD_COMPUTES && works(s));
-    if (alive && u->teaches)
+    if (alive && u->raises_limit)
         d->longest_ns[u->phase] = larger(d->longest_ns[u->phase], u->quiet_ns);
 
     u->heartbeat_ns = s->heartbeat_ns;
     u->since_ns = s->since_ns;
     u->phase = s->phase;
-    u->teaches = may_be_silent(s, &l->threads[i]) && !is_down(&l->threads[i]);
+    u->raises_limit = may_be_silent(s, &l->threads[i]) && !is_down(&l->threads[i]);
     if (alive || is_idle(s))
         u->quiet_ns = 0;
     else if (activity != SW_THREAD_STARVED)
@@ -152,11 +151,10 @@ static bool count_silence(struct sw_watchdog *d, const struct look *l, int i, in
     return alive;
 }
 
-/* ---- The verdict ---- */
+/* ---- Finding the culprit ---- */
 
-/* The end of the waits that begin with unit u: who is stopped or has ended waits for nobody. In a
- * circle it is the last one before the first comes again, or so: whoever it is, nobody in it will
- * ever go on. */
+/* The end of the chain of waits from unit u; a stopped or ended thread waits for no other. In a
+ * cycle it is an arbitrary member: all of them are blocked. */
 static int follow(const struct look *l, int u)
 {
     const struct sw_watchdog_args *a = &l->d->args;
@@ -169,29 +167,30 @@ static int follow(const struct look *l, int u)
     return u;
 }
 
-/* A server or reader that sleeps, and says that it has nothing to do. */
-static bool rests(const struct look *l, int u)
+/* A server or reader that sleeps and reports to be idle. */
+static bool is_resting(const struct look *l, int u)
 {
     const struct sw_slot_state *s = &l->slots[u];
     return u >= l->d->args.workers && s->phase == SW_PHASE_IDLE &&
            l->threads[u].activity == SW_THREAD_ASLEEP;
 }
 
-/* How sure it is that the unit, where the waits of one that stands end, is to blame. */
-static enum sureness blame(const struct look *l, int u, int waiter)
+/* Certainty that unit u, at the end of the waits of a stalled unit, is the culprit. */
+static enum certainty blame(const struct look *l, int u, int waiter)
 {
     const struct unit *units = l->d->units;
     if (l->threads[u].activity == SW_THREAD_ENDED)
-        return SURE_ENDED;
-    if (stands(l, u) && works(&l->slots[u]))
-        return SURE_SILENT;
-    bool long_enough = stands(l, u) ? units[u].quiet_ns >= 2 * limit_of(l, u)
-                                    : units[waiter].quiet_ns >= 2 * limit_of(l, waiter);
-    return (stands(l, u) || rests(l, u)) && long_enough ? SURE_WAITER : SURE_NOT;
+        return CERTAINTY_ENDED;
+    if (is_stalled(l, u) && works(&l->slots[u]))
+        return CERTAINTY_SILENT;
+    bool long_enough = is_stalled(l, u) ? units[u].quiet_ns >= 2 * limit_of(l, u)
+                                        : units[waiter].quiet_ns >= 2 * limit_of(l, waiter);
+    return (is_stalled(l, u) || is_resting(l, u)) && long_enough ? CERTAINTY_WAITER
+                                                                 : CERTAINTY_NONE;
 }
 
-/* For how long the culprit has been down or silent, or, if it says that it is idle, has been waited
- * for. */
+/* How long the culprit has been down or silent or, if it reports to be idle, has been waited for.
+ */
 static int64_t quiet_of(const struct look *l, int culprit, int waiter)
 {
     if (is_down(&l->threads[culprit]))
@@ -199,17 +198,18 @@ static int64_t quiet_of(const struct look *l, int culprit, int waiter)
     return l->d->units[is_idle(&l->slots[culprit]) ? waiter : culprit].quiet_ns;
 }
 
-/* Of stopped threads a unit's, and then the one that is stopped longest. */
-static enum sureness find_stopped(const struct look *l, bool *any, struct sw_stall *out)
+/* Finds a stopped thread: preferably a unit's, and of these the one stopped for longest. */
+static enum certainty find_stopped(const struct look *l, bool *any, struct sw_stall *out)
 {
-    enum sureness best = SURE_NOT;
+    enum certainty best = CERTAINTY_NONE;
     int64_t limit_ns = l->d->args.stall_ns;
     if (limit_ns == 0 || limit_ns > stopped_ns)
         limit_ns = stopped_ns;
     *any = false;
     for (int u = 0; u < l->d->args.units; u++) {
         const struct sw_thread_state *t = &l->threads[u];
-        enum sureness sure = u < l->d->args.units - l->d->args.others ? SURE_STOPPED : SURE_OTHER;
+        enum certainty sure =
+            u < l->d->args.units - l->d->args.others ? CERTAINTY_STOPPED : CERTAINTY_OTHER;
         bool is_stopped = t->activity == SW_THREAD_STOPPED;
         *any = *any || is_stopped;
         if (!is_stopped || t->for_ns < limit_ns || sure < best ||
@@ -221,17 +221,17 @@ static enum sureness find_stopped(const struct look *l, bool *any, struct sw_sta
     return best;
 }
 
-/* The surest culprit of those who stand, and of these the one that stands longest. */
-static enum sureness find_silent(const struct look *l, struct sw_stall *out)
+/* The most certain culprit of the stalled units, and of these the one silent for longest. */
+static enum certainty find_silent(const struct look *l, struct sw_stall *out)
 {
-    enum sureness best = SURE_NOT;
+    enum certainty best = CERTAINTY_NONE;
     for (int u = 0; u < l->d->args.units; u++) {
-        if (!stands(l, u))
+        if (!is_stalled(l, u))
             continue;
         int culprit = follow(l, u);
-        enum sureness sure = blame(l, culprit, u);
+        enum certainty sure = blame(l, culprit, u);
         int64_t quiet_ns = quiet_of(l, culprit, u);
-        if (sure == SURE_NOT || sure < best || (sure == best && quiet_ns <= out->quiet_ns))
+        if (sure == CERTAINTY_NONE || sure < best || (sure == best && quiet_ns <= out->quiet_ns))
             continue;
         best = sure;
         *out = (struct sw_stall){.culprit = culprit, .victim = culprit, .quiet_ns = quiet_ns};
@@ -239,7 +239,8 @@ static enum sureness find_silent(const struct look *l, struct sw_stall *out)
     return best;
 }
 
-/* Who has waited longest for the culprit, or for another role of its thread, if anybody does. */
+/* The unit that has waited longest for the culprit or for another role of its thread; the culprit
+ * if none waits. */
 static int find_victim(const struct look *l, int culprit)
 {
     const int thread = l->threads[culprit].id;
@@ -258,47 +259,47 @@ static int find_victim(const struct look *l, int culprit)
     return victim;
 }
 
-static enum sureness find_stall(const struct look *l, struct sw_stall *out)
+static enum certainty find_stall(const struct look *l, struct sw_stall *out)
 {
     bool any_stopped;
-    enum sureness sure = find_stopped(l, &any_stopped, out);
+    enum certainty sure = find_stopped(l, &any_stopped, out);
     if (!any_stopped)
         sure = find_silent(l, out);
-    if (sure != SURE_NOT)
+    if (sure != CERTAINTY_NONE)
         out->victim = find_victim(l, out->culprit);
     return sure;
 }
 
-/* ---- News ---- */
+/* ---- Reporting ---- */
 
-/* Does it keep training from going on? A thread of no unit need not. */
+/* Does the stall block training? A thread that belongs to no unit may not. */
 static bool does_harm(const struct look *l, const struct sw_stall *s)
 {
     bool harm = !is_idle(&l->slots[s->culprit]);
     for (int u = 0; u < l->d->args.units && !harm; u++)
-        harm = stands(l, u);
+        harm = is_stalled(l, u);
     return harm;
 }
 
-/* Is the stall that was told over? alive: its culprit, or its victim, has moved. */
+/* Is the reported stall over? alive: its culprit or its victim has sent a heartbeat. */
 static bool is_over(const struct look *l, bool alive)
 {
     const int culprit = l->d->stall.culprit;
-    if (l->d->told >= SURE_ENDED)
+    if (l->d->reported >= CERTAINTY_ENDED)
         return !is_down(&l->threads[culprit]);
-    return alive || (l->d->told == SURE_SILENT && is_idle(&l->slots[culprit]));
+    return alive || (l->d->reported == CERTAINTY_SILENT && is_idle(&l->slots[culprit]));
 }
 
-/* All clocks start over: those who waited need their time, too. */
+/* Restarts all clocks, because the waiting roles need time too. */
 static void end_stall(struct sw_watchdog *d)
 {
     for (int u = 0; u < d->args.units; u++)
         d->units[u].quiet_ns = 0;
-    d->told = SURE_NOT;
+    d->reported = CERTAINTY_NONE;
     d->stopping = d->stall.stop = false;
 }
 
-/* Of the stall that lasts. */
+/* Must the reported stall end the run? */
 static bool is_to_stop(const struct look *l)
 {
     const struct sw_watchdog *d = l->d;
@@ -309,22 +310,22 @@ static bool is_to_stop(const struct look *l)
 static enum sw_stall_news judge(struct sw_watchdog *d, const struct look *l, bool alive)
 {
     struct sw_stall found = {0};
-    if (d->told != SURE_NOT && is_over(l, alive)) {
+    if (d->reported != CERTAINTY_NONE && is_over(l, alive)) {
         end_stall(d);
         return SW_STALL_ENDS;
     }
 
-    enum sureness sure = find_stall(l, &found);
-    bool begins = sure > d->told;
+    enum certainty sure = find_stall(l, &found);
+    bool begins = sure > d->reported;
     if (begins) {
         d->stall = found;
-        d->told = sure;
+        d->reported = sure;
         d->stopping = false;
         d->stop_ns = stop_limit_of(l, found.culprit);
-    } else if (d->told != SURE_NOT) {
+    } else if (d->reported != CERTAINTY_NONE) {
         d->stall.quiet_ns = quiet_of(l, d->stall.culprit, d->stall.victim);
     }
-    if (d->told == SURE_NOT || d->stopping || !is_to_stop(l))
+    if (d->reported == CERTAINTY_NONE || d->stopping || !is_to_stop(l))
         return begins ? SW_STALL_BEGINS : SW_STALL_NONE;
     d->stopping = d->stall.stop = true;
     return begins ? SW_STALL_BEGINS : SW_STALL_LASTS;
@@ -335,14 +336,14 @@ enum sw_stall_news sw_watchdog_look(struct sw_watchdog *d, const struct sw_slot_
                                     struct sw_stall *stall)
 {
     const struct look l = {d, slots, threads};
-    int64_t passed_ns = d->looked_ns ? now_ns - d->looked_ns : 0;
+    int64_t passed_ns = d->checked_ns ? now_ns - d->checked_ns : 0;
     bool alive = false;
-    d->looked_ns = now_ns;
+    d->checked_ns = now_ns;
     if (passed_ns > most_ns)
         passed_ns = most_ns;
     for (int u = 0; u < d->args.units; u++)
         if (count_silence(d, &l, u, passed_ns) &&
-            (u == d->stall.culprit || (d->told == SURE_WAITER && u == d->stall.victim)))
+            (u == d->stall.culprit || (d->reported == CERTAINTY_WAITER && u == d->stall.victim)))
             alive = true;
 
     enum sw_stall_news news = judge(d, &l, alive);

@@ -1,4 +1,5 @@
-/* Binds the pointers of a net's layers: memory of the arena, parameters, state, data, steps. */
+/* Binds the pointers of a net's layers: arena memory, parameters, buffers, recurrent state, data
+ * fields, step scalars. */
 #include "base/os.h"
 #include "net/layers/bridge.h"
 #include "net/layers/steps.h"
@@ -28,7 +29,7 @@ static void bind_results(struct sw_net *net)
             net->shapes.node[i].layer.result = &pairs[net->shapes.node[i].first_pair];
 }
 
-/* Downwards, because a gradient may lie in that of its reader. */
+/* From the top layer down, because a gradient may share the memory of its reader's gradient. */
 static void bind_gradients(struct sw_net *net)
 {
     for (int i = net->graph.count - 1; i >= 0; i--) {
@@ -56,7 +57,7 @@ static void bind_sources(struct sw_net *net, int i)
         sw_bridge_take_there(&shape->layer);
 }
 
-/* What messages of the device call the arena's parts: "conv1 (feature)". */
+/* Names the blocks of the arena for messages of the device: "conv1 (feature)". */
 static void name_memory(const struct sw_net *net)
 {
     struct sw_device *dev = net->args.stream->dev;
@@ -102,7 +103,7 @@ void sw_net_bind_swap(struct sw_net *net, void *memory)
         sw_swap_bind(net->swap, memory);
 }
 
-/* ---- Parameters and state ---- */
+/* ---- Parameters, buffers and recurrent state ---- */
 
 void sw_net_bind_param(struct sw_net *net, int p, const float *value, float *gradient)
 {
@@ -162,7 +163,7 @@ void sw_net_bind_carries(struct sw_net *net, void *memory)
     }
 }
 
-/* ---- What comes with a pass ---- */
+/* ---- Inputs of a pass ---- */
 
 int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct sw_err *err)
 {
@@ -172,7 +173,7 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
         if (l->type->role != SW_ROLE_INPUT || !sw_str_eq(sw_layer_input_field(l), field))
             continue;
         if (net->args.stream->dev->host_memory)
-            sw_net_use_memory(net, i, data); /* the batch's */
+            sw_net_use_memory(net, i, data); /* the batch's memory */
         else
             rc = sw_copy(net->args.stream, l->dst.data, data, sw_desc_bytes(&l->dst.desc), err);
     }
@@ -181,10 +182,10 @@ int sw_net_set_field(struct sw_net *net, const char *field, void *data, struct s
 
 int sw_net_set_step(struct sw_net *net, const struct sw_step *step, struct sw_err *err)
 {
-    struct sw_step *own = net->mail->step;
+    struct sw_step *own = net->staging->step;
     own[0] = own[1] = *step;
     own[1].first_row = step->group_row;
     own[1].valid_rows = step->batch_valid_rows;
     return sw_copy(net->args.stream, sw_net_at(net, net->memory.step_at), own,
-                   sizeof net->mail->step, err);
+                   sizeof net->staging->step, err);
 }

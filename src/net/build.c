@@ -9,16 +9,17 @@ int sw_net_plan_step(struct sw_net *net, const struct sw_net_rates *rates, struc
     sw_exec_order_make(&net->exec, rates);
     if (net->branches)
         rc = sw_branch_order_new(net->branches, &net->exec, net->args.stream, &net->order, err);
-    if (rc == SW_OK)
-        rc = sw_net_memory_plan(&net->memory, &net->exec, net->order, net->args.separate_scratch,
-                                err);
-    if (rc == SW_OK)
-        sw_exec_order_add_waits(&net->exec, net->memory.written_at);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_net_memory_plan(&net->memory, &net->exec, net->order, net->args.separate_scratch, err);
+    if (rc != SW_OK)
+        return rc;
+    sw_exec_order_add_waits(&net->exec, net->memory.written_at);
+    return SW_OK;
 }
 
-/* The arguments as the stages see them. */
-static void take_args(struct sw_net_args *to, const struct sw_net_args *args)
+/* Copies the arguments and fills in defaults. */
+static void fill_args(struct sw_net_args *to, const struct sw_net_args *args)
 {
     *to = *args;
     if (!to->batch_rows)
@@ -29,18 +30,18 @@ static void take_args(struct sw_net_args *to, const struct sw_net_args *args)
         to->workers = 1;
 }
 
-/* Memory of the host, for steps on their way to the device and results on their way back. */
-static int make_mail(struct sw_net *net, struct sw_err *err)
+/* Allocates the host staging buffers: step scalars to the device, results from it. */
+static int make_staging(struct sw_net *net, struct sw_err *err)
 {
     size_t params = (size_t)net->shapes.param_count + 1;
     net->gradient = sw_calloc(params, sizeof *net->gradient);
     if (!net->gradient)
         return sw_err_nomem(err, "the parameters", params * sizeof *net->gradient);
 
-    void *mail = NULL;
+    void *staging = NULL;
     int rc = sw_device_host_alloc(net->args.stream->dev, sw_net_mail_bytes(net), "the results",
-                                  &mail, err);
-    net->mail = mail;
+                                  &staging, err);
+    net->staging = staging;
     return rc;
 }
 
@@ -78,10 +79,10 @@ int sw_net_new(const struct sw_net_args *args, struct sw_net **out, struct sw_er
     if (!net)
         return sw_err_nomem(err, "a net", sizeof *net);
 
-    take_args(&net->args, args);
+    fill_args(&net->args, args);
     int rc = make_shapes(net, &net->args, args->workers == 0, err);
     if (rc == SW_OK)
-        rc = make_mail(net, err);
+        rc = make_staging(net, err);
     if (rc == SW_OK)
         rc = make_memory(net, err);
     net->args.fields = NULL;
@@ -101,8 +102,8 @@ void sw_net_free(struct sw_net *net)
     if (!net)
         return;
     sw_swap_free(net->swap);
-    if (net->mail)
-        sw_device_host_free(net->args.stream->dev, net->mail, sw_net_mail_bytes(net));
+    if (net->staging)
+        sw_device_host_free(net->args.stream->dev, net->staging, sw_net_mail_bytes(net));
     sw_free(net->gradient);
     sw_net_memory_fini(&net->memory);
     sw_branch_order_free(net->order);

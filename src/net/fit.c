@@ -1,4 +1,5 @@
-/* Makes a net meet a budget: residency of features, then execution order and memory for it. */
+/* Fits a net into a memory budget: chooses the residency of activations, then plans execution order
+ * and memory. */
 #include "net/memory/fit.h"
 #include "net/net_private.h"
 
@@ -7,11 +8,12 @@ int sw_net_fit(struct sw_net *net, size_t budget_bytes, const struct sw_net_rate
 {
     int rc = sw_net_find_residency(&net->exec, net->order, net->args.separate_scratch, budget_bytes,
                                    rates, fit, err);
-    if (rc == SW_OK)
-        rc = sw_net_plan_step(net, rates, err);
-    if (rc == SW_OK && net->memory.swap_bytes)
-        rc = sw_swap_new(net, &net->swap, err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_net_plan_step(net, rates, err);
+    if (rc != SW_OK || !net->memory.swap_bytes)
+        return rc;
+    return sw_swap_new(net, &net->swap, err);
 }
 
 struct sw_net_cost sw_net_cost(const struct sw_net *net)

@@ -1,4 +1,4 @@
-/* What connections move in a step, for reports and plans. */
+/* Traffic of connections in a step, for reports and cost models. */
 #include "net/layers/bridge.h"
 #include "net/net_private.h"
 
@@ -14,8 +14,8 @@ static int64_t values_of(const struct sw_net *net, const struct sw_net_connectio
     return values;
 }
 
-/* Passes of a step: a connection within a Boltzmann machine takes part in every turn of its chain,
- * and the gradients are made of what each worker has. */
+/* Passes per step: a connection within a Boltzmann machine runs in every turn of its chain; its
+ * gradients need no exchange. */
 static int64_t passes_of(const struct sw_net_shape *shape, bool back)
 {
     return shape->chain_link ? shape->layer.chain_steps + !back : 1;
@@ -37,7 +37,7 @@ bool sw_net_movement(const struct sw_net *net, int i, struct sw_net_movement *m)
     return true;
 }
 
-/* Of one connection, forward and, where it has one, backward. */
+/* Bytes of one connection, forward and, if it has one, backward. */
 static int64_t sent_bytes(const struct sw_net *net, const struct sw_net_shape *shape, int from,
                           int to)
 {

@@ -1,4 +1,4 @@
-/* Questions about a net. */
+/* Accessors of a net. */
 #include "net/net_private.h"
 
 int sw_net_layer_count(const struct sw_net *net)
@@ -120,7 +120,7 @@ const struct sw_net_state *sw_net_state(const struct sw_net *net, int s)
 
 size_t sw_net_mail_bytes(const struct sw_net *net)
 {
-    return sizeof *net->mail + (size_t)net->shapes.pair_count * sizeof *net->mail->fetched;
+    return sizeof *net->staging + (size_t)net->shapes.pair_count * sizeof *net->staging->fetched;
 }
 
 int sw_net_sum_count(const struct sw_net *net)
@@ -167,8 +167,8 @@ double *sw_net_sums(const struct sw_net *net, int i, int *count)
 
 int sw_net_fetch(struct sw_net *net, struct sw_err *err)
 {
-    size_t bytes = (size_t)net->shapes.pair_count * sizeof *net->mail->fetched;
-    return bytes ? sw_copy(net->args.stream, net->mail->fetched,
+    size_t bytes = (size_t)net->shapes.pair_count * sizeof *net->staging->fetched;
+    return bytes ? sw_copy(net->args.stream, net->staging->fetched,
                            sw_net_at(net, net->memory.pairs_at), bytes, err)
                  : SW_OK;
 }
@@ -188,7 +188,7 @@ int sw_net_pair_count(const struct sw_net *net)
     return net->shapes.shown_pairs;
 }
 
-/* A step of a loss has a part of its weight. */
+/* Each time step of a loss has 1/steps of its weight. */
 void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to)
 {
     const struct sw_result *pairs = sw_net_pairs(net);
@@ -207,7 +207,7 @@ void sw_net_add_pairs(const struct sw_net *net, struct sw_result *to)
 
 const struct sw_result *sw_net_pairs(const struct sw_net *net)
 {
-    return net->mail->fetched;
+    return net->staging->fetched;
 }
 
 enum sw_comm_way sw_net_comm_way(const struct sw_net *net, int i)

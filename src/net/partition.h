@@ -1,6 +1,6 @@
-/* Partitioning a net inside a group of workers (SINGA, TOMM 5.3): how an output is spread, and what
- * has to move between two ways of spreading it. Rows are samples (dimension 0), columns features
- * (dimension 1, with all that lies behind it). Pure arithmetic, any thread. */
+/* Partitioning a net inside a group of workers (SINGA, TOMM 5.3): how an output is distributed, and
+ * what moves between two distributions. Rows are samples (dimension 0), columns are features
+ * (dimension 1 together with all later ones). Pure arithmetic, any thread. */
 #pragma once
 
 #include "base/tree.h"
@@ -9,23 +9,24 @@
 enum sw_dist {
     SW_DIST_ROWS,    /* every worker has its rows */
     SW_DIST_COLUMNS, /* every worker has its columns of all rows */
-    SW_DIST_FULL,    /* every worker has everything; its gradients are terms of a sum */
-    SW_DIST_SUMS,    /* every worker has a term of everything; its gradients are full */
+    SW_DIST_FULL,    /* every worker has everything; its gradients are partial sums */
+    SW_DIST_SUMS,    /* every worker has a partial sum of everything; its gradients are full */
     SW_DIST_ONE,     /* one worker has everything, the others nothing */
     SW_DISTS
 };
 const char *sw_dist_name(enum sw_dist d); /* rows, columns, full, sums, one */
 
-/* A way of spreading; whole outputs also differ by where they are, columns by what stays together.
- */
+/* A distribution over workers. With SW_DIST_ONE it includes the worker, with SW_DIST_COLUMNS how
+ * columns are grouped. */
 struct sw_spread {
     enum sw_dist dist;
     int at;         /* the worker, with SW_DIST_ONE; else 0 */
-    int64_t groups; /* with SW_DIST_COLUMNS: workers have whole ones of so many equal groups of
-                       neighbouring columns; 0: each column is one */
-    /* With SW_DIST_COLUMNS: it is `whole` other columns that are cut, among which this output's
-     * begin at `first` (below 0: before them): those of a concat of which it is a part, or of a
-     * slice of it. What lies elsewhere nobody has. whole 0: its own are cut. */
+    int64_t groups; /* with SW_DIST_COLUMNS: columns are in this many equal groups of neighboring
+                       columns, and workers have whole groups; 0: single columns */
+    /* With SW_DIST_COLUMNS: not this output's columns are partitioned but `whole` other ones, those
+     * of a concat that contains this output or of a slice of it. This output's columns begin at
+     * `first` of those (below 0: before them); no worker has columns outside. whole 0: the output's
+     * own columns are partitioned. */
     int64_t first, whole;
 };
 bool sw_spread_equal(struct sw_spread a, struct sw_spread b);
@@ -37,23 +38,23 @@ struct sw_rect {
 bool sw_rect_is_empty(const struct sw_rect *r);
 struct sw_rect sw_rect_meet(const struct sw_rect *a, const struct sw_rect *b);
 
-/* What worker i of `workers` has of an output of rows x columns. */
+/* Worker i's shard of an output of rows x columns. */
 struct sw_rect sw_spread_rect(struct sw_spread s, int64_t rows, int64_t columns, int workers,
                               int i);
 
-/* What worker `from` sends to worker `to` (another one) when an output goes from one way of
- * spreading to another; empty when nothing moves between the two. backward: its gradient goes back.
- * What is a term of a sum (an output in sums, a gradient of a full one) every worker sends to
- * everybody, of each what that one is to have. */
+/* The rectangle that worker `from` sends to another worker `to` when an output goes from
+ * distribution a to b; empty if nothing moves between them. backward: the gradient goes from b to
+ * a. Partial sums (an output in sums, a gradient of a full one) go from every worker to every
+ * other, which gets its shard of each. */
 struct sw_rect sw_movement(struct sw_spread a, struct sw_spread b, bool backward, int64_t rows,
                            int64_t columns, int workers, int from, int to);
-/* Are the pieces that come together terms to be added? */
+/* Are the received pieces terms of a sum? */
 bool sw_movement_adds(struct sw_spread a, struct sw_spread b, bool backward);
 
 /* One cell of the movement table (parallel training, section 4): the name of the collective
  * operation and the floats that it moves in total for B rows of d features over K workers, as B d
- * (k_minus_1 (K-1) + k_minus_1_over_k (K-1)/K + whole); between columns that are cut in different
- * ways that is the most it can be. NULL: there is no such connection. */
+ * (k_minus_1 (K-1) + k_minus_1_over_k (K-1)/K + whole); between differently partitioned columns
+ * that is an upper bound. NULL: there is no such connection. */
 struct sw_movement_cell {
     const char *forward, *backward;
     int k_minus_1, k_minus_1_over_k, whole;

@@ -4,7 +4,7 @@
  * its sums go to the group. After backward, gradients of microbatches are reduced along the tree
  * plan, inside the lanes first, then by the whole team (finish_terms).
  *
- * Reading order: making, sums of gradients, passes. Where things lie is in parts_memory.c. By the
+ * Reading order: building, reducing gradients, passes. parts_memory.c lays out the memory. By the
  * worker's thread; run_lane by each math thread for its own lane. */
 #include "device/op.h"
 #include "net/parts_private.h"
@@ -38,7 +38,7 @@ size_t sw_parts_arena_bytes(const struct sw_parts *p)
     return p->arena_bytes;
 }
 
-/* ---- Making ---- */
+/* ---- Building ---- */
 
 static int make_lanes(struct sw_parts *p, const struct sw_parts_args *a, struct sw_err *err)
 {
@@ -84,7 +84,7 @@ static int make_net(struct sw_parts *p, const struct sw_parts_args *a, const str
     args.separate_scratch = p->count > 1;
     if (i > 0 && !args.sharing)
         args.sharing = sw_parts_first(p);
-    sw_stream_attach(l->stream); /* plans are made for its threads */
+    sw_stream_attach(l->stream); /* primitives are created for its threads */
     return sw_net_new(&args, &p->part[i].net, err);
 }
 
@@ -218,14 +218,14 @@ void sw_parts_set_beat(struct sw_parts *p, void (*beat)(void *user), void *user)
     p->beat_user = user;
 }
 
-/* ---- Sums of gradients ---- */
+/* ---- Reducing gradients ---- */
 
 static float *place_of(const struct sw_parts *p, const struct sw_tree_node *node, int param)
 {
     return p->part[node->from - p->plan.first].gradient[param];
 }
 
-/* Adds up nodes that lie side by side into the first one's buffer. */
+/* Reduces adjacent nodes of the tree into the first one's buffer. */
 static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
                       const struct sw_tree_node *nodes, int count, struct sw_err *err)
 {
@@ -233,7 +233,7 @@ static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
     struct sw_fold_args a = {.count = count, .y = place_of(p, &nodes[0], param)};
     const struct sw_net_param *np = sw_net_param(sw_parts_first(p), param);
     if (count > SW_FOLD_TERMS) {
-        /* The two halves of the tree, then these. */
+        /* Reduce the two halves of the tree, then the results. */
         int left = 1, n = 0;
         while (2 * left < leaves)
             left *= 2;
@@ -256,14 +256,14 @@ static int fold_nodes(const struct sw_parts *p, struct sw_stream *s, int param,
     return sw_op_run(s, &sw_op_fold, &a, err);
 }
 
-/* Is the gradient complete when the layer's backward is done? */
+/* Does this layer's backward complete the gradient? */
 static bool completes(const struct sw_parts *p, int param)
 {
     const struct sw_net_param *np = sw_net_param(sw_parts_first(p), param);
     return !np->frozen && np->root < 0 && p->part[0].gradient[param];
 }
 
-/* The merges of pooled gradients that are due before a part runs. */
+/* Runs the merges of pooled gradients that the plan puts before a microbatch. */
 static int merge_before(const struct sw_parts *p, struct sw_stream *s, int layer, int before,
                         struct sw_err *err)
 {
@@ -277,7 +277,7 @@ static int merge_before(const struct sw_parts *p, struct sw_stream *s, int layer
     return rc;
 }
 
-/* Every part has a buffer of its own: all leaves of a term at once. */
+/* Every microbatch has a separate buffer, so all leaves of a partial sum are reduced at once. */
 static int fold_kept(const struct sw_parts *p, int param, struct sw_err *err)
 {
     struct sw_tree_node nodes[SW_TREE_LEAVES];
@@ -292,7 +292,7 @@ static int fold_kept(const struct sw_parts *p, int param, struct sw_err *err)
     return rc;
 }
 
-/* What is left to add up when all parts have run, by the whole team. */
+/* Completes the partial sums after all microbatches have run, with all math threads. */
 static int finish_terms(struct sw_parts *p, int layer, struct sw_err *err)
 {
     int first, count = sw_net_layer_params(sw_parts_first(p), layer, &first);
@@ -305,7 +305,7 @@ static int finish_terms(struct sw_parts *p, int layer, struct sw_err *err)
 
 /* ---- Passes ---- */
 
-/* The lane's parts, one after the other. */
+/* Runs the lane's microbatches one after another. */
 static int run_lane(void *parts, int lane, struct sw_err *err)
 {
     const struct sw_parts *p = parts;
@@ -325,7 +325,7 @@ static int run_lanes(struct sw_parts *p, struct sw_err *err)
     return p->alone ? sw_stream_share(p->stream, p->lanes, run_lane, p, err) : run_lane(p, 0, err);
 }
 
-/* The layer's sums of every part, to the host or back. */
+/* Copies the layer's sums of every microbatch to the host or back. */
 static int move_sums(struct sw_parts *p, bool back, struct sw_err *err)
 {
     int count, rc = SW_OK;
@@ -339,7 +339,7 @@ static int move_sums(struct sw_parts *p, bool back, struct sw_err *err)
     return rc == SW_OK && !back ? sw_stream_wait(p->stream, err) : rc;
 }
 
-/* What the group's parts have summed up becomes the sum over all. */
+/* Reduces the layer's sums over the group. */
 static int add_sums(struct sw_parts *p, struct sw_err *err)
 {
     int count;

@@ -1,12 +1,12 @@
-/* A worker's rows in parts: a net per part, all of one graph, run layer by layer. In the usual case
- * there is one part, the worker's rows, and a pass is the net's own.
+/* The nets of a worker's microbatches: one net per microbatch, all of one graph, run layer by
+ * layer. Usually there is one microbatch, all rows of the worker, and a pass is the net's own.
  *
- * With several parts (virtual workers) every one is a leaf of the tree over the batch
- * (base/tree.h), with plans for its own rows and one math thread, so that what it computes does not
- * depend on whose it is; several math threads of the worker run several parts at the same time, in
- * lanes. What layers sum up between two phases is handed to the group leaf by leaf, gradients of
- * parameters in terms (tree_plan.h). Parts that one lane runs share their scratch and the buffers
- * of gradients that are not added up yet.
+ * With several microbatches (virtual_workers) each one is a leaf of the reduction tree over the
+ * batch (base/tree.h), with primitives for its own rows and one math thread, so that its results do
+ * not depend on which worker computes it. Several math threads of a worker run several microbatches
+ * at the same time, in lanes. The sums of layers between two phases go to the group leaf by leaf,
+ * gradients of parameters as partial sums (tree_plan.h). The microbatches of one lane share scratch
+ * memory and the pool of gradients that are not reduced yet.
  *
  * One owner: the worker. */
 #pragma once
@@ -17,13 +17,13 @@
 struct sw_parts;
 
 struct sw_parts_args {
-    const struct sw_net_args *net; /* of all; rows, fields' rows and separate_scratch are set here,
-                                      and for parts alone the stream. A net without `sharing` takes
-                                      the first one's layouts */
-    const int64_t *rows;           /* [count] */
-    int leaves, first, count;      /* the parts are leaves [first, first + count) of the batch */
-    bool alone;                    /* each on one math thread, several at a time */
-    int threads;                   /* of the worker's stream */
+    const struct sw_net_args
+        *net; /* of all nets; sw_parts_new sets rows, the fields' rows and separate_scratch, and
+                 with `alone` the stream. A net without `sharing` takes the first one's layouts */
+    const int64_t *rows;      /* [count] */
+    int leaves, first, count; /* the microbatches are leaves [first, first + count) of the batch */
+    bool alone;               /* each on one math thread, several at the same time */
+    int threads;              /* of the worker's stream */
 };
 
 /* Builds the nets. Errors: those of sw_net_new, SW_ERR_NOMEM. */
@@ -31,31 +31,32 @@ int sw_parts_new(const struct sw_parts_args *args, struct sw_parts **out,
                  struct sw_err *err) SW_MUST_CHECK;
 void sw_parts_free(struct sw_parts *p); /* NULL is accepted */
 
-/* How many leaves of the batch these are. */
+/* Number of microbatches. */
 int sw_parts_count(const struct sw_parts *p);
-/* Part 0 answers for the graph: all have the same layers and parameters. */
+/* The net of a microbatch. All have the same layers and parameters; use 0 for questions about the
+ * graph. */
 struct sw_net *sw_parts_net(const struct sw_parts *p, int part);
-/* The part's first row among the worker's. */
+/* The microbatch's first row among the worker's. */
 int64_t sw_parts_row(const struct sw_parts *p, int part);
-/* Terms of gradients that the worker hands over. */
+/* Number of partial gradient sums that the worker contributes per parameter. */
 int sw_parts_terms(const struct sw_parts *p);
 
-/* As sw_net_fit, of all parts together, and what that costs them. Before sw_parts_bind. */
+/* As sw_net_fit and sw_net_cost, for all microbatches together. Before sw_parts_bind. */
 int sw_parts_fit(struct sw_parts *p, size_t budget_bytes, const struct sw_net_rates *rates,
                  struct sw_net_fit *fit, struct sw_err *err) SW_MUST_CHECK;
 struct sw_net_cost sw_parts_cost(const struct sw_parts *p);
 /* As sw_net_bind_swap, with sw_parts_cost(p).swap_bytes of host memory. */
 void sw_parts_bind_swap(struct sw_parts *p, void *memory);
 
-/* Memory of all parts, as sw_net_arena_bytes, and where it is. */
+/* Memory of all microbatches, as sw_net_arena_bytes and sw_net_bind. */
 size_t sw_parts_arena_bytes(const struct sw_parts *p);
 void sw_parts_bind(struct sw_parts *p, void *arena);
-/* After sw_parts_bind: the value, and in training the arrays of the gradient's terms; NULL without
- * a gradient. */
+/* After sw_parts_bind: binds the value and, in training, the arrays of the partial gradient sums;
+ * terms is NULL without a gradient. */
 void sw_parts_bind_param(struct sw_parts *p, int param, const float *value, float *const *terms);
 
-/* A data field for the coming pass: the rows of each part, one part behind the other, every one at
- * a multiple of SW_PARTS_ALIGN bytes. */
+/* Binds a data field for the next pass: the rows of each microbatch in order, each at a multiple of
+ * SW_PARTS_ALIGN bytes. */
 enum { SW_PARTS_ALIGN = 64 };
 int sw_parts_set_field(struct sw_parts *p, const char *field, void *data,
                        struct sw_err *err) SW_MUST_CHECK;
@@ -63,28 +64,30 @@ int sw_parts_set_field(struct sw_parts *p, const char *field, void *data,
 int sw_parts_set_step(struct sw_parts *p, const struct sw_step *step,
                       struct sw_err *err) SW_MUST_CHECK;
 
-/* Adds values [parts][count] over all leaves of the batch, host memory; the sum is left in the
- * first of them. in_rows: every worker has its own rows of the layer; else all workers of a group
- * that have anything of it have the group's rows, and what is added is over groups. */
+/* Callback: sums values [microbatches][count] in host memory over all leaves of the batch and
+ * writes the sum to the first one. in_rows: every worker has its own rows of the layer; otherwise
+ * every worker of a group that has a shard of the layer has all rows of the group, and the sum is
+ * over groups. */
 typedef int sw_parts_sum(void *user, double *values, int count, bool in_rows, struct sw_err *err);
-/* Called between two phases of a layer that sums something up; NULL (as after sw_parts_new): there
- * is one part and no other worker. */
+/* The callback runs between two phases of a layer that has sums. NULL (the default): there is one
+ * microbatch and no other worker. */
 void sw_parts_set_sum(struct sw_parts *p, sw_parts_sum *sum, void *user);
-/* Called between any two phases of a layer, which may be long: a sign of life. NULL: nobody asks.
- */
+/* beat is called between any two phases of a layer, which may take long, as a heartbeat. NULL: no
+ * heartbeat. */
 void sw_parts_set_beat(struct sw_parts *p, void (*beat)(void *user), void *user);
 
-/* One layer of a pass, by all parts. After backward the terms of the parameters that are complete
- * with it are written. Errors as sw_net_forward. */
+/* Runs one layer of a pass for all microbatches. After backward the partial gradient sums of the
+ * parameters that this layer completes are written. Errors as sw_net_forward. */
 int sw_parts_forward(struct sw_parts *p, int layer, struct sw_err *err) SW_MUST_CHECK;
 int sw_parts_backward(struct sw_parts *p, int layer, struct sw_err *err) SW_MUST_CHECK;
-/* The same in turn `turn` of a Gibbs chain, where nothing is complete yet. */
+/* The same in turn `turn` of a Gibbs chain, where no gradient is complete yet. */
 int sw_parts_turn(struct sw_parts *p, int layer, bool backward, int turn,
                   struct sw_err *err) SW_MUST_CHECK;
-/* Is a pass of the layer nothing but operations that are queued for a device of its own, for which
- * the host waits for nobody? */
+/* True if a pass of the layer only queues operations on a device, so that the host does not wait.
+ */
 bool sw_parts_only_queues(const struct sw_parts *p, int layer, bool backward);
-/* Before memory that passes use is freed: waits for all streams of the nets but the worker's. */
+/* Waits for all streams of the nets except the worker's. Call before freeing memory that passes
+ * use. */
 void sw_parts_settle(struct sw_parts *p); /* NULL is accepted */
 /* As sw_net_fetch, for all. */
 int sw_parts_fetch(struct sw_parts *p, struct sw_err *err) SW_MUST_CHECK;

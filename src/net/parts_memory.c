@@ -1,5 +1,6 @@
-/* Where the nets of parts lie: arenas side by side, scratch and buffers of gradients of each lane,
- * gradients that outlive their layer's backward; and how a budget is shared by the arenas. */
+/* Memory layout of the nets of microbatches: consecutive arenas, scratch and gradient pool of each
+ * lane, gradients that outlive their layer's backward; and how a budget is divided among the
+ * arenas. */
 #include "net/parts_private.h"
 
 #include "base/os.h"
@@ -65,7 +66,7 @@ void sw_parts_lay_out(struct sw_parts *p)
     p->arena_bytes = at + p->kept_bytes * (size_t)p->count;
 }
 
-/* Arenas alone. */
+/* Bytes of the arenas only. */
 static size_t bytes_of_arenas(const struct sw_parts *p)
 {
     size_t bytes = 0;
@@ -74,7 +75,7 @@ static size_t bytes_of_arenas(const struct sw_parts *p)
     return bytes;
 }
 
-/* Parts are alike: each gets the same share of what is left for arenas. */
+/* Microbatches are alike: the arenas divide the remaining budget equally. */
 int sw_parts_fit(struct sw_parts *p, size_t budget_bytes, const struct sw_net_rates *rates,
                  struct sw_net_fit *fit, struct sw_err *err)
 {
@@ -122,7 +123,7 @@ void sw_parts_bind_swap(struct sw_parts *p, void *memory)
     for (int i = 0; i < p->count; i++) {
         size_t bytes = sw_net_cost(p->part[i].net).swap_bytes;
         if (bytes == 0)
-            continue; /* there may be no memory at all */
+            continue; /* memory may be NULL */
         sw_net_bind_swap(p->part[i].net, at);
         at += bytes;
     }
@@ -135,7 +136,7 @@ static char *kept_memory(const struct sw_parts *p, char *arena)
     return arena + p->arena_bytes - p->kept_bytes * (size_t)p->count;
 }
 
-/* Where backward of a part writes a gradient that is not the first of its term. */
+/* The buffer of a gradient that is not the first of its partial sum. */
 static float *aside(const struct sw_parts *p, char *arena, const struct sw_lane *l, int part,
                     int param)
 {
@@ -170,7 +171,7 @@ void sw_parts_bind_param(struct sw_parts *p, int param, const float *value, floa
         struct sw_part_net *part = &p->part[i];
         if (p->training && p->plan.slot[i] < 0)
             part->gradient[param] = terms ? terms[p->plan.term[i]] : NULL;
-        /* One that is another's writes and adds where that one's gradient is. */
+        /* A tied parameter uses the gradient of its root. */
         float *gradient = !terms          ? NULL
                           : np->root >= 0 ? part->gradient[np->root]
                                           : part->gradient[param];

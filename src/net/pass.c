@@ -1,13 +1,13 @@
-/* Passes: what a layer's turn consists of, as the execution order says. The ops before a pass are
- * run with its first phase, those behind it with its last. */
+/* Passes: runs a layer's forward or backward as the execution order says. The ops before a pass run
+ * with its first phase, those after it with its last phase. */
 #include "net/net_private.h"
 
 #include "device/ops/elementwise.h"
 #include "net/layers/bridge.h"
 
-/* ---- Features that live twice ---- */
+/* ---- Activations with two memories ---- */
 
-static void use_place(struct sw_net *net, int root, bool again)
+static void use_memory(struct sw_net *net, int root, bool again)
 {
     const struct sw_net_places *owner = &net->memory.node[root];
     void *data = sw_net_at(net, again ? owner->data_again : owner->data);
@@ -25,24 +25,25 @@ static struct sw_stream *stream_of(const struct sw_net *net, int i)
     return sw_branches_stream(net->branches, i, net->args.stream);
 }
 
-/* The step as the layer sees it: of its worker's rows, or of all that the group has. */
+/* The step scalars for the layer: for its worker's rows, or for all rows of the group. */
 static const struct sw_step *step_of(const struct sw_net *net, int i)
 {
     const struct sw_step *steps = sw_net_at(net, net->memory.step_at);
     return steps + !sw_net_shard_is_in_rows(&net->sharding, i);
 }
 
-/* Of all layers whose outputs lie in that memory, in the order of the first time. */
-static int repeat(struct sw_net *net, int root, struct sw_err *err)
+/* Recomputes an activation: runs forward of all layers that share the root's memory, in the
+ * original order. */
+static int recompute(struct sw_net *net, int root, struct sw_err *err)
 {
     int rc = SW_OK;
-    use_place(net, root, true);
+    use_memory(net, root, true);
     for (int i = root; i >= 0 && rc == SW_OK; i = net->aliases.node[i].next_in_place) {
         struct sw_layer *l = &net->shapes.node[i].layer;
         const struct sw_pass pass = {
             .stream = net->args.stream, .step = step_of(net, i), .training = true, .again = true};
         l->scratch = sw_net_at(net, net->memory.node[root].recompute_scratch);
-        if (!sw_net_is_bridge(&net->graph.node[i])) /* what was sent has been sent */
+        if (!sw_net_is_bridge(&net->graph.node[i])) /* it was already sent */
             rc = l->type->forward(l, &pass, err);
     }
     return rc;
@@ -50,15 +51,16 @@ static int repeat(struct sw_net *net, int root, struct sw_err *err)
 
 /* ---- One phase ---- */
 
-/* What a layer that is elsewhere adds to the group's losses: nothing, and not what other nets have
- * left in the arena. */
+/* Zeroes the results of a layer that runs on another worker, so that old values in the arena do not
+ * count. */
 static int clear_results(struct sw_stream *stream, const struct sw_layer *l, struct sw_err *err)
 {
     size_t pairs = l->pair_count > 0 ? (size_t)l->pair_count : 1;
     return l->result ? sw_fill_zero(stream, l->result, pairs * sizeof *l->result, err) : SW_OK;
 }
 
-/* Before an output is written that others read where it lies: they have done with the last one. */
+/* Waits until other workers no longer read the previous value of an output that they read in place.
+ */
 static int wait_for_readers(struct sw_net *net, int root, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -68,7 +70,7 @@ static int wait_for_readers(struct sw_net *net, int root, struct sw_err *err)
     return rc;
 }
 
-/* The same of the gradients that node i begins. */
+/* The same for the gradients that node i writes first. */
 static int wait_for_gradient_readers(struct sw_net *net, int i, struct sw_err *err)
 {
     const struct sw_net_graph_node *node = &net->graph.node[i];
@@ -82,8 +84,8 @@ static int wait_for_gradient_readers(struct sw_net *net, int i, struct sw_err *e
     return rc;
 }
 
-/* Gives back what was handed to this worker and used for the last time in this op. */
-static void let_go(struct sw_net *net, int op)
+/* Releases memory of other workers whose last use was this op. */
+static void release_remote(struct sw_net *net, int op)
 {
     for (int i = 0; i < net->graph.count && net->aliases.is_handed; i++)
         if ((net->shapes.node[i].handed || net->aliases.node[i].grad_handed) &&
@@ -99,26 +101,26 @@ static int forward(struct sw_net *net, int i, int phase, struct sw_err *err)
     const struct sw_pass pass = {.stream = stream_of(net, i),
                                  .step = step_of(net, i),
                                  .training = net->args.training,
-                                 .begins = net->mail->step[0].pass_begins,
+                                 .begins = net->staging->step[0].pass_begins,
                                  .phase = phase,
                                  .chain = net->chain_turn};
     if (shape->absent)
         return clear_results(pass.stream, l, err);
 
     if (alias->root == i && net->exec.residency[i] != SW_RESIDENT)
-        use_place(net, i, false);
+        use_memory(net, i, false);
     l->scratch = sw_net_at(net, net->memory.node[i].forward_scratch);
     l->sums = sw_net_at(net, net->memory.node[i].forward_sums);
     int rc = alias->published && phase == 0 ? wait_for_readers(net, i, err) : SW_OK;
     if (rc == SW_OK)
         rc = l->type->forward(l, &pass, err);
-    if (rc == SW_OK && shape->handed) /* its views lie there, too */
+    if (rc == SW_OK && shape->handed) /* its views are in the same memory */
         sw_net_use_memory(net, i, l->dst.data);
     return rc;
 }
 
-/* Backward sees NULL for features that it does not read: their memory may be others' by now, and a
- * device that watches who uses what must not be told of it. */
+/* Sets activations that backward does not read to NULL: their memory may be reused by now, and a
+ * device that checks accesses must not see them as arguments. */
 static void hide_unread(struct sw_layer *l, void *hidden[SW_LAYER_SRCS + 1])
 {
     for (int k = 0; k < l->src_count; k++)
@@ -126,29 +128,30 @@ static void hide_unread(struct sw_layer *l, void *hidden[SW_LAYER_SRCS + 1])
     hidden[SW_LAYER_SRCS] = l->dst.data;
     for (int k = 0; k < l->src_count; k++)
         l->src[k]->data = NULL;
-    for (int k = 0; k < l->src_count; k++) /* one feature may be several sources */
+    for (int k = 0; k < l->src_count; k++) /* one activation may be several sources */
         if (l->backward_reads_src >> k & 1)
             l->src[k]->data = hidden[k];
     if (!l->backward_reads_dst)
         l->dst.data = NULL;
 }
 
-static void show_again(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS + 1])
+static void restore_hidden(struct sw_layer *l, void *const hidden[SW_LAYER_SRCS + 1])
 {
     for (int k = 0; k < l->src_count; k++)
         l->src[k]->data = hidden[k];
     l->dst.data = hidden[SW_LAYER_SRCS];
 }
 
-/* What backward wrote aside goes to what others gave before. */
-static int add_asides(struct sw_net *net, int i, struct sw_err *err)
+/* Adds gradients that backward wrote to temporary memory. */
+static int add_temporary_gradients(struct sw_net *net, int i, struct sw_err *err)
 {
     const struct sw_net_shape *shape = &net->shapes.node[i];
     struct sw_stream *stream = stream_of(net, i);
     const struct sw_layer *l = &shape->layer;
     int rc = SW_OK;
     for (int k = 0; k < l->src_count && rc == SW_OK; k++)
-        /* A connection also runs where its source is not: there it has sent everything away. */
+        /* A connection also runs on workers without its source; these have sent the whole gradient.
+         */
         if (net->aliases.node[i].adds_grad[k] &&
             !net->shapes.node[net->graph.node[i].src[k]].absent)
             rc = sw_op_add(stream, l->src[k]->grad, l->src_grad[k],
@@ -170,7 +173,7 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
                                  .phase = phase,
                                  .chain = net->chain_turn};
     void *hidden[SW_LAYER_SRCS + 1];
-    /* Behind the chain's last turn each side has what its gradients are made of. */
+    /* After the chain's last turn each side has the inputs of its gradients. */
     if (shape->absent || (shape->chain_link && net->chain_turn == 0))
         return SW_OK;
     l->scratch = sw_net_at(net, net->memory.node[i].backward_scratch);
@@ -180,26 +183,26 @@ static int backward(struct sw_net *net, int i, int phase, struct sw_err *err)
     hide_unread(l, hidden);
     if (rc == SW_OK)
         rc = l->type->backward(l, &pass, err);
-    show_again(l, hidden);
+    restore_hidden(l, hidden);
     bool over = phase + 1 == sw_net_layer_phases(l, true);
-    return rc == SW_OK && over ? add_asides(net, i, err) : rc;
+    return rc == SW_OK && over ? add_temporary_gradients(net, i, err) : rc;
 }
 
-/* ---- Acts ---- */
+/* ---- Ops ---- */
 
-/* One that is no pass. */
+/* Runs an op that is not a pass. */
 static int run_op(struct sw_net *net, int op, struct sw_err *err)
 {
     const struct sw_exec_op *a = &net->exec.ops[op];
     int rc;
     if (a->kind == SW_EXEC_RECOMPUTE) {
-        rc = repeat(net, a->node, err);
+        rc = recompute(net, a->node, err);
     } else {
         if (a->kind == SW_EXEC_WAIT_RELOAD)
-            use_place(net, a->node, true);
+            use_memory(net, a->node, true);
         rc = sw_swap_run(net, a, err);
     }
-    let_go(net, op);
+    release_remote(net, op);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "layer %s", net->graph.node[a->node].name);
 }
 
@@ -222,7 +225,7 @@ int sw_net_run_phase(struct sw_net *net, int i, bool back, int phase, struct sw_
         return sw_err_prefix(err, rc, "layer %s", net->graph.node[i].name);
     bool over = phase + 1 == sw_net_layer_phases(&net->shapes.node[i].layer, back);
     if (over)
-        let_go(net, own);
+        release_remote(net, own);
     for (int a = own + 1; a < s->pass[pass + 1] && over && rc == SW_OK; a++)
         rc = run_op(net, a, err);
     return rc;

@@ -1,13 +1,14 @@
-/* Features on their way to host memory and back. A stream copies in each direction, beside the one
- * that computes; the order is by events alone:
+/* Offloading activations to host memory. One stream per direction copies concurrently with the
+ * compute stream; events order the copies:
  *
- *     OFFLOAD       made on compute, waited for by the stream out; copy; left on out
- *     WAIT_OFFLOAD  compute waits for left: the memory may be written
- *     RELOAD        ready on compute (the second memory is free), waited for by in, as is left;
- * copy; back on in WAIT_RELOAD   compute waits for back: the values may be read
+ *     OFFLOAD       event `made` on compute; stream out waits for it, copies, records `left`
+ *     WAIT_OFFLOAD  compute waits for `left`: the memory may be overwritten
+ *     RELOAD        event `ready` on compute (the second memory is free); stream in waits for it
+ *                   and for `left`, copies, records `back`
+ *     WAIT_RELOAD   compute waits for `back`: the values can be read
  *
- * Every feature that is copied out is waited for on its way in, so a step's copies are all done,
- * for whoever is behind the compute stream, when the step is. */
+ * Compute waits for the copy back of every offloaded activation, so all copies of a step are
+ * complete when the compute stream has finished the step. */
 #include "net/net_private.h"
 
 #include "base/os.h"
@@ -15,11 +16,11 @@
 struct sw_swap {
     struct sw_device *dev;                           /* borrowed */
     struct sw_stream *out, *in;                      /* owned */
-    struct moving {                                  /* of a root that is swapped, else all NULL */
+    struct moving {                                  /* of an offloaded root, else all NULL */
         struct sw_event *made, *left, *ready, *back; /* owned */
     } * of;                                          /* owned [count] */
     int count;
-    char *memory; /* borrowed, of the host */
+    char *memory; /* borrowed host memory */
 };
 
 static int make_events(struct sw_swap *s, struct moving *m, struct sw_err *err)
@@ -78,7 +79,7 @@ void sw_swap_bind(struct sw_swap *s, void *memory)
     s->memory = memory;
 }
 
-/* `behind` runs on after what `ahead` has been given so far. */
+/* Makes stream `behind` wait for everything queued on `ahead` so far. */
 static int follow(struct sw_stream *behind, struct sw_stream *ahead, struct sw_event *e,
                   struct sw_err *err)
 {
@@ -92,10 +93,13 @@ static int start_out(struct sw_net *net, int root, struct sw_err *err)
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
     struct sw_swap *s = net->swap;
     int rc = follow(s->out, net->args.stream, s->of[root].made, err);
-    if (rc == SW_OK)
-        rc = sw_copy(s->out, s->memory + places->host_at, sw_net_at(net, places->data),
-                     sw_desc_bytes(d), err);
-    return rc == SW_OK ? sw_event_record(s->out, s->of[root].left, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy(s->out, s->memory + places->host_at, sw_net_at(net, places->data),
+                 sw_desc_bytes(d), err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_event_record(s->out, s->of[root].left, err);
 }
 
 static int start_in(struct sw_net *net, int root, struct sw_err *err)
@@ -104,12 +108,16 @@ static int start_in(struct sw_net *net, int root, struct sw_err *err)
     const struct sw_desc *d = &net->shapes.node[root].layer.dst.desc;
     struct sw_swap *s = net->swap;
     int rc = follow(s->in, net->args.stream, s->of[root].ready, err);
-    if (rc == SW_OK)
-        rc = sw_event_wait(s->in, s->of[root].left, err);
-    if (rc == SW_OK)
-        rc = sw_copy(s->in, sw_net_at(net, places->data_again), s->memory + places->host_at,
-                     sw_desc_bytes(d), err);
-    return rc == SW_OK ? sw_event_record(s->in, s->of[root].back, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_wait(s->in, s->of[root].left, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy(s->in, sw_net_at(net, places->data_again), s->memory + places->host_at,
+                 sw_desc_bytes(d), err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_event_record(s->in, s->of[root].back, err);
 }
 
 int sw_swap_run(struct sw_net *net, const struct sw_exec_op *op, struct sw_err *err)

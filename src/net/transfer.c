@@ -1,6 +1,5 @@
-/* Makes the exchange of features for the nets of a group's workers: staging memory, events,
- * streams.
- */
+/* Creates the exchange of activations for the nets of a group's workers: staging memory, events,
+ * streams. */
 #include "net/layers/bridge.h"
 #include "net/net_private.h"
 
@@ -8,8 +7,8 @@
 
 enum { ALIGN = 64 };
 
-/* Gives every piece its place (in e->at, unless it is NULL) and returns the bytes of all. The
- * shapes are the same seen from any worker. */
+/* Computes the offset of every piece (into e->at unless NULL) and returns the total bytes. The
+ * result is the same for any worker's net. */
 static size_t plan(const struct sw_transfer *e, const struct sw_net *net)
 {
     size_t total = 0;
@@ -55,24 +54,25 @@ static int make_arrays(struct sw_transfer *e, struct sw_net *const *nets, struct
     return SW_OK;
 }
 
-/* Whose stream records event i. */
+/* The device whose stream records event i. */
 static struct sw_device *device_of(const struct sw_transfer *e, size_t i)
 {
     return e->streams[i / SW_TRANSFER_MOMENTS / SW_TRANSFER_TURNS % (size_t)e->workers]->dev;
 }
 
-/* Staging memory, and events to order what happens with it. */
+/* Allocates staging memory and the events that order its use. */
 static int make_stages(struct sw_transfer *e, const struct sw_net *net, struct sw_err *err)
 {
     size_t count = sw_transfer_event_index(e, e->connections, 0, 0);
     void *memory = NULL;
     e->bytes = plan(e, net);
-    int rc = sw_device_alloc(e->host, e->bytes, "features under way between workers", &memory, err);
+    int rc =
+        sw_device_alloc(e->host, e->bytes, "activations in transit between workers", &memory, err);
     if (rc != SW_OK)
         return rc;
     e->memory = memory;
     sw_device_pin(e->streams[0]->dev, memory, e->bytes); /* for all devices of the kind */
-    sw_device_name(e->streams[0]->dev, memory, e->bytes, "features between workers");
+    sw_device_name(e->streams[0]->dev, memory, e->bytes, "activations between workers");
     e->events = sw_calloc(count, sizeof(void *));
     e->senders = sw_calloc((size_t)e->workers, sizeof(void *));
     if (!e->events || !e->senders)
@@ -123,7 +123,7 @@ int sw_transfer_new(struct sw_net *const *nets, int workers, struct sw_device *h
     return SW_OK;
 }
 
-/* After a fault copies may be under way that nobody has waited for. */
+/* After a fault there may be unfinished copies. */
 static void drain(const struct sw_transfer *e)
 {
     struct sw_err ignored;
@@ -133,7 +133,7 @@ static void drain(const struct sw_transfer *e)
             continue;
         sw_stream_attach(s);
         if (sw_stream_wait(s, &ignored) != SW_OK)
-            continue; /* dropped, which will do */
+            continue; /* the work was dropped, which is sufficient */
     }
 }
 

@@ -1,7 +1,7 @@
-/* Plans the reduction of one worker's gradients by playing a backward pass through: for each leaf a
- * slot of the lane's pool, for each moment the merges of the tree that are possible. It runs twice:
- * the first pass merges as early as possible and so finds the fewest slots that will do, the second
- * one merges as late as these slots allow, because one merge of many arrays reads memory once. */
+/* Plans the reduction of one worker's gradients by simulating a backward pass: it assigns each leaf
+ * a slot of its lane's pool and emits merges of the tree. It runs twice: the first pass merges as
+ * early as possible, which gives the smallest number of slots; the second merges as late as these
+ * slots allow, because one merge of many arrays reads memory once. */
 #include "net/tree_plan.h"
 
 #include "base/os.h"
@@ -11,9 +11,9 @@
 /* One lane while it is planned. */
 struct lane {
     struct sw_tree_plan *plan;
-    struct sw_tree_node pending[SW_TREE_LEAVES]; /* side by side */
+    struct sw_tree_node pending[SW_TREE_LEAVES]; /* adjacent */
     int count;
-    bool taken[SW_TREE_LEAVES]; /* slots of the pool */
+    bool taken[SW_TREE_LEAVES]; /* slots of the pool in use */
 };
 
 static bool begins_term(const struct sw_tree_plan *p, int part)
@@ -29,7 +29,7 @@ static void emit(struct sw_tree_plan *p, int before, const struct sw_tree_node *
     p->nodes += count;
 }
 
-/* How many of pending[i ..] are one node of the tree. */
+/* Number of pending nodes from i on that form one node of the tree. */
 static int siblings(const struct lane *l, int i)
 {
     int end = sw_tree_node_end(l->plan->leaves, l->pending[i].from, l->pending[l->count - 1].to);
@@ -39,7 +39,8 @@ static int siblings(const struct lane *l, int i)
     return n;
 }
 
-/* Adds up what is pending as far as it goes; only its first leaf's buffer stays in use. */
+/* Merges pending nodes as far as the tree allows; only the buffer of each merged node's first leaf
+ * stays in use. */
 static void collapse(struct lane *l, int before, bool emits)
 {
     int kept = 0;
@@ -65,7 +66,7 @@ static int free_slot(const struct lane *l, int slots)
     return -1;
 }
 
-/* A place for the gradient of the part that runs next, of a pool of so many slots. */
+/* Assigns a slot to the gradient of the next microbatch. */
 static void give_place(struct lane *l, int part, int slots, bool emits)
 {
     struct sw_tree_plan *p = l->plan;
@@ -80,7 +81,8 @@ static void give_place(struct lane *l, int part, int slots, bool emits)
     p->slot[part] = slot;
 }
 
-/* Plans the lane's parts [from, to) with so many slots; how many were in use at most. */
+/* Plans the lane's microbatches [from, to) with the given number of slots; returns the most in use.
+ */
 static int plan_lane(struct lane *l, int from, int to, int slots, bool eager, bool emits)
 {
     int most = 0;
@@ -98,7 +100,7 @@ static int plan_lane(struct lane *l, int from, int to, int slots, bool eager, bo
     return most;
 }
 
-/* What the lanes leave, term by term. */
+/* Merges what remains in the lanes, for each partial sum. */
 static void finish_terms(struct sw_tree_plan *p, const struct sw_tree_node *left, int count)
 {
     for (int i = 0, n; i < count; i += n) {
@@ -113,7 +115,7 @@ static void finish_terms(struct sw_tree_plan *p, const struct sw_tree_node *left
 static void plan_all(struct sw_tree_plan *p, struct lane *l, struct sw_tree_node *left)
 {
     int count = 0;
-    for (int pass = 0; pass < 2; pass++) /* first how many slots it takes, adding up at once */
+    for (int pass = 0; pass < 2; pass++) /* pass 0 merges eagerly and counts slots */
         for (int j = 0; j < p->lanes; j++) {
             int64_t from, parts;
             sw_part(p->count, p->lanes, j, &from, &parts);

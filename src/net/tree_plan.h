@@ -1,9 +1,10 @@
-/* Where the gradients of a worker's parts go, and when they are added up. A worker has some leaves
- * of the tree (base/tree.h) over a batch; in lanes side by side it computes them one by one, each
- * into a buffer, and what it hands over are terms: the largest nodes in its share. A term has an
- * array of its own, which its first leaf writes to. The others take a slot of their lane's pool,
- * and only when none is left is what is there added up, as far as the tree allows. That needs
- * log2(leaves of a lane) slots, and adds several arrays in one go over memory.
+/* Where the gradients of a worker's microbatches are written, and when they are reduced. A worker
+ * has some leaves of the reduction tree (base/tree.h) over a batch and computes them one by one in
+ * parallel lanes, each into a gradient buffer. It contributes partial sums: the largest subtrees
+ * that contain only its leaves. Every partial sum has its own array, which its first leaf writes.
+ * The other leaves use a slot of their lane's pool; when no slot is free, the pool is reduced as
+ * far as the tree allows. This needs log2(leaves of a lane) slots, and adds several arrays in one
+ * pass over memory.
  *
  * The plan is the same for every parameter. Frozen once made; any thread. */
 #pragma once
@@ -11,21 +12,22 @@
 #include "base/err.h"
 #include "base/tree.h"
 
-/* A node of the tree: leaves [from, to). Its sum lies where leaf `from` wrote to. */
+/* A node of the tree: leaves [from, to). Its sum is in the buffer of leaf `from`. */
 struct sw_tree_node {
     int from, to;
 };
-/* Nodes that become one, before part `before` runs; after the last part: `before` is the count. */
+/* Nodes that are reduced to one before microbatch `before` runs; `before` is the count for merges
+ * after the last one. */
 struct sw_tree_merge {
     int before, first, count; /* of plan->node */
 };
 
 struct sw_tree_plan {
-    int leaves, first, count; /* the parts are leaves [first, first + count) */
+    int leaves, first, count; /* the microbatches are leaves [first, first + count) */
     int lanes;
-    int slots; /* of every lane's pool */
-    int *slot; /* owned [count]: of the lane's pool; -1: the term's array */
-    int *term; /* owned [count]: in which term the part is */
+    int slots; /* slots of every lane's pool */
+    int *slot; /* owned [count]: slot of the lane's pool; -1: the array of the partial sum */
+    int *term; /* owned [count]: index of the partial sum that contains the microbatch */
     int terms;
     struct sw_tree_merge *merge; /* owned [merges], ascending in `before` */
     int merges;

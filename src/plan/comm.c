@@ -1,11 +1,11 @@
-/* How gradients of fully-connected layers come together: what [cluster] may ask for, what `auto`
- * takes, and where factors lie.
+/* Exchange modes of fully-connected layers: checks the setting of [cluster], resolves `auto`, and
+ * allocates the exchange of factors.
  *
- * In shared memory sfb and adam are one thing: workers write the factors of their rows into arrays
- * of their update group, and servers make gradients of their slices from there. Between devices
- * adam copies factors to every server that needs them; with sfb the devices exchange all factors
- * (exchange/reduce/factors.h), and each makes gradients and updates for itself, as with `copy =
- * none`. */
+ * In shared memory sfb and adam are the same: workers write the factors of their rows into arrays
+ * of their update group, and servers compute the gradients of their slices from these. Between
+ * devices adam copies factors to every server that needs them; with sfb the devices exchange all
+ * factors (exchange/reduce/factors.h), and each computes gradients and updates of its replica, as
+ * with `copy = none`. */
 #include "plan/comm.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -17,13 +17,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Those whose rows make one update. */
+/* Number of workers whose rows make one update. */
 static int update_group_size(const struct sw_exchange_plan *p)
 {
     return p->args.topology->update_group_size;
 }
 
-/* Why no layer can have that way; NULL: those with factors can. */
+/* Why no layer can use the mode; NULL: layers with factors can. */
 static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way way)
 {
     const struct sw_topology *t = p->args.topology;
@@ -31,20 +31,20 @@ static const char *why_not(const struct sw_exchange_plan *p, enum sw_comm_way wa
     if (way == SW_COMM_PS)
         return NULL;
     if (p->args.conf->repeat_exact)
-        return "with repeat_exact all sums are over the parts of a batch, whatever workers there "
-               "are, and products over all rows are others";
+        return "repeat_exact reduces over microbatches for any number of workers, and products "
+               "over all rows round differently";
     if (p->args.request->mixed)
         return "where devices and CPUs train together, gradients are summed on the host";
     if (way == SW_COMM_ADAM)
-        return sw_reduces(p) ? "with allreduce and copy = none no server has anything to do (sfb "
-                               "needs none, copy = async has them at work)"
+        return sw_reduces(p) ? "with allreduce and copy = none the servers do nothing (sfb needs "
+                               "no server, and copy = async uses them)"
                              : NULL;
     if (t->devices > 0 && t->is_async)
-        return "groups that update on their own change values on the host, which no device can "
-               "keep to itself (adam sends factors there)";
+        return "asynchronous groups update values on the host, so devices cannot keep private "
+               "copies (adam sends factors to the host)";
     if (t->devices > 0 && p->args.decides_about_all)
-        return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars look at all "
-               "gradients before any update (adam makes them on the host)";
+        return "grad_clip = norm, on_nan, loss_scale, norms in stop_at and lars need all gradients "
+               "before any update (adam computes them on the host)";
     return NULL;
 }
 
@@ -54,14 +54,14 @@ int sw_comm_prepare(struct sw_exchange_plan *p, const char *path, struct sw_err 
     const char *refused = way == SW_COMM_AUTO ? NULL : why_not(p, way);
     if (refused && update_group_size(p) > 1)
         sw_recipe_error(p->args.recipe, sw_recipe_find(p->args.recipe, "cluster", NULL), "comm",
-                        "%s cannot be: %s; say ps, or leave it out", sw_comm_way_names[way],
+                        "%s is not possible: %s; use ps, or remove the key", sw_comm_way_names[way],
                         refused);
 
     int rc = sw_recipe_verdict(p->args.recipe, err);
     return rc == SW_OK ? sw_kept_read(path, &p->comm.kept, err) : rc;
 }
 
-/* ---- What `auto` takes ---- */
+/* ---- Resolving `auto` ---- */
 
 static const struct sw_comm_choice *find_choice(const struct sw_comm_plan *p, const char *layer)
 {
@@ -76,7 +76,7 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_l
 {
     const struct sw_exchange_plan_args *a = &p->args;
     const struct sw_rates *rates = a->rates(a->user);
-    /* Layers below go back while gradients travel, and forward before this one wants new values. */
+    /* Backward and the next forward of the layers below overlap with the exchange. */
     double flops = l->forward_flops_below;
     if (p->overlap == SW_OVERLAP_YES)
         flops += l->backward_flops_below;
@@ -100,7 +100,7 @@ static void predict(const struct sw_exchange_plan *p, const struct sw_net_comm_l
     sw_comm_cost(&t, out);
 }
 
-/* The link with the choices so far, whether these were predicted or come from a checkpoint. */
+/* Use of the link by all choices so far, predicted or from a checkpoint. */
 static struct sw_comm_link link_with_choices(const struct sw_exchange_plan *p)
 {
     struct sw_comm_link link = {.busy_s = 0};
@@ -112,7 +112,7 @@ static struct sw_comm_link link_with_choices(const struct sw_exchange_plan *p)
     return link;
 }
 
-/* The way that is predicted to take the least time, of those that can be. */
+/* Chooses the possible mode with the least predicted time. */
 static void choose_least(const struct sw_exchange_plan *p, struct sw_comm_choice *c)
 {
     const struct sw_comm_link link = link_with_choices(p);
@@ -129,7 +129,7 @@ static void choose_least(const struct sw_exchange_plan *p, struct sw_comm_choice
     }
 }
 
-/* All nets ask, and get the answer of the first. */
+/* Callback of the nets: the first call for a layer decides, later nets get the same mode. */
 static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
 {
     struct sw_exchange_plan *plan = user;
@@ -142,7 +142,7 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
         p->failed ? NULL : sw_realloc_array(p->choices, (size_t)p->count + 1, sizeof *more);
     p->failed = !more;
     if (!more)
-        return SW_COMM_PS; /* what needs no choice, for all workers; sw_comm_verdict says why */
+        return SW_COMM_PS; /* the default for all workers; sw_comm_verdict reports the error */
 
     p->choices = more;
     const enum sw_comm_way kept = sw_kept_comm(p->kept, l->name);
@@ -160,7 +160,7 @@ static enum sw_comm_way choose(void *user, const struct sw_net_comm_layer *l)
 int sw_comm_verdict(const struct sw_comm_plan *p, struct sw_err *err)
 {
     size_t bytes = sizeof *p->choices * ((size_t)p->count + 1);
-    return p->failed ? sw_err_nomem(err, "how gradients come together", bytes) : SW_OK;
+    return p->failed ? sw_err_nomem(err, "the exchange modes", bytes) : SW_OK;
 }
 
 void sw_comm_args(struct sw_exchange_plan *p, struct sw_net_comm *out)
@@ -191,7 +191,7 @@ void sw_comm_write(const struct sw_exchange_plan *p, const struct sw_net *net,
     sw_json_close_array(w);
 }
 
-/* ---- For people ---- */
+/* ---- Reporting ---- */
 
 bool sw_comm_is_asked(const struct sw_exchange_plan *p)
 {
@@ -202,8 +202,8 @@ bool sw_comm_is_asked(const struct sw_exchange_plan *p)
     return asked;
 }
 
-/* Values of what is trained of a layer, as they are stored, and of its weight alone. Where devices
- * add up by themselves each parameter begins a line. */
+/* Stored elements of a layer's trained parameters, and of its weight. If devices reduce, each
+ * parameter is aligned to a line. */
 static int64_t values_of(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
                          int64_t *weight)
 {
@@ -262,7 +262,7 @@ void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net
         t.servers = servers_of(p->table, f);
     }
 
-    /* Groups that are apart make updates of their own. */
+    /* Asynchronous groups make separate updates. */
     int groups = p->args.topology->update_groups;
     struct sw_comm_count n = sw_comm_count(way, &t, values);
 
@@ -275,7 +275,7 @@ void sw_comm_describe(const struct sw_exchange_plan *p, const struct sw_net *net
         out->ms[k] = c->ms[k];
 }
 
-/* ---- Where factors are ---- */
+/* ---- Factors of layers ---- */
 
 bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net, int i,
                      int64_t rows, struct sw_table_factors *out)
@@ -298,7 +298,7 @@ bool sw_comm_factors(const struct sw_exchange_plan *p, const struct sw_net *net,
 
 /* ---- Between devices ---- */
 
-/* Those that devices exchange, in the table's order; returns how many. */
+/* Lists the layers whose factors devices exchange, in the table's order; returns their number. */
 static int list_layers(const struct sw_table *t, struct sw_factors_layer *out)
 {
     int count = 0;

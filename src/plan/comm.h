@@ -1,15 +1,16 @@
-/* How the gradients that several workers have of a layer are exchanged, as `check` prints it: by
- * one of the names in base/comm_way.h. */
+/* The exchange of a layer's gradients, as `check` prints it. Mode names are those of
+ * base/comm_way.h. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct sw_job_comm {
-    const char *way;   /* NULL: only one worker has any */
-    const char *asked; /* the same, or "auto" */
-    int64_t moved;     /* values that a step moves between memories, new ones of parameters too */
-    int64_t counted;   /* as the papers count */
-    bool predicted;    /* with auto: by these times, of a step, else as a checkpoint says */
-    double ms[3];      /* ps, sfb, adam; NaN: that cannot be */
+    const char *way;   /* NULL: no exchange, since only one worker has gradients */
+    const char *asked; /* the requested mode, which may be "auto" */
+    int64_t moved; /* elements that a step moves between memories, including new parameter values */
+    int64_t counted; /* elements as the papers count them */
+    bool predicted;  /* with auto: chosen by the predicted times of a step below; else taken from a
+                        checkpoint */
+    double ms[3];    /* ps, sfb, adam; NaN: not possible */
 };

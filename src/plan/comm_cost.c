@@ -1,20 +1,23 @@
+/* The cost model of exchange modes (plan/comm_cost.h): for each mode the bytes on a worker's link,
+ * the computing in factor products, and the passes over memory, in shared memory and between
+ * devices. Pure functions; any thread. */
 #include "plan/comm_cost.h"
 #include <math.h>
 
 #define FLOAT_BYTES ((double)sizeof(float))
 
-/* Where there are factors a weight is plain, and the CPU's library multiplies by one in its own
- * layout quicker: what a product with it takes longer (9216 x 4096, 64 rows, Zen 5: a third). */
+/* With factors a weight has the plain layout, for which the CPU library's products are slower than
+ * for its own layout: extra time as a fraction (9216 x 4096, 64 rows, Zen 5: a third). */
 #define PLAIN_SHARE 0.35
 
-/* Whole gradients of so many parameters, and their sums or values back. */
+/* Bytes of whole gradients of `params` parameters, and of the sums or values sent back. */
 static double whole_s(const struct sw_comm_terms *t, double params)
 {
     double seconds = params * FLOAT_BYTES / t->link_bytes_per_s, k = t->workers;
     return t->reduces ? 2 * seconds * (k - 1) / k * (t->peers ? 1 : 2) : 2 * seconds;
 }
 
-/* The price of a way that keeps the link busy and computes for so long. */
+/* Cost of a mode, from its time on the link and its computing time. */
 static void put(const struct sw_comm_terms *t, enum sw_comm_way way, double link_s,
                 double computes_s, struct sw_comm_price *out)
 {
@@ -26,14 +29,15 @@ static void put(const struct sw_comm_terms *t, enum sw_comm_way way, double link
         .busy_s = t->link.busy_s + link_s, .exposed_s = after_s, .whole = t->link.whole};
 }
 
-/* The product of the factors of so many rows. */
+/* Time of the product of the factors of `rows` rows. */
 static double flops_of(const struct sw_comm_terms *t, double rows)
 {
     return 2 * rows * t->inputs * t->outputs;
 }
 
-/* In shared memory nothing travels; what differs is who computes, and how often memory is passed
- * over: every gradient is written by its worker and read by a server, or made by the server. */
+/* In shared memory nothing is copied; the modes differ in who computes and in the passes over
+ * memory: every gradient is written by its worker and read by a server, or computed by the server.
+ */
 static void cost_shared(const struct sw_comm_terms *t, double ms[SW_COMM_WAYS])
 {
     double bytes = t->inputs * t->outputs * FLOAT_BYTES, servers = t->servers, k = t->workers;

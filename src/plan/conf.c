@@ -1,7 +1,6 @@
 /* [cluster]: its keys, the table of frameworks (each a row of defaults and limits for the other
- * keys), the counts of groups, workers and servers that follow from keys and machine, the rule of
- * copy = auto, and who exchanges with whom among server groups. Each decision comes with a sentence
- * that says why. */
+ * keys), the counts of groups, workers and servers that follow from keys and machine, and which
+ * server groups exchange with each other. Each decision has a sentence with its reason. */
 #include "plan/conf.h"
 
 #include "base/str.h"
@@ -21,79 +20,83 @@ static const char *const overlaps[] = {"yes", "no", NULL};
 
 const struct sw_opt sw_cluster_opts[] = {
     OPT(ENUM, framework,
-        "sandblaster: workers and servers apart; allreduce: a server with every worker; downpour: "
-        "asynchronous groups; hogwild: groups without locks; custom: as the other keys say",
+        "sandblaster: separate workers and servers; allreduce: one server per worker; downpour: "
+        "asynchronous groups; hogwild: asynchronous groups without locks; custom: set by the other "
+        "keys",
         .def = "auto", .choices = frameworks),
     OPT(INT, worker_groups,
-        "groups of workers, each with a copy of the net; default: 1, or with downpour and hogwild "
-        "one per NUMA node or simulated GPU, but 2 where there are cores for them",
+        "groups of workers, each with a replica of the net; default: 1; with downpour and hogwild "
+        "one per NUMA node or simulated GPU, or 2 if there are enough cores",
         .min = 1, .max = SW_MAX_CORES),
     OPT(INT, workers_per_group,
         "workers that share a batch; default: one per NUMA node, or per simulated GPU; with "
         "several groups 1",
         .min = 1, .max = SW_MAX_CORES,
-        .hint = "leave the key out, or --set cluster.workers_per_group=1"),
+        .hint = "remove the key, or use --set cluster.workers_per_group=1"),
     OPT(INT, servers_per_group,
         "servers that share the parameters; default: 1, with allreduce one per worker", .min = 1,
         .max = SW_MAX_CORES,
-        .hint = "parameters live on servers: leave the key out, or --framework sandblaster --set "
+        .hint = "servers hold the parameters: remove the key, or use --framework sandblaster --set "
                 "cluster.servers_per_group=1"),
     OPT(INT, server_groups,
-        "groups of servers, each with a copy of all parameters for its share of the worker groups; "
+        "groups of servers, each with a replica of all parameters for some of the worker groups; "
         "default: 1, with hogwild one per NUMA node",
         .min = 1, .max = SW_MAX_SERVER_GROUPS),
     OPT(INT, sync_period, "steps between two exchanges of server groups", .def = "10", .min = 1,
         .max = 1 << 30),
     OPT(STRINGS, sync_topology,
-        "who exchanges with whom: all, ring, tree, or pairs such as 0-1, 1-2", .def = "all"),
+        "which server groups exchange values: all, ring, tree, or pairs such as 0-1, 1-2",
+        .def = "all"),
     OPT(INT, warmup_steps,
-        "steps that the first group makes alone; the others then start from its values", .def = "0",
-        .min = 0, .max = 1 << 30),
+        "steps that the first group trains alone; the others then start from its values",
+        .def = "0", .min = 0, .max = 1 << 30),
     OPT(ENUM, consistency,
-        "between groups: bsp, every update is made by all; ssp and async, each group makes its "
-        "own; hogwild, the same without locks; default: as the framework has it",
+        "between groups: bsp, all groups make every update together; ssp and async, each group "
+        "makes its own updates; hogwild, the same without locks; default: that of the framework",
         .def = "auto", .choices = consistencies),
     OPT(INT, staleness,
-        "steps by which a group's values may lack the updates of the slowest; 0 is bsp; default: "
-        "no bound",
+        "updates of the slowest group that the values of a group may lack, in steps; 0 is bsp; "
+        "default: no bound",
         .def = "-1", .max = SW_MAX_STALENESS),
     OPT(ENUM, bind_servers,
-        "a server lives on its worker's cores; default: with allreduce and hogwild", .def = "auto",
-        .choices = bind_choices),
+        "run each server on the cores of its worker; default: yes with allreduce and hogwild",
+        .def = "auto", .choices = bind_choices),
     OPT(ENUM, copy,
-        "gradients and values between a device and the servers: async, while others compute; sync, "
-        "each is waited for; none, every device updates its own copy, and of several workers only "
-        "sums of gradients travel; auto, none on GPUs where that can be, else async",
+        "copies of gradients and values between a device and the servers: async, overlapped with "
+        "computing; sync, each copy is waited for; none, every device updates its own replica, and "
+        "several workers exchange only gradient sums; auto, none on GPUs where possible, else "
+        "async",
         .def = "auto", .choices = copy_modes),
-    OPT(ENUM, overlap,
-        "updates are handed over while lower layers compute; no: after the last of them",
+    OPT(ENUM, overlap, "exchange gradients while lower layers compute; no: after the last layer",
         .def = "yes", .choices = overlaps),
     OPT(ENUM, comm,
-        "how gradients of fully-connected layers in rows come together, where the layer does not "
-        "say: ps, as whole matrices; sfb, each worker sends all others what went in and the "
-        "gradient of what came out, and they make the matrix; adam, it sends these to the servers; "
-        "auto, the quickest by measured rates",
+        "exchange mode for the gradients of fully-connected layers split by rows, unless the layer "
+        "sets its own: ps, whole matrices; sfb, each worker sends its inputs and output gradients "
+        "to all others, and each computes the matrix; adam, each worker sends these to the "
+        "servers; auto, the fastest by measured throughput",
         .def = "ps", .choices = sw_comm_way_names),
     OPT(INT, slice_size, "parameters in the largest slice of the parameter table", .def = "1048576",
         .min = 1024, .max = 1 << 30),
     OPT(BYTES, bucket_size,
-        "with allreduce and copy = none, several devices add up gradients by themselves, in "
-        "buckets of at least so many bytes, while lower layers still compute",
+        "with allreduce and copy = none, several devices all-reduce gradients in buckets of at "
+        "least this many bytes, while lower layers still compute",
         .def = "4MiB", .min = 1, .max = 1 << 30),
     OPT(ENUM, all_reduce,
-        "who adds these up: library, that of the devices (NCCL; an order of its own), copies "
-        "between them, in the order of servers; default: on GPUs the library, where it is sound",
+        "backend of this all-reduce: library, that of the devices (NCCL; its own summation order), "
+        "or copies between them, in the summation order of servers; default: on GPUs the library, "
+        "if it is sound",
         .def = "auto", .choices = all_reduces),
     OPT(BOOL, rebalance,
-        "at evaluations, workers that share a batch get rows by the speed they have shown",
+        "at evaluations, redistribute the rows of a shared batch by the measured speed of the "
+        "workers",
         .def = "no"),
     OPT(ENUM, on_stall,
-        "a worker, server or reader gives no sign of life: warn, or stop the run; default: warn, "
-        "and stop when it lasts 12 times stall_s",
+        "when a worker, server or reader stalls: warn, or stop the run; default: warn, and stop "
+        "when it lasts 12 times stall_s",
         .def = "auto", .choices = stall_choices),
     OPT(REAL, stall_s,
-        "seconds without a sign of life that are a stall; default: 4, for disks and devices at "
-        "least 4 times the longest silence so far",
+        "seconds without a heartbeat that are a stall; default: 4, for disks and devices at least "
+        "4 times the longest silence so far",
         .def = "0", .min = 0, .max = 1e6),
     {0},
 };
@@ -109,13 +112,13 @@ enum {
 };
 
 static const struct framework {
-    bool groups;          /* there may be several worker groups */
-    bool server_groups;   /* and several server groups */
-    bool node_each;       /* of which there is one per NUMA node, if nothing is said */
-    bool many;            /* and are, if nothing is said */
-    bool server_each;     /* a server with every worker */
-    bool bind;            /* servers live with workers */
-    unsigned consistency; /* what it can be */
+    bool groups;          /* several worker groups are allowed */
+    bool server_groups;   /* several server groups are allowed */
+    bool node_each;       /* default: one server group per NUMA node */
+    bool many;            /* default: several worker groups */
+    bool server_each;     /* one server per worker */
+    bool bind;            /* servers share the cores of workers */
+    unsigned consistency; /* allowed consistencies */
     enum sw_consistency usual;
 } rows[] = {
     [SW_FRAMEWORK_SANDBLASTER] = {.consistency = BSP, .usual = SW_CONSISTENCY_BSP},
@@ -156,24 +159,26 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
         way = f->usual == SW_CONSISTENCY_ASYNC && given ? SW_CONSISTENCY_SSP : f->usual;
     *key = "consistency";
     if (!(f->consistency & 1u << way) || (chosen && way == SW_CONSISTENCY_BSP && f->many))
-        return sw_err_set(err, SW_ERR_INVALID, "%s is %s; for other consistencies say custom",
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s is %s; for another consistency use framework = custom",
                           frameworks[framework_of(c)], consistencies[f->usual]);
     *key = "staleness";
     if (way == SW_CONSISTENCY_SSP && !given)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "ssp needs to know how many steps a group may be ahead: staleness = 4");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "ssp needs a limit on how many steps a group may be ahead, such as staleness = 4");
     if (c->staleness > 0 && (way == SW_CONSISTENCY_BSP || way == SW_CONSISTENCY_ASYNC))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s has no bound of staleness; leave it out, or say "
-                          "consistency = ssp",
+                          "%s has no staleness bound; remove the key, or use consistency = ssp",
                           consistencies[way]);
     if (c->staleness == 0)
         way = SW_CONSISTENCY_BSP;
     *key = "warmup_steps";
     if (c->warmup_steps > 0 && way == SW_CONSISTENCY_BSP)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "with bsp all groups make every update together, so none can be first: "
-                          "leave it out, or say framework = downpour without staleness = 0");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "with bsp all groups make every update together, so no group can train alone first: "
+            "remove the key, or use framework = downpour without staleness = 0");
     *terms = (struct sw_cluster_terms){.consistency = way,
                                        .staleness = c->staleness,
                                        .sync_period = c->sync_period,
@@ -184,7 +189,7 @@ int sw_cluster_terms(const struct sw_cluster_conf *c, struct sw_cluster_terms *t
 /* ---- counts -----------------------------------------------------------------------------------
  */
 
-static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t bytes)
+static void describe_synchronous(const struct sw_cluster_shape *s, char *out, size_t bytes)
 {
     int workers = s->worker_groups * s->workers_per_group;
     snprintf(out, bytes, "%d worker%s; %d server%s, %s", workers,
@@ -193,9 +198,9 @@ static void say_sharing(const struct sw_cluster_shape *s, char *out, size_t byte
              s->bind_servers ? "on the workers' cores" : "on spare cores if there are any");
 }
 
-/* "2 asynchronous groups of 1 worker, each with its own batches, at most 4 steps stale". */
-static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_terms *terms,
-                      char *out, size_t bytes)
+/* "2 groups of 1 worker, each with batches and updates of its own, at most 4 steps apart". */
+static void describe_asynchronous(const struct sw_cluster_shape *s,
+                                  const struct sw_cluster_terms *terms, char *out, size_t bytes)
 {
     char bound[48] = "", first[64] = "";
     if (terms->staleness > 0)
@@ -210,8 +215,8 @@ static void say_apart(const struct sw_cluster_shape *s, const struct sw_cluster_
              terms->consistency == SW_CONSISTENCY_HOGWILD ? ", without locks" : "", bound, first);
 }
 
-static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s, char *out,
-                    size_t bytes)
+static void describe_reason(const struct sw_cluster_conf *c, const struct sw_cluster_shape *s,
+                            char *out, size_t bytes)
 {
     const char *chosen = c->framework == SW_FRAMEWORK_AUTO ? "default; " : "";
     const char *ignored;
@@ -220,15 +225,15 @@ static void say_why(const struct sw_cluster_conf *c, const struct sw_cluster_sha
     int n = snprintf(out, bytes, "%s", chosen);
     if (sw_cluster_terms(c, &terms, &ignored, &err) == SW_OK &&
         terms.consistency != SW_CONSISTENCY_BSP)
-        say_apart(s, &terms, out + n, bytes - (size_t)n);
+        describe_asynchronous(s, &terms, out + n, bytes - (size_t)n);
     else if (s->worker_groups * s->workers_per_group == 1 && s->servers_per_group == 1)
         snprintf(out + n, bytes - (size_t)n, "1 worker");
     else
-        say_sharing(s, out + n, bytes - (size_t)n);
+        describe_synchronous(s, out + n, bytes - (size_t)n);
 }
 
-/* As many as there are NUMA nodes or devices; but groups that are alone are none. */
-static int usual_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
+/* As many groups as NUMA nodes or devices, and at least 2 if there are enough cores. */
+static int default_groups(const struct sw_cluster_conf *c, const struct sw_machine *m)
 {
     int most = c->devices ? c->devices : sw_machine_threads(m);
     int units = c->devices ? c->devices : m->node_count;
@@ -239,7 +244,7 @@ static int usual_groups(const struct sw_cluster_conf *c, const struct sw_machine
     return units > 1 ? units : most > 1 ? 2 : 1;
 }
 
-static int usual_workers(const struct sw_cluster_conf *c, const struct sw_machine *m, int groups)
+static int default_workers(const struct sw_cluster_conf *c, const struct sw_machine *m, int groups)
 {
     if (groups > 1)
         return c->devices > groups ? c->devices / groups : 1;
@@ -255,8 +260,8 @@ static bool is_bsp(const struct sw_cluster_conf *c)
            terms.consistency == SW_CONSISTENCY_BSP;
 }
 
-static int usual_copies(const struct sw_cluster_conf *c, const struct framework *f,
-                        const struct sw_machine *m, int groups)
+static int default_server_groups(const struct sw_cluster_conf *c, const struct framework *f,
+                                 const struct sw_machine *m, int groups)
 {
     if (c->server_groups > 0)
         return (int)c->server_groups;
@@ -295,14 +300,13 @@ static int read_pair(const char *text, int count, bool *neighbours, struct sw_er
     }
     if (n >= sizeof first || !sw_parse_int(first, &a) || !sw_parse_int(dash + 1, &b))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "'%s' is none of all, ring, tree, and no pair of "
-                          "server groups such as 0-1",
+                          "'%s' is not all, ring, tree, or a pair of server groups such as 0-1",
                           text);
     if (a < 0 || b < 0 || a >= count || b >= count || a == b)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "'%s': server groups are 0 to %d, and none is its "
-                          "own neighbour",
-                          text, count - 1);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "'%s': server groups are 0 to %d, and a group cannot be paired with itself", text,
+            count - 1);
     pair(neighbours, count, (int)a, (int)b);
     return SW_OK;
 }
@@ -345,7 +349,7 @@ int sw_cluster_neighbours(const struct sw_cluster_conf *c, int server_groups, bo
     for (int i = 0; i < n && rc == SW_OK; i++)
         if (!reaches_all(neighbours, n, i))
             rc = sw_err_set(err, SW_ERR_INVALID,
-                            "what server group %d learns does not reach all others", i);
+                            "updates of server group %d do not reach all other groups", i);
     return rc;
 }
 
@@ -358,32 +362,33 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
 {
     enum sw_framework which = framework_of(c);
     const struct framework *f = &rows[which];
-    int groups = c->worker_groups ? (int)c->worker_groups : f->many ? usual_groups(c, m) : 1;
-    int workers = c->workers_per_group ? (int)c->workers_per_group : usual_workers(c, m, groups);
+    int groups = c->worker_groups ? (int)c->worker_groups : f->many ? default_groups(c, m) : 1;
+    int workers = c->workers_per_group ? (int)c->workers_per_group : default_workers(c, m, groups);
     int servers = c->servers_per_group ? (int)c->servers_per_group : f->server_each ? workers : 1;
     *key = "worker_groups";
     if (groups > 1 && !f->groups)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s has one group of workers; several are downpour, hogwild or custom",
+                          "%s has one worker group; for several use downpour, hogwild or custom",
                           frameworks[which]);
     *key = "server_groups";
-    int copies = usual_copies(c, f, m, groups);
+    int copies = default_server_groups(c, f, m, groups);
     if (copies > 1 && !f->server_groups)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s has one group of servers; several are hogwild or custom",
+                          "%s has one server group; for several use hogwild or custom",
                           frameworks[which]);
     if (copies > 1 && is_bsp(c))
         return sw_err_set(err, SW_ERR_INVALID,
-                          "groups that make every update together have one group of servers: "
-                          "leave it out, or say consistency = async");
+                          "worker groups that make every update together have one server group: "
+                          "remove the key, or use consistency = async");
     if (copies > groups)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%d groups of servers, but %d of workers: at most one for each", copies,
-                          groups);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "%d server groups, but %d worker groups: use at most one server group per worker group",
+            copies, groups);
     *key = "servers_per_group";
     if (f->server_each && servers != workers)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "allreduce has a server with every worker: leave it out, or --set "
+                          "allreduce has one server per worker: remove the key, or use --set "
                           "cluster.servers_per_group=%d, or --framework sandblaster",
                           workers);
     *shape = (struct sw_cluster_shape){
@@ -393,7 +398,7 @@ int sw_cluster_shape(const struct sw_cluster_conf *c, const struct sw_machine *m
         .servers_per_group = servers,
         .bind_servers = c->bind_servers == SW_BIND_AUTO ? f->bind : c->bind_servers == SW_BIND_YES};
     *framework = frameworks[which];
-    say_why(c, shape, reason, reason_bytes);
+    describe_reason(c, shape, reason, reason_bytes);
     return SW_OK;
 }
 
@@ -403,7 +408,7 @@ const char *sw_cluster_advice(const struct sw_cluster_conf *conf,
 {
     int per_group = most / shape->worker_groups;
     int n = snprintf(out, bytes, "--set cluster.workers_per_group=%d", per_group ? per_group : 1);
-    /* With allreduce there are as many servers, and a number that was given stays given. */
+    /* With allreduce the number of servers must match, so a configured number must change too. */
     if (conf->servers_per_group > 0 && rows[framework_of(conf)].server_each)
         n += snprintf(out + n, bytes - (size_t)n, " --set cluster.servers_per_group=%d",
                       per_group ? per_group : 1);

@@ -1,10 +1,10 @@
-/* What `[cluster] copy` comes to for a job: what `auto` means, which is known once the units are
- * placed, and what cannot be had with `none`. */
+/* Resolves `[cluster] copy`: the meaning of `auto`, after placement, and settings that conflict
+ * with `none`. */
 #include "device/driver.h"
 #include "plan/choices.h"
 #include <stdio.h>
 
-/* Does a layer, or the recipe for all of them, send factors to servers? */
+/* Does any layer, or the net-wide setting, send factors to servers? */
 static bool sends_to_servers(const struct sw_exchange_plan *p)
 {
     bool any = p->cluster->comm == SW_COMM_ADAM;
@@ -14,16 +14,16 @@ static bool sends_to_servers(const struct sw_exchange_plan *p)
     return any;
 }
 
-/* What speaks against GPUs that update by themselves; NULL: nothing. One worker has no sums. */
-static const char *why_not_none(const struct sw_exchange_plan *p)
+/* Why GPUs cannot update their own replicas; NULL: they can. A single worker needs no reduction. */
+static const char *reason_against_none(const struct sw_exchange_plan *p)
 {
     const struct sw_topology *t = p->args.topology;
-    return p->args.request->mixed ? "devices and CPUs update the same values, which are on the host"
-           : t->is_async          ? "groups that update on their own change values on the host"
+    return p->args.request->mixed ? "devices and CPUs update the same values on the host"
+           : t->is_async          ? "asynchronous groups update values on the host"
            : p->args.conf->on_nan == SW_ON_NAN_ROLLBACK
-               ? "on_nan = rollback brings back values by way of the host"
+               ? "on_nan = rollback restores values through the host"
            : t->workers == 1            ? NULL
-           : p->args.conf->repeat_exact ? "repeat_exact adds up in one order, that of servers"
+           : p->args.conf->repeat_exact ? "repeat_exact reduces in one order, on the servers"
            : sends_to_servers(p)        ? "comm = adam sends factors to servers"
                                         : sw_reduce_why_servers(t);
 }
@@ -31,15 +31,16 @@ static const char *why_not_none(const struct sw_exchange_plan *p)
 void sw_copy_choose(struct sw_exchange_plan *p)
 {
     const struct sw_device_caps *caps = &p->args.request->driver->caps;
-    const char *against = why_not_none(p);
+    const char *against = reason_against_none(p);
     snprintf(p->copy_why, sizeof p->copy_why, "%s",
-             p->copy != SW_COPY_AUTO ? "as asked for"
+             p->copy != SW_COPY_AUTO ? "as requested"
              : caps->host_memory     ? "nothing is copied on the CPU"
-             : caps->simulated       ? "simulated GPUs rehearse servers, unless copy = none is said"
-             : against               ? against
+             : caps->simulated
+                 ? "simulated GPUs exercise the server path, unless copy = none is set"
+             : against ? against
              : p->args.topology->workers > 1
-                 ? "every GPU updates its own copy, and only sums of gradients travel"
-                 : "the GPU updates by itself, and no parameter travels");
+                 ? "every GPU updates its own replica, and only gradient sums are exchanged"
+                 : "the GPU updates its parameters, and none is copied");
 
     if (p->copy == SW_COPY_AUTO)
         p->copy = caps->own_processor && !against ? SW_COPY_NONE : SW_COPY_ASYNC;
@@ -54,12 +55,12 @@ int sw_copy_check(const struct sw_exchange_plan *p, const char *framework, struc
 
     if (p->args.topology->is_async)
         sw_recipe_error(p->args.recipe, section, "copy",
-                        "with %s every group changes the one value on the host, which no device "
-                        "can keep to itself: say async",
+                        "with %s all groups update the same values on the host, so devices cannot "
+                        "keep private copies: use async",
                         framework);
     else if (p->args.conf->on_nan == SW_ON_NAN_ROLLBACK)
         sw_recipe_error(p->args.recipe, section, "copy",
-                        "on_nan = rollback brings back the values of a checkpoint by way of the "
-                        "host, which these devices do not ask: say async, or on_nan = skip");
+                        "on_nan = rollback restores the values of a checkpoint through the host, "
+                        "from which these devices do not read: use async, or on_nan = skip");
     return sw_recipe_verdict(p->args.recipe, err);
 }

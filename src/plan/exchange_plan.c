@@ -1,4 +1,4 @@
-/* The life of an exchange plan: what it is made of is chosen in other files (choices.h). */
+/* Initializes and frees an exchange plan; other files make its choices (choices.h). */
 #include "base/os.h"
 #include "exchange/reduce/factors.h"
 #include "plan/choices.h"

@@ -121,10 +121,11 @@ static int check_version(const struct sw_json *kept, struct sw_err *err)
     const struct sw_json *v = sw_json_get(kept, "version");
     uint64_t version;
     if (!v || !sw_json_as_size(v, &version) || version < 1)
-        return sw_err_set(err, SW_ERR_FORMAT, "choices: there is no version");
+        return sw_err_set(err, SW_ERR_FORMAT, "choices: version is missing");
     if (version > SW_KEPT_VERSION)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "choices: version %llu is of a later program: this one knows version %d",
+                          "choices: version %llu was written by a newer version of the program, "
+                          "this one reads version %d",
                           (unsigned long long)version, SW_KEPT_VERSION);
     return SW_OK;
 }

@@ -1,3 +1,6 @@
+/* Adds the parameters of a net to the parameter table with the settings of the recipe, and checks
+ * patterns: every [updater PATTERN] and every pattern of job.freeze must match a parameter. By the
+ * thread that opens the job. */
 #include "plan/params.h"
 
 #include "base/str.h"
@@ -5,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The product of the factors of all [updater PATTERN] sections that match. */
+/* Multiplies *lr and *decay by the multipliers of all matching [updater PATTERN] sections. */
 static void override_factors(const struct sw_recipe *recipe, const char *name, double *lr,
                              double *decay)
 {

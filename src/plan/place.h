@@ -1,15 +1,16 @@
-/* What the files of placement share. Internal to plan/.
+/* Shared by the files of placement. Internal to plan/.
  *
- * placement.c      the whole: checks, rows, what a row says
- * place_workers.c  workers that compute on their cores
- * place_gpus.c     workers that compute on a GPU: which one, and the cores near it
+ * placement.c      checks, the order of assignment, texts of rows
+ * place_workers.c  workers that compute on CPU cores
+ * place_gpus.c     workers that compute on GPUs: the GPU of each, and cores near it
  * place_servers.c  servers
- * seat.c           cores for a row, and words for what it got */
+ * seat.c           cores of a row, and texts for its reason
+ */
 #pragma once
 
 #include "plan/placement.h"
 
-/* Gives a row its cores; nodes and threads follow from them. */
+/* Assigns cores to a row; nodes and threads follow from them. */
 void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
              const struct sw_core_set *cores);
 /* Both write into out and return it: "; the cgroup quota of 2.5 CPUs allows 2 threads" or "", and
@@ -17,11 +18,11 @@ void sw_seat(const struct sw_machine *m, struct sw_placement_row *row,
 const char *sw_quota_text(const struct sw_machine *m, char *out, size_t bytes);
 const char *sw_node_text(const struct sw_placement_row *row, char *out, size_t bytes);
 
-/* Seat all workers; p->oversubscribed is set. What they take leaves p->spare. */
+/* Assigns cores to all workers, with p->oversubscribed set, and removes them from p->spare. */
 void sw_place_workers(const struct sw_machine *m, struct sw_placement *p);
-/* The same for workers on GPUs; also chooses these. Errors: SW_ERR_INVALID, SW_ERR_NOMEM. */
+/* The same for workers on GPUs; also chooses the GPUs. Errors: SW_ERR_INVALID, SW_ERR_NOMEM. */
 int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                          struct sw_placement *p, struct sw_err *err) SW_MUST_CHECK;
-/* Seats all servers, after the workers. */
+/* Assigns cores to all servers, after the workers. */
 void sw_place_servers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                       struct sw_placement *p);

@@ -1,8 +1,9 @@
-/* Workers on GPUs. The workers of a group talk to one another in every step, so a group gets GPUs
- * that are close: starting from each GPU in turn, the one nearest to those chosen is added, and the
- * best start wins. A worker's threads sit on the NUMA node nearest its GPU, on cores of their own:
- * one where servers are unbound (it drives the device, and what is left is for servers and for
- * decoding), else an equal share of the node, since its server updates parameters there. */
+/* Workers on GPUs. The workers of a group communicate in every step, so a group gets GPUs that are
+ * close: starting from each GPU in turn, the one nearest to those chosen is added, and the best
+ * start wins. A worker's threads run on the NUMA node nearest its GPU, on separate cores: one core
+ * if servers are unbound (it drives the device, and the remaining cores are for servers and
+ * decoding), else an equal number of the node's cores, since its server updates parameters there.
+ */
 #include "base/os.h"
 #include "plan/place.h"
 #include "plan/share.h"
@@ -13,7 +14,7 @@
 
 enum { WITHOUT_NVLINK = 10, WITHOUT_NODE = 1000 };
 
-/* What lies between two GPUs; of one alone, whether cores near it may be used. */
+/* Distance between two GPUs; for a single one, whether cores near it may be used. */
 static int distance(const struct sw_machine *m, int a, int b)
 {
     if (a == b)
@@ -29,8 +30,8 @@ static int distance_to_all(const struct sw_machine *m, int gpu, const int *other
     return sum;
 }
 
-/* Chooses `count` GPUs that are not taken, beginning with `first`; returns how far apart they are.
- * What it chose is taken afterwards. */
+/* Chooses `count` free GPUs, beginning with `first`, and marks them as taken; returns their total
+ * distance. */
 static int grow_group(const struct sw_machine *m, bool *taken, int first, int count, int *out)
 {
     int total = distance(m, first, first);
@@ -58,7 +59,7 @@ static void sort(int *numbers, int count)
     }
 }
 
-/* A group's GPUs, in ascending order, from those that are not taken; trial has room for them. */
+/* Chooses a group's GPUs from the free ones, in ascending order; trial is work memory. */
 static void choose_group(const struct sw_machine *m, bool *taken, int count, int *trial, int *out)
 {
     int best_first = -1, best_distance = 0;
@@ -127,7 +128,7 @@ static int node_of(const struct sw_machine *m, const struct sw_placement_row *ro
     return sw_machine_gpu(m, row->gpu)->node;
 }
 
-/* Cores of each worker: equal, and all on the nodes of their GPUs as far as these have any. */
+/* Number of cores of each worker: equal, and on the nodes of their GPUs if these have any. */
 static int share_size(const struct sw_machine *m, const struct sw_placement *p, bool bound)
 {
     int size = bound ? sw_machine_threads(m) / p->worker_count : 1;
@@ -147,7 +148,7 @@ static int spare_on(const struct sw_machine *m, const struct sw_placement *p, in
     return share.cores[node];
 }
 
-/* The other node to go to: of the GPU's package if that has cores left, with most of them. */
+/* The fallback node: of the GPU's package if that has spare cores, the one with the most. */
 static int second_best(const struct sw_machine *m, const struct sw_placement *p, int package)
 {
     int best = 0, best_score = -1;
@@ -189,8 +190,8 @@ static const char *gpu_text(const struct sw_machine *m, const struct sw_placemen
     return out;
 }
 
-static bool seat_at_home(const struct sw_machine *m, struct sw_placement *p, int worker, int size,
-                         const char *reach)
+static bool place_near_gpu(const struct sw_machine *m, struct sw_placement *p, int worker, int size,
+                           const char *reach)
 {
     struct sw_placement_row *row = &p->rows[worker];
     char gpu[48], node[48];
@@ -205,9 +206,9 @@ static bool seat_at_home(const struct sw_machine *m, struct sw_placement *p, int
     return true;
 }
 
-/* Where others have taken all cores near the GPU, or none may be used. */
-static void seat_away(const struct sw_machine *m, struct sw_placement *p, int worker, int size,
-                      const char *reach)
+/* Assigns cores elsewhere if no core near the GPU is free or may be used. */
+static void place_elsewhere(const struct sw_machine *m, struct sw_placement *p, int worker,
+                            int size, const char *reach)
 {
     struct sw_placement_row *row = &p->rows[worker];
     char gpu[48], node[48];
@@ -222,7 +223,8 @@ static void seat_away(const struct sw_machine *m, struct sw_placement *p, int wo
 
 /* More workers than cores: each gets one core near its GPU, in turn. `turn` counts those of the
  * node before it. */
-static void seat_crowded(const struct sw_machine *m, struct sw_placement *p, int worker, int turn)
+static void place_time_shared(const struct sw_machine *m, struct sw_placement *p, int worker,
+                              int turn)
 {
     struct sw_placement_row *row = &p->rows[worker];
     int home = node_of(m, row), at = -1;
@@ -255,19 +257,20 @@ int sw_place_gpu_workers(const struct sw_machine *m, const struct sw_cluster_sha
         rc = choose(m, shape, p, err);
     if (rc != SW_OK)
         return rc;
-    /* Where others compute on cores, one drives a GPU. */
+    /* If other workers compute on cores, one core drives a GPU. */
     int size = share_size(m, p, shape->bind_servers && shape->device_workers == 0);
     char reach[96];
-    /* First whoever can sit at home does, then the others take what is left. */
+    /* First the workers with free cores near their GPU, then the others from the remaining cores.
+     */
     for (int i = 0; i < p->worker_count; i++) {
         snprintf(p->rows[i].device, sizeof p->rows[i].device, "%s:%d", shape->driver->name,
                  p->rows[i].gpu);
         reach_text(m, shape, p, i, reach, sizeof reach);
-        if (!seat_at_home(m, p, i, size, reach) && p->oversubscribed)
-            seat_crowded(m, p, i, turn_of(m, p, i));
+        if (!place_near_gpu(m, p, i, size, reach) && p->oversubscribed)
+            place_time_shared(m, p, i, turn_of(m, p, i));
     }
     for (int i = 0; i < p->worker_count; i++)
         if (p->rows[i].threads == 0)
-            seat_away(m, p, i, size, reach_text(m, shape, p, i, reach, sizeof reach));
+            place_elsewhere(m, p, i, size, reach_text(m, shape, p, i, reach, sizeof reach));
     return SW_OK;
 }

@@ -1,6 +1,6 @@
-/* Servers: bound ones live with a worker; the others get cores that no worker has, spread over the
- * NUMA nodes. Parameters are dealt out to servers evenly by bytes, so equal parts of what is left
- * are in proportion to what they own. */
+/* Servers: bound ones share the cores of a worker; the others get cores that no worker has, spread
+ * over the NUMA nodes. Servers own equal bytes of parameters, so they get equal numbers of spare
+ * cores. */
 #include "plan/place.h"
 #include "plan/share.h"
 #include <stdio.h>
@@ -16,7 +16,7 @@ static int spread(int i, int items, int hosts)
     return items <= hosts ? (int)((int64_t)i * hosts / items) : i % hosts;
 }
 
-/* The worker with which server i lives: one of those that talk to its group, if there are any. */
+/* The worker whose cores server i shares: one that its server group serves, if any. */
 static const struct sw_placement_row *host_of(const struct sw_placement *p,
                                               const struct sw_cluster_shape *s, int i)
 {
@@ -32,7 +32,7 @@ static const struct sw_placement_row *host_of(const struct sw_placement *p,
                     spread(index, s->servers_per_group, groups * s->workers_per_group)];
 }
 
-static void seat_with_worker(struct sw_placement *p, const struct sw_cluster_shape *s, int i)
+static void place_with_worker(struct sw_placement *p, const struct sw_cluster_shape *s, int i)
 {
     struct sw_placement_row *row = &p->rows[p->worker_count + i];
     const struct sw_placement_row *host = host_of(p, s, i);
@@ -45,9 +45,9 @@ static void seat_with_worker(struct sw_placement *p, const struct sw_cluster_sha
              s->bind_servers ? "bound to it" : "no spare core");
 }
 
-/* Equal parts of the cores left over, within what the quota leaves; returns how many servers got
- * one. */
-static int seat_apart(const struct sw_machine *m, struct sw_placement *p)
+/* Splits the spare cores equally, within the quota; returns the number of servers that got cores.
+ */
+static int place_on_spare_cores(const struct sw_machine *m, struct sw_placement *p)
 {
     struct sw_share share = sw_share_of(m, &p->spare);
     int left = sw_core_set_count(&p->spare), i = 0;
@@ -74,6 +74,6 @@ static int seat_apart(const struct sw_machine *m, struct sw_placement *p)
 void sw_place_servers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
                       struct sw_placement *p)
 {
-    for (int i = shape->bind_servers ? 0 : seat_apart(m, p); i < p->server_count; i++)
-        seat_with_worker(p, shape, i);
+    for (int i = shape->bind_servers ? 0 : place_on_spare_cores(m, p); i < p->server_count; i++)
+        place_with_worker(p, shape, i);
 }

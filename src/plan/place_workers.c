@@ -3,8 +3,8 @@
 #include "plan/share.h"
 #include <stdio.h>
 
-/* More workers than cores: each gets one core, in turn. */
-static void seat_crowded(const struct sw_machine *m, struct sw_placement *p)
+/* More workers than cores: each gets one core, round robin. */
+static void place_time_shared(const struct sw_machine *m, struct sw_placement *p)
 {
     for (int i = 0; i < p->worker_count; i++) {
         struct sw_placement_row *row = &p->rows[i];
@@ -19,8 +19,8 @@ static void seat_crowded(const struct sw_machine *m, struct sw_placement *p)
     }
 }
 
-/* How many cores the worker with fewest would get if several whole nodes went to each; 0 when there
- * are not that many nodes. */
+/* The smallest number of cores of a worker if each gets several whole nodes; 0 if there are not
+ * enough nodes. */
 static int fewest_of_whole_nodes(const struct sw_machine *m, int workers)
 {
     int fewest = SW_MAX_CORES, per = m->node_count / workers;
@@ -35,9 +35,8 @@ static int fewest_of_whole_nodes(const struct sw_machine *m, int workers)
     return fewest;
 }
 
-/* Several nodes for each worker: it gets them whole, or as many cores of them as the quota allows.
- */
-static void seat_whole_nodes(const struct sw_machine *m, struct sw_placement *p, int size)
+/* Several nodes per worker: all cores of these nodes, or as many as the quota allows. */
+static void place_whole_nodes(const struct sw_machine *m, struct sw_placement *p, int size)
 {
     int per = m->node_count / p->worker_count;
     char quota[96];
@@ -54,8 +53,8 @@ static void seat_whole_nodes(const struct sw_machine *m, struct sw_placement *p,
     }
 }
 
-static void seat_in_nodes(const struct sw_machine *m, struct sw_placement *p,
-                          const struct sw_share *share)
+static void place_in_nodes(const struct sw_machine *m, struct sw_placement *p,
+                           const struct sw_share *share)
 {
     char quota[96], node[48];
     int i = 0;
@@ -86,9 +85,9 @@ void sw_place_workers(const struct sw_machine *m, struct sw_placement *p)
     struct sw_share share = sw_share_of(m, &p->spare);
 
     if (!sw_share_fit(&share, workers, limit))
-        seat_crowded(m, p);
+        place_time_shared(m, p);
     else if (share.size < limit && share.size < whole)
-        seat_whole_nodes(m, p, whole < limit ? whole : limit);
+        place_whole_nodes(m, p, whole < limit ? whole : limit);
     else
-        seat_in_nodes(m, p, &share);
+        place_in_nodes(m, p, &share);
 }

@@ -1,6 +1,6 @@
-/* Places a job: checks the shape, seats workers (place_workers.c, place_gpus.c), servers
- * (place_servers.c) and helper threads in that order, each from the cores that those before left
- * over, and names the rows. */
+/* Places a job: checks the shape, then assigns cores to workers (place_workers.c, place_gpus.c),
+ * servers (place_servers.c) and helper threads in that order, each from the remaining cores, and
+ * names the rows. */
 #include "plan/placement.h"
 #include "base/os.h"
 #include "base/tree.h"
@@ -10,7 +10,7 @@
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-/* Workers on GPUs are renamed when these are chosen. */
+/* The device name of a worker on a GPU is set when the GPU is chosen. */
 static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
 {
     for (int i = 0; i < p->worker_count + p->server_count; i++) {
@@ -34,7 +34,7 @@ static void name_rows(struct sw_placement *p, const struct sw_cluster_shape *s)
 
 static int check_shape(const struct sw_cluster_shape *s, struct sw_err *err)
 {
-    enum { MOST = SW_TREE_LEAVES }; /* a sum over workers has a leaf for each */
+    enum { MOST = SW_TREE_LEAVES }; /* the reduction tree has a leaf for each worker */
     int64_t workers = (int64_t)s->worker_groups * s->workers_per_group;
     int64_t servers = (int64_t)s->server_groups * s->servers_per_group;
 
@@ -80,9 +80,9 @@ static void place_helpers(const struct sw_machine *m, struct sw_placement *p)
     }
 }
 
-/* Those on GPUs first, near these; the others share the cores that are left. */
-static int seat_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
-                        struct sw_placement *p, struct sw_err *err)
+/* Workers on GPUs first, on cores near these; the others share the remaining cores. */
+static int place_workers(const struct sw_machine *m, const struct sw_cluster_shape *shape,
+                         struct sw_placement *p, struct sw_err *err)
 {
     struct sw_placement rest = *p;
     if (!shape->driver || !shape->driver->caps.on_bus) {
@@ -98,7 +98,7 @@ static int seat_workers(const struct sw_machine *m, const struct sw_cluster_shap
     rest.rows += on_gpus;
     rest.worker_count -= on_gpus;
     rest.spare = p->spare;
-    if (sw_core_set_count(&rest.spare) == 0) /* crowded: in turn with the others */
+    if (sw_core_set_count(&rest.spare) == 0) /* no core is left: time-share with the others */
         rest.spare = sw_machine_cores(m);
     sw_place_workers(m, &rest);
     if (sw_core_set_count(&p->spare) > 0)
@@ -106,15 +106,15 @@ static int seat_workers(const struct sw_machine *m, const struct sw_cluster_shap
     return SW_OK;
 }
 
-static int seat_all(const struct sw_machine *m, const struct sw_cluster_shape *shape,
-                    bool oversubscribe, struct sw_placement *p, struct sw_err *err)
+static int place_all(const struct sw_machine *m, const struct sw_cluster_shape *shape,
+                     bool oversubscribe, struct sw_placement *p, struct sw_err *err)
 {
     int rc = oversubscribe ? SW_OK : check_crowd(m, p->worker_count, err);
     if (rc != SW_OK)
         return rc;
     p->oversubscribed = p->worker_count > sw_machine_threads(m);
     name_rows(p, shape);
-    rc = seat_workers(m, shape, p, err);
+    rc = place_workers(m, shape, p, err);
     if (rc != SW_OK)
         return rc;
     sw_place_servers(m, shape, p);
@@ -137,7 +137,7 @@ int sw_placement_new(const struct sw_machine *m, const struct sw_cluster_shape *
     p->row_count = p->worker_count + p->server_count + SW_PLACE_HELPERS;
     size_t rows = (size_t)p->row_count;
     p->rows = sw_calloc(rows, sizeof *p->rows);
-    rc = p->rows ? seat_all(m, shape, oversubscribe, p, err)
+    rc = p->rows ? place_all(m, shape, oversubscribe, p, err)
                  : sw_err_nomem(err, "the placement", rows * sizeof *p->rows);
     if (rc != SW_OK) {
         sw_placement_free(p);

@@ -5,42 +5,43 @@
  * step waits for the slowest. Workers on GPUs sit on the node nearest their GPU, and the GPUs of a
  * group are close to one another. A bound server shares the cores of a worker that talks to it;
  * unbound ones get the cores left over, and where none is left share a worker's. Threads that
- * compute nothing run on cores left over, too, else wherever the job may. A CPU quota limits
- * the workers' threads.
+ * compute nothing also run on spare cores, or on any of the job's cores if none is spare. A CPU
+ * quota limits the workers' threads.
  *
- * A pure function of machine and shape, so that it can be planned for a machine that is not here.
- * Made once and frozen; any thread reads it.
+ * A pure function of machine and shape, so it can also be planned for another machine. Made once
+ * and frozen; any thread reads it.
  *
  * Memory follows the placement: a worker's batches and its arena are bound to the worker's nodes
  * (an arena that spans nodes lies where its threads touch it first), gradients to their worker's,
  * values and updater state slice by slice to their server's (exchange/table/memory.c). Binding is a
- * preference: a node that is full sends pages elsewhere instead of ending the process. */
+ * preference: when a node is full, pages go to other nodes instead of ending the process. */
 #pragma once
 
 #include "device/driver.h"
 #include "machine/machine.h"
 
-/* How many units there are, what workers compute on, and whether servers live with workers. */
+/* Number of workers and servers, the devices of workers, and whether servers share the cores of
+ * workers. */
 struct sw_cluster_shape {
     int worker_groups, workers_per_group; /* each at least 1 */
     int server_groups, servers_per_group; /* each at least 1 */
     bool bind_servers;
-    /* Of the workers' devices; NULL: they compute on cores. A device that is not on the bus is near
-     * no NUMA node, so that its worker sits as on cores. */
+    /* Driver of the workers' devices; NULL: workers compute on cores. A device that is not on the
+     * bus is near no NUMA node, so its worker is placed as if it computed on cores. */
     const struct sw_driver *driver;
-    int device_workers; /* so many of the first workers are on such devices, the others on CPUs; 0:
-                           all of them */
-    /* Devices on the bus: the GPU of each worker, by number in the machine map; one may occur
-     * several times. None named: each worker gets one of its own. */
+    int device_workers; /* number of workers on such devices, the first ones; the others are on
+                           CPUs; 0: all */
+    /* Devices on the bus: the GPU of each worker, by number in the machine map; several workers may
+     * share one. gpu_count 0: each worker gets a separate GPU. */
     int gpus[SW_DEVICE_REQUEST_MOST];
     int gpu_count;
 };
 
-/* The server group to which a worker group talks. */
+/* The server group that serves a worker group. */
 int sw_cluster_server_group(const struct sw_cluster_shape *shape, int worker_group);
 
 struct sw_placement_row {
-    char unit[32];   /* worker0.1, server0.0: group and index inside it */
+    char unit[32];   /* worker0.1, server0.0: group and rank in it */
     char device[32]; /* cpu, sim:0, cuda:0 */
     int gpu;         /* number in the machine map; -1: none */
     int numa;        /* hwloc logical number of the (first) node; -1: memory of none is allowed */
@@ -50,16 +51,16 @@ struct sw_placement_row {
     char reason[192];         /* a sentence without a full stop */
 };
 
-/* Threads that compute nothing: the one that starts, joins and tells, and the history's writer. */
+/* Threads that compute nothing: the main thread, and the history's writer. */
 enum sw_placement_helper { SW_PLACE_MAIN, SW_PLACE_HISTORY, SW_PLACE_HELPERS };
 
 struct sw_placement {
-    int worker_count, server_count; /* of all groups */
-    int row_count;                  /* these and the helpers */
+    int worker_count, server_count; /* in all groups */
+    int row_count;                  /* workers, servers and helpers */
     struct sw_placement_row *rows; /* owned; all workers, then all servers, by group and index, then
                                       the helpers */
-    struct sw_core_set spare;      /* cores that no unit owns */
-    bool oversubscribed;           /* more workers than computing threads, as was asked */
+    struct sw_core_set spare;      /* cores not used by a worker or server */
+    bool oversubscribed;           /* more workers than computing threads, as requested */
 };
 
 /* Errors: SW_ERR_INVALID (a count below 1; more workers than the machine has computing threads and
@@ -74,8 +75,8 @@ const struct sw_placement_row *sw_placement_worker(const struct sw_placement *p,
 const struct sw_placement_row *sw_placement_server(const struct sw_placement *p, int rank);
 const struct sw_placement_row *sw_placement_helper(const struct sw_placement *p,
                                                    enum sw_placement_helper which);
-/* Where helper threads of a unit run (prefetch): spare cores of its nodes, else other spare ones,
- * and only where no core is spare the unit's own. */
+/* Cores for helper threads of a worker or server (prefetch): spare cores of its nodes, else other
+ * spare cores, else its own. */
 struct sw_core_set sw_placement_helper_cores(const struct sw_placement *p,
                                              const struct sw_machine *m,
                                              const struct sw_placement_row *row);

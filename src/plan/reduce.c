@@ -1,5 +1,5 @@
-/* Who adds up the gradients of several devices: servers, or the devices themselves by their library
- * or by copies, over the ways between them that are sound; and the buckets that they add up. */
+/* Chooses the reducer of the gradients of several devices: servers, or an all-reduce of the devices
+ * by their library or by copies over sound peer links; and partitions gradients into buckets. */
 #include "base/os.h"
 #include "device/driver.h"
 #include "plan/choices.h"
@@ -14,24 +14,23 @@ enum {
     TOGETHER_MS = 60000,
 };
 
-/* What a device is taken to compute and a link to carry, for the order of buckets. */
+/* Assumed throughput of a device and of a link, for the order of buckets. */
 #define FLOPS_PER_S 1e11
 #define LINK_BYTES_PER_S 1e10
 
-/* ---- Who adds up ---- */
+/* ---- Servers or devices ---- */
 
 const char *sw_reduce_why_servers(const struct sw_topology *t)
 {
-    return !t->binds_servers ? "servers that are not bound to workers add up gradients"
-           : t->is_async     ? "groups that update on their own change values on the host"
-           : t->splits_layers
-               ? "servers add up gradients of groups that split layers for themselves"
-           : t->workers > SW_ALLREDUCE_RANKS ? "servers add up gradients of more than 16 devices"
+    return !t->binds_servers  ? "servers that are not bound to workers reduce gradients"
+           : t->is_async      ? "asynchronous groups update values on the host"
+           : t->splits_layers ? "servers reduce gradients across groups that split layers"
+           : t->workers > SW_ALLREDUCE_RANKS ? "servers reduce gradients of more than 16 devices"
                                              : NULL;
 }
 
-/* Are there sums that devices could make? One device has some with a library only, which then does
- * what it does for several. */
+/* Can devices reduce? A single device does only with library requested, which then runs as for
+ * several. */
 static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce asked)
 {
     int fewest = asked == SW_ALL_REDUCE_LIBRARY ? 1 : 2;
@@ -39,7 +38,7 @@ static bool has_sums(const struct sw_exchange_plan *p, enum sw_all_reduce asked)
            !sw_reduce_why_servers(p->args.topology);
 }
 
-/* Two workers on one device: a library has one member on each. */
+/* A device with two workers, or NULL: a library needs one device per member. */
 static const char *shared_device(const struct sw_exchange_plan *p)
 {
     for (int i = 0; i < p->args.topology->workers; i++)
@@ -49,9 +48,10 @@ static const char *shared_device(const struct sw_exchange_plan *p)
     return NULL;
 }
 
-/* ---- Ways between devices ---- */
+/* ---- Peer links ---- */
 
-/* The devices of workers, each once: out gets their numbers, place which of them a worker has. */
+/* Lists the distinct devices of workers: out gets their numbers, place the position of each
+ * worker's device; returns the count. */
 static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
 {
     int count = 0;
@@ -66,19 +66,20 @@ static int list_devices(const struct sw_exchange_plan *p, int *out, int *place)
     return count;
 }
 
-/* Who used to be damaged, hung or failed is told at every start. */
+/* Warns about every faulty link at each start. */
 static void warn(const struct sw_exchange_plan *p)
 {
     const struct sw_ways *w = p->ways;
     for (int i = 0; i < w->count * w->count; i++)
         if (w->direct[i].state >= SW_WAY_DAMAGED)
             sw_log_write(p->args.log, SW_LOG_WARN, "devices",
-                         "direct copies from %s to %s are not sound (%s): they go by way of the "
-                         "host; doctor tries again",
+                         "direct copies from %s to %s are not sound (%s): they go through the "
+                         "host; run doctor to test them again",
                          w->name[i / w->count], w->name[i % w->count], w->direct[i].why);
 }
 
-static int reach_all(const struct sw_exchange_plan *p, const int *place, struct sw_err *err)
+static int enable_peer_access(const struct sw_exchange_plan *p, const int *place,
+                              struct sw_err *err)
 {
     int workers = p->args.topology->workers, rc = SW_OK;
     for (int i = 0; i < workers && rc == SW_OK; i++)
@@ -88,7 +89,7 @@ static int reach_all(const struct sw_exchange_plan *p, const int *place, struct 
     return rc;
 }
 
-static int find_ways(struct sw_exchange_plan *p, bool sums, bool look, struct sw_err *err)
+static int find_links(struct sw_exchange_plan *p, bool sums, bool look, struct sw_err *err)
 {
     int indices[SW_ALLREDUCE_RANKS], place[SW_ALLREDUCE_RANKS];
     struct sw_ways_args args = {.driver = p->args.request->driver,
@@ -107,30 +108,30 @@ static int find_ways(struct sw_exchange_plan *p, bool sums, bool look, struct sw
         return rc;
 
     warn(p);
-    return reach_all(p, place, err);
+    return enable_peer_access(p, place, err);
 }
 
-/* ---- Which way ---- */
+/* ---- Library or copies ---- */
 
-/* Errors say why there is no library that could be used. */
+/* Errors: why no library can be used. */
 static int find_library(struct sw_exchange_plan *p, struct sw_err *err)
 {
     const char *shared = shared_device(p);
     if (shared)
-        return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers are on %s", shared);
+        return sw_err_set(err, SW_ERR_UNSUPPORTED, "several workers share %s", shared);
     return sw_device_collectives(p->devices[0], &p->sums.library, err);
 }
 
-/* After the ways were tried. */
-static int trust_library(const struct sw_way *sum, bool look, struct sw_err *err)
+/* Checks the tested all-reduce of the library. */
+static int check_library(const struct sw_way *sum, bool look, struct sw_err *err)
 {
     if (sum->state == SW_WAY_SOUND || (look && sum->state == SW_WAY_UNKNOWN))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_UNSUPPORTED, "its sums are not sound: %s", sum->why);
+    return sw_err_set(err, SW_ERR_UNSUPPORTED, "its all-reduce is not sound: %s", sum->why);
 }
 
-/* How copies go: directly, or by way of the host, all or some; or nobody has tried. */
-static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
+/* Describes how copies go: direct or through the host, all or some, or untested. */
+static void describe_copies(const struct sw_ways *w, char *out, size_t bytes)
 {
     int direct = 0, staged = 0, unknown = 0;
     for (int a = 0; w && a < w->count; a++)
@@ -143,16 +144,16 @@ static void say_copies(const struct sw_ways *w, char *out, size_t bytes)
 
     const struct sw_way *bad = w ? sw_ways_worst(w) : NULL;
     const char *how = !w            ? "on one device"
-                      : unknown > 0 ? "which are not verified"
-                      : staged == 0 ? "direct, as verified"
-                      : direct == 0 ? "by way of the host"
-                                    : "some direct, some by way of the host";
+                      : unknown > 0 ? "not verified"
+                      : staged == 0 ? "direct, verified"
+                      : direct == 0 ? "through the host"
+                                    : "some direct, some through the host";
 
     snprintf(out, bytes, "%s%s%.100s", how, bad ? ": " : "", bad ? bad->why : "");
 }
 
-/* A way by the host that is not sound leaves none. */
-static const struct sw_way *no_way(const struct sw_ways *w)
+/* A faulty link through the host: no other path exists. NULL: none. */
+static const struct sw_way *faulty_staged_link(const struct sw_ways *w)
 {
     for (int i = 0; w && i < w->count * w->count; i++)
         if (w->staged[i].state >= SW_WAY_DAMAGED)
@@ -165,22 +166,22 @@ static void use_library(struct sw_sums *d)
     char name[160];
     d->reducer = SW_REDUCER_LIBRARY;
     snprintf(d->why, sizeof d->why,
-             "%s, in an order of sums of its own, which depends on how many devices there are",
+             "%s, in its own summation order, which depends on the number of devices",
              d->library->name(name, sizeof name));
 }
 
-/* Copies between devices, or servers where these are not sound. no_library: why there is none, ""
- * where none was wanted. */
+/* Chooses copies between devices, or servers if these are not sound. no_library: why no library is
+ * used, "" if none was requested. */
 static void use_copies(struct sw_exchange_plan *p, const char *no_library)
 {
     struct sw_sums *d = &p->sums;
-    const struct sw_way *bad = no_way(p->ways);
+    const struct sw_way *bad = faulty_staged_link(p->ways);
     char how[160];
 
     if (bad) {
         snprintf(d->why, sizeof d->why, "servers, because copies between devices are not sound: %s",
                  bad->why);
-        if (p->cluster->copy == SW_COPY_AUTO) { /* nothing is left that speaks for it */
+        if (p->cluster->copy == SW_COPY_AUTO) { /* `none` has no advantage any more */
             p->copy = SW_COPY_ASYNC;
             snprintf(p->copy_why, sizeof p->copy_why, "copies between devices are not sound");
         }
@@ -188,12 +189,13 @@ static void use_copies(struct sw_exchange_plan *p, const char *no_library)
     }
 
     d->reducer = SW_REDUCER_COPIES;
-    say_copies(p->ways, how, sizeof how);
-    snprintf(d->why, sizeof d->why, "copies between devices (%s), in the order of servers%s%.90s",
-             how, *no_library ? "; no library: " : "", no_library);
+    describe_copies(p->ways, how, sizeof how);
+    snprintf(d->why, sizeof d->why,
+             "copies between devices (%s), in the summation order of servers%s%.90s", how,
+             *no_library ? "; no library: " : "", no_library);
 }
 
-/* The library where it is wanted and can be used. */
+/* Chooses the library if it is requested and usable. */
 static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool look,
                   struct sw_err *err)
 {
@@ -201,12 +203,12 @@ static int choose(struct sw_exchange_plan *p, enum sw_all_reduce asked, bool loo
     bool wanted = asked == SW_ALL_REDUCE_LIBRARY ||
                   (asked == SW_ALL_REDUCE_AUTO && p->args.request->driver->caps.own_processor);
     int library = wanted ? find_library(p, &why) : SW_ERR_UNSUPPORTED;
-    int rc = find_ways(p, library == SW_OK, look, err);
+    int rc = find_links(p, library == SW_OK, look, err);
     if (rc != SW_OK)
         return rc;
 
     if (library == SW_OK)
-        library = trust_library(&p->ways->sum, look, &why);
+        library = check_library(&p->ways->sum, look, &why);
     if (library != SW_OK && asked == SW_ALL_REDUCE_LIBRARY)
         return sw_err_set(err, library, "all_reduce = library: %s; try all_reduce = copies",
                           why.text);
@@ -227,7 +229,7 @@ int sw_reduce_choose(struct sw_exchange_plan *p, bool look, struct sw_err *err)
         return choose(p, asked, look, err);
 
     snprintf(p->sums.why, sizeof p->sums.why,
-             "servers, in one order for every number of devices (repeat_exact)");
+             "servers, in one order for any number of devices (repeat_exact)");
     return SW_OK;
 }
 
@@ -244,8 +246,9 @@ static double seconds_of_backward(const struct sw_net *net, int layer)
                                            : 0;
 }
 
-/* In the order in which the first worker hands gradients over; listed: which each is. Returns how
- * many. A layer that shares a parameter with one below does not complete its gradient. */
+/* Lists gradients in the order in which the first worker completes them; listed gets their table
+ * indices. Returns the count. A tied parameter's gradient is complete only after its root's
+ * backward. */
 static int list_items(const struct sw_table *table, const struct sw_net *net, const int *params,
                       struct sw_bucket_item *items, int *listed)
 {
@@ -267,7 +270,7 @@ static int list_items(const struct sw_table *table, const struct sw_net *net, co
     return n;
 }
 
-static int take_room(struct sw_sums *d, int params, struct sw_err *err)
+static int allocate_buckets(struct sw_sums *d, int params, struct sw_err *err)
 {
     size_t n = (size_t)params + 1;
     d->buckets = sw_calloc(n, sizeof *d->buckets);
@@ -283,7 +286,7 @@ static int take_room(struct sw_sums *d, int params, struct sw_err *err)
                : sw_err_nomem(err, "buckets of gradients", n * sizeof *d->buckets);
 }
 
-static void settle(struct sw_sums *d, const struct sw_bucket_item *items, const int *params)
+static void set_offsets(struct sw_sums *d, const struct sw_bucket_item *items, const int *params)
 {
     for (int b = 0; b < d->count; b++) {
         int64_t at = 0;
@@ -310,12 +313,12 @@ int sw_reduce_plan(struct sw_exchange_plan *p, const struct sw_net *net, const i
     struct sw_bucket_item *items = sw_calloc((size_t)most + 1, sizeof *items);
     int *list = sw_calloc((size_t)most + 1, sizeof *list);
 
-    int rc = items && list ? take_room(d, most, err)
+    int rc = items && list ? allocate_buckets(d, most, err)
                            : sw_err_nomem(err, "buckets of gradients", sizeof *items);
     if (rc == SW_OK) {
         int count = list_items(p->table, net, params, items, list);
         d->count = sw_buckets_cut(items, count, p->cluster->bucket_size, d->buckets);
-        settle(d, items, list);
+        set_offsets(d, items, list);
     }
 
     sw_free(items);

@@ -1,4 +1,4 @@
-/* The rows of microbatches: equal ones at first, others where rebalancing says so. */
+/* The rows of microbatches: equal at first, then changed by rebalancing. */
 #include "plan/row_split.h"
 
 #include "base/os.h"
@@ -16,7 +16,7 @@ static int64_t even_end(const struct sw_topology *t, int64_t rows, int microbatc
     return first + count;
 }
 
-/* Where the microbatches begin follows from how many rows each has. */
+/* Computes the first row of each microbatch from their sizes. */
 static void place_rows(struct sw_row_split *s, const struct sw_topology *t, int split)
 {
     for (int g = 0; g < t->worker_groups; g++) {
@@ -57,7 +57,7 @@ int sw_row_split_init(struct sw_row_split *s, const struct sw_topology *t, struc
         s->first[split] = sw_calloc(count, sizeof *s->first[split]);
         if (!s->rows[split] || !s->first[split]) {
             sw_row_split_fini(s);
-            return sw_err_nomem(err, "the parts of a batch", count * sizeof *s->rows[split]);
+            return sw_err_nomem(err, "the microbatches", count * sizeof *s->rows[split]);
         }
         split_evenly(s, t, split);
     }
@@ -86,7 +86,7 @@ void sw_row_split_set(struct sw_row_split *s, const struct sw_topology *t, const
     place_rows(s, t, SW_SPLIT_EVAL);
 }
 
-/* The worker's first microbatch among those of all groups. */
+/* Index of the worker's first microbatch among those of all groups. */
 static int first_of(const struct sw_row_split *s, const struct sw_rank *r)
 {
     return r->group * s->microbatches + r->first_microbatch;
@@ -127,8 +127,8 @@ void sw_rows_share(int64_t total, int count, const double *shares, int64_t *out)
         left -= out[i];
     }
 
-    /* What rounding left goes to those who lack most; what the one row of each took too much comes
-     * from those who have most. */
+    /* Rows left by rounding go to the entries that lack most; rows in excess, due to the minimum of
+     * one each, are taken from the largest. */
     for (; left != 0; left -= left > 0 ? 1 : -1) {
         int who = 0;
         for (int i = 1; i < count; i++)

@@ -1,4 +1,4 @@
-/* What a row of a placement gets, and how that is said. */
+/* Assigns cores to a row of a placement, and texts for its reason. */
 #include "plan/place.h"
 
 #include <stdio.h>

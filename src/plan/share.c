@@ -1,5 +1,5 @@
-/* Deals cores out in equal parts that stay inside a NUMA node: the largest size with which all
- * units fit, each unit to the node with most room left. */
+/* Splits cores into equal sets inside NUMA nodes: the largest size with which all units fit, each
+ * unit on the node with the most free cores. */
 #include "plan/share.h"
 
 struct sw_share sw_share_of(const struct sw_machine *m, const struct sw_core_set *cores)
@@ -18,7 +18,7 @@ static int parts(const struct sw_share *s, int size)
     return count;
 }
 
-/* The node with most room for further parts; the first of equals. */
+/* The node with room for the most further units; the first one on ties. */
 static int roomiest(const struct sw_share *s)
 {
     int best = 0, best_room = -1;

@@ -1,5 +1,5 @@
 /* Makes the topology out of the shape, the terms between worker groups and the batch, and answers
- * what follows from it: how many batches so many steps are, who rests, whose rows are whose. */
+ * queries about it: batches per step, resting groups, rows of groups. */
 #include "plan/topology.h"
 
 #include "base/os.h"
@@ -15,8 +15,7 @@ static int microbatches_of(const struct sw_topology_args *a, int workers)
     return (int)(a->virtual_workers < most ? a->virtual_workers : most);
 }
 
-/* Synchronous groups are one that shares every batch, unless each is to split the net for itself.
- */
+/* Synchronous groups are merged into one that shares every batch, unless each splits the net. */
 static void count_groups(struct sw_topology *t, const struct sw_topology_args *a)
 {
     const struct sw_cluster_shape *shape = a->shape;

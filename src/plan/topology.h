@@ -1,6 +1,6 @@
-/* Topology: who works with whom. It says which workers share a batch, whose gradients make one
- * update, which parameter copy a worker uses, and how a batch is cut into microbatches. Where they
- * run is in the placement.
+/* Topology of a job: which workers share a batch, which gradients are reduced to one update, which
+ * parameter replica a worker uses, and how a batch is split into microbatches. The placement has
+ * cores and devices.
  *
  * - Synchronous: all workers are at the same step and make one update group, whatever the number of
  *   worker groups says.
@@ -23,24 +23,24 @@
 
 enum { SW_SPLIT_TRAIN, SW_SPLIT_EVAL, SW_SPLITS };
 
-/* A worker. */
+/* A worker's position. */
 struct sw_rank {
     int global_rank;
-    int group, rank;                    /* worker group, and the number in it */
-    int server_group, table_rank;       /* the parameter copy it uses, and its number there */
-    int update_group;                   /* workers whose gradients make one update */
+    int group, rank;                    /* worker group, and the rank in it */
+    int server_group, table_rank;       /* the parameter replica that it uses, and its rank there */
+    int update_group;                   /* workers whose gradients are reduced to one update */
     int first_microbatch, microbatches; /* of its worker group's batch */
-    int device; /* its own one, counted over the job; -1: it computes in the host's memory */
-    int host;   /* where it runs; 0: this machine */
+    int device; /* index among the job's devices; -1: it computes in host memory */
+    int host;   /* where the worker runs; 0: this machine */
 };
 
 struct sw_server_place {
     int global_rank;
     int server_group, server_rank;
-    int host; /* where it runs; 0: this machine */
+    int host; /* where the worker runs; 0: this machine */
 };
 
-/* A complete copy of the parameters: its workers and servers are consecutive global ranks. */
+/* A complete replica of the parameters: its workers and servers have consecutive global ranks. */
 struct sw_server_group_place {
     int first_worker, workers;
     int first_server;
@@ -53,9 +53,9 @@ struct sw_topology {
     int worker_groups, group_size;
     int update_groups, update_group_size;
     int server_groups, servers_per_group;
-    bool binds_servers; /* each server lives with a worker */
-    int microbatches;   /* of a worker group's batch */
-    int leaves;         /* of the reduction tree over an update group; 0: one of each worker */
+    bool binds_servers;       /* each server runs on the cores of a worker */
+    int microbatches;         /* per worker group */
+    int leaves;               /* of the reduction tree over an update group; 0: one per worker */
     int64_t batch[SW_SPLITS]; /* rows of a training and of an evaluation batch */
     enum sw_consistency consistency;
     bool is_async;      /* worker groups do not update together, even if there is only one */
@@ -71,8 +71,8 @@ struct sw_topology_args {
     const struct sw_cluster_shape *shape;
     const struct sw_cluster_terms *terms;
     int64_t batch[SW_SPLITS];
-    int64_t virtual_workers; /* microbatches of a batch that is shared by all; 0: one a worker */
-    bool splits_layers;      /* some layers are split otherwise than by rows */
+    int64_t virtual_workers; /* microbatches of a batch that all workers share; 0: one per worker */
+    bool splits_layers;      /* some layers are not split by rows */
 };
 
 /* Errors: SW_ERR_NOMEM. Free with sw_topology_free. */
@@ -80,18 +80,17 @@ int sw_topology_new(const struct sw_topology_args *args, struct sw_topology **ou
                     struct sw_err *err) SW_MUST_CHECK;
 void sw_topology_free(struct sw_topology *t); /* NULL is accepted */
 
-/* Batches that all worker groups together have trained on after so many steps: under asynchronous
- * groups a step is one batch, and one update, of each that does not rest. */
+/* Batches that all worker groups together have trained on after `step` steps. With asynchronous
+ * groups a step is one batch and one update of each group that does not rest. */
 int64_t sw_topology_batches(const struct sw_topology *t, int64_t step);
 int64_t sw_topology_samples(const struct sw_topology *t, int64_t step);
-/* The fewest steps that make so many batches. */
+/* The smallest number of steps that trains that many batches. */
 int64_t sw_topology_steps(const struct sw_topology *t, int64_t batches);
-/* Does the worker group rest in that step, because it is one of the warmup's, which the first group
- * makes alone? */
+/* Does the worker group rest in that step? In warmup steps only the first group trains. */
 bool sw_topology_rests(const struct sw_topology *t, int group, int64_t step);
-/* Steps that a worker group has made after so many steps of the job. */
+/* Steps of a worker group after that many steps of the job. */
 int64_t sw_topology_group_steps(const struct sw_topology *t, int group, int64_t step);
-/* The rows of a batch that a worker group has: all of them, or where groups split layers its part
- * of a training batch. */
+/* The rows of a batch that a worker group has: all of them, or its part of a training batch if
+ * groups split layers. */
 void sw_topology_group_rows(const struct sw_topology *t, int group, int split, int64_t *first,
                             int64_t *rows);

@@ -1,3 +1,10 @@
+/* Finds the peer links between devices. Links with a saved result of the same devices, bus
+ * addresses and driver are not tested again; the others are tested by a child process, which
+ * reports one line per link. If it hangs or dies in a test, it is killed and another one continues
+ * with the next link (run_tests).
+ *
+ * Reading order: the key of a result, the file of saved results, running tests, choosing which
+ * links to test. By the main thread. */
 #include "plan/ways.h"
 
 #include "base/child.h"
@@ -12,7 +19,7 @@
 
 enum {
     START_MS = 120000, /* until all devices are open */
-    TRIAL_MS = 10000,
+    TEST_MS = 10000,
     PATH_BYTES = 4096,
     FILE_BYTES = 4 << 20,
     KEPT_LINES = 8192, /* of the file; older ones are left out */
@@ -28,34 +35,34 @@ const char *sw_way_state_name(enum sw_way_state s)
     return state_names[s];
 }
 
-/* A way that is to be tried. */
-struct trial {
+/* A link to test. */
+struct test {
     struct sw_way *way;
     char name[32]; /* "direct:0:1" */
-    char *key;     /* owned: by which it is kept */
+    char *key;     /* owned: the key of its saved result */
 };
 
 struct search {
     const struct sw_ways_args *args;
     struct sw_ways *ways;
-    char *devices;                     /* owned: what the process is told */
-    struct sw_probe_identity identity; /* owned, with all in it */
-    char *common;                      /* owned: what all ways depend on */
-    struct trial *trial;               /* owned [count * count + 1] */
-    int trials;
-    char *path; /* owned: of the file, or NULL */
-    char *kept; /* owned: what is in it, or NULL */
-    bool found; /* something was */
+    char *devices;                     /* owned: the device argument of the probe process */
+    struct sw_probe_identity identity; /* owned, including its strings */
+    char *common;                      /* owned: the part of the key that all links share */
+    struct test *test;                 /* owned [count * count + 1] */
+    int tests;
+    char *path;  /* owned: path of the file, or NULL */
+    char *saved; /* owned: contents of the file, or NULL */
+    bool found;  /* there are new results to save */
 };
 
-/* ---- What a result holds for ---- */
+/* ---- The key of a result ---- */
 
 static int number_of(const struct search *s, int i)
 {
     return s->args->indices ? s->args->indices[i] : i;
 }
 
-/* NULL: the devices are not on the bus. */
+/* Bus address of device i; NULL: the devices are not on the bus. */
 static const char *bus_of(const struct search *s, int i)
 {
     return s->args->driver->caps.on_bus ? sw_machine_gpu(s->args->machine, number_of(s, i))->bus
@@ -90,7 +97,7 @@ static int identify(struct search *s, struct sw_err *err)
     return s->devices && s->common ? SW_OK : sw_err_nomem(err, "ways between devices", 0);
 }
 
-/* How the two hang together, as far as the machine map knows. */
+/* The PCIe or NVLink path between the two, if the machine map has it. */
 static const char *place_of(const struct search *s, int a, int b)
 {
     if (!s->args->driver->caps.on_bus)
@@ -98,7 +105,7 @@ static const char *place_of(const struct search *s, int a, int b)
     return sw_gpu_path_name(sw_gpu_path(s->args->machine, number_of(s, a), number_of(s, b)));
 }
 
-/* ---- The file: a line for each way ---- */
+/* ---- The file: a line for each link ---- */
 
 static void find_file(struct search *s)
 {
@@ -108,8 +115,8 @@ static void find_file(struct search *s)
     if (sw_history_state_dir(&state, &ignored) == SW_OK)
         s->path = sw_format("%s/ways", state);
     sw_free(state);
-    if (s->path && sw_os_read_file(s->path, FILE_BYTES, &s->kept, &bytes, &ignored) != SW_OK)
-        s->kept = NULL;
+    if (s->path && sw_os_read_file(s->path, FILE_BYTES, &s->saved, &bytes, &ignored) != SW_OK)
+        s->saved = NULL;
 }
 
 /* "KEY\tsound\t23.4\t11\t1794000000\tWHY"; the last line of a key counts. */
@@ -133,9 +140,9 @@ static bool has_key(const char *line, const char *key)
     return strncmp(line, key, n) == 0 && line[n] == '\t';
 }
 
-static void look_up(const struct search *s, struct trial *t)
+static void look_up(const struct search *s, struct test *t)
 {
-    for (const char *line = s->kept; line && *line;) {
+    for (const char *line = s->saved; line && *line;) {
         if (has_key(line, t->key))
             read_line(line + strlen(t->key) + 1, t->way);
         const char *end = strchr(line, '\n');
@@ -143,38 +150,38 @@ static void look_up(const struct search *s, struct trial *t)
     }
 }
 
-static void write_way(struct sw_buf *out, const struct trial *t)
+static void write_way(struct sw_buf *out, const struct test *t)
 {
     sw_buf_printf(out, "%s\t%s\t%.6g\t%.6g\t%.0f\t%s\n", t->key, state_names[t->way->state],
                   t->way->gb_per_s, t->way->latency_us, t->way->tried_at, t->way->why);
 }
 
-/* Where there is room, what others have found stays. */
+/* Keeps the results of other devices, up to a limit. */
 static void copy_others(const struct search *s, struct sw_buf *out)
 {
     int lines = 0;
-    for (const char *line = s->kept; line && *line && lines < KEPT_LINES; lines++) {
+    for (const char *line = s->saved; line && *line && lines < KEPT_LINES; lines++) {
         const char *end = strchr(line, '\n');
         size_t n = end ? (size_t)(end + 1 - line) : strlen(line);
         bool replaced = false;
-        for (int i = 0; i < s->trials && !replaced; i++)
-            replaced = has_key(line, s->trial[i].key);
+        for (int i = 0; i < s->tests && !replaced; i++)
+            replaced = has_key(line, s->test[i].key);
         if (!replaced)
             sw_buf_add_bytes(out, line, n);
         line = end ? end + 1 : NULL;
     }
 }
 
-/* A file that cannot be written costs time at the next start, and nothing else. */
-static void keep(const struct search *s)
+/* Saves the results. Errors are ignored: the links are then tested again at the next start. */
+static void save_results(const struct search *s)
 {
     struct sw_buf out = {0};
     struct sw_err ignored;
     if (!s->path || !s->found)
         return;
-    for (int i = 0; i < s->trials; i++)
-        if (s->trial[i].way->state != SW_WAY_UNKNOWN)
-            write_way(&out, &s->trial[i]);
+    for (int i = 0; i < s->tests; i++)
+        if (s->test[i].way->state != SW_WAY_UNKNOWN)
+            write_way(&out, &s->test[i]);
     copy_others(s, &out);
     char *folder = sw_strdup(s->path), *slash = folder ? strrchr(folder, '/') : NULL;
     int rc = slash ? SW_OK : SW_ERR_NOMEM;
@@ -189,9 +196,9 @@ static void keep(const struct search *s)
     sw_buf_fini(&out);
 }
 
-/* ---- Trying ---- */
+/* ---- Testing ---- */
 
-static void conclude(struct search *s, struct sw_way *w, enum sw_way_state state, const char *why)
+static void set_result(struct search *s, struct sw_way *w, enum sw_way_state state, const char *why)
 {
     *w = (struct sw_way){.state = state, .tried_at = sw_os()->unix_time()};
     const size_t line = strcspn(why, "\t\r\n"), room = sizeof w->why - 1;
@@ -203,31 +210,31 @@ static void read_answer(struct search *s, struct sw_way *w, const char *line)
 {
     double rate, latency;
     if (sscanf(line, "ok %lf %lf", &rate, &latency) == 2) {
-        conclude(s, w, SW_WAY_SOUND, "");
+        set_result(s, w, SW_WAY_SOUND, "");
         w->gb_per_s = rate;
         w->latency_us = latency;
     } else if (strcmp(line, "none") == 0) {
-        conclude(s, w, SW_WAY_NONE, "there is no such way");
+        set_result(s, w, SW_WAY_NONE, "not available");
     } else if (sw_str_starts(line, "damaged ")) {
-        conclude(s, w, SW_WAY_DAMAGED, line + strlen("damaged "));
+        set_result(s, w, SW_WAY_DAMAGED, line + strlen("damaged "));
     } else {
-        conclude(s, w, SW_WAY_FAILS,
-                 sw_str_starts(line, "fails ") ? line + strlen("fails ") : line);
+        set_result(s, w, SW_WAY_FAILS,
+                   sw_str_starts(line, "fails ") ? line + strlen("fails ") : line);
     }
 }
 
-/* Reads answers until one does not come; returns how many trials have theirs. */
-static int read_answers(struct search *s, struct sw_child *child, struct trial *const *list,
+/* Reads results until one is missing; returns the number of tests that have a result. */
+static int read_answers(struct search *s, struct sw_child *child, struct test *const *list,
                         int count)
 {
-    int timeout_ms = s->args->timeout_ms ? s->args->timeout_ms : TRIAL_MS;
+    int timeout_ms = s->args->timeout_ms ? s->args->timeout_ms : TEST_MS;
     char line[SW_CHILD_LINE], why[64];
     int rc = sw_child_line(child, START_MS, line);
     if (rc != SW_OK || strcmp(line, "ready") != 0) {
         for (int i = 0; i < count; i++)
-            conclude(s, list[i]->way, SW_WAY_UNKNOWN,
-                     rc == SW_OK && sw_str_starts(line, "fails ") ? line + strlen("fails ")
-                                                                  : "the trial did not begin");
+            set_result(s, list[i]->way, SW_WAY_UNKNOWN,
+                       rc == SW_OK && sw_str_starts(line, "fails ") ? line + strlen("fails ")
+                                                                    : "the probe did not start");
         return count;
     }
     for (int i = 0; i < count; i++) {
@@ -236,15 +243,15 @@ static int read_answers(struct search *s, struct sw_child *child, struct trial *
             read_answer(s, list[i]->way, line);
             continue;
         }
-        snprintf(why, sizeof why, "no end within %g s", timeout_ms * 1e-3);
-        conclude(s, list[i]->way, rc == SW_ERR_BUSY ? SW_WAY_HANGS : SW_WAY_FAILS,
-                 rc == SW_ERR_BUSY ? why : "the process that tried it died");
+        snprintf(why, sizeof why, "not finished within %g s", timeout_ms * 1e-3);
+        set_result(s, list[i]->way, rc == SW_ERR_BUSY ? SW_WAY_HANGS : SW_WAY_FAILS,
+                   rc == SW_ERR_BUSY ? why : "the probe process died");
         return i + 1;
     }
     return count;
 }
 
-static int run_trials(struct search *s, struct trial *const *list, int count, struct sw_err *err)
+static int run_tests(struct search *s, struct test *const *list, int count, struct sw_err *err)
 {
     char path[PATH_BYTES];
     struct sw_err why;
@@ -261,54 +268,54 @@ static int run_trials(struct search *s, struct trial *const *list, int count, st
         rc = sw_child_start(&child, words, &why);
     if (rc != SW_OK) {
         for (int i = 0; i < count; i++)
-            conclude(s, list[i]->way, SW_WAY_UNKNOWN, why.text);
+            set_result(s, list[i]->way, SW_WAY_UNKNOWN, why.text);
         sw_free(words);
         return SW_OK;
     }
     int done = read_answers(s, &child, list, count);
     sw_child_end(&child);
     sw_free(words);
-    return done < count ? run_trials(s, list + done, count - done, err) : SW_OK;
+    return done < count ? run_tests(s, list + done, count - done, err) : SW_OK;
 }
 
-/* Those of a kind, from `first` on, of which nothing is known. */
+/* Tests all links from `first` on that have no saved result. */
 static int run_unknown(struct search *s, int first, struct sw_err *err)
 {
     int count = 0, rc = SW_OK;
-    struct trial **list = sw_calloc((size_t)s->trials + 1, sizeof *list);
+    struct test **list = sw_calloc((size_t)s->tests + 1, sizeof *list);
     if (!list)
-        return sw_err_nomem(err, "ways between devices", (size_t)s->trials * sizeof *list);
-    for (int i = first; i < s->trials; i++) {
+        return sw_err_nomem(err, "ways between devices", (size_t)s->tests * sizeof *list);
+    for (int i = first; i < s->tests; i++) {
         if (!s->args->anew)
-            look_up(s, &s->trial[i]);
-        if (s->trial[i].way->state == SW_WAY_UNKNOWN)
-            list[count++] = &s->trial[i];
+            look_up(s, &s->test[i]);
+        if (s->test[i].way->state == SW_WAY_UNKNOWN)
+            list[count++] = &s->test[i];
     }
     if (count > 0 && !s->args->look)
-        rc = run_trials(s, list, count, err);
+        rc = run_tests(s, list, count, err);
     sw_free(list);
     return rc;
 }
 
-/* ---- Which ---- */
+/* ---- Choosing the tests ---- */
 
 static int add(struct search *s, struct sw_way *way, const char *kind, int a, int b,
                struct sw_err *err)
 {
-    struct trial *t = &s->trial[s->trials];
+    struct test *t = &s->test[s->tests];
     snprintf(t->name, sizeof t->name, "%s:%d:%d", kind, a, b);
     t->key = sw_format("%s|%s|%s|%s|%s", kind, s->identity.device[a], s->identity.device[b],
                        place_of(s, a, b), s->common);
     t->way = way;
     if (!t->key)
         return sw_err_nomem(err, "ways between devices", 0);
-    s->trials++;
+    s->tests++;
     return SW_OK;
 }
 
 static int add_sum(struct search *s, struct sw_err *err)
 {
-    struct trial *t = &s->trial[s->trials];
+    struct test *t = &s->test[s->tests];
     struct sw_buf key = {0};
     sw_buf_add(&key, "sum");
     for (int i = 0; i < s->args->count; i++)
@@ -319,12 +326,12 @@ static int add_sum(struct search *s, struct sw_err *err)
     t->way = &s->ways->sum;
     if (!t->key)
         return sw_err_nomem(err, "ways between devices", 0);
-    s->trials++;
+    s->tests++;
     return SW_OK;
 }
 
-/* Direct copies first; by way of the host where they are not sound; sums where direct copies, which
- * a library would use, do no harm. */
+/* Tests direct copies first; copies through the host if direct ones are not sound; the all-reduce
+ * only if no direct copy, which a library would use, is faulty. */
 static int search_ways(struct search *s, struct sw_err *err)
 {
     int n = s->args->count, rc = SW_OK, first = 0;
@@ -335,21 +342,21 @@ static int search_ways(struct search *s, struct sw_err *err)
                 rc = add(s, &s->ways->direct[a * n + b], "direct", a, b, err);
     if (rc == SW_OK)
         rc = run_unknown(s, first, err);
-    first = s->trials;
+    first = s->tests;
     for (int i = 0; i < n * n && rc == SW_OK; i++) {
         enum sw_way_state state = s->ways->direct[i].state;
         if (i / n != i % n && state != SW_WAY_SOUND)
             rc = add(s, &s->ways->staged[i], "staged", i / n, i % n, err);
         harm |= state != SW_WAY_SOUND && state != SW_WAY_NONE && i / n != i % n;
     }
-    if (rc == SW_OK && first < s->trials)
+    if (rc == SW_OK && first < s->tests)
         rc = run_unknown(s, first, err);
-    first = s->trials;
+    first = s->tests;
     if (rc != SW_OK || !s->args->sums)
         return rc;
     if (harm) {
         snprintf(s->ways->sum.why, sizeof s->ways->sum.why,
-                 "not tried, because direct copies are not sound");
+                 "not tested because direct copies are not sound");
         return SW_OK;
     }
     rc = add_sum(s, err);
@@ -362,9 +369,9 @@ static int make(struct search *s, struct sw_err *err)
 {
     size_t n = (size_t)s->args->count;
     struct sw_ways *w = s->ways = sw_calloc(1, sizeof *w);
-    s->trial = sw_calloc(2 * n * n + 1, sizeof *s->trial);
-    if (!w || !s->trial)
-        return sw_err_nomem(err, "ways between devices", n * n * sizeof *s->trial);
+    s->test = sw_calloc(2 * n * n + 1, sizeof *s->test);
+    if (!w || !s->test)
+        return sw_err_nomem(err, "ways between devices", n * n * sizeof *s->test);
     w->count = s->args->count;
     w->name = sw_calloc(n, sizeof *w->name);
     w->direct = sw_calloc(n * n, sizeof *w->direct);
@@ -378,16 +385,16 @@ static void free_search(struct search *s)
 {
     for (int i = 0; s->identity.device && i < s->args->count; i++)
         sw_free(s->identity.device[i]);
-    for (int i = 0; i < s->trials; i++)
-        sw_free(s->trial[i].key);
+    for (int i = 0; i < s->tests; i++)
+        sw_free(s->test[i].key);
     sw_free(s->identity.device);
     sw_free(s->identity.options);
     sw_free(s->identity.common);
-    sw_free(s->trial);
+    sw_free(s->test);
     sw_free(s->devices);
     sw_free(s->common);
     sw_free(s->path);
-    sw_free(s->kept);
+    sw_free(s->saved);
 }
 
 int sw_ways_find(const struct sw_ways_args *args, struct sw_ways **out, struct sw_err *err)
@@ -401,7 +408,7 @@ int sw_ways_find(const struct sw_ways_args *args, struct sw_ways **out, struct s
         rc = search_ways(&s, err);
     }
     if (rc == SW_OK && !args->look)
-        keep(&s);
+        save_results(&s);
     free_search(&s);
     if (rc != SW_OK) {
         sw_ways_free(s.ways);
@@ -421,7 +428,7 @@ void sw_ways_free(struct sw_ways *w)
     sw_free(w);
 }
 
-/* ---- What follows ---- */
+/* ---- Queries ---- */
 
 bool sw_ways_reach(const struct sw_ways *w, int a, int b)
 {

@@ -1,10 +1,10 @@
-/* The ways between the devices of a machine: copies from one straight to another, copies by way of
- * the host, and sums by their library. Which of them are sound is tried before they are used
- * (boards exist on which bytes arrive damaged, or never), by bytes and numbers that are compared
- * (device/trial.h), in a process of its own that is killed when it hangs. What was found is kept in
- * the state directory, file ways, and holds for these devices at these places with this driver.
+/* Peer links between the devices of a machine: direct copies, copies through the host, and the
+ * all-reduce of their library. Each is tested before use, because on some boards bytes arrive
+ * damaged or never: a child process (device/trial.h) transfers known data and compares it, and is
+ * killed if it hangs. The results are saved in the state directory, file `ways`, and are valid for
+ * these devices at these bus addresses with this driver.
  *
- * One owner; the main thread. Frozen once they are found. */
+ * One owner: the main thread. Frozen after sw_ways_find. */
 #pragma once
 
 #include "base/err.h"
@@ -14,44 +14,45 @@
 enum { SW_WAYS_DEVICES = 64 };
 
 enum sw_way_state {
-    SW_WAY_UNKNOWN, /* not tried */
+    SW_WAY_UNKNOWN, /* not tested */
     SW_WAY_SOUND,
-    SW_WAY_NONE,    /* there is no such way */
-    SW_WAY_DAMAGED, /* what arrives, or comes out, is wrong */
+    SW_WAY_NONE,    /* the hardware does not support it */
+    SW_WAY_DAMAGED, /* the received data or the result is wrong */
     SW_WAY_HANGS,
     SW_WAY_FAILS,
 };
 
 struct sw_way {
     enum sw_way_state state;
-    double gb_per_s, latency_us; /* of a sound one */
+    double gb_per_s, latency_us; /* if sound */
     double tried_at;             /* seconds since 1970 */
-    char why[160];               /* it is not sound */
+    char why[160];               /* why it is not sound */
 };
 
 struct sw_ways {
-    int count;             /* of the devices */
+    int count;             /* number of devices */
     char (*name)[16];      /* owned [count]: "cuda:0" */
     struct sw_way *direct; /* owned [count][count]: from, to */
-    struct sw_way *staged; /* likewise, by way of the host: tried where direct is not sound */
-    struct sw_way sum;     /* by the library of all of them */
+    struct sw_way
+        *staged; /* same shape, copies through the host: tested if direct ones are not sound */
+    struct sw_way sum; /* all-reduce of all devices by their library */
 };
 
 struct sw_driver;
 struct sw_ways_args {
-    const struct sw_driver *driver; /* of the devices */
-    const char *options;            /* of the device request */
-    const struct sw_machine
-        *machine;       /* devices on the bus: the driver's list was matched with it */
-    const int *indices; /* [count]: the devices' numbers, each once; NULL: the first */
+    const struct sw_driver *driver;   /* of the devices */
+    const char *options;              /* of the device request */
+    const struct sw_machine *machine; /* devices on the bus are matched with its GPUs */
+    const int *indices; /* [count]: device numbers without duplicates; NULL: the first `count` */
     int count;          /* 1 to SW_WAYS_DEVICES */
-    bool sums;          /* try those, too */
-    bool look;          /* only what is kept: nothing is tried, nothing written */
-    bool anew;          /* tries all, whatever is kept */
-    int timeout_ms;     /* of a trial; 0: a default */
+    bool sums;          /* also test the all-reduce */
+    bool look;          /* use saved results only: test nothing and write nothing */
+    bool anew;          /* test everything, ignoring saved results */
+    int timeout_ms;     /* of one test; 0: the default */
 };
 
-/* Errors: SW_ERR_NOMEM. What could not be tried is unknown, and says why. */
+/* Finds the state of all links. Errors: SW_ERR_NOMEM. A link that could not be tested is UNKNOWN,
+ * with the reason in why. */
 int sw_ways_find(const struct sw_ways_args *args, struct sw_ways **out,
                  struct sw_err *err) SW_MUST_CHECK;
 void sw_ways_free(struct sw_ways *w); /* NULL is accepted */
@@ -64,10 +65,9 @@ static inline const struct sw_way *sw_ways_staged(const struct sw_ways *w, int f
 {
     return &w->staged[from * w->count + to];
 }
-/* Are both directions between the two sound, without the host? */
+/* Are direct copies between the two sound in both directions? */
 bool sw_ways_reach(const struct sw_ways *w, int a, int b);
-/* The first way that is not as it should be (direct copies that are not sound though there are
- * some; staged ones; sums), NULL: there is none. */
+/* The first faulty link (staged copies first, then direct ones, then the all-reduce), or NULL. */
 const struct sw_way *sw_ways_worst(const struct sw_ways *w);
 /* "sound", "none", "damaged" ... */
 const char *sw_way_state_name(enum sw_way_state s);

@@ -11,7 +11,7 @@ hasnt out 'Gradients and updated parameters'
 expect 0 check "$tiny" $three --set cluster.comm=sfb
 has out '^layer +comm +elements +as papers count$'
 has out '^fc1 +sfb +[0-9]+ +[0-9]+$'
-has out '^gradients +whole gradients of conv1: no product of factors, as that of an inner_product is$'
+has out '^gradients +whole gradients of conv1: the gradient is not a product of factors, unlike that of an inner_product$'
 # shellcheck disable=SC2086
 expect 0 check "$tiny" $three --set layer.fc1.comm=auto
 has out '^layer +comm +elements +as papers count +ps ms +sfb ms +adam ms$'
@@ -60,18 +60,18 @@ refuses() {
     expect 2 check "$tiny" $three "$@"
     has err "$says"
 }
-refuses 'layer conv1: comm = sfb: convolution cannot: no product of factors, .*; say ps, or leave it out' \
+refuses 'layer conv1: comm = sfb: convolution cannot exchange factors: the gradient is not a product .*; use ps, or remove the key' \
     --set layer.conv1.comm=sfb
-refuses 'comm = adam: inner_product cannot: it is not split by rows, .*; say ps, or leave it out' \
+refuses 'comm = adam: inner_product cannot exchange factors: it is not split by rows, .*; use ps, or remove the key' \
     --set layer.fc1.comm=adam --set layer.fc1.partition=1
-refuses 'comm = sfb: inner_product cannot: its weight is frozen; say ps' \
+refuses 'comm = sfb: inner_product cannot exchange factors: its weight is frozen; use ps' \
     --set layer.fc1.comm=sfb --set job.freeze=fc1.weight
-refuses 'comm = sfb: sfb cannot be: with repeat_exact ' --set cluster.comm=sfb \
+refuses 'comm = sfb: sfb is not possible: repeat_exact ' --set cluster.comm=sfb \
     --set job.repeat_exact=yes
-refuses 'comm = sfb: sfb cannot be: grad_clip = norm, .* \(adam makes them on the host\); say ps' \
+refuses 'comm = sfb: sfb is not possible: grad_clip = norm, .* \(adam computes them on the host\); use ps' \
     --set cluster.comm=sfb --set job.grad_clip=norm:1
-refuses 'comm = sfb: inner_product cannot: grad_clip = norm, .* \(adam makes them on the host\); say ps' \
+refuses 'comm = sfb: inner_product cannot exchange factors: grad_clip = norm, .* \(adam computes them on the host\); use ps' \
     --set layer.fc1.comm=sfb --set job.grad_clip=norm:1
-refuses 'comm = adam: adam cannot be: with allreduce and copy = none no server ' \
+refuses 'comm = adam: adam is not possible: with allreduce and copy = none the servers ' \
     --set cluster.comm=adam --set cluster.copy=none --framework allreduce
 refuses 'comm = some: ' --set cluster.comm=some

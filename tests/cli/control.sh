@@ -27,14 +27,14 @@ start run "$tiny" --out "$T/told" --name told $forever
 until_true 20 file_has out '^step=5 '
 is 'mode of the folder' "$(stat -c %a "$live")" 700
 is 'mode of the socket' "$(stat -c %a "$live"/*.sock)" 600
-is pause "$(tell pause)" 'ok: it will pause after the step under way'
+is pause "$(tell pause)" 'ok: the run will pause after the current step'
 until_true 20 file_has out 'paused by request after step'
 is note "$(tell 'note looks fine')" 'ok: noted'
-is continue "$(tell continue)" 'ok: it goes on'
+is continue "$(tell continue)" 'ok: the run continues'
 until_true 20 file_has out 'the pause after step'
 is nonsense "$(tell frobnicate)" \
-    "error: 'frobnicate' is no request; there are pause, continue, checkpoint, stop, note TEXT"
-is stop "$(tell stop)" 'ok: it will stop after the step under way, with a checkpoint'
+    "error: unknown request 'frobnicate'; use pause, continue, checkpoint, stop or note TEXT"
+is stop "$(tell stop)" 'ok: the run will stop after the current step and write a checkpoint'
 ended 75
 is 'left behind' "$(ls "$live")" ''
 is 'note in the history' \

@@ -42,7 +42,7 @@ for copy in async sync none; do
 done
 # By default a GPU keeps its parameters, and the run reports it.
 train auto --device cuda:0
-has out '^copy +none: the GPU updates by itself'
+has out '^copy +none: the GPU updates its parameters'
 expect 0 history sql "SELECT value FROM tags JOIN runs ON runs.id = run_id WHERE name = 'auto' AND key = 'copy'"
 has out '^none$'
 "$SW" weights "$T/auto/checkpoint-3.safetensors" diff "$T/none/checkpoint-3.safetensors" \
@@ -154,7 +154,7 @@ done
 # All-reduce by NCCL, if installed: one GPU uses it like several.
 if [ -e /dev/nvidiactl ] || [ -f "$SINGA_NCCL_MODULE" ]; then
     train nccl --device cuda:0 --set cluster.copy=none --set cluster.all_reduce=library
-    has out '^all-reduce +NCCL 2\..*in an order of sums of its own'
+    has out '^all-reduce +NCCL 2\..*in its own summation order'
     near nccl
     if [ ! -e /dev/nvidiactl ] || [ -e /dev/nvidia1 ]; then
         train nccl2 --device cuda:0,1 --oversubscribe --set cluster.copy=none
@@ -163,7 +163,7 @@ if [ -e /dev/nvidiactl ] || [ -f "$SINGA_NCCL_MODULE" ]; then
     fi
 fi
 train shared --device cuda:0,0 --oversubscribe --set cluster.copy=none
-has out '^all-reduce +copies between devices .on one device.*no library: several workers are on cuda:0'
+has out '^all-reduce +copies between devices .on one device.*no library: several workers share cuda:0'
 near shared
 
 # The CPU rounds the same operands in every precision.

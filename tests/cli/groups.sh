@@ -29,7 +29,7 @@ expect 0 run "$tiny" --oversubscribe --framework hogwild --set cluster.worker_gr
 expect 0 resume merged --oversubscribe --steps 14
 hasnt out 'server groups'
 expect 0 resume merged --oversubscribe --set cluster.server_groups=1 --steps 20
-has out 'state of 2 server groups, and there is 1'
+has out 'state of 2 server groups, but there is 1'
 
 # Each synchronous group partitions the net separately.
 expect 0 run "$tiny" --oversubscribe --framework custom --set cluster.worker_groups=2 \
@@ -40,5 +40,5 @@ expect 0 run "$tiny" --oversubscribe --framework custom --set cluster.worker_gro
 # A warm-up is refused with bsp, since all groups make every update together.
 for framework in allreduce sandblaster custom; do
     expect 2 run "$tiny" --framework $framework --set cluster.warmup_steps=5
-    has err 'warmup_steps = 5: with bsp .*none can be first'
+    has err 'warmup_steps = 5: with bsp .*no group can train alone first'
 done

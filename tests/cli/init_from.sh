@@ -25,11 +25,11 @@ begin() {
     expect 0 run "$T/other.ini" --out "$T/$1" --name "$1" --steps 1 --set "job.init_from=$2"
 }
 begin renamed "$a, conv1.* -> first.*, fc2.weight^T -> back.weight, $b, fc1.weight -> fc1.weight"
-has out '3 of 10 parameters start from .*a/checkpoint-3\.safetensors: first\.weight from conv1\.weight, first\.bias from conv1\.bias, back\.weight from fc2\.weight\^T; not taken from it: fc1\.weight, '
+has out '3 of 10 parameters start from .*a/checkpoint-3\.safetensors: first\.weight from conv1\.weight, first\.bias from conv1\.bias, back\.weight from fc2\.weight\^T; unused tensors: fc1\.weight, '
 has out '1 of 10 parameters start from .*b/checkpoint-3.*: fc1\.weight from fc1\.weight'
 has out 'with the initial values of the recipe: fc1\.bias, fc2\.weight, fc2\.bias, back\.bias, fc3\.'
 begin plain "$b"
-has out '4 of 10 parameters start from .*b/checkpoint-3\.safetensors; not taken from it: conv1'
+has out '4 of 10 parameters start from .*b/checkpoint-3\.safetensors; unused tensors: conv1'
 begin later "$b, $a, fc2.weight -> fc2.weight"
 has out '1 of 10 parameters start from .*a/checkpoint-3'
 
@@ -94,8 +94,8 @@ wrong 'fc2\.weight is F32 4x32 there, to be transposed, but F32 4x32 in this net
 wrong "has no tensor 'fc1\.wieght'" "$a, fc1.wieght -> fc1.weight"
 has err "did you mean 'fc1\.weight'"
 wrong "the net has no parameter 'fc9\.weight'" "$a, fc1.weight -> fc9.weight"
-wrong 'a rule stands behind the file' "fc1.weight -> fc1.weight, $a"
-wrong 'a \* stands on both sides' "$a, fc1.* -> fc1.weight"
+wrong 'a rule must follow the file' "fc1.weight -> fc1.weight, $a"
+wrong 'a \* must appear once on each side' "$a, fc1.* -> fc1.weight"
 wrong 'a rule is TENSOR -> PARAMETER' "$a, -> fc1.weight"
 wrong "has no tensor 'conv9\.weight', nor any other that the parameters of 'first\.\*'" \
     "$a, conv9.* -> first.*"

@@ -89,7 +89,7 @@ head += b" " * (-(len(head) + 11) % 64) + b"\n"
 with open(sys.argv[1] + "/pixels.npy", "wb") as f:
     f.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(600))
 END
-    no 2 'values are integers .*data test changes pixels by mean, std' "$tiny" --weights a \
+    no 2 'values are integers .*data test transforms pixels with mean, std' "$tiny" --weights a \
         --input "$T/pixels.npy" --output "$T/no.npy"
     sed '/^mean = /d; /^std = /d' "$tiny" >"$T/raw.ini"
     expect 0 predict "$T/raw.ini" --weights "$T/a/checkpoint-4.safetensors" --input "$T/pixels.npy" \
@@ -101,7 +101,7 @@ no 2 'no \[data nowhere\]' "$tiny" --split nowhere --output "$T/no.npy"
 no 2 'mutually exclusive' "$tiny" --split test --input x.npy --output "$T/no.npy"
 no 2 '\-\-output or --plot is missing' "$tiny"
 no 2 'needs several fields \(image, label\)' "$tiny" --layer loss --input "$T/image.npy" --output "$T/no.npy"
-no 2 'needs the field label, too' "$tiny" --layer loss --input image="$T/image.npy" --output "$T/no.npy"
+no 2 'also needs the field label' "$tiny" --layer loss --input image="$T/image.npy" --output "$T/no.npy"
 no 2 'nothing that leads to layer fc2 reads this field' "$tiny" --input image="$T/image.npy" \
     --input label="$T/label.npy" --output "$T/no.npy"
 no 2 'given twice' "$tiny" --input image="$T/image.npy" --input image="$T/image.npy" --output "$T/no.npy"

@@ -46,14 +46,14 @@ expect 0 weights "$T/one/checkpoint-6.safetensors" diff "$T/three/checkpoint-6.s
 
 # A layer that reads an RBM must declare the same units.
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian
-has err 'layer energy: the units of vis1 are gaussian: say visible_units = gaussian here, too'
-has err 'layer down1: the units of vis1 are gaussian: say units = gaussian'
+has err 'layer energy: the units of vis1 are gaussian: set visible_units = gaussian here too'
+has err 'layer down1: the units of vis1 are gaussian: set units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.rbm1.units=gaussian
-has err 'layer energy: the units of rbm1 are gaussian: say hidden_units = gaussian'
+has err 'layer energy: the units of rbm1 are gaussian: set hidden_units = gaussian'
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=gaussian --set layer.energy.type=pseudo_likelihood
-has err 'layer energy: .*the units of vis1 are gaussian: pseudo_likelihood is for bernoulli'
+has err 'layer energy: .*the units of vis1 are gaussian: pseudo_likelihood needs bernoulli'
 expect 2 check "$recipes/rbm1.ini" --set layer.vis1.units=softmax
-has err 'layer rbm1: the units of vis1 are softmax: say replicated = yes'
+has err 'layer rbm1: the units of vis1 are softmax: set replicated = yes'
 expect 3 check "$recipes/rbm2.ini" --set "vars.below=$T/none.safetensors"
 has err 'init_from: cannot open .*none\.safetensors'
 # A stack with a checkpoint that lacks the lower layers.
@@ -61,6 +61,6 @@ expect 0 run "$recipes/rbm3.ini" --no-ui --steps 2 --out "$T/rbm3" --set job.eva
     --set "vars.below=$T/rbm1/checkpoint-30.safetensors"
 has out 'frozen with the initial values .*: vis2\.bias, rbm2\.weight, rbm2\.bias; is init_from'
 expect 2 check "$recipes/rbm1.ini" --set layer.rbm1.src=image
-has err 'reads an rbm_visible layer, but image is input'
+has err 'must be an rbm_visible layer, but image is input'
 expect 2 check "$recipes/rbm1.ini" --set job.algorithm=bp
 has err 'has no loss layer'

@@ -156,10 +156,10 @@ refused() {
     expect 2 run "$tiny" --no-ui $two --set "$1"
     has err "$2"
 }
-refused layer.conv1.location=2 'say a location below 2, or cluster.workers_per_group = 3'
-refused layer.image.location=1 'every worker reads its rows of the data; leave location out'
-refused layer.loss.partition=1 "softmax_loss cannot: a row's loss needs all its scores"
-refused layer.conv1.partition=1in 'convolution cannot'
+refused layer.conv1.location=2 'use a location below 2, or cluster.workers_per_group = 3'
+refused layer.image.location=1 'every worker reads its rows of the data; remove location'
+refused layer.loss.partition=1 "softmax_loss does not support this partition: a row's loss needs all its scores"
+refused layer.conv1.partition=1in 'convolution does not support this partition'
 refused layer.fc1.partition=2 'partition'
 # wrong LAYERS MESSAGE: appends layers to the recipe.
 wrong() {
@@ -171,7 +171,7 @@ wrong() {
 wrong '[layer norm]
 type = lrn
 src = conv1
-partition = 1' 'lrn cannot: it normalizes across channels'
+partition = 1' 'lrn does not support this partition: it normalises across channels'
 # Workers that would wait for one another; 0, 1, 0 along a path is no such thing.
 wrong '[layer up]
 type = split
@@ -184,9 +184,9 @@ location = 1
 [layer both]
 type = eltwise
 src = conv1, down
-location = 0' 'a cycle: .*both reads down on worker 1.*; let one of them read something else'
+location = 0' 'cycle: .*both reads down on worker 1.*; change the src of one of these layers'
 has err 'up reads both on worker 0'
 has err 'down reads up on worker 0'
 expect 2 run "$tiny" --no-ui --oversubscribe --set cluster.framework=allreduce \
     --set cluster.workers_per_group=6 --set layer.fc2.partition=1
-has err 'inner_product cannot: it has fewer outputs than there are workers; say 0 or none, or leave it out'
+has err 'inner_product does not support this partition: it has fewer outputs than there are workers; use 0 or none, or remove the key'

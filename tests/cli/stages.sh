@@ -109,7 +109,7 @@ expect 0 run "$staged" --out "$T/whole" --name whole --set job.checkpoint_every=
 has out '^stages +pre \(20 steps\), fine \(15 steps\), joint \(10 steps\)$'
 has out 'text="pre \(1 of 3\): steps 1 to 20"'
 has out 'text="joint \(3 of 3\): steps 36 to 45"'
-has out '2 of 6 parameters start from the stage before: back\.weight from enc\.weight\^T, back\.bias from dec\.bias'
+has out '2 of 6 parameters start from the previous stage: back\.weight from enc\.weight\^T, back\.bias from dec\.bias'
 has out 'done +run [0-9]+, whole: step 45 of 45'
 whole=$T/whole/checkpoint-45.safetensors
 [ "$(sql "select count(*) from runs where name = 'whole'")" = 1 ] || fail 'several runs'
@@ -188,8 +188,8 @@ expect 0 run "$staged" --out "$T/few" --quiet --set job.keep_checkpoints=1 \
 [ "$(ls "$T/few" | grep -c safetensors)" = 1 ] || fail "left: $(ls "$T/few")"
 have_python && same_tensors "$whole" "$T/few/checkpoint-45.safetensors"
 expect 0 run "$staged" --out "$T/from" --init-from "$whole"
-has out '4 of 4 parameters start from .*whole/checkpoint-45\.safetensors; not taken from it: top\.weight'
-has out '2 of 4 parameters start from the stage before'
+has out '4 of 4 parameters start from .*whole/checkpoint-45\.safetensors; unused tensors: top\.weight'
+has out '2 of 4 parameters start from the previous stage'
 # Without a history that can be written, too.
 expect 0 run "$staged" --out "$T/spooled" --db "$T/staged.ini/history.db"
 has out '^done +staged: step 45 of 45'
@@ -266,7 +266,7 @@ hasnt out '"accuracy"'
 expect 0 eval "$staged" --weights "$T/whole/checkpoint-15.safetensors" --stage pre --json
 expect 0 predict "$staged" --weights whole --stage pre --layer dec --output "$T/dec.npy"
 expect 2 predict "$staged" --weights whole --layer dec --output "$T/dec.npy"
-has err '--layer dec: stage joint has no such layer; --stage NAME takes'
+has err '--layer dec: stage joint has no such layer; use --stage NAME'
 
 # ---- check, explain ----
 
@@ -346,15 +346,15 @@ wrong 'stage fine: seed cannot change between the stages of a run' --set stage.f
 wrong "there is no stage 'fun'" --set layer.top.stages=fun
 wrong 'stage joint: .*freeze = none: ' --set stage.joint.freeze=none
 wrong 'stage joint: layer\.enc\.outputs = 0: must be' --set stage.joint.layer.enc.outputs=0
-wrong 'the stage before: enc\.weight is F32 12x192 there, but F32 13x192 in this net' \
+wrong 'the previous stage: enc\.weight is F32 12x192 there, but F32 13x192 in this net' \
     --set stage.fine.layer.enc.outputs=13
-wrong "the stage before has no tensor 'enc\.wieght'" \
+wrong "the previous stage has no tensor 'enc\.wieght'" \
     --set 'stage.joint.init_from=previous, enc.wieght -> back.weight'
 wrong 'enc\.weight is F32 12x192 there, but back\.weight is F32 192x12' \
     --set 'stage.joint.init_from=previous, enc.weight -> back.weight'
 wrong "the net has no parameter 'bak\.weight'" \
     --set 'stage.joint.init_from=previous, enc.weight^T -> bak.weight'
-wrong 'there is no stage before' --set 'stage.pre.init_from=previous'
+wrong 'there is no previous stage' --set 'stage.pre.init_from=previous'
 expect 3 run "$staged" --out "$T/wrong" --set 'stage.joint.init_from=none.safetensors'
 has err 'none\.safetensors'
 expect 2 check "$staged" --stage nothing

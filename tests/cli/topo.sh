@@ -30,7 +30,7 @@ has out 'worker0\.3 +cpu, node 3, cores 18-23, 6 threads: all 6 cores of NUMA no
 expect 2 topo --from "$four" "$tiny" --set cluster.wokers_per_group=4
 has err 'did you mean .workers_per_group.'
 expect 2 topo --from "$four" "$tiny" --set cluster.worker_groups=2
-has err 'allreduce has one group of workers; several are downpour, hogwild or custom'
+has err 'allreduce has one worker group; for several use downpour, hogwild or custom'
 expect 0 topo --from "$four" "$tiny" --framework downpour --set cluster.workers_per_group=1
 has out 'worker1\.0'
 
@@ -131,16 +131,16 @@ copies() {
     expect 0 topo --from "$data/nvidiaDGX2.xml" "$tiny" --device cuda --oversubscribe "$@"
     has out "^copy +$want"
 }
-copies 'none: every GPU updates its own copy, and only sums of gradients travel$'
-copies 'none: the GPU updates by itself, and no parameter travels$' --set cluster.workers_per_group=1
-copies 'async: as asked for$' --set cluster.copy=async
-copies 'async: servers that are not bound to workers add up gradients$' --framework sandblaster
+copies 'none: every GPU updates its own replica, and only gradient sums are exchanged$'
+copies 'none: the GPU updates its parameters, and none is copied$' --set cluster.workers_per_group=1
+copies 'async: as requested$' --set cluster.copy=async
+copies 'async: servers that are not bound to workers reduce gradients$' --framework sandblaster
 copies 'none: the GPU' --framework sandblaster --set cluster.workers_per_group=1
-copies 'async: groups that update on their own change values on the host$' --framework downpour
-copies 'async: repeat_exact adds up in one order, that of servers$' --set job.repeat_exact=yes \
+copies 'async: asynchronous groups update values on the host$' --framework downpour
+copies 'async: repeat_exact reduces in one order, on the servers$' --set job.repeat_exact=yes \
     --set cluster.workers_per_group=2
 copies 'async: comm = adam sends factors to servers$' --set layer.fc1.comm=adam
-copies 'async: on_nan = rollback brings back values by way of the host$' --set job.on_nan=rollback
+copies 'async: on_nan = rollback restores values through the host$' --set job.on_nan=rollback
 copies 'none: every GPU' --set job.precision=fp16 --set job.grad_clip=norm:1 --set job.on_nan=skip
 expect 0 topo --json --from "$data/16amd64-8n2c-cpusets.xml" "$tiny" \
     --set cluster.workers_per_group=10
@@ -149,7 +149,7 @@ check_json "assert sorted(cores) == list(range(10)) and m['hidden_hardware_threa
 # Peer links between GPUs: stored results, or tested with --measure.
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe
 has out '^copies +sim:0 to sim:1: not verified$'
-has out '^copy +async: simulated GPUs rehearse servers, unless copy = none is said$'
+has out '^copy +async: simulated GPUs exercise the server path, unless copy = none is set$'
 expect 0 topo "$tiny" --device sim:gpus=2 --oversubscribe --measure
 has out '^copies +sim:0 to sim:1: directly, [0-9.]+ GB/s, [0-9.]+ us, verified$'
 has out '^ +all-reduce: .*, verified$'

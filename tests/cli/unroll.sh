@@ -108,7 +108,7 @@ paste -d ' ' "$T/steps.values" "$T/drawn.values" |
 "$SW" eval "$T/drawn.ini" --weights "$(last steps)" --json >"$T/out" 2>&1
 hasnt out 'loss@|loss\.loss'
 expect 2 check "$T/drawn.ini" --set layer.loss.ignore_label=3
-has err 'layer loss: unroll = 8: how many labels count'
+has err 'layer loss: unroll = 8: the number of labels that count'
 
 # Stopped in the middle and resumed: the same bits; with two workers the same numbers.
 expect 0 run "$T/steps.ini" --out "$T/half" --steps 6 --quiet --name half

@@ -64,7 +64,7 @@ refuses 'max_tokens = 9, but the texts have 2[0-9] different tokens; name a toke
 printf 'the\nw1\n' >"$T/vocabulary"
 refuses 'is not in the vocabulary; the key unknown names a token' \
     check "$T/bad.ini" --set data.train.max_tokens=0 --set data.train.vocabulary="$T/vocabulary"
-refuses 'layer vectors: .*data train has [0-9]+ tokens: say at least as many' \
+refuses 'layer vectors: .*data train has [0-9]+ tokens: use at least as many' \
     run "$recipe" $few --set layer.vectors.vocabulary=9 --quiet
 refuses 'layer loss: .*there are 9 classes' \
     run "$recipe" $few --set layer.scores.outputs=9 --quiet

@@ -206,7 +206,7 @@ static bool stop_one(struct stops *s)
     rc = order(-task.id);
     const struct told *end = ok ? next_told(&seen) : NULL;
     if (ok && (rc != 0 || !end || !is_source(end->source, &task) ||
-               !strstr(end->text, "stall: it goes on after "))) {
+               !strstr(end->text, "stall: resumed after "))) {
         snprintf(s->failure, sizeof s->failure, "stop %d, of %s (%d), went on: %s: %s", s->done,
                  task.name, task.id, end ? end->source : "nobody", end ? end->text : "nothing");
         ok = false;

@@ -86,7 +86,7 @@ static void assert_went_on(const struct trial *t, const char *culprit)
     if (t->rc != SW_OK)
         fail_msg("%s", t->err.text);
     assert_true(ask("SELECT count(*) > 0 FROM events WHERE run_id = %d AND source = '%s' AND "
-                    "text LIKE 'stall: it goes on after %%'",
+                    "text LIKE 'stall: resumed after %%'",
                     run_id(t->name), culprit));
 }
 
@@ -151,9 +151,9 @@ static void server_that_a_worker_runs_is_named(void **state)
                       .before = hold,
                       .on_event = release_when_told,
                       .user = &h};
-    go_until_told(&t, sizeof h, ": it runs server0.");
+    go_until_told(&t, sizeof h, ": it is running server0.");
     assert_non_null(strstr(t.text, "server0."));
-    assert_non_null(strstr(t.text, ": it runs server0."));
+    assert_non_null(strstr(t.text, ": it is running server0."));
     assert_went_on(&t, strstr(t.text, "server0.0: stall") ? "server0.0" : "server0.1");
     trial_close(&t);
 }
@@ -260,7 +260,7 @@ static void worker_that_hangs_is_named_among_groups(void **state)
         go_until_told(&t, sizeof h, "; worker1.0 waits for ");
         assert_told(&t, "worker0.0", "in checkpoint, step ");
         assert_told(&t, "worker0.0", "; worker1.0 waits for ");
-        assert_told(&t, "worker0.0", "worker0.0 has not come");
+        assert_told(&t, "worker0.0", "worker0.0 has not arrived");
         assert_went_on(&t, "worker0.0");
         trial_close(&t);
     }

@@ -29,9 +29,10 @@ static void find_first_writers(struct sw_net_aliases *a)
                 a->node[g->node[j].src[k]].first_writer = j;
 }
 
-/* Does the node's backward begin its source's gradient, and has it one itself, so that the former
- * may take the place of the latter? Of the two ends of a connection the lower one's is nowhere, and
- * on the host others read the upper one's where it lies, so that it has a place of its own. */
+/* Can the source's gradient reuse the memory of the node's own gradient? The node must write it
+ * first and have a gradient itself. Not for connections: the gradient of a bridge_src has no
+ * memory, and other workers read that of a bridge_dst in place on the host, so it needs separate
+ * memory. */
 static bool begins_gradient(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_graph_node *node = &a->graph->node[i];
@@ -46,16 +47,16 @@ static bool begins_gradient(const struct sw_net_aliases *a, int i)
 static bool is_only_writer(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_graph *g = a->graph;
-    int givers = 0;
+    int writers = 0;
     for (int j = 0; j < g->count; j++)
         for (int k = 0; k < g->node[j].src_count && a->shapes->node[j].has_backward; k++)
-            givers += g->node[j].src[k] == g->node[i].src[0];
-    return givers == 1;
+            writers += g->node[j].src[k] == g->node[i].src[0];
+    return writers == 1;
 }
 
-/* Where another worker has the whole gradient of an output in one place, nobody else gives one, who
- * would add to it there, and it is not to be written over, it is read there. */
-static void find_handed_gradients(struct sw_net_aliases *a)
+/* A gradient is read in place on another worker if that worker has all of it contiguously, no other
+ * reader adds to it, and it is not overwritten in place. */
+static void find_remote_gradients(struct sw_net_aliases *a)
 {
     for (int i = 0; i < a->graph->count; i++) {
         const struct sw_net_shape *shape = &a->shapes->node[i];
@@ -71,8 +72,9 @@ static void find_handed_gradients(struct sw_net_aliases *a)
     }
 }
 
-/* Who gives a part of a gradient that somebody else has begun, and cannot add, writes it aside. */
-static void find_asides(struct sw_net_aliases *a)
+/* A layer that is not the first writer of a gradient and cannot add to it writes to temporary
+ * memory. */
+static void find_temporary_gradients(struct sw_net_aliases *a)
 {
     const struct sw_net_graph *g = a->graph;
     for (int i = 0; i < g->count; i++) {
@@ -93,8 +95,8 @@ static void find_asides(struct sw_net_aliases *a)
 
 /* ---- Outputs ---- */
 
-/* May node i write over its source? Its values may lie in memory that has more names: those of the
- * outputs of which it is a view, or which it is after a fused relu. */
+/* May node i overwrite its source? Other outputs may alias the same memory: those of which the
+ * source is a view, or that a fused relu writes. */
 static bool may_overwrite(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_shape *node = &a->shapes->node[i], *source;
@@ -116,13 +118,14 @@ static void find_in_place(struct sw_net_aliases *a)
     for (int i = 0; i < a->graph->count; i++) {
         const struct sw_net_shape *shape = &a->shapes->node[i];
         const struct sw_layer *l = &shape->layer;
-        /* A fused relu has no values of its own: its source wrote them. */
+        /* A fused relu writes no output: its source wrote it. */
         a->node[i].in_place = shape->fused || (l->in_place && l->view) || may_overwrite(a, i);
         a->node[i].grad_in_place = l->in_place && begins_gradient(a, i);
     }
 }
 
-/* Which node owns each output's memory, and who else is in it, in the order of writing. */
+/* Finds the node that owns each output's memory, and the nodes that share it in the order of
+ * writing. */
 static void find_roots(struct sw_net_aliases *a)
 {
     const struct sw_net_graph *g = a->graph;
@@ -162,9 +165,9 @@ int sw_net_aliases_init(struct sw_net_aliases *a, const struct sw_net_graph *gra
 
     find_first_writers(a);
     find_in_place(a);
-    find_handed_gradients(a);
+    find_remote_gradients(a);
     find_roots(a);
-    find_asides(a);
+    find_temporary_gradients(a);
     return SW_OK;
 }
 

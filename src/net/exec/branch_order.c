@@ -1,5 +1,5 @@
-/* Finds which waits there are among the passes of branches, and which passes may run at the same
- * time. */
+/* Finds the waits between passes on different branches, and which passes may run at the same time.
+ */
 #include "net/exec/branch_order.h"
 
 #include "base/os.h"
@@ -21,13 +21,13 @@ void sw_branch_order_free(struct sw_branch_order *o)
     sw_free(o);
 }
 
-/* ---- What a pass reads and writes ---- */
+/* ---- Accesses of a pass ---- */
 
 enum what { FEATURE, GRADIENT, PARAMETER };
 
 struct use {
     enum what what;
-    int which; /* the root of the feature; the node in whose gradient's memory it lies; the entry */
+    int which; /* root of the activation; node that owns the gradient's memory; parameter index */
     bool writes;
 };
 
@@ -50,7 +50,8 @@ static int uses_of_forward(const struct sw_net_aliases *a, int i, struct use *ou
     return n;
 }
 
-/* Features are no longer written. A parameter's gradient is written by the layers that share it. */
+/* Activations are only read in backward and not listed. Every layer with a tied parameter writes
+ * its gradient. */
 static int uses_of_backward(const struct sw_net_aliases *a, int i, struct use *out)
 {
     const struct sw_net_graph_node *node = &a->graph->node[i];
@@ -84,7 +85,7 @@ static bool collide(const struct use *a, int na, const struct use *b, int nb)
 
 /* ---- Waits ---- */
 
-/* Of every op the set of those that are over when it begins, and what it uses. */
+/* For every op: the set of ops that are complete when it begins, and its accesses. */
 struct finding {
     uint64_t *over; /* owned [ops][words] */
     size_t words;
@@ -108,8 +109,8 @@ static int branch_of(const struct sw_branch_order *o, int op)
     return o->branches->of[o->exec->ops[op].node];
 }
 
-/* Ops are visited in their order. Of those that an op collides with, latest first, it waits for
- * each that the waits before do not cover: one of every other branch at most. */
+/* Ops are visited in order. An op waits for conflicting earlier ops, latest first, unless earlier
+ * waits imply it; that is at most one op of every other branch. */
 static void find_waits(struct sw_branch_order *o, const struct finding *f, int op)
 {
     const struct sw_exec_op *ops = o->exec->ops;

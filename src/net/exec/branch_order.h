@@ -1,5 +1,5 @@
-/* Which passes of branches (net/graph/branches.h) wait for which, and what these waits are made of
- * while a net runs. Made from the execution order. One owner: the net. */
+/* Dependencies between passes on different branches (net/graph/branches.h), and the events that
+ * enforce them while a net runs. Computed from the execution order. One owner: the net. */
 #pragma once
 
 #include "net/exec/order.h"
@@ -8,35 +8,35 @@
 struct sw_branch_order {
     const struct sw_branches *branches; /* borrowed */
     const struct sw_exec_order *exec;   /* borrowed */
-    struct sw_stream *control;          /* borrowed: the net's own */
+    struct sw_stream *control;          /* borrowed: the net's stream */
     int ops;
-    struct sw_event **done; /* owned [ops], as what is in it; NULL: nobody waits for it */
-    int *wait;              /* owned [ops][branches]: ops that it waits for, -1 behind the last */
-    int *from, *until;      /* owned [ops]: the first and the last that may run beside it */
+    struct sw_event **done; /* owned [ops], elements too; NULL: nothing waits for the op */
+    int *wait; /* owned [ops][branches]: the ops that this op waits for, -1 after the last */
+    int *from, *until; /* owned [ops]: first and last op that may run concurrently with this op */
 
     /* While passes run. */
     bool begun; /* a direction is under way */
     struct sw_branch_state {
-        bool begun; /* it has waited for the beginning of this direction */
-        bool ahead; /* the control stream has not waited for all of it */
+        bool begun; /* its stream has waited for the start of this direction */
+        bool ahead; /* the control stream has not yet waited for all of its work */
     } * state;      /* owned [branches] */
 };
 
-/* For an execution order that is made; *out may be an earlier order, which is freed then, or NULL.
- * Errors: SW_ERR_NOMEM, those of the device. */
+/* exec must be complete. *out may be an earlier order, which is freed, or NULL. Errors:
+ * SW_ERR_NOMEM, those of the device. */
 int sw_branch_order_new(const struct sw_branches *branches, const struct sw_exec_order *exec,
                         struct sw_stream *control, struct sw_branch_order **out,
                         struct sw_err *err) SW_MUST_CHECK;
 void sw_branch_order_free(struct sw_branch_order *o); /* NULL is accepted */
 
-/* Before and behind a phase of the node's pass. Nothing happens where o is NULL. Errors: those of
- * the device. */
+/* Called before and after a phase of the node's pass; no-ops when o is NULL. Errors: those of the
+ * device. */
 int sw_branch_enter(struct sw_branch_order *o, int node, bool back, int phase,
                     struct sw_err *err) SW_MUST_CHECK;
 int sw_branch_leave(struct sw_branch_order *o, int node, bool back, int phase,
                     struct sw_err *err) SW_MUST_CHECK;
 
-/* Which op the node's pass is. */
+/* Index of the op of the node's pass. */
 static inline int sw_branch_order_op(const struct sw_branch_order *o, int node, bool back)
 {
     return back ? o->exec->backward_at[node] : o->exec->forward_at[node];

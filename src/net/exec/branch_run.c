@@ -1,9 +1,9 @@
-/* Queues the waits of branches around passes. */
+/* Queues the event waits of branches before and after passes. */
 #include "net/exec/branch_order.h"
 
 enum { NONE = -1 };
 
-/* Does the direction begin, or end, with the node's pass? */
+/* Is the node's pass the first, or the last, of the direction? */
 static bool is_first(const struct sw_net_shapes *s, int node, bool back)
 {
     int i = s->graph->count - 1;
@@ -20,12 +20,13 @@ static bool is_last(const struct sw_net_shapes *s, int node, bool back)
     return node == (back ? i : s->graph->count - 1);
 }
 
-/* In a direction every branch begins behind what the control stream was given before it, and not
- * behind what other branches have made it wait for since. */
+/* In each direction every branch starts after the work queued on the control stream before the
+ * direction began, and not after waits that other branches added since. */
 static int begin(struct sw_branch_order *o, int branch, bool first, struct sw_err *err)
 {
     const struct sw_branches *b = o->branches;
-    for (int i = 0; i < b->count && first; i++) /* an earlier direction may not have ended */
+    for (int i = 0; i < b->count && first;
+         i++) /* an earlier direction may not have completed, after an error */
         o->state[i].begun = false;
     o->begun = o->begun && !first;
 
@@ -37,7 +38,7 @@ static int begin(struct sw_branch_order *o, int branch, bool first, struct sw_er
     return rc;
 }
 
-/* The branch goes on behind everything that the control stream has been given. */
+/* Makes the branch wait for everything queued on the control stream. */
 static int wait_for_control(const struct sw_branch_order *o, int branch, struct sw_err *err)
 {
     const struct sw_branches *b = o->branches;
@@ -65,7 +66,7 @@ int sw_branch_enter(struct sw_branch_order *o, int node, bool back, int phase, s
     const int branch = b->of[node], *wait = &o->wait[sw_branch_order_op(o, node, back) * b->count];
     bool has_values = !back && shapes->node[node].layer.param_count > 0;
     int rc = begin(o, branch, phase == 0 && is_first(shapes, node, back), err);
-    if (rc == SW_OK && (has_values || phase > 0)) /* what was done between phases is there */
+    if (rc == SW_OK && (has_values || phase > 0)) /* wait for work queued between phases */
         rc = wait_for_control(o, branch, err);
     for (int k = 0; k < b->count && wait[k] != NONE && phase == 0 && rc == SW_OK; k++)
         rc = sw_event_wait(b->branch[branch].stream, o->done[wait[k]], err);

@@ -1,10 +1,10 @@
-/* Makes the execution order of a step, and says what it takes. */
+/* Builds the execution order of a step and predicts its duration. */
 #include "net/exec/order.h"
 
 #include "base/os.h"
 #include <string.h>
 
-/* ---- What a feature is and costs ---- */
+/* ---- Properties and costs of an activation ---- */
 
 bool sw_net_can_recompute(const struct sw_net_aliases *a, int root)
 {
@@ -13,7 +13,7 @@ bool sw_net_can_recompute(const struct sw_net_aliases *a, int root)
     for (int i = root; i >= 0; i = a->node[i].next_in_place) {
         const struct sw_layer *l = &a->shapes->node[i].layer;
         if (!sw_layer_can_repeat(l) || l->type == &sw_net_bridge_dst)
-            return false; /* what workers exchange they would have to exchange again */
+            return false; /* recomputing would repeat the exchange between workers */
     }
     return true;
 }
@@ -41,7 +41,7 @@ bool sw_net_read_in_backward(const struct sw_net_aliases *a, int root)
     return false;
 }
 
-/* Does forward of the node compute anything? */
+/* Does forward of the node compute or copy anything? */
 static bool computes(const struct sw_net_aliases *a, int i)
 {
     const struct sw_net_shape *shape = &a->shapes->node[i];
@@ -57,7 +57,7 @@ double sw_net_recompute_flops(const struct sw_net_aliases *a, int root)
     return flops;
 }
 
-/* What a pass reads and writes, features alone. */
+/* Bytes of activations that a pass reads and writes. */
 static double bytes_of_pass(const struct sw_net_aliases *a, int i)
 {
     const struct sw_layer *l = &a->shapes->node[i].layer;
@@ -187,7 +187,8 @@ static void need_for_backward(struct sw_exec_order *s, int i)
     const struct sw_net_aliases *a = s->aliases;
     const struct sw_layer *l = &a->shapes->node[i].layer;
     int root = a->node[i].root;
-    /* What it saved is thrown away with the feature, unless that is made of it. */
+    /* Its saved data is discarded with the activation, unless the activation is recomputed from it.
+     */
     if (l->backward_reads_dst ||
         (l->saved_bytes && !l->repeats_from_saved && s->residency[root] == SW_RECOMPUTED))
         need(s, root);
@@ -218,7 +219,7 @@ static void emit_passes(struct sw_exec_order *s)
     s->pass[2 * a->graph->count] = s->count;
 }
 
-/* ---- When copies back begin ---- */
+/* ---- Start of copies back ---- */
 
 static void find_begins(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
@@ -234,8 +235,8 @@ static int turn_of(const struct sw_exec_order *s)
     return s->pass[s->aliases->graph->count];
 }
 
-/* From the last one wanted to the first: each begins so early that it ends before the next one
- * begins and before it is wanted, but not before backward does. */
+/* From the last needed one to the first: each copy starts early enough to end before the next one
+ * starts and before it is needed, but not before backward begins. */
 static void place_copies_in(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
     double link_free = 1e300;
@@ -253,15 +254,15 @@ static void place_copies_in(struct sw_exec_order *s, const struct sw_net_rates *
     }
 }
 
-/* Writes the ops again: the RELOAD of every feature before the op that in_before says, and no
- * OFFLOAD of one that nobody wants back. */
+/* Rewrites the ops: inserts the RELOAD of every activation before op in_before, and drops the
+ * OFFLOAD of activations that are not needed again. */
 static void insert_copies_in(struct sw_exec_order *s)
 {
     int n = 0, pass = 0, passes = 2 * s->aliases->graph->count, turn = turn_of(s);
     for (int a = 0; a <= s->count; a++) {
         for (; pass <= passes && s->pass[pass] == a; pass++)
             s->pass[pass] = n;
-        /* In the order in which they are wanted, which is that of their waits. */
+        /* In the order of their waits, the order in which they are needed. */
         for (int b = a; b < s->count && a >= turn; b++)
             if (s->ops[b].kind == SW_EXEC_WAIT_RELOAD && s->in_before[s->ops[b].node] == a)
                 s->more[n++] = (struct sw_exec_op){SW_EXEC_RELOAD, s->ops[b].node};
@@ -287,7 +288,7 @@ static void number_ops(struct sw_exec_order *s)
     }
 }
 
-/* Until when copies out that are given their time may take. */
+/* Sets away_until: the last op that overlaps with each copy out. */
 static void find_ends_of_copies(struct sw_exec_order *s, const struct sw_net_rates *r)
 {
     double link_free = 0;
@@ -320,14 +321,14 @@ void sw_exec_order_make(struct sw_exec_order *s, const struct sw_net_rates *rate
 
 /* ---- Time ---- */
 
-/* The op before which the copy out of a feature has to be done. */
+/* The op before which the copy out of an activation must be complete. */
 static int end_of_first_memory(const struct sw_exec_order *s, int root)
 {
     int last = s->aliases->node[root].last_reader, until = s->away_until[root];
     return 1 + (last >= 0 && s->forward_at[last] > until ? s->forward_at[last] : until);
 }
 
-/* begin_s becomes, of an op, whether copies have to be done before it. */
+/* Reuses begin_s as a flag per op: copies must be complete before it. */
 static void mark_ends_of_copies(struct sw_exec_order *s)
 {
     memset(s->begin_s, 0, (size_t)s->count * sizeof *s->begin_s);
@@ -336,7 +337,7 @@ static void mark_ends_of_copies(struct sw_exec_order *s)
             s->begin_s[end_of_first_memory(s, i)] = 1;
 }
 
-/* Copies that were given their time are done by then. */
+/* Waits for the copies that must be complete before op a. */
 static double wait_for_copies_out(const struct sw_exec_order *s, int a, double now)
 {
     for (int i = 0; i < s->aliases->graph->count; i++)

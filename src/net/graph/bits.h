@@ -1,4 +1,4 @@
-/* Sets of small numbers, as arrays of words. */
+/* Bit sets of small integers, as arrays of 64-bit words. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ static inline void sw_bits_join(uint64_t *to, const uint64_t *from, size_t words
         to[w] |= from[w];
 }
 
-/* Of a set of numbers below n. */
+/* Words of a set of integers below n. */
 static inline size_t sw_bits_words(int n)
 {
     return ((size_t)n + SW_BITS_WORD) / SW_BITS_WORD;

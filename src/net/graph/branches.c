@@ -1,4 +1,4 @@
-/* Gives the layers of a net their branches, and these their streams. */
+/* Assigns the layers of a net to branches, and creates a stream for each branch. */
 #include "net/graph/branches.h"
 
 #include "base/os.h"
@@ -12,9 +12,9 @@ struct sw_stream *sw_branches_stream(const struct sw_branches *b, int node, stru
     return b ? b->branch[b->of[node]].stream : own;
 }
 
-/* ---- Which branch ---- */
+/* ---- Choosing branches ---- */
 
-/* Nothing runs for an input; losses, metrics and outputs are not worth a stream. */
+/* Inputs run nothing; losses, metrics and outputs are too small for a separate stream. */
 static bool is_light(const struct sw_net_graph_node *node)
 {
     return node->type->role != SW_ROLE_NEURON;
@@ -30,7 +30,7 @@ static int find_continued(const struct sw_net_graph *g, const int *of, const int
     return NONE;
 }
 
-/* A branch on which nothing runs that the node does not need. */
+/* A branch that runs only layers that the node depends on. */
 static int find_free(const int *tail, int most, const uint64_t *needs)
 {
     for (int b = 0; b < most; b++)
@@ -50,7 +50,7 @@ static int choose(const struct sw_net_graph *g, const int *of, const int *tail, 
     return found == NONE ? own : found;
 }
 
-/* Returns how many branches there are. needs: a set of nodes for each node, zeroed. */
+/* Returns the number of branches. needs: zeroed work memory, the set of ancestors of each node. */
 static int assign(const struct sw_net_graph *g, int most, int *of, int *tail, uint64_t *needs)
 {
     size_t words = sw_bits_words(g->count);

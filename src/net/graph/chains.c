@@ -1,7 +1,7 @@
-/* Gibbs chains of a net that is trained by algorithm = cd: which layers are the two sides of a
- * Boltzmann machine, and which of these machines are trained. Such a machine is a loss of its own:
- * it needs no other, and no gradient leaves it. And do all layers of a machine say the same of its
- * units? They are keys of each, because layers do not know each other. */
+/* Gibbs chains of a net with algorithm = cd: finds the two layers of each Boltzmann machine, and
+ * the machines that are trained. A trained machine acts as a loss: it needs no other loss, and no
+ * gradient leaves it. Also checks that the layers of a machine agree on the type of its units,
+ * which is a key of each layer. */
 #include "net/graph/stages.h"
 
 static enum sw_energy energy_of(const struct sw_net_graph_node *node)
@@ -9,13 +9,13 @@ static enum sw_energy energy_of(const struct sw_net_graph_node *node)
     return node->src_count == 1 ? node->type->energy : SW_ENERGY_NONE;
 }
 
-/* The two sides of the machine whose hidden layer node i is. */
+/* Marks the two layers of the machine whose hidden layer is node i. */
 static void join(struct sw_net_graph *g, int i, bool training)
 {
     struct sw_net_graph_node *hidden = &g->node[i], *visible = &g->node[hidden->src[0]];
     if (energy_of(visible) != SW_ENERGY_VISIBLE) {
         sw_recipe_error(g->recipe, hidden->section, "src",
-                        "with algorithm = cd it reads an rbm_visible layer, but %s is %s",
+                        "with algorithm = cd the source must be an rbm_visible layer, but %s is %s",
                         visible->name, visible->type->base.name);
         return;
     }
@@ -23,15 +23,15 @@ static void join(struct sw_net_graph *g, int i, bool training)
         return;
     if (visible->chain)
         sw_recipe_error(g->recipe, hidden->section, "src",
-                        "%s is the visible side of another machine that is trained: give this one "
-                        "an rbm_visible layer of its own",
+                        "%s is already the visible layer of another trained machine: add a "
+                        "separate rbm_visible layer for this one",
                         visible->name);
     hidden->chain = visible->chain = true;
 }
 
 /* ---- Units ---- */
 
-/* A key of the layer's type, NULL: it has none; and what the layer says. */
+/* A key of the layer's type, or NULL; and its value in the layer. */
 static const struct sw_opt *key_of(const struct sw_net_graph_node *node, const char *key)
 {
     const struct sw_opt *o = node->type->base.opts;
@@ -45,7 +45,7 @@ static const void *value_of(const struct sw_net_graph_node *node, const struct s
     return (const char *)node->conf + o->offset;
 }
 
-/* A layer that reads a machine's side says in `key` what units that has. */
+/* Checks that `key` of a layer that reads one side of a machine names the units of that side. */
 static void check_units(struct sw_net_graph *g, const struct sw_net_graph_node *reader,
                         const char *key, const struct sw_net_graph_node *side)
 {
@@ -55,11 +55,11 @@ static void check_units(struct sw_net_graph *g, const struct sw_net_graph_node *
     const int says = *(const int *)value_of(reader, own), is = *(const int *)value_of(side, its);
     if (says != is)
         sw_recipe_error(g->recipe, reader->section, key,
-                        "the units of %s are %s: say %s = %s here, too", side->name,
+                        "the units of %s are %s: set %s = %s here too", side->name,
                         its->choices[is], key, its->choices[is]);
 }
 
-/* One that has no key for the visible units is for those that are 0 or 1. */
+/* A layer without a key for the visible units supports only binary ones. */
 static void check_binary(struct sw_net_graph *g, const struct sw_net_graph_node *reader,
                          const struct sw_net_graph_node *visible)
 {
@@ -69,7 +69,7 @@ static void check_binary(struct sw_net_graph *g, const struct sw_net_graph_node 
     const char *name = units->choices[*(const int *)value_of(visible, units)];
     if (!sw_str_eq(name, "bernoulli"))
         sw_recipe_error_item(g->recipe, reader->section, "src", 0,
-                             "the units of %s are %s: %s is for bernoulli ones, which are 0 or 1",
+                             "the units of %s are %s: %s needs bernoulli units, which are 0 or 1",
                              visible->name, name, reader->type->base.name);
 }
 
@@ -85,7 +85,7 @@ static void check_counts(struct sw_net_graph *g, const struct sw_net_graph_node 
         sw_str_eq(units->choices[*(const int *)value_of(visible, units)], "softmax");
     if (*(const bool *)value_of(hidden, replicated) != counts)
         sw_recipe_error(g->recipe, hidden->section, "replicated",
-                        "the units of %s are %s: say replicated = %s", visible->name,
+                        "the units of %s are %s: set replicated = %s", visible->name,
                         units->choices[*(const int *)value_of(visible, units)],
                         counts ? "yes" : "no");
 }

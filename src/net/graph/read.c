@@ -1,5 +1,5 @@
-/* Reads [layer] sections in topological order: who reads whom, cycles, layers of the wrong number
- * of sources. All faults of the graph are reported, not only the first. */
+/* Reads [layer] sections in topological order: resolves sources, finds cycles, checks the number of
+ * sources. Reports all errors of the graph, not only the first. */
 #include "net/graph/stages.h"
 
 #include "base/os.h"
@@ -9,10 +9,10 @@
 struct graph {
     struct sw_recipe *recipe;
     enum sw_algorithm algorithm;
-    int64_t unrolled;                 /* steps of every unrolled layer; 0: as it says */
-    struct sw_net_graph_layer *layer; /* owned: those of this net, file order */
-    const char **names;               /* owned: of them */
-    int *order; /* owned: topological order, but for what reads the step before */
+    int64_t unrolled; /* overrides the steps of every unrolled layer; 0: use its key */
+    struct sw_net_graph_layer *layer; /* owned: layers of this net in file order */
+    const char **names;               /* owned: their names */
+    int *order; /* owned: topological order, ignoring connections to the previous time step */
     int count;
 };
 
@@ -73,13 +73,13 @@ static void say_dangling(struct graph *g, const struct sw_section *s, int item, 
 {
     const struct sw_section *other = sw_recipe_find(g->recipe, "layer", name);
     if (other && !other->type[0])
-        return; /* it has messages of its own */
+        return; /* its own errors are reported elsewhere */
     if (other) {
         sw_recipe_error_item(g->recipe, s, "src", item,
-                             "layer %s is not in this net: its include says otherwise", name);
+                             "layer %s is not in this net: its include key excludes it", name);
         return;
     }
-    sw_recipe_error_item(g->recipe, s, "src", item, "there is no layer '%s'", name);
+    sw_recipe_error_item(g->recipe, s, "src", item, "layer '%s' not found", name);
     sw_recipe_hint_near(g->recipe, name, g->names, g->count, "layers");
 }
 
@@ -90,7 +90,7 @@ static bool is_delayed(enum sw_connection how)
     return how == SW_PREVIOUS || how == SW_STATEFUL;
 }
 
-/* How source k is connected. -1: not so that we know it. */
+/* How source k is connected; -1: unknown name. */
 static int connection_of(const struct sw_section *s, int k)
 {
     const struct sw_layer_conf *conf = conf_of(s);
@@ -104,7 +104,7 @@ static int connection_of(const struct sw_section *s, int k)
     return -1;
 }
 
-/* Another layer that reads the step before of source j in another way. */
+/* Does another layer read the previous step of source k with a different connection type? */
 static bool disagree(const struct graph *g, int i, int k)
 {
     for (int other = 0; other < i; other++)
@@ -115,26 +115,26 @@ static bool disagree(const struct graph *g, int i, int k)
     return false;
 }
 
-/* Why source k cannot be connected so, or NULL. */
+/* Why source k cannot have its connection type, or NULL. */
 static const char *why_not_connected(const struct graph *g, int i, int k)
 {
     const int64_t own = g->layer[i].steps;
     const int64_t its = g->layer[g->layer[i].src[k]].steps;
     enum sw_connection how = g->layer[i].how[k];
     if (how == SW_FIRST_TO_LAST)
-        return own || its ? NULL : "neither is unrolled";
+        return own || its ? NULL : "neither layer is unrolled";
     if (!own)
-        return how == SW_ONE_TO_ONE ? NULL : "the layer itself has no unroll";
+        return how == SW_ONE_TO_ONE ? NULL : "this layer has no unroll key";
     if (is_delayed(how) && !its)
         return "the source has no steps: give it the same unroll";
     if (how != SW_ONE_TO_ALL && its && its != own)
-        return "the source has another number of steps: say the same unroll, or one-to-all";
-    return is_delayed(how) && disagree(g, i, k)
-               ? "another layer reads the same step before with the other of previous and stateful"
-               : NULL;
+        return "the source has a different number of steps: use the same unroll, or one-to-all";
+    return is_delayed(how) && disagree(g, i, k) ? "another layer reads the previous step of this "
+                                                  "source with the other of previous and stateful"
+                                                : NULL;
 }
 
-/* Only what computes features has steps of its own. */
+/* Only layers that compute activations can be unrolled. */
 static bool can_unroll(struct graph *g, const struct sw_section *s)
 {
     const struct sw_layer_type *type = type_of(s);
@@ -142,11 +142,11 @@ static bool can_unroll(struct graph *g, const struct sw_section *s)
                                 !type->energy && !type->penalty))
         return true;
     sw_recipe_error(
-        g->recipe, s, "unroll", "%s is not unrolled: %s", type->base.name,
-        type->role == SW_ROLE_INPUT    ? "what reads it takes the steps out of a sequence by itself"
+        g->recipe, s, "unroll", "%s layers cannot be unrolled: %s", type->base.name,
+        type->role == SW_ROLE_INPUT    ? "the layers that read it select the steps of the sequence"
         : type->role == SW_ROLE_OUTPUT ? "it reads the steps of an unrolled layer as a sequence"
         : type->energy                 ? "its chain has steps of its own"
-                                       : "it looks at rows of all steps at once");
+                                       : "it needs the rows of all steps at once");
     return false;
 }
 
@@ -159,8 +159,8 @@ static void read_connections(struct graph *g, int i)
         return;
     if (words->count > 1 && words->count != sources) {
         sw_recipe_error(g->recipe, s, "connections",
-                        "%d words for %d sources: give one for all, or one for each", words->count,
-                        sources);
+                        "%d connections for %d sources: give one for all sources, or one for each",
+                        words->count, sources);
         return;
     }
     for (int k = 0; k < sources; k++) {
@@ -178,7 +178,7 @@ static void read_connections(struct graph *g, int i)
     }
 }
 
-/* When all layers' connections are known. */
+/* Runs after the connections of all layers are known. */
 static void check_connections(struct graph *g, int i)
 {
     const struct sw_section *s = g->layer[i].section;
@@ -195,7 +195,7 @@ static void check_connections(struct graph *g, int i)
 
 /* ---- sources ---- */
 
-/* Has every step as many sources as the type reads? */
+/* Checks that every time step has a number of sources that the type accepts. */
 static bool count_sources(struct graph *g, int i)
 {
     const struct sw_section *s = g->layer[i].section;
@@ -245,14 +245,15 @@ static void link_sources(struct graph *g, int i)
             sw_recipe_error_item(g->recipe, s, "src", k,
                                  "layer %s is a metric: it has no output to read", src->items[k]);
         else if (type_of(g->layer[g->layer[i].src[k]].section)->role == SW_ROLE_OUTPUT)
-            sw_recipe_error_item(g->recipe, s, "src", k,
-                                 "layer %s writes a file: read what it reads", src->items[k]);
+            sw_recipe_error_item(
+                g->recipe, s, "src", k,
+                "layer %s writes a file and has no output: read its source instead", src->items[k]);
     }
 }
 
 /* ---- cycles ---- */
 
-/* A source of layer i that waits for ever. */
+/* A source of layer i that is not placed yet. */
 static int stuck_source(const struct graph *g, const bool *placed, int i)
 {
     int k = 0;
@@ -261,7 +262,7 @@ static int stuck_source(const struct graph *g, const bool *placed, int i)
     return g->layer[i].src[k];
 }
 
-/* "b reads a on worker 1": where layers have locations, workers would wait for one another. */
+/* Adds "b reads a on worker 1" to the description of a cycle. */
 static void add_link(struct sw_buf *text, const struct graph *g, int reader, int source)
 {
     sw_buf_printf(text, "%s%s reads %s", text->length ? ", " : "", g->names[reader],
@@ -271,7 +272,8 @@ static void add_link(struct sw_buf *text, const struct graph *g, int reader, int
                       (long long)conf_of(g->layer[source].section)->location);
 }
 
-/* From a layer that is not placed sources lead into a cycle; its first layer in the file. */
+/* Follows sources from a layer that is not placed, which leads into a cycle; returns the cycle's
+ * first layer in the file. */
 static int find_cycle(const struct graph *g, const bool *placed)
 {
     int i = 0;
@@ -294,12 +296,12 @@ static void say_cycle(struct graph *g, const bool *placed)
         add_link(&text, g, i, source);
         i = source;
     } while (i != first);
-    sw_recipe_error(g->recipe, g->layer[first].section, "src",
-                    "the layer depends on its own output: a cycle: %s; let one of them read "
-                    "something else",
-                    sw_buf_text(&text));
+    sw_recipe_error(
+        g->recipe, g->layer[first].section, "src",
+        "the layer depends on its own output (cycle: %s); change the src of one of these layers",
+        sw_buf_text(&text));
     if (conf_of(g->layer[first].section)->unroll)
-        sw_recipe_hint(g->recipe, "connections = previous, where the step before is read");
+        sw_recipe_hint(g->recipe, "use connections = previous to read the previous step");
     sw_buf_fini(&text);
 }
 
@@ -323,7 +325,7 @@ static void sort(struct graph *g, bool *placed)
         say_cycle(g, placed);
 }
 
-/* The layers in their order. */
+/* Copies the layers in topological order. */
 static int take_layers(const struct graph *g, struct sw_net_graph_layer **out, int *count,
                        struct sw_err *err)
 {
@@ -349,14 +351,14 @@ static int take_layers(const struct graph *g, struct sw_net_graph_layer **out, i
     return SW_OK;
 }
 
-/* Does the algorithm train a layer of this type by itself? */
+/* Is the layer type a training objective for the algorithm? */
 static bool is_trained_by(enum sw_algorithm algorithm, const struct sw_layer_type *type)
 {
     return algorithm == SW_ALGORITHM_CD ? type->energy == SW_ENERGY_HIDDEN
                                         : type->role == SW_ROLE_LOSS;
 }
 
-/* What the algorithm is not for. */
+/* Reports layers that do not fit the algorithm. */
 static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
 {
     bool through_time = algorithm != SW_ALGORITHM_BPTT;
@@ -364,15 +366,14 @@ static void check_algorithm(const struct graph *g, enum sw_algorithm algorithm)
         const struct sw_section *s = g->layer[i].section;
         through_time = through_time || type_of(s)->through_time || conf_of(s)->unroll;
         if (algorithm == SW_ALGORITHM_CD && type_of(s)->role == SW_ROLE_LOSS)
-            sw_recipe_error(
-                g->recipe, s, NULL,
-                "algorithm = cd trains energy models and no losses: say algorithm = bp, "
-                "or include = eval");
+            sw_recipe_error(g->recipe, s, NULL,
+                            "algorithm = cd trains energy models, not losses: use algorithm = bp, "
+                            "or include = eval");
     }
     if (!through_time)
         sw_recipe_error(g->recipe, sw_recipe_find(g->recipe, "job", NULL), "algorithm",
-                        "bptt is for recurrent layers (rnn, gru, lstm, unroll), and there is none: "
-                        "say bp");
+                        "bptt needs a recurrent layer (rnn, gru, lstm or unroll), but the net has "
+                        "none: use bp");
 }
 
 static void check_loss(const struct graph *g)
@@ -382,14 +383,14 @@ static void check_loss(const struct graph *g)
     for (int i = 0; i < g->count; i++)
         if (is_trained_by(algorithm, type_of(g->layer[i].section)))
             return;
-    /* A loss may hide behind a section that is wrong. */
+    /* A section with an invalid type may be the loss. */
     for (const struct sw_section *s = sw_recipe_first(g->recipe, "layer"); s;
          s = sw_section_next(s))
         if (!s->type[0])
             return;
     sw_recipe_error(g->recipe, NULL, NULL, "the training net has no %s layer%s",
                     algorithm == SW_ALGORITHM_CD ? "rbm_hidden" : "loss",
-                    g->count ? "" : ": there are no layers");
+                    g->count ? "" : ": it has no layers");
 }
 
 static void free_graph(struct graph *g)
@@ -399,9 +400,9 @@ static void free_graph(struct graph *g)
     sw_free(g->names);
 }
 
-/* ---- a net that ends with a layer ---- */
+/* ---- a net up to a layer ---- */
 
-/* Marks the layer and what it reads, and the layers at home of whose parameters it shares. */
+/* Marks the layer, its ancestors, and the layers that own its tied parameters. */
 static void mark(struct graph *g, int i, bool *kept)
 {
     const struct sw_section *s = g->layer[i].section;
@@ -422,7 +423,7 @@ static void mark(struct graph *g, int i, bool *kept)
     }
 }
 
-/* Takes the others out. */
+/* Removes the other layers. */
 static void drop_others(struct graph *g, const bool *kept, int *place)
 {
     int n = 0;
@@ -461,7 +462,7 @@ static int keep_until(struct graph *g, const char *until, struct sw_err *err)
 
 /* ---- the whole ---- */
 
-/* Sections in topological order. Adds what is wrong to the recipe. */
+/* Reads sections into topological order. Adds errors to the recipe. */
 static int read_graph(struct graph *g, bool training, const char *until, struct sw_err *err)
 {
     bool *placed = NULL;

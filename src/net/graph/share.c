@@ -1,12 +1,12 @@
-/* Parameters that several layers use: PARAM.share = LAYER.PARAM says that a layer's parameter is
- * another one's (tied weights of an auto-encoder, the copies of an unrolled net). The first of its
- * users in topological order, the root, chooses the layout and the initial values and gives it its
- * name; the others read the same values in the same layout.
+/* Tied parameters: PARAM.share = LAYER.PARAM ties a layer's parameter to that of another layer
+ * (tied weights of an auto-encoder, the steps of an unrolled net). The first user in topological
+ * order, the root, determines layout, initial values and name; the others read the same values in
+ * the same layout.
  *
- * Their gradients are added from the last user to the first: that is the order of backward. The
- * last writes into the parameter's gradient; every other one adds to it where it can, else it
- * writes aside and the net adds. When backward of the root is done, the gradient is complete and
- * nobody reads the values again in this step. */
+ * Gradients are added in the order of backward, from the last user to the first. The last user
+ * writes the parameter's gradient; the others add to it, or write to temporary memory if they
+ * cannot add, and the net adds that. After backward of the root the gradient is complete, and no
+ * layer reads the values again in this step. */
 #include "net/graph/stages.h"
 
 #include "optim/init.h"
@@ -18,7 +18,7 @@ static const struct sw_init_conf *conf_of(const struct sw_section *section, int 
     return section->param_conf[k];
 }
 
-/* Is another key of the parameter set? Values, rates and initialisation are the root's. */
+/* Reports other keys of a tied parameter: initial values and rates are set at the root. */
 static void check_other_keys(struct sw_net_graph *g, const struct sw_section *section, int k,
                              const char *home)
 {
@@ -27,8 +27,8 @@ static void check_other_keys(struct sw_net_graph *g, const struct sw_section *se
         char key[128];
         snprintf(key, sizeof key, "%s.%s", param, o->key);
         if (!sw_str_eq(o->key, "share") && sw_section_is_set(section, key))
-            sw_recipe_error(g->recipe, section, key, "%s is shared: say this where %s is at home",
-                            param, home);
+            sw_recipe_error(g->recipe, section, key,
+                            "%s is shared: set this key in the layer that owns %s", param, home);
     }
 }
 
@@ -37,7 +37,7 @@ static int say_no_layer(struct sw_net_graph *g, const struct sw_section *section
 {
     const char *names[256];
     int count = 0;
-    sw_recipe_error(g->recipe, section, key, "there is no layer '%.*s' in this net", bytes, name);
+    sw_recipe_error(g->recipe, section, key, "layer '%.*s' not found in this net", bytes, name);
     char wanted[128];
     snprintf(wanted, sizeof wanted, "%.*s", bytes, name);
     for (int i = 0; i < g->count && count < 256; i++)
@@ -47,7 +47,7 @@ static int say_no_layer(struct sw_net_graph *g, const struct sw_section *section
     return -1;
 }
 
-/* The node of the layer that the text "LAYER.PARAM" names, and its parameter; -1 with a message. */
+/* Finds the node and parameter of "LAYER.PARAM"; returns -1 after adding an error. */
 static int find_target(struct sw_net_graph *g, int i, const char *key, const char *text,
                        const char **param)
 {
@@ -75,7 +75,7 @@ static int find_target(struct sw_net_graph *g, int i, const char *key, const cha
     return -1;
 }
 
-/* Its parameter k is one of layer `root`. */
+/* Ties parameter k to a parameter of node `root`, or to the one which that is tied to. */
 static void note_share(struct sw_net_graph *g, int i, int k, int root, const char *root_param)
 {
     struct sw_net_graph_node *node = &g->node[i];
@@ -101,7 +101,7 @@ static void read_share(struct sw_net_graph *g, int i, int k)
         return;
     if (root >= i) {
         sw_recipe_error(g->recipe, node->section, key,
-                        "%s does not run before this layer: let that one share %s.%s instead",
+                        "%s does not run before this layer: share %s.%s there instead",
                         root == i ? "the layer itself" : g->node[root].home, node->home,
                         node->section->type[0]->params[k]);
         return;
@@ -109,7 +109,7 @@ static void read_share(struct sw_net_graph *g, int i, int k)
     note_share(g, i, k, root, root_param);
 }
 
-/* Does the layer's source have that parameter? */
+/* Does the type have that parameter? */
 static bool has_param(const struct sw_layer_type *type, const char *param)
 {
     const char *const *params = type->base.params;
@@ -119,7 +119,7 @@ static bool has_param(const struct sw_layer_type *type, const char *param)
     return false;
 }
 
-/* A parameter that is a source's by the layer's type. */
+/* Ties a parameter that the layer's type takes from a source. */
 static void borrow(struct sw_net_graph *g, int i, int k)
 {
     const struct sw_net_graph_node *node = &g->node[i];
@@ -133,12 +133,13 @@ static void borrow(struct sw_net_graph *g, int i, int k)
             note_share(g, i, k, node->src[b->src], b->of);
         else
             sw_recipe_error_item(g->recipe, node->section, "src", b->src,
-                                 "%s is %s and has no %s, which %s takes from it", source->name,
-                                 source->type->base.name, b->of, node->type->base.name);
+                                 "%s is of type %s, which has no parameter %s for %s to use",
+                                 source->name, source->type->base.name, b->of,
+                                 node->type->base.name);
     }
 }
 
-/* A later step has the parameters of the first one, or whose those are. */
+/* Ties all parameters of a later time step to those of the first one, or to their roots. */
 static void share_first_step(struct sw_net_graph *g, int i)
 {
     struct sw_net_graph_node *node = &g->node[i], *first = NULL;

@@ -1,20 +1,19 @@
-/* Nodes of a net. A layer is one node, or with `unroll` one for every step, all with the parameters
- * of the first (share.c): the cycle of a recurrent layer becomes a path through its steps, as in
- * SINGA (TOMM, section 4.1.1 and Figures 5b, 9). What connects steps with layers that are not
- * unrolled is nodes of its own (steps.c): `tokens@3` takes a step out of a sequence, `h` puts the
- * steps h@0, h@1, ... together to one, `h@begin` is what the first step reads of a step before, and
- * `h@end` keeps the last one's output for the next batch. Of a layer whose steps hand on more than
- * others see, `h@3` is all of it, read by h@4 alone, and `h@3.h` what the others read. Gradients go
- * back through the steps of a batch and not beyond: back-propagation through time is truncated
- * there.
+/* Makes the nodes of a net. A layer is one node, or with `unroll` one per time step, all with the
+ * parameters of the first (share.c): the cycle of a recurrent layer becomes a path through its
+ * steps, as in SINGA (TOMM, section 4.1.1 and Figures 5b, 9). Extra nodes connect steps with layers
+ * that are not unrolled (steps.c): `tokens@3` takes a step out of a sequence, `h` joins the steps
+ * h@0, h@1, ... into one, `h@begin` is the previous step of the first step, and `h@end` saves the
+ * last step's output for the next batch. If a step passes more state to the next step than other
+ * layers read, `h@3` has all of it and is read by h@4 only, and the others read `h@3.h`.
+ * Back-propagation through time is truncated at batch boundaries.
  *
- * Steps run one after the other, each through all of its layers, so that what reads an early step
- * can begin while others are at later ones.
+ * Steps run one after another, each through all of its layers, so that readers of an early step can
+ * start before later steps run.
  *
  * The section's name (sw_layer.home) names parameters and state of all steps. Losses and metrics of
- * the steps are one result (sw_net_add_pairs), and the loss of each step has its part of the
- * weight. Reports show the steps of a layer as one row (run/plan.c). sw_net_args.steps overrides
- * the number of steps. */
+ * the steps are one result (sw_net_add_pairs), and the loss of each step has 1/steps of the weight.
+ * Reports show the steps of a layer as one row (run/plan.c). sw_net_args.steps overrides the number
+ * of steps. */
 #include "net/graph/stages.h"
 
 #include "base/os.h"
@@ -23,14 +22,14 @@
 enum { NONE = -1 };
 
 struct unrolling {
-    struct sw_net_graph *graph; /* its nodes are made here */
-    bool carry;                 /* recurrent layers go on from pass to pass in any event */
+    struct sw_net_graph *graph; /* receives the nodes */
+    bool carry; /* recurrent layers keep their state from pass to pass, whatever their keys say */
     const struct sw_net_graph_layer *layers;
     int count;
     int64_t capacity;
-    /* Of each layer, owned: its first node; the sequence of its steps; the first node of the steps
-     * out of its output; its `begin`; the first of the nodes that others see of its steps; and what
-     * they see of `begin`. NONE: there is none (yet). */
+    /* Owned, per layer, NONE if missing: first node; join of its steps; first of the nodes that
+     * take steps out of its output; `begin`; first of the `front` nodes of its steps; `front` node
+     * of `begin`. */
     int *first, *joined, *taken, *begins, *shown, *shown_begin;
     struct sw_err *err;
 };
@@ -50,8 +49,7 @@ static bool reads_before(const struct sw_net_graph_layer *l, int k)
     return l->how[k] == SW_PREVIOUS || l->how[k] == SW_STATEFUL;
 }
 
-/* Where the step before is read a source that is connected first-to-last stands for the one before
- * the first. */
+/* True if a source that is connected first-to-last replaces the step before the first one. */
 static bool is_begun(const struct sw_net_graph_layer *l)
 {
     for (int k = 0; k < l->src_count; k++)
@@ -77,7 +75,8 @@ int sw_net_step_sources(const struct sw_net_graph_layer *l, int64_t step)
 
 /* ---- Adding nodes ---- */
 
-/* name: taken over; NULL with type NULL: the layer's own. Returns the node, or NONE. */
+/* Takes ownership of name; NULL name and type: those of the layer. Returns the node, or NONE on
+ * errors. */
 static int add_node(struct unrolling *u, const struct sw_section *section,
                     const struct sw_layer_type *type, char *name)
 {
@@ -108,7 +107,7 @@ static void add_source(struct unrolling *u, int node, int source)
     n->src[n->src_count++] = source;
 }
 
-/* The losses of all steps together have the loss's weight. */
+/* Divides the weight of a loss by the number of steps. */
 static int share_weight(struct unrolling *u, struct sw_net_graph_node *node, int64_t steps)
 {
     const struct sw_type *type = &node->type->base;
@@ -133,7 +132,7 @@ static int share_weight(struct unrolling *u, struct sw_net_graph_node *node, int
     return SW_OK;
 }
 
-/* The nodes of a layer, without sources. */
+/* Adds the nodes of a layer, without sources. */
 static int add_layer(struct unrolling *u, int i)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
@@ -156,9 +155,10 @@ static int add_layer(struct unrolling *u, int i)
     return SW_OK;
 }
 
-/* ---- What others see of a step ---- */
+/* ---- The part of a step that other layers read ---- */
 
-/* Features that a step hands on to the layer's next one, where others do not see all; else 0. */
+/* Width of the state that a step passes to the next one, if other layers read only a part of it;
+ * else 0. */
 static int64_t handed_on(const struct sw_net_graph_layer *l)
 {
     const struct sw_layer_type *type = type_of(l);
@@ -190,7 +190,7 @@ static int show_steps(struct unrolling *u, int i)
     return SW_OK;
 }
 
-/* What others read of step t of layer i. */
+/* The node that other layers read for step t of layer i. */
 static int output_of(const struct unrolling *u, int i, int64_t t)
 {
     return (u->shown[i] == NONE ? u->first[i] : u->shown[i]) + (int)t;
@@ -198,8 +198,7 @@ static int output_of(const struct unrolling *u, int i, int64_t t)
 
 /* ---- Between steps and layers that are not unrolled ---- */
 
-/* A node that puts `count` steps or sequences together; the last one of all has the layer's name.
- */
+/* Adds a node that joins `count` steps or sequences; the final one has the layer's name. */
 static int add_join(struct unrolling *u, int i, const int *parts, int count, int level, int number)
 {
     const struct sw_section *s = u->layers[i].section;
@@ -214,7 +213,8 @@ static int add_join(struct unrolling *u, int i, const int *parts, int count, int
     return at;
 }
 
-/* The sequence of a layer's steps; a layer has a limited number of sources, so it is a tree. */
+/* The node with the sequence of a layer's steps. It is a tree of joins, because a layer has a
+ * limited number of sources. */
 static int join(struct unrolling *u, int i)
 {
     int n = (int)u->layers[i].steps;
@@ -241,7 +241,7 @@ static int join(struct unrolling *u, int i)
     return u->joined[i];
 }
 
-/* Step t out of the output of a layer that is not unrolled. */
+/* The node that takes step t out of the output of a layer that is not unrolled. */
 static int take(struct unrolling *u, int i, const struct sw_net_graph_layer *reader, int64_t t)
 {
     const struct sw_section *s = u->layers[i].section;
@@ -262,7 +262,7 @@ static int take(struct unrolling *u, int i, const struct sw_net_graph_layer *rea
     return u->taken[i] + (int)t;
 }
 
-/* Features of a row of the layer's output, from what types say; 0: nobody does. */
+/* Features per row of the layer's output, from its type or its sources' types; 0: unknown. */
 static int64_t width_of(const struct unrolling *u, int i, bool *seen)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
@@ -276,7 +276,8 @@ static int64_t width_of(const struct unrolling *u, int i, bool *seen)
     return width;
 }
 
-/* What the first step reads of the layer's step before it; kept over batches with an `end`. */
+/* Adds the `begin` node: the previous step that the first step reads; with an `end` node that saves
+ * it between batches if carries is set. */
 static int begin(struct unrolling *u, int i, bool carries)
 {
     const struct sw_net_graph_layer *l = &u->layers[i];
@@ -293,8 +294,8 @@ static int begin(struct unrolling *u, int i, bool carries)
     sw_free(seen);
     if (width == 0)
         sw_recipe_error(u->graph->recipe, l->section, NULL,
-                        "its step before is read, but nothing on the way to it says how many "
-                        "features it has: let an inner_product make them");
+                        "its previous step is read, but no layer before it defines the number of "
+                        "features: add an inner_product");
     u->graph->node[at].width = width > 0 ? width : 1;
     u->graph->node[at].carries = carries;
     for (int64_t t = 0; t < l->steps; t++)
@@ -310,7 +311,7 @@ static int begin(struct unrolling *u, int i, bool carries)
     return at;
 }
 
-/* What layer `reader` reads of the step before of layer i in its first step. */
+/* The node that the first step of layer `reader` reads as the previous step of layer i. */
 static int read_begin(struct unrolling *u, int reader, int i, bool carries)
 {
     int at = begin(u, i, carries);
@@ -323,7 +324,7 @@ static int read_begin(struct unrolling *u, int reader, int i, bool carries)
 
 /* ---- Sources ---- */
 
-/* What step t of layer i reads as its k-th source. */
+/* The node that step t of layer i reads as its k-th source. */
 static int source_of(struct unrolling *u, int i, int k, int64_t t)
 {
     const struct sw_net_graph_layer *l = &u->layers[i], *from = &u->layers[l->src[k]];
@@ -362,7 +363,7 @@ static int add_sources(struct unrolling *u, int i)
 
 /* ---- Order ---- */
 
-/* The first step stands before the others, whose parameters it has. */
+/* The first step comes before the others, which use its parameters. */
 static bool is_ready(const struct sw_net_graph *g, int i, const int *place, int own_first)
 {
     const struct sw_net_graph_node *node = &g->node[i];
@@ -372,7 +373,7 @@ static bool is_ready(const struct sw_net_graph *g, int i, const int *place, int 
     return own_first == i || place[own_first] != NONE;
 }
 
-/* The next node: of those that are ready one of the lowest step, the first of them. */
+/* Chooses the next node: the first ready node with the lowest time step. */
 static int choose(const struct unrolling *u, const int *place, const int *own_first)
 {
     const struct sw_net_graph *g = u->graph;
@@ -390,7 +391,7 @@ static void say_cycle(struct unrolling *u, const int *place)
     while (place[i] != NONE)
         i++;
     sw_recipe_error(u->graph->recipe, u->graph->node[i].section, "src",
-                    "the layer depends on its own output: a cycle through all steps");
+                    "the layer depends on its own output (a cycle through all steps)");
 }
 
 static int order(struct unrolling *u)
@@ -442,7 +443,7 @@ static int make(struct unrolling *u, const char *until)
         rc = show_steps(u, i);
     for (int i = 0; i < u->count && rc == SW_OK; i++)
         rc = add_sources(u, i);
-    /* Whoever asks for an unrolled layer's output gets it as a sequence. */
+    /* The output of an unrolled layer is requested as a sequence. */
     for (int i = 0; i < u->count && rc == SW_OK && until; i++)
         if (u->layers[i].steps > 0 && strcmp(u->layers[i].section->name, until) == 0 &&
             join(u, i) == NONE)

@@ -1,29 +1,30 @@
-/* Bridges: the two ends of a connection between layers whose outputs are spread over the group in
- * different ways; slice, concat, split and gather are its cases (net/partition.h has the table). A
- * bridge_src stands right behind the layer that is read, a bridge_dst before the first layer that
- * reads what it wants: so what others need is sent at once, and nobody waits for anything before he
- * needs it himself. Forward goes from src to dst, the gradient from dst to src.
+/* Bridges: the two ends of a connection between layers whose outputs are distributed over the group
+ * differently; slice, concat, split and gather are special cases (net/partition.h has the table). A
+ * bridge_src is placed right after the layer that is read, and a bridge_dst right before the first
+ * reader: data is sent as early as possible and waited for as late as possible. Activations go from
+ * src to dst, gradients from dst to src.
  *
- * Where workers reach each other's memory nothing is packed: who sends says where his part lies,
- * and who takes copies from there, or adds terms of a sum, or, if all that he is to have lies there
- * in one piece, reads it where it is. That memory is not written again before everybody has done
- * with it. Between devices pieces go through staging memory (net/transfer.h), packed on a stream of
- * its own and ordered by events; who sends waits for nothing. Who takes what is not there yet waits
- * for his own device first: so of workers that wait for one another the one whose device does not
- * come to an end is none.
+ * In shared host memory nothing is packed: the sender publishes the address of its shard, and the
+ * receiver copies from there, or adds terms of a sum, or reads the data in place if all of it is
+ * contiguous there. The sender overwrites that memory only after all receivers have released it.
+ * Between devices pieces go through staging memory (net/transfer.h), packed on a separate stream
+ * and ordered by events; the sender does not wait. A receiver whose data has not arrived first
+ * waits for its own device, so a worker whose device hangs is found waiting for the device and not
+ * for another worker.
  *
  * Bridges work on plain layouts: a blocked source is reordered first, its gradient last. Terms of a
- * sum are added in worker order, so the result does not depend on who comes first. Training and
- * evaluation nets use the same arena, so all workers meet between a training step and an evaluation
- * (worker/worker.c). */
+ * sum are added in worker order, so the result does not depend on the order of arrival. Training
+ * and evaluation nets use the same arena, so all workers pass a barrier between a training step and
+ * an evaluation (worker/worker.c). */
 #include "net/layers/bridge.h"
 
 #include "base/os.h"
 #include <string.h>
 
-/* ---- Making ---- */
+/* ---- Setup ---- */
 
-/* laps[0]: what this end sends; laps[1]: what it takes. */
+/* The first half of laps is for pieces that this end sends, the second for pieces that it receives.
+ */
 static int make_laps(struct sw_bridge *st, bool sends_backward, struct sw_err *err)
 {
     size_t laps = 2 * (size_t)st->workers;
@@ -67,7 +68,7 @@ static int make_reorders(struct sw_layer *l, const struct sw_layer_setup *s, str
                : rc;
 }
 
-/* See struct sw_bridge; not where terms are added up. */
+/* Finds the owner (struct sw_bridge); there is none if terms are added. */
 static int find_owner(const struct sw_bridge *st, bool backward)
 {
     const struct sw_rect *whole = backward ? &st->mine : &st->theirs;
@@ -83,7 +84,8 @@ static int find_owner(const struct sw_bridge *st, bool backward)
     return -1;
 }
 
-/* A slice reads a part of its source's columns, and gives back a gradient of these alone. */
+/* Do some elements of the shard receive no gradient? A slice reads some of its source's columns and
+ * sends back the gradient of these only. */
 static bool misses_some(const struct sw_bridge *st)
 {
     int64_t missing = st->mine.rows * st->mine.columns;
@@ -115,7 +117,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
                           (long long)c->columns, st->workers);
     if (c->to.groups > 0 && c->columns % c->to.groups)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "the %lld columns of its source are not %lld equal groups",
+                          "the %lld columns of its source cannot be divided into %lld equal groups",
                           (long long)c->columns, (long long)c->to.groups);
     st->mine = sw_spread_rect(c->from, c->rows, c->columns, st->workers, st->worker);
     st->theirs = sw_spread_rect(c->to, c->rows, c->columns, st->workers, st->worker);
@@ -128,7 +130,7 @@ static int setup_src(struct sw_layer *l, const struct sw_bridge_args *a,
     st->owner = st->to_plain ? -1 : find_owner(st, true);
     if (!st->to_plain && !(st->host && a->borrowed))
         l->in_place = l->view = true;
-    /* Room for the plain gradient, and for one piece of a sum. */
+    /* Scratch for the plain gradient, and for one term of a sum. */
     bool adds = (s->wants_grad & 1) && sw_movement_adds(c->from, c->to, true);
     l->scratch_bytes =
         (size_t)((st->from_plain != NULL) + adds) * (st->plain_bytes + SW_BRIDGE_LINE);
@@ -145,7 +147,7 @@ static int setup_dst(struct sw_layer *l, const struct sw_layer *lower, struct sw
     st->owner = find_owner(st, false);
     l->algorithm = sw_movement_cell(st->c.from, st->c.to)->forward;
     memcpy(dim, in->dim, sizeof dim);
-    /* A worker that has nothing sees the shape of everything, and takes no memory for it. */
+    /* A worker without a shard uses the full shape, and no memory is allocated for it. */
     dim[0] = st->c.to.dist == SW_DIST_ROWS ? st->theirs.rows : st->c.rows;
     if (in->ndim > 1)
         dim[1] = st->c.to.dist == SW_DIST_COLUMNS ? st->theirs.columns : st->c.columns;
@@ -230,9 +232,10 @@ static int backward_src(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     return sw_plan_forward(st->from_plain, &a, err);
 }
 
-/* Not in the registry: only the partitioner makes them. */
+/* Bridges are not in the registry: only the partitioner creates them. */
 const struct sw_layer_type sw_net_bridge_src = {
-    .base = {.name = "bridge_src", .help = "sends an output to those who want it otherwise"},
+    .base = {.name = "bridge_src",
+             .help = "sends an output to the workers that need it distributed differently"},
     .role = SW_ROLE_NEURON,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),
@@ -242,7 +245,7 @@ const struct sw_layer_type sw_net_bridge_src = {
 };
 
 const struct sw_layer_type sw_net_bridge_dst = {
-    .base = {.name = "bridge_dst", .help = "an output as those want it who read it"},
+    .base = {.name = "bridge_dst", .help = "an output distributed as its readers need it"},
     .role = SW_ROLE_NEURON,
     SW_LAYER_SOURCES(1, 1),
     .state_bytes = sizeof(struct sw_bridge),

@@ -1,7 +1,6 @@
-/* What the two files of bridges share: bridge.c has the layers and their setup, bridge_move.c hands
- * out, takes, and counts the time of it. The state is of either end of a connection; src and dst
- * of one have the same geometry. One owner: the worker; laps are touched by threads of its device.
- */
+/* Shared by the two files of bridges: bridge.c has the layers and their setup, bridge_move.c sends,
+ * receives and measures. struct sw_bridge is the state of either end of a connection; both ends of
+ * one have the same geometry. One owner: the worker; threads of its device update the laps. */
 #pragma once
 
 #include "net/graph/graph.h"
@@ -11,40 +10,40 @@
 enum { SW_BRIDGE_LINE = 64 }; /* bytes */
 
 struct sw_net_connection {
-    int index; /* among the net's */
+    int index; /* among the net's connections */
     struct sw_spread from, to;
     int64_t rows, columns;
     size_t column_bytes;
 };
 
-/* A moment behind the copy of a piece in the stream, which tells how long the copy took. */
+/* A time stamp after the copy of a piece in the stream, used to measure the copy. */
 struct sw_bridge_lap {
     struct sw_bridge *of;
-    struct sw_piece piece; /* from and to the same: from here on is measured */
+    struct sw_piece piece; /* from equals to: start of a measurement */
 };
 
-/* Of either end. */
+/* State of either end of a connection. */
 struct sw_bridge {
     struct sw_stream *stream;     /* borrowed: the net's */
-    struct sw_transfer *exchange; /* borrowed; NULL while the net is made */
+    struct sw_transfer *exchange; /* borrowed; NULL while the net is built */
     struct sw_net_connection c;
     int workers, worker;
-    bool host;                             /* workers reach each other's memory */
-    struct sw_rect mine, theirs;           /* what this worker has before and after */
-    struct sw_desc plain;                  /* of the source's part */
-    struct sw_plan *to_plain, *from_plain; /* owned, of src; NULL: it is plain */
+    bool host;                   /* workers reach each other's memory */
+    struct sw_rect mine, theirs; /* this worker's shard at the source and at the destination */
+    struct sw_desc plain;        /* plain layout of the source's shard */
+    struct sw_plan *to_plain, *from_plain; /* owned, of src; NULL: the source is plain */
     size_t plain_bytes;
-    /* The worker in whose part all that this end takes lies in one piece, so that it can be read
-     * there: of dst the output, of src the gradient; -1: there is none. */
+    /* The worker whose shard contains everything that this end receives in one contiguous block, so
+     * that it can be read in place: the output for dst, the gradient for src; -1: none. */
     int owner;
-    bool takes_there;           /* of src: its source's gradient is read where the owner has it */
-    bool misses;                /* of src: to some of its part no gradient comes */
+    bool takes_there;           /* of src: its source's gradient is read in the owner's memory */
+    bool misses;                /* of src: some elements of its shard receive no gradient */
     uint64_t sent, taken;       /* passes so far */
-    struct sw_bridge_lap *laps; /* owned [2: sends, takes][workers] */
-    int64_t lap_ns[2];          /* of the newest; each touched by one stream alone */
+    struct sw_bridge_lap *laps; /* owned [2: sent, received][workers] */
+    int64_t lap_ns[2];          /* time of the newest stamp; each is written by one stream only */
 };
 
-/* Bytes that worker `from` has for worker `to` of an output, or of its gradient. */
+/* Bytes that worker `from` sends to worker `to` of an output, or of its gradient. */
 static inline size_t sw_connection_bytes(const struct sw_net_connection *c, bool backward,
                                          int workers, int from, int to)
 {
@@ -53,47 +52,47 @@ static inline size_t sw_connection_bytes(const struct sw_net_connection *c, bool
     return sw_rect_is_empty(&r) ? 0 : (size_t)(r.rows * r.columns) * c->column_bytes;
 }
 
-/* ---- What others ask of a layer that is an end ---- */
+/* ---- For other files: queries about a bridge layer ---- */
 
 static inline const struct sw_net_connection *sw_bridge_connection(const struct sw_layer *l)
 {
     return &((const struct sw_bridge *)l->state)->c;
 }
 
-/* May what it takes be read where it lies? */
+/* Can the data that it receives be read in place? */
 static inline bool sw_bridge_can_look_there(const struct sw_layer *l)
 {
     return ((const struct sw_bridge *)l->state)->owner >= 0;
 }
 
-/* Of a bridge_src: its source's gradient is read where the owner has it. */
+/* Makes a bridge_src read its source's gradient in the owner's memory. */
 static inline void sw_bridge_take_there(struct sw_layer *l)
 {
     ((struct sw_bridge *)l->state)->takes_there = true;
 }
 
-/* What an end's setup takes beside that of any layer. */
+/* Arguments of a bridge's setup besides those of any layer. */
 struct sw_bridge_args {
     const struct sw_layer *lower; /* of a bridge_dst: its bridge_src */
     struct sw_stream *stream;     /* borrowed for the life of the layer: the net's */
-    int index;                    /* of the connection, among the net's */
+    int index;                    /* of the connection connections */
     int workers, worker;
     struct sw_spread from, to;
     int64_t group_rows;
-    bool borrowed; /* the source's output is in memory whose time the net does not know */
+    bool borrowed; /* the source's output is in memory whose lifetime the net does not control */
 };
-/* Errors as of setup. */
+/* Errors as for layer setup. */
 int sw_bridge_setup(struct sw_layer *l, const struct sw_bridge_args *args,
                     const struct sw_layer_setup *setup, struct sw_err *err) SW_MUST_CHECK;
-/* On the host: waits until others have done with all that it has handed out, so that the memory may
- * be written again. */
+/* In host memory: waits until other workers no longer use what this bridge has sent, so that the
+ * memory may be overwritten. */
 int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err) SW_MUST_CHECK;
-/* This worker has done with what it was handed. */
+/* Marks everything that this bridge has received as no longer used. */
 void sw_bridge_let_go(struct sw_layer *l);
 
 /* ---- Between bridge.c and bridge_move.c ---- */
 
-/* What goes from one worker to another. */
+/* The rectangle that goes from one worker to another. */
 static inline struct sw_rect sw_bridge_piece(const struct sw_bridge *st, bool backward, int from,
                                              int to)
 {
@@ -101,14 +100,14 @@ static inline struct sw_rect sw_bridge_piece(const struct sw_bridge *st, bool ba
     return sw_movement(c->from, c->to, backward, c->rows, c->columns, st->workers, from, to);
 }
 
-/* What worker j has before it moves. */
+/* Worker j's shard before the exchange. */
 static inline struct sw_rect sw_bridge_part(const struct sw_bridge *st, bool backward, int j)
 {
     const struct sw_net_connection *c = &st->c;
     return sw_spread_rect(backward ? c->to : c->from, c->rows, c->columns, st->workers, j);
 }
 
-/* Where a rectangle begins in a part that lies at `place` in the whole. */
+/* Byte offset of a rectangle in a shard that covers `place` of the whole output. */
 static inline size_t sw_bridge_offset(const struct sw_bridge *st, const struct sw_rect *place,
                                       const struct sw_rect *r)
 {
@@ -116,19 +115,21 @@ static inline size_t sw_bridge_offset(const struct sw_bridge *st, const struct s
     return (size_t)before * st->c.column_bytes;
 }
 
-/* Hands out this worker's part: on the host as it is, else packed. */
+/* Sends this worker's shard: in host memory by publishing its address, otherwise packed into
+ * staging memory. */
 int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err) SW_MUST_CHECK;
 
-/* Where this end takes to, and its own part, of which some may stay here. */
+/* Destination of received pieces, and this worker's own shard, part of which may stay here. */
 struct sw_bridge_take {
-    const struct sw_rect *place; /* of `to` in the whole */
+    const struct sw_rect *place; /* of `to` in the whole output */
     char *to, *own;
-    char *room; /* for a piece of a sum */
+    char *room; /* temporary memory for one term of a sum */
 };
-/* Terms in worker order; of other pieces those first that are there already, so that nobody waits
- * beside work. */
+/* Receives all pieces. Terms of a sum are added in worker order; other pieces are taken as they
+ * arrive. */
 int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t,
                        struct sw_err *err) SW_MUST_CHECK;
-/* With an owner: where it lies, in another worker's part, or in this one's own. */
+/* If there is an owner: waits for its data and returns the address in *at, which may be in this
+ * worker's own shard. */
 int sw_bridge_look_there(struct sw_bridge *st, char *own, void **at,
                          struct sw_err *err) SW_MUST_CHECK;

@@ -1,6 +1,6 @@
-/* How pieces of a connection go from worker to worker: handed out where they lie, or packed into
- * staging memory on a stream of its own; copied, added or looked at by those who take them. What
- * the copies of every piece took is added up by who it came from (net/transfer.h). */
+/* Moves the pieces of a connection between workers: the sender publishes them in place, or packs
+ * them into staging memory on a separate stream; the receiver copies them, adds them or reads them
+ * in place. The time of all copies is accumulated per pair of workers (net/transfer.h). */
 #include "net/layers/bridge.h"
 
 #include "base/os.h"
@@ -8,7 +8,7 @@
 
 /* ---- Measuring ---- */
 
-/* On a thread of the device. */
+/* Callback of the stream, on a thread of the device. */
 static void stamp(void *user)
 {
     const struct sw_bridge_lap *lap = user;
@@ -21,8 +21,8 @@ static void stamp(void *user)
     *last_ns = now_ns;
 }
 
-/* The time since the lap before goes to piece k of those that are sent or taken; k is this worker:
- * to nobody. */
+/* Queues a time stamp: the time since the previous one counts for the piece sent to or received
+ * from worker k; it is discarded if k is this worker. */
 static int take_lap(const struct sw_bridge *st, bool takes, int k, struct sw_err *err)
 {
     struct sw_stream *s = takes ? st->stream : st->exchange->senders[st->worker];
@@ -46,14 +46,14 @@ static const struct sw_piece *piece_from(const struct sw_bridge *st, int j)
     return &st->laps[st->workers + j].piece;
 }
 
-/* Does anything of this connection go from j to k? */
+/* Is the piece not empty, and between two workers? */
 static bool moves(const struct sw_bridge *st, const struct sw_piece *p)
 {
     struct sw_rect r = sw_bridge_piece(st, p->backward, p->from, p->to);
     return p->from != p->to && !sw_rect_is_empty(&r);
 }
 
-/* All that was sent, or all that was taken. */
+/* Marks all pieces of this end as sent, or as taken. */
 static void mark(const struct sw_bridge *st, bool taken)
 {
     bool any = false;
@@ -68,7 +68,7 @@ static void mark(const struct sw_bridge *st, bool taken)
         st->exchange->waits.tell(st->exchange->waits.user);
 }
 
-/* The same on a thread of the device, when it has come there. */
+/* The same as stream callbacks, on a thread of the device. */
 static void mark_sent(void *state)
 {
     mark(state, false);
@@ -90,7 +90,7 @@ static char *stage_of(const struct sw_bridge *st, const struct sw_piece *p, uint
     return sw_transfer_stage(st->exchange, p, (int)(pass & 1));
 }
 
-/* One piece of a device's part into staging memory, when it is free. */
+/* Packs one piece of a device's shard into staging memory, once that is free. */
 static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw_piece *p,
                 const char *part, struct sw_err *err)
 {
@@ -101,18 +101,22 @@ static int pack(const struct sw_bridge *st, struct sw_stream *s, const struct sw
     int rc = SW_OK;
     if (!sw_transfer_is_taken(st->exchange, p, done))
         rc = sw_stream_wait(st->stream, err);
-    if (rc == SW_OK)
-        rc = cancelled(sw_transfer_wait_taken(st->exchange, p, done), err);
-    if (rc == SW_OK)
-        rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_TRANSFER_TAKEN), err);
-    if (rc == SW_OK)
-        rc =
-            sw_copy_2d(s, stage_of(st, p, st->sent), width, part + sw_bridge_offset(st, &place, &r),
-                       (size_t)place.columns * st->c.column_bytes, width, r.rows, err);
-    return rc == SW_OK ? take_lap(st, false, p->to, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = cancelled(sw_transfer_wait_taken(st->exchange, p, done), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_wait(s, event_of(st, p->to, p->backward, st->sent, SW_TRANSFER_TAKEN), err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_copy_2d(s, stage_of(st, p, st->sent), width, part + sw_bridge_offset(st, &place, &r),
+                    (size_t)place.columns * st->c.column_bytes, width, r.rows, err);
+    if (rc != SW_OK)
+        return rc;
+    return take_lap(st, false, p->to, err);
 }
 
-/* Beside what is computed, when the part is made. */
+/* Packs all pieces after the shard is computed, concurrently with later computing. */
 static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
 {
     struct sw_stream *s = st->exchange->senders[st->worker];
@@ -120,16 +124,21 @@ static int pack_all(struct sw_bridge *st, const char *part, struct sw_err *err)
     struct sw_event *made = event_of(st, st->worker, backward, st->sent, SW_TRANSFER_MADE),
                     *sent = event_of(st, st->worker, backward, st->sent, SW_TRANSFER_SENT);
     int rc = sw_event_record(st->stream, made, err);
-    if (rc == SW_OK)
-        rc = sw_event_wait(s, made, err);
-    if (rc == SW_OK)
-        rc = take_lap(st, false, st->worker, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_wait(s, made, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = take_lap(st, false, st->worker, err);
     for (int k = 0; k < st->workers && rc == SW_OK; k++)
         if (moves(st, piece_to(st, k)))
             rc = pack(st, s, piece_to(st, k), part, err);
-    if (rc == SW_OK)
-        rc = sw_event_record(s, sent, err);
-    return rc == SW_OK ? sw_stream_call(s, mark_sent, st, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_event_record(s, sent, err);
+    if (rc != SW_OK)
+        return rc;
+    return sw_stream_call(s, mark_sent, st, err);
 }
 
 int sw_bridge_hand_out(struct sw_bridge *st, char *part, struct sw_err *err)
@@ -154,9 +163,9 @@ int sw_bridge_wait_free(const struct sw_layer *l, struct sw_err *err)
     return rc;
 }
 
-/* ---- Taking ---- */
+/* ---- Receiving ---- */
 
-/* Where piece r of worker j's part lies now, and how far apart its rows. */
+/* The address of piece r of worker j's shard, and the pitch of its rows. */
 static const char *find_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
                               const struct sw_rect *r, size_t *pitch)
 {
@@ -183,8 +192,8 @@ static int wait_piece(const struct sw_bridge *st, int j, struct sw_err *err)
                : rc;
 }
 
-/* A term of a sum covers all of what this worker is to have. On a device it has to be there first;
- * elsewhere it is added from where it lies, if that is in one run. */
+/* Adds a term of a sum, which covers this worker's whole shard. It is copied to temporary memory
+ * first, unless it is contiguous and accessible. */
 static int add_term(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
                     const struct sw_rect *r, struct sw_err *err)
 {
@@ -211,7 +220,7 @@ static int copy_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
                       err);
 }
 
-/* Takes worker j's piece: as it is, or added to what came before. */
+/* Receives worker j's piece: copies it, or adds it to the terms before. */
 static int take_piece(const struct sw_bridge *st, const struct sw_bridge_take *t, int j,
                       struct sw_err *err)
 {
@@ -220,7 +229,7 @@ static int take_piece(const struct sw_bridge *st, const struct sw_bridge_take *t
     if (sw_rect_is_empty(&r))
         return SW_OK;
     int rc = other ? wait_piece(st, j, err) : SW_OK;
-    /* What was waited is not the copy's time. */
+    /* Do not count the wait as copy time. */
     if (rc == SW_OK && other)
         rc = take_lap(st, true, st->worker, err);
     if (rc == SW_OK && j > 0 && sw_movement_adds(st->c.from, st->c.to, backward))
@@ -245,8 +254,8 @@ int sw_bridge_take_all(struct sw_bridge *st, const struct sw_bridge_take *t, str
     for (int j = 0; j < st->workers && rc == SW_OK; j++)
         if (!done[j])
             rc = take_piece(st, t, j, err);
-    /* Whoever packs next packs behind this, and whoever computes next computes behind what this
-     * worker sends itself, from memory that may be others' then. */
+    /* The next packing into these buffers waits for this event. Later computing waits for this
+     * worker's own sends, because it may reuse the memory they read. */
     if (rc == SW_OK && !st->host)
         rc = sw_event_record(s, event_of(st, st->worker, backward, st->taken, SW_TRANSFER_TAKEN),
                              err);

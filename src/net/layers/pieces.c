@@ -1,5 +1,5 @@
-/* Hands over parts of outputs between workers of a group (net/transfer.h): who has sent what, who
- * has taken it, and how they wait for one another. */
+/* State of the exchange of activations (net/transfer.h): addresses, events and counters of sent and
+ * received pieces, and waiting for them. */
 #include "net/layers/pieces.h"
 
 char *sw_transfer_stage(const struct sw_transfer *e, const struct sw_piece *p, int turn)

@@ -1,30 +1,33 @@
-/* The exchange of features as bridges see it: pieces of connections that workers send and take. One
- * for the nets of all workers (net/transfer.c makes it); what is marked and counted is atomic. */
+/* The exchange of activations as bridges see it: the pieces of connections that workers send and
+ * receive. One object for the nets of all workers (net/transfer.c makes it); marks and counters are
+ * atomic. */
 #pragma once
 
 #include "net/transfer.h"
 
-enum { SW_TRANSFER_TURNS = 4, SW_TRANSFER_MOMENTS = 3 }; /* two turns of each direction */
+enum { SW_TRANSFER_TURNS = 4, SW_TRANSFER_MOMENTS = 3 }; /* two buffers for each direction */
 
 struct sw_transfer {
     int workers, connections;
     struct sw_device *host; /* borrowed */
-    char *memory;           /* owned; between devices */
+    char *memory;           /* owned; staging memory between devices */
     size_t bytes;
     size_t *at;  /* owned [connections][workers][workers][SW_TRANSFER_TURNS]: offsets */
-    int64_t *ns; /* owned [workers][workers], atomic: of copies */
-    /* Owned [connections][workers][workers][2: forward, backward], atomic: pieces so far. */
+    int64_t *ns; /* owned [workers][workers], atomic: total time of copies */
+    /* Owned [connections][workers][workers][2: forward, backward], atomic: number of pieces so far.
+     */
     uint64_t *sent, *taken;
-    void **parts; /* owned [connections][workers][2]: written before pieces are marked as sent */
-    /* Between devices, owned as what is in them:
+    void **parts; /* owned [connections][workers][2]: published shards, written before pieces are
+                     marked as sent */
+    /* Between devices, owned with their elements:
      * [connections][workers][SW_TRANSFER_TURNS][SW_TRANSFER_MOMENTS], and [workers]. */
     struct sw_event **events;
-    struct sw_stream **senders; /* each packs pieces beside the stream that computes */
-    struct sw_stream **streams; /* owned [workers], each borrowed: those that compute */
+    struct sw_stream **senders; /* each packs pieces concurrently with the compute stream */
+    struct sw_stream **streams; /* owned [workers], each borrowed: the compute streams */
     struct sw_transfer_waits waits;
 };
 
-/* Places in `at`, whose half are those in `sent` and `taken`, and in `events`. */
+/* Indices into `at` (divide by SW_TRANSFER_TURNS / 2 for `sent` and `taken`) and into `events`. */
 static inline size_t sw_transfer_index(const struct sw_transfer *e, int connection, int from,
                                        int to, int turn)
 {
@@ -39,29 +42,31 @@ static inline size_t sw_transfer_event_index(const struct sw_transfer *e, int co
     return (i * SW_TRANSFER_TURNS + (size_t)turn) * SW_TRANSFER_MOMENTS;
 }
 
-/* What one worker sends to another through a connection in the passes of one direction. */
+/* The data that one worker sends to another through a connection in the passes of one direction. */
 struct sw_piece {
     int connection, from, to;
     bool backward;
 };
-/* Between devices: staging memory of the piece, for every other pass. */
+/* Between devices: staging memory of the piece; turn: pass modulo 2. */
 char *sw_transfer_stage(const struct sw_transfer *e, const struct sw_piece *p, int turn);
-/* What is recorded: a worker's part is made, it has packed all pieces, it has taken all. */
+/* Recorded events: a worker's shard is computed; it has packed all its pieces; it has received all
+ * its pieces. */
 enum sw_transfer_moment { SW_TRANSFER_MADE, SW_TRANSFER_SENT, SW_TRANSFER_TAKEN };
 struct sw_event *sw_transfer_event(const struct sw_transfer *e, int connection, int worker,
                                    bool backward, int turn, enum sw_transfer_moment moment);
-/* Where a worker's part lies, from which others take their pieces on the host. */
+/* Publishes the address of a worker's shard, and reads it. In host memory other workers copy their
+ * pieces from there. */
 void sw_transfer_publish(const struct sw_transfer *e, int connection, int worker, bool backward,
                          void *part);
 char *sw_transfer_part(const struct sw_transfer *e, int connection, int worker, bool backward);
-/* Wait until the piece has been sent, or taken, so many times. SW_OK, SW_ERR_CANCELLED. */
+/* Wait until the piece has been sent, or taken, so many times. Return SW_OK or SW_ERR_CANCELLED. */
 int sw_transfer_wait_sent(const struct sw_transfer *e, const struct sw_piece *p,
                           uint64_t times) SW_MUST_CHECK;
 int sw_transfer_wait_taken(const struct sw_transfer *e, const struct sw_piece *p,
                            uint64_t times) SW_MUST_CHECK;
 bool sw_transfer_is_sent(const struct sw_transfer *e, const struct sw_piece *p, uint64_t times);
 bool sw_transfer_is_taken(const struct sw_transfer *e, const struct sw_piece *p, uint64_t times);
-/* The piece has been sent once more, or taken. Whoever waits hears of it by waits.tell. Any
- * thread. */
+/* Counts the piece as sent or taken once more. The caller then wakes the waiting workers with
+ * waits.tell. Any thread. */
 void sw_transfer_mark(const struct sw_transfer *e, const struct sw_piece *p, bool taken);
 void sw_transfer_add_ns(const struct sw_transfer *e, int from, int to, int64_t ns);

@@ -1,9 +1,8 @@
-/* What connects the steps of an unrolled net (net/graph/unroll.c) with the rest of it: `step` takes
- * one step out of a sequence, `join` puts steps together to one, `begin` is what the first step
- * reads of a step before, `end` keeps the last one's output for the next batch, and `front` is what
- * others see of a step that hands on more. Layers of these types are not in the registry. Sequences
- * are [N, T, ...], of whole numbers [N, T]; a step is [N, ...].
- */
+/* Layer types that connect the time steps of an unrolled layer (net/graph/unroll.c) with the rest
+ * of the net: `step` takes one step out of a sequence, `join` joins steps into a sequence, `begin`
+ * is the previous step of the first step, `end` saves the last step's output for the next batch,
+ * and `front` is the part of a step that other layers read. These types are not in the registry.
+ * Sequences are [N, T, ...], of integers [N, T]; a step is [N, ...]. */
 #include "net/layers/steps.h"
 
 #include "device/ops/elementwise.h"
@@ -11,12 +10,12 @@
 #include "kernels/ops/recurrent.h"
 
 struct state {
-    struct sw_desc sequence; /* what `step` and `front` read */
-    int64_t at;              /* of `step`, and 0 */
-    float *next;             /* borrowed: where `end` leaves the last step; NULL: nowhere */
+    struct sw_desc sequence; /* the source of `step` and `front` */
+    int64_t at;              /* index of a `step`, else 0 */
+    float *next;             /* borrowed: memory to which `end` copies the last step; NULL: none */
 };
 
-/* A step as a sequence of `steps`. */
+/* Shape of a sequence of `steps` steps. */
 static struct sw_desc with_steps(const struct sw_desc *step, int64_t steps)
 {
     int64_t dim[SW_MAX_DIMS] = {step->dim[0], steps};
@@ -25,7 +24,7 @@ static struct sw_desc with_steps(const struct sw_desc *step, int64_t steps)
     return sw_desc_plain(step->dtype, step->ndim + 1, dim);
 }
 
-/* As the operation that copies parts sees it: bits are bits. */
+/* The layout with float elements, for copies of integers by the float operation. */
 static struct sw_desc as_floats(struct sw_desc d)
 {
     d.dtype = SW_F32;
@@ -73,7 +72,7 @@ static int step_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_e
     return sw_op_run(r->stream, &sw_op_part, &a, err);
 }
 
-/* As with slices, the first to give makes the rest of the gradient zero. */
+/* As with slices, the first writer sets the rest of the gradient to zero. */
 static int step_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -100,7 +99,8 @@ const struct sw_layer_type sw_net_step = {
 
 /* ---- front ---- */
 
-/* The first `width` features: the first of so many states, which are a sequence like others. */
+/* A `front` takes the first `width` columns: the source is viewed as a sequence of states of that
+ * width. */
 static void front_setup(const struct sw_net_graph_node *node, struct sw_layer *l)
 {
     struct state *st = l->state;
@@ -112,7 +112,7 @@ static void front_setup(const struct sw_net_graph_node *node, struct sw_layer *l
 }
 
 const struct sw_layer_type sw_net_front = {
-    .base = {.name = "front", .help = "what others see of a step"},
+    .base = {.name = "front", .help = "the part of a step that other layers read"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(1, 1),
@@ -122,7 +122,7 @@ const struct sw_layer_type sw_net_front = {
 
 /* ---- join ---- */
 
-/* Its sources are steps, or what others of its kind have put together. */
+/* Sources are steps, or other joins. */
 static int join_setup(const struct sw_net_graph_node *node, struct sw_layer *l, struct sw_err *err)
 {
     struct sw_desc first = l->src[0]->desc;
@@ -130,8 +130,8 @@ static int join_setup(const struct sw_net_graph_node *node, struct sw_layer *l, 
     char text[128];
     if (first.dtype != SW_F32 || !sw_desc_is_plain(&first) || first.ndim == SW_MAX_DIMS)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "its steps are %s: only plain features with fewer dimensions can be put "
-                          "together to a sequence",
+                          "its steps are %s: only plain activations with fewer dimensions can be "
+                          "joined into a sequence",
                           sw_desc_text(&first, text));
     for (int k = 0; k < l->src_count; k++)
         steps += node->joins_joins ? l->src[k]->desc.dim[1] : 1;
@@ -180,7 +180,7 @@ static int join_backward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 const struct sw_layer_type sw_net_join = {
     .base = {.name = "join", .help = "steps as a sequence"},
     .role = SW_ROLE_NEURON,
-    .split_reason = "its columns are steps",
+    .split_reason = "its columns are time steps",
     SW_LAYER_SOURCES(1, SW_LAYER_SRCS),
     SW_LAYER_CALLS(NULL, join_forward, join_backward),
 };
@@ -204,13 +204,13 @@ static int begin_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_
 }
 
 const struct sw_layer_type sw_net_begin = {
-    .base = {.name = "begin", .help = "what the first step reads of the step before"},
+    .base = {.name = "begin", .help = "the previous step that the first step reads"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     .forward = begin_forward,
 };
 
-/* Source 0 is the last step, source 1 its `begin`, which has the memory. */
+/* Source 0 is the last step, source 1 its `begin`, which owns the memory. */
 static int end_forward(struct sw_layer *l, const struct sw_pass *r, struct sw_err *err)
 {
     const struct state *st = l->state;
@@ -226,7 +226,7 @@ void sw_net_end_bind(struct sw_layer *l, float *next)
 }
 
 const struct sw_layer_type sw_net_end = {
-    .base = {.name = "end", .help = "keeps the last step for the next batch"},
+    .base = {.name = "end", .help = "saves the last step for the next batch"},
     .role = SW_ROLE_NEURON,
     .split_reason = "it is a step of a sequence",
     SW_LAYER_SOURCES(2, 2),
@@ -245,7 +245,7 @@ int sw_net_steps_setup(const struct sw_net_graph_node *node, struct sw_layer *l,
         begin_setup(node, l, rows);
     else if (node->type == &sw_net_front)
         front_setup(node, l);
-    else /* nobody reads it */
+    else /* an `end` has no readers */
         l->dst.desc = sw_desc_plain(SW_F32, 1, l->src[0]->desc.dim);
     return SW_OK;
 }

@@ -1,16 +1,16 @@
-/* The memory plan. Time is the line of ops of the execution order (net/exec/order.h). Every block
- * of memory lives from its first writer to its last reader; blocks whose lives do not meet may have
- * the same place. Blocks are placed by size, largest first, each at the lowest offset where nothing
- * that lives at the same time lies (the greedy-by-size rule of Pisarchyk and Lee, "Efficient Memory
- * Management for Deep Neural Net Inference", 2020). Where that takes more than what is alive at
- * once, the block that reaches furthest is placed first, and all others again, a few times.
+/* The memory plan. Time is the index of ops in the execution order (net/exec/order.h). Every block
+ * of memory lives from its first writer to its last reader; blocks with disjoint lifetimes may
+ * overlap. Blocks are placed by size, largest first, each at the lowest offset that is free during
+ * its lifetime (the greedy-by-size rule of Pisarchyk and Lee, "Efficient Memory Management for Deep
+ * Neural Net Inference", 2020). If that needs more than the peak of live bytes, the block with the
+ * highest end is placed first and all others again, a few times.
  *
- * Passes on streams of their own (net/graph/branches.h) run at the same time as others: what they
- * use lives as long as all that may run beside them.
+ * Passes on branches (net/graph/branches.h) run concurrently with others: their blocks live as long
+ * as any pass that may run concurrently.
  *
- * What lives for one call only may have memory of its own (separate_scratch), for which the same
- * rule holds. Layers of several phases keep theirs in the arena: between two of them other nets
- * run. */
+ * Blocks used during one call only may be in separate memory (separate_scratch), with the same
+ * placement rule. Layers with several phases have theirs in the arena, because other nets run
+ * between two phases. */
 #include "net/memory/blocks.h"
 
 #include "base/os.h"
@@ -19,7 +19,7 @@
 
 enum {
     ALIGN = 4096, /* a page: neighbours never share a line, and large copies stay aligned */
-    ORDERS = 24   /* in which blocks are placed, at most */
+    ORDERS = 24   /* placement orders to try, at most */
 };
 
 size_t sw_block_bytes(size_t bytes)
@@ -52,7 +52,7 @@ void sw_blocks_fini(struct sw_blocks *b)
     *b = (struct sw_blocks){0};
 }
 
-/* ---- Lives ---- */
+/* ---- Lifetimes ---- */
 
 static void add_block(struct sw_blocks *b, size_t bytes, int first, int last, int64_t *offset)
 {
@@ -67,8 +67,7 @@ static void add_block(struct sw_blocks *b, size_t bytes, int first, int last, in
     b->count++;
 }
 
-/* Passes on streams of their own run beside others: who is used in an op lives from the first to
- * the last of those. */
+/* First and last op that may run concurrently with an op: lifetimes extend over them. */
 static int from(const struct sw_blocks *b, int op)
 {
     return b->order && op >= 0 ? b->order->from[op] : op;
@@ -79,7 +78,7 @@ static int until(const struct sw_blocks *b, int op)
     return b->order && op >= 0 ? b->order->until[op] : op;
 }
 
-/* Memory for one op alone; in_scratch where it may lie in the scratch. */
+/* Adds a block for one op only; in_scratch: it may be in the scratch. */
 static void add_scratch(struct sw_blocks *b, bool in_scratch, size_t bytes, int op, int64_t *offset)
 {
     int before = b->count;
@@ -88,7 +87,7 @@ static void add_scratch(struct sw_blocks *b, bool in_scratch, size_t bytes, int 
         b->block[before].in_scratch = in_scratch;
 }
 
-/* May what node i's passes need for themselves lie in the scratch? */
+/* May the working memory of node i's passes be in the scratch? */
 static bool may_use_scratch(const struct sw_blocks *b, int i)
 {
     const struct sw_layer *l = &b->aliases->shapes->node[i].layer;
@@ -101,7 +100,7 @@ static void raise(int *to, int at)
     *to = *to > at ? *to : at;
 }
 
-/* Recomputing a feature reads what its layers read. */
+/* Recomputing an activation reads the sources of its layers. */
 static void read_to_recompute(struct sw_blocks *b, const struct sw_exec_order *s, int root)
 {
     const struct sw_net_aliases *a = b->aliases;
@@ -111,7 +110,7 @@ static void read_to_recompute(struct sw_blocks *b, const struct sw_exec_order *s
             raise(&b->last_backward[a->node[a->graph->node[i].src[k]].root], at);
 }
 
-/* Of every root the last op of forward, and the last one after it, that touches its memory. */
+/* For every root: the last op of forward and the last op of backward that use its memory. */
 static void find_last_uses(struct sw_blocks *b, const struct sw_exec_order *s)
 {
     const struct sw_net_aliases *a = b->aliases;
@@ -146,11 +145,12 @@ static void add_data(struct sw_blocks *b, const struct sw_exec_order *s, struct 
         struct sw_net_places *places = &m->node[i];
         bool input = shape->layer.type->role == SW_ROLE_INPUT;
         places->data = places->data_again = SW_NO_OFFSET;
-        /* Where the host reaches the device's memory an input is the batch itself. */
+        /* In host memory an input layer's output is the batch itself. */
         if (alias->in_place || (input && a->host_memory))
             continue;
 
-        /* Batches are copied before the first layer runs, wherever in the order an input is. */
+        /* Batches are copied before the first layer runs, whatever the position of the input layer.
+         */
         int first = input || alias->published ? 0 : from(b, s->forward_at[i]);
         int last = b->last_forward[i], back = s->back_at[i];
         raise(&last, s->away_until[i]);
@@ -158,7 +158,7 @@ static void add_data(struct sw_blocks *b, const struct sw_exec_order *s, struct 
             raise(&last, b->last_backward[i]);
         places->last_use = last;
         if (alias->published)
-            last = s->count - 1; /* until others have read it, whenever that is */
+            last = s->count - 1; /* other workers may read it at any time */
         if (shape->handed)
             continue;
 
@@ -188,7 +188,8 @@ static void add_gradient(struct sw_blocks *b, const struct sw_exec_order *s,
     int first = from(b, s->backward_at[alias->first_writer]);
     if (published)
         first = 0;
-    else if (sw_net_takes_turns(a->shapes, i)) /* its way down begins behind all forward passes */
+    else if (sw_net_takes_turns(a->shapes,
+                                i)) /* backward passes of a chain start after all forward passes */
         first = s->forward_at[i];
 
     /* A chain of in-place gradients lives until its lowest layer has run. */
@@ -196,7 +197,7 @@ static void add_gradient(struct sw_blocks *b, const struct sw_exec_order *s,
         j = g->node[j].src[0];
         raise(&last, until(b, s->backward_at[j]));
     }
-    /* Of a connection the lower end gives on what the upper one has. */
+    /* A bridge_src passes on the gradient of its bridge_dst. */
     if (g->node[j].type == &sw_net_bridge_dst)
         last = s->backward_at[g->node[j].src[0]];
     add_block(b, a->shapes->node[i].output_bytes, first, published ? s->count - 1 : last,
@@ -220,8 +221,8 @@ static void add_gradients(struct sw_blocks *b, const struct sw_exec_order *s,
     }
 }
 
-/* Of a feature that is recomputed a layer saves everything again, unless it recomputes from that.
- */
+/* A layer whose activation is recomputed saves its data again, unless it recomputes from the saved
+ * data. */
 static void add_saved(struct sw_blocks *b, const struct sw_exec_order *s, struct sw_net_memory *m,
                       int i)
 {
@@ -365,7 +366,7 @@ static size_t place_in_order(struct sw_blocks *b, int *top, size_t *scratch_byte
     return most[0];
 }
 
-/* The scratch begins where the arena ends. */
+/* Offsets in the scratch begin at the end of the arena. */
 static void take_places(struct sw_blocks *b, size_t arena_bytes)
 {
     for (int i = 0; i < b->count; i++)
@@ -379,8 +380,8 @@ static void move_to_front(struct sw_blocks *b, int i)
     b->block[0] = block;
 }
 
-/* What is alive at once is the least that the arena can take: blocks that start at an op are
- * looked at, since a peak begins with one. */
+/* The peak of live bytes, a lower bound of the arena size. A peak begins where a block begins, so
+ * only these ops are evaluated. */
 static size_t most_alive(const struct sw_blocks *b)
 {
     size_t most = 0;

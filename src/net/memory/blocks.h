@@ -1,6 +1,5 @@
-/* Blocks of a net's arena: lives on the line of ops of an execution order, and places. Private to
- * net/: memory.c makes the plan, fit.c asks what other residency of features would take. One owner.
- */
+/* Blocks of a net's arena: lifetimes as ranges of ops of an execution order, and offsets. Private
+ * to net/: memory.c makes the plan, fit.c evaluates other residencies of activations. One owner. */
 #pragma once
 
 #include "net/memory/memory.h"
@@ -8,8 +7,8 @@
 struct sw_block {
     size_t bytes;    /* whole pages */
     int first, last; /* ops, inclusive */
-    int number;      /* in the order in which they were found */
-    int64_t *offset; /* where the answer goes */
+    int number;      /* order of creation */
+    int64_t *offset; /* receives the final offset */
     int64_t at;
     bool in_scratch; /* in the scratch */
 };
@@ -17,10 +16,10 @@ struct sw_block {
 struct sw_blocks {
     const struct sw_net_aliases *aliases; /* borrowed */
     const struct sw_branch_order *order;  /* borrowed; NULL: passes run one after the other */
-    bool separate_scratch;                /* what lives for one call may lie in the scratch */
+    bool separate_scratch;                /* memory used during one call may be in the scratch */
     struct sw_block *block;               /* owned */
     int count;
-    int *last_forward, *last_backward; /* owned, for work */
+    int *last_forward, *last_backward; /* owned work arrays */
 };
 
 /* Errors: SW_ERR_NOMEM. */
@@ -28,9 +27,10 @@ int sw_blocks_init(struct sw_blocks *b, const struct sw_net_aliases *aliases,
                    const struct sw_branch_order *order, bool separate_scratch,
                    struct sw_err *err) SW_MUST_CHECK;
 void sw_blocks_fini(struct sw_blocks *b); /* a zeroed one is accepted */
-/* The blocks that a step of this execution order takes; the offsets become SW_NO_OFFSET. */
+/* Collects the blocks that a step with this execution order needs; their offsets become
+ * SW_NO_OFFSET. */
 void sw_blocks_find(struct sw_blocks *b, const struct sw_exec_order *s, struct sw_net_memory *m);
-/* Gives each its place, and the memory its offsets; returns the bytes of the arena. */
+/* Places all blocks and writes their offsets; returns the bytes of the arena. */
 size_t sw_blocks_place(struct sw_blocks *b, size_t *scratch_bytes);
-/* What a block of so many bytes takes: whole pages. */
+/* Size of a block, rounded up to whole pages. */
 size_t sw_block_bytes(size_t bytes);

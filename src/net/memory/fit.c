@@ -1,13 +1,13 @@
-/* Meeting a budget: which features are recomputed or offloaded, so that the arena is small enough
- * and the step takes the least time by the device's rates.
+/* Fitting a budget: chooses which activations are recomputed or offloaded, so that the arena is
+ * small enough and the step takes the least time for the device's throughput.
  *
- * A choice is judged by what it makes of the execution order: bytes alive at each op, and
- * seconds. From nothing but kept features the search takes, again and again, the change that lowers
- * the excess (bytes above the budget, summed over ops) the most for its seconds; then single
- * choices are changed as long as that saves time within the budget. Scores grow old and are
- * brought up to date only for the best one (the lazy greedy rule of Minoux, 1978). Blocks may not
- * pack as tightly as they live: then the search aims lower. The least possible memory is searched
- * for by lowering the aim until it fails; whatever is at least that is met. */
+ * A choice is evaluated by its execution order: live bytes at each op, and predicted seconds. The
+ * search starts with all activations resident and repeatedly applies the change that lowers the
+ * excess (bytes above the budget, summed over ops) the most per second of added time; then single
+ * choices are changed as long as that saves time within the budget. Scores become stale and only
+ * the best one is updated (the lazy greedy rule of Minoux, 1978). If blocks do not pack as tightly
+ * as the live bytes, the search uses a lower target. The least possible memory is found by lowering
+ * the target until the search fails; any budget of at least that is met. */
 #include "net/memory/fit.h"
 
 #include "base/os.h"
@@ -18,22 +18,22 @@
 struct move {
     int root;
     enum sw_residency residency;
-    bool deep; /* recomputes sources that nothing else wants back, too */
+    bool deep; /* also recomputes sources that nothing else restores */
     double score;
 };
 
 struct search {
     const struct sw_net_aliases *aliases;
     const struct sw_net_rates *rates;
-    struct sw_exec_order exec;   /* with the choice that is tried */
-    struct sw_net_memory memory; /* with the places that these would have */
+    struct sw_exec_order exec;   /* of the current choice */
+    struct sw_net_memory memory; /* offsets for the current choice */
     struct sw_blocks blocks;
     double *live; /* owned: bytes, of each op */
     enum sw_residency *before, *best;
     struct move *moves; /* owned */
     int move_count;
     size_t aim;
-    /* Of the choice that is tried. */
+    /* Properties of the current choice. */
     size_t peak;
     int peak_op;
     double excess, seconds;
@@ -41,10 +41,10 @@ struct search {
 
 enum { MOVES_PER_FEATURE = 4, ROUNDS = 4, TRIES = 8, PAGE = 4096 };
 
-/* What copies cost even when nobody waits for them, as a share of their time. */
+/* Cost of copies that nothing waits for, as a fraction of their time. */
 #define COPY_COST 0.05
 
-/* ---- Judging ---- */
+/* ---- Evaluating ---- */
 
 static double copy_seconds(const struct search *x)
 {
@@ -95,7 +95,7 @@ static void put_residency(struct search *x, const enum sw_residency *from)
     memcpy(x->exec.residency, from, (size_t)x->aliases->graph->count * sizeof *from);
 }
 
-/* All nodes of a feature have that of its root. */
+/* All nodes that share memory have the residency of their root. */
 static void set_residency(struct search *x, int root, enum sw_residency residency)
 {
     for (int i = root; i >= 0; i = x->aliases->node[i].next_in_place)
@@ -145,7 +145,7 @@ static void list_moves(struct search *x)
     }
 }
 
-/* Excess that a move takes away, for each second that it costs; below 0 where it takes none. */
+/* Excess that a move removes per second of added time; below 0 if it removes none. */
 static void score(struct search *x, struct move *m, double excess, double seconds)
 {
     get_residency(x, x->before);
@@ -165,7 +165,7 @@ static struct move *best_of(const struct search *x)
     return best;
 }
 
-/* The move that is still the best after its score was brought up to date; NULL: none helps. */
+/* The move that is still the best after its score was updated; NULL: none helps. */
 static struct move *find_move(struct search *x)
 {
     double excess = x->excess, seconds = x->seconds;
@@ -183,7 +183,7 @@ static struct move *find_move(struct search *x)
 
 /* ---- Searching ---- */
 
-/* Lowers the peak to the aim from the choice there is. False: it cannot. */
+/* Lowers the peak to the target, from the current choice. Returns false if that is not possible. */
 static bool lower(struct search *x)
 {
     judge(x);
@@ -200,7 +200,7 @@ static bool lower(struct search *x)
     return true;
 }
 
-/* Takes another choice for a feature if that saves time within the aim. */
+/* Changes the choice for an activation if that saves time within the target. */
 static bool change(struct search *x, int root, enum sw_residency residency)
 {
     enum sw_residency old = x->exec.residency[root];
@@ -236,7 +236,7 @@ static void keep_all(struct search *x)
         x->exec.residency[i] = SW_RESIDENT;
 }
 
-/* The arena that the choice takes. */
+/* Arena size of the current choice. */
 static size_t place(struct search *x)
 {
     size_t scratch;
@@ -244,7 +244,7 @@ static size_t place(struct search *x)
     return sw_blocks_place(&x->blocks, &scratch);
 }
 
-/* A choice that meets the budget; aims lower as long as blocks do not pack well enough. */
+/* Finds a choice that meets the budget; lowers the target while blocks do not pack well enough. */
 static bool meet(struct search *x, size_t budget)
 {
     keep_all(x);
@@ -264,7 +264,8 @@ static bool meet(struct search *x, size_t budget)
     return false;
 }
 
-/* A choice that takes the least memory; returns how much. Lowers the aim by ever smaller steps. */
+/* Finds a choice with the least memory and returns its size. Lowers the target by ever smaller
+ * steps. */
 static size_t find_least(struct search *x)
 {
     keep_all(x);
@@ -329,7 +330,7 @@ static void find_tightest(const struct search *x, struct sw_net_fit *fit)
                                          [SW_EXEC_RECOMPUTE] = "forward"};
     int a = x->peak_op;
     while (x->exec.ops[a].kind > SW_EXEC_RECOMPUTE && a + 1 < x->exec.count)
-        a++; /* copies are for the pass behind them */
+        a++; /* copies belong to the pass after them */
     fit->layer = x->aliases->graph->node[x->exec.ops[a].node].name;
     fit->pass = passes[x->exec.ops[a].kind];
 }

@@ -1,5 +1,5 @@
-/* Plans the memory of a step: blocks from the execution order (net/memory/blocks.h), their places,
- * and the host memory of features that are copied there. */
+/* Plans the memory of a step: blocks from the execution order (net/memory/blocks.h), their offsets,
+ * and the host memory of offloaded activations. */
 #include "net/memory/memory.h"
 
 #include "base/os.h"
@@ -41,7 +41,8 @@ static int first_write_over(const struct sw_blocks *b, const struct sw_net_place
     return first;
 }
 
-/* Who writes where a feature lay waits for its copy; and the copies' places in host memory. */
+/* Finds the first op that overwrites each offloaded activation, which must wait for the copy, and
+ * assigns offsets in host memory. */
 static void place_copies(struct sw_net_memory *m, const struct sw_exec_order *s,
                          const struct sw_blocks *b)
 {

@@ -1,7 +1,6 @@
-/* How the gradients of fully-connected layers come together (parallel training, section 5): says
- * for each layer whether workers give gradients or factors. Only layers in rows have something to
- * exchange. What a layer itself asks for and cannot have is an error, what is asked for net-wide a
- * note. */
+/* Exchange modes of fully-connected layers (parallel training, section 5): decides for each layer
+ * whether workers exchange gradients or factors. Only layers in rows exchange anything. If a
+ * layer's own key cannot be satisfied, that is an error; for the net-wide setting it is a note. */
 #include "net/shape/shapes.h"
 
 enum sw_comm_way sw_net_wanted_comm(const struct sw_net_graph_node *node,
@@ -17,9 +16,10 @@ static bool has_parameters(const struct sw_net_graph_node *node)
     return node->type->base.params && node->type->base.params[0];
 }
 
-static const char no_factors[] = "no product of factors, as that of an inner_product is";
+static const char no_factors[] =
+    "the gradient is not a product of factors, unlike that of an inner_product";
 
-/* Why the layer has no factors to exchange, with what to do about it, or NULL. */
+/* Why the layer has no factors to exchange, or NULL. */
 static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer_factors *f)
 {
     const struct sw_net_graph_node *node = &s->graph->node[i];
@@ -32,15 +32,15 @@ static const char *why_not(const struct sw_net_shapes *s, int i, struct sw_layer
     if (reason)
         return reason;
     if (!sw_net_shard_is_in_rows(s->sharding, i))
-        return "it is not split by rows, so that its gradient has one owner";
+        return "it is not split by rows, so its gradient has one owner";
     if (sw_net_is_frozen_param(s->graph, node, "weight"))
         return "its weight is frozen";
     return type->factors_of(node->conf, &s->node[node->src[0]].layer.dst.desc, f) ? NULL
                                                                                   : no_factors;
 }
 
-/* What computes while layer i's parameters are on their way, and shares the links with them: the
- * layers below. */
+/* Counts the work of the layers below layer i: their computing overlaps with the exchange of layer
+ * i, and their gradients share its links. */
 static void count_below(const struct sw_net_shapes *s, int i, struct sw_net_comm_layer *l)
 {
     for (int j = 0; j < i; j++) {
@@ -79,7 +79,8 @@ enum sw_comm_way sw_net_find_comm(struct sw_net_shapes *s, const struct sw_net_a
         reason = args->comm.refuses[way];
     if (reason && own)
         sw_recipe_error(s->graph->recipe, node->section, "comm",
-                        "%s cannot: %s; say ps, or leave it out", node->type->base.name, reason);
+                        "%s cannot exchange factors: %s; use ps, or remove the key",
+                        node->type->base.name, reason);
     if (args->comm.workers < 2 || !args->training)
         return SW_COMM_PS;
 

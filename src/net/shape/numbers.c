@@ -1,4 +1,4 @@
-/* Numbers for what layers have: parameters, results, states. */
+/* Assigns indices to the parameters, results and buffers of layers. */
 #include "net/shape/shapes.h"
 
 #include "base/os.h"
@@ -46,8 +46,8 @@ static int pairs_of(const struct sw_layer *l)
     return l->pair_count > 0 ? l->pair_count : 1;
 }
 
-/* Steps of one layer are one result, that of the first step; pairs of the others stand behind those
- * that are shown. */
+/* The time steps of one layer are one result, that of the first step; pairs of the others come
+ * after those that are shown. */
 static void number_later_steps(struct sw_net_shapes *s)
 {
     for (int i = 0; i < s->graph->count; i++) {
@@ -94,13 +94,13 @@ static int number_states(struct sw_net_shapes *s, struct sw_err *err)
         states += s->node[i].layer.keep_count;
     s->states = sw_calloc((size_t)states + 1, sizeof *s->states);
     if (!s->states)
-        return sw_err_nomem(err, "the layers' state", (size_t)states * sizeof *s->states);
+        return sw_err_nomem(err, "the layers' buffers", (size_t)states * sizeof *s->states);
     for (int i = 0; i < s->graph->count; i++) {
         const struct sw_layer *l = &s->node[i].layer;
         for (int k = 0; k < l->keep_count; k++) {
             char *name = sw_format("%s.%s", l->home, l->keeps[k].name);
             if (!name)
-                return sw_err_nomem(err, "a state's name", 0);
+                return sw_err_nomem(err, "a buffer's name", 0);
             s->states[s->state_count++] =
                 (struct sw_net_state){.layer = i, .index = k, .name = name};
         }

@@ -1,4 +1,4 @@
-/* Shapes and plans: every layer's setup in topological order, fused relus, gradients that are
+/* Runs every layer's setup in topological order, and finds fused relus and the gradients that are
  * needed. */
 #include "net/shape/shapes.h"
 
@@ -15,8 +15,8 @@ struct setup {
     const struct sw_net_args *args;
     const struct sw_net_shapes *sharing;
     struct sw_net_shapes *s;
-    struct sw_buf others; /* owned: see sw_net_find_comm */
-    int at;               /* the node that is set up */
+    struct sw_buf others; /* owned: names collected by sw_net_find_comm */
+    int at;               /* the node being set up */
 };
 
 static const struct sw_desc *find_field(void *user, const char *field)
@@ -33,7 +33,7 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
         return sw_net_shared_layout(u->s, u->at, param);
 
     int i = sharing ? sw_net_shapes_find(sharing, l->name) : -1;
-    /* Parts of a parameter have shapes of their own on every worker. */
+    /* Shards of a parameter may have different shapes on every worker. */
     if (i < 0 || (!sw_net_shard_is_in_rows(u->sharding, u->at) &&
                   sharing->sharding->worker != u->args->worker))
         return NULL;
@@ -44,7 +44,7 @@ static const struct sw_desc *find_layout(void *user, const struct sw_layer *l, c
     return NULL;
 }
 
-/* Is source k a target, to which no gradient goes? */
+/* Is source k a target, which gets no gradient? */
 static bool is_target(const struct sw_net_graph_node *node, int k)
 {
     if (node->chain && node->src_count == 1 && node->type->energy == SW_ENERGY_VISIBLE)
@@ -63,7 +63,7 @@ static void find_paths_to_losses(struct sw_net_shapes *s)
     }
 }
 
-/* A relu whose source applies it: the source can, and nobody else reads the source. */
+/* Finds relus that their source applies: the source supports it, and has no other reader. */
 static void find_fused(struct sw_net_shapes *s)
 {
     for (int i = 0; i < s->graph->count; i++) {
@@ -86,7 +86,7 @@ static uint32_t wanted_gradients(const struct setup *u, int i)
     return mask;
 }
 
-/* Does the shared parameter have the shape this net gives it? */
+/* Does the parameter have the same shape as in the net whose layouts are adopted? */
 static int check_shared(struct setup *u, const struct sw_layer *l, struct sw_err *err)
 {
     char a[128], b[128];
@@ -102,8 +102,8 @@ static int check_shared(struct setup *u, const struct sw_layer *l, struct sw_err
     return SW_OK;
 }
 
-/* Which of its parameters are frozen. */
-static void settle_frozen(const struct sw_net_graph *g, struct sw_net_shape *shape, int i)
+/* Determines which parameters are frozen. */
+static void find_frozen(const struct sw_net_graph *g, struct sw_net_shape *shape, int i)
 {
     const struct sw_layer *l = &shape->layer;
     shape->trains = false;
@@ -113,19 +113,19 @@ static void settle_frozen(const struct sw_net_graph *g, struct sw_net_shape *sha
     }
 }
 
-static void settle_backward(const struct setup *u, int i, uint32_t wants)
+static void find_backward(const struct setup *u, int i, uint32_t wants)
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
     struct sw_net_shape *shape = &u->s->node[i];
     struct sw_layer *l = &shape->layer;
-    settle_frozen(u->g, shape, i);
+    find_frozen(u->g, shape, i);
     shape->has_backward =
         u->args->training && shape->leads_to_loss && (shape->trains || wants != 0);
     shape->needs_grad = shape->has_backward && l->type->role != SW_ROLE_LOSS;
     if (!node->chain)
         return;
 
-    /* Also where its own parameters are frozen: the other side's chain runs through it. */
+    /* Even if its own parameters are frozen: the chain of the other side runs through it. */
     shape->has_backward = shape->needs_grad = true;
     if (sw_layer_energy(l) != SW_ENERGY_HIDDEN)
         return;
@@ -155,15 +155,15 @@ static int check_backward(const struct setup *u, int i, struct sw_err *err)
     const struct sw_layer *l = &shape->layer;
     if (u->args->training && shape->trains && l->param_count > u->g->node[i].share_count &&
         !shape->leads_to_loss)
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "no loss depends on it, so its parameters would never be trained: let a "
-                          "loss read it (a loss's targets get no gradient), or say include = "
-                          "eval");
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "no loss depends on it, so its parameters would never be trained: connect it to a loss "
+            "(the targets of a loss get no gradient), or set include = eval");
     const struct sw_layer *loss = loss_below(u, i);
     if (loss)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "it reads %s and leads to a loss, but no gradient goes through a loss: "
-                          "read what %s reads",
+                          "it reads %s and leads to a loss, but no gradient flows through a loss: "
+                          "read the source of %s instead",
                           loss->name, loss->name);
     if (shape->has_backward && !l->type->backward)
         return sw_err_set(err, SW_ERR_INVALID,
@@ -173,7 +173,7 @@ static int check_backward(const struct setup *u, int i, struct sw_err *err)
     return SW_OK;
 }
 
-/* The columns of the whole output, of which this worker may have a part. */
+/* Columns of the whole output, of which this worker may have a shard. */
 static int64_t whole_columns(const struct setup *u, int i)
 {
     const struct sw_net_shard *shard = &u->sharding->node[i];
@@ -213,7 +213,7 @@ static void place_columns(const struct setup *u, int i, struct sw_layer_setup *s
     }
 }
 
-/* Is a step of an unrolled layer what the steps around it take it for? */
+/* Checks that a time step has the width that its neighbors expect and supports unrolling. */
 static int check_step(const struct sw_net_graph_node *node, const struct sw_layer *l,
                       struct sw_err *err)
 {
@@ -225,19 +225,18 @@ static int check_step(const struct sw_net_graph_node *node, const struct sw_laye
                           node->steps, l->type->base.name);
     if (l->phases.backward > 1)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "unroll = %d: how many labels count is not known of all steps at once: "
-                          "leave unroll out, and it reads them as a sequence",
+                          "unroll = %d: the number of labels that count is not known for all steps "
+                          "at once: remove unroll, and the layer reads the steps as a sequence",
                           node->steps);
     if (node->width > 0 && (d->ndim != 2 || d->dim[1] != node->width || !sw_desc_is_plain(d)))
         return sw_err_set(
             err, SW_ERR_INVALID,
-            "its output is %s, but where the step before is read the first step takes "
-            "%lld features for it",
+            "its output is %s, but the layers that read its previous step expect %lld features",
             sw_desc_text(d, text), (long long)node->width);
     return SW_OK;
 }
 
-/* What the node's setup is told. */
+/* The arguments of the node's setup. */
 static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
 {
     const struct sw_net_graph_node *node = &u->g->node[i];
@@ -264,8 +263,8 @@ static struct sw_layer_setup setup_for(struct setup *u, int i, uint32_t wants)
     return setup;
 }
 
-/* Is node i's output in memory whose time this net does not know: in the batch's, which is filled
- * again by and by, or in another worker's? */
+/* Is node i's output in memory whose lifetime this net does not control: that of the batch, or of
+ * another worker? */
 static bool is_borrowed(const struct sw_net_shapes *s, int i)
 {
     while (s->node[i].layer.in_place && s->node[i].layer.view)
@@ -316,7 +315,7 @@ static int run_setup(struct setup *u, int i, const struct sw_layer_setup *setup,
     return l->type->setup(l, setup, err);
 }
 
-/* A layer that another worker does is set up for its shape alone. */
+/* A layer that another worker runs is set up only for its shape. */
 static void drop_absent(struct sw_layer *l)
 {
     l->param_count = l->keep_count = l->carry_count = l->sum_count = 0;
@@ -341,7 +340,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     if (rc != SW_OK)
         return rc;
 
-    settle_backward(u, i, wants);
+    find_backward(u, i, wants);
     shape->absent = elsewhere && !sw_net_is_bridge(node);
     rc = check_backward(u, i, err);
     if (rc == SW_OK && !shape->absent)
@@ -358,7 +357,7 @@ static int setup_node(struct setup *u, int i, struct sw_err *err)
     return SW_OK;
 }
 
-/* Faults of the recipe become its messages; the other codes pass with the layer in front. */
+/* Errors of the recipe become its messages; other errors are prefixed with the layer. */
 static int report(const struct sw_net_graph *g, int i, int rc, struct sw_err *err)
 {
     const struct sw_net_graph_node *node = &g->node[i];

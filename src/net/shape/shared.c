@@ -1,5 +1,5 @@
-/* Parameters that several layers use, once shapes are known: do both sides have them, in which
- * layout, and who of their users writes the gradient (net/graph/share.c). */
+/* Checks of tied parameters after shapes are known: do both layers have them, in which layout, and
+ * who of their users writes the gradient (net/graph/share.c). */
 #include "net/shape/shapes.h"
 
 static int find_in(const struct sw_layer *l, const char *param)
@@ -27,7 +27,8 @@ int sw_net_check_shares(const struct sw_net_shapes *s, int i, struct sw_err *err
         const struct sw_net_share *share = &node->share[k];
         const struct sw_layer *root = &s->node[share->root].layer;
         int own = find_in(l, share->param), p = find_in(root, share->root_param);
-        /* Its type may have a parameter that this layer has not; or another worker has them all. */
+        /* The layer may lack an optional parameter of its type, or another worker may have the
+         * layer. */
         bool neither = own < 0 && p < 0 && root->home == node->home;
         if (neither || s->node[share->root].absent)
             continue;
@@ -45,12 +46,12 @@ int sw_net_check_shares(const struct sw_net_shapes *s, int i, struct sw_err *err
         return sw_err_set(err, SW_ERR_INVALID, "%s.share: its %s is %s, but %s.%s is %s%s",
                           share->param, share->param, sw_desc_text(mine, own_text), root->name,
                           share->root_param, sw_desc_text(its, root_text),
-                          turned ? ": transpose = yes shares it the other way round" : "");
+                          turned ? ": transpose = yes shares the transposed matrix" : "");
     }
     return SW_OK;
 }
 
-/* The entry of the root's parameter, which is numbered before its other users. */
+/* Index of the root's parameter, which is assigned before those of its other users. */
 int sw_net_root_param(const struct sw_net_shapes *s, int i, const char *param)
 {
     const struct sw_net_share *share = sw_net_share_of(&s->graph->node[i], param);
@@ -60,7 +61,7 @@ int sw_net_root_param(const struct sw_net_shapes *s, int i, const char *param)
     return root->first_param + find_in(&root->layer, share->root_param);
 }
 
-/* Backward visits the last entry first: it writes the sum's first term, all others add. */
+/* Backward visits the last user first: it writes the gradient, and all others add. */
 void sw_net_order_writers(struct sw_net_shapes *s)
 {
     for (int p = s->param_count - 1; p >= 0; p--) {

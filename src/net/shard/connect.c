@@ -1,25 +1,25 @@
-/* Inserts a connection (a pair of bridges) wherever a reader wants its source spread in another
- * way, and orders the net. All workers of a group come to the same list of nodes.
+/* Inserts a connection (a pair of bridges) wherever a reader needs its source in another
+ * distribution, and orders the nodes. All workers of a group compute the same list of nodes.
  *
- * There is one connection for all readers that want a source spread in the same way. */
+ * All readers that need a source in the same distribution share one connection. */
 #include "net/shard/sharding.h"
 
 #include "base/os.h"
 #include <limits.h>
 #include <stdio.h>
 
-/* Every node may have one connection for each way of spreading that readers want; a whole output
- * may be wanted on several workers, columns in several groups. */
+/* Every node may have one connection per distribution that readers need; a whole output may be
+ * needed on several workers, columns in several groupings. */
 struct insertion {
     const struct sw_net_graph *g; /* without connections */
     const struct sw_net_sharding *s;
     struct sw_net_graph_node *nodes; /* the new arrays */
     struct sw_net_shard *shards;
-    int *moved;            /* new place of each old node */
-    struct sw_spread *way; /* owned: all that anybody wants, rows first */
+    int *moved;            /* new index of each old node */
+    struct sw_spread *way; /* owned: all distributions that readers need, rows first */
     int ways;
     bool *needed;    /* [old nodes][ways] */
-    int *connection; /* [old nodes][ways]: new place of its connection */
+    int *connection; /* [old nodes][ways]: new index of its connection */
     int count;
 };
 
@@ -33,12 +33,13 @@ static int way_of(const struct insertion *in, struct sw_spread s)
 
 static void add_way(struct insertion *in, struct sw_spread s)
 {
-    in->way[in->ways] = s; /* the search ends here at the latest */
+    in->way[in->ways] = s; /* sentinel of the search */
     if (way_of(in, s) == in->ways)
         in->ways++;
 }
 
-/* From where a connection takes node i's output: from rows, where there is no direct way. */
+/* The distribution from which a connection converts node i's output: rows if there is no direct
+ * conversion. */
 static struct sw_spread start_of(const struct insertion *in, int i, struct sw_spread to)
 {
     struct sw_spread from = in->s->node[i].spread;
@@ -55,8 +56,8 @@ static void need(struct insertion *in, int i, struct sw_spread to)
         need(in, i, start_of(in, i, to));
 }
 
-/* In the order of the movement table; connections start from rows where there is no other way, so
- * that these come first. */
+/* Lists distributions in the order of the movement table: rows come first, because other
+ * connections may start from them. */
 static void find_ways(struct insertion *in)
 {
     const struct sw_net_graph *g = in->g;
@@ -81,7 +82,7 @@ static int count_connections(struct insertion *in)
     return count;
 }
 
-/* Where node i's output is to be read in that way. */
+/* The node with node i's output in that distribution. */
 static int place_of(const struct insertion *in, int i, struct sw_spread want)
 {
     return sw_spread_equal(in->s->node[i].spread, want)
@@ -89,7 +90,7 @@ static int place_of(const struct insertion *in, int i, struct sw_spread want)
                : in->connection[i * in->ways + way_of(in, want)];
 }
 
-/* One end of the connection of node i's output that is wanted in this way. */
+/* Adds one end of the connection that converts node i's output to this distribution. */
 static int add_end(struct insertion *in, int i, int way, bool dst, struct sw_err *err)
 {
     const struct sw_net_graph_node *old = &in->g->node[i];
@@ -150,19 +151,19 @@ static int rebuild(struct insertion *in, struct sw_err *err)
 
 /* ---- order ---- */
 
-/* Layers stand in the order of how many connections lead to them at most, then in their own. A
- * connection's lower end stands right behind what it sends, and its upper end before the first
- * layer that reads it: everything that can be computed without another worker comes before what
- * waits for one. So paths on different workers run side by side, and a worker that has the lower
- * layers of several parts (of a batch, of a sequence) is ahead with them while others do the upper
- * ones of those that came first; backward goes the same way in the opposite direction. Of several
- * connections that begin at one layer that comes first which is read first. */
+/* Layers are ordered by the largest number of connections on a path to them, then by their previous
+ * order. A connection's source end follows the layer it sends, and its destination end precedes the
+ * first layer that reads it: everything that can be computed without another worker comes before
+ * what waits for one. So paths on different workers run in parallel, and a worker that has the
+ * lower layers of several parts (of a batch, of a sequence) runs ahead while others compute the
+ * upper layers of the earlier parts; backward runs in the opposite order. Of several connections
+ * that start at one layer, the one that is read first comes first. */
 struct order {
     const struct sw_net_graph *g;
-    int *level;   /* owned [nodes]: connections on the longest way there */
-    int *ranking; /* owned [nodes]: the layers in their order, without bridges */
-    int *rank;    /* owned [nodes]: place in that; of a bridge that of its first reader */
-    int *place;   /* owned [nodes]: the answer; -1: none yet */
+    int *level;   /* owned [nodes]: most connections on a path to the node */
+    int *ranking; /* owned [nodes]: the layers in the new order, without bridges */
+    int *rank;    /* owned [nodes]: position in `ranking`; of a bridge that of its first reader */
+    int *place;   /* owned [nodes]: the resulting index; -1: none yet */
     int layers, placed;
 };
 
@@ -176,8 +177,8 @@ static void raise_level(struct order *o, int i, int to)
     o->level[i] = o->level[i] > to ? o->level[i] : to;
 }
 
-/* Sources come before their readers in the nodes' order so far, and who shares a parameter behind
- * the layer where it is at home. */
+/* In the previous order sources come before their readers, and roots before layers that tie
+ * parameters to them. */
 static void find_levels(struct order *o)
 {
     for (int i = 0; i < o->g->count; i++) {
@@ -201,7 +202,7 @@ static void rank_layers(struct order *o)
             o->rank[i] = o->layers;
             o->ranking[o->layers++] = i;
         }
-    /* Bridges may follow on one another, from the last to the first. */
+    /* Bridges may read bridges, so go from the last to the first. */
     for (int i = o->g->count - 1; i >= 0; i--)
         for (int k = 0; k < o->g->node[i].src_count; k++) {
             int source = o->g->node[i].src[k];
@@ -210,7 +211,7 @@ static void rank_layers(struct order *o)
         }
 }
 
-/* A node, and behind it the lower ends of its connections. */
+/* Places a node, and after it the source ends of its connections. */
 static void place_node(struct order *o, int i)
 {
     o->place[i] = o->placed++;
@@ -226,7 +227,7 @@ static void place_node(struct order *o, int i)
     }
 }
 
-/* The upper ends of connections that node i reads, and of those before them. */
+/* Places the destination ends of connections that node i reads, and of those before them. */
 static void place_sources(struct order *o, int i)
 {
     const struct sw_net_graph_node *node = &o->g->node[i];
@@ -273,7 +274,8 @@ static int order(struct sw_net_sharding *s, struct sw_net_graph *g, struct sw_er
     return SW_OK;
 }
 
-/* Makes the new arrays, which graph and sharding take over; where that fails, they keep theirs. */
+/* Builds the new arrays and gives them to graph and sharding, which keep their old ones on errors.
+ */
 static int insert(struct insertion *in, struct sw_net_sharding *s, struct sw_net_graph *g, int more,
                   struct sw_err *err)
 {

@@ -1,6 +1,6 @@
-/* The movement table of partitioning, and the rectangles that follow from it: what a worker has of
- * an output under a spread, and what goes from one worker to another when an output changes its
- * spread. Pure arithmetic; any thread. */
+/* The movement table of partitioning, and the rectangles that follow from it: a worker's shard of
+ * an output, and what goes from one worker to another when an output changes its distribution. Pure
+ * arithmetic; any thread. */
 #include "net/partition.h"
 
 #include <stddef.h>
@@ -8,8 +8,9 @@
 static const char *const names[SW_DISTS] = {"rows", "columns", "full", "sums", "one"};
 
 /* From the rows of this table to its columns. No connection starts from full, since an output is
- * computed once; none leads to sums, since no layer reads terms; and a full reader of sums reads
- * them in rows first, which is cheaper than everything to everybody. */
+ * computed once; none leads to sums, since no layer reads partial sums; and a reader of the full
+ * output of sums converts them to rows first, which is cheaper than sending everything to all
+ * workers. */
 static const struct sw_movement_cell cells[SW_DISTS][SW_DISTS] = {
     [SW_DIST_ROWS] = {[SW_DIST_ROWS] = {"none", "none", 0, 0, 0},
                       [SW_DIST_COLUMNS] = {"all-to-all", "all-to-all", 0, 1, 0},
@@ -31,8 +32,7 @@ static const struct sw_movement_cell cells[SW_DISTS][SW_DISTS] = {
 /* From one worker to another. */
 static const struct sw_movement_cell bridge = {"bridge", "bridge", 0, 0, 1};
 
-/* From columns that are cut in one way to others: that much at most, and where these overlap less.
- */
+/* Between differently partitioned columns: an upper bound, less if shards overlap. */
 static const struct sw_movement_cell shift = {"all-to-all", "all-to-all", 0, 1, 0};
 
 const char *sw_dist_name(enum sw_dist d)

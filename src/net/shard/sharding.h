@@ -1,13 +1,13 @@
-/* The sharding of a net, its second stage: how every layer's output is spread over the workers of
- * the group. It reads the graph alone, and puts a connection (a pair of bridges) into it wherever a
- * reader wants its source spread in another way. All workers of a group come to the same nodes. One
- * owner; frozen once made.
+/* The sharding of a net, its second stage: how every layer's output is distributed over the workers
+ * of the group. It reads only the graph, and inserts a connection (a pair of bridges) wherever a
+ * reader needs its source in another distribution. All workers of a group compute the same list of
+ * nodes. One owner; frozen once made.
  *
- * What a layer that is split by columns reads: an element-wise one the same columns of its source,
- * one of type SW_SPLIT_OUTPUTS the full source, one whose output is in sums its columns of the
- * source. Channels in groups whose number the workers do not divide are split by whole groups
- * (struct sw_spread, groups). A concat or slice reads of each source what belongs to its own
- * columns, which may be nothing (whole, first). Layers that share a parameter are in rows, or whole
+ * A layer that is split by columns reads: if element-wise, the same columns of its source; with
+ * SW_SPLIT_OUTPUTS, the full source; if its output is in sums, its columns of the source. Channels
+ * in groups are split by whole groups if the number of groups is not a multiple of the workers
+ * (struct sw_spread, groups). A concat or slice reads from each source the part that belongs to its
+ * own columns, which may be empty (whole, first). Layers with tied parameters are in rows, or whole
  * on the same worker. Training and evaluation nets are split alike. */
 #pragma once
 
@@ -15,34 +15,34 @@
 #include "net/partition.h"
 
 struct sw_net_shard {
-    struct sw_spread spread;   /* how the output is spread */
-    struct sw_spread from, to; /* of a bridge: how its source is, and how it is wanted */
-    int64_t known_columns;     /* of the whole output, as far as it is known before setup; 0: it is
-                                  not */
-    bool joins;                /* its columns are not those of its sources one for one */
-    bool rows_only;            /* what its columns come from cannot be split by them */
+    struct sw_spread spread; /* distribution of the output */
+    struct sw_spread from,
+        to;                /* of a bridge: distribution of its source, and the one it produces */
+    int64_t known_columns; /* of the whole output, if known before setup; else 0 */
+    bool joins;            /* its columns do not correspond one to one to those of its sources */
+    bool rows_only;        /* the layers that its columns come from cannot be split by columns */
 };
 
 struct sw_net_sharding {
     int workers, worker;       /* size of the group and rank in it */
-    struct sw_net_shard *node; /* owned, of the graph's nodes */
-    struct sw_buf notes;       /* what was decided otherwise than asked for net-wide, a line each */
+    struct sw_net_shard *node; /* owned, one per node of the graph */
+    struct sw_buf notes;       /* layers that do not follow the net-wide setting, a line each */
 };
 
-/* The whole stage. alone: nobody asked for a group, so that locations say nothing. Errors as
- * sw_net_new; *s is to be freed in any event. */
+/* Runs the whole stage. alone: no group was requested, so locations are ignored. Errors as
+ * sw_net_new; *s must be freed in every case. */
 int sw_net_sharding_init(struct sw_net_sharding *s, struct sw_net_graph *g,
                          const struct sw_net_args *args, bool alone,
                          struct sw_err *err) SW_MUST_CHECK;
 void sw_net_sharding_fini(struct sw_net_sharding *s); /* a zeroed one is accepted */
 
-/* Has every worker its own rows of node i's output? */
+/* Is node i's output split by rows? */
 static inline bool sw_net_shard_is_in_rows(const struct sw_net_sharding *s, int i)
 {
     return s->node[i].spread.dist == SW_DIST_ROWS;
 }
 
-/* Is the output whole on another worker? */
+/* Is the whole output on another worker? */
 static inline bool sw_net_shard_is_elsewhere(const struct sw_net_sharding *s, int i)
 {
     return s->node[i].spread.dist == SW_DIST_ONE && s->node[i].spread.at != s->worker;
@@ -50,12 +50,12 @@ static inline bool sw_net_shard_is_elsewhere(const struct sw_net_sharding *s, in
 
 /* ---- Within net/shard/ ---- */
 
-/* spread.c: decides the spreads, without connections. Errors as sw_net_new. */
+/* spread.c: chooses the distributions, without connections. Errors as sw_net_new. */
 int sw_net_spread(struct sw_net_sharding *s, struct sw_net_graph *g, const struct sw_net_args *args,
                   bool alone, struct sw_err *err) SW_MUST_CHECK;
-/* How node i wants a source spread. */
+/* The distribution in which node i reads a source. */
 struct sw_spread sw_net_source_spread(const struct sw_net_sharding *s, const struct sw_net_graph *g,
                                       int i, int source);
-/* connect.c: inserts connections, and orders the nodes for them. Errors: SW_ERR_NOMEM. */
+/* connect.c: inserts connections and reorders the nodes for them. Errors: SW_ERR_NOMEM. */
 int sw_net_connect(struct sw_net_sharding *s, struct sw_net_graph *g,
                    struct sw_err *err) SW_MUST_CHECK;

@@ -1,11 +1,11 @@
-/* The partitioner: decides how every layer's output is spread over the group. Works on types and
- * keys; shapes come later. With one worker there is nothing to do but to check the keys. */
+/* The partitioner: chooses how every layer's output is distributed over the group, from layer types
+ * and keys; shapes are not known yet. With one worker it only checks the keys. */
 #include "net/shard/sharding.h"
 
 #include "net/args.h"
 #include <string.h>
 
-/* What is worked on. */
+/* Arguments of the pass. */
 struct spreading {
     struct sw_net_sharding *s;
     const struct sw_net_graph *g;
@@ -19,7 +19,8 @@ static const struct sw_net_shard *shard_of(const struct spreading *x,
     return &x->s->node[node - x->g->node];
 }
 
-/* What the layer's own key or the net-wide setting says, and whether it is the layer's own. */
+/* The partition that the layer's key or the net-wide setting requests; *own: it is the layer's key.
+ */
 static enum sw_partition wanted(const struct spreading *x, const struct sw_net_graph_node *node,
                                 bool *own)
 {
@@ -30,7 +31,7 @@ static enum sw_partition wanted(const struct spreading *x, const struct sw_net_g
 
 static const char shares_parameters[] = "it shares a parameter with another layer";
 
-/* The same by the shape of the data that it reads, if it reads some. */
+/* Why the shape of the data that the layer reads prevents a split by columns, or NULL. */
 static const char *why_not_data(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     const struct sw_net_graph_node *source = &x->g->node[node->src[0]];
@@ -41,7 +42,8 @@ static const char *why_not_data(const struct spreading *x, const struct sw_net_g
     return data ? node->type->refuses_data(data) : NULL;
 }
 
-/* Does a layer of any net of the recipe borrow its parameters? They have one cut for all nets. */
+/* Does a layer of any net of the recipe use its parameters? Their partition is the same in all
+ * nets. */
 static bool is_lent(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     for (const struct sw_section *s = sw_recipe_first(x->g->recipe, "layer"); s;
@@ -62,28 +64,28 @@ static const char *why_not(const struct spreading *x, const struct sw_net_graph_
     if (node->is_shared)
         return shares_parameters;
     if (type->split == SW_SPLIT_NONE)
-        return type->split_reason ? type->split_reason : "it has no rule for it";
+        return type->split_reason ? type->split_reason : "its type has no rule for this partition";
     if (shard_of(x, node)->joins && shard_of(x, node)->known_columns == 0)
-        return "nothing tells beforehand how many columns it has";
+        return "its number of columns is not known before setup";
     if (shard_of(x, node)->joins && shard_of(x, node)->known_columns < x->args->workers)
         return "it has fewer columns than there are workers";
     if (type->energy && is_lent(x, node))
-        return "a reconstruction or a metric needs its whole weight; leave those out, and ask eval";
+        return "a reconstruction or a metric needs its whole weight; remove those layers, and use "
+               "eval";
     const char *reason =
         type->refuses_split ? type->refuses_split(node->conf, x->args->workers) : NULL;
     return !reason && type->refuses_data ? why_not_data(x, node) : reason;
 }
 
-/* Does a layer that is split by columns read columns, too? */
+/* Does a layer that is split by columns also read columns? */
 static bool reads_columns(const struct sw_net_graph_node *node)
 {
     const struct sw_layer_type *type = node->type;
     return type->split == SW_SPLIT_ELEMENTWISE || (type->groups && type->groups(node->conf) > 1);
 }
 
-/* Why a net-wide setting leaves a layer whose columns are those of its sources in rows, or NULL:
- * the data and what reads all of its source in rows may have fewer columns than there are workers.
- */
+/* Why a net-wide setting leaves a layer in rows whose columns are those of its sources, or NULL:
+ * input data, and layers that cannot be split, may have fewer columns than there are workers. */
 static const char *why_source_not(const struct spreading *x, const struct sw_net_graph_node *node,
                                   enum sw_partition p)
 {
@@ -91,7 +93,7 @@ static const char *why_source_not(const struct spreading *x, const struct sw_net
         p == SW_PARTITION_INPUTS || (p == SW_PARTITION_COLUMNS && reads_columns(node));
     for (int k = 0; k < node->src_count && by_columns && !shard_of(x, node)->joins; k++)
         if (x->s->node[node->src[k]].rows_only)
-            return "what it reads cannot be split by columns";
+            return "its source cannot be split by columns";
     return NULL;
 }
 
@@ -115,7 +117,7 @@ static const char *why_not_inputs(const struct sw_net_graph_node *node)
     if (node->is_shared)
         return shares_parameters;
     if (!type->splits_inputs)
-        return "no sum over parts of its inputs is its output";
+        return "its output is not a sum over parts of its inputs";
     return type->refuses_inputs ? type->refuses_inputs(node->conf) : NULL;
 }
 
@@ -123,9 +125,9 @@ static const char *why_not_inputs(const struct sw_net_graph_node *node)
 static const char *why_not_one(const struct sw_net_graph_node *node)
 {
     enum sw_layer_role role = node->type->role;
-    return node->chain              ? "the Gibbs chain is one of rows"
+    return node->chain              ? "a Gibbs chain runs over rows"
            : role == SW_ROLE_INPUT  ? "every worker reads its rows of the data"
-           : role == SW_ROLE_OUTPUT ? "every worker hands in its own rows"
+           : role == SW_ROLE_OUTPUT ? "every worker writes its own rows"
                                     : NULL;
 }
 
@@ -145,25 +147,25 @@ static const char *why_not_way(const struct spreading *x, const struct sw_net_gr
     return NULL;
 }
 
-/* The spread of a layer that says where it is. */
+/* The distribution of a layer with a location. */
 static struct sw_spread spread_at(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     const struct sw_layer_conf *conf = node->section->common;
     const char *reason = why_not_one(node), *type = node->type->base.name;
     if (sw_net_is_later_step(node) || sw_net_connects_steps(node))
-        ; /* the first step says it */
+        ; /* the first step reports it */
     else if (reason)
-        sw_recipe_error(x->g->recipe, node->section, "location",
-                        "%s cannot be on one worker: %s; leave location out, and it reads its rows "
-                        "of what is elsewhere",
-                        type, reason);
+        sw_recipe_error(
+            x->g->recipe, node->section, "location",
+            "%s cannot be on one worker: %s; remove location, and every worker reads its own rows",
+            type, reason);
     else if (sw_section_is_set(node->section, "partition") && conf->partition != SW_PARTITION_NONE)
         sw_recipe_error(x->g->recipe, node->section, "location",
-                        "a layer with a location is whole on that worker: leave its partition out");
+                        "a layer with a location is not partitioned: remove its partition key");
     else if (conf->location >= x->args->workers && !x->alone)
         sw_recipe_error(x->g->recipe, node->section, "location",
-                        "worker %lld of a group that has %d, counted from 0: say a location below "
-                        "%d, or cluster.workers_per_group = %lld",
+                        "worker %lld of a group with %d workers, counted from 0: use a location "
+                        "below %d, or cluster.workers_per_group = %lld",
                         (long long)conf->location, x->args->workers, x->args->workers,
                         (long long)conf->location + 1);
     return x->args->workers > 1 ? (struct sw_spread){.dist = SW_DIST_ONE, .at = (int)conf->location}
@@ -186,17 +188,18 @@ static enum sw_dist dist_of(const struct spreading *x, const struct sw_net_graph
         reason = why_source_not(x, node, p);
     bool refused = reason != NULL;
     if (sw_net_connects_steps(node) || sw_net_is_later_step(node))
-        ; /* the layer's first step says it */
+        ; /* the layer's first step reports it */
     else if (refused && own)
         sw_recipe_error(x->g->recipe, node->section, "partition",
-                        "%s cannot: %s; say 0%s, or leave it out", type->base.name, reason,
-                        why_not_one(node) ? "" : " or none");
+                        "%s does not support this partition: %s; use 0%s, or remove the key",
+                        type->base.name, reason, why_not_one(node) ? "" : " or none");
     else if (refused && x->args->workers > 1 && type->role != SW_ROLE_INPUT)
         sw_buf_printf(&x->s->notes, "layer %s is split by rows: %s\n", node->home, reason);
     return refused || x->args->workers == 1 ? SW_DIST_ROWS : dists[p];
 }
 
-/* Columns of the output as the type tells them from those of the sources, and where these begin. */
+/* Columns of the output, computed by the type from those of the sources; begin gets the first
+ * column of each source. */
 static int64_t columns_by_type(const struct sw_net_sharding *s, const struct sw_net_graph *g, int i,
                                int64_t *begin)
 {
@@ -208,7 +211,7 @@ static int64_t columns_by_type(const struct sw_net_sharding *s, const struct sw_
     return node->type->columns(node->conf, src, node->src_count, begin);
 }
 
-/* Columns of the output as far as those of the sources or the data tell them; 0: they do not. */
+/* Columns of the output if the sources or the data determine them; else 0. */
 static int64_t columns_of(const struct spreading *x, int i)
 {
     const struct sw_net_graph_node *node = &x->g->node[i];
@@ -261,7 +264,8 @@ static int64_t groups_of(const struct spreading *x, const struct sw_net_graph_no
     return groups > 1 && groups % x->args->workers ? groups : 0;
 }
 
-/* Layers that share a parameter are in rows, or all on one worker, who alone has it then. */
+/* Layers with a tied parameter must all be in rows, or all on one worker, which alone has the
+ * parameter. */
 static void check_homes(const struct spreading *x, const struct sw_net_graph_node *node)
 {
     for (int k = 0; k < node->share_count; k++) {
@@ -270,8 +274,8 @@ static void check_homes(const struct spreading *x, const struct sw_net_graph_nod
         if (sw_spread_equal(shard_of(x, node)->spread, shard_of(x, root)->spread))
             continue;
         sw_recipe_error(x->g->recipe, node->section, located ? "location" : NULL,
-                        "it shares %s with layer %s, which is not where it is: give both the same "
-                        "location, or leave them in rows",
+                        "it shares %s with layer %s, which is on another worker: give both the "
+                        "same location, or split both by rows",
                         node->share[k].param, root->home);
     }
 }

@@ -88,7 +88,7 @@ static void assert_stalls(struct play *p, int64_t within_ms, int culprit, int vi
     assert_int_equal(p->stall.victim, victim);
 }
 
-static void silence_is_a_stall_after_four_seconds_and_is_told_once(void **state)
+static void silence_is_a_stall_after_four_seconds_and_is_reported_once(void **state)
 {
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
@@ -131,7 +131,7 @@ static void waits_are_followed_to_the_culprit(void **state)
 }
 
 /* A slow one that moves is no stall, however long the others wait for it. */
-static void waiting_for_one_that_moves_is_no_stall(void **state)
+static void waiting_for_an_active_role_is_no_stall(void **state)
 {
     struct play p;
     begin(&p, 1, SW_ON_STALL_STOP);
@@ -179,7 +179,7 @@ static void waiting_does_not_raise_the_limit(void **state)
     sw_watchdog_free(p.dog);
 }
 
-static void making_first_values_may_take_a_minute(void **state)
+static void initializing_values_may_take_a_minute(void **state)
 {
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
@@ -210,7 +210,7 @@ static void stop_comes_at_once_or_after_twelve_times_the_limit(void **state)
     sw_watchdog_free(p.dog);
 }
 
-static void slow_disk_is_told_and_waited_for(void **state)
+static void slow_disk_is_reported_but_does_not_stop_the_run(void **state)
 {
     struct play p;
     begin(&p, 0, SW_ON_STALL_AUTO);
@@ -222,7 +222,7 @@ static void slow_disk_is_told_and_waited_for(void **state)
 }
 
 /* SIGSTOP, a debugger, a machine that slept: nobody moved, the watchdog included. */
-static void time_in_which_nobody_looked_does_not_count(void **state)
+static void time_between_checks_is_limited(void **state)
 {
     struct play p;
     begin(&p, 0, SW_ON_STALL_STOP);
@@ -235,7 +235,7 @@ static void time_in_which_nobody_looked_does_not_count(void **state)
 }
 
 /* Who only waits is blamed after twice the time. */
-static void waiting_in_a_circle_is_a_stall(void **state)
+static void deadlock_cycle_is_a_stall(void **state)
 {
     struct play p;
     begin(&p, 0, SW_ON_STALL_STOP);
@@ -346,7 +346,7 @@ static const struct row rows[] = {
      -1},
 };
 
-static void culprit_is_named_within_five_seconds_and_nobody_else(void **state)
+static void only_the_culprit_is_named_within_five_seconds(void **state)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
@@ -376,7 +376,7 @@ static void culprit_is_named_within_five_seconds_and_nobody_else(void **state)
 }
 
 /* A debugger that lets it go: those who waited have their time, from then on. */
-static void stopped_thread_that_goes_on_ends_the_stall(void **state)
+static void resumed_thread_ends_the_stall(void **state)
 {
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
@@ -394,7 +394,7 @@ static void stopped_thread_that_goes_on_ends_the_stall(void **state)
 }
 
 /* The first verdict was the best at its time. */
-static void surer_culprit_takes_the_place_of_another(void **state)
+static void more_certain_culprit_replaces_the_reported_one(void **state)
 {
     struct play p;
     begin(&p, 0, SW_ON_STALL_WARN);
@@ -409,7 +409,7 @@ static void surer_culprit_takes_the_place_of_another(void **state)
 }
 
 /* The history's writer, say: training goes on without it, so the run does not end either. */
-static void stopped_thread_that_harms_nobody_ends_no_run(void **state)
+static void stopped_thread_that_blocks_no_role_does_not_end_the_run(void **state)
 {
     struct play p;
     begin(&p, 0, SW_ON_STALL_STOP);
@@ -450,7 +450,7 @@ static void idle_server_that_is_waited_for_is_blamed_late(void **state)
     sw_watchdog_free(p.dog);
 }
 
-static void second_stall_is_told_when_the_first_is_over(void **state)
+static void second_stall_is_reported_after_the_first_is_over(void **state)
 {
     struct play p;
     begin(&p, 1, SW_ON_STALL_WARN);
@@ -467,23 +467,23 @@ static void second_stall_is_told_when_the_first_is_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(silence_is_a_stall_after_four_seconds_and_is_told_once),
+        cmocka_unit_test(silence_is_a_stall_after_four_seconds_and_is_reported_once),
         cmocka_unit_test(idle_and_paused_units_never_stall),
         cmocka_unit_test(waits_are_followed_to_the_culprit),
-        cmocka_unit_test(waiting_for_one_that_moves_is_no_stall),
+        cmocka_unit_test(waiting_for_an_active_role_is_no_stall),
         cmocka_unit_test(limit_is_four_times_the_longest_silence),
         cmocka_unit_test(waiting_does_not_raise_the_limit),
-        cmocka_unit_test(making_first_values_may_take_a_minute),
+        cmocka_unit_test(initializing_values_may_take_a_minute),
         cmocka_unit_test(stop_comes_at_once_or_after_twelve_times_the_limit),
-        cmocka_unit_test(slow_disk_is_told_and_waited_for),
-        cmocka_unit_test(time_in_which_nobody_looked_does_not_count),
-        cmocka_unit_test(waiting_in_a_circle_is_a_stall),
-        cmocka_unit_test(culprit_is_named_within_five_seconds_and_nobody_else),
-        cmocka_unit_test(stopped_thread_that_goes_on_ends_the_stall),
-        cmocka_unit_test(surer_culprit_takes_the_place_of_another),
-        cmocka_unit_test(stopped_thread_that_harms_nobody_ends_no_run),
+        cmocka_unit_test(slow_disk_is_reported_but_does_not_stop_the_run),
+        cmocka_unit_test(time_between_checks_is_limited),
+        cmocka_unit_test(deadlock_cycle_is_a_stall),
+        cmocka_unit_test(only_the_culprit_is_named_within_five_seconds),
+        cmocka_unit_test(resumed_thread_ends_the_stall),
+        cmocka_unit_test(more_certain_culprit_replaces_the_reported_one),
+        cmocka_unit_test(stopped_thread_that_blocks_no_role_does_not_end_the_run),
         cmocka_unit_test(idle_server_that_is_waited_for_is_blamed_late),
-        cmocka_unit_test(second_stall_is_told_when_the_first_is_over),
+        cmocka_unit_test(second_stall_is_reported_after_the_first_is_over),
     };
     return cmocka_run_group_tests_name("watchdog", tests, NULL, NULL);
 }

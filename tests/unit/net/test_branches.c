@@ -1,7 +1,7 @@
 /* ctest-labels: threads
- * Branches of a net on streams of their own: which layers are given one, who waits for whom, the
- * same bits as on one stream, and what happens where a wait is missing. All on simulated GPUs,
- * which find out whoever touches what another stream may still use. */
+ * Branches of a net on separate streams: assignment of layers to streams, waits, bit-identity with
+ * one stream, and detection of a missing wait. All on simulated GPUs, which detect accesses to
+ * memory that another stream may still use. */
 #include "unit/device/sim_support.h"
 
 #include "net/net_private.h"
@@ -174,7 +174,7 @@ static bool waits_for(const struct sw_net *net, const char *layer, bool back, co
     return false;
 }
 
-static void branches_of_a_block_have_streams_and_meet_behind_it(void **state)
+static void branches_of_a_block_use_streams_and_join_after_it(void **state)
 {
     struct world w = world_new(inception, &small);
     struct on_gpu g = gpu_open(&w, 4);
@@ -193,7 +193,7 @@ static void branches_of_a_block_have_streams_and_meet_behind_it(void **state)
     world_free(&w);
 }
 
-static void no_more_streams_than_asked_for(void **state)
+static void streams_are_limited_to_the_requested_number(void **state)
 {
     struct world w = world_new(inception, &small);
     for (int streams = 0; streams <= 3; streams++) {
@@ -213,7 +213,7 @@ static void a_chain_has_one_stream(void **state)
     world_free(&w);
 }
 
-static void a_step_has_the_bits_of_one_stream(void **state)
+static void step_is_bit_identical_to_one_stream(void **state)
 {
     int branched = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -232,7 +232,7 @@ static void a_step_has_the_bits_of_one_stream(void **state)
 }
 
 /* Every wait is needed: without it the device sees two streams at one place. */
-static void a_missing_wait_is_found(void **state)
+static void missing_wait_is_detected(void **state)
 {
     struct world w = world_new(inception, &small);
     int layers = sw_net_layer_count(w.net), dropped = 0;
@@ -264,11 +264,11 @@ static void a_missing_wait_is_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(branches_of_a_block_have_streams_and_meet_behind_it),
-        cmocka_unit_test(no_more_streams_than_asked_for),
+        cmocka_unit_test(branches_of_a_block_use_streams_and_join_after_it),
+        cmocka_unit_test(streams_are_limited_to_the_requested_number),
         cmocka_unit_test(a_chain_has_one_stream),
-        cmocka_unit_test(a_step_has_the_bits_of_one_stream),
-        cmocka_unit_test(a_missing_wait_is_found),
+        cmocka_unit_test(step_is_bit_identical_to_one_stream),
+        cmocka_unit_test(missing_wait_is_detected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

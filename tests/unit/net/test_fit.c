@@ -1,7 +1,7 @@
 /* ctest-timeout: 120
- * Budgets: a net that repeats and swaps features within one computes bit for bit what it computes
- * without; whatever is at least the least possible is met; and what is chosen costs little more
- * than the best of all choices, where they can all be tried. */
+ * Memory budgets: a net that recomputes and offloads activations is bit-identical to one without a
+ * budget; every budget of at least the minimum is met; and the choice costs little more than the
+ * best of all choices, for nets where all can be tried. */
 #include "net_support.h"
 #include "random_net.h"
 
@@ -96,7 +96,7 @@ static struct sw_net_cost compare_fitted(const char *text, const struct plan_of_
     return cost;
 }
 
-static void a_fitted_net_computes_the_same_bits(void **state)
+static void net_with_budget_is_bit_identical(void **state)
 {
     int repeated = 0, swapped = 0;
     for (uint64_t seed = 0; seed < NETS; seed++) {
@@ -141,7 +141,7 @@ static bool is_overlapped(const struct sw_exec_order *s, int root)
     return passes;
 }
 
-static void copies_over_a_fast_link_take_no_time(void **state)
+static void copies_over_a_fast_link_add_no_time(void **state)
 {
     const struct sw_net_rates rates = {1e9, 1e10, 1e12};
     const char *text = WORLD_INPUTS CONV("a", "image") CONV("b", "a") CONV("c", "b") CONV("d", "c")
@@ -268,7 +268,7 @@ static void compare_with_all(const char *text, const struct plan_of_world *plan,
 }
 
 /* What is missed is for a few pages: the search looks at what is alive, not at how it packs. */
-static void what_is_chosen_is_near_the_best_of_all_choices(void **state)
+static void choice_is_near_the_best_of_all_choices(void **state)
 {
     struct tally t = {.worst = 1};
     for (uint64_t seed = 0; seed < 4 * NETS; seed++) {
@@ -334,10 +334,10 @@ static void a_failing_allocation_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fitted_net_computes_the_same_bits),
-        cmocka_unit_test(copies_over_a_fast_link_take_no_time),
+        cmocka_unit_test(net_with_budget_is_bit_identical),
+        cmocka_unit_test(copies_over_a_fast_link_add_no_time),
         cmocka_unit_test(a_failing_allocation_is_an_error),
-        cmocka_unit_test(what_is_chosen_is_near_the_best_of_all_choices),
+        cmocka_unit_test(choice_is_near_the_best_of_all_choices),
     };
     return cmocka_run_group_tests_name("fit", tests, NULL, NULL);
 }

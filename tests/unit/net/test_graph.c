@@ -1,5 +1,5 @@
-/* From sections to layers in order: who reads whom, what is in which net, and what is said about
- * recipes whose graph or shapes are wrong. */
+/* From recipe sections to layers in order: sources, layers of training and evaluation nets, and
+ * error messages for invalid graphs and shapes. */
 #include "net_support.h"
 
 #include "unit/faulty_os.h"
@@ -48,7 +48,7 @@ static void layers_come_after_their_sources_ties_in_file_order(void **state)
     world_free(&w);
 }
 
-static void parameters_are_numbered_through(void **state)
+static void parameters_are_numbered_across_layers(void **state)
 {
     const char *names[] = {"conv.weight", "conv.bias", "fc.weight", "fc.bias"};
     struct world w = world_open(WORLD_INPUTS CONV("conv", "image") FC("fc", "conv") LOSS, &small);
@@ -62,7 +62,7 @@ static void parameters_are_numbered_through(void **state)
     world_free(&w);
 }
 
-static void a_shared_parameter_has_one_name_and_the_place_of_its_first_user(void **state)
+static void tied_parameter_has_name_and_index_of_its_first_user(void **state)
 {
     const char *text = WORLD_INPUTS CONV("conv", "image") FC("a", "conv")
         FC("b", "conv") "weight.share = a.weight\n" FC(
@@ -101,7 +101,7 @@ static void include_chooses_the_net(void **state)
     world_free(&eval);
 }
 
-static void backward_visits_what_has_parameters_below_a_loss(void **state)
+static void backward_visits_layers_with_parameters_below_a_loss(void **state)
 {
     struct world w = world_open(WORLD_INPUTS RELU("relu", "image") CONV("conv", "relu")
                                     FC("fc", "conv") LOSS ACCURACY RELU("dead", "fc"),
@@ -115,7 +115,7 @@ static void backward_visits_what_has_parameters_below_a_loss(void **state)
     world_free(&w);
 }
 
-static void a_lone_relu_is_taken_over_by_its_source(void **state)
+static void relu_with_single_reader_source_is_fused(void **state)
 {
     struct world lone = world_open(
         WORLD_INPUTS CONV("conv", "image") RELU("relu", "conv") FC("fc", "relu") LOSS, &small);
@@ -182,7 +182,7 @@ static void a_cycle_is_named_once(void **state)
     assert_refused(WORLD_INPUTS RELU("a", "c") RELU("b", "a") RELU("c", "b") FC("fc", "image") LOSS,
                    &small, 1,
                    SAYS("test.ini:10:", "layer a",
-                        "a cycle: a reads c, c reads b, b reads a; let one of them read"));
+                        "cycle: a reads c, c reads b, b reads a); change the src of"));
 }
 
 static void a_layer_that_reads_itself_is_named(void **state)
@@ -196,17 +196,17 @@ static void dangling_sources_come_with_a_hint(void **state)
     assert_refused(WORLD_INPUTS CONV("conv1", "image") FC("fc", "conv2") LOSS
                    "[layer x]\ntype = accuracy\nsrc = fc, zebra\n",
                    &small, 2,
-                   SAYS("test.ini:14:7", "there is no layer 'conv2'", "did you mean 'conv1'?",
-                        "test.ini:21:11", "there is no layer 'zebra'", "layers: image"));
+                   SAYS("test.ini:14:7", "layer 'conv2' not found", "did you mean 'conv1'?",
+                        "test.ini:21:11", "layer 'zebra' not found", "layers: image"));
 }
 
-static void a_source_of_the_other_net_is_said_to_be_that(void **state)
+static void source_excluded_by_include_is_reported(void **state)
 {
     assert_refused(WORLD_INPUTS CONV("conv", "image") "include = eval\n" FC("fc", "conv") LOSS,
                    &small, 1, SAYS("layer fc", "layer conv is not in this net", "include"));
 }
 
-static void wrong_numbers_of_sources_are_all_named(void **state)
+static void all_wrong_source_counts_are_reported(void **state)
 {
     assert_refused("[layer image]\ntype = input\nfield = image\nsrc = fc\n"
                    "[layer a]\ntype = activation\nfunction = relu\n"
@@ -236,12 +236,12 @@ static void parameters_that_no_loss_reaches_are_refused(void **state)
     world_free(&eval);
 }
 
-static void shares_that_cannot_be_are_refused(void **state)
+static void invalid_ties_are_refused(void **state)
 {
     assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = conv\n" LOSS, &small, 1,
                    SAYS("layer fc: weight.share = conv", "LAYER.PARAM"));
     assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = fd.weight\n" LOSS, &small, 1,
-                   SAYS("no layer 'fd' in this net"));
+                   SAYS("layer 'fd' not found in this net"));
     assert_refused(WORLD_INPUTS FC("fc", "image") "weight.share = fc.weight\n" LOSS, &small, 1,
                    SAYS("does not run before"));
     assert_refused(WORLD_INPUTS FC("a", "image") "weight.share = fc.weight\n" FC("fc", "a") LOSS,
@@ -297,7 +297,7 @@ static void no_gradient_goes_through_a_loss(void **state)
     world_free(&w);
 }
 
-static void shapes_that_do_not_fit_carry_place_and_layer(void **state)
+static void shape_errors_name_line_and_layer(void **state)
 {
     assert_refused(WORLD_INPUTS FC("fc", "image") CONV("conv", "fc") LOSS, &small, 1,
                    SAYS("test.ini:11:", "layer conv", "source 1 is 4x5", "2 dimensions, not 4"));
@@ -394,7 +394,7 @@ static void make_counted(struct sw_recipe *recipe, const char *layer)
     ((struct sw_section *)(uintptr_t)s)->type[0] = &counted.base;
 }
 
-static void only_layers_whose_setup_ran_are_torn_down(void **state)
+static void only_layers_that_were_set_up_are_torn_down(void **state)
 {
     /* The image has 8 rows: the convolution between the two counted layers cannot be set up. */
     const char *text =
@@ -420,25 +420,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_come_after_their_sources_ties_in_file_order),
-        cmocka_unit_test(parameters_are_numbered_through),
-        cmocka_unit_test(a_shared_parameter_has_one_name_and_the_place_of_its_first_user),
+        cmocka_unit_test(parameters_are_numbered_across_layers),
+        cmocka_unit_test(tied_parameter_has_name_and_index_of_its_first_user),
         cmocka_unit_test(include_chooses_the_net),
-        cmocka_unit_test(backward_visits_what_has_parameters_below_a_loss),
-        cmocka_unit_test(a_lone_relu_is_taken_over_by_its_source),
+        cmocka_unit_test(backward_visits_layers_with_parameters_below_a_loss),
+        cmocka_unit_test(relu_with_single_reader_source_is_fused),
         cmocka_unit_test(a_cycle_is_named_once),
         cmocka_unit_test(a_layer_that_reads_itself_is_named),
         cmocka_unit_test(dangling_sources_come_with_a_hint),
-        cmocka_unit_test(a_source_of_the_other_net_is_said_to_be_that),
-        cmocka_unit_test(wrong_numbers_of_sources_are_all_named),
+        cmocka_unit_test(source_excluded_by_include_is_reported),
+        cmocka_unit_test(all_wrong_source_counts_are_reported),
         cmocka_unit_test(a_training_net_needs_a_loss),
         cmocka_unit_test(parameters_that_no_loss_reaches_are_refused),
-        cmocka_unit_test(shares_that_cannot_be_are_refused),
+        cmocka_unit_test(invalid_ties_are_refused),
         cmocka_unit_test(a_metric_has_no_output_to_read),
         cmocka_unit_test(output_layers_are_in_the_evaluation_net_only),
         cmocka_unit_test(no_gradient_goes_through_a_loss),
-        cmocka_unit_test(shapes_that_do_not_fit_carry_place_and_layer),
+        cmocka_unit_test(shape_errors_name_line_and_layer),
         cmocka_unit_test(parameters_of_another_shape_in_evaluation_are_refused),
-        cmocka_unit_test(only_layers_whose_setup_ran_are_torn_down),
+        cmocka_unit_test(only_layers_that_were_set_up_are_torn_down),
         cmocka_unit_test(every_failing_allocation_is_an_error_without_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* ctest-timeout: 120
  * The memory plan over random nets: what a pass computes in the planned arena, full of old values,
- * is bit for bit what it computes when every block has memory of its own and nothing is in place;
- * and by the layers' own declarations no two blocks that live at the same time overlap. */
+ * is bit-identical to what it computes when every block has separate memory and nothing is in
+ * place; and by the layers' own declarations no two blocks that live at the same time overlap. */
 #include "net_support.h"
 #include "random_net.h"
 
@@ -54,7 +54,7 @@ static void spread(struct sw_net *net)
     }
     net->memory.pairs_at =
         own_block(&end, (size_t)net->shapes.pair_count * sizeof(struct sw_result));
-    net->memory.step_at = own_block(&end, sizeof net->mail->step);
+    net->memory.step_at = own_block(&end, sizeof net->staging->step);
     net->memory.arena_bytes = end;
 }
 
@@ -284,7 +284,7 @@ static size_t bytes_alive(const struct lives *s, int moment)
     return bytes;
 }
 
-static void blocks_that_live_together_are_apart(void **state)
+static void live_blocks_do_not_overlap(void **state)
 {
     size_t planned = 0, needed = 0;
     for (uint64_t seed = 0; seed < NETS; seed++) {
@@ -315,7 +315,7 @@ static void blocks_that_live_together_are_apart(void **state)
     assert_true(planned < needed * 3 / 4);
 }
 
-static void a_plan_is_the_same_every_time(void **state)
+static void memory_plan_is_deterministic(void **state)
 {
     for (uint64_t seed = 0; seed < NETS / 4; seed++) {
         char *text = random_net_text(seed);
@@ -350,7 +350,7 @@ static void assert_places(const char *text, const char *in_place, const char *ap
     world_free(&w);
 }
 
-static void a_sum_overwrites_only_what_nobody_else_reads(void **state)
+static void sum_overwrites_only_sources_without_other_readers(void **state)
 {
     /* The branch is read by the sum alone; the shortcut by a convolution too. */
     assert_places(WORLD_INPUTS CONV("a", "image") CONV("b", "a") LAYER("sum", "eltwise", "b, a")
@@ -398,9 +398,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planned_memory_computes_what_private_memory_does),
         cmocka_unit_test(an_evaluation_net_shares_the_arena),
-        cmocka_unit_test(blocks_that_live_together_are_apart),
-        cmocka_unit_test(a_plan_is_the_same_every_time),
-        cmocka_unit_test(a_sum_overwrites_only_what_nobody_else_reads),
+        cmocka_unit_test(live_blocks_do_not_overlap),
+        cmocka_unit_test(memory_plan_is_deterministic),
+        cmocka_unit_test(sum_overwrites_only_sources_without_other_readers),
         cmocka_unit_test(views_of_the_data_follow_the_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

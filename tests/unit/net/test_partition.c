@@ -1,5 +1,5 @@
-/* The arithmetic of partitioning: what moves between two ways of spreading an output covers what is
- * needed, once; a gradient goes the way back; and the floats are those of the movement table. */
+/* The arithmetic of partitioning: the pieces that move between two distributions of an output cover
+ * it exactly once; gradients mirror them; and the number of floats matches the movement table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void each_change(void (*check)(const struct change *c))
 
 /* ---- parts ---- */
 
-static void parts_are_equal_as_can_be_the_larger_ones_first(void **state)
+static void shards_differ_by_one_at_most_larger_first(void **state)
 {
     for (int64_t total = 0; total <= 70; total++)
         for (int parts = 1; parts <= 9; parts++) {
@@ -129,7 +129,7 @@ static void check_cover(const struct change *c)
     }
 }
 
-static void every_worker_gets_what_it_needs_once(void **state)
+static void every_worker_receives_each_element_once(void **state)
 {
     each_change(check_cover);
 }
@@ -148,7 +148,7 @@ static void check_senders(const struct change *c)
     }
 }
 
-static void nobody_sends_what_it_has_not_got(void **state)
+static void workers_send_only_their_own_shards(void **state)
 {
     each_change(check_senders);
 }
@@ -167,13 +167,13 @@ static void check_transpose(const struct change *c)
         }
 }
 
-static void a_gradient_goes_back_the_way_the_output_came(void **state)
+static void gradient_movement_mirrors_forward(void **state)
 {
     each_change(check_transpose);
 }
 
 /* Before and after, all outputs together are the whole. */
-static void parts_of_a_spread_make_the_whole(void **state)
+static void shards_cover_the_whole_output(void **state)
 {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int workers = 2; workers <= MOST_WORKERS; workers++)
@@ -226,7 +226,7 @@ static void check_floats(const struct change *c)
         assert_int_equal(moved, all * (c->workers - 1));
 }
 
-static void floats_are_those_of_the_table(void **state)
+static void moved_floats_match_the_movement_table(void **state)
 {
     each_change(check_floats);
 }
@@ -262,7 +262,7 @@ static void backward_operations_are_transposes(void **state)
 
 /* Every output can be read in every way, in two connections at most: by rows from anywhere. */
 /* Columns that are cut otherwise: whole groups, or as part of others, before and behind them. */
-static void columns_that_are_cut_otherwise_move_once(void **state)
+static void columns_partitioned_differently_move_once(void **state)
 {
     static const struct sw_spread cuts[] = {
         {.dist = SW_DIST_COLUMNS},
@@ -297,7 +297,7 @@ static void columns_that_are_cut_otherwise_move_once(void **state)
     assert_string_equal(sw_movement_cell(cuts[2], cuts[2])->forward, "none");
 }
 
-static void rows_are_reached_from_everything(void **state)
+static void every_distribution_converts_to_rows(void **state)
 {
     const struct sw_spread rows = {.dist = SW_DIST_ROWS, .at = 0};
     for (int a = 0; a < STARTS; a++)
@@ -306,7 +306,7 @@ static void rows_are_reached_from_everything(void **state)
         assert_non_null(sw_movement_cell(rows, ends[b]));
 }
 
-static void ways_of_spreading_have_names(void **state)
+static void distributions_have_names(void **state)
 {
     static const char *const names[SW_DISTS] = {"rows", "columns", "full", "sums", "one"};
     for (int d = 0; d < SW_DISTS; d++)
@@ -316,16 +316,16 @@ static void ways_of_spreading_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_equal_as_can_be_the_larger_ones_first),
-        cmocka_unit_test(every_worker_gets_what_it_needs_once),
-        cmocka_unit_test(nobody_sends_what_it_has_not_got),
-        cmocka_unit_test(a_gradient_goes_back_the_way_the_output_came),
-        cmocka_unit_test(parts_of_a_spread_make_the_whole),
-        cmocka_unit_test(floats_are_those_of_the_table),
+        cmocka_unit_test(shards_differ_by_one_at_most_larger_first),
+        cmocka_unit_test(every_worker_receives_each_element_once),
+        cmocka_unit_test(workers_send_only_their_own_shards),
+        cmocka_unit_test(gradient_movement_mirrors_forward),
+        cmocka_unit_test(shards_cover_the_whole_output),
+        cmocka_unit_test(moved_floats_match_the_movement_table),
         cmocka_unit_test(backward_operations_are_transposes),
-        cmocka_unit_test(columns_that_are_cut_otherwise_move_once),
-        cmocka_unit_test(rows_are_reached_from_everything),
-        cmocka_unit_test(ways_of_spreading_have_names),
+        cmocka_unit_test(columns_partitioned_differently_move_once),
+        cmocka_unit_test(every_distribution_converts_to_rows),
+        cmocka_unit_test(distributions_have_names),
     };
     return cmocka_run_group_tests_name("partition", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* A worker's rows in parts: what the parts give together is what one net gives, with the bits of
- * the tree; sums between phases come from the caller; a device out of reach computes the same. */
+/* Nets of microbatches: together they compute the same as one net, with sums in the order of the
+ * reduction tree; sums between phases come from the caller; a device without host memory computes
+ * the same. */
 #include "net/parts.h"
 #include "net_support.h"
 
@@ -143,7 +144,7 @@ static int share_run(struct share *s, struct sw_err *err)
 }
 
 /* Sums over parts are those of the whole batch: the same loss and gradients, to rounding. */
-static void parts_give_what_one_net_gives(void **state)
+static void microbatch_nets_match_one_net(void **state)
 {
     struct share s;
     struct sw_err err;
@@ -174,7 +175,7 @@ static void assert_same_terms(const struct share *a, const struct share *b)
 }
 
 /* However many run at the same time, and where the host does not reach the device's memory. */
-static void lanes_and_devices_change_no_bit(void **state)
+static void lanes_and_devices_are_bit_identical(void **state)
 {
     struct share one, other;
     struct sw_err err;
@@ -189,7 +190,7 @@ static void lanes_and_devices_change_no_bit(void **state)
     share_close(&one);
 }
 
-static void an_end_between_phases_names_the_layer(void **state)
+static void error_between_phases_names_the_layer(void **state)
 {
     struct share s;
     struct sw_err err;
@@ -203,9 +204,9 @@ static void an_end_between_phases_names_the_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_give_what_one_net_gives),
-        cmocka_unit_test(lanes_and_devices_change_no_bit),
-        cmocka_unit_test(an_end_between_phases_names_the_layer),
+        cmocka_unit_test(microbatch_nets_match_one_net),
+        cmocka_unit_test(lanes_and_devices_are_bit_identical),
+        cmocka_unit_test(error_between_phases_names_the_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

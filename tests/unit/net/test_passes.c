@@ -1,5 +1,5 @@
 /* What whole passes compute: gradients of branched nets against differences of the loss, a relu
- * that its source applies against one that stands alone, evaluation against training. */
+ * that its source applies against a separate one, evaluation against training. */
 #include "net_gradients.h"
 #include "random_net.h"
 
@@ -54,7 +54,7 @@ static void gradients_of_chains_in_place_are_right(void **state)
 }
 
 /* Two and three users; one reads it transposed; one above another in the graph, or side by side. */
-static void gradients_of_all_users_of_a_parameter_add_up(void **state)
+static void gradients_of_tied_parameters_add_up(void **state)
 {
     check_gradients(
         WORLD_INPUTS CONV("conv", "image") TANH("a", "conv") CONV("conv2", "a") TANH("b", "conv2")
@@ -71,7 +71,7 @@ static void gradients_of_all_users_of_a_parameter_add_up(void **state)
 }
 
 /* The library's layouts, and the layers' places, make no difference to what the users compute. */
-static void users_of_a_parameter_compute_with_the_same_values(void **state)
+static void tied_parameters_use_the_same_values(void **state)
 {
     const char *text =
         WORLD_INPUTS "[layer enc]\ntype = inner_product\noutputs = 33\nsrc = image\n" TANH(
@@ -109,7 +109,7 @@ static void users_of_a_parameter_compute_with_the_same_values(void **state)
     world_free(&b);
 }
 
-static void gradients_of_branches_that_meet_are_right(void **state)
+static void gradients_of_joining_branches_match_differences(void **state)
 {
     /* Residual blocks, one after the other: a shortcut is read first and last. */
     check_gradients(WORLD_INPUTS CONV("a", "image") TANH("b", "a") CONV("c", "b")
@@ -159,7 +159,7 @@ static void check_fusion(const char *layer, const struct plan_of_world *plan)
     sw_buf_fini(&beside);
 }
 
-static void a_fused_relu_is_a_relu(void **state)
+static void fused_relu_matches_separate_relu(void **state)
 {
     check_fusion(CONV("x", "image"), &reference);
     check_fusion(CONV("x", "image"), &library);
@@ -226,7 +226,7 @@ static void evaluation_is_training_without_dropout(void **state)
 }
 
 /* A batch that is not full: the rows behind valid_rows change nothing. */
-static void rows_that_do_not_count_change_nothing(void **state)
+static void invalid_rows_do_not_change_results(void **state)
 {
     const char *text = WORLD_INPUTS CONV("conv", "image") RELU("relu", "conv") FC("fc", "relu")
         LOSS("loss", "fc") "[layer accuracy]\ntype = accuracy\nsrc = fc, label\n";
@@ -270,12 +270,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_several_readers_add_up),
         cmocka_unit_test(gradients_of_chains_in_place_are_right),
-        cmocka_unit_test(gradients_of_branches_that_meet_are_right),
-        cmocka_unit_test(gradients_of_all_users_of_a_parameter_add_up),
-        cmocka_unit_test(users_of_a_parameter_compute_with_the_same_values),
-        cmocka_unit_test(a_fused_relu_is_a_relu),
+        cmocka_unit_test(gradients_of_joining_branches_match_differences),
+        cmocka_unit_test(gradients_of_tied_parameters_add_up),
+        cmocka_unit_test(tied_parameters_use_the_same_values),
+        cmocka_unit_test(fused_relu_matches_separate_relu),
         cmocka_unit_test(evaluation_is_training_without_dropout),
-        cmocka_unit_test(rows_that_do_not_count_change_nothing),
+        cmocka_unit_test(invalid_rows_do_not_change_results),
         cmocka_unit_test(errors_of_a_pass_name_the_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Layers of several phases in a net: what is added over the group between two of them, and the
- * state that layers keep. */
+/* Layers with several phases in a net: sums over the group between two phases, and the buffers of
+ * layers. */
 #include "net_support.h"
 
 static const char text[] =
@@ -62,7 +62,7 @@ static void assert_same_gradients(const struct world *a, const struct world *b)
 }
 
 /* Twice the rows with the same values have the same moments, to the bit. */
-static void sums_of_the_group_come_back_to_the_layer(void **state)
+static void layer_receives_sums_of_the_group(void **state)
 {
     for (int apart = 0; apart < 2; apart++) {
         struct plan_of_world plan = shape;
@@ -86,7 +86,7 @@ static void sums_of_the_group_come_back_to_the_layer(void **state)
 
 /* Evaluation of the values that training used gives the same only when the running statistics are
  * those of the batch. */
-static void training_keeps_state_up_and_evaluation_reads_it(void **state)
+static void training_updates_buffers_and_evaluation_reads_them(void **state)
 {
     struct world train = run(&shape, NULL);
     assert_int_equal(sw_net_state_count(train.net), 6);
@@ -116,8 +116,8 @@ static void training_keeps_state_up_and_evaluation_reads_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_of_the_group_come_back_to_the_layer),
-        cmocka_unit_test(training_keeps_state_up_and_evaluation_reads_it),
+        cmocka_unit_test(layer_receives_sums_of_the_group),
+        cmocka_unit_test(training_updates_buffers_and_evaluation_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

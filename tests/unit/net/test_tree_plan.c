@@ -86,7 +86,7 @@ static void follow(const struct sw_tree_plan *p)
     assert_int_equal(at, p->first + p->count);
 }
 
-static void every_plan_ends_with_its_terms(void **state)
+static void every_plan_ends_with_its_partial_sums(void **state)
 {
     for (int leaves = 1; leaves <= MOST; leaves++)
         for (int first = 0; first < leaves; first++)
@@ -110,7 +110,7 @@ static int log2_of(int n)
 }
 
 /* One lane needs a slot for every level; a few arrays are added at a time, not two. */
-static void buffers_are_few_and_sums_long(void **state)
+static void plan_uses_few_slots_and_long_merges(void **state)
 {
     for (int leaves = 2; leaves <= 256; leaves *= 2) {
         struct sw_tree_plan p;
@@ -129,8 +129,8 @@ static void buffers_are_few_and_sums_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_plan_ends_with_its_terms),
-        cmocka_unit_test(buffers_are_few_and_sums_long),
+        cmocka_unit_test(every_plan_ends_with_its_partial_sums),
+        cmocka_unit_test(plan_uses_few_slots_and_long_merges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

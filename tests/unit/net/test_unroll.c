@@ -148,7 +148,7 @@ static void compare(const char *fused, const char *unrolled, const struct part *
     world_free(&steps);
 }
 
-static void cells_made_of_layers_have_the_numbers_of_whole_ones(void **state)
+static void unrolled_cells_match_recurrent_layers(void **state)
 {
     compare(SEQUENCE CELL("rnn") END, SEQUENCE RNN END, rnn_parts);
     compare(SEQUENCE CELL("gru") END, SEQUENCE GRU END, gru_parts);
@@ -174,7 +174,7 @@ static void print_cell(struct sw_buf *to, const char *type, int layers, bool unr
 static const char *const types[] = {"rnn", "gru", "lstm"};
 
 /* What it hands on to the next step is more than others see: h of every layer, c of lstm. */
-static void steps_of_cells_have_the_numbers_of_whole_ones(void **state)
+static void unrolled_recurrent_steps_match_recurrent_layers(void **state)
 {
     for (int i = 0; i < 9; i++) {
         const int layers = i / 3 + 1;
@@ -189,7 +189,7 @@ static void steps_of_cells_have_the_numbers_of_whole_ones(void **state)
     }
 }
 
-static void gradients_of_steps_that_hand_on_more_match_differences(void **state)
+static void gradients_of_steps_with_extra_state_match_differences(void **state)
 {
     for (int i = 0; i < 3; i++) {
         struct sw_buf steps = {0};
@@ -202,7 +202,7 @@ static void gradients_of_steps_that_hand_on_more_match_differences(void **state)
 }
 
 /* Only the cell itself reads c; who else reads the step before has h. */
-static void others_see_the_output_of_the_step_before_alone(void **state)
+static void other_layers_read_only_the_output_of_the_previous_step(void **state)
 {
     struct world w = world_new(SEQUENCE "[layer c]\ntype = lstm\nsrc = x, c\nhidden = 3\n" UNROLL
                                         "connections = one-to-one, previous\n" FC("u", "c", BEFORE)
@@ -256,7 +256,7 @@ static void gradients_through_time_match_differences(void **state)
         CONTEXT "[layer h]\ntype = " type "\nhidden = 4\nsrc = v, enc, h\nunroll = 3\n"            \
                 "connections = one-to-all, first-to-last, previous\n" END
 
-static void a_decoder_begins_where_its_encoder_ends(void **state)
+static void decoder_starts_from_the_encoder_state(void **state)
 {
     static const struct part parts[] = {{"enc.weight", "enc.weight", 0},
                                         {"enc.recurrent", "enc.recurrent", 0},
@@ -270,7 +270,7 @@ static void a_decoder_begins_where_its_encoder_ends(void **state)
 }
 
 /* The last step alone, and steps that read a whole sequence. */
-static void who_is_not_unrolled_reads_a_sequence_or_the_last_step(void **state)
+static void plain_layers_read_a_sequence_or_the_last_step(void **state)
 {
     struct world w = world_new(
         SEQUENCE FC("h", "x", "") "[layer last]\ntype = inner_product\nsrc = h\noutputs = 6\n"
@@ -312,7 +312,7 @@ static void steps_run_one_after_the_other_and_share_parameters(void **state)
 }
 
 /* More steps than a layer has sources, and than two levels of joins hold. */
-static void long_sequences_are_put_together_in_order(void **state)
+static void long_sequences_are_joined_in_order(void **state)
 {
     static const int64_t lengths[] = {1, 16, 17, 256, 300};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -388,7 +388,7 @@ static void check_state(const char *cell, size_t states)
     world_free(&whole);
 }
 
-static void state_goes_from_batch_to_batch(void **state)
+static void recurrent_state_is_carried_between_batches(void **state)
 {
     check_state("type = gru\n", 1);
     check_state("type = lstm\n", 2);
@@ -410,12 +410,12 @@ static void assert_refused(const char *text, const char *want)
     close_cpu(&w.f);
 }
 
-static void what_cannot_be_unrolled_is_told(void **state)
+static void invalid_unrolling_is_reported(void **state)
 {
     assert_refused(SEQUENCE FC("h", "x", "connections = one-to-none\n") END, "unknown");
     assert_refused(SEQUENCE FC("h", "x", "connections = previous\n") END, "has no steps");
     assert_refused(SEQUENCE FC("h", "x", "connections = previous, previous\n") END,
-                   "2 words for 1 sources");
+                   "2 connections for 1 sources");
     assert_refused(SEQUENCE "[layer h]\ntype = inner_product\nsrc = x\noutputs = 4\n"
                             "connections = one-to-all\n" END,
                    "has no unroll");
@@ -424,12 +424,12 @@ static void what_cannot_be_unrolled_is_told(void **state)
                    "layer x has 5 steps");
     assert_refused(SEQUENCE FC("a", "x", "") "[layer h]\ntype = inner_product\nsrc = a\n"
                                              "outputs = 4\nunroll = 4\n" END,
-                   "another number of steps");
+                   "a different number of steps");
     assert_refused(SEQUENCE FC("h", "image", "") END, "layer image has 30 steps");
     assert_refused(SEQUENCE FC("h", "label", "") END, "one-to-all reads all of it");
-    assert_refused(SEQUENCE FC("a", "h", "") F("h", "a", "tanh") END, "a cycle");
+    assert_refused(SEQUENCE FC("a", "h", "") F("h", "a", "tanh") END, "cycle: a reads h");
     assert_refused(SEQUENCE MIX("h", "x, h", "connections = one-to-one, previous\n") END,
-                   "how many features it has");
+                   "defines the number of features");
     assert_refused(SEQUENCE "[layer h]\ntype = lstm\nsrc = x, h\nhidden = 4\n"
                             "bidirectional = yes\n" UNROLL END,
                    "does not know later steps");
@@ -450,17 +450,17 @@ static void what_cannot_be_unrolled_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cells_made_of_layers_have_the_numbers_of_whole_ones),
-        cmocka_unit_test(steps_of_cells_have_the_numbers_of_whole_ones),
-        cmocka_unit_test(gradients_of_steps_that_hand_on_more_match_differences),
-        cmocka_unit_test(others_see_the_output_of_the_step_before_alone),
+        cmocka_unit_test(unrolled_cells_match_recurrent_layers),
+        cmocka_unit_test(unrolled_recurrent_steps_match_recurrent_layers),
+        cmocka_unit_test(gradients_of_steps_with_extra_state_match_differences),
+        cmocka_unit_test(other_layers_read_only_the_output_of_the_previous_step),
         cmocka_unit_test(gradients_through_time_match_differences),
-        cmocka_unit_test(a_decoder_begins_where_its_encoder_ends),
-        cmocka_unit_test(who_is_not_unrolled_reads_a_sequence_or_the_last_step),
+        cmocka_unit_test(decoder_starts_from_the_encoder_state),
+        cmocka_unit_test(plain_layers_read_a_sequence_or_the_last_step),
         cmocka_unit_test(steps_run_one_after_the_other_and_share_parameters),
-        cmocka_unit_test(long_sequences_are_put_together_in_order),
-        cmocka_unit_test(state_goes_from_batch_to_batch),
-        cmocka_unit_test(what_cannot_be_unrolled_is_told),
+        cmocka_unit_test(long_sequences_are_joined_in_order),
+        cmocka_unit_test(recurrent_state_is_carried_between_batches),
+        cmocka_unit_test(invalid_unrolling_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ static const char json[] =
     "\"algorithms\":[{\"layer\":\"conv1\",\"algorithm\":\"jit:avx2\"},"
     "{\"layer\":\"comm\",\"algorithm\":\"gemm\"}]}";
 
-static void lines_of_older_files_say_the_same(void **state)
+static void older_text_format_is_read(void **state)
 {
     static const char lines[] = "workers 2\nthreads 1\ngroups 2\nrows 12 4\ncomm fc1 sfb\n"
                                 "comm fc2 ps\ntune forward conv 8x3 f32 = gemm:jit\n"
@@ -43,7 +43,7 @@ static void lines_of_older_files_say_the_same(void **state)
     sw_json_free(exact);
 }
 
-static void rows_have_to_be_of_this_batch(void **state)
+static void saved_rows_must_match_the_batch(void **state)
 {
     int64_t rows[3];
     struct sw_json *kept = parse(json), *without = parse("workers 2\nthreads 1\n");
@@ -60,7 +60,7 @@ static void rows_have_to_be_of_this_batch(void **state)
 }
 
 /* Whatever the length of its name. */
-static void a_layer_keeps_how_its_gradients_come_together(void **state)
+static void saved_exchange_mode_of_a_layer_is_read(void **state)
 {
     char name[401], text[512];
     struct sw_json *kept = parse(json);
@@ -81,8 +81,9 @@ static void a_layer_keeps_how_its_gradients_come_together(void **state)
 static void other_versions_and_damage_are_refused(void **state)
 {
     static const char *const texts[][2] = {
-        {"{\"version\":2,\"workers\":2}", "version 2 is of a later program"},
-        {"{\"workers\":2}", "there is no version"},
+        {"{\"version\":2,\"workers\":2}",
+         "version 2 was written by a newer version of the program"},
+        {"{\"workers\":2}", "version is missing"},
         {"{\"version\":1,", ""}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct sw_json *kept = NULL;
@@ -96,9 +97,9 @@ static void other_versions_and_damage_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_of_older_files_say_the_same),
-        cmocka_unit_test(rows_have_to_be_of_this_batch),
-        cmocka_unit_test(a_layer_keeps_how_its_gradients_come_together),
+        cmocka_unit_test(older_text_format_is_read),
+        cmocka_unit_test(saved_rows_must_match_the_batch),
+        cmocka_unit_test(saved_exchange_mode_of_a_layer_is_read),
         cmocka_unit_test(other_versions_and_damage_are_refused),
     };
     return cmocka_run_group_tests_name("kept choices", tests, NULL, NULL);

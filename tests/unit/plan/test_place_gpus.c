@@ -120,7 +120,7 @@ static void the_rules_hold_on_many_machines(void **state)
     }
 }
 
-static void workers_sit_on_the_node_of_their_gpu_on_recorded_machines(void **state)
+static void workers_run_on_the_node_of_their_gpu_on_recorded_machines(void **state)
 {
     static const char *const names[] = {"24em64t-2n6c2t-pci.xml", "32em64t-2n8c2t-pci-normalio.xml",
                                         "nvidiaDGX2.xml"};
@@ -258,7 +258,7 @@ static void gpus_can_be_named(void **state)
     sw_machine_free(m);
 }
 
-static void a_gpu_without_a_node_gets_cores_that_are_left(void **state)
+static void worker_of_a_gpu_without_a_node_gets_spare_cores(void **state)
 {
     struct sw_machine *m = with_gpus("numa:2 core:4 pu:1", 1);
     struct sw_cluster_shape s = shape_of(1, 2, true);
@@ -272,7 +272,7 @@ static void a_gpu_without_a_node_gets_cores_that_are_left(void **state)
     sw_machine_free(m);
 }
 
-static void prefetch_sits_near_the_gpu(void **state)
+static void prefetch_threads_run_near_the_gpu(void **state)
 {
     struct sw_machine *m = with_gpus("numa:2 core:4 pu:1", 1);
     struct sw_cluster_shape s = shape_of(1, 2, false);
@@ -291,7 +291,7 @@ static void prefetch_sits_near_the_gpu(void **state)
 
 /* One core drives a GPU there, near it; the others share what is left, and no core is taken twice.
  */
-static void workers_without_a_gpu_get_the_cores_that_are_left(void **state)
+static void workers_without_a_gpu_get_the_remaining_cores(void **state)
 {
     struct sw_machine *m = with_gpus("numa:2 core:8 pu:1", 1);
     struct sw_cluster_shape s = shape_of(1, 4, true);
@@ -321,14 +321,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rules_hold_on_many_machines),
-        cmocka_unit_test(workers_sit_on_the_node_of_their_gpu_on_recorded_machines),
+        cmocka_unit_test(workers_run_on_the_node_of_their_gpu_on_recorded_machines),
         cmocka_unit_test(oversubscribed_workers_stay_on_their_node),
         cmocka_unit_test(gpus_of_a_group_are_close_to_one_another),
         cmocka_unit_test(groups_follow_direct_links),
         cmocka_unit_test(gpus_can_be_named),
-        cmocka_unit_test(a_gpu_without_a_node_gets_cores_that_are_left),
-        cmocka_unit_test(prefetch_sits_near_the_gpu),
-        cmocka_unit_test(workers_without_a_gpu_get_the_cores_that_are_left),
+        cmocka_unit_test(worker_of_a_gpu_without_a_node_gets_spare_cores),
+        cmocka_unit_test(prefetch_threads_run_near_the_gpu),
+        cmocka_unit_test(workers_without_a_gpu_get_the_remaining_cores),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

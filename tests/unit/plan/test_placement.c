@@ -53,7 +53,7 @@ static void check_row(const struct sw_placement_row *row, const char *unit, int 
         fail_msg("%s: reason '%s' does not say '%s'", unit, row->reason, reason_part);
 }
 
-static void threads_that_compute_nothing_get_what_is_left(void **state)
+static void helper_threads_get_spare_cores(void **state)
 {
     struct plan full = make("numa:2 core:4 pu:1", 0, 2, 2, true, false);
     check_row(sw_placement_helper(full.p, SW_PLACE_MAIN), "main", 0, "0-7", 1, "no spare core");
@@ -102,7 +102,7 @@ static void a_worker_for_every_node_gets_its_cores(void **state)
     drop(&a);
 }
 
-static void unbound_servers_get_the_cores_left_over(void **state)
+static void unbound_servers_get_spare_cores(void **state)
 {
     struct plan a = make("numa:4 core:6 pu:2", 0, 16, 4, false, false);
     static const char *const cores[] = {"4-5", "10-11", "16-17", "22-23"};
@@ -114,7 +114,7 @@ static void unbound_servers_get_the_cores_left_over(void **state)
     drop(&a);
 }
 
-static void a_server_without_a_core_shares_and_says_so(void **state)
+static void server_without_a_spare_core_shares_and_says_so(void **state)
 {
     struct plan a = make("numa:2 core:2 pu:1", 0, 2, 3, false, false);
     for (int i = 0; i < 3; i++)
@@ -175,7 +175,7 @@ static void the_rules_hold_on_many_machines(void **state)
     }
 }
 
-static void oversubscription_is_refused_unless_asked_for(void **state)
+static void oversubscription_is_refused_unless_requested(void **state)
 {
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
@@ -238,7 +238,7 @@ static void units_are_named_by_group(void **state)
 
 /* Downpour and hogwild with one server group for every few worker groups: a bound server lives with
  * a worker that talks to it, and each worker group talks to one. */
-static void bound_servers_live_with_workers_that_talk_to_them(void **state)
+static void bound_servers_share_cores_of_their_workers(void **state)
 {
     static const struct sw_cluster_shape shapes[] = {
         SHAPE(4, 2, 2, 2, true), SHAPE(3, 2, 2, 1, true), SHAPE(4, 1, 4, 1, true),
@@ -272,7 +272,7 @@ static void bound_servers_live_with_workers_that_talk_to_them(void **state)
     }
 }
 
-static void groups_keep_together(void **state)
+static void workers_of_a_group_are_close(void **state)
 {
     struct sw_machine *m = NULL;
     struct sw_placement *p = NULL;
@@ -291,7 +291,7 @@ static void groups_keep_together(void **state)
 
 /* Servers own equal bytes, so a node on which twice as many cores are left gets twice the servers.
  */
-static void servers_spread_in_proportion_to_what_is_left(void **state)
+static void servers_spread_in_proportion_to_spare_cores(void **state)
 {
     for (int servers = 3; servers <= 6; servers += 3) {
         struct sw_machine *m = NULL;
@@ -404,18 +404,18 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_that_compute_nothing_get_what_is_left),
+        cmocka_unit_test(helper_threads_get_spare_cores),
         cmocka_unit_test(one_worker_gets_the_whole_machine),
         cmocka_unit_test(a_worker_for_every_node_gets_its_cores),
-        cmocka_unit_test(unbound_servers_get_the_cores_left_over),
-        cmocka_unit_test(a_server_without_a_core_shares_and_says_so),
+        cmocka_unit_test(unbound_servers_get_spare_cores),
+        cmocka_unit_test(server_without_a_spare_core_shares_and_says_so),
         cmocka_unit_test(the_rules_hold_on_many_machines),
-        cmocka_unit_test(oversubscription_is_refused_unless_asked_for),
+        cmocka_unit_test(oversubscription_is_refused_unless_requested),
         cmocka_unit_test(a_quota_limits_the_threads),
         cmocka_unit_test(units_are_named_by_group),
-        cmocka_unit_test(bound_servers_live_with_workers_that_talk_to_them),
-        cmocka_unit_test(groups_keep_together),
-        cmocka_unit_test(servers_spread_in_proportion_to_what_is_left),
+        cmocka_unit_test(bound_servers_share_cores_of_their_workers),
+        cmocka_unit_test(workers_of_a_group_are_close),
+        cmocka_unit_test(servers_spread_in_proportion_to_spare_cores),
         cmocka_unit_test(counts_outside_the_limits_are_refused),
         cmocka_unit_test(helpers_get_spare_cores_of_the_node),
         cmocka_unit_test(recorded_machines_can_be_planned),

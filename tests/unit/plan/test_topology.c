@@ -77,7 +77,7 @@ static void check_ranks(const struct sw_topology *t, const struct sw_rank *want)
     }
 }
 
-static void a_recipe_that_says_nothing_has_a_worker_per_node(void **state)
+static void default_is_one_worker_per_node(void **state)
 {
     struct sw_topology *t = make(&(struct wish){0});
 
@@ -153,7 +153,7 @@ static void groups_that_split_layers_share_the_batch(void **state)
 }
 
 /* Of three groups over two copies the first two talk to the first one. */
-static void asynchronous_groups_have_copies(void **state)
+static void asynchronous_groups_have_parameter_replicas(void **state)
 {
     struct sw_topology *t = make(&(struct wish){.framework = SW_FRAMEWORK_HOGWILD,
                                                 .worker_groups = 3,
@@ -230,7 +230,7 @@ static void others_rest_while_the_first_group_warms_up(void **state)
 
 /* With repeat_exact a batch has the same microbatches whoever shares it, at most one for each row
  * of the smaller batch. */
-static void virtual_workers_are_dealt_out(void **state)
+static void microbatches_are_distributed_over_workers(void **state)
 {
     for (int workers = 1; workers <= 5; workers++) {
         struct sw_topology *t = make(&(struct wish){
@@ -333,13 +333,13 @@ static void missing_memory_leaves_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recipe_that_says_nothing_has_a_worker_per_node),
+        cmocka_unit_test(default_is_one_worker_per_node),
         cmocka_unit_test(synchronous_groups_are_one),
         cmocka_unit_test(groups_that_split_layers_share_the_batch),
-        cmocka_unit_test(asynchronous_groups_have_copies),
+        cmocka_unit_test(asynchronous_groups_have_parameter_replicas),
         cmocka_unit_test(a_lone_group_can_be_asynchronous),
         cmocka_unit_test(others_rest_while_the_first_group_warms_up),
-        cmocka_unit_test(virtual_workers_are_dealt_out),
+        cmocka_unit_test(microbatches_are_distributed_over_workers),
         cmocka_unit_test(rebalancing_moves_rows_of_both_batches),
         cmocka_unit_test(devices_belong_to_the_first_workers),
         cmocka_unit_test(missing_memory_leaves_nothing_behind),

@@ -303,8 +303,9 @@ static void layers_that_share_a_parameter_are_in_one_place(void **state)
                       .oversubscribe = true,
                       .sets = {workers_set[2], "layer.ax0.location=1", "layer.ax2.location=0"}};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
-    if (!strstr(sw_buf_text(&t.messages), "it shares weight with layer ax0, which is not where it "
-                                          "is: give both the same location, or leave them in rows"))
+    if (!strstr(sw_buf_text(&t.messages),
+                "it shares weight with layer ax0, which is on another worker: give both the same "
+                "location, or split both by rows"))
         fail_msg("%s", sw_buf_text(&t.messages));
     trial_close(&t);
 }

@@ -208,17 +208,16 @@ static void machines_that_cannot_be_are_told(void **state)
     static const struct {
         const char *set[3], *text;
     } bad[] = {
-        {{"layer.rbm.src=image"}, "reads an rbm_visible layer, but image is input"},
-        {{"layer.rbm2.src=vis"}, "visible side of another machine"},
-        {{"job.algorithm=bptt"}, "bptt is for recurrent layers"},
+        {{"layer.rbm.src=image"}, "must be an rbm_visible layer, but image is input"},
+        {{"layer.rbm2.src=vis"}, "visible layer of another trained machine"},
+        {{"job.algorithm=bptt"}, "bptt needs a recurrent layer"},
         {{"layer.rbm.location=1"}, "cannot be on one worker"},
         {{"layer.rbm.partition=1", "cluster.workers_per_group=2"},
          "a reconstruction or a metric needs its whole weight"},
-        {{"layer.vis.partition=1", "cluster.workers_per_group=2"}, "rbm_visible cannot"},
-        {{"layer.ll.chains=21"}, "but an evaluation batch has 20 rows"},
-        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"},
-         "sparsity requires units = bernoulli"},
-        {{"layer.vis.units=gaussian"}, "binary = yes requires units = bernoulli"},
+        {{"layer.vis.partition=1", "cluster.workers_per_group=2"}, "rbm_visible does not support"},
+        {{"layer.ll.chains=21"}, "but a batch of the evaluation has 20 rows"},
+        {{"layer.rbm.sparsity=0.1", "layer.rbm.units=gaussian"}, "sparsity is a mean activation"},
+        {{"layer.vis.units=gaussian"}, "binary = yes is for units = bernoulli"},
         {{"job.algorithm=bp"}, "no loss layer"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -49,15 +49,15 @@ static enum sw_copy_mode mode(struct job job)
 
 static void gpus_make_the_updates(void **state)
 {
-    assert_mode(SW_COPY_NONE, "the GPU updates by itself", .driver = &gpu, .workers = 1);
-    assert_mode(SW_COPY_NONE, "only sums of gradients", .driver = &gpu, .workers = 4);
+    assert_mode(SW_COPY_NONE, "the GPU updates its parameters", .driver = &gpu, .workers = 1);
+    assert_mode(SW_COPY_NONE, "only gradient sums", .driver = &gpu, .workers = 4);
 }
 
 /* A single worker has nothing to add up. */
 static void servers_do_not_matter_with_one_gpu(void **state)
 {
-    assert_mode(SW_COPY_NONE, "by itself", .driver = &gpu, .workers = 1, .unbound = true,
-                .repeat_exact = true, .comm = SW_COMM_ADAM);
+    assert_mode(SW_COPY_NONE, "updates its parameters", .driver = &gpu, .workers = 1,
+                .unbound = true, .repeat_exact = true, .comm = SW_COMM_ADAM);
     assert_mode(SW_COPY_ASYNC, "servers that are not bound", .driver = &gpu, .workers = 2,
                 .unbound = true);
     assert_mode(SW_COPY_ASYNC, "in one order", .driver = &gpu, .workers = 2, .repeat_exact = true);
@@ -70,14 +70,16 @@ static void what_the_host_needs_is_copied(void **state)
     assert_mode(SW_COPY_ASYNC, "rollback", .driver = &gpu, .workers = 1,
                 .on_nan = SW_ON_NAN_ROLLBACK);
     assert_mode(SW_COPY_ASYNC, "devices and CPUs", .driver = &gpu, .workers = 2, .mixed = true);
-    assert_mode(SW_COPY_ASYNC, "on their own", .driver = &gpu, .workers = 2, .is_async = true);
-    assert_mode(SW_COPY_ASYNC, "on their own", .driver = &gpu, .workers = 1, .is_async = true);
+    assert_mode(SW_COPY_ASYNC, "asynchronous groups", .driver = &gpu, .workers = 2,
+                .is_async = true);
+    assert_mode(SW_COPY_ASYNC, "asynchronous groups", .driver = &gpu, .workers = 1,
+                .is_async = true);
 }
 
 static void only_gpus_make_updates(void **state)
 {
-    assert_mode(SW_COPY_ASYNC, "rehearse servers", .driver = &sim, .workers = 1);
-    assert_mode(SW_COPY_ASYNC, "rehearse servers", .driver = &sim, .workers = 4);
+    assert_mode(SW_COPY_ASYNC, "exercise the server path", .driver = &sim, .workers = 1);
+    assert_mode(SW_COPY_ASYNC, "exercise the server path", .driver = &sim, .workers = 4);
     assert_mode(SW_COPY_ASYNC, "nothing is copied", .driver = &cores, .workers = 4);
 }
 

@@ -288,9 +288,9 @@ static void refused(const char *device, const char *set, const char *more, const
 static void what_needs_the_host_cannot_stay_on_the_device(void **state)
 {
     refused(sims[2], "cluster.framework=downpour", "cluster.worker_groups=2",
-            "every group changes the one value on the host, which no device can keep to itself: "
-            "say async");
-    refused(sims[1], "job.on_nan=rollback", NULL, "say async, or on_nan = skip");
+            "all groups update the same values on the host, so devices cannot keep private copies: "
+            "use async");
+    refused(sims[1], "job.on_nan=rollback", NULL, "use async, or on_nan = skip");
     refused(sims[1], "cluster.copy=some", NULL, "copy");
 }
 

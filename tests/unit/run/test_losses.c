@@ -220,7 +220,7 @@ static void parameters_that_are_only_targets_are_refused(void **state)
     struct trial t = {.recipe = recipe};
     assert_int_equal(trial_open(&t), SW_ERR_INVALID);
     assert_non_null(strstr(sw_buf_text(&t.messages), "layer taught: no loss depends on it"));
-    assert_non_null(strstr(sw_buf_text(&t.messages), "targets get no gradient"));
+    assert_non_null(strstr(sw_buf_text(&t.messages), "targets of a loss get no gradient"));
     trial_close(&t);
 }
 

@@ -404,34 +404,43 @@ static void impossible_per_layer_keys_are_errors(void **state)
         int workers;
     } cases[] = {
         {{"layer.conv1.partition=1in"},
-         "convolution cannot: no sum over parts of its inputs is its output",
+         "convolution does not support this partition: its output is not a sum over parts of its "
+         "inputs",
          2},
         {{"layer.fc2.partition=1in", "layer.fc1.outputs=2"},
          "the 2 columns of its source cannot be split over 3 workers: use partition = 0",
          3},
         {{"layer.fc1.location=2"},
-         "worker 2 of a group that has 2, counted from 0: say a location below 2, or "
+         "worker 2 of a group with 2 workers, counted from 0: use a location below 2, or "
          "cluster.workers_per_group = 3",
          2},
-        {{"layer.fc1.location=1"}, "say a location below 1", 1},
+        {{"layer.fc1.location=1"}, "use a location below 1", 1},
         {{"layer.fc1.location=1", "layer.fc1.partition=1"},
-         "a layer with a location is whole on that worker: leave its partition out",
+         "a layer with a location is not partitioned: remove its partition key",
          2},
         {{"layer.image.location=0"}, "input cannot be on one worker: every worker reads its", 2},
-        {{"layer.norm1.partition=1"}, "lrn cannot: it normalizes across channels", 2},
-        {{"layer.loss.partition=1"}, "softmax_loss cannot: a row's loss needs all its scores", 2},
-        {{"layer.image.partition=none"},
-         "input cannot: every worker reads its rows of the data",
+        {{"layer.norm1.partition=1"},
+         "lrn does not support this partition: it normalises across channels",
          2},
-        {{"layer.image.partition=1"}, "input cannot: every worker reads its rows of the data", 2},
+        {{"layer.loss.partition=1"},
+         "softmax_loss does not support this partition: a row's loss needs all its scores",
+         2},
+        {{"layer.image.partition=none"},
+         "input does not support this partition: every worker reads its rows of the data",
+         2},
+        {{"layer.image.partition=1"},
+         "input does not support this partition: every worker reads its rows of the data",
+         2},
         {{"layer.conv2.partition=1", "layer.conv2.groups=2"},
-         "convolution cannot: it has fewer groups of channels than there are workers",
+         "convolution does not support this partition: it has fewer groups of channels than there "
+         "are workers",
          3},
         {{"layer.fc2.partition=1", "layer.fc2.outputs=3", "data.train.classes=3"},
-         "inner_product cannot: it has fewer outputs than there are workers",
+         "inner_product does not support this partition: it has fewer outputs than there are "
+         "workers",
          4},
         {{"layer.conv1.partition=1", "layer.conv1.outputs=2"},
-         "convolution cannot: it has fewer outputs than there are workers",
+         "convolution does not support this partition: it has fewer outputs than there are workers",
          3},
         {{"layer.act1.partition=1", "layer.conv1.outputs=2"},
          "the 2 columns of its source cannot be split over 3 workers: use partition = 0",
@@ -479,8 +488,8 @@ static void net_wide_settings_fall_back_with_a_note(void **state)
                                        "layer.fc1.outputs=3", NULL};
     assert_notes(sets,
                  (const char *[]){"layer fc1 is split by rows: it has fewer outputs",
-                                  "layer act3 is split by rows: what it reads cannot",
-                                  "layer drop is split by rows: what it reads cannot", NULL},
+                                  "layer act3 is split by rows: its source cannot",
+                                  "layer drop is split by rows: its source cannot", NULL},
                  (const char *[]){"layer fc2", "layer relu2", NULL});
     grouped(.name = "narrow", .steps = 2, .sets = {sets[0], sets[1], sets[2]});
     grouped(.name = "narrow-one", .steps = 2, .sets = {sets[2]});
@@ -489,11 +498,11 @@ static void net_wide_settings_fall_back_with_a_note(void **state)
                  (const char *[]){NULL}, (const char *[]){"loss", "norm1", "image", NULL});
     assert_notes(
         (const char *[]){workers_set[2], "job.partition=1in", NULL},
-        (const char *[]){"layer conv1 is split by rows: no sum over parts of its inputs", NULL},
+        (const char *[]){"layer conv1 is split by rows: its output is not a sum over parts", NULL},
         (const char *[]){"layer fc1", "layer fc2", "image", NULL});
     assert_notes((const char *[]){"cluster.workers_per_group=4", "job.partition=1in",
                                   "layer.fc1.outputs=3", NULL},
-                 (const char *[]){"layer fc2 is split by rows: what it reads cannot", NULL},
+                 (const char *[]){"layer fc2 is split by rows: its source cannot", NULL},
                  (const char *[]){"layer fc1", NULL});
     /* Nothing to say: one worker, or nothing asked for. */
     assert_notes((const char *[]){"job.partition=1", workers_set[1], NULL}, (const char *[]){NULL},

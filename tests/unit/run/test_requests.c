@@ -55,7 +55,7 @@ static void pause_at_3(struct trial *t, const struct sw_job_event *e)
 {
     struct talk *talk = t->user;
     if (e->type == SW_JOB_DISPLAY && e->step == 3) {
-        assert_string_equal(ask_job(t, "pause"), "ok: it will pause after the step under way");
+        assert_string_equal(ask_job(t, "pause"), "ok: the run will pause after the current step");
         atomic_store(&talk->hold.over, true);
     }
     if (e->type != SW_JOB_EVENT || !strstr(e->text, "paused by request after step "))
@@ -86,8 +86,8 @@ static void stay_for_a_while(struct trial *t, int64_t step)
     sleep_ms(300);
     assert_int_equal(paused_at(t), step);
     assert_string_equal(ask_job(t, "note the rate  is too high"), "ok: noted");
-    assert_non_null(strstr(ask_job(t, "note"), "error: note needs a text"));
-    assert_non_null(strstr(ask_job(t, "pauze"), "error: 'pauze' is no request; there are pause,"));
+    assert_non_null(strstr(ask_job(t, "note"), "error: note needs text"));
+    assert_non_null(strstr(ask_job(t, "pauze"), "error: unknown request 'pauze'; use pause,"));
 }
 
 static void paused_run_goes_on_to_the_same_bits(void **state)

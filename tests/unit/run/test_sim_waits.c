@@ -197,7 +197,7 @@ static void moving_activations_without_waits_is_detected(void **state)
     finds_between(
         (struct plant){
             .stream = "compute", .for_stream = "send", .left_out = every, .set = columns},
-        "copy_2d of stream compute reads features between workers while copy_2d of "
+        "copy_2d of stream compute reads activations between workers while copy_2d of "
         "stream send of sim:1",
         "may still write it");
     /* With two workers: for what is made, then for who took the piece before the last. Where
@@ -207,7 +207,7 @@ static void moving_activations_without_waits_is_detected(void **state)
     finds_between(
         (struct plant){
             .stream = "send", .left_out = every_second, .set = "job.partition=none", .aim = 1},
-        "copy_2d of stream send writes features between workers while copy_2d of stream "
+        "copy_2d of stream send writes activations between workers while copy_2d of stream "
         "compute",
         "may still read it");
 }

@@ -133,9 +133,9 @@ static void a_meeting_blames_the_own_group_and_then_others(void **state)
     computes(&p, 1, 7, 50);
     computes(&p, 2, 3, 5);
     computes(&p, 3, 3, 4);
-    assert_waits_on(&p, 0, 1, "worker0.1 has not come");
+    assert_waits_on(&p, 0, 1, "worker0.1 has not arrived");
     meets(&p, 1, 7);
-    assert_waits_on(&p, 0, 3, "worker1.1 has not come");
+    assert_waits_on(&p, 0, 3, "worker1.1 has not arrived");
     end(&p);
 }
 
@@ -190,7 +190,7 @@ static void in_a_hybrid_every_worker_may_be_late(void **state)
     meets(&p, 0, 8); /* a sum over those with its place */
     meets(&p, 1, 8);
     computes(&p, 2, 8, 7);
-    assert_waits_on(&p, 0, 2, "worker1.0 has not come");
+    assert_waits_on(&p, 0, 2, "worker1.0 has not arrived");
     end(&p);
 }
 

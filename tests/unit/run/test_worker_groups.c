@@ -273,22 +273,22 @@ static void what_cannot_be_is_refused_with_a_reason(void **state)
     static const struct {
         const char *sets[6], *says;
     } wrong[] = {
-        {{ALLREDUCE, TWO_GROUPS}, "one group of workers"},
-        {{SANDBLASTER, "cluster.consistency=async"}, "say custom"},
-        {{HOGWILD, "cluster.consistency=ssp"}, "say custom"},
+        {{ALLREDUCE, TWO_GROUPS}, "one worker group"},
+        {{SANDBLASTER, "cluster.consistency=async"}, "use framework = custom"},
+        {{HOGWILD, "cluster.consistency=ssp"}, "use framework = custom"},
         {{CUSTOM, "cluster.consistency=ssp"}, "how many steps"},
-        {{CUSTOM, TWO_GROUPS, "cluster.staleness=3"}, "no bound of staleness"},
+        {{CUSTOM, TWO_GROUPS, "cluster.staleness=3"}, "no staleness bound"},
         {{DOWNPOUR, TWO_GROUPS, "cluster.staleness=101"}, "staleness"},
-        {{DOWNPOUR, TWO_GROUPS, "cluster.server_groups=2"}, "one group of servers"},
-        {{CUSTOM, TWO_GROUPS, "cluster.server_groups=2"}, "together have one group of servers"},
-        {{HOGWILD, TWO_GROUPS, "cluster.server_groups=3"}, "but 2 of workers"},
+        {{DOWNPOUR, TWO_GROUPS, "cluster.server_groups=2"}, "one server group"},
+        {{CUSTOM, TWO_GROUPS, "cluster.server_groups=2"}, "together have one server group"},
+        {{HOGWILD, TWO_GROUPS, "cluster.server_groups=3"}, "but 2 worker groups"},
         {{HOGWILD, TWO_GROUPS, "cluster.server_groups=2", "cluster.sync_topology=star"},
-         "none of all, ring, tree"},
+         "not all, ring, tree"},
         {{HOGWILD, TWO_GROUPS, "cluster.server_groups=2", "cluster.sync_topology=0-2"},
          "server groups are 0 to 1"},
         {{CUSTOM, "cluster.consistency=async", THREE_GROUPS, "cluster.server_groups=3",
           "cluster.sync_topology=0-1"},
-         "does not reach all others"},
+         "do not reach all other groups"},
         {{CUSTOM, THREE_GROUPS, "job.batch=2"}, "cannot share a batch of 2 rows"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -216,11 +216,11 @@ static void allreduce_with_other_numbers_of_servers_is_refused(void **state)
 {
     struct trial t = {.sets = {ALLREDUCE, workers_set[2], "cluster.servers_per_group=1"},
                       .oversubscribe = true};
-    assert_refused(&t, "allreduce has a server with every worker",
+    assert_refused(&t, "allreduce has one server per worker",
                    "--set cluster.servers_per_group=2, or --framework sandblaster");
     struct trial f = {
         .sets = {workers_set[3], servers_set[2]}, .framework = "allreduce", .oversubscribe = true};
-    assert_refused(&f, "allreduce has a server with every worker", "cluster.servers_per_group=3,");
+    assert_refused(&f, "allreduce has one server per worker", "cluster.servers_per_group=3,");
     grouped(.name = "said", .steps = 2, .sets = {ALLREDUCE, workers_set[2], servers_set[2]});
     grouped(.name = "sand", .steps = 2, .sets = {workers_set[2], servers_set[1]},
             .framework = "sandblaster");
