@@ -1,6 +1,7 @@
 /* Binds sections: finds their types, drops the keys of types that were replaced, fills the structs
  * with defaults and values, and reports required keys that are missing and keys that are
  * unknown. */
+#include "recipe/alias.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include "recipe/value.h"
@@ -15,6 +16,7 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
         sw_value_error(r, n, v, 0, 0, "unknown %s", n->pub.schema->type_key[slot]);
     else
         sw_value_error(r, n, v, 0, 0, "a value is missing");
+    sw_hint_alias_value(r, n->pub.schema, n->pub.schema->type_key[slot], NULL, v->text);
     sw_words_add_types(&words, n->pub.schema->types[slot]);
     sw_words_hint(r, &words, v->text, "known");
 }
@@ -61,16 +63,6 @@ static void find_type(struct sw_recipe *r, struct sw_draft *n, int slot)
 
 /* ---- Keys of replaced types ---- */
 
-static bool is_own_key(const struct sw_draft *n, const char *key)
-{
-    const struct sw_schema_kind *k = n->pub.schema;
-    bool own = sw_type_slot(k, key) >= 0 || sw_opts_find(k->opts, key) ||
-               (k->fallback_key && strcmp(k->fallback_key, key) == 0);
-    for (int i = 0; i < SW_SECTION_TYPES; i++)
-        own |= sw_type_knows(k, i, n->pub.type[i], key);
-    return own;
-}
-
 /* A dropped value is still part of the recipe: it must be one that the old type would accept. */
 static void drop_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v, int slot,
                        const struct sw_type *old)
@@ -95,7 +87,7 @@ static void drop_keys(struct sw_recipe *r, struct sw_draft *n, int slot, const s
         return;
     for (struct sw_value *v = n->first; v; v = v->next)
         if (!v->dropped && (by->fell || sw_value_precedence(v) < sw_value_precedence(by)) &&
-            sw_type_knows(n->pub.schema, slot, old, v->key) && !is_own_key(n, v->key))
+            sw_type_knows(n->pub.schema, slot, old, v->key) && !sw_section_has_key(&n->pub, v->key))
             drop_value(r, n, v, slot, old);
 }
 
@@ -172,6 +164,7 @@ static bool put_into(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v
             int count = 0;
             while (row->choices[count])
                 count++;
+            sw_hint_alias_value(r, n->pub.schema, row->key, row, v->text);
             sw_hint_near(&r->diags, v->text, row->choices, count, NULL);
         } else if (row->hint) {
             sw_diags_hint(&r->diags, "%s", row->hint);
@@ -209,9 +202,10 @@ static void unknown_key(struct sw_recipe *r, struct sw_draft *n, struct sw_value
     v->unknown = true;
     sw_shown(shown, v->key);
     if (n->pub.type[0] && n->pub.name)
-        sw_draft_error(r, n, v, "%s: unknown key of %s", shown, n->pub.type[0]->name);
+        sw_draft_error(r, n, v, "unknown key '%s' for %s %s", shown, k->type_key[0],
+                       n->pub.type[0]->name);
     else
-        sw_draft_error(r, n, v, "%s: unknown key", shown);
+        sw_draft_error(r, n, v, "unknown key '%s'", shown);
     sw_hint_section_key(r, n, v->key);
 }
 
@@ -229,13 +223,14 @@ static void bind_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value 
 
 /* ---- Required ---- */
 
-/* Whether the section has the key, or a misspelling that was reported as that. */
+/* Whether the section has the key, or a reported unknown key that means it. */
 static bool has_or_meant(const struct sw_draft *n, const char *key)
 {
     if (sw_draft_find(n, key))
         return true;
     for (const struct sw_value *v = n->first; v; v = v->next)
-        if (v->unknown && sw_str_nearest(v->key, &key, 1))
+        if (v->unknown &&
+            (sw_str_nearest(v->key, &key, 1) || sw_alias_means(n->pub.kind, v->key, key)))
             return true;
     return false;
 }

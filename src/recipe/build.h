@@ -143,10 +143,17 @@ void sw_hint_kind(struct sw_recipe *r, const char *word);
 void sw_hint_section(struct sw_recipe *r, const char *key);
 
 /* ---- hint.c ---- */
-/* For a key that no section of the kind has. */
+/* Each gives the error added last a hint, unless it has one. For a key that no section of the kind
+ * has. */
 void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key);
 /* For a key that this section does not have. */
 void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key);
+/* For an unknown value that another system uses: of the ENUM key of `row`, or of a type key when
+ * `row` is NULL. */
+void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key,
+                         const struct sw_opt *row, const char *value);
+/* For an unknown kind of section that another system uses. */
+void sw_hint_alias_section(struct sw_recipe *r, const char *word);
 
 /* ---- vars.c ---- */
 void sw_vars_build(struct sw_recipe *r);

@@ -53,6 +53,7 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
     const struct sw_schema_kind *k = n->pub.schema;
     struct sw_words words = {0};
     sw_value_error(r, n, v, 0, 0, "unknown %s", k->type_key[0]);
+    sw_hint_alias_value(r, k, k->type_key[0], NULL, name);
     sw_words_add_types(&words, k->types[0]);
     sw_words_hint(r, &words, name, "known");
 }

@@ -7,6 +7,7 @@
 #include "recipe/schema.h"
 
 struct sw_recipe;
+struct sw_section;
 
 /* Candidates for "did you mean": grows in plain memory, freed by sw_words_fini. */
 struct sw_words {
@@ -41,6 +42,8 @@ int sw_type_slot(const struct sw_schema_kind *k, const char *key);
 /* Whether the type in that slot has the key, as its own or for a parameter. */
 bool sw_type_knows(const struct sw_schema_kind *k, int slot, const struct sw_type *type,
                    const char *key);
+/* Whether the section takes the key: a common one, a type key, or one of its types. */
+bool sw_section_has_key(const struct sw_section *s, const char *key);
 /* Whether any section of the kind may have the key: common, a type key, or of any type. */
 bool sw_kind_knows(const struct sw_schema_kind *k, const char *key);
 /* The next row with that key anywhere in the kind; *step counts the rows returned so far and begins

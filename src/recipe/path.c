@@ -9,6 +9,7 @@ void sw_hint_kind(struct sw_recipe *r, const char *word)
     if (!sw_diags_wants_hint(&r->diags))
         return;
     struct sw_words words = {0};
+    sw_hint_alias_section(r, word);
     for (int i = 0; i < r->schema->count; i++)
         sw_words_add(&words, r->schema->kinds[i].kind);
     sw_words_add(&words, "vars");
@@ -179,7 +180,7 @@ void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *t
     if (!find_target(r, v->key, &t)) {
         no_target(r, v);
     } else if (!sw_kind_knows(t.kind, key_of(v->key, &t))) {
-        sw_diags_add(&r->diags, sw_place_of_key(v), "%s: %s: unknown key", title,
+        sw_diags_add(&r->diags, sw_place_of_key(v), "%s: unknown key '%s'", title,
                      sw_shown(shown, v->key));
         sw_hint_key(r, t.kind, key_of(v->key, &t));
     } else {

@@ -98,7 +98,7 @@ static bool check_key(struct sw_recipe *r, const struct sw_value *v)
     }
     if (strchr(v->key, '.') || (job && sw_kind_knows(job, v->key)))
         return true;
-    sw_draft_error(r, &v->stage->draft, v, "%s: unknown key", v->key);
+    sw_draft_error(r, &v->stage->draft, v, "unknown key '%s'", v->key);
     if (job)
         sw_hint_key(r, job, v->key);
     sw_diags_hint(&r->diags, "a stage has keys of [job], and SECTION.KEY of other sections");

@@ -340,7 +340,7 @@ has err "did you mean 'fine'"
 wrong 'job: steps = 4: the recipe runs in stages, and each says how long' --set job.steps=4
 wrong 'stage joint: .*epochs = 1: steps is given, too' --set stage.joint.steps=4 \
     --set stage.joint.epochs=1
-wrong 'stage fine: stepz: unknown key' --set stage.fine.stepz=4
+wrong "stage fine: unknown key 'stepz'" --set stage.fine.stepz=4
 wrong 'stage fine: seed cannot change between the stages of a run' --set stage.fine.seed=4
 wrong "there is no stage 'fun'" --set layer.top.stages=fun
 wrong 'stage joint: .*freeze = none: ' --set stage.joint.freeze=none

@@ -48,24 +48,26 @@ static const struct broken cases[] = {
     {"[job two]", "steps = 1000", "1:2", "[job] takes no name", NULL},
     {"[vars x]", "steps = 1000", "1:2", "[vars] takes no name", NULL},
     /* Keys */
-    {"kernal = 5", "outputs = 20", "1:1", "layer conv1: kernal: unknown key of convolution",
+    {"kernal = 5", "outputs = 20", "1:1", "layer conv1: unknown key 'kernal' for type convolution",
      "did you mean 'kernel'?"},
-    {"sede = 5", "steps = 1000", "1:1", "job: sede: unknown key", "did you mean 'seed'?"},
-    {"zzz = yes", "lr = 0.1", "1:1", "updater: zzz: unknown key",
+    {"sede = 5", "steps = 1000", "1:1", "job: unknown key 'sede'", "did you mean 'seed'?"},
+    {"zzz = yes", "lr = 0.1", "1:1", "updater: unknown key 'zzz'",
      "its keys are: type, policy, lr, momentum"},
-    {"kernel = 5", "[layer fc1]", "1:1", "layer fc1: kernel: unknown key of inner_product",
+    {"kernel = 5", "[layer fc1]", "1:1", "layer fc1: unknown key 'kernel' for type inner_product",
      "kernel is a key of convolution, pooling; layer fc1 is inner_product"},
-    {"gamma = 0.1", "lr = 0.1", "1:1", "updater: gamma: unknown key",
+    {"gamma = 0.1", "lr = 0.1", "1:1", "updater: unknown key 'gamma'",
      "gamma is a key of policy step; updater has policy fixed"},
-    {"records = 5", "labels = l", "1:1", "data train: records: unknown key of idx",
+    {"records = 5", "labels = l", "1:1", "data train: unknown key 'records' for format idx",
      "records is a key of format synthetic; data train has format idx"},
-    {"wieght.std = 1", "[layer fc1]", "1:1", "layer fc1: wieght.std: unknown key of inner_product",
-     "did you mean 'weight.std'?"},
-    {"gate.std = 1", "[layer fc1]", "1:1", "layer fc1: gate.std: unknown key of inner_product",
+    {"wieght.std = 1", "[layer fc1]", "1:1",
+     "layer fc1: unknown key 'wieght.std' for type inner_product", "did you mean 'weight.std'?"},
+    {"gate.std = 1", "[layer fc1]", "1:1",
+     "layer fc1: unknown key 'gate.std' for type inner_product",
      "parameters of inner_product: weight, bias"},
-    {"gate.std = 1", "[layer pool1]", "1:1", "layer pool1: gate.std: unknown key of pooling",
+    {"gate.std = 1", "[layer pool1]", "1:1", "layer pool1: unknown key 'gate.std' for type pooling",
      "pooling has no parameters"},
-    {"weight.std = 1", "[layer pool1]", "1:1", "layer pool1: weight.std: unknown key of pooling",
+    {"weight.std = 1", "[layer pool1]", "1:1",
+     "layer pool1: unknown key 'weight.std' for type pooling",
      "weight.std is a key of convolution, inner_product; layer pool1 is pooling"},
     /* Types */
     {"[layer c]\ntype = convolutoin\nkernel = 3", "steps = 1000", "2:8",
@@ -222,7 +224,7 @@ static void errors_of_a_recipe_are_said_at_once(void **state)
                         "x.ini:7:13: layer conv1: outputs = -3: must be 1 or more\n"
                         "      outputs = -3\n"
                         "                ^~\n"
-                        "x.ini:8:3: layer conv1: kernal: unknown key of convolution\n"
+                        "x.ini:8:3: layer conv1: unknown key 'kernal' for type convolution\n"
                         "      kernal = 5\n"
                         "      ^~~~~~\n"
                         "    hint: did you mean 'kernel'?\n"

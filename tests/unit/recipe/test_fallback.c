@@ -198,7 +198,7 @@ static void fallback_lines_are_checked_even_when_not_applied(void **state)
                   "[fallback]\njob.stesp = 1\nsteps = 2\nlayr.a.b = 3\njob.batch = 0\n"
                   "data.train.records = 5\n",
                   "",
-                  "x.ini:7:1: fallback: job.stesp: unknown key\n"
+                  "x.ini:7:1: fallback: unknown key 'job.stesp'\n"
                   "    job.stesp = 1\n"
                   "    ^~~~~~~~~\n"
                   "    hint: did you mean 'steps'?\n"
@@ -224,7 +224,7 @@ static void fallback_lines_point_at_themselves_when_applied(void **state)
                   "x.ini:10:9: data d: cache = x: must be a size such as 4GB, 512MB or 1024\n"
                   "    cache = x\n"
                   "            ^\n"
-                  "x.ini:13:5: job: stesp: unknown key\n"
+                  "x.ini:13:5: job: unknown key 'stesp'\n"
                   "    job.stesp = 1\n"
                   "        ^~~~~\n"
                   "    hint: did you mean 'steps'?\n"

@@ -201,7 +201,7 @@ static void include_errors_point_into_the_file_they_are_in(void **state)
                "    outputs = -1\n              ^~\n"
                "@base.ini:3:9: job: steps = many: must be a whole number\n"
                "    steps = many\n            ^~~~\n"
-               "@base.ini:8:1: layer c: kernal: unknown key of convolution\n"
+               "@base.ini:8:1: layer c: unknown key 'kernal' for type convolution\n"
                "    kernal = 4\n    ^~~~~~\n    hint: did you mean 'kernel'?\n"
                "--set layer.c.kernel=0: layer c: kernel = 0: must be from 1 to 1000\n"
                "    --set layer.c.kernel=0\n                         ^\n");
@@ -232,7 +232,7 @@ static void include_of_nothing_or_of_itself_is_an_error_at_its_line(void **state
     put(&c, "x.ini", TOY_JOB "include = a.ini\n" TOY_LAYER);
     load(&c, "x.ini");
     assert_true(strstr(sw_buf_text(&c.printed),
-                       "hint: a line include = FILE stands before the first section") != NULL);
+                       "hint: a line include = FILE belongs before the first section") != NULL);
     end(&c);
 }
 

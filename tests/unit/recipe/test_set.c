@@ -132,13 +132,13 @@ static void set_errors_point_at_the_text(void **state)
                                    "or more\n"
                                    "    --set layer.fc1.outputs=-1\n"
                                    "                            ^~\n");
-    expect("layer.fc1.output=1", "--set layer.fc1.output=1: layer fc1: output: unknown key of "
-                                 "inner_product\n"
+    expect("layer.fc1.output=1", "--set layer.fc1.output=1: layer fc1: unknown key 'output' "
+                                 "for type inner_product\n"
                                  "    --set layer.fc1.output=1\n"
                                  "                    ^~~~~~\n"
                                  "    hint: did you mean 'outputs'?\n");
-    expect("layer.fc1.wieght.std=1", "--set layer.fc1.wieght.std=1: layer fc1: wieght.std: unknown "
-                                     "key of inner_product\n"
+    expect("layer.fc1.wieght.std=1", "--set layer.fc1.wieght.std=1: layer fc1: unknown key "
+                                     "'wieght.std' for type inner_product\n"
                                      "    --set layer.fc1.wieght.std=1\n"
                                      "                    ^~~~~~~~~~\n"
                                      "    hint: did you mean 'weight.std'?\n");
@@ -166,8 +166,8 @@ static void set_of_an_unknown_section_explains(void **state)
                               "    --set layer.outputs=1\n"
                               "          ^~~~~~~~~~~~~\n"
                               "    hint: write layer.NAME.outputs\n");
-    expect("updater.*.bias.lr_mlt=1", "--set updater.*.bias.lr_mlt=1: updater *.bias: lr_mlt: "
-                                      "unknown key\n"
+    expect("updater.*.bias.lr_mlt=1", "--set updater.*.bias.lr_mlt=1: updater *.bias: unknown "
+                                      "key 'lr_mlt'\n"
                                       "    --set updater.*.bias.lr_mlt=1\n"
                                       "                         ^~~~~~\n"
                                       "    hint: did you mean 'lr_mult'?\n");

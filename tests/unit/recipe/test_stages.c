@@ -202,9 +202,9 @@ static void mistakes_are_named_in_every_stage(void **state)
                  "x.ini:11:9: stage b: job.steps = 0: must be 1 or more");
     expect_error(BASE "[stage a]\nsteps = 1\nepochs = 1\n", NULL, "steps is given, too");
     expect_error(BASE "[stage a]\nsteps = 1\n[stage b]\nsteps = 1\nstepz = 1\n", NULL,
-                 "x.ini:12:1: stage b: stepz: unknown key");
+                 "x.ini:12:1: stage b: unknown key 'stepz'");
     expect_error(BASE "[stage a]\nsteps = 1\n[stage b]\nsteps = 1\nupdater.lx = 1\n", NULL,
-                 "stage b: updater.lx: unknown key");
+                 "stage b: unknown key 'updater.lx'");
     expect_error(BASE "[stage a]\nsteps = 1\nseed = 3\n", NULL,
                  "x.ini:10:1: stage a: seed cannot change between the stages of a run");
     expect_error(BASE "[stage a]\nsteps = 1\njob.name = n\n", NULL,
