@@ -15,7 +15,7 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
     if (*v->text)
         sw_value_error(r, n, v, 0, 0, "unknown %s", n->pub.schema->type_key[slot]);
     else
-        sw_value_error(r, n, v, 0, 0, "a value is missing");
+        sw_value_error(r, n, v, 0, 0, "missing value");
     sw_hint_alias_value(r, n->pub.schema, n->pub.schema->type_key[slot], NULL, v->text);
     sw_words_add_types(&words, n->pub.schema->types[slot]);
     sw_words_hint(r, &words, v->text, "known");
@@ -118,8 +118,8 @@ static void fill_defaults(struct sw_recipe *r, struct sw_draft *n, const struct 
         row.min = row.max = 0; /* a default outside the range means "not given" */
         if (o->def && *o->def && !sw_opt_read(&row, o->def, &r->pool, conf, &problem) &&
             !r->pool.failed)
-            sw_draft_error(r, n, NULL, "default of %s = %s: %s (a fault of this program)", o->key,
-                           o->def, problem.reason);
+            sw_draft_error(r, n, NULL, "default of %s = %s: %s (internal error)", o->key, o->def,
+                           problem.reason);
     }
 }
 

@@ -194,7 +194,7 @@ void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const ch
     if (!sw_diags_wants_hint(&r->diags))
         return;
     if (strcmp(key, "include") == 0)
-        sw_diags_hint(&r->diags, "a line include = FILE belongs before the first section");
+        sw_diags_hint(&r->diags, "put include = FILE before the first section");
     hint_alias_key(r, k, n, key);
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         hint_other_type(r, n, i, key);

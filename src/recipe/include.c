@@ -101,17 +101,17 @@ static bool may_read(struct includes *c, const struct sw_ini_include *i, const s
 {
     char why[80] = "";
     if (at->depth > MAX_DEPTH)
-        snprintf(why, sizeof why, "files include each other more than %d deep", MAX_DEPTH);
+        snprintf(why, sizeof why, "includes are nested more than %d deep", MAX_DEPTH);
     else if (c->files >= SW_INI_MAX_FILES)
-        snprintf(why, sizeof why, "a recipe has at most %d files", SW_INI_MAX_FILES);
+        snprintf(why, sizeof why, "the recipe has more than %d files", SW_INI_MAX_FILES);
     else if (is_cycle(at))
         snprintf(why, sizeof why, "the file includes itself");
     else if (at->on_disk && !at->plain)
-        snprintf(why, sizeof why, "not a plain file");
+        snprintf(why, sizeof why, "not a regular file");
     if (!*why && !at->absent)
         return true;
     if (at->absent) {
-        complain(c, i, "there is no such file");
+        complain(c, i, "no such file");
         return false;
     }
     complain(c, i, why);

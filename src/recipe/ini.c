@@ -138,9 +138,9 @@ static void open_section(struct reader *r, struct sw_span kind, struct sw_span n
     }
     const struct sw_ini_section *first = sw_seen_find(&r->sections, NULL, joined, strlen(joined));
     if (first) {
-        sw_diags_add(r->diags, place_of(r, kind.at, bytes), "[%.*s] is here twice",
+        sw_diags_add(r->diags, place_of(r, kind.at, bytes), "duplicate section [%.*s]",
                      shown(strlen(joined)), joined);
-        sw_diags_hint(r->diags, "the first is in line %d; put all keys there", first->line);
+        sw_diags_hint(r->diags, "first defined in line %d; put all keys there", first->line);
         return;
     }
     s->file = r->file;
@@ -163,18 +163,18 @@ static void read_header(struct reader *r, struct sw_span body)
     r->section = NULL;
     r->top = r->orphans = false;
     if (!kind.bytes) {
-        sw_diags_add(r->diags, place_of(r, body.at, body.bytes), "a section header without a kind");
+        sw_diags_add(r->diags, place_of(r, body.at, body.bytes), "section header without a kind");
         sw_diags_hint(r->diags, "write [kind] or [kind name], as in [job] or [layer conv1]");
         return;
     }
     if (has_blank(name)) {
         sw_diags_add(r->diags, place_of(r, name.at, name.bytes),
-                     "the section name '%.*s' is more than one word", shown(name.bytes), name.at);
+                     "section name '%.*s' contains a blank", shown(name.bytes), name.at);
         return;
     }
     if (name.bytes && !sw_ini_is_name(name.at, name.bytes)) {
         sw_diags_add(r->diags, place_of(r, name.at, name.bytes),
-                     "the section name '%.*s' holds one of , = [ ]", shown(name.bytes), name.at);
+                     "section name '%.*s' contains one of , = [ ]", shown(name.bytes), name.at);
         return;
     }
     if (!close) {
@@ -183,7 +183,7 @@ static void read_header(struct reader *r, struct sw_span body)
     } else if (close + 1 < end) {
         struct sw_span rest = sw_span_trim(close + 1, end);
         sw_diags_add(r->diags, place_of(r, rest.at, rest.bytes), "unexpected text after ']'");
-        sw_diags_hint(r->diags, "a key = value belongs on a line of its own");
+        sw_diags_hint(r->diags, "put key = value on a separate line");
     }
     if (++r->section_count > SW_INI_MAX_SECTIONS) {
         if (r->section_count == SW_INI_MAX_SECTIONS + 1)
@@ -210,18 +210,17 @@ static bool check_key(struct reader *r, struct sw_span line, struct sw_span key,
             sw_diags_hint(r->diags, "%.*s = %.*s", shown(first.bytes), first.at, shown(rest.bytes),
                           rest.at);
         else
-            sw_diags_hint(r->diags, "a line is [section], key = value, or a comment");
+            sw_diags_hint(r->diags, "expected [section], key = value or a comment");
     } else if (!key.bytes) {
         at = place_of(r, equals, 1);
         sw_diags_add(r->diags, at, "missing key before '='");
     } else if (has_blank(key)) {
-        sw_diags_add(r->diags, at, "the key '%.*s' is more than one word", shown(key.bytes),
-                     key.at);
+        sw_diags_add(r->diags, at, "key '%.*s' contains a blank", shown(key.bytes), key.at);
     } else {
         /* Reported once: the entries that follow are the same mistake. */
         r->orphans = false;
-        sw_diags_add(r->diags, at, "'%.*s' stands before any section", shown(key.bytes), key.at);
-        sw_diags_hint(r->diags, "begin with a section header, such as [job]");
+        sw_diags_add(r->diags, at, "'%.*s' is outside a section", shown(key.bytes), key.at);
+        sw_diags_hint(r->diags, "start the recipe with a section header such as [job]");
     }
     return false;
 }
@@ -235,8 +234,8 @@ static bool check_new(struct reader *r, struct sw_span key)
     }
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (first) {
-        sw_diags_add(r->diags, at, "'%.*s' is here twice in one section", shown(key.bytes), key.at);
-        sw_diags_hint(r->diags, "the first is in line %d", first->line);
+        sw_diags_add(r->diags, at, "duplicate key '%.*s'", shown(key.bytes), key.at);
+        sw_diags_hint(r->diags, "first defined in line %d", first->line);
     } else if (r->key_count++ == SW_INI_MAX_KEYS) {
         sw_diags_add(r->diags, at, "more than %d keys in one section", SW_INI_MAX_KEYS);
     }
@@ -260,8 +259,7 @@ static void read_include(struct reader *r, struct sw_span key, struct sw_span va
 {
     struct sw_ini_include *i = sw_pool_alloc(r->pool, 1, sizeof(*i));
     if (!value.bytes) {
-        sw_diags_add(r->diags, place_of(r, key.at, key.bytes),
-                     "include: the name of a file is missing");
+        sw_diags_add(r->diags, place_of(r, key.at, key.bytes), "include: missing file name");
         return;
     }
     if (!i) {
@@ -385,8 +383,9 @@ static const char *take_held(struct reader *r, const char *p, const char *end)
         r->start = p;
         r->length = (size_t)(from - p) - (from > p && from[-1] == '\n');
         sw_diags_add(r->diags, place_of(r, r->start, r->length),
-                     "the lines of %s do not end where this line says", r->include->entry.value);
-        sw_diags_hint(r->diags, "a line '%s %s' must follow them", SW_INI_HELD_END,
+                     "the embedded text of %s does not have the stated number of lines",
+                     r->include->entry.value);
+        sw_diags_hint(r->diags, "a line '%s %s' must follow the text", SW_INI_HELD_END,
                       r->include->entry.value);
         return NULL;
     }
@@ -422,11 +421,12 @@ static bool check_is_text(struct reader *r, const char *text, size_t bytes)
     if (!zero)
         return true;
     struct sw_place at = {.origin = r->file->path, .rank = r->file->rank};
-    sw_diags_add(r->diags, at, "this is not a recipe: byte %zu is zero", (size_t)(zero - text));
+    sw_diags_add(r->diags, at, "not a text file: byte %zu is zero", (size_t)(zero - text));
     if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
-        sw_diags_hint(r->diags, "it looks like UTF-16; save it as UTF-8");
+        sw_diags_hint(r->diags, "the file looks like UTF-16; save it as UTF-8");
     else
-        sw_diags_hint(r->diags, "a recipe is an INI text, such as those in recipes/");
+        sw_diags_hint(r->diags,
+                      "a recipe is a text file of sections and key = value lines; see recipes/");
     return false;
 }
 

@@ -129,8 +129,8 @@ static void check_staged(struct sw_recipe *r, const struct sw_section *s)
             v = v->below;
         if (!v)
             continue;
-        sw_value_error(r, n, v, 0, 0, "the recipe runs in stages, and each says how long");
-        sw_recipe_hint(r, "stage.%s.%s is one of them; --steps N ends the run at step N",
+        sw_value_error(r, n, v, 0, 0, "a recipe with stages sets this key in each [stage NAME]");
+        sw_recipe_hint(r, "set stage.%s.%s; --steps N ends the run at step N",
                        sw_recipe_stage_name(r, 0), keys[i]);
     }
 }
@@ -150,11 +150,11 @@ static void settle_length(struct sw_recipe *r, const struct sw_section *s, struc
     } else if (epochs > steps) {
         job->steps = 0;
     } else if (steps) {
-        sw_recipe_error(r, s, "epochs", "steps is given, too");
-        sw_recipe_hint(r, "keep one of them");
+        sw_recipe_error(r, s, "epochs", "conflicts with steps");
+        sw_recipe_hint(r, "set steps or epochs, not both");
     } else if (((const struct sw_draft *)s)->written) {
         sw_recipe_error(r, s, NULL, "steps is missing");
-        sw_recipe_hint(r, "give steps or epochs");
+        sw_recipe_hint(r, "set steps or epochs");
     }
 }
 
@@ -204,7 +204,7 @@ static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct
         if (!needed && sw_section_precedence(s, keys[i])) {
             sw_recipe_error(r, s, keys[i],
                             "only back-propagation with precision = fp16 needs a loss scale");
-            sw_recipe_hint(r, "bf16 and tf32 have the range of fp32");
+            sw_recipe_hint(r, "remove the key: fp32, tf32 and bf16 have the same range");
         }
     if (!needed)
         job->loss_scale = 0;

@@ -27,7 +27,7 @@ void sw_hint_section(struct sw_recipe *r, const char *key)
             return;
         }
     }
-    sw_diags_hint(&r->diags, "as in --set job.batch=64 or --set layer.fc1.outputs=10");
+    sw_diags_hint(&r->diags, "for example --set job.batch=64 or --set layer.fc1.outputs=10");
 }
 
 struct target {
@@ -106,10 +106,10 @@ static void no_target(struct sw_recipe *r, const struct sw_value *v)
     if (bytes < sizeof(kind))
         memcpy(kind, v->key, bytes);
     if (v->key[bytes] != '.' || !bytes || sw_str_ends(v->key, ".")) {
-        sw_diags_add(&r->diags, at, "'%s' is not SECTION.KEY", shown);
+        sw_diags_add(&r->diags, at, "'%s' is not of the form SECTION.KEY", shown);
         sw_hint_section(r, v->key);
     } else if (sw_schema_find(r->schema, kind, strlen(kind), SW_SECTION_NAMED)) {
-        sw_diags_add(&r->diags, at, "'%s' does not say which %s", shown, kind);
+        sw_diags_add(&r->diags, at, "'%s' lacks the name of the %s", shown, kind);
         sw_diags_hint(&r->diags, "write %s.NAME%.40s", kind, v->key + bytes);
     } else {
         sw_diags_add(&r->diags, at, "'%s': unknown section '%s'", shown, kind);
@@ -121,7 +121,7 @@ static struct sw_draft *create(struct sw_recipe *r, struct sw_value *v, const st
 {
     size_t skip = strlen(t->kind->kind) + 1;
     if (!sw_ini_is_name(v->key + skip, t->section_bytes - skip)) {
-        sw_diags_add(&r->diags, sw_place_of_key(v), "'%.*s' cannot be the name of a section",
+        sw_diags_add(&r->diags, sw_place_of_key(v), "invalid section name '%.*s'",
                      (int)(t->section_bytes - skip), v->key + skip);
         return NULL;
     }

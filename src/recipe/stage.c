@@ -21,7 +21,7 @@ static void append(struct sw_stage *s, struct sw_value *v)
 static void no_name(struct sw_recipe *r, const struct sw_ini_section *s)
 {
     sw_diags_add(&r->diags, sw_ini_place(s->file, s->source, s->line, s->kind_column, 5),
-                 "a stage section has a name");
+                 "[stage] requires a name");
     sw_diags_hint(&r->diags, "write [stage NAME]");
 }
 
@@ -151,7 +151,7 @@ static void no_stage(struct sw_recipe *r, const struct sw_value *v)
     char shown[SW_SHOWN];
     const char *name = v->key + strlen(prefix);
     const char *word = sw_pool_copy(&r->pool, name, strcspn(name, "."));
-    sw_diags_add(&r->diags, at, "'%s': no such stage", sw_shown(shown, v->key));
+    sw_diags_add(&r->diags, at, "'%s': unknown stage", sw_shown(shown, v->key));
     if (word)
         hint_stages(r, word);
 }
@@ -223,8 +223,8 @@ static int choose(struct sw_recipe *r, const struct sw_recipe_source *source, st
         return SW_OK;
     for (const struct sw_stage *s = r->stages; s; s = s->next)
         sw_buf_printf(&names, "%s%s", names.length ? ", " : "", s->draft.pub.name);
-    int rc = sw_err_set(err, SW_ERR_INVALID, "%s: there is no stage '%s'; %s%s", r->ini.file->path,
-                        source->stage, r->stages ? "stages: " : "the recipe has none",
+    int rc = sw_err_set(err, SW_ERR_INVALID, "%s: unknown stage '%s'; %s%s", r->ini.file->path,
+                        source->stage, r->stages ? "stages: " : "the recipe has no stages",
                         sw_buf_text(&names));
     sw_buf_fini(&names);
     return rc;
@@ -238,7 +238,7 @@ static void require_length(struct sw_recipe *r, const struct sw_stage *s)
             return;
     }
     sw_draft_error(r, &s->draft, NULL, "steps is missing");
-    sw_diags_hint(&r->diags, "give steps or epochs");
+    sw_diags_hint(&r->diags, "set steps or epochs");
 }
 
 int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source, struct sw_err *err)
@@ -275,7 +275,7 @@ static bool is_there(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v
         there |= r->stage && sw_str_match(list.items[i], r->stage->draft.pub.name);
         if (any)
             continue;
-        sw_value_error(r, n, v, 0, 0, "there is no stage '%s'", list.items[i]);
+        sw_value_error(r, n, v, 0, 0, "unknown stage '%s'", list.items[i]);
         hint_stages(r, list.items[i]);
         there = true;
     }

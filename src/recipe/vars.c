@@ -153,7 +153,9 @@ static void hint_unknown(struct sw_recipe *r, int visible, const char *name)
         return;
     for (int i = visible; i < r->var_count; i++)
         if (strcmp(r->vars[i].name, name) == 0) {
-            sw_diags_hint(&r->diags, "[vars] defines it further down; a line sees those above it");
+            sw_diags_hint(
+                &r->diags,
+                "[vars] defines it in a later line; a value can use only the lines above it");
             return;
         }
     struct sw_words words = {0};
@@ -206,7 +208,7 @@ static bool check_name(struct sw_recipe *r, const struct sw_value *v)
     if (is_name(v->key, strlen(v->key)))
         return true;
     char shown[SW_SHOWN];
-    sw_diags_add(&r->diags, sw_place_of_key(v), "vars: '%s' is not a name",
+    sw_diags_add(&r->diags, sw_place_of_key(v), "vars: invalid variable name '%s'",
                  sw_shown(shown, v->key));
     sw_diags_hint(&r->diags, "a variable's name consists of letters, digits and _");
     return false;

@@ -11,15 +11,14 @@
 #include "base/os.h"
 #include "tensor/fill.h"
 
-/* ---- What may be computed with ---- */
+/* ---- Checks of operands ---- */
 
 static int check_plain(const char *who, const struct sw_tensor *t, struct sw_err *err)
 {
     char text[128];
     if (t->desc.dtype == SW_F32 && sw_desc_is_plain(&t->desc))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "%s: a tensor is %s; only plain f32 can be computed with", who,
+    return sw_err_set(err, SW_ERR_INVALID, "%s: a tensor is %s; only plain f32 is supported", who,
                       sw_desc_text(&t->desc, text));
 }
 
@@ -29,12 +28,15 @@ static int check_same(const char *who, const struct sw_tensor *x, const struct s
 {
     char a[128], b[128];
     int rc = check_plain(who, x, err);
-    if (rc == SW_OK)
-        rc = check_plain(who, y, err);
-    if (rc == SW_OK && !sw_desc_same_shape(&x->desc, &y->desc))
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: one tensor is %s, the other %s", who,
-                        sw_desc_text(&x->desc, a), sw_desc_text(&y->desc, b));
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = check_plain(who, y, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!sw_desc_same_shape(&x->desc, &y->desc))
+        return sw_err_set(err, SW_ERR_INVALID, "%s: the tensor shapes %s and %s differ", who,
+                          sw_desc_text(&x->desc, a), sw_desc_text(&y->desc, b));
+    return SW_OK;
 }
 
 /* row is [M] and matrix [N, M]. */
@@ -43,13 +45,15 @@ static int check_row(const char *who, const struct sw_tensor *row, const struct 
 {
     char a[128], b[128];
     int rc = check_plain(who, row, err);
-    if (rc == SW_OK)
-        rc = check_plain(who, matrix, err);
-    if (rc == SW_OK &&
-        (row->desc.ndim != 1 || matrix->desc.ndim != 2 || row->desc.dim[0] != matrix->desc.dim[1]))
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: a row of %s does not fit a matrix of %s", who,
-                        sw_desc_text(&row->desc, a), sw_desc_text(&matrix->desc, b));
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = check_plain(who, matrix, err);
+    if (rc != SW_OK)
+        return rc;
+    if (row->desc.ndim != 1 || matrix->desc.ndim != 2 || row->desc.dim[0] != matrix->desc.dim[1])
+        return sw_err_set(err, SW_ERR_INVALID, "%s: a row of %s does not fit a matrix of %s", who,
+                          sw_desc_text(&row->desc, a), sw_desc_text(&matrix->desc, b));
+    return SW_OK;
 }
 
 int sw_tensor_zeros(struct sw_device *device, int ndim, const int64_t *dim, const char *what,

@@ -40,7 +40,7 @@ static int check_size(const struct sw_npy_file *f, uint64_t file_bytes, struct s
     if (file_bytes == want)
         return SW_OK;
     return sw_err_set(err, SW_ERR_FORMAT,
-                      "%s: has %llu bytes, but its header promises %llu: %llu values of type %s",
+                      "%s: has %llu bytes, but its header requires %llu: %llu values of type %s",
                       f->path, (unsigned long long)file_bytes, (unsigned long long)want,
                       (unsigned long long)h->count, sw_npy_dtype_name(h->dtype));
 }
@@ -99,9 +99,9 @@ int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, e
     const struct sw_npy_header *h = &f->header;
     const int64_t have = sw_npy_rows(h), per_row = sw_npy_row_count(h);
     if (first < 0 || rows < 0 || first > have || rows > have - first)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: rows %lld to %lld of %lld are asked for",
-                          f->path, (long long)first, (long long)(first + rows - 1),
-                          (long long)have);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: rows %lld to %lld are out of range: the array has %lld", f->path,
+                          (long long)first, (long long)(first + rows - 1), (long long)have);
     const size_t size = sw_npy_dtype_bytes(h->dtype);
     int64_t room = (int64_t)(CONVERT_BYTES / size);
     if (room > rows * per_row)
@@ -164,7 +164,7 @@ int sw_npy_writer_begin(struct sw_npy_writer *w, const char *path, enum sw_dtype
     }
     if (!fits)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: rows of %d dimensions cannot be written: up to %d dimensions, "
+                          "%s: invalid row shape with %d dimensions: at most %d are supported, "
                           "none negative",
                           path, row_ndim, SW_NPY_MAX_DIMS - 1);
     w->row_bytes = (size_t)bytes;

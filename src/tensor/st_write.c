@@ -56,7 +56,7 @@ int sw_st_writer_metadata(struct sw_st_writer *w, const char *key, const char *v
         return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is not UTF-8", key);
     for (int64_t i = 0; i < w->pair_count; i++)
         if (strcmp(w->pairs[i].key, key) == 0)
-            return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is there already", key);
+            return sw_err_set(err, SW_ERR_INVALID, "metadata key %.200s already exists", key);
     int rc = sw_grow(&w->pairs, sizeof *w->pairs, w->pair_count, &w->pair_room, 16,
                      "list of a safetensors file", err);
     if (rc != SW_OK)
@@ -79,7 +79,7 @@ static int check_name(const struct sw_st_writer *w, const char *name, struct sw_
         return sw_err_set(err, SW_ERR_INVALID, "the tensor name %s is reserved", name);
     for (int64_t i = 0; i < w->item_count; i++)
         if (strcmp(w->items[i].name, name) == 0)
-            return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s is there already", name);
+            return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s already exists", name);
     return SW_OK;
 }
 
@@ -188,7 +188,7 @@ static int put_item(struct sw_st_sink *s, const struct item *item, struct sw_err
     int rc = item->tensor ? sw_st_emit_tensor(item->tensor, item->stream, s, err)
                           : item->source(item->user, s, err);
     if (rc == SW_OK && s->expected)
-        rc = sw_err_set(err, SW_ERR_INVALID, "its source gives %llu of %llu bytes",
+        rc = sw_err_set(err, SW_ERR_INVALID, "the source returned %llu of %llu bytes",
                         (unsigned long long)(item->bytes - s->expected),
                         (unsigned long long)item->bytes);
     return rc == SW_OK ? rc : sw_err_prefix(err, rc, "tensor %.200s", item->name);

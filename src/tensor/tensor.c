@@ -17,7 +17,7 @@ int sw_tensor_new(struct sw_device *device, const struct sw_desc *desc, const ch
 {
     size_t bytes = sw_desc_bytes(desc);
     if (bytes >= SIZE_MAX / 2)
-        return sw_err_set(err, SW_ERR_INVALID, "%s is too large for any memory", what);
+        return sw_err_set(err, SW_ERR_INVALID, "the size of %s overflows", what);
     struct sw_tensor *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, what, sizeof *t);
@@ -89,9 +89,11 @@ static int cut_rows(const struct sw_tensor *t, int64_t first, int64_t rows, stru
     int64_t all = sw_tensor_rows(t), step = sw_tensor_row_step(t), block = batch_block(&t->desc);
     if (first < 0 || rows < 0 || first > all || rows > all - first || (step && first % step) ||
         (step && rows % step && first + rows != all))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%lld rows from row %lld of a tensor with %lld rows in steps of %lld",
-                          (long long)rows, (long long)first, (long long)all, (long long)step);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "%lld rows from row %lld are out of range or unaligned: the tensor has %lld "
+            "rows, in blocks of %lld",
+            (long long)rows, (long long)first, (long long)all, (long long)step);
     *part = t->desc;
     *at = 0;
     if (part->ndim == 0 || rows == all)

@@ -28,23 +28,22 @@ static const char sound[] = "[job]\nbatch = 64\nsteps = 1000\n"
 
 static const struct broken cases[] = {
     /* Syntax */
-    {"include = other.ini", "", "1:11", "include = other.ini: there is no such file", NULL},
-    {"seed = 5", "", "1:1", "'seed' stands before any section",
-     "begin with a section header, such as [job]"},
+    {"include = other.ini", "", "1:11", "include = other.ini: no such file", NULL},
+    {"seed = 5", "", "1:1", "'seed' is outside a section",
+     "start the recipe with a section header such as [job]"},
     {"[layer x", "steps = 1000", "1:9", "missing ']' after '[layer x'", NULL},
     {"seed 5", "steps = 1000", "1:1", "missing '=' in 'seed 5'", "seed = 5"},
     {"= 5", "steps = 1000", "1:1", "missing key before '='", NULL},
-    {"steps = 5", "steps = 1000", "1:1", "'steps' is here twice in one section",
-     "the first is in line 3"},
-    {"[layer image]", "steps = 1000", "9:2", "[layer image] is here twice",
-     "the first is in line 4; put all keys there"},
+    {"steps = 5", "steps = 1000", "1:1", "duplicate key 'steps'", "first defined in line 3"},
+    {"[layer image]", "steps = 1000", "9:2", "duplicate section [layer image]",
+     "first defined in line 4; put all keys there"},
     {"name = caf\xe9", "steps = 1000", "1:11", "byte 0xe9 is not UTF-8",
      "save the recipe as UTF-8 text"},
     /* Sections */
     {"[lyer fc2]", "steps = 1000", "1:2", "unknown section [lyer fc2]", "did you mean 'layer'?"},
     {"[cluster]", "steps = 1000", "1:2", "unknown section [cluster]",
      "kinds of sections: job, data, updater, layer, vars, fallback, stage"},
-    {"[layer]", "steps = 1000", "1:2", "a layer section has a name", "write [layer NAME]"},
+    {"[layer]", "steps = 1000", "1:2", "[layer] requires a name", "write [layer NAME]"},
     {"[job two]", "steps = 1000", "1:2", "[job] takes no name", NULL},
     {"[vars x]", "steps = 1000", "1:2", "[vars] takes no name", NULL},
     /* Keys */
@@ -76,7 +75,7 @@ static const struct broken cases[] = {
      "did you mean 'convolution'?"},
     {"[layer c]\ntype = lstm", "steps = 1000", "2:8", "layer c: type = lstm: unknown type",
      "known: input, convolution, pooling, inner_product, dropout"},
-    {"[layer c]\ntype =", "steps = 1000", "2:7", "layer c: type = : a value is missing",
+    {"[layer c]\ntype =", "steps = 1000", "2:7", "layer c: type = : missing value",
      "known: input, convolution, pooling, inner_product, dropout"},
     {"[layer c]", "steps = 1000", "1:2", "layer c: type is missing",
      "known: input, convolution, pooling, inner_product, dropout"},
@@ -97,8 +96,8 @@ static const struct broken cases[] = {
      "layer z: outputs = -3: must be 1 or more", NULL},
     {"kernel_x = -1", "type = pooling", "1:12", "layer pool1: kernel_x = -1: must be 1 or more",
      NULL},
-    {"seed =", "steps = 1000", "1:7", "job: seed = : a value is missing", NULL},
-    {"seed = # later", "steps = 1000", "1:7", "job: seed = : a value is missing", NULL},
+    {"seed =", "steps = 1000", "1:7", "job: seed = : missing value", NULL},
+    {"seed = # later", "steps = 1000", "1:7", "job: seed = : missing value", NULL},
     {"partition = 2", "steps = 1000", "1:13", "job: partition = 2: must be 0, 1, 1in or none",
      "did you mean '0'?"},
     {"bias = maybe", "kernel = 5", "1:8", "layer conv1: bias = maybe: must be yes or no", NULL},
@@ -231,7 +230,7 @@ static void errors_of_a_recipe_are_said_at_once(void **state)
                         "x.ini:9:1: missing '=' in 'junk'\n"
                         "    junk\n"
                         "    ^~~~\n"
-                        "    hint: a line is [section], key = value, or a comment\n"
+                        "    hint: expected [section], key = value or a comment\n"
                         "--set job.seed=x: job: seed = x: must be a whole number\n"
                         "    --set job.seed=x\n"
                         "                   ^\n");

@@ -202,7 +202,7 @@ static void fallback_lines_are_checked_even_when_not_applied(void **state)
                   "    job.stesp = 1\n"
                   "    ^~~~~~~~~\n"
                   "    hint: did you mean 'steps'?\n"
-                  "x.ini:8:1: 'steps' is not SECTION.KEY\n"
+                  "x.ini:8:1: 'steps' is not of the form SECTION.KEY\n"
                   "    steps = 2\n"
                   "    ^~~~~\n"
                   "    hint: did you mean 'job.steps'?\n"

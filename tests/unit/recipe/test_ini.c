@@ -123,7 +123,7 @@ static void ini_reports_syntax_with_caret(void **state)
     expect("[job] batch = 1\n", "x.ini:1:7: unexpected text after ']'\n"
                                 "    [job] batch = 1\n"
                                 "          ^~~~~~~~~\n"
-                                "    hint: a key = value belongs on a line of its own\n");
+                                "    hint: put key = value on a separate line\n");
     expect("[job]\n  kernel 5 ; c\n", "x.ini:2:3: missing '=' in 'kernel 5'\n"
                                       "      kernel 5 ; c\n"
                                       "      ^~~~~~~~\n"
@@ -131,17 +131,17 @@ static void ini_reports_syntax_with_caret(void **state)
     expect("[job]\n = 5\n", "x.ini:2:2: missing key before '='\n"
                             "     = 5\n"
                             "     ^\n");
-    expect("[job]\na b = 5\n", "x.ini:2:1: the key 'a b' is more than one word\n"
+    expect("[job]\na b = 5\n", "x.ini:2:1: key 'a b' contains a blank\n"
                                "    a b = 5\n"
                                "    ^~~\n");
-    expect("[]\n", "x.ini:1:1: a section header without a kind\n"
+    expect("[]\n", "x.ini:1:1: section header without a kind\n"
                    "    []\n"
                    "    ^~\n"
                    "    hint: write [kind] or [kind name], as in [job] or [layer conv1]\n");
-    expect("[layer a b]\n", "x.ini:1:8: the section name 'a b' is more than one word\n"
+    expect("[layer a b]\n", "x.ini:1:8: section name 'a b' contains a blank\n"
                             "    [layer a b]\n"
                             "           ^~~\n");
-    expect("[layer a,b]\n", "x.ini:1:8: the section name 'a,b' holds one of , = [ ]\n"
+    expect("[layer a,b]\n", "x.ini:1:8: section name 'a,b' contains one of , = [ ]\n"
                             "    [layer a,b]\n"
                             "           ^~~\n");
 }
@@ -159,23 +159,23 @@ static void ini_keeps_a_section_without_bracket(void **state)
 static void ini_reports_duplicates_with_first_line(void **state)
 {
     expect("[job]\na = 1\n[layer x]\na = 1\na = 2\n[job]\nb = 1\n",
-           "x.ini:5:1: 'a' is here twice in one section\n"
+           "x.ini:5:1: duplicate key 'a'\n"
            "    a = 2\n"
            "    ^\n"
-           "    hint: the first is in line 4\n"
-           "x.ini:6:2: [job] is here twice\n"
+           "    hint: first defined in line 4\n"
+           "x.ini:6:2: duplicate section [job]\n"
            "    [job]\n"
            "     ^~~\n"
-           "    hint: the first is in line 1; put all keys there\n");
+           "    hint: first defined in line 1; put all keys there\n");
 }
 
 static void ini_reports_keys_before_any_section_once(void **state)
 {
     expect("a = 2\nb = 1\n[job]\nc = 1\n",
-           "x.ini:1:1: 'a' stands before any section\n"
+           "x.ini:1:1: 'a' is outside a section\n"
            "    a = 2\n"
            "    ^\n"
-           "    hint: begin with a section header, such as [job]\n");
+           "    hint: start the recipe with a section header such as [job]\n");
 }
 
 static void ini_refuses_bytes_that_are_no_text(void **state)
@@ -200,9 +200,10 @@ static void ini_says_one_thing_about_binary_files(void **state)
 {
     struct parsed p;
     parse_bytes(&p, "\x7f\x45LF\0\0\xff[x\n=\n", 12);
-    assert_string_equal(sw_buf_text(&p.printed),
-                        "x.ini: this is not a recipe: byte 4 is zero\n"
-                        "    hint: a recipe is an INI text, such as those in recipes/\n");
+    assert_string_equal(
+        sw_buf_text(&p.printed),
+        "x.ini: not a text file: byte 4 is zero\n"
+        "    hint: a recipe is a text file of sections and key = value lines; see recipes/\n");
     fini(&p);
     parse_bytes(&p, "\xff\xfe[\0j\0", 6);
     assert_non_null(strstr(sw_buf_text(&p.printed), "UTF-16"));

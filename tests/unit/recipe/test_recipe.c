@@ -223,7 +223,7 @@ static void vars_unknown_and_broken_are_errors(void **state)
                         "    abc = ${later}\n"
                         "          ^~~~~~~~\n"
                         "    hint: define it in [vars] or in the environment\n"
-                        "x.ini:4:1: vars: 'x-y' is not a name\n"
+                        "x.ini:4:1: vars: invalid variable name 'x-y'\n"
                         "    x-y = 1\n"
                         "    ^~~\n"
                         "    hint: a variable's name consists of letters, digits and _\n"
@@ -374,7 +374,7 @@ static void job_wants_steps_or_epochs(void **state)
     sw_recipe_free(r);
     r = load(TOY_JOB "epochs = 2\n" TOY_LAYER);
     assert_int_equal(sw_job_settle(r, &job, &err), SW_ERR_INVALID);
-    assert_string_equal(err.text, "x.ini:4:10: job: epochs = 2: steps is given, too");
+    assert_string_equal(err.text, "x.ini:4:10: job: epochs = 2: conflicts with steps");
     sw_recipe_free(r);
 }
 

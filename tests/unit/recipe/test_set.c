@@ -146,7 +146,7 @@ static void set_errors_point_at_the_text(void **state)
                                "    --set job.name=${nope}\n"
                                "                   ^~~~~~~\n"
                                "    hint: define it in [vars] or in the environment\n");
-    expect("job.name=", "--set job.name=: job: name = : a value is missing\n"
+    expect("job.name=", "--set job.name=: job: name = : missing value\n"
                         "    --set job.name=\n"
                         "                   ^\n");
 }
@@ -162,7 +162,7 @@ static void set_of_an_unknown_section_explains(void **state)
                                   "    --set layer.fc2.outputs=1\n"
                                   "                    ^~~~~~~\n"
                                   "    hint: did you mean 'fc1'?\n");
-    expect("layer.outputs=1", "--set layer.outputs=1: 'layer.outputs' does not say which layer\n"
+    expect("layer.outputs=1", "--set layer.outputs=1: 'layer.outputs' lacks the name of the layer\n"
                               "    --set layer.outputs=1\n"
                               "          ^~~~~~~~~~~~~\n"
                               "    hint: write layer.NAME.outputs\n");
@@ -171,31 +171,32 @@ static void set_of_an_unknown_section_explains(void **state)
                                       "    --set updater.*.bias.lr_mlt=1\n"
                                       "                         ^~~~~~\n"
                                       "    hint: did you mean 'lr_mult'?\n");
-    expect("layer.fc1.=1", "--set layer.fc1.=1: 'layer.fc1.' is not SECTION.KEY\n"
-                           "    --set layer.fc1.=1\n"
-                           "          ^~~~~~~~~~\n"
-                           "    hint: as in --set job.batch=64 or --set layer.fc1.outputs=10\n");
-    expect("layer.a b.type=dropout", "--set layer.a b.type=dropout: 'a b' cannot be the name of a "
-                                     "section\n"
+    expect("layer.fc1.=1",
+           "--set layer.fc1.=1: 'layer.fc1.' is not of the form SECTION.KEY\n"
+           "    --set layer.fc1.=1\n"
+           "          ^~~~~~~~~~\n"
+           "    hint: for example --set job.batch=64 or --set layer.fc1.outputs=10\n");
+    expect("layer.a b.type=dropout", "--set layer.a b.type=dropout: invalid section name "
+                                     "'a b'\n"
                                      "    --set layer.a b.type=dropout\n"
                                      "          ^~~~~~~~~~~~~~\n");
 }
 
 static void set_without_form_explains(void **state)
 {
-    expect("steps=5", "--set steps=5: missing section; SECTION.KEY=VALUE is expected\n"
+    expect("steps=5", "--set steps=5: missing section; expected SECTION.KEY=VALUE\n"
                       "    --set steps=5\n"
                       "          ^\n"
                       "    hint: did you mean 'job.steps'?\n");
-    expect("nonsense", "--set nonsense: missing '='; SECTION.KEY=VALUE is expected\n"
+    expect("nonsense", "--set nonsense: missing '='; expected SECTION.KEY=VALUE\n"
                        "    --set nonsense\n"
                        "          ^\n"
-                       "    hint: as in --set job.batch=64 or --set layer.fc1.outputs=10\n");
-    expect(" = 3", "--set  = 3: missing key before '='; SECTION.KEY=VALUE is expected\n"
+                       "    hint: for example --set job.batch=64 or --set layer.fc1.outputs=10\n");
+    expect(" = 3", "--set  = 3: missing key before '='; expected SECTION.KEY=VALUE\n"
                    "    --set  = 3\n"
                    "          ^\n"
-                   "    hint: as in --set job.batch=64 or --set layer.fc1.outputs=10\n");
-    expect("job.name=a\nb", "--set job.name=a?b: a control character, or not UTF-8\n"
+                   "    hint: for example --set job.batch=64 or --set layer.fc1.outputs=10\n");
+    expect("job.name=a\nb", "--set job.name=a?b: contains a control character or invalid UTF-8\n"
                             "    --set job.name=a?b\n"
                             "          ^\n");
 }

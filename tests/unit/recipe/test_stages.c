@@ -163,11 +163,11 @@ static void a_stage_that_is_not_there_is_an_error(void **state)
     s.stage = "bee";
     assert_int_equal(sw_recipe_load(&s, &toy_schema, &r, &err), SW_ERR_INVALID);
     assert_null(r);
-    assert_string_equal(err.text, "x.ini: there is no stage 'bee'; stages: a, b, c.d");
+    assert_string_equal(err.text, "x.ini: unknown stage 'bee'; stages: a, b, c.d");
     s = toy_source(TOY_JOB TOY_LAYER, NULL);
     s.stage = "a";
     assert_int_equal(sw_recipe_load(&s, &toy_schema, &r, &err), SW_ERR_INVALID);
-    assert_non_null(strstr(err.text, "the recipe has none"));
+    assert_non_null(strstr(err.text, "the recipe has no stages"));
 }
 
 /* Loads, settles the job, and compares the first message. */
@@ -200,7 +200,7 @@ static void mistakes_are_named_in_every_stage(void **state)
                  "x.ini:9:9: stage a: job: steps = 0: must be 1 or more");
     expect_error(BASE "[stage a]\nsteps = 1\n[stage b]\nsteps = 0\n", NULL,
                  "x.ini:11:9: stage b: job.steps = 0: must be 1 or more");
-    expect_error(BASE "[stage a]\nsteps = 1\nepochs = 1\n", NULL, "steps is given, too");
+    expect_error(BASE "[stage a]\nsteps = 1\nepochs = 1\n", NULL, "conflicts with steps");
     expect_error(BASE "[stage a]\nsteps = 1\n[stage b]\nsteps = 1\nstepz = 1\n", NULL,
                  "x.ini:12:1: stage b: unknown key 'stepz'");
     expect_error(BASE "[stage a]\nsteps = 1\n[stage b]\nsteps = 1\nupdater.lx = 1\n", NULL,
@@ -209,20 +209,20 @@ static void mistakes_are_named_in_every_stage(void **state)
                  "x.ini:10:1: stage a: seed cannot change between the stages of a run");
     expect_error(BASE "[stage a]\nsteps = 1\njob.name = n\n", NULL,
                  "stage a: job.name cannot change between the stages of a run");
-    expect_error(BASE "[stage]\nsteps = 1\n", NULL, "a stage section has a name");
+    expect_error(BASE "[stage]\nsteps = 1\n", NULL, "[stage] requires a name");
     expect_error(BASE "[stage a]\nsteps = 1\n[layer fc]\ntype = dropout\nstages = b\n", NULL,
-                 "x.ini:12:10: layer fc: stages = b: there is no stage 'b'");
+                 "x.ini:12:10: layer fc: stages = b: unknown stage 'b'");
     expect_error(BASE "[layer fc]\ntype = dropout\nstages = b\n", NULL,
                  "the recipe has no [stage NAME]");
     expect_error(BASE "[stage a]\nsteps = 1\n", length,
-                 "job: steps = 3: the recipe runs in stages, and each says how long");
+                 "job: steps = 3: a recipe with stages sets this key in each [stage NAME]");
     expect_error("[job]\nbatch = 10\nepochs = 3\n[updater]\ntype = sgd\nlr = 1\n" TOY_LAYER
                  "[stage a]\nsteps = 1\n",
-                 NULL, "x.ini:3:10: job: epochs = 3: the recipe runs in stages");
+                 NULL, "x.ini:3:10: job: epochs = 3: a recipe with stages sets this key");
     expect_error("[job]\nbatch = 10\nsteps = 3\n[updater]\ntype = sgd\nlr = 1\n" TOY_LAYER
                  "[stage a]\nsteps = 1\n",
-                 NULL, "x.ini:3:9: job: steps = 3: the recipe runs in stages");
-    expect_error(BASE "[stage a]\nsteps = 1\n", no_stage, "'stage.x.steps': no such stage");
+                 NULL, "x.ini:3:9: job: steps = 3: a recipe with stages sets this key");
+    expect_error(BASE "[stage a]\nsteps = 1\n", no_stage, "'stage.x.steps': unknown stage");
 }
 
 int main(void)

@@ -159,7 +159,7 @@ static void headers_that_lie_are_refused(void **state)
     } lies[] = {
         {"[]", 0, SW_ERR_FORMAT, "begin with '{'"},
         {" {}", 0, SW_ERR_FORMAT, "begin with '{'"},
-        {"{", 0, SW_ERR_FORMAT, "too few"},
+        {"{", 0, SW_ERR_FORMAT, "too short"},
         {"{}", 1, SW_ERR_FORMAT, "1 bytes after the last tensor"},
         {"{\"a\":3}", 0, SW_ERR_FORMAT, "tensor a is not an object"},
         {"{\"a\":{}}", 0, SW_ERR_FORMAT, "tensor a has no dtype"},
@@ -167,9 +167,9 @@ static void headers_that_lie_are_refused(void **state)
         {"{\"a\":{\"dtype\":\"BF16\"}}", 0, SW_ERR_UNSUPPORTED, "BF16"},
         {"{\"a\":{\"dtype\":\"U8\"}}", 0, SW_ERR_FORMAT, "no shape"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,0]}}", 0, SW_ERR_FORMAT,
-         "dimension 0 is not a size"},
+         "dimension 0 is not a non-negative integer"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1.5],\"data_offsets\":[0,0]}}", 0, SW_ERR_FORMAT,
-         "dimension 1 is not a size"},
+         "dimension 1 is not a non-negative integer"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1,
          SW_ERR_UNSUPPORTED, "more than 8"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4]}}", 4, SW_ERR_FORMAT, "data_offsets"},
@@ -182,15 +182,15 @@ static void headers_that_lie_are_refused(void **state)
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 3, SW_ERR_FORMAT,
          "claims bytes 0 to 4 of 3"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, SW_ERR_FORMAT,
-         "does not fit"},
+         "does not match"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
-         SW_ERR_FORMAT, "does not fit"},
+         SW_ERR_FORMAT, "does not match"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[9007199254740993],\"data_offsets\":[0,0]}}", 0,
-         SW_ERR_FORMAT, "does not fit"},
+         SW_ERR_FORMAT, "does not match"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1e300],\"data_offsets\":[0,0]}}", 0, SW_ERR_FORMAT,
-         "not a size"},
+         "not a non-negative integer"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3, SW_ERR_FORMAT,
-         "after a hole"},
+         "follows a gap"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
          3, SW_ERR_FORMAT, "tensor b overlaps"},
@@ -203,7 +203,7 @@ static void headers_that_lie_are_refused(void **state)
         {"{\"__metadata__\":[]}", 0, SW_ERR_FORMAT, "not an object"},
         {"{\"__metadata__\":{\"k\":1}}", 0, SW_ERR_FORMAT, "metadata k is not a string"},
         {"{\"sw.checksum\":{\"dtype\":\"U8\",\"shape\":[16],\"data_offsets\":[0,16]}}", 16,
-         SW_ERR_FORMAT, "checksum is wrong"},
+         SW_ERR_FORMAT, "checksum mismatch"},
         {"{\"sw.checksum\":{\"dtype\":\"U8\",\"shape\":[15],\"data_offsets\":[0,15]}}", 15,
          SW_ERR_FORMAT, "not 16 bytes at the end"},
         {"{\"sw.checksum\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]}}", 16,
@@ -256,7 +256,7 @@ static void files_of_others_are_read_unverified(void **state)
         " \"a\": {\"dtype\": \"U8\", \"shape\": [1, 3], \"data_offsets\": [0, 3]}}   ",
         4);
     assert_int_equal(sw_st_open(scratch_path("other"), true, &f, &err), SW_ERR_FORMAT);
-    assert_non_null(strstr(err.text, "there is no sw.checksum"));
+    assert_non_null(strstr(err.text, "sw.checksum is missing"));
     assert_int_equal(sw_st_open(scratch_path("other"), false, &f, &err), SW_OK);
     assert_false(sw_st_verified(f));
     assert_string_equal(sw_st_entry_at(f, 0)->name, "a");

@@ -161,8 +161,8 @@ static void a_source_that_fails_keeps_the_old_file(void **state)
         int rc;
         const char *says;
     } cases[] = {
-        {{39, 0}, SW_ERR_INVALID, "tensor w: its source gives 39 of 40 bytes"},
-        {{41, 0}, SW_ERR_INVALID, "tensor w: its source gives more than its shape holds"},
+        {{39, 0}, SW_ERR_INVALID, "tensor w: the source returned 39 of 40 bytes"},
+        {{41, 0}, SW_ERR_INVALID, "tensor w: the source returned more bytes than its shape has"},
         {{20, SW_ERR_LIBRARY}, SW_ERR_LIBRARY, "tensor w: device lost"},
         {{40, SW_ERR_CANCELLED}, SW_ERR_CANCELLED, "tensor w: device lost"},
     };
