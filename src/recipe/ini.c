@@ -13,9 +13,9 @@ struct reader {
     struct sw_pool *pool;
     struct sw_diags *diags;
     struct sw_seen sections, keys;
-    struct sw_ini_section *section; /* where entries go; NULL: nowhere */
-    bool top;                       /* no section was opened yet */
-    bool orphans;                   /* and no entry there was reported yet */
+    struct sw_ini_section *section; /* receives entries; NULL: entries are dropped */
+    bool top;                       /* before the first section */
+    bool orphans;                   /* no entry before the first section was reported yet */
     struct sw_ini_include *include; /* of the current line, or NULL */
     int section_count, key_count;
     const char *start; /* the current line, without its end */
@@ -75,7 +75,7 @@ static struct sw_place place_of(const struct reader *r, const char *at, size_t b
     };
 }
 
-/* How many bytes of a name, which may be megabytes long, are printed. */
+/* The number of bytes of a name that a message prints; names may be megabytes long. */
 static int shown(size_t bytes)
 {
     return bytes < 60 ? (int)bytes : 60;
@@ -217,7 +217,7 @@ static bool check_key(struct reader *r, struct sw_span line, struct sw_span key,
     } else if (has_blank(key)) {
         sw_diags_add(r->diags, at, "key '%.*s' contains a blank", shown(key.bytes), key.at);
     } else {
-        /* Reported once: the entries that follow are the same mistake. */
+        /* Report only the first of several entries outside a section. */
         r->orphans = false;
         sw_diags_add(r->diags, at, "'%.*s' is outside a section", shown(key.bytes), key.at);
         sw_diags_hint(r->diags, "start the recipe with a section header such as [job]");
@@ -364,10 +364,10 @@ static bool begins_with(const char *p, const char *end, const char *word)
     return (size_t)(end - p) >= n && memcmp(p, word, n) == 0;
 }
 
-/* Skips the stored text of an included file after its include line. Returns the end of that text, p
- * if there is none, or NULL after an error. The lines of the stored text are not counted as lines
- * of this file. */
-static const char *take_held(struct reader *r, const char *p, const char *end)
+/* Skips the embedded text of an included file after its include line. Returns the end of that text,
+ * p if there is none, or NULL after an error. The embedded lines do not count as lines of this
+ * file. */
+static const char *skip_embedded(struct reader *r, const char *p, const char *end)
 {
     const char *digits = p + strlen(SW_INI_HELD), *from = next_line(p, end), *to = from;
     long lines = 0;
@@ -389,8 +389,8 @@ static const char *take_held(struct reader *r, const char *p, const char *end)
                       r->include->entry.value);
         return NULL;
     }
-    r->include->held = from;
-    r->include->held_bytes = (size_t)(to - from);
+    r->include->embedded = from;
+    r->include->embedded_bytes = (size_t)(to - from);
     to = next_line(to, end);
     r->include->end = (size_t)(to - r->file->text);
     return to;
@@ -410,11 +410,11 @@ static void read_lines(struct reader *r, const char *p, const char *end)
         read_line(r);
         p = newline ? newline + 1 : end;
         if (r->include)
-            p = take_held(r, p, end);
+            p = skip_embedded(r, p, end);
     }
 }
 
-/* A zero byte means a binary file, not a broken recipe: one message instead of a thousand. */
+/* A zero byte indicates a binary file, which gets one message instead of one per line. */
 static bool check_is_text(struct reader *r, const char *text, size_t bytes)
 {
     const char *zero = memchr(text, '\0', bytes);

@@ -1,6 +1,6 @@
 /* Searches in a schema: kinds, types and option rows by name, the keys of parameters
- * ("weight.init"), and the hints "did you mean" that are made from the same tables. Nothing here
- * has state; any thread may call. The contract is in recipe/lookup.h. */
+ * ("weight.init"), and the "did you mean" hints based on the same tables. The functions have
+ * no state; any thread may call them. The contract is in recipe/lookup.h. */
 #include "recipe/lookup.h"
 #include "base/os.h"
 #include "recipe/recipe.h"

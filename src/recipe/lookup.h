@@ -9,7 +9,7 @@
 struct sw_recipe;
 struct sw_section;
 
-/* Candidates for "did you mean": grows in plain memory, freed by sw_words_fini. */
+/* Candidates for "did you mean"; the array is on the heap and freed by sw_words_fini. */
 struct sw_words {
     const char **items; /* owned array of borrowed words */
     int count;
@@ -20,12 +20,11 @@ void sw_words_fini(struct sw_words *w);
 void sw_words_add(struct sw_words *w, const char *word);
 void sw_words_add_opts(struct sw_words *w, const struct sw_opt *opts);
 void sw_words_add_types(struct sw_words *w, const struct sw_type *const *types);
-/* Calls sw_hint_near with the words and frees them; a word that was lost marks the recipe as out of
- * memory. */
+/* Calls sw_hint_near with the words and frees them; a failed allocation sets r->pool.failed. */
 void sw_words_hint(struct sw_recipe *r, struct sw_words *w, const char *word, const char *label);
 
-/* Gives the message added last a hint: "did you mean 'X'?" when a candidate is near the word or
- * begins with it, else "LABEL: a, b, c", or nothing when label is NULL. */
+/* Adds a hint to the message added last: "did you mean 'X'?" if a candidate is near the word or
+ * begins with it, else "LABEL: a, b, c", or no hint if label is NULL. */
 void sw_hint_near(struct sw_diags *d, const char *word, const char *const *candidates, int count,
                   const char *label);
 

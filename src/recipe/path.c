@@ -31,9 +31,9 @@ void sw_hint_section(struct sw_recipe *r, const char *key)
 }
 
 struct target {
-    struct sw_draft *draft;            /* an existing section, or NULL: */
-    const struct sw_schema_kind *kind; /* one of this kind */
-    size_t section_bytes;              /* of the path */
+    struct sw_draft *section;          /* an existing section; NULL: a new one */
+    const struct sw_schema_kind *kind; /* of the section */
+    size_t section_bytes;              /* length of the section's name in the path */
 };
 
 static const char *key_of(const char *path, const struct target *t)
@@ -50,7 +50,8 @@ static const char *dot_before(const char *path, const char *from)
     return NULL;
 }
 
-/* The longest existing section name; with `knows`, only one whose kind has the rest as a key. */
+/* Finds the existing section with the longest name; with `knows`, its kind must have the rest of
+ * the path as a key. */
 static bool find_existing(const struct sw_recipe *r, const char *path, bool knows, struct target *t)
 {
     const char *dot = path + strlen(path);
@@ -64,7 +65,8 @@ static bool find_existing(const struct sw_recipe *r, const char *path, bool know
     return false;
 }
 
-/* The longest section name that could be created: of a named kind that has the rest as a key. */
+/* Finds the longest name of a section that could be created; with `knows`, its kind must have the
+ * rest of the path as a key. */
 static bool find_possible(const struct sw_recipe *r, const char *path, bool knows, struct target *t)
 {
     const struct sw_schema_kind *k =
@@ -128,7 +130,7 @@ static struct sw_draft *create(struct sw_recipe *r, struct sw_value *v, const st
     const char *name = sw_pool_copy(&r->pool, v->key + skip, t->section_bytes - skip);
     struct sw_draft *n = name ? sw_draft_add(r, t->kind, name) : NULL;
     if (n)
-        n->maker = v;
+        n->created_by = v;
     return n;
 }
 
@@ -139,7 +141,7 @@ void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v)
         no_target(r, v);
         return;
     }
-    struct sw_draft *n = t.draft ? t.draft : create(r, v, &t);
+    struct sw_draft *n = t.section ? t.section : create(r, v, &t);
     const char *key = key_of(v->key, &t);
     if (!n)
         return;
@@ -151,8 +153,8 @@ void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v)
 
 /* ---- Lines that are not applied ---- */
 
-/* The text must be valid for at least one row that the key can mean; otherwise the first row gives
- * the error. */
+/* The text must be valid for at least one row of that key; otherwise the error of the first row is
+ * reported. */
 static void check_line_value(struct sw_recipe *r, struct sw_value *v, const struct target *t,
                              const char *title)
 {

@@ -357,7 +357,7 @@ wrong 'there is no stage before' --set 'stage.pre.init_from=previous'
 expect 3 run "$staged" --out "$T/wrong" --set 'stage.joint.init_from=none.safetensors'
 has err 'none\.safetensors'
 expect 2 check "$staged" --stage nothing
-has err "no stage 'nothing'; stages: pre, fine, joint"
+has err "unknown stage 'nothing'; stages: pre, fine, joint"
 sed '/^steps = 15/d; s/^\[stage joint\]/[stage]/' "$staged" >"$T/bad.ini"
 expect 2 check "$T/bad.ini"
 has err 'bad\.ini:[0-9]+:2: stage fine: steps is missing'

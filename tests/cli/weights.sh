@@ -115,7 +115,7 @@ END
     has err 'cannot be the name of a file'
     [ -e "$T/evil.npy" ] && fail 'a file outside of the folder'
     expect 3 weights "$T/evil.safetensors" verify
-    has err 'no sw\.checksum'
+    has err 'sw\.checksum is missing'
 fi
 
 expect 2 weights
