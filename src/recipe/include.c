@@ -280,13 +280,15 @@ static int read_text(struct includes *c, const struct chain *at, const char *tex
         return rc;
     if (at->depth == 0)
         r->ini.file = ini->file;
-    for (const struct sw_ini_include *i = ini->includes; i && rc == SW_OK; i = i->next) {
+    for (const struct sw_ini_include *i = ini->includes; i; i = i->next) {
         add_piece(whole, ini->file, done, i->line_end, true);
         done = i->end;
         rc = follow(c, i, at, whole, err);
+        if (rc != SW_OK)
+            return rc;
     }
     add_piece(whole, ini->file, done, ini->file->bytes, false);
-    return rc == SW_OK ? merge(c, ini, err) : rc;
+    return merge(c, ini, err);
 }
 
 int sw_include_read(struct sw_recipe *r, const char *path, const char *text, size_t bytes,
@@ -298,10 +300,13 @@ int sw_include_read(struct sw_recipe *r, const char *path, const char *text, siz
     struct sw_ini ini;
     stat_file(&at);
     int rc = read_text(&c, &at, text, bytes, &ini, &whole, err);
-    if (rc == SW_OK && !whole.failed)
+    if (rc != SW_OK)
+        goto out;
+    if (!whole.failed)
         r->text = sw_pool_copy(&r->pool, sw_buf_text(&whole), whole.length);
-    if (rc == SW_OK && !r->text)
+    if (!r->text)
         rc = sw_err_nomem(err, path, bytes);
+out:
     sw_buf_fini(&whole);
     sw_seen_fini(&c.sections);
     sw_seen_fini(&c.keys);

@@ -27,26 +27,35 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
     sw_overrides_read(r, source);
     r->overrides = sw_overrides_join(r);
     sw_vars_build(r);
-    if (!r->pool.failed)
-        sw_merge_file(r);
-    if (!r->pool.failed)
-        sw_merge_overrides(r);
-    if (!r->pool.failed) {
-        rc = sw_stages_apply(r, source, err);
-        if (rc)
-            return rc;
-    }
-    if (!r->pool.failed)
-        sw_fallback_apply(r, source->fallback);
-    if (!r->pool.failed)
-        sw_recipe_bind(r);
-    if (!r->pool.failed)
-        sw_stages_select(r);
-    if (!r->pool.failed && !r->diags.count)
+    if (r->pool.failed)
+        goto nomem;
+    sw_merge_file(r);
+    if (r->pool.failed)
+        goto nomem;
+    sw_merge_overrides(r);
+    if (r->pool.failed)
+        goto nomem;
+    rc = sw_stages_apply(r, source, err);
+    if (rc)
+        return rc;
+    if (r->pool.failed)
+        goto nomem;
+    sw_fallback_apply(r, source->fallback);
+    if (r->pool.failed)
+        goto nomem;
+    sw_recipe_bind(r);
+    if (r->pool.failed)
+        goto nomem;
+    sw_stages_select(r);
+    if (r->pool.failed)
+        goto nomem;
+    if (!r->diags.count)
         sw_recipe_identify(r);
     if (r->pool.failed || r->diags.nomem)
-        return sw_err_nomem(err, path, bytes);
+        goto nomem;
     return sw_diags_verdict(&r->diags, err);
+nomem:
+    return sw_err_nomem(err, path, bytes);
 }
 
 int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema *schema,

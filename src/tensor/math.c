@@ -134,47 +134,56 @@ int sw_tensor_combine(struct sw_stream *s, float alpha, const struct sw_tensor *
                       struct sw_tensor *y, struct sw_err *err)
 {
     int rc = check_same("combine", x, y, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_combine_args args = {
         .n = sw_desc_count(&y->desc), .alpha = alpha, .beta = beta, .x = x->data, .y = y->data};
-    return rc == SW_OK ? sw_op_run(s, &sw_op_combine, &args, err) : rc;
+    return sw_op_run(s, &sw_op_combine, &args, err);
 }
 
 int sw_tensor_multiply(struct sw_stream *s, const struct sw_tensor *a, const struct sw_tensor *b,
                        struct sw_tensor *y, struct sw_err *err)
 {
     int rc = check_same("multiply", a, y, err);
-    if (rc == SW_OK)
-        rc = check_same("multiply", b, y, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_same("multiply", b, y, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_multiply_args args = {
         .n = sw_desc_count(&y->desc), .a = a->data, .b = b->data, .y = y->data};
-    return rc == SW_OK ? sw_op_run(s, &sw_op_multiply, &args, err) : rc;
+    return sw_op_run(s, &sw_op_multiply, &args, err);
 }
 
 int sw_tensor_add_row(struct sw_stream *s, const struct sw_tensor *row, struct sw_tensor *y,
                       struct sw_err *err)
 {
     int rc = check_row("add_row", row, y, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_row_args args = {
         .rows = y->desc.dim[0], .columns = row->desc.dim[0], .row = row->data, .y = y->data};
-    return rc == SW_OK ? sw_op_run(s, &sw_op_add_row, &args, err) : rc;
+    return sw_op_run(s, &sw_op_add_row, &args, err);
 }
 
 int sw_tensor_sum_rows(struct sw_stream *s, const struct sw_tensor *x, struct sw_tensor *row,
                        struct sw_err *err)
 {
     int rc = check_row("sum_rows", row, x, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_sum_rows_args args = {
         .rows = x->desc.dim[0], .columns = row->desc.dim[0], .x = x->data, .sum = row->data};
-    return rc == SW_OK ? sw_op_run(s, &sw_op_sum_rows, &args, err) : rc;
+    return sw_op_run(s, &sw_op_sum_rows, &args, err);
 }
 
 int sw_tensor_activation(struct sw_stream *s, enum sw_activation f, float alpha,
                          const struct sw_tensor *x, struct sw_tensor *y, struct sw_err *err)
 {
     int rc = check_same("activation", x, y, err);
-    return rc == SW_OK
-               ? sw_op_activation(s, f, alpha, x->data, y->data, sw_desc_count(&y->desc), err)
-               : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_activation(s, f, alpha, x->data, y->data, sw_desc_count(&y->desc), err);
 }
 
 int sw_tensor_sum(struct sw_stream *s, const struct sw_tensor *x, double *sum, struct sw_err *err)
@@ -182,15 +191,16 @@ int sw_tensor_sum(struct sw_stream *s, const struct sw_tensor *x, double *sum, s
     void *total = NULL;
     double value = 0;
     int rc = check_plain("sum", x, err);
-    if (rc == SW_OK)
-        rc = sw_device_alloc(s->dev, sizeof(double), "the sum of a tensor", &total, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_device_alloc(s->dev, sizeof(double), "the sum of a tensor", &total, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_total_args args = {.n = sw_desc_count(&x->desc), .x = x->data, .total = total};
     rc = sw_op_run(s, &sw_op_total, &args, err);
     if (rc == SW_OK)
         rc = sw_copy(s, &value, total, sizeof value, err);
-    /* Waits also after an error: nothing queued may touch `value` any more. */
+    /* Wait after an error, too: no queued operation may write `value` after the return. */
     int waited = sw_stream_wait(s, rc == SW_OK ? err : NULL);
     sw_device_free(s->dev, total, sizeof(double));
     rc = rc == SW_OK ? waited : rc;

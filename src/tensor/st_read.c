@@ -76,10 +76,14 @@ static int read_header(struct sw_st_file *f, struct sw_err *err)
     if (!text)
         return sw_err_nomem(err, "header of a safetensors file", bytes);
     rc = sw_os_pread_all(f->fd, text, bytes, SW_ST_LENGTH_BYTES, "the header", err);
-    if (rc == SW_OK && (!bytes || text[0] != '{'))
+    if (rc != SW_OK)
+        goto out;
+    if (!bytes || text[0] != '{') {
         rc = sw_err_set(err, SW_ERR_FORMAT, "the header does not begin with '{'");
-    if (rc == SW_OK)
-        rc = sw_json_parse(text, bytes, &f->header, err);
+        goto out;
+    }
+    rc = sw_json_parse(text, bytes, &f->header, err);
+out:
     sw_free(text);
     return rc;
 }
@@ -157,11 +161,12 @@ static int read_entry(const struct sw_st_file *f, const struct sw_json *v, struc
     if (v->type != SW_JSON_OBJECT)
         return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s is not an object", v->key);
     int rc = read_dtype(sw_json_get(v, "dtype"), e, err);
-    if (rc == SW_OK)
-        rc = read_shape(sw_json_get(v, "shape"), e, err);
-    if (rc == SW_OK)
-        rc = read_offsets(f, sw_json_get(v, "data_offsets"), e, err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = read_shape(sw_json_get(v, "shape"), e, err);
+    if (rc != SW_OK)
+        return rc;
+    return read_offsets(f, sw_json_get(v, "data_offsets"), e, err);
 }
 
 /* Orders by offset; an empty tensor comes before the one that begins at the same offset. */

@@ -31,7 +31,9 @@ static int emit_rows(const struct pass *p, int64_t first, int64_t rows, void *bu
                      struct sw_err *err)
 {
     int rc = sw_tensor_read_rows(p->tensor, p->stream, first, rows, buf, err);
-    return rc == SW_OK ? sw_st_emit(p->sink, buf, n, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_st_emit(p->sink, buf, n, err);
 }
 
 static int load_rows(const struct pass *p, int64_t first, int64_t rows, void *buf, size_t n,
@@ -39,7 +41,9 @@ static int load_rows(const struct pass *p, int64_t first, int64_t rows, void *bu
 {
     uint64_t from = (uint64_t)first * sw_tensor_row_bytes(p->tensor);
     int rc = sw_st_read(p->file, p->entry, from, n, buf, err);
-    return rc == SW_OK ? sw_tensor_write_rows(p->tensor, p->stream, first, rows, buf, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_tensor_write_rows(p->tensor, p->stream, first, rows, buf, err);
 }
 
 static int run_pass(const struct pass *p,

@@ -187,37 +187,66 @@ static int put_item(struct sw_st_sink *s, const struct item *item, struct sw_err
     s->expected = item->bytes;
     int rc = item->tensor ? sw_st_emit_tensor(item->tensor, item->stream, s, err)
                           : item->source(item->user, s, err);
-    if (rc == SW_OK && s->expected)
-        rc = sw_err_set(err, SW_ERR_INVALID, "the source returned %llu of %llu bytes",
-                        (unsigned long long)(item->bytes - s->expected),
-                        (unsigned long long)item->bytes);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "tensor %.200s", item->name);
+    if (rc != SW_OK)
+        goto fail;
+    if (!s->expected)
+        return SW_OK;
+    rc = sw_err_set(err, SW_ERR_INVALID, "the source returned %llu of %llu bytes",
+                    (unsigned long long)(item->bytes - s->expected),
+                    (unsigned long long)item->bytes);
+fail:
+    return sw_err_prefix(err, rc, "tensor %.200s", item->name);
+}
+
+static int put_header(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_err *err)
+{
+    struct sw_buf header = {0};
+    int rc = build_header(w, &header, err);
+    if (rc != SW_OK)
+        goto out;
+    uint64_t length = header.length;
+    rc = sw_st_put(s, &length, SW_ST_LENGTH_BYTES, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_st_put(s, header.text, header.length, err);
+out:
+    sw_buf_fini(&header);
+    return rc;
+}
+
+/* Writes the values of all tensors, larger elements first so that all are aligned. */
+static int put_values(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_err *err)
+{
+    for (size_t size = 8; size; size /= 2)
+        for (int64_t i = 0; i < w->item_count; i++) {
+            if (sw_st_dtype_bytes(w->items[i].dtype) != size)
+                continue;
+            int rc = put_item(s, &w->items[i], err);
+            if (rc != SW_OK)
+                return rc;
+        }
+    return SW_OK;
 }
 
 static int put_everything(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_hash *hash,
                           struct sw_err *err)
 {
-    struct sw_buf header = {0};
     unsigned char checksum[SW_ST_CHECKSUM_BYTES];
-    int rc = build_header(w, &header, err);
-    uint64_t length = header.length;
-    if (rc == SW_OK)
-        rc = sw_st_put(s, &length, SW_ST_LENGTH_BYTES, err);
-    if (rc == SW_OK)
-        rc = sw_st_put(s, header.text, header.length, err);
-    sw_buf_fini(&header);
-    for (size_t size = 8; size; size /= 2)
-        for (int64_t i = 0; rc == SW_OK && i < w->item_count; i++)
-            if (sw_st_dtype_bytes(w->items[i].dtype) == size)
-                rc = put_item(s, &w->items[i], err);
-    if (rc == SW_OK)
-        rc = sw_st_flush(s, err);
+    int rc = put_header(w, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = put_values(w, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_st_flush(s, err);
     if (rc != SW_OK)
         return rc;
     *hash = sw_hash_finish(s->hash);
     sw_st_checksum_bytes(*hash, checksum);
     rc = sw_st_put(s, checksum, sizeof checksum, err);
-    return rc == SW_OK ? sw_st_flush(s, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_st_flush(s, err);
 }
 
 int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, uint64_t *bytes,
@@ -228,21 +257,27 @@ int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, ui
     struct sw_hash hash;
     int rc = SW_OK;
     sink.hash = sw_hash_new();
-    if (!sink.buf || !sink.hash)
+    if (!sink.buf || !sink.hash) {
         rc = sw_err_nomem(err, "buffer of a safetensors file", SW_ST_CHUNK_BYTES);
-    if (rc == SW_OK)
-        rc = sw_os_new_file_begin(&file, path, mode, err);
+        goto out;
+    }
+    rc = sw_os_new_file_begin(&file, path, mode, err);
+    if (rc != SW_OK)
+        goto out;
     sink.fd = file.fd;
-    if (rc == SW_OK)
-        rc = put_everything(w, &sink, &hash, err);
-    if (rc == SW_OK)
-        rc = sw_os_new_file_commit(&file, err);
+    rc = put_everything(w, &sink, &hash, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_os_new_file_commit(&file, err);
+    if (rc != SW_OK)
+        goto out;
+    if (bytes)
+        *bytes = sink.written;
+    if (checksum_hex)
+        sw_hash_hex(hash, checksum_hex);
+out:
     sw_os_new_file_abandon(&file);
     sw_hash_free(sink.hash);
     sw_free(sink.buf);
-    if (rc == SW_OK && bytes)
-        *bytes = sink.written;
-    if (rc == SW_OK && checksum_hex)
-        sw_hash_hex(hash, checksum_hex);
     return rc;
 }

@@ -147,9 +147,10 @@ int sw_tensor_read_rows(const struct sw_tensor *t, struct sw_stream *stream, int
     if (!host_reaches(t))
         return read_staged(stream, &part, stored, plain, err);
     rc = stream ? sw_stream_wait(stream, err) : SW_OK;
-    if (rc == SW_OK)
-        sw_desc_to_plain(&part, stored, plain);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_desc_to_plain(&part, stored, plain);
+    return SW_OK;
 }
 
 int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t first, int64_t rows,
@@ -164,9 +165,10 @@ int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t 
     if (!host_reaches(t))
         return write_staged(stream, &part, plain, stored, err);
     rc = stream ? sw_stream_wait(stream, err) : SW_OK;
-    if (rc == SW_OK)
-        sw_desc_from_plain(&part, plain, stored);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_desc_from_plain(&part, plain, stored);
+    return SW_OK;
 }
 
 int sw_tensor_read(const struct sw_tensor *t, struct sw_stream *stream, void *plain,
