@@ -63,7 +63,7 @@ int sw_tensor_zeros(struct sw_device *device, int ndim, const int64_t *dim, cons
     return sw_tensor_new(device, &desc, what, out, err);
 }
 
-/* ---- Random numbers: made on the host, the same on every device ---- */
+/* ---- Random numbers: generated on the host, identical on every device ---- */
 
 typedef void fill_fn(struct sw_philox key, uint64_t chunk, double a, double b, float *out);
 

@@ -1,4 +1,5 @@
-/* The header of a .npy array, and the conversion of its values. */
+/* Parses the headers of .npy arrays and converts their values. No state; any thread may call. The
+ * contract is in tensor/npy.h. */
 #include "tensor/npy.h"
 #include <float.h>
 #include <limits.h>
@@ -84,7 +85,7 @@ static bool take_word(struct text *t, const char *word)
     return true;
 }
 
-/* A quoted string without escapes, into out. */
+/* Reads a quoted string without escapes into out. */
 static bool take_string(struct text *t, char *out, size_t room)
 {
     skip_blanks(t);
@@ -298,7 +299,7 @@ static double load_real(enum sw_npy_dtype t, const unsigned char *p)
     return eight;
 }
 
-/* The whole number that a value is, when it lies in min .. max. */
+/* Converts a value to an integer; returns false unless it is one from min to max. */
 static bool whole(enum sw_npy_dtype from, const unsigned char *p, int64_t min, int64_t max,
                   int64_t *value)
 {

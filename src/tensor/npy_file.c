@@ -1,11 +1,11 @@
-/* Plain .npy files, read by rows and written by rows. */
+/* Reads and writes uncompressed .npy files by rows. The contract is in tensor/npy.h. */
 #include "tensor/npy.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-/* HEADER_BYTES have room for eight dimensions of 19 digits, and the values behind them are aligned
- * to 64 bytes as numpy wants. CONVERT_BYTES are read at once. */
+/* HEADER_BYTES hold eight dimensions of 19 digits and align the values to 64 bytes, as NumPy
+ * requires. CONVERT_BYTES are read at a time. */
 enum { HEADER_BYTES = 256, PREFIX_BYTES = 10, CONVERT_BYTES = 1 << 20 };
 
 static int read_header(struct sw_npy_file *f, uint64_t file_bytes, struct sw_err *err)
@@ -116,7 +116,7 @@ int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, e
     return rc;
 }
 
-/* The header for w->rows rows, always of the same length. */
+/* Formats the header for w->rows rows. Its length does not depend on the number of rows. */
 static void fill_header(const struct sw_npy_writer *w, char head[HEADER_BYTES])
 {
     static const char *const descr[] = {[SW_F32] = "<f4", [SW_I32] = "<i4", [SW_U8] = "|u1"};

@@ -1,4 +1,5 @@
-/* The sink of a safetensors file that is being written: bytes go through a buffer and the hash. */
+/* Writes the bytes of a safetensors file through a buffer and adds them to the hash. The contract
+ * is in tensor/st_format.h. */
 #include "base/os.h"
 #include "tensor/st_format.h"
 #include <string.h>

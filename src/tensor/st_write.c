@@ -1,5 +1,5 @@
-/* The writer: header first, then the values as their sources emit them, then the checksum, all
- * through one buffer that feeds the hash and the file. */
+/* Writes safetensors files: the header, the values as their sources emit them, and the checksum,
+ * all through one buffer that feeds the hash and the file. */
 #include "base/json.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -83,7 +83,7 @@ static int check_name(const struct sw_st_writer *w, const char *name, struct sw_
     return SW_OK;
 }
 
-/* The name is taken from the argument, everything else from the item. */
+/* Adds a copy of the item under the given name. */
 static int add_item(struct sw_st_writer *w, const char *name, struct item item, struct sw_err *err)
 {
     int rc = check_name(w, name, err);
@@ -150,7 +150,7 @@ static void describe_metadata(const struct sw_st_writer *w, struct sw_json_write
     sw_json_close_object(j);
 }
 
-/* The header's text, padded with blanks so that the values begin at a multiple of eight. */
+/* Formats the header, padded with blanks so that the values begin at a multiple of eight. */
 static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struct sw_err *err)
 {
     static const int64_t checksum_shape[] = {SW_ST_CHECKSUM_BYTES};

@@ -5,7 +5,7 @@
 #include "base/os.h"
 #include <string.h>
 
-/* Whether the host may touch the memory itself. Everything else goes through staging and the
+/* Whether the host can address the memory. Other memory is copied through a staging buffer on the
  * stream. */
 static bool host_reaches(const struct sw_tensor *t)
 {
@@ -59,7 +59,7 @@ size_t sw_tensor_row_bytes(const struct sw_tensor *t)
     return (size_t)sw_desc_features(&t->desc) * sw_dtype_bytes(t->desc.dtype);
 }
 
-/* Rows that lie together in one step of dimension 0. */
+/* The number of rows in one block of dimension 0. */
 static int64_t batch_block(const struct sw_desc *d)
 {
     int64_t block = 1;
@@ -82,7 +82,7 @@ int64_t sw_tensor_row_step(const struct sw_tensor *t)
     return sw_desc_storage(&one) <= d->stride[0] ? block : rows;
 }
 
-/* The descriptor of the rows and their distance in bytes from the tensor's data. */
+/* Computes the descriptor of the rows and their byte offset from the tensor's data. */
 static int cut_rows(const struct sw_tensor *t, int64_t first, int64_t rows, struct sw_desc *part,
                     size_t *at, struct sw_err *err)
 {
@@ -104,7 +104,7 @@ static int cut_rows(const struct sw_tensor *t, int64_t first, int64_t rows, stru
     return SW_OK;
 }
 
-/* Device memory is copied to a host copy of its storage and converted there. */
+/* Copies the stored rows from the device to a staging buffer and converts them on the host. */
 static int read_staged(struct sw_stream *stream, const struct sw_desc *d, const void *stored,
                        void *plain, struct sw_err *err)
 {

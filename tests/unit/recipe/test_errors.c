@@ -1,5 +1,5 @@
-/* Kinds of broken recipes: each says file, line, column, the reason and a hint; and all errors of a
- * recipe are said at once. */
+/* Broken recipes: each message has the file, line, column, reason and hint, and all errors of a
+ * recipe are reported together. */
 #include "recipe_support.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 struct broken {
-    const char *line;  /* what is wrong, put into a sound recipe at `after` */
-    const char *after; /* the line of the sound recipe that it follows; "" : in front */
-    const char *where; /* line:column, relative to the line put in, which is line 1 */
+    const char *line;  /* the mistake, inserted into a valid recipe */
+    const char *after; /* the line of the valid recipe before it; "": at the top */
+    const char *where; /* line:column, where the inserted line is line 1 */
     const char *text;
     const char *hint; /* NULL: none */
 };
@@ -177,8 +177,8 @@ static void errors_name_place_reason_and_hint(void **state)
     }
 }
 
-/* A mistake brings no others with it, but for those that follow from it. */
-static void errors_do_not_multiply(void **state)
+/* A mistake causes no further messages except direct consequences. */
+static void one_mistake_gives_one_message(void **state)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sw_buf text = {0};
@@ -197,7 +197,7 @@ static void errors_do_not_multiply(void **state)
     }
 }
 
-static void errors_of_a_recipe_are_said_at_once(void **state)
+static void all_errors_of_a_recipe_are_reported_together(void **state)
 {
     struct sw_recipe *r;
     struct sw_buf out = {0};
@@ -238,7 +238,7 @@ static void errors_of_a_recipe_are_said_at_once(void **state)
     sw_recipe_free(r);
 }
 
-static void errors_name_absent_sections(void **state)
+static void errors_name_missing_sections(void **state)
 {
     struct sw_recipe *r;
     struct sw_buf out = {0};
@@ -253,7 +253,7 @@ static void errors_name_absent_sections(void **state)
     sw_recipe_free(r);
 }
 
-static void errors_leave_sound_sections_usable(void **state)
+static void valid_sections_remain_usable_after_errors(void **state)
 {
     struct sw_recipe *r;
     assert_int_equal(toy_load(TOY_JOB "[layer a]\ntype = pooling\nkernel = x\nmethod = avg\n"
@@ -278,10 +278,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_name_place_reason_and_hint),
-        cmocka_unit_test(errors_do_not_multiply),
-        cmocka_unit_test(errors_of_a_recipe_are_said_at_once),
-        cmocka_unit_test(errors_name_absent_sections),
-        cmocka_unit_test(errors_leave_sound_sections_usable),
+        cmocka_unit_test(one_mistake_gives_one_message),
+        cmocka_unit_test(all_errors_of_a_recipe_are_reported_together),
+        cmocka_unit_test(errors_name_missing_sections),
+        cmocka_unit_test(valid_sections_remain_usable_after_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,7 @@ static void include_chooses_between_steps_and_epochs_by_file(void **state)
     end(&c);
 }
 
-static void include_takes_several_files_and_nested_folders(void **state)
+static void include_accepts_several_files_and_nested_folders(void **state)
 {
     struct case_ c;
     char folder[300];
@@ -186,7 +186,7 @@ static void include_takes_several_files_and_nested_folders(void **state)
     end(&c);
 }
 
-static void include_errors_point_into_the_file_they_are_in(void **state)
+static void include_errors_point_into_the_included_file(void **state)
 {
     struct case_ c;
     const char *const sets[] = {"layer.c.kernel=0", NULL};
@@ -208,7 +208,7 @@ static void include_errors_point_into_the_file_they_are_in(void **state)
     end(&c);
 }
 
-static void include_of_nothing_or_of_itself_is_an_error_at_its_line(void **state)
+static void include_of_a_missing_file_or_a_cycle_is_an_error(void **state)
 {
     struct case_ c;
     begin(&c);
@@ -297,7 +297,7 @@ static void load_text(struct case_ *c, const char *name, const char *text)
     sw_diags_print(sw_recipe_diags(c->r), &c->printed);
 }
 
-static void kept_text_needs_the_files_no_more(void **state)
+static void stored_text_does_not_need_the_included_files(void **state)
 {
     struct case_ c;
     begin(&c);
@@ -334,7 +334,7 @@ static void kept_text_needs_the_files_no_more(void **state)
     end(&c);
 }
 
-static void kept_text_that_was_changed_is_noticed(void **state)
+static void modified_stored_text_is_an_error(void **state)
 {
     struct case_ c;
     begin(&c);
@@ -354,7 +354,7 @@ static void kept_text_that_was_changed_is_noticed(void **state)
     end(&c);
 }
 
-static void hash_is_that_of_one_file_that_says_it_all(void **state)
+static void hash_equals_that_of_the_equivalent_single_file(void **state)
 {
     struct case_ c;
     begin(&c);
@@ -423,14 +423,14 @@ int main(void)
         cmocka_unit_test(include_replaces_a_variable_where_it_stood),
         cmocka_unit_test(include_drops_the_keys_of_a_type_that_a_later_file_replaces),
         cmocka_unit_test(include_chooses_between_steps_and_epochs_by_file),
-        cmocka_unit_test(include_takes_several_files_and_nested_folders),
-        cmocka_unit_test(include_errors_point_into_the_file_they_are_in),
-        cmocka_unit_test(include_of_nothing_or_of_itself_is_an_error_at_its_line),
+        cmocka_unit_test(include_accepts_several_files_and_nested_folders),
+        cmocka_unit_test(include_errors_point_into_the_included_file),
+        cmocka_unit_test(include_of_a_missing_file_or_a_cycle_is_an_error),
         cmocka_unit_test(include_has_a_limited_depth),
         cmocka_unit_test(include_has_a_limited_number_of_files),
-        cmocka_unit_test(kept_text_needs_the_files_no_more),
-        cmocka_unit_test(kept_text_that_was_changed_is_noticed),
-        cmocka_unit_test(hash_is_that_of_one_file_that_says_it_all),
+        cmocka_unit_test(stored_text_does_not_need_the_included_files),
+        cmocka_unit_test(modified_stored_text_is_an_error),
+        cmocka_unit_test(hash_equals_that_of_the_equivalent_single_file),
         cmocka_unit_test(include_every_allocation_may_fail),
         cmocka_unit_test(include_merges_the_lines_of_fallback),
     };

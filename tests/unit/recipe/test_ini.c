@@ -178,7 +178,7 @@ static void ini_reports_keys_before_any_section_once(void **state)
            "    hint: start the recipe with a section header such as [job]\n");
 }
 
-static void ini_refuses_bytes_that_are_no_text(void **state)
+static void ini_rejects_bytes_that_are_not_text(void **state)
 {
     expect("[job]\nname = \xff\xfe\n# gr\xfc\xdf\n", "x.ini:2:8: byte 0xff is not UTF-8\n"
                                                      "    name = ??\n"
@@ -196,7 +196,7 @@ static void ini_refuses_bytes_that_are_no_text(void **state)
                               "         ^\n");
 }
 
-static void ini_says_one_thing_about_binary_files(void **state)
+static void ini_reports_one_error_for_a_binary_file(void **state)
 {
     struct parsed p;
     parse_bytes(&p, "\x7f\x45LF\0\0\xff[x\n=\n", 12);
@@ -210,7 +210,7 @@ static void ini_says_one_thing_about_binary_files(void **state)
     fini(&p);
 }
 
-static void ini_reads_long_lines_and_shows_the_part_that_matters(void **state)
+static void ini_reads_long_lines_and_shows_the_part_around_the_caret(void **state)
 {
     enum { LONG = 300000 };
     struct parsed p;
@@ -267,7 +267,7 @@ static void ini_limits_size_sections_and_keys(void **state)
     free(text);
 }
 
-static void ini_keeps_a_hundred_messages_and_counts_the_rest(void **state)
+static void diags_keep_a_hundred_messages_and_count_the_rest(void **state)
 {
     struct parsed p;
     char text[20000] = "[job]\n";
@@ -282,7 +282,7 @@ static void ini_keeps_a_hundred_messages_and_counts_the_rest(void **state)
     fini(&p);
 }
 
-static void diags_sort_by_position_whatever_the_order(void **state)
+static void diags_are_sorted_by_position(void **state)
 {
     struct sw_diags d = {0};
     struct sw_buf out = {0};
@@ -347,12 +347,12 @@ int main(void)
         cmocka_unit_test(ini_keeps_a_section_without_bracket),
         cmocka_unit_test(ini_reports_duplicates_with_first_line),
         cmocka_unit_test(ini_reports_keys_before_any_section_once),
-        cmocka_unit_test(ini_refuses_bytes_that_are_no_text),
-        cmocka_unit_test(ini_says_one_thing_about_binary_files),
-        cmocka_unit_test(ini_reads_long_lines_and_shows_the_part_that_matters),
+        cmocka_unit_test(ini_rejects_bytes_that_are_not_text),
+        cmocka_unit_test(ini_reports_one_error_for_a_binary_file),
+        cmocka_unit_test(ini_reads_long_lines_and_shows_the_part_around_the_caret),
         cmocka_unit_test(ini_limits_size_sections_and_keys),
-        cmocka_unit_test(ini_keeps_a_hundred_messages_and_counts_the_rest),
-        cmocka_unit_test(diags_sort_by_position_whatever_the_order),
+        cmocka_unit_test(diags_keep_a_hundred_messages_and_count_the_rest),
+        cmocka_unit_test(diags_are_sorted_by_position),
         cmocka_unit_test(ini_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static void expect(const char *set, const char *printed)
     sw_recipe_free(r);
 }
 
-static void set_overrules_the_recipe_and_the_last_wins(void **state)
+static void set_overrides_the_recipe_and_the_last_wins(void **state)
 {
     const char *const sets[] = {"layer.fc1.outputs=20", "layer.fc1.outputs=30", "job.seed=9", NULL};
     struct sw_recipe *r;
@@ -50,7 +50,7 @@ static void set_overrules_the_recipe_and_the_last_wins(void **state)
     sw_recipe_free(r);
 }
 
-static void set_takes_the_longest_section_that_fits(void **state)
+static void set_uses_the_longest_matching_section(void **state)
 {
     struct sw_recipe *r = load_set("layer.fc1.weight.std=3");
     const struct toy_param *p = sw_recipe_find(r, "layer", "fc1")->param_conf[0];
@@ -98,7 +98,7 @@ static void set_values_expand_variables(void **state)
     sw_recipe_free(r);
 }
 
-static void set_value_is_all_after_the_first_equals(void **state)
+static void set_value_begins_after_the_first_equals_sign(void **state)
 {
     struct sw_recipe *r = load_set("job.name=  a=b ; # c  ");
     const struct sw_job_conf *job = sw_recipe_find(r, "job", NULL)->common;
@@ -151,7 +151,7 @@ static void set_errors_point_at_the_text(void **state)
                         "                   ^\n");
 }
 
-static void set_of_an_unknown_section_explains(void **state)
+static void set_of_an_unknown_section_is_explained(void **state)
 {
     expect("lyer.fc1.outputs=1", "--set lyer.fc1.outputs=1: 'lyer.fc1.outputs': unknown section "
                                  "'lyer'\n"
@@ -182,7 +182,7 @@ static void set_of_an_unknown_section_explains(void **state)
                                      "          ^~~~~~~~~~~~~~\n");
 }
 
-static void set_without_form_explains(void **state)
+static void malformed_set_is_explained(void **state)
 {
     expect("steps=5", "--set steps=5: missing section; expected SECTION.KEY=VALUE\n"
                       "    --set steps=5\n"
@@ -221,16 +221,16 @@ static void set_errors_come_after_those_of_the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(set_overrules_the_recipe_and_the_last_wins),
-        cmocka_unit_test(set_takes_the_longest_section_that_fits),
+        cmocka_unit_test(set_overrides_the_recipe_and_the_last_wins),
+        cmocka_unit_test(set_uses_the_longest_matching_section),
         cmocka_unit_test(set_creates_sections),
         cmocka_unit_test(set_values_expand_variables),
-        cmocka_unit_test(set_value_is_all_after_the_first_equals),
+        cmocka_unit_test(set_value_begins_after_the_first_equals_sign),
         cmocka_unit_test(set_of_a_type_drops_keys_of_the_old_one),
         cmocka_unit_test(set_of_a_type_keeps_keys_that_both_have),
         cmocka_unit_test(set_errors_point_at_the_text),
-        cmocka_unit_test(set_of_an_unknown_section_explains),
-        cmocka_unit_test(set_without_form_explains),
+        cmocka_unit_test(set_of_an_unknown_section_is_explained),
+        cmocka_unit_test(malformed_set_is_explained),
         cmocka_unit_test(set_errors_come_after_those_of_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static void a_stage_changes_keys_types_and_sections(void **state)
     sw_recipe_free(r);
 }
 
-static void sections_of_other_stages_are_not_there(void **state)
+static void sections_of_other_stages_are_removed(void **state)
 {
     static const struct {
         const char *stage;
@@ -107,7 +107,7 @@ static void sections_of_other_stages_are_not_there(void **state)
     }
 }
 
-static void a_set_is_stronger_than_a_stage_and_one_for_the_stage_is_the_strongest(void **state)
+static void set_overrides_a_stage_and_set_of_the_stage_overrides_both(void **state)
 {
     static const char *const all[] = {"updater.lr=2", "stage.b.layer.fc.weight.std=3", NULL};
     struct sw_recipe *r = load("b", "/a", all);
@@ -129,7 +129,7 @@ static void a_set_is_stronger_than_a_stage_and_one_for_the_stage_is_the_stronges
     sw_recipe_free(r);
 }
 
-static void fallback_speaks_of_stages(void **state)
+static void fallback_sets_keys_of_stages(void **state)
 {
     struct sw_buf out = {0};
     struct sw_recipe *r = load("b", "", NULL);
@@ -147,7 +147,7 @@ static void fallback_speaks_of_stages(void **state)
     sw_recipe_free(r);
 }
 
-static void the_hash_is_that_of_the_recipe_whatever_the_stage(void **state)
+static void hash_does_not_depend_on_the_stage(void **state)
 {
     struct sw_recipe *a = load("a", "/a", NULL), *b = load("b", "/a", NULL);
     assert_string_equal(sw_recipe_hash(a), sw_recipe_hash(b));
@@ -155,7 +155,7 @@ static void the_hash_is_that_of_the_recipe_whatever_the_stage(void **state)
     sw_recipe_free(b);
 }
 
-static void a_stage_that_is_not_there_is_an_error(void **state)
+static void an_unknown_stage_is_an_error(void **state)
 {
     struct sw_recipe *r;
     struct sw_err err;
@@ -191,7 +191,7 @@ static void expect_error(const char *recipe, const char *const *sets, const char
 
 #define BASE "[job]\nbatch = 10\n[updater]\ntype = sgd\nlr = 1\n" TOY_LAYER
 
-static void mistakes_are_named_in_every_stage(void **state)
+static void errors_are_reported_in_every_stage(void **state)
 {
     static const char *const length[] = {"job.steps=3", NULL};
     static const char *const no_stage[] = {"stage.x.steps=3", NULL};
@@ -230,12 +230,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recipe_is_loaded_for_its_first_stage),
         cmocka_unit_test(a_stage_changes_keys_types_and_sections),
-        cmocka_unit_test(sections_of_other_stages_are_not_there),
-        cmocka_unit_test(a_set_is_stronger_than_a_stage_and_one_for_the_stage_is_the_strongest),
-        cmocka_unit_test(fallback_speaks_of_stages),
-        cmocka_unit_test(the_hash_is_that_of_the_recipe_whatever_the_stage),
-        cmocka_unit_test(a_stage_that_is_not_there_is_an_error),
-        cmocka_unit_test(mistakes_are_named_in_every_stage),
+        cmocka_unit_test(sections_of_other_stages_are_removed),
+        cmocka_unit_test(set_overrides_a_stage_and_set_of_the_stage_overrides_both),
+        cmocka_unit_test(fallback_sets_keys_of_stages),
+        cmocka_unit_test(hash_does_not_depend_on_the_stage),
+        cmocka_unit_test(an_unknown_stage_is_an_error),
+        cmocka_unit_test(errors_are_reported_in_every_stage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
