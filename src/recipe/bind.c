@@ -1,6 +1,7 @@
 /* Binds sections: finds their types, drops the keys of types that were replaced, fills the structs
  * with defaults and values, and reports required keys that are missing and keys that are
  * unknown. */
+#include "recipe/alias.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include "recipe/value.h"
@@ -14,19 +15,20 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
     if (*v->text)
         sw_value_error(r, n, v, 0, 0, "unknown %s", n->pub.schema->type_key[slot]);
     else
-        sw_value_error(r, n, v, 0, 0, "a value is missing");
+        sw_value_error(r, n, v, 0, 0, "missing value");
+    sw_hint_alias_value(r, n->pub.schema, n->pub.schema->type_key[slot], NULL, v->text);
     sw_words_add_types(&words, n->pub.schema->types[slot]);
     sw_words_hint(r, &words, v->text, "known");
 }
 
-/* A section that exists only because of an override most likely has a misspelt name. */
+/* The name of a section that only an override creates is probably misspelled. */
 static void hint_made(struct sw_recipe *r, const struct sw_draft *n)
 {
-    if (!n->maker || !n->pub.name || !sw_diags_wants_hint(&r->diags))
+    if (!n->created_by || !n->pub.name || !sw_diags_wants_hint(&r->diags))
         return;
     struct sw_words words = {0};
     for (const struct sw_section *s = r->first; s; s = s->next)
-        if (s->name && s->schema == n->pub.schema && !((const struct sw_draft *)s)->maker)
+        if (s->name && s->schema == n->pub.schema && !((const struct sw_draft *)s)->created_by)
             sw_words_add(&words, s->name);
     sw_words_hint(r, &words, n->pub.name, NULL);
     sw_diags_hint(&r->diags, "the recipe has no [%s]", n->pub.title);
@@ -61,16 +63,6 @@ static void find_type(struct sw_recipe *r, struct sw_draft *n, int slot)
 
 /* ---- Keys of replaced types ---- */
 
-static bool is_own_key(const struct sw_draft *n, const char *key)
-{
-    const struct sw_schema_kind *k = n->pub.schema;
-    bool own = sw_type_slot(k, key) >= 0 || sw_opts_find(k->opts, key) ||
-               (k->fallback_key && strcmp(k->fallback_key, key) == 0);
-    for (int i = 0; i < SW_SECTION_TYPES; i++)
-        own |= sw_type_knows(k, i, n->pub.type[i], key);
-    return own;
-}
-
 /* A dropped value is still part of the recipe: it must be one that the old type would accept. */
 static void drop_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v, int slot,
                        const struct sw_type *old)
@@ -94,8 +86,8 @@ static void drop_keys(struct sw_recipe *r, struct sw_draft *n, int slot, const s
     if (!old || old == n->pub.type[slot])
         return;
     for (struct sw_value *v = n->first; v; v = v->next)
-        if (!v->dropped && (by->fell || sw_value_precedence(v) < sw_value_precedence(by)) &&
-            sw_type_knows(n->pub.schema, slot, old, v->key) && !is_own_key(n, v->key))
+        if (!v->dropped && (by->is_fallback || sw_value_precedence(v) < sw_value_precedence(by)) &&
+            sw_type_knows(n->pub.schema, slot, old, v->key) && !sw_section_has_key(&n->pub, v->key))
             drop_value(r, n, v, slot, old);
 }
 
@@ -116,7 +108,7 @@ static void drop_replaced(struct sw_recipe *r, struct sw_draft *n, int slot)
 
 /* ---- Structs and defaults ---- */
 
-/* A default that its own row refuses is a mistake in the program's tables. */
+/* A default that its row rejects is a bug in the option tables. */
 static void fill_defaults(struct sw_recipe *r, struct sw_draft *n, const struct sw_opt *rows,
                           void *conf)
 {
@@ -126,8 +118,8 @@ static void fill_defaults(struct sw_recipe *r, struct sw_draft *n, const struct 
         row.min = row.max = 0; /* a default outside the range means "not given" */
         if (o->def && *o->def && !sw_opt_read(&row, o->def, &r->pool, conf, &problem) &&
             !r->pool.failed)
-            sw_draft_error(r, n, NULL, "default of %s = %s: %s (a fault of this program)", o->key,
-                           o->def, problem.reason);
+            sw_draft_error(r, n, NULL, "default of %s = %s: %s (internal error)", o->key, o->def,
+                           problem.reason);
     }
 }
 
@@ -161,22 +153,23 @@ static void make_structs(struct sw_recipe *r, struct sw_draft *n)
 
 /* Reads the value into one table's field, if the table has the key. */
 static bool put_into(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v,
-                     const struct sw_opt *row, void *conf, bool *said)
+                     const struct sw_opt *row, void *conf, bool *reported)
 {
     struct sw_opt_problem p;
     if (!row)
         return false;
-    if (conf && !*said && !sw_opt_read(row, v->text, &r->pool, conf, &p) && !r->pool.failed) {
+    if (conf && !*reported && !sw_opt_read(row, v->text, &r->pool, conf, &p) && !r->pool.failed) {
         sw_value_error(r, n, v, p.offset, p.bytes, "%s", p.reason);
         if (row->type == SW_OPT_ENUM) {
             int count = 0;
             while (row->choices[count])
                 count++;
+            sw_hint_alias_value(r, n->pub.schema, row->key, row, v->text);
             sw_hint_near(&r->diags, v->text, row->choices, count, NULL);
         } else if (row->hint) {
             sw_diags_hint(&r->diags, "%s", row->hint);
         }
-        *said = true;
+        *reported = true;
     }
     return true;
 }
@@ -184,15 +177,16 @@ static bool put_into(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v
 static bool put_everywhere(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v)
 {
     struct sw_section *s = &n->pub;
-    bool said = false;
-    bool found = put_into(r, n, v, sw_opts_find(s->schema->opts, v->key), s->common, &said);
+    bool reported = false;
+    bool found = put_into(r, n, v, sw_opts_find(s->schema->opts, v->key), s->common, &reported);
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (s->type[i])
-            found |= put_into(r, n, v, sw_opts_find(s->type[i]->opts, v->key), s->conf[i], &said);
+            found |=
+                put_into(r, n, v, sw_opts_find(s->type[i]->opts, v->key), s->conf[i], &reported);
     int param = 0;
     const struct sw_opt *row = sw_param_find(s->schema, s->type[0], v->key, &param);
     if (row && s->param_conf)
-        found |= put_into(r, n, v, row, s->param_conf[param], &said);
+        found |= put_into(r, n, v, row, s->param_conf[param], &reported);
     return found;
 }
 
@@ -202,16 +196,17 @@ static void unknown_key(struct sw_recipe *r, struct sw_draft *n, struct sw_value
     bool types_known = true;
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         types_known &= !k->type_key[i] || n->pub.type[i];
-    /* With an unknown type, only a key that no type has is surely wrong. */
+    /* If the type is unknown, report only keys that no type has. */
     if (!types_known && sw_kind_knows(k, v->key))
         return;
     char shown[SW_SHOWN];
     v->unknown = true;
     sw_shown(shown, v->key);
     if (n->pub.type[0] && n->pub.name)
-        sw_draft_error(r, n, v, "%s: unknown key of %s", shown, n->pub.type[0]->name);
+        sw_draft_error(r, n, v, "unknown key '%s' for %s %s", shown, k->type_key[0],
+                       n->pub.type[0]->name);
     else
-        sw_draft_error(r, n, v, "%s: unknown key", shown);
+        sw_draft_error(r, n, v, "unknown key '%s'", shown);
     sw_hint_section_key(r, n, v->key);
 }
 
@@ -229,13 +224,14 @@ static void bind_value(struct sw_recipe *r, struct sw_draft *n, struct sw_value 
 
 /* ---- Required ---- */
 
-/* Whether the section has the key, or a misspelling that was reported as that. */
+/* Whether the section has the key, or a reported unknown key that means it. */
 static bool has_or_meant(const struct sw_draft *n, const char *key)
 {
     if (sw_draft_find(n, key))
         return true;
     for (const struct sw_value *v = n->first; v; v = v->next)
-        if (v->unknown && sw_str_nearest(v->key, &key, 1))
+        if (v->unknown &&
+            (sw_str_nearest(v->key, &key, 1) || sw_alias_means(n->pub.kind, v->key, key)))
             return true;
     return false;
 }
@@ -282,7 +278,7 @@ static bool has_written(const struct sw_recipe *r, const struct sw_schema_kind *
 static void require_kinds(struct sw_recipe *r)
 {
     struct sw_place at = {.origin = r->ini.file->path};
-    /* A file without one readable section has already been reported. */
+    /* A file without any valid section has already been reported. */
     if (!r->ini.first && r->diags.count)
         return;
     for (int i = 0; i < r->schema->count; i++) {

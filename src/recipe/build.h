@@ -3,7 +3,7 @@
  * (vars.c); merge the sections with the overrides (merge.c, override.c); apply the lines of the
  * stage (stage.c) and the fallback (fallback.c); drop keys of replaced types and bind (bind.c);
  * remove sections of other stages (stage.c); compute the identity (identity.c). A phase adds
- * problems to diags and goes on; a failed allocation sets pool.failed, which is checked between
+ * errors to diags and continues; a failed allocation sets pool.failed, which is checked between
  * phases. */
 #pragma once
 
@@ -35,31 +35,31 @@ struct sw_value {
     bool expanded;                /* text has been computed */
     bool dropped;                 /* belongs to a type that was replaced */
     bool unknown;                 /* the section has no such key; already reported */
-    bool fell;                    /* a fallback format that replaces missing files */
-    bool by_fallback;             /* a line of a stage that [fallback] gives */
-    const struct sw_stage *stage; /* the stage that gives the value, or NULL */
+    bool is_fallback;             /* a fallback format that replaces missing files */
+    bool by_fallback;             /* a line of a stage set by [fallback] */
+    const struct sw_stage *stage; /* the stage that sets the value, or NULL */
     enum sw_origin origin;
-    const struct sw_override *set;  /* where it is written: here, */
-    const struct sw_ini_file *file; /* or in this file, */
-    const char *source;             /* in the line that begins here */
+    const struct sw_override *set;  /* the override that sets it, or NULL: */
+    const struct sw_ini_file *file; /* the file that contains it */
+    const char *source;             /* beginning of its line in the file */
     int line, key_column, value_column;
 };
 
-/* A section with all its keys. */
+/* A section before binding, with the text of all its keys. */
 struct sw_draft {
-    struct sw_section pub; /* first: a section is its draft */
+    struct sw_section pub; /* first, so that a pointer to it can be cast to the whole struct */
     struct sw_value *first, *last;
     bool written; /* written by the recipe, [fallback] or --set; else made of defaults */
     const struct sw_ini_file *file;
-    const char *source;           /* the header's line, or NULL */
-    int line, column;             /* of the header; line 0 when it has none */
-    const struct sw_value *maker; /* the line or override that created it, or NULL */
+    const char *source;                /* the header's line, or NULL */
+    int line, column;                  /* of the header; line 0 when it has none */
+    const struct sw_value *created_by; /* the line or override that created it, or NULL */
 };
 
-/* A part of a run, with the lines that apply while it lasts. */
+/* A stage of a run, with the lines that apply during the stage. */
 struct sw_stage {
     struct sw_stage *next;         /* file order */
-    struct sw_draft draft;         /* no section of the schema: a title and a place for messages */
+    struct sw_draft section;       /* not in the schema; title and position for messages */
     struct sw_value *lines, *last; /* keys of [job], or paths */
 };
 
@@ -72,10 +72,10 @@ struct sw_var {
 
 struct sw_fallen {
     struct sw_fallen *next;
-    const struct sw_draft *draft;
+    const struct sw_draft *section;
     const char *from, *to, *paths;
     const char *found; /* the path used instead; NULL: the data is synthetic */
-    int number;        /* of the alternative, from 1 */
+    int number;        /* of the alternative, counted from 1 */
 };
 
 struct sw_recipe {
@@ -93,10 +93,10 @@ struct sw_recipe {
     struct sw_var *vars;
     int var_count;
     struct sw_value *lines, *last_line; /* of [fallback] */
-    struct sw_stage *stages, *stage;    /* all, and the one that it is loaded for */
-    struct sw_fallen *fallen, *last_fallen;
+    struct sw_stage *stages, *stage;    /* all stages, and the selected one */
+    struct sw_fallen *fallback_choices, *last_fallback_choice;
     size_t expanded_bytes;
-    const char *data_folder; /* default of SINGA_DATA, once it was needed */
+    const char *data_folder; /* default of SINGA_DATA, computed on first use; or NULL */
     const char *overrides, *fallback;
     char hash[33];
 };
@@ -109,7 +109,7 @@ int sw_include_read(struct sw_recipe *r, const char *path, const char *text, siz
 
 /* ---- override.c ---- */
 enum { SW_PATH_BYTES = 400 };
-/* Parses the --set texts into r->sets. */
+/* Parses the --set arguments into r->sets. */
 void sw_overrides_read(struct sw_recipe *r, const struct sw_recipe_source *source);
 /* Joins them for sw_recipe_overrides. */
 const char *sw_overrides_join(struct sw_recipe *r);
@@ -123,19 +123,19 @@ struct sw_value *sw_value_of_set(struct sw_recipe *r, const struct sw_override *
 /* A new empty section at the end of the list; name NULL: [kind]. NULL when memory is exhausted. */
 struct sw_draft *sw_draft_add(struct sw_recipe *r, const struct sw_schema_kind *k,
                               const char *name);
-/* Puts a value into a section, unless one of higher precedence is there. */
+/* Adds a value to a section, unless the section has one of higher precedence. */
 void sw_draft_put(struct sw_draft *n, struct sw_value *v);
 struct sw_value *sw_draft_find(const struct sw_draft *n, const char *key); /* not a dropped one */
 /* The precedence of a value: of two values the one with the larger number wins. */
 int sw_value_precedence(const struct sw_value *v);
-/* Turns the sections of the file into drafts, and adds empty drafts for SECTION_ONE kinds that are
- * absent. */
+/* Converts the sections of the file, and adds empty sections for SECTION_ONE kinds that the file
+ * lacks. */
 void sw_merge_file(struct sw_recipe *r);
 
 /* ---- path.c ---- */
 /* Assigns v to the key that the path v->key names; may create the section. */
 void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v);
-/* Reports what is wrong with a line of [fallback], or of a stage, that is not applied. */
+/* Reports the errors of a line of [fallback] or of a stage that is not applied. */
 void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *title);
 void sw_merge_overrides(struct sw_recipe *r);
 /* Hints for a word that is not a kind of section, and for a key without its section. */
@@ -143,10 +143,17 @@ void sw_hint_kind(struct sw_recipe *r, const char *word);
 void sw_hint_section(struct sw_recipe *r, const char *key);
 
 /* ---- hint.c ---- */
-/* For a key that no section of the kind has. */
+/* Each gives the error added last a hint, unless it has one. For a key that no section of the kind
+ * has. */
 void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key);
 /* For a key that this section does not have. */
 void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const char *key);
+/* For an unknown value that another system uses: of the ENUM key of `row`, or of a type key when
+ * `row` is NULL. */
+void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key,
+                         const struct sw_opt *row, const char *value);
+/* For an unknown kind of section that another system uses. */
+void sw_hint_alias_section(struct sw_recipe *r, const char *word);
 
 /* ---- vars.c ---- */
 void sw_vars_build(struct sw_recipe *r);
@@ -165,16 +172,16 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided);
 /* ---- stage.c ---- */
 /* Adds a section [stage NAME] of the file to the stages. */
 void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s);
-/* `stage.NAME.KEY` of --set or [fallback]: v becomes a line of that stage. False: it is another
- * path. */
+/* Adds `stage.NAME.KEY` of --set or [fallback] to the lines of that stage. Returns false for any
+ * other path. */
 bool sw_stage_take(struct sw_recipe *r, struct sw_value *v);
-/* The same for a line that has no effect: it only reports what is wrong with it. */
+/* Reports the errors of such a line without applying it. */
 bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v);
 /* Chooses the stage, assigns its lines to the sections that they name, and checks the lines of the
  * other stages. Errors: SW_ERR_INVALID when there is no such stage. */
 int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source,
                     struct sw_err *err) SW_MUST_CHECK;
-/* Removes the sections that do not exist in the stage. */
+/* Removes the sections that the selected stage does not have. */
 void sw_stages_select(struct sw_recipe *r);
 
 /* ---- bind.c ---- */

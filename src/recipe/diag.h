@@ -1,7 +1,7 @@
-/* Messages about a text the user wrote, as a good compiler prints them: where, what, the line with
- * a caret, and a hint. A list collects all errors of a recipe so that they are shown at once,
- * sorted by position, whatever order the checks ran in. It keeps copies of everything and outlives
- * the text. At most SW_DIAG_KEPT are kept; the rest are counted. One owner, no lock. */
+/* Diagnostics about a recipe in the form of a compiler's: position, message, the source line with
+ * a caret, and a hint. A list collects all errors of a recipe so that they are shown together,
+ * sorted by position regardless of the order of the checks. It copies all text and may outlive the
+ * recipe. At most SW_DIAG_KEPT are kept; the rest are counted. One owner, no lock. */
 #pragma once
 
 #include "base/err.h"
@@ -14,8 +14,9 @@ enum {
     SW_DIAG_TEXT = 1000, /* bytes of a message or a hint that are shown */
 };
 
-/* Where a message points. Lines and columns count from 1, columns in characters (UTF-8), a tab is
- * one. line 0: the file as a whole, or a command-line text, then `origin` is shown alone. */
+/* The position that a message points to. Lines and columns count from 1, columns in UTF-8
+ * characters (a tab is one). line 0: the file as a whole or a command-line argument; only `origin`
+ * is printed. */
 struct sw_place {
     const char *origin; /* file name, or "--set layer.fc1.outputs=-1" */
     int rank;           /* order among origins: the recipe 0, files it includes, then options */
@@ -28,7 +29,7 @@ struct sw_place {
 struct sw_diag {
     char *where;             /* owned: "recipes/x.ini:41:11" */
     char *text;              /* owned: "layer fc6: outputs = -3: must be 1 or more" */
-    char *line;              /* owned: the source line, junk made printable; or NULL */
+    char *line;              /* owned: the source line, control characters replaced; or NULL */
     char *hint;              /* owned: "did you mean 'kernel'?"; or NULL */
     int rank, order, column; /* sorted by these; order is the line */
     int caret, span;         /* in characters of `line`, caret from 0 */
@@ -46,9 +47,9 @@ struct sw_diags {
 void sw_diags_fini(struct sw_diags *d);
 /* Adds a message; always returns SW_ERR_INVALID so that a check can return it. */
 int sw_diags_add(struct sw_diags *d, struct sw_place at, const char *fmt, ...) SW_PRINTF(3, 4);
-/* Whether the message added last was kept and has no hint yet: look before computing one. */
+/* Whether the message added last was kept and has no hint yet; check it before computing a hint. */
 bool sw_diags_wants_hint(const struct sw_diags *d);
-/* Gives the message added last a hint line (the first hint stays). */
+/* Adds a hint to the message added last, unless it has one. */
 void sw_diags_hint(struct sw_diags *d, const char *fmt, ...) SW_PRINTF(2, 3);
 void sw_diags_vhint(struct sw_diags *d, const char *fmt, va_list ap);
 /* SW_OK without errors, else SW_ERR_INVALID with the first message and how many more there are, or

@@ -51,7 +51,7 @@ bool sw_explained_below(struct sw_explained *e)
     return true;
 }
 
-static void tell_value(struct visit *visit, struct sw_explained *e, const struct sw_value *v)
+static void visit_value(struct visit *visit, struct sw_explained *e, const struct sw_value *v)
 {
     if (v)
         take_value(e, v);
@@ -83,8 +83,8 @@ done:
     return text;
 }
 
-static void tell_rows(struct visit *visit, const struct sw_draft *n, const char *param,
-                      const struct sw_opt *rows, const void *conf, const struct sw_opt *before)
+static void visit_rows(struct visit *visit, const struct sw_draft *n, const char *param,
+                       const struct sw_opt *rows, const void *conf, const struct sw_opt *before)
 {
     const struct sw_section *s = &n->pub;
     for (const struct sw_opt *o = rows; o && o->key; o++) {
@@ -97,13 +97,13 @@ static void tell_rows(struct visit *visit, const struct sw_draft *n, const char 
         const struct sw_value *v = sw_draft_find(n, e.key);
         if (!v)
             e.value = default_text(visit, o, conf);
-        tell_value(visit, &e, v);
+        visit_value(visit, &e, v);
         visit->failed |= key.failed;
         sw_buf_fini(&key);
     }
 }
 
-static void tell_section(struct visit *visit, const struct sw_draft *n)
+static void visit_section(struct visit *visit, const struct sw_draft *n)
 {
     const struct sw_section *s = &n->pub;
     const struct sw_schema_kind *k = s->schema;
@@ -112,20 +112,20 @@ static void tell_section(struct visit *visit, const struct sw_draft *n)
         if (k->type_key[i]) {
             e.key = k->type_key[i];
             e.value = k->type_default[i];
-            tell_value(visit, &e, sw_draft_find(n, e.key));
+            visit_value(visit, &e, sw_draft_find(n, e.key));
             e = (struct sw_explained){.kind = s->kind, .name = s->name};
         }
     if (k->fallback_key && !sw_opts_find(k->opts, k->fallback_key)) {
         e.key = k->fallback_key;
         e.value = NULL;
-        tell_value(visit, &e, sw_draft_find(n, e.key));
+        visit_value(visit, &e, sw_draft_find(n, e.key));
     }
-    tell_rows(visit, n, NULL, k->opts, s->common, NULL);
+    visit_rows(visit, n, NULL, k->opts, s->common, NULL);
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         if (s->type[i])
-            tell_rows(visit, n, NULL, s->type[i]->opts, s->conf[i], k->opts);
+            visit_rows(visit, n, NULL, s->type[i]->opts, s->conf[i], k->opts);
     for (int i = 0; i < s->param_count; i++)
-        tell_rows(visit, n, s->type[0]->params[i], k->param_opts, s->param_conf[i], NULL);
+        visit_rows(visit, n, s->type[0]->params[i], k->param_opts, s->param_conf[i], NULL);
 }
 
 int sw_recipe_explain(const struct sw_recipe *r, sw_explain_visit *call, void *user,
@@ -134,10 +134,10 @@ int sw_recipe_explain(const struct sw_recipe *r, sw_explain_visit *call, void *u
     struct visit visit = {.call = call, .user = user};
     for (int i = 0; i < r->var_count; i++) {
         struct sw_explained e = {.kind = "vars", .key = r->vars[i].name};
-        tell_value(&visit, &e, r->vars[i].value);
+        visit_value(&visit, &e, r->vars[i].value);
     }
     for (const struct sw_section *s = r->first; s && !visit.failed; s = s->next) {
-        tell_section(&visit, (const struct sw_draft *)s);
+        visit_section(&visit, (const struct sw_draft *)s);
         sw_pool_fini(&visit.pool);
     }
     return visit.failed ? sw_err_nomem(err, "the values of a recipe", 0) : SW_OK;

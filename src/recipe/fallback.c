@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether nothing has that name, or matches that pattern: the data formats take both. */
+/* Whether no file has that name or matches that pattern. */
 static bool is_missing(const char *path)
 {
     struct stat st;
@@ -44,7 +44,7 @@ static bool all_missing(struct sw_recipe *r, const char *paths)
 /* One item of the list: TYPE, or TYPE PATH. */
 struct alternative {
     const struct sw_type *type;
-    const char *path; /* NULL: it needs none */
+    const char *path; /* NULL: the type needs no path */
 };
 
 static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v,
@@ -53,11 +53,13 @@ static void unknown_type(struct sw_recipe *r, struct sw_draft *n, struct sw_valu
     const struct sw_schema_kind *k = n->pub.schema;
     struct sw_words words = {0};
     sw_value_error(r, n, v, 0, 0, "unknown %s", k->type_key[0]);
+    sw_hint_alias_value(r, k, k->type_key[0], NULL, name);
     sw_words_add_types(&words, k->types[0]);
     sw_words_hint(r, &words, name, "known");
 }
 
-/* Reads the item that begins at *at and moves behind it. False at the end, and with a message. */
+/* Parses the item at *at and advances *at past it. Returns false at the end of the list and after
+ * an error. */
 static bool next_alternative(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v,
                              const char **at, struct alternative *a)
 {
@@ -82,7 +84,7 @@ static bool next_alternative(struct sw_recipe *r, struct sw_draft *n, struct sw_
 
 /* An earlier decision about a section: "NAME" takes the alternative that needs no path, "NAME:2"
  * the second one. */
-enum { NEEDS_NONE = 0, STAYS = -2 };
+enum { WITHOUT_PATH = 0, NO_FALLBACK = -2 };
 
 static int decision_about(const char *list, const char *name)
 {
@@ -90,18 +92,19 @@ static int decision_about(const char *list, const char *name)
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, ",");
         if (n >= bytes && memcmp(p, name, bytes) == 0 && (n == bytes || p[bytes] == ':'))
-            return n == bytes ? NEEDS_NONE : atoi(p + bytes + 1);
+            return n == bytes ? WITHOUT_PATH : atoi(p + bytes + 1);
         p += n + (p[n] == ',');
     }
-    return STAYS;
+    return NO_FALLBACK;
 }
 
-static bool falls(struct sw_recipe *r, struct sw_draft *n, const char *decided, const char **paths)
+static bool falls_back(struct sw_recipe *r, struct sw_draft *n, const char *decided,
+                       const char **paths)
 {
     struct sw_value *v = sw_draft_find(n, n->pub.schema->paths_key);
     *paths = v ? sw_value_text(r, v, n->pub.title) : NULL;
     if (decided)
-        return decision_about(decided, n->pub.name ? n->pub.name : "") != STAYS;
+        return decision_about(decided, n->pub.name ? n->pub.name : "") != NO_FALLBACK;
     return *paths && all_missing(r, *paths);
 }
 
@@ -111,14 +114,14 @@ static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *want
                   const char *decided, struct alternative *out)
 {
     const char *at = sw_value_text(r, wanted, n->pub.title);
-    int about = decided ? decision_about(decided, n->pub.name ? n->pub.name : "") : STAYS;
+    int about = decided ? decision_about(decided, n->pub.name ? n->pub.name : "") : NO_FALLBACK;
     struct alternative a;
     int number = 0, chosen = 0;
     while (at && next_alternative(r, n, wanted, &at, &a)) {
         number++;
-        bool serves = about > 0             ? number == about
-                      : about == NEEDS_NONE ? !a.path
-                                            : !a.path || !is_missing(a.path);
+        bool serves = about > 0               ? number == about
+                      : about == WITHOUT_PATH ? !a.path
+                                              : !a.path || !is_missing(a.path);
         if (serves && !chosen) {
             chosen = number;
             *out = a;
@@ -127,10 +130,10 @@ static int choose(struct sw_recipe *r, struct sw_draft *n, struct sw_value *want
     return at && !at[strspn(at, " \t,")] ? chosen : 0;
 }
 
-/* ---- Falling ---- */
+/* ---- Choosing an alternative ---- */
 
-static void put(struct sw_recipe *r, struct sw_draft *n, const struct sw_value *wanted,
-                const char *key, const char *text)
+static void put_value(struct sw_recipe *r, struct sw_draft *n, const struct sw_value *wanted,
+                      const char *key, const char *text)
 {
     struct sw_value *v = sw_pool_alloc(&r->pool, 1, sizeof(*v));
     if (!v)
@@ -141,21 +144,21 @@ static void put(struct sw_recipe *r, struct sw_draft *n, const struct sw_value *
     v->text = text;
     v->expanded = true;
     v->origin = SW_FROM_FALLBACK;
-    v->fell = true;
+    v->is_fallback = true;
     sw_draft_put(n, v);
 }
 
-static void note(struct sw_recipe *r, const struct sw_fallen *what)
+static void add_choice(struct sw_recipe *r, const struct sw_fallen *what)
 {
     struct sw_fallen *f = sw_pool_alloc(&r->pool, 1, sizeof(*f));
     if (!f)
         return;
     *f = *what;
-    *(r->last_fallen ? &r->last_fallen->next : &r->fallen) = f;
-    r->last_fallen = f;
+    *(r->last_fallback_choice ? &r->last_fallback_choice->next : &r->fallback_choices) = f;
+    r->last_fallback_choice = f;
 }
 
-static void consider(struct sw_recipe *r, struct sw_draft *n, const char *decided)
+static void resolve_section(struct sw_recipe *r, struct sw_draft *n, const char *decided)
 {
     const struct sw_schema_kind *k = n->pub.schema;
     struct sw_value *wanted = k->fallback_key ? sw_draft_find(n, k->fallback_key) : NULL;
@@ -168,27 +171,27 @@ static void consider(struct sw_recipe *r, struct sw_draft *n, const char *decide
     const char *text = sw_value_text(r, format, n->pub.title);
     const struct sw_type *from = text ? sw_types_find(k->types[0], text) : NULL;
     const char *paths;
-    if (!from || (from == to.type && !to.path) || !falls(r, n, decided, &paths))
+    if (!from || (from == to.type && !to.path) || !falls_back(r, n, decided, &paths))
         return;
-    put(r, n, wanted, k->type_key[0], to.type->name);
+    put_value(r, n, wanted, k->type_key[0], to.type->name);
     if (to.path)
-        put(r, n, wanted, k->paths_key, to.path);
-    note(r, &(struct sw_fallen){.draft = n,
-                                .from = from->name,
-                                .to = to.type->name,
-                                .paths = paths,
-                                .found = to.path,
-                                .number = number});
+        put_value(r, n, wanted, k->paths_key, to.path);
+    add_choice(r, &(struct sw_fallen){.section = n,
+                                      .from = from->name,
+                                      .to = to.type->name,
+                                      .paths = paths,
+                                      .found = to.path,
+                                      .number = number});
 }
 
-/* The decision, to be made again on resume: see decision_about. */
+/* The decision in the form that decision_about reads on resume. */
 static const char *join_names(struct sw_recipe *r)
 {
     struct sw_buf names = {0};
 
-    for (const struct sw_fallen *f = r->fallen; f; f = f->next) {
-        sw_buf_printf(&names, "%s%s", f == r->fallen ? "" : ",",
-                      f->draft->pub.name ? f->draft->pub.name : "");
+    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next) {
+        sw_buf_printf(&names, "%s%s", f == r->fallback_choices ? "" : ",",
+                      f->section->pub.name ? f->section->pub.name : "");
         if (f->found)
             sw_buf_printf(&names, ":%d", f->number);
     }
@@ -200,9 +203,9 @@ static const char *join_names(struct sw_recipe *r)
 }
 
 /* Whether the data of some section is synthetic. */
-static bool any_made(const struct sw_recipe *r)
+static bool any_synthetic(const struct sw_recipe *r)
 {
-    for (const struct sw_fallen *f = r->fallen; f; f = f->next)
+    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next)
         if (!f->found)
             return true;
     return false;
@@ -211,11 +214,11 @@ static bool any_made(const struct sw_recipe *r)
 void sw_fallback_apply(struct sw_recipe *r, const char *decided)
 {
     for (struct sw_section *s = r->first; s && !r->pool.failed; s = s->next)
-        consider(r, (struct sw_draft *)s, decided);
+        resolve_section(r, (struct sw_draft *)s, decided);
     r->fallback = join_names(r);
-    bool made = any_made(r);
+    bool synthetic = any_synthetic(r);
     for (struct sw_value *line = r->lines; line && !r->pool.failed; line = line->next) {
-        if (!made) {
+        if (!synthetic) {
             if (!sw_stage_look(r, line))
                 sw_recipe_check_line(r, line, "fallback");
             continue;
@@ -230,10 +233,10 @@ void sw_fallback_apply(struct sw_recipe *r, const char *decided)
     }
 }
 
-/* Whether [fallback] gives this value, for the recipe or for its stage. */
+/* Whether [fallback] sets this value, for the recipe or for its stage. */
 static bool is_line(const struct sw_value *v)
 {
-    return (v->origin == SW_FROM_FALLBACK && !v->fell) || (v->stage && v->by_fallback);
+    return (v->origin == SW_FROM_FALLBACK && !v->is_fallback) || (v->stage && v->by_fallback);
 }
 
 /* Announces the values that [fallback] changed, as they would be written; values that a --set
@@ -253,18 +256,18 @@ static void announce_lines(const struct sw_recipe *r, struct sw_buf *out)
 
 void sw_recipe_announce_fallback(const struct sw_recipe *r, struct sw_buf *out)
 {
-    for (const struct sw_fallen *f = r->fallen; f; f = f->next)
+    for (const struct sw_fallen *f = r->fallback_choices; f; f = f->next)
         sw_buf_printf(out, "%s: no file %s: using format %s%s%s instead of %s\n",
-                      f->draft->pub.title, f->paths ? f->paths : "", f->to, f->found ? " of " : "",
-                      f->found ? f->found : "", f->from);
-    if (any_made(r))
+                      f->section->pub.title, f->paths ? f->paths : "", f->to,
+                      f->found ? " of " : "", f->found ? f->found : "", f->from);
+    if (any_synthetic(r))
         announce_lines(r, out);
 }
 
 const char *sw_section_fell_from(const struct sw_section *section)
 {
-    for (const struct sw_fallen *f = section->recipe->fallen; f; f = f->next)
-        if (&f->draft->pub == section)
+    for (const struct sw_fallen *f = section->recipe->fallback_choices; f; f = f->next)
+        if (&f->section->pub == section)
             return f->from;
     return NULL;
 }

@@ -1,5 +1,7 @@
-/* The hints "did you mean" for keys: similar keys of the section itself, and sections or types that
- * have the key. */
+/* Hints for unknown keys, in this order: the counterpart of another system's name (alias.h), the
+ * types or sections that have the key, and "did you mean" with a similar key of the section. The
+ * first hint that applies is shown. */
+#include "recipe/alias.h"
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include <string.h>
@@ -10,6 +12,89 @@ void sw_words_hint(struct sw_recipe *r, struct sw_words *w, const char *word, co
     r->pool.failed |= w->failed;
     sw_words_fini(w);
 }
+
+/* ---- Names of other systems ---- */
+
+static const struct sw_schema_kind *kind_of(const struct sw_recipe *r, const char *kind)
+{
+    size_t bytes = strlen(kind);
+    const struct sw_schema_kind *one = sw_schema_find(r->schema, kind, bytes, SW_SECTION_ONE);
+    return one ? one : sw_schema_find(r->schema, kind, bytes, SW_SECTION_NAMED);
+}
+
+static const char *name_of(const struct sw_schema_kind *k)
+{
+    return k->form == SW_SECTION_NAMED ? " NAME" : "";
+}
+
+/* Whether the counterpart may be written in the section at hand; `n` is NULL when only its kind is
+ * known. */
+static bool fits_here(const struct sw_alias *a, const struct sw_schema_kind *k,
+                      const struct sw_draft *n)
+{
+    if (strcmp(a->section, k->kind) != 0)
+        return false;
+    if (a->kind == SW_ALIAS_NOTE)
+        return true;
+    bool typed = n && (!k->type_key[0] || n->pub.type[0]);
+    return typed ? sw_section_has_key(&n->pub, a->key) : sw_kind_knows(k, a->key);
+}
+
+static void hint_alias_key(struct sw_recipe *r, const struct sw_schema_kind *k,
+                           const struct sw_draft *n, const char *key)
+{
+    const struct sw_alias *a = NULL;
+    while ((a = sw_alias_next(a, SW_ALIAS_KEY, key)))
+        if (fits_here(a, k, n))
+            sw_diags_hint(&r->diags, "'%s' is from %s; use '%s'", key, a->system, a->key);
+    while ((a = sw_alias_next(a, SW_ALIAS_NOTE, key)))
+        if (fits_here(a, k, n))
+            sw_diags_hint(&r->diags, "'%s' is from %s; %s", key, a->system, a->value);
+    while ((a = sw_alias_next(a, SW_ALIAS_KEY, key))) {
+        const struct sw_schema_kind *other = kind_of(r, a->section);
+        if (other && strcmp(other->kind, k->kind) != 0)
+            sw_diags_hint(&r->diags, "'%s' is from %s; use '%s' in [%s%s]", key, a->system, a->key,
+                          other->kind, name_of(other));
+    }
+}
+
+/* Whether the key takes the value: one of the row's choices, or without a row the name of a type.
+ */
+static bool is_accepted(const struct sw_schema_kind *k, const char *key, const struct sw_opt *row,
+                        const char *value)
+{
+    int slot = sw_type_slot(k, key);
+    if (!row)
+        return slot >= 0 && sw_types_find(k->types[slot], value);
+    for (const char *const *choice = row->choices; *choice; choice++)
+        if (strcmp(*choice, value) == 0)
+            return true;
+    return false;
+}
+
+void sw_hint_alias_value(struct sw_recipe *r, const struct sw_schema_kind *k, const char *key,
+                         const struct sw_opt *row, const char *value)
+{
+    const struct sw_alias *a = NULL;
+    while ((a = sw_alias_next(a, SW_ALIAS_VALUE, value)))
+        if (strcmp(a->section, k->kind) == 0 && strcmp(a->key, key) == 0 &&
+            is_accepted(k, key, row, a->value))
+            sw_diags_hint(&r->diags, "'%s' is from %s; use '%s'%s%s", value, a->system, a->value,
+                          a->extra ? " and " : "", a->extra ? a->extra : "");
+}
+
+void sw_hint_alias_section(struct sw_recipe *r, const char *word)
+{
+    const struct sw_alias *a = NULL;
+    while ((a = sw_alias_next(a, SW_ALIAS_SECTION, word))) {
+        const struct sw_schema_kind *k = kind_of(r, a->section);
+        if (k)
+            sw_diags_hint(&r->diags, "'%s' is from %s; use [%s%s]", word, a->system, k->kind,
+                          name_of(k));
+    }
+}
+
+/* ---- Keys ---- */
 
 /* "weight.init", "weight.std", ... of one type. */
 static void add_param_keys(struct sw_recipe *r, struct sw_words *w, const struct sw_schema_kind *k,
@@ -40,6 +125,7 @@ void sw_hint_key(struct sw_recipe *r, const struct sw_schema_kind *k, const char
     if (!sw_diags_wants_hint(&r->diags))
         return;
     struct sw_words words = {0};
+    hint_alias_key(r, k, NULL, key);
     add_common(&words, k);
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         for (const struct sw_type *const *t = k->types[i]; t && *t; t++) {
@@ -72,6 +158,18 @@ static void hint_other_type(struct sw_recipe *r, const struct sw_draft *n, int s
     sw_buf_fini(&names);
 }
 
+/* "momentum is a key of [updater]" */
+static void hint_other_section(struct sw_recipe *r, const struct sw_schema_kind *own,
+                               const char *key)
+{
+    for (int i = 0; i < r->schema->count; i++) {
+        const struct sw_schema_kind *k = &r->schema->kinds[i];
+        if (k->form == SW_SECTION_ONE && k != own && sw_type_slot(k, key) < 0 &&
+            sw_kind_knows(k, key))
+            sw_diags_hint(&r->diags, "%s is a key of [%s]", key, k->kind);
+    }
+}
+
 /* "parameters of convolution: weight, bias" for PARAM.KEY. */
 static void hint_params(struct sw_recipe *r, const struct sw_draft *n, const char *key)
 {
@@ -96,9 +194,11 @@ void sw_hint_section_key(struct sw_recipe *r, const struct sw_draft *n, const ch
     if (!sw_diags_wants_hint(&r->diags))
         return;
     if (strcmp(key, "include") == 0)
-        sw_diags_hint(&r->diags, "a line include = FILE stands before the first section");
+        sw_diags_hint(&r->diags, "put include = FILE before the first section");
+    hint_alias_key(r, k, n, key);
     for (int i = 0; i < SW_SECTION_TYPES; i++)
         hint_other_type(r, n, i, key);
+    hint_other_section(r, k, key);
     struct sw_words words = {0};
     add_common(&words, k);
     for (int i = 0; i < SW_SECTION_TYPES; i++)

@@ -3,13 +3,13 @@
  *
  * The list has the sections of an included file before those of the including file, so that a later
  * key replaces an earlier one in place (and keeps it as `below`), as `--set` does. The text is that
- * of the recipe with the text of each file stored behind its include line (ini.h): a run stores it
- * and does not need the files any more. Reading such a text again gives the same list, the same
+ * of the recipe with the text of each included file embedded after its include line (ini.h). A run
+ * stores this text and no longer needs the files. Parsing it again yields the same list, the same
  * positions for messages, and the same text.
  *
  * Files are read depth first. A file that is already being read, identified by device and inode, is
- * a cycle; the number of files and their depth are limited, and all texts together to
- * SW_INI_MAX_BYTES. */
+ * a cycle. The number of files, the nesting depth and the total size (SW_INI_MAX_BYTES) are
+ * limited. */
 #include "base/os.h"
 #include "recipe/build.h"
 #include <errno.h>
@@ -40,7 +40,7 @@ struct includes {
 static int read_text(struct includes *c, const struct chain *at, const char *text, size_t bytes,
                      struct sw_ini *ini, struct sw_buf *whole, struct sw_err *err);
 
-static int complain(struct includes *c, const struct sw_ini_include *i, const char *why)
+static int report(struct includes *c, const struct sw_ini_include *i, const char *why)
 {
     const struct sw_ini_entry *e = &i->entry;
     sw_diags_add(&c->r->diags,
@@ -60,7 +60,7 @@ static const char *path_of(struct sw_recipe *r, const char *from, const char *fi
     return sw_pool_format(&r->pool, "%.*s%s", folder, from, file);
 }
 
-static void look_at(struct chain *at)
+static void stat_file(struct chain *at)
 {
     struct stat st;
     if (sw_os()->stat(at->path, &st) != 0) {
@@ -96,25 +96,25 @@ static void hint_chain(struct includes *c, const struct chain *at)
     sw_buf_fini(&text);
 }
 
-/* Whether the file may be read; a message says why not. */
+/* Whether the file may be read; if not, the reason has been reported. */
 static bool may_read(struct includes *c, const struct sw_ini_include *i, const struct chain *at)
 {
     char why[80] = "";
     if (at->depth > MAX_DEPTH)
-        snprintf(why, sizeof why, "files include each other more than %d deep", MAX_DEPTH);
+        snprintf(why, sizeof why, "includes are nested more than %d deep", MAX_DEPTH);
     else if (c->files >= SW_INI_MAX_FILES)
-        snprintf(why, sizeof why, "a recipe has at most %d files", SW_INI_MAX_FILES);
+        snprintf(why, sizeof why, "the recipe has more than %d files", SW_INI_MAX_FILES);
     else if (is_cycle(at))
         snprintf(why, sizeof why, "the file includes itself");
     else if (at->on_disk && !at->plain)
-        snprintf(why, sizeof why, "not a plain file");
+        snprintf(why, sizeof why, "not a regular file");
     if (!*why && !at->absent)
         return true;
     if (at->absent) {
-        complain(c, i, "there is no such file");
+        report(c, i, "no such file");
         return false;
     }
-    complain(c, i, why);
+    report(c, i, why);
     hint_chain(c, at);
     return false;
 }
@@ -165,7 +165,7 @@ static struct sw_ini_section *place_section(struct includes *c, struct sw_ini_se
     struct sw_ini_section *s = sw_seen_find(&c->sections, NULL, title, strlen(title));
     if (s) {
         struct sw_ini_section had = *s;
-        *s = *from; /* messages about the section point to the last place where it was written */
+        *s = *from; /* messages about the section point to its last header */
         s->next = had.next;
         s->first = had.first;
         s->last = had.last;
@@ -209,24 +209,24 @@ static void add_piece(struct sw_buf *out, const struct sw_ini_file *f, size_t fr
         sw_buf_add(out, "\n");
 }
 
-static void add_held(struct sw_buf *out, const char *name, const struct sw_buf *held)
+static void add_embedded(struct sw_buf *out, const char *name, const struct sw_buf *embedded)
 {
-    const char *text = sw_buf_text(held);
+    const char *text = sw_buf_text(embedded);
     size_t lines = 0;
-    bool open_end = held->length && text[held->length - 1] != '\n';
-    for (size_t i = 0; i < held->length; i++)
+    bool open_end = embedded->length && text[embedded->length - 1] != '\n';
+    for (size_t i = 0; i < embedded->length; i++)
         lines += text[i] == '\n';
     sw_buf_printf(out, "%s%zu lines are %s\n", SW_INI_HELD, lines + open_end, name);
-    sw_buf_add_bytes(out, text, held->length);
+    sw_buf_add_bytes(out, text, embedded->length);
     sw_buf_printf(out, "%s%s %s\n", open_end ? "\n" : "", SW_INI_HELD_END, name);
-    out->failed |= held->failed;
+    out->failed |= embedded->failed;
 }
 
-static int read_held(struct includes *c, const struct sw_ini_include *i, const struct chain *at,
-                     struct sw_buf *whole, struct sw_err *err)
+static int read_embedded(struct includes *c, const struct sw_ini_include *i, const struct chain *at,
+                         struct sw_buf *whole, struct sw_err *err)
 {
     struct sw_ini ini;
-    return read_text(c, at, i->held, i->held_bytes, &ini, whole, err);
+    return read_text(c, at, i->embedded, i->embedded_bytes, &ini, whole, err);
 }
 
 static int read_file(struct includes *c, const struct sw_ini_include *i, const struct chain *at,
@@ -240,10 +240,10 @@ static int read_file(struct includes *c, const struct sw_ini_include *i, const s
     if (rc == SW_ERR_NOMEM)
         return sw_err_nomem(err, at->path, SW_INI_MAX_BYTES);
     if (rc != SW_OK)
-        return complain(c, i, why.text);
+        return report(c, i, why.text);
     c->bytes += bytes;
     if (c->bytes > SW_INI_MAX_BYTES)
-        complain(c, i, "with this file the recipe is larger than 4 MiB");
+        report(c, i, "with this file the recipe is larger than 4 MiB");
     else
         rc = read_text(c, at, text, bytes, &ini, whole, err);
     sw_free(text);
@@ -259,13 +259,13 @@ static int follow(struct includes *c, const struct sw_ini_include *i, const stru
     at.path = path_of(c->r, i->entry.file->path, i->entry.value);
     if (!at.path)
         return sw_err_nomem(err, "the name of a file", strlen(i->entry.value));
-    if (!i->held)
-        look_at(&at);
+    if (!i->embedded)
+        stat_file(&at);
     if (!may_read(c, i, &at))
         return SW_OK;
-    int rc = i->held ? read_held(c, i, &at, &text, err) : read_file(c, i, &at, &text, err);
+    int rc = i->embedded ? read_embedded(c, i, &at, &text, err) : read_file(c, i, &at, &text, err);
     if (rc == SW_OK)
-        add_held(whole, i->entry.value, &text);
+        add_embedded(whole, i->entry.value, &text);
     sw_buf_fini(&text);
     return rc;
 }
@@ -280,13 +280,15 @@ static int read_text(struct includes *c, const struct chain *at, const char *tex
         return rc;
     if (at->depth == 0)
         r->ini.file = ini->file;
-    for (const struct sw_ini_include *i = ini->includes; i && rc == SW_OK; i = i->next) {
+    for (const struct sw_ini_include *i = ini->includes; i; i = i->next) {
         add_piece(whole, ini->file, done, i->line_end, true);
         done = i->end;
         rc = follow(c, i, at, whole, err);
+        if (rc != SW_OK)
+            return rc;
     }
     add_piece(whole, ini->file, done, ini->file->bytes, false);
-    return rc == SW_OK ? merge(c, ini, err) : rc;
+    return merge(c, ini, err);
 }
 
 int sw_include_read(struct sw_recipe *r, const char *path, const char *text, size_t bytes,
@@ -296,12 +298,15 @@ int sw_include_read(struct sw_recipe *r, const char *path, const char *text, siz
     struct chain at = {.path = path};
     struct sw_buf whole = {0};
     struct sw_ini ini;
-    look_at(&at);
+    stat_file(&at);
     int rc = read_text(&c, &at, text, bytes, &ini, &whole, err);
-    if (rc == SW_OK && !whole.failed)
+    if (rc != SW_OK)
+        goto out;
+    if (!whole.failed)
         r->text = sw_pool_copy(&r->pool, sw_buf_text(&whole), whole.length);
-    if (rc == SW_OK && !r->text)
+    if (!r->text)
         rc = sw_err_nomem(err, path, bytes);
+out:
     sw_buf_fini(&whole);
     sw_seen_fini(&c.sections);
     sw_seen_fini(&c.keys);

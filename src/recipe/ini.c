@@ -13,9 +13,9 @@ struct reader {
     struct sw_pool *pool;
     struct sw_diags *diags;
     struct sw_seen sections, keys;
-    struct sw_ini_section *section; /* where entries go; NULL: nowhere */
-    bool top;                       /* no section was opened yet */
-    bool orphans;                   /* and no entry there was reported yet */
+    struct sw_ini_section *section; /* receives entries; NULL: entries are dropped */
+    bool top;                       /* before the first section */
+    bool orphans;                   /* no entry before the first section was reported yet */
     struct sw_ini_include *include; /* of the current line, or NULL */
     int section_count, key_count;
     const char *start; /* the current line, without its end */
@@ -75,7 +75,7 @@ static struct sw_place place_of(const struct reader *r, const char *at, size_t b
     };
 }
 
-/* How many bytes of a name, which may be megabytes long, are printed. */
+/* The number of bytes of a name that a message prints; names may be megabytes long. */
 static int shown(size_t bytes)
 {
     return bytes < 60 ? (int)bytes : 60;
@@ -138,9 +138,9 @@ static void open_section(struct reader *r, struct sw_span kind, struct sw_span n
     }
     const struct sw_ini_section *first = sw_seen_find(&r->sections, NULL, joined, strlen(joined));
     if (first) {
-        sw_diags_add(r->diags, place_of(r, kind.at, bytes), "[%.*s] is here twice",
+        sw_diags_add(r->diags, place_of(r, kind.at, bytes), "duplicate section [%.*s]",
                      shown(strlen(joined)), joined);
-        sw_diags_hint(r->diags, "the first is in line %d; put all keys there", first->line);
+        sw_diags_hint(r->diags, "first defined in line %d; put all keys there", first->line);
         return;
     }
     s->file = r->file;
@@ -163,18 +163,18 @@ static void read_header(struct reader *r, struct sw_span body)
     r->section = NULL;
     r->top = r->orphans = false;
     if (!kind.bytes) {
-        sw_diags_add(r->diags, place_of(r, body.at, body.bytes), "a section header without a kind");
+        sw_diags_add(r->diags, place_of(r, body.at, body.bytes), "section header without a kind");
         sw_diags_hint(r->diags, "write [kind] or [kind name], as in [job] or [layer conv1]");
         return;
     }
     if (has_blank(name)) {
         sw_diags_add(r->diags, place_of(r, name.at, name.bytes),
-                     "the section name '%.*s' is more than one word", shown(name.bytes), name.at);
+                     "section name '%.*s' contains a blank", shown(name.bytes), name.at);
         return;
     }
     if (name.bytes && !sw_ini_is_name(name.at, name.bytes)) {
         sw_diags_add(r->diags, place_of(r, name.at, name.bytes),
-                     "the section name '%.*s' holds one of , = [ ]", shown(name.bytes), name.at);
+                     "section name '%.*s' contains one of , = [ ]", shown(name.bytes), name.at);
         return;
     }
     if (!close) {
@@ -183,7 +183,7 @@ static void read_header(struct reader *r, struct sw_span body)
     } else if (close + 1 < end) {
         struct sw_span rest = sw_span_trim(close + 1, end);
         sw_diags_add(r->diags, place_of(r, rest.at, rest.bytes), "unexpected text after ']'");
-        sw_diags_hint(r->diags, "a key = value belongs on a line of its own");
+        sw_diags_hint(r->diags, "put key = value on a separate line");
     }
     if (++r->section_count > SW_INI_MAX_SECTIONS) {
         if (r->section_count == SW_INI_MAX_SECTIONS + 1)
@@ -210,18 +210,17 @@ static bool check_key(struct reader *r, struct sw_span line, struct sw_span key,
             sw_diags_hint(r->diags, "%.*s = %.*s", shown(first.bytes), first.at, shown(rest.bytes),
                           rest.at);
         else
-            sw_diags_hint(r->diags, "a line is [section], key = value, or a comment");
+            sw_diags_hint(r->diags, "expected [section], key = value or a comment");
     } else if (!key.bytes) {
         at = place_of(r, equals, 1);
         sw_diags_add(r->diags, at, "missing key before '='");
     } else if (has_blank(key)) {
-        sw_diags_add(r->diags, at, "the key '%.*s' is more than one word", shown(key.bytes),
-                     key.at);
+        sw_diags_add(r->diags, at, "key '%.*s' contains a blank", shown(key.bytes), key.at);
     } else {
-        /* Reported once: the entries that follow are the same mistake. */
+        /* Report only the first of several entries outside a section. */
         r->orphans = false;
-        sw_diags_add(r->diags, at, "'%.*s' stands before any section", shown(key.bytes), key.at);
-        sw_diags_hint(r->diags, "begin with a section header, such as [job]");
+        sw_diags_add(r->diags, at, "'%.*s' is outside a section", shown(key.bytes), key.at);
+        sw_diags_hint(r->diags, "start the recipe with a section header such as [job]");
     }
     return false;
 }
@@ -235,8 +234,8 @@ static bool check_new(struct reader *r, struct sw_span key)
     }
     struct sw_place at = place_of(r, key.at, key.bytes);
     if (first) {
-        sw_diags_add(r->diags, at, "'%.*s' is here twice in one section", shown(key.bytes), key.at);
-        sw_diags_hint(r->diags, "the first is in line %d", first->line);
+        sw_diags_add(r->diags, at, "duplicate key '%.*s'", shown(key.bytes), key.at);
+        sw_diags_hint(r->diags, "first defined in line %d", first->line);
     } else if (r->key_count++ == SW_INI_MAX_KEYS) {
         sw_diags_add(r->diags, at, "more than %d keys in one section", SW_INI_MAX_KEYS);
     }
@@ -260,8 +259,7 @@ static void read_include(struct reader *r, struct sw_span key, struct sw_span va
 {
     struct sw_ini_include *i = sw_pool_alloc(r->pool, 1, sizeof(*i));
     if (!value.bytes) {
-        sw_diags_add(r->diags, place_of(r, key.at, key.bytes),
-                     "include: the name of a file is missing");
+        sw_diags_add(r->diags, place_of(r, key.at, key.bytes), "include: missing file name");
         return;
     }
     if (!i) {
@@ -366,10 +364,10 @@ static bool begins_with(const char *p, const char *end, const char *word)
     return (size_t)(end - p) >= n && memcmp(p, word, n) == 0;
 }
 
-/* Skips the stored text of an included file after its include line. Returns the end of that text, p
- * if there is none, or NULL after an error. The lines of the stored text are not counted as lines
- * of this file. */
-static const char *take_held(struct reader *r, const char *p, const char *end)
+/* Skips the embedded text of an included file after its include line. Returns the end of that text,
+ * p if there is none, or NULL after an error. The embedded lines do not count as lines of this
+ * file. */
+static const char *skip_embedded(struct reader *r, const char *p, const char *end)
 {
     const char *digits = p + strlen(SW_INI_HELD), *from = next_line(p, end), *to = from;
     long lines = 0;
@@ -385,13 +383,14 @@ static const char *take_held(struct reader *r, const char *p, const char *end)
         r->start = p;
         r->length = (size_t)(from - p) - (from > p && from[-1] == '\n');
         sw_diags_add(r->diags, place_of(r, r->start, r->length),
-                     "the lines of %s do not end where this line says", r->include->entry.value);
-        sw_diags_hint(r->diags, "a line '%s %s' must follow them", SW_INI_HELD_END,
+                     "the embedded text of %s does not have the stated number of lines",
+                     r->include->entry.value);
+        sw_diags_hint(r->diags, "a line '%s %s' must follow the text", SW_INI_HELD_END,
                       r->include->entry.value);
         return NULL;
     }
-    r->include->held = from;
-    r->include->held_bytes = (size_t)(to - from);
+    r->include->embedded = from;
+    r->include->embedded_bytes = (size_t)(to - from);
     to = next_line(to, end);
     r->include->end = (size_t)(to - r->file->text);
     return to;
@@ -411,22 +410,23 @@ static void read_lines(struct reader *r, const char *p, const char *end)
         read_line(r);
         p = newline ? newline + 1 : end;
         if (r->include)
-            p = take_held(r, p, end);
+            p = skip_embedded(r, p, end);
     }
 }
 
-/* A zero byte means a binary file, not a broken recipe: one message instead of a thousand. */
+/* A zero byte indicates a binary file, which gets one message instead of one per line. */
 static bool check_is_text(struct reader *r, const char *text, size_t bytes)
 {
     const char *zero = memchr(text, '\0', bytes);
     if (!zero)
         return true;
     struct sw_place at = {.origin = r->file->path, .rank = r->file->rank};
-    sw_diags_add(r->diags, at, "this is not a recipe: byte %zu is zero", (size_t)(zero - text));
+    sw_diags_add(r->diags, at, "not a text file: byte %zu is zero", (size_t)(zero - text));
     if (bytes >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
-        sw_diags_hint(r->diags, "it looks like UTF-16; save it as UTF-8");
+        sw_diags_hint(r->diags, "the file looks like UTF-16; save it as UTF-8");
     else
-        sw_diags_hint(r->diags, "a recipe is an INI text, such as those in recipes/");
+        sw_diags_hint(r->diags,
+                      "a recipe is a text file of sections and key = value lines; see recipes/");
     return false;
 }
 

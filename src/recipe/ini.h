@@ -1,5 +1,5 @@
-/* The INI reader: bytes -> sections and entries, each with its position. It knows nothing of kinds,
- * keys and types; that is bind.c's work. The syntax, all of it:
+/* The INI parser: converts bytes to sections and entries, each with its position. Kinds, keys and
+ * types are checked later, in bind.c. The complete syntax:
  *   - one thing per line: `[kind]`, `[kind name]`, `key = value`, a comment, or nothing;
  *   - `;` and `#` start a comment at the start of a line and after a blank inside a line, so
  *     `a#b` is a value and `a #b` is the value `a` with a comment; there are no quotes;
@@ -7,11 +7,12 @@
  *     and names hold none of , = [ ] either;
  *   - lines end in LF or CRLF, the last one may end without; a UTF-8 byte order mark is skipped;
  *   - the text is UTF-8 without control characters, at most SW_INI_MAX_BYTES; lines of any length;
- *   - `include = FILE` may stand before the first section, any number of times. Behind such a line
- *     the file's text itself may follow, between `;| the next N lines are FILE` and `;| end of
- *     FILE`: so a recipe is kept whole in one text (include.c). Those lines count as the file's.
- * Every breach is one message with line and column; reading goes on with the next line. Sections
- * and keys are unique. One owner; frozen after sw_ini_parse. */
+ *   - `include = FILE` is allowed before the first section, any number of times. The text of the
+ *     file may be embedded after such a line, between `;| the next N lines are FILE` and `;| end of
+ *     FILE`, so that one text holds the whole recipe (include.c). These lines are attributed to
+ *     FILE.
+ * Every violation produces one message with line and column; parsing continues with the next line.
+ * Sections and keys are unique. One owner; frozen after sw_ini_parse. */
 #pragma once
 
 #include "base/err.h"
@@ -27,7 +28,7 @@ enum {
     SW_INI_MAX_FILES = 64, /* of one recipe */
 };
 
-/* The beginnings of the lines around the stored text of an included file. */
+/* Prefixes of the lines before and after the embedded text of an included file. */
 #define SW_INI_HELD ";| the next "
 #define SW_INI_HELD_END ";| end of"
 
@@ -64,9 +65,10 @@ struct sw_ini_section {
 struct sw_ini_include {
     struct sw_ini_include *next; /* file order */
     struct sw_ini_entry entry;   /* value: FILE */
-    const char *held;            /* the file's text, when it follows; else NULL */
-    size_t held_bytes;
-    size_t line_end, end; /* offsets in the including file: behind the line; behind what is held */
+    const char *embedded;        /* the embedded text of the file, or NULL */
+    size_t embedded_bytes;
+    size_t line_end,
+        end; /* offsets in the including file: after the line; after the embedded text */
 };
 
 /* All strings and structs live in the pool given to sw_ini_parse. */
@@ -76,10 +78,9 @@ struct sw_ini {
     struct sw_ini_include *includes, *last_include;
 };
 
-/* Parses text (copied). path names it in messages, rank orders them among files. Problems of the
- * text go to diags and are not a failure of this function; the sound lines are in *ini all the
- * same. Included files are not read. Errors: SW_ERR_NOMEM, SW_ERR_INVALID when the text is too
- * large. */
+/* Parses text (copied). path names it in messages, rank orders the messages of several files.
+ * Syntax errors go to diags and do not make this function fail; *ini has all valid lines. Included
+ * files are not read. Errors: SW_ERR_NOMEM, SW_ERR_INVALID when the text is too large. */
 int sw_ini_parse(const char *path, int rank, const char *text, size_t bytes, struct sw_pool *pool,
                  struct sw_diags *diags, struct sw_ini *ini, struct sw_err *err) SW_MUST_CHECK;
 
@@ -93,13 +94,13 @@ struct sw_span sw_span_trim(const char *from, const char *to);
 /* The next item of a list with commas, trimmed; *at moves behind the comma, to NULL after the last.
  */
 struct sw_span sw_span_next(const char **at);
-/* The number of UTF-8 characters; a byte that is part of none counts as one. */
+/* The number of UTF-8 characters; an invalid byte counts as one. */
 int sw_count_characters(const char *s, size_t bytes);
 
 /* Whether the text may be the name of a section. */
 bool sw_ini_is_name(const char *s, size_t bytes);
 
-/* The place (line, column) in the line that begins at source (NULL: no line is shown); span in
+/* A position in the line that begins at source (NULL: the line is not shown); span in
  * characters. */
 struct sw_place sw_ini_place(const struct sw_ini_file *file, const char *source, int line,
                              int column, int span);

@@ -26,13 +26,13 @@ const struct sw_opt sw_job_opts[] = {
      .help = "name of the run in the history; the recipe file's unless given"},
     {FIELD(seed), .type = SW_OPT_INT, .def = "1", .min = 0, .max = INFINITY,
      .help = "seed of initial values, shuffling, augmentation and dropout"},
-    {FIELD(steps), .type = SW_OPT_INT, .min = 1, .max = INFINITY, .help = "updates to make"},
+    {FIELD(steps), .type = SW_OPT_INT, .min = 1, .max = INFINITY, .help = "number of updates"},
     {FIELD(epochs), .type = SW_OPT_REAL, .min = 0, .max = INFINITY, .above_min = true,
      .help = "passes over the training records, instead of steps"},
     {FIELD(batch), .type = SW_OPT_INT, .min = 1, .max = MOST_ROWS, .required = true,
-     .help = "samples behind one update"},
+     .help = "samples per update"},
     {FIELD(eval_batch), .type = SW_OPT_INT, .min = 1, .max = MOST_ROWS,
-     .help = "samples of one forward pass in evaluation; batch unless given"},
+     .help = "samples per forward pass in evaluation; default: batch"},
     {FIELD(algorithm), .type = SW_OPT_ENUM, .def = "bp", .choices = algorithms,
      .help = "how gradients are computed: bp, back-propagation; bptt, the same through time, over "
              "recurrent layers; cd, contrastive divergence, of restricted Boltzmann machines"},
@@ -43,69 +43,68 @@ const struct sw_opt sw_job_opts[] = {
     {FIELD(display_every), .type = SW_OPT_INT, .def = "0", .min = 0, .max = INFINITY,
      .help = "steps between lines of output; 0: by time"},
     {FIELD(keep_checkpoints), .type = SW_OPT_INT, .def = "0", .min = 0, .max = 1000000,
-     .help = "how many of the newest checkpoints stay, beside the best; 0: all"},
+     .help = "number of newest checkpoints to keep, besides the best; 0: all"},
     {FIELD(checkpoint_best), .type = SW_OPT_BOOL, .def = "no",
      .help = "also write a checkpoint when an evaluation is the best so far"},
     {FIELD(best_by), .type = SW_OPT_STRING,
-     .help = "value of the evaluation that makes a checkpoint the best; accuracy where there is "
-             "one, else loss"},
+     .help =
+         "metric that selects the best checkpoint; default: accuracy if the net has it, else loss"},
     {FIELD(init_from), .type = SW_OPT_STRINGS,
      .help = "checkpoints to start from, by the same names or by rules behind a file: "
              "a.weight -> b.weight, a.weight^T -> c.weight, a.* -> b.*"},
     {FIELD(freeze), .type = SW_OPT_STRINGS,
      .help = "parameters that are not trained: LAYER.PARAM or LAYER, with * and ?"},
     {FIELD(grad_clip), .type = SW_OPT_STRING,
-     .help = "limit of gradients: value:X cuts each element at X, norm:X scales all down together "
-             "when their norm is above X"},
+     .help = "gradient clipping: value:X limits each element to X, norm:X scales all gradients "
+             "down if their global norm is above X"},
     {FIELD(on_nan), .type = SW_OPT_ENUM, .def = "stop", .choices = on_nan,
-     .help = "when a loss, gradient or value is not finite: stop; skip the update; rollback to the "
-             "last checkpoint's values and go on with the next batch"},
+     .help = "when a loss, gradient or parameter is not finite: stop; skip the update; rollback to "
+             "the values of the last checkpoint and continue with the next batch"},
     {FIELD(stop_at), .type = SW_OPT_STRINGS,
-     .help = "ends the run when one of these holds: accuracy>=0.99, loss<=0.1, grad_norm<=1e-4; "
-             "looked at where the metric is known, train. or an evaluation's name in front says "
-             "where"},
+     .help = "ends the run when one of these conditions holds: accuracy>=0.99, loss<=0.1, "
+             "grad_norm<=1e-4; train. or the name of an evaluation as a prefix selects where the "
+             "metric is checked"},
     {FIELD(precision), .type = SW_OPT_ENUM, .def = "fp32", .choices = precisions,
-     .help = "of products: fp32, or what their factors are rounded to: tf32 (10 bits), bf16 (7), "
-             "fp16 (10, and a small range); values, sums and updates are fp32"},
+     .help = "of matrix products: fp32, or inputs rounded to tf32 (10-bit mantissa), bf16 (7) or "
+             "fp16 (10, and a small range); parameters, sums and updates are fp32"},
     {FIELD(loss_scale), .type = SW_OPT_REAL, .def = "65536", .min = 1, .max = 16777216,
-     .help =
-         "with precision = fp16: what gradients are multiplied by in the backward pass at the "
-         "beginning, a power of 2; an update whose gradients overflow is dropped and halves it"},
+     .help = "with precision = fp16: initial factor of the gradients in the backward pass, a power "
+             "of 2; an update whose gradients overflow is skipped and halves it"},
     {FIELD(loss_scale_every), .type = SW_OPT_INT, .def = "2000", .min = 0, .max = INFINITY,
      .help = "with precision = fp16: updates without an overflow after which the loss scale "
              "doubles; 0: never"},
     {FIELD(partition), .type = SW_OPT_ENUM, .def = "0", .choices = partitions,
-     .help = "how workers share layers that do not say: 0 rows, 1 columns where possible, none"},
+     .help = "how workers split layers that have no partition key: 0 rows, 1 columns where "
+             "possible, none"},
     {FIELD(repeat_exact), .type = SW_OPT_BOOL, .def = "no",
-     .help = "the same bits with any number of workers, servers and threads of this machine, at "
-             "some cost: a batch is always computed in the same parts"},
+     .help = "bit-identical results with any number of workers, servers and threads on this "
+             "machine, at some cost: a batch is always computed in the same microbatches"},
     {FIELD(virtual_workers), .type = SW_OPT_INT, .def = "8", .min = 1, .max = SW_TREE_LEAVES,
-     .help = "with repeat_exact: in how many parts, which workers share; more than there are rows "
-             "in a batch are as many as rows"},
+     .help = "with repeat_exact: number of microbatches of a batch, which the workers share; "
+             "larger values are reduced to the number of rows"},
     {FIELD(on_bad_record), .type = SW_OPT_ENUM, .def = "stop", .choices = on_bad_record,
-     .help = "a record that cannot be read ends the run, or the next good one takes its place"},
+     .help = "when a record cannot be read: stop the run, or skip to the next valid record"},
     {FIELD(memory), .type = SW_OPT_STRING, .def = "default",
-     .help = "fit:SIZE keeps training within so many bytes on every device (on cpu: of the job) by "
-             "computing features again and, on devices with memory of their own, by swapping them "
-             "to the host; the results stay the same"},
+     .help = "fit:SIZE limits the memory that training uses on every device (on cpu: of the job) "
+             "by recomputing activations and, on devices with their own memory, offloading them to "
+             "the host; the results do not change"},
     {FIELD(tune), .type = SW_OPT_BOOL, .def = "no",
-     .help = "how to compute convolutions and inner products is measured and kept for the machine, "
-             "instead of chosen by rules; checkpoints have the choices, and a resume keeps them; "
+     .help = "selects the algorithms of convolutions and inner products by measurement instead of "
+             "by rules, and saves the choices for the machine; checkpoints store them for resume; "
              "not with repeat_exact"},
     {FIELD(winograd), .type = SW_OPT_BOOL, .def = "yes",
      .help = "convolutions may use Winograd's algorithm, which is faster but has rounding errors "
              "about 10 times as large; check -v shows which layers use it"},
     {FIELD(graphs), .type = SW_OPT_BOOL, .def = "yes",
-     .help = "on devices with memory of their own: a step is captured once and then queued as a "
-             "whole, which saves the host's time; the results stay the same"},
+     .help = "on devices with their own memory: a step is captured as a graph once and then "
+             "launched as a whole, which saves host time; the results do not change"},
     {FIELD(streams), .type = SW_OPT_INT, .def = "4", .min = 1, .max = 16,
-     .help =
-         "on devices with memory of their own: how many layers that do not depend on each other "
-         "(branches of an inception block) may run at the same time, each on a stream of its "
-         "own; not with repeat_exact or memory = fit; the results stay the same"},
+     .help = "on devices with their own memory: number of independent layers (branches of an "
+             "inception block) that may run at the same time, each on its own stream; not with "
+             "repeat_exact or memory = fit; the results do not change"},
     {FIELD(device), .type = SW_OPT_STRING, .def = "auto",
-     .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; with +cpu behind "
-             "GPUs, workers without one compute on cores; auto is cpu"},
+     .help = "where to compute: cpu, cuda, cuda:0,2 (GPUs by number), sim:gpus=N; with +cpu after "
+             "the GPUs, workers without a GPU compute on cores; auto is cpu"},
     {FIELD(db), .type = SW_OPT_STRING, .help = "history database, a file"},
     {.key = NULL},
 };
@@ -129,8 +128,8 @@ static void check_staged(struct sw_recipe *r, const struct sw_section *s)
             v = v->below;
         if (!v)
             continue;
-        sw_value_error(r, n, v, 0, 0, "the recipe runs in stages, and each says how long");
-        sw_recipe_hint(r, "stage.%s.%s is one of them; --steps N ends the run at step N",
+        sw_value_error(r, n, v, 0, 0, "a recipe with stages sets this key in each [stage NAME]");
+        sw_recipe_hint(r, "set stage.%s.%s; --steps N ends the run at step N",
                        sw_recipe_stage_name(r, 0), keys[i]);
     }
 }
@@ -150,11 +149,11 @@ static void settle_length(struct sw_recipe *r, const struct sw_section *s, struc
     } else if (epochs > steps) {
         job->steps = 0;
     } else if (steps) {
-        sw_recipe_error(r, s, "epochs", "steps is given, too");
-        sw_recipe_hint(r, "keep one of them");
+        sw_recipe_error(r, s, "epochs", "conflicts with steps");
+        sw_recipe_hint(r, "set steps or epochs, not both");
     } else if (((const struct sw_draft *)s)->written) {
         sw_recipe_error(r, s, NULL, "steps is missing");
-        sw_recipe_hint(r, "give steps or epochs");
+        sw_recipe_hint(r, "set steps or epochs");
     }
 }
 
@@ -204,7 +203,7 @@ static void settle_scale(struct sw_recipe *r, const struct sw_section *s, struct
         if (!needed && sw_section_precedence(s, keys[i])) {
             sw_recipe_error(r, s, keys[i],
                             "only back-propagation with precision = fp16 needs a loss scale");
-            sw_recipe_hint(r, "bf16 and tf32 have the range of fp32");
+            sw_recipe_hint(r, "remove the key: fp32, tf32 and bf16 have the same range");
         }
     if (!needed)
         job->loss_scale = 0;

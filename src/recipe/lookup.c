@@ -1,8 +1,9 @@
 /* Searches in a schema: kinds, types and option rows by name, the keys of parameters
- * ("weight.init"), and the hints "did you mean" that are made from the same tables. Nothing here
- * has state; any thread may call. The contract is in recipe/lookup.h. */
+ * ("weight.init"), and the "did you mean" hints based on the same tables. The functions have
+ * no state; any thread may call them. The contract is in recipe/lookup.h. */
 #include "recipe/lookup.h"
 #include "base/os.h"
+#include "recipe/recipe.h"
 #include <string.h>
 
 void sw_words_fini(struct sw_words *w)
@@ -135,6 +136,18 @@ bool sw_type_knows(const struct sw_schema_kind *k, int slot, const struct sw_typ
     int param;
     return type &&
            (sw_opts_find(type->opts, key) || (slot == 0 && sw_param_find(k, type, key, &param)));
+}
+
+bool sw_section_has_key(const struct sw_section *s, const char *key)
+{
+    const struct sw_schema_kind *k = s->schema;
+    if (sw_type_slot(k, key) >= 0 || sw_opts_find(k->opts, key) ||
+        (k->fallback_key && strcmp(k->fallback_key, key) == 0))
+        return true;
+    for (int i = 0; i < SW_SECTION_TYPES; i++)
+        if (sw_type_knows(k, i, s->type[i], key))
+            return true;
+    return false;
 }
 
 bool sw_kind_knows(const struct sw_schema_kind *k, const char *key)

@@ -130,7 +130,7 @@ static const struct sw_schema_kind *kind_of(struct sw_recipe *r, const struct sw
     struct sw_place at = place_of_header(s);
     sw_shown(shown, s->kind);
     if (named) {
-        sw_diags_add(&r->diags, at, "a %s section has a name", shown);
+        sw_diags_add(&r->diags, at, "[%s] requires a name", shown);
         sw_diags_hint(&r->diags, "write [%s NAME]", shown);
     } else if (one) {
         sw_diags_add(&r->diags, at, "[%s] takes no name", shown);

@@ -37,7 +37,7 @@ static bool split_text(struct sw_recipe *r, struct sw_override *o)
                           : !*path            ? "missing key before '='"
                           : strchr(path, '.') ? "the key is too long"
                                               : "missing section";
-        sw_diags_add(&r->diags, at, "%s; SECTION.KEY=VALUE is expected", why);
+        sw_diags_add(&r->diags, at, "%s; expected SECTION.KEY=VALUE", why);
         sw_hint_section(r, path);
         return false;
     }
@@ -67,7 +67,7 @@ static void read_text(struct sw_recipe *r, const char *text, size_t bytes)
     o->label = label;
     o->rank = SW_INI_MAX_FILES + ++r->set_count;
     if (!is_clean(text, bytes)) {
-        sw_diags_add(&r->diags, place_of_text(o), "a control character, or not UTF-8");
+        sw_diags_add(&r->diags, place_of_text(o), "contains a control character or invalid UTF-8");
         return;
     }
     if (split_text(r, o))
@@ -93,7 +93,7 @@ static void read_option(struct sw_recipe *r, const struct sw_recipe_option *opti
     } else {
         struct sw_place at = place_of_text(o);
         at.column = o->value_column;
-        sw_diags_add(&r->diags, at, "a control character, or not UTF-8");
+        sw_diags_add(&r->diags, at, "contains a control character or invalid UTF-8");
     }
 }
 

@@ -9,6 +9,7 @@ void sw_hint_kind(struct sw_recipe *r, const char *word)
     if (!sw_diags_wants_hint(&r->diags))
         return;
     struct sw_words words = {0};
+    sw_hint_alias_section(r, word);
     for (int i = 0; i < r->schema->count; i++)
         sw_words_add(&words, r->schema->kinds[i].kind);
     sw_words_add(&words, "vars");
@@ -26,13 +27,13 @@ void sw_hint_section(struct sw_recipe *r, const char *key)
             return;
         }
     }
-    sw_diags_hint(&r->diags, "as in --set job.batch=64 or --set layer.fc1.outputs=10");
+    sw_diags_hint(&r->diags, "for example --set job.batch=64 or --set layer.fc1.outputs=10");
 }
 
 struct target {
-    struct sw_draft *draft;            /* an existing section, or NULL: */
-    const struct sw_schema_kind *kind; /* one of this kind */
-    size_t section_bytes;              /* of the path */
+    struct sw_draft *section;          /* an existing section; NULL: a new one */
+    const struct sw_schema_kind *kind; /* of the section */
+    size_t section_bytes;              /* length of the section's name in the path */
 };
 
 static const char *key_of(const char *path, const struct target *t)
@@ -49,7 +50,8 @@ static const char *dot_before(const char *path, const char *from)
     return NULL;
 }
 
-/* The longest existing section name; with `knows`, only one whose kind has the rest as a key. */
+/* Finds the existing section with the longest name; with `knows`, its kind must have the rest of
+ * the path as a key. */
 static bool find_existing(const struct sw_recipe *r, const char *path, bool knows, struct target *t)
 {
     const char *dot = path + strlen(path);
@@ -63,7 +65,8 @@ static bool find_existing(const struct sw_recipe *r, const char *path, bool know
     return false;
 }
 
-/* The longest section name that could be created: of a named kind that has the rest as a key. */
+/* Finds the longest name of a section that could be created; with `knows`, its kind must have the
+ * rest of the path as a key. */
 static bool find_possible(const struct sw_recipe *r, const char *path, bool knows, struct target *t)
 {
     const struct sw_schema_kind *k =
@@ -105,10 +108,10 @@ static void no_target(struct sw_recipe *r, const struct sw_value *v)
     if (bytes < sizeof(kind))
         memcpy(kind, v->key, bytes);
     if (v->key[bytes] != '.' || !bytes || sw_str_ends(v->key, ".")) {
-        sw_diags_add(&r->diags, at, "'%s' is not SECTION.KEY", shown);
+        sw_diags_add(&r->diags, at, "'%s' is not of the form SECTION.KEY", shown);
         sw_hint_section(r, v->key);
     } else if (sw_schema_find(r->schema, kind, strlen(kind), SW_SECTION_NAMED)) {
-        sw_diags_add(&r->diags, at, "'%s' does not say which %s", shown, kind);
+        sw_diags_add(&r->diags, at, "'%s' lacks the name of the %s", shown, kind);
         sw_diags_hint(&r->diags, "write %s.NAME%.40s", kind, v->key + bytes);
     } else {
         sw_diags_add(&r->diags, at, "'%s': unknown section '%s'", shown, kind);
@@ -120,14 +123,14 @@ static struct sw_draft *create(struct sw_recipe *r, struct sw_value *v, const st
 {
     size_t skip = strlen(t->kind->kind) + 1;
     if (!sw_ini_is_name(v->key + skip, t->section_bytes - skip)) {
-        sw_diags_add(&r->diags, sw_place_of_key(v), "'%.*s' cannot be the name of a section",
+        sw_diags_add(&r->diags, sw_place_of_key(v), "invalid section name '%.*s'",
                      (int)(t->section_bytes - skip), v->key + skip);
         return NULL;
     }
     const char *name = sw_pool_copy(&r->pool, v->key + skip, t->section_bytes - skip);
     struct sw_draft *n = name ? sw_draft_add(r, t->kind, name) : NULL;
     if (n)
-        n->maker = v;
+        n->created_by = v;
     return n;
 }
 
@@ -138,7 +141,7 @@ void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v)
         no_target(r, v);
         return;
     }
-    struct sw_draft *n = t.draft ? t.draft : create(r, v, &t);
+    struct sw_draft *n = t.section ? t.section : create(r, v, &t);
     const char *key = key_of(v->key, &t);
     if (!n)
         return;
@@ -150,8 +153,8 @@ void sw_recipe_assign(struct sw_recipe *r, struct sw_value *v)
 
 /* ---- Lines that are not applied ---- */
 
-/* The text must be valid for at least one row that the key can mean; otherwise the first row gives
- * the error. */
+/* The text must be valid for at least one row of that key; otherwise the error of the first row is
+ * reported. */
 static void check_line_value(struct sw_recipe *r, struct sw_value *v, const struct target *t,
                              const char *title)
 {
@@ -179,7 +182,7 @@ void sw_recipe_check_line(struct sw_recipe *r, struct sw_value *v, const char *t
     if (!find_target(r, v->key, &t)) {
         no_target(r, v);
     } else if (!sw_kind_knows(t.kind, key_of(v->key, &t))) {
-        sw_diags_add(&r->diags, sw_place_of_key(v), "%s: %s: unknown key", title,
+        sw_diags_add(&r->diags, sw_place_of_key(v), "%s: unknown key '%s'", title,
                      sw_shown(shown, v->key));
         sw_hint_key(r, t.kind, key_of(v->key, &t));
     } else {

@@ -59,8 +59,8 @@ struct sw_place sw_place_of_value(const struct sw_value *v, size_t offset, size_
 
 struct sw_place sw_place_of_draft(const struct sw_recipe *r, const struct sw_draft *n)
 {
-    if (n->maker)
-        return sw_place_of_key(n->maker);
+    if (n->created_by)
+        return sw_place_of_key(n->created_by);
     return sw_ini_place(n->file ? n->file : r->ini.file, n->source, n->line, n->column,
                         (int)strlen(n->pub.title));
 }
@@ -74,7 +74,7 @@ static void count_error(const struct sw_draft *n)
 /* "stage joint" for a value that a stage gives, else "". */
 static const char *in_stage(const struct sw_value *v)
 {
-    return v->stage ? v->stage->draft.pub.title : "";
+    return v->stage ? v->stage->section.pub.title : "";
 }
 
 int sw_value_verror(struct sw_recipe *r, const struct sw_draft *n, const struct sw_value *v,

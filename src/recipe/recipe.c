@@ -1,4 +1,4 @@
-/* Loads a recipe and answers questions about it. build() runs the phases in the order that
+/* Loads a recipe and provides access to its sections. build() runs the phases in the order that
  * recipe/build.h lists; all problems are collected as diagnostics, and a recipe with errors is
  * still returned so that they can be printed. The rest are the accessors of recipe/recipe.h:
  * sections, where a value comes from, and errors that later checks add. */
@@ -16,7 +16,7 @@ static const char *process_env(void *user, const char *name)
 
 /* ---- Loading ---- */
 
-/* Runs the phases. Memory that ran out shows in pool.failed or in the returned code. */
+/* Runs the phases. Running out of memory sets pool.failed or is returned as SW_ERR_NOMEM. */
 static int build(struct sw_recipe *r, const struct sw_recipe_source *source, const char *text,
                  size_t bytes, struct sw_err *err)
 {
@@ -27,26 +27,35 @@ static int build(struct sw_recipe *r, const struct sw_recipe_source *source, con
     sw_overrides_read(r, source);
     r->overrides = sw_overrides_join(r);
     sw_vars_build(r);
-    if (!r->pool.failed)
-        sw_merge_file(r);
-    if (!r->pool.failed)
-        sw_merge_overrides(r);
-    if (!r->pool.failed) {
-        rc = sw_stages_apply(r, source, err);
-        if (rc)
-            return rc;
-    }
-    if (!r->pool.failed)
-        sw_fallback_apply(r, source->fallback);
-    if (!r->pool.failed)
-        sw_recipe_bind(r);
-    if (!r->pool.failed)
-        sw_stages_select(r);
-    if (!r->pool.failed && !r->diags.count)
+    if (r->pool.failed)
+        goto nomem;
+    sw_merge_file(r);
+    if (r->pool.failed)
+        goto nomem;
+    sw_merge_overrides(r);
+    if (r->pool.failed)
+        goto nomem;
+    rc = sw_stages_apply(r, source, err);
+    if (rc)
+        return rc;
+    if (r->pool.failed)
+        goto nomem;
+    sw_fallback_apply(r, source->fallback);
+    if (r->pool.failed)
+        goto nomem;
+    sw_recipe_bind(r);
+    if (r->pool.failed)
+        goto nomem;
+    sw_stages_select(r);
+    if (r->pool.failed)
+        goto nomem;
+    if (!r->diags.count)
         sw_recipe_identify(r);
     if (r->pool.failed || r->diags.nomem)
-        return sw_err_nomem(err, path, bytes);
+        goto nomem;
     return sw_diags_verdict(&r->diags, err);
+nomem:
+    return sw_err_nomem(err, path, bytes);
 }
 
 int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema *schema,
@@ -153,7 +162,7 @@ const char *sw_section_text(const struct sw_section *section, const char *key)
     return v ? v->text : NULL;
 }
 
-/* ---- Errors of later floors ---- */
+/* ---- Errors of later checks ---- */
 
 static int add_error(struct sw_recipe *r, const struct sw_section *section, const char *key,
                      size_t offset, size_t bytes, const char *fmt, va_list ap)
@@ -224,7 +233,7 @@ int sw_recipe_verdict(const struct sw_recipe *r, struct sw_err *err)
     return sw_diags_verdict(&r->diags, err);
 }
 
-/* ---- What to keep ---- */
+/* ---- What a run stores ---- */
 
 const char *sw_recipe_path(const struct sw_recipe *r)
 {

@@ -3,19 +3,19 @@
  * options; among --set the last wins, and one that names a stage wins over one that does not. When
  * a file, [fallback] or --set changes a section's type, the old type's keys of lower precedence
  * that the new type lacks are dropped. `include = FILE` before the first section reads that file
- * first; FILE is relative to the folder of the including file. Of several files the later has the
- * last word; a section that is in several is one section, in the place where it came first.
+ * first; FILE is relative to the folder of the including file. If several files set a key, the last
+ * one wins; a section that several files contain is merged at its first position.
  * `${NAME}` in a value expands a line of [vars] (which may use lines above it), then the
  * environment; SINGA_DATA, when the environment lacks it, is ./data, or
  * ~/.local/share/singa-ws/data when only that exists. An unknown variable is an error.
  * `--set SECTION.KEY=VALUE` takes the longest section of the recipe whose kind knows the rest as a
  * key; without one it creates the section.
  * `[stage NAME]` is a part of a run (stage.c): its lines are keys of [job], and SECTION.KEY of any
- * other section. A recipe is loaded for one of its stages; `stages = NAME, ...` in a section says
- * for which of them it is there at all.
- * All errors are collected (sw_recipe_diags); later floors add theirs with sw_recipe_error, so that
- * one run shows them all. Everything reachable from a recipe is owned by it. Built and amended on
- * one thread; read by any thread afterwards. */
+ * other section. A recipe is loaded for one of its stages; `stages = NAME, ...` in a section lists
+ * the stages that contain the section.
+ * All errors are collected (sw_recipe_diags); callers in higher layers add theirs with
+ * sw_recipe_error, so that one run shows them all. Everything reachable from a recipe is owned by
+ * it. Built and amended on one thread; read by any thread afterwards. */
 #pragma once
 
 #include "base/err.h"
@@ -74,8 +74,8 @@ struct sw_recipe_source {
     int set_count;
     const struct sw_recipe_option *options; /* copied */
     int option_count;
-    /* NULL: look which files exist. Else a decision made before (sw_recipe_fallback): the sections
-     * that fall back, comma-separated, with ":N" where it is to alternative N; "" none. */
+    /* NULL: check which files exist. Else an earlier decision (sw_recipe_fallback): the sections
+     * that fall back, comma-separated, with ":N" for alternative N; "": no section. */
     const char *fallback;
     const char *stage; /* its name; NULL: the first one, or with last_stage the last */
     bool last_stage;
@@ -87,7 +87,8 @@ struct sw_recipe_source {
 /* Reads, expands, checks and binds. With SW_ERR_INVALID from the recipe's content *out is set all
  * the same: the caller may add what it finds (graph, shapes) and prints sw_recipe_diags. Otherwise,
  * on SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM, or SW_ERR_INVALID for a file that is too large or a
- * stage that the recipe has not, *out is NULL. The schema is borrowed until sw_recipe_free. */
+ * stage that the recipe does not have, *out is NULL. The schema is borrowed until sw_recipe_free.
+ */
 int sw_recipe_load(const struct sw_recipe_source *source, const struct sw_schema *schema,
                    struct sw_recipe **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_recipe_free(struct sw_recipe *recipe);
@@ -97,7 +98,7 @@ void sw_recipe_free(struct sw_recipe *recipe);
 const struct sw_section *sw_recipe_first(const struct sw_recipe *recipe, const char *kind);
 const struct sw_section *sw_section_next(const struct sw_section *section);
 /* The section [kind name], or [kind] when name is NULL; NULL when there is none. A SECTION_ONE kind
- * is always there. */
+ * always has a section. */
 const struct sw_section *sw_recipe_find(const struct sw_recipe *recipe, const char *kind,
                                         const char *name);
 
@@ -132,13 +133,12 @@ void sw_recipe_hint(struct sw_recipe *recipe, const char *fmt, ...) SW_PRINTF(2,
 void sw_recipe_hint_near(struct sw_recipe *recipe, const char *word, const char *const *candidates,
                          int count, const char *label);
 const struct sw_diags *sw_recipe_diags(const struct sw_recipe *recipe);
-/* SW_OK, or SW_ERR_INVALID with the first message when the recipe has errors. */
+/* SW_OK, or SW_ERR_INVALID with the first message if the recipe has errors. */
 int sw_recipe_verdict(const struct sw_recipe *recipe, struct sw_err *err) SW_MUST_CHECK;
 
-/* What to keep so that the same recipe can be built again: the path for messages, the text (the
- * file's own when it includes nothing; else with the included files' text behind their include
- * lines, so that it is whole, and a recipe too), the --set texts and options joined by newlines,
- * and the fallback decision. */
+/* What a run stores so that the same recipe can be loaded again: the path for messages, the text
+ * (with the text of included files embedded after their include lines, which is a valid recipe
+ * itself), the --set arguments and options joined by newlines, and the fallback decision. */
 const char *sw_recipe_path(const struct sw_recipe *recipe);
 const char *sw_recipe_text(const struct sw_recipe *recipe);
 const char *sw_recipe_overrides(const struct sw_recipe *recipe); /* "" when there are none */
@@ -149,9 +149,9 @@ const char *sw_section_fell_from(const struct sw_section *section);
 void sw_recipe_announce_fallback(const struct sw_recipe *recipe, struct sw_buf *out);
 
 /* The identity of the recipe, 32 hex digits: XXH3-128 over its sections and those of included files
- * as merged (the same as of one file that says it all), in file order, keys
+ * as merged (identical to the hash of the equivalent single file), in file order, keys
  * sorted within each, [vars] expanded, the environment not (`${SINGA_DATA}` stays), without
- * comments and blanks. Overrides do not count: --set job.steps=10 is the same recipe, and so is the
- * same file with other data folders. Any other change of the file, job.name and job.steps too, is
- * another. */
+ * comments and blanks. Overrides are not hashed: --set job.steps=10 leaves the hash unchanged, and
+ * so does another value of SINGA_DATA. Any other change of the file changes the hash, job.name and
+ * job.steps included. */
 const char *sw_recipe_hash(const struct sw_recipe *recipe);

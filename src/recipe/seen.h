@@ -1,5 +1,5 @@
-/* A map from (owner, name) to a value: it finds duplicate keys and sections of a recipe in constant
- * time, so that a hostile file of a million lines costs no more than reading it. */
+/* A hash map from (owner, name) to a pointer. It finds duplicate keys and sections of a recipe in
+ * constant time, so that a hostile file with a million lines takes linear time. */
 #pragma once
 
 #include <stdbool.h>

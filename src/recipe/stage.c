@@ -1,7 +1,7 @@
-/* `[stage NAME]`: a part of a run. Its lines apply while it lasts: keys of [job] by name (`steps =
- * 1000`, `freeze = enc*`), keys of other sections as paths (`updater.lr = 0.1`). A line of --set or
- * [fallback] that begins with stage.NAME belongs to that stage. A recipe with stages is loaded for
- * one of them; the lines of the others are only checked. */
+/* `[stage NAME]`: a part of a run. Its lines apply during the stage: keys of [job] by name (`steps
+ * = 1000`, `freeze = enc*`), keys of other sections as paths (`updater.lr = 0.1`). A line of --set
+ * or [fallback] that begins with stage.NAME belongs to that stage. A recipe with stages is loaded
+ * for one of them; the lines of the others are only checked. */
 #include "recipe/build.h"
 #include "recipe/lookup.h"
 #include "recipe/value.h"
@@ -21,7 +21,7 @@ static void append(struct sw_stage *s, struct sw_value *v)
 static void no_name(struct sw_recipe *r, const struct sw_ini_section *s)
 {
     sw_diags_add(&r->diags, sw_ini_place(s->file, s->source, s->line, s->kind_column, 5),
-                 "a stage section has a name");
+                 "[stage] requires a name");
     sw_diags_hint(&r->diags, "write [stage NAME]");
 }
 
@@ -36,11 +36,11 @@ void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s)
     char *title = sw_pool_format(&r->pool, "stage %s", s->name);
     if (!stage || !title)
         return;
-    stage->draft = (struct sw_draft){.pub = {.recipe = r, .name = s->name, .title = title},
-                                     .file = s->file,
-                                     .source = s->source,
-                                     .line = s->line,
-                                     .column = s->kind_column};
+    stage->section = (struct sw_draft){.pub = {.recipe = r, .name = s->name, .title = title},
+                                       .file = s->file,
+                                       .source = s->source,
+                                       .line = s->line,
+                                       .column = s->kind_column};
     while (*at)
         at = &(*at)->next;
     *at = stage;
@@ -54,7 +54,7 @@ void sw_stage_add(struct sw_recipe *r, const struct sw_ini_section *s)
 
 /* ---- Lines ---- */
 
-/* The key as a path: a bare one is of [job]. */
+/* The key as a path; a key without a section belongs to [job]. */
 static const char *path_of(struct sw_recipe *r, const struct sw_value *v)
 {
     return strchr(v->key, '.') ? v->key : sw_pool_format(&r->pool, "%s%s", job_prefix, v->key);
@@ -92,31 +92,31 @@ static bool check_key(struct sw_recipe *r, const struct sw_value *v)
     if (!path)
         return false;
     if (is_fixed(path)) {
-        sw_draft_error(r, &v->stage->draft, v, "%s cannot change between the stages of a run",
+        sw_draft_error(r, &v->stage->section, v, "%s cannot change between the stages of a run",
                        v->key);
         return false;
     }
     if (strchr(v->key, '.') || (job && sw_kind_knows(job, v->key)))
         return true;
-    sw_draft_error(r, &v->stage->draft, v, "%s: unknown key", v->key);
+    sw_draft_error(r, &v->stage->section, v, "unknown key '%s'", v->key);
     if (job)
         sw_hint_key(r, job, v->key);
     sw_diags_hint(&r->diags, "a stage has keys of [job], and SECTION.KEY of other sections");
     return false;
 }
 
-static void apply(struct sw_recipe *r, const struct sw_value *line)
+static void apply_line(struct sw_recipe *r, const struct sw_value *line)
 {
     struct sw_value *v = check_key(r, line) ? as_path(r, line) : NULL;
     if (v)
         sw_recipe_assign(r, v);
 }
 
-static void look(struct sw_recipe *r, const struct sw_value *line)
+static void check_line(struct sw_recipe *r, const struct sw_value *line)
 {
     struct sw_value *v = check_key(r, line) ? as_path(r, line) : NULL;
     if (v)
-        sw_recipe_check_line(r, v, line->stage->draft.pub.title);
+        sw_recipe_check_line(r, v, line->stage->section.pub.title);
 }
 
 /* The stage of a path stage.NAME.KEY, with the longest name that fits; *key: the rest. */
@@ -125,9 +125,9 @@ static struct sw_stage *stage_of(const struct sw_recipe *r, const char *path, co
     struct sw_stage *found = NULL;
     const char *rest = path + strlen(prefix);
     for (struct sw_stage *s = r->stages; s; s = s->next) {
-        size_t n = strlen(s->draft.pub.name);
-        if (strncmp(rest, s->draft.pub.name, n) == 0 && rest[n] == '.' && rest[n + 1] &&
-            (!found || n > strlen(found->draft.pub.name))) {
+        size_t n = strlen(s->section.pub.name);
+        if (strncmp(rest, s->section.pub.name, n) == 0 && rest[n] == '.' && rest[n + 1] &&
+            (!found || n > strlen(found->section.pub.name))) {
             found = s;
             *key = rest + n + 1;
         }
@@ -139,7 +139,7 @@ static void hint_stages(struct sw_recipe *r, const char *word)
 {
     struct sw_words words = {0};
     for (const struct sw_stage *s = r->stages; s; s = s->next)
-        sw_words_add(&words, s->draft.pub.name);
+        sw_words_add(&words, s->section.pub.name);
     if (!words.count)
         sw_diags_hint(&r->diags, "the recipe has no [stage NAME]");
     sw_words_hint(r, &words, word, "stages");
@@ -151,13 +151,14 @@ static void no_stage(struct sw_recipe *r, const struct sw_value *v)
     char shown[SW_SHOWN];
     const char *name = v->key + strlen(prefix);
     const char *word = sw_pool_copy(&r->pool, name, strcspn(name, "."));
-    sw_diags_add(&r->diags, at, "'%s': no such stage", sw_shown(shown, v->key));
+    sw_diags_add(&r->diags, at, "'%s': unknown stage", sw_shown(shown, v->key));
     if (word)
         hint_stages(r, word);
 }
 
-/* Removes stage.NAME from the key. Returns NULL after an error if there is no such stage. */
-static struct sw_stage *cut(struct sw_recipe *r, struct sw_value *v)
+/* Finds the stage of a key and removes stage.NAME from the key. Returns NULL after an error if the
+ * stage is unknown. */
+static struct sw_stage *take_stage(struct sw_recipe *r, struct sw_value *v)
 {
     const char *key = NULL;
     struct sw_stage *s = stage_of(r, v->key, &key);
@@ -177,19 +178,19 @@ bool sw_stage_take(struct sw_recipe *r, struct sw_value *v)
 {
     if (!sw_str_starts(v->key, prefix))
         return false;
-    struct sw_stage *s = cut(r, v);
+    struct sw_stage *s = take_stage(r, v);
     if (!s)
         return true;
     append(s, v);
     if (v->set)
         return true;
-    /* The lines of [fallback] come after the own lines of the stage have been applied. */
+    /* The lines of [fallback] are applied after the lines of the stage. */
     v->by_fallback = true;
     v->origin = SW_FROM_STAGE;
     if (s == r->stage)
-        apply(r, v);
+        apply_line(r, v);
     else
-        look(r, v);
+        check_line(r, v);
     return true;
 }
 
@@ -198,8 +199,8 @@ bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v)
     struct sw_value copy = *v;
     if (!sw_str_starts(v->key, prefix))
         return false;
-    if (cut(r, &copy))
-        look(r, &copy);
+    if (take_stage(r, &copy))
+        check_line(r, &copy);
     return true;
 }
 
@@ -208,7 +209,7 @@ bool sw_stage_look(struct sw_recipe *r, const struct sw_value *v)
 static struct sw_stage *find(const struct sw_recipe *r, const char *name)
 {
     struct sw_stage *s = r->stages;
-    while (s && strcmp(s->draft.pub.name, name) != 0)
+    while (s && strcmp(s->section.pub.name, name) != 0)
         s = s->next;
     return s;
 }
@@ -222,9 +223,9 @@ static int choose(struct sw_recipe *r, const struct sw_recipe_source *source, st
     if (r->stage || !source->stage)
         return SW_OK;
     for (const struct sw_stage *s = r->stages; s; s = s->next)
-        sw_buf_printf(&names, "%s%s", names.length ? ", " : "", s->draft.pub.name);
-    int rc = sw_err_set(err, SW_ERR_INVALID, "%s: there is no stage '%s'; %s%s", r->ini.file->path,
-                        source->stage, r->stages ? "stages: " : "the recipe has none",
+        sw_buf_printf(&names, "%s%s", names.length ? ", " : "", s->section.pub.name);
+    int rc = sw_err_set(err, SW_ERR_INVALID, "%s: unknown stage '%s'; %s%s", r->ini.file->path,
+                        source->stage, r->stages ? "stages: " : "the recipe has no stages",
                         sw_buf_text(&names));
     sw_buf_fini(&names);
     return rc;
@@ -237,8 +238,8 @@ static void require_length(struct sw_recipe *r, const struct sw_stage *s)
         if (strcmp(key, "steps") == 0 || strcmp(key, "epochs") == 0)
             return;
     }
-    sw_draft_error(r, &s->draft, NULL, "steps is missing");
-    sw_diags_hint(&r->diags, "give steps or epochs");
+    sw_draft_error(r, &s->section, NULL, "steps is missing");
+    sw_diags_hint(&r->diags, "set steps or epochs");
 }
 
 int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source, struct sw_err *err)
@@ -250,36 +251,37 @@ int sw_stages_apply(struct sw_recipe *r, const struct sw_recipe_source *source, 
         require_length(r, s);
         for (const struct sw_value *v = s->lines; v && !r->pool.failed; v = v->next)
             if (s == r->stage)
-                apply(r, v);
+                apply_line(r, v);
             else
-                look(r, v);
+                check_line(r, v);
     }
     return SW_OK;
 }
 
 /* ---- Sections of some stages ---- */
 
-/* Whether one of the patterns in the value fits the stage; one that fits none is an error. */
-static bool is_there(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v)
+/* Whether a pattern of the value matches the selected stage. A pattern that matches no stage is an
+ * error. */
+static bool is_in_stage(struct sw_recipe *r, struct sw_draft *n, struct sw_value *v)
 {
     const struct sw_opt row = {.key = "stages", .type = SW_OPT_STRINGS};
     struct sw_strings list = {0};
     struct sw_opt_problem problem;
-    bool there = false;
+    bool included = false;
     if (!v->text || !sw_opt_read(&row, v->text, &r->pool, &list, &problem))
         return true; /* already reported */
     for (int i = 0; i < list.count; i++) {
         bool any = false;
         for (const struct sw_stage *s = r->stages; s; s = s->next)
-            any |= sw_str_match(list.items[i], s->draft.pub.name);
-        there |= r->stage && sw_str_match(list.items[i], r->stage->draft.pub.name);
+            any |= sw_str_match(list.items[i], s->section.pub.name);
+        included |= r->stage && sw_str_match(list.items[i], r->stage->section.pub.name);
         if (any)
             continue;
-        sw_value_error(r, n, v, 0, 0, "there is no stage '%s'", list.items[i]);
+        sw_value_error(r, n, v, 0, 0, "unknown stage '%s'", list.items[i]);
         hint_stages(r, list.items[i]);
-        there = true;
+        included = true;
     }
-    return there;
+    return included;
 }
 
 void sw_stages_select(struct sw_recipe *r)
@@ -289,7 +291,7 @@ void sw_stages_select(struct sw_recipe *r)
     while (*at && !r->pool.failed) {
         struct sw_draft *n = (struct sw_draft *)*at;
         struct sw_value *v = n->pub.schema->staged ? sw_draft_find(n, "stages") : NULL;
-        if (v && !is_there(r, n, v)) {
+        if (v && !is_in_stage(r, n, v)) {
             *at = n->pub.next;
             continue;
         }
@@ -298,7 +300,7 @@ void sw_stages_select(struct sw_recipe *r)
     }
 }
 
-/* ---- Questions ---- */
+/* ---- Accessors ---- */
 
 int sw_recipe_stage_count(const struct sw_recipe *r)
 {
@@ -313,7 +315,7 @@ const char *sw_recipe_stage_name(const struct sw_recipe *r, int i)
     const struct sw_stage *s = r->stages;
     while (s && i-- > 0)
         s = s->next;
-    return s ? s->draft.pub.name : NULL;
+    return s ? s->section.pub.name : NULL;
 }
 
 int sw_recipe_stage(const struct sw_recipe *r)

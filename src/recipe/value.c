@@ -200,7 +200,7 @@ static bool read_field(const struct sw_opt *row, const char *text, struct sw_poo
         *size = sizeof(v->reals);
         return read_reals(row, text, pool, &v->reals, p);
     }
-    return fail(p, "has an option type that is not known");
+    return fail(p, "has an unknown option type");
 }
 
 bool sw_opt_read(const struct sw_opt *row, const char *text, struct sw_pool *pool, void *conf,
@@ -210,7 +210,7 @@ bool sw_opt_read(const struct sw_opt *row, const char *text, struct sw_pool *poo
     size_t size = 0;
     *problem = (struct sw_opt_problem){.bytes = strlen(text)};
     if (!*text)
-        return fail(problem, "a value is missing");
+        return fail(problem, "missing value");
     if (!read_field(row, text, pool, &v, &size, problem))
         return false;
     memcpy((char *)conf + row->offset, &v, size);

@@ -10,19 +10,19 @@ enum {
     MAX_TOTAL_BYTES = 16 << 20, /* of all that were expanded */
 };
 
-/* Which names exist, and what to do about those of the environment. */
+/* The variables that an expansion may use. */
 struct scope {
     struct sw_recipe *r;
-    int visible;    /* how many of r->vars are visible */
+    int visible;    /* the number of r->vars that are defined so far */
     bool canonical; /* values of the file's [vars]; `${ENV}` stays as it is */
 };
 
-/* Why an expansion failed; `said` is set if the cause was already reported. */
+/* Why an expansion failed; `reported` is set if the cause was already reported. */
 struct failure {
     size_t offset, bytes;
     const char *reason;
     char name[64];
-    bool unknown, said;
+    bool unknown, reported;
 };
 
 static bool is_name_start(char c)
@@ -80,7 +80,7 @@ static bool add_variable(const struct scope *s, const char *name, struct sw_buf 
         return true;
     }
     if (var && !var->text) {
-        f->said = true;
+        f->reported = true;
         return false;
     }
     const char *text = var ? var->text : s->r->env(s->r->env_user, name);
@@ -94,7 +94,7 @@ static bool add_variable(const struct scope *s, const char *name, struct sw_buf 
     return true;
 }
 
-/* One `${...}` at p; returns what follows it, or NULL. */
+/* Expands one `${...}` at p. Returns the text after it, or NULL after a failure. */
 static const char *expand_one(const struct scope *s, const char *p, struct sw_buf *out,
                               struct failure *f)
 {
@@ -114,7 +114,8 @@ static const char *expand_one(const struct scope *s, const char *p, struct sw_bu
     return add_variable(s, f->name, out, f) ? close + 1 : NULL;
 }
 
-/* The expanded text in the pool, raw itself when there is nothing to expand, or NULL with f. */
+/* Expands all variables. Returns a text in the pool, `raw` itself if it has no variables, or NULL
+ * and the reason in f. */
 static const char *expand(const struct scope *s, const char *raw, struct failure *f)
 {
     *f = (struct failure){0};
@@ -153,7 +154,9 @@ static void hint_unknown(struct sw_recipe *r, int visible, const char *name)
         return;
     for (int i = visible; i < r->var_count; i++)
         if (strcmp(r->vars[i].name, name) == 0) {
-            sw_diags_hint(&r->diags, "[vars] defines it further down; a line sees those above it");
+            sw_diags_hint(
+                &r->diags,
+                "[vars] defines it in a later line; a value can use only the lines above it");
             return;
         }
     struct sw_words words = {0};
@@ -167,7 +170,7 @@ static void hint_unknown(struct sw_recipe *r, int visible, const char *name)
 static void report(struct sw_recipe *r, const struct sw_value *v, const char *title, int visible,
                    const struct failure *f)
 {
-    if (r->pool.failed || f->said)
+    if (r->pool.failed || f->reported)
         return;
     struct sw_place at = sw_place_of_value(v, f->offset, f->bytes);
     if (!f->unknown) {
@@ -206,7 +209,7 @@ static bool check_name(struct sw_recipe *r, const struct sw_value *v)
     if (is_name(v->key, strlen(v->key)))
         return true;
     char shown[SW_SHOWN];
-    sw_diags_add(&r->diags, sw_place_of_key(v), "vars: '%s' is not a name",
+    sw_diags_add(&r->diags, sw_place_of_key(v), "vars: invalid variable name '%s'",
                  sw_shown(shown, v->key));
     sw_diags_hint(&r->diags, "a variable's name consists of letters, digits and _");
     return false;
@@ -276,7 +279,7 @@ void sw_vars_build(struct sw_recipe *r)
         if (file)
             define(r, file, set);
     }
-    /* Variables that only the command line defines may use all of the file. */
+    /* Variables that only the command line defines may use every line of [vars]. */
     for (struct sw_override *o = r->sets; o && r->vars && !r->pool.failed; o = o->next) {
         bool is_var = sw_str_starts(o->path, "vars.") && !is_defined(r, o->path + 5);
         struct sw_value *v = is_var ? sw_value_of_set(r, last_set_of(r, o->path + 5), 5) : NULL;

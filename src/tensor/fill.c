@@ -46,7 +46,7 @@ struct point {
     double x, y;
 };
 
-/* A point of the unit circle, to 1e-12, uniform when the word is: the top two bits choose a quarter
+/* A point of the unit circle, to 1e-12, uniform if the word is: the top two bits select a quarter
  * turn, the others an angle between -45 and 45 degrees, where the Taylor series are short. */
 SW_KERNEL_INLINE struct point on_circle(uint32_t word)
 {

@@ -11,15 +11,14 @@
 #include "base/os.h"
 #include "tensor/fill.h"
 
-/* ---- What may be computed with ---- */
+/* ---- Checks of operands ---- */
 
 static int check_plain(const char *who, const struct sw_tensor *t, struct sw_err *err)
 {
     char text[128];
     if (t->desc.dtype == SW_F32 && sw_desc_is_plain(&t->desc))
         return SW_OK;
-    return sw_err_set(err, SW_ERR_INVALID,
-                      "%s: a tensor is %s; only plain f32 can be computed with", who,
+    return sw_err_set(err, SW_ERR_INVALID, "%s: a tensor is %s; only plain f32 is supported", who,
                       sw_desc_text(&t->desc, text));
 }
 
@@ -29,12 +28,15 @@ static int check_same(const char *who, const struct sw_tensor *x, const struct s
 {
     char a[128], b[128];
     int rc = check_plain(who, x, err);
-    if (rc == SW_OK)
-        rc = check_plain(who, y, err);
-    if (rc == SW_OK && !sw_desc_same_shape(&x->desc, &y->desc))
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: one tensor is %s, the other %s", who,
-                        sw_desc_text(&x->desc, a), sw_desc_text(&y->desc, b));
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = check_plain(who, y, err);
+    if (rc != SW_OK)
+        return rc;
+    if (!sw_desc_same_shape(&x->desc, &y->desc))
+        return sw_err_set(err, SW_ERR_INVALID, "%s: the tensor shapes %s and %s differ", who,
+                          sw_desc_text(&x->desc, a), sw_desc_text(&y->desc, b));
+    return SW_OK;
 }
 
 /* row is [M] and matrix [N, M]. */
@@ -43,13 +45,15 @@ static int check_row(const char *who, const struct sw_tensor *row, const struct 
 {
     char a[128], b[128];
     int rc = check_plain(who, row, err);
-    if (rc == SW_OK)
-        rc = check_plain(who, matrix, err);
-    if (rc == SW_OK &&
-        (row->desc.ndim != 1 || matrix->desc.ndim != 2 || row->desc.dim[0] != matrix->desc.dim[1]))
-        rc = sw_err_set(err, SW_ERR_INVALID, "%s: a row of %s does not fit a matrix of %s", who,
-                        sw_desc_text(&row->desc, a), sw_desc_text(&matrix->desc, b));
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = check_plain(who, matrix, err);
+    if (rc != SW_OK)
+        return rc;
+    if (row->desc.ndim != 1 || matrix->desc.ndim != 2 || row->desc.dim[0] != matrix->desc.dim[1])
+        return sw_err_set(err, SW_ERR_INVALID, "%s: a row of %s does not fit a matrix of %s", who,
+                          sw_desc_text(&row->desc, a), sw_desc_text(&matrix->desc, b));
+    return SW_OK;
 }
 
 int sw_tensor_zeros(struct sw_device *device, int ndim, const int64_t *dim, const char *what,
@@ -59,7 +63,7 @@ int sw_tensor_zeros(struct sw_device *device, int ndim, const int64_t *dim, cons
     return sw_tensor_new(device, &desc, what, out, err);
 }
 
-/* ---- Random numbers: made on the host, the same on every device ---- */
+/* ---- Random numbers: generated on the host, identical on every device ---- */
 
 typedef void fill_fn(struct sw_philox key, uint64_t chunk, double a, double b, float *out);
 
@@ -130,47 +134,56 @@ int sw_tensor_combine(struct sw_stream *s, float alpha, const struct sw_tensor *
                       struct sw_tensor *y, struct sw_err *err)
 {
     int rc = check_same("combine", x, y, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_combine_args args = {
         .n = sw_desc_count(&y->desc), .alpha = alpha, .beta = beta, .x = x->data, .y = y->data};
-    return rc == SW_OK ? sw_op_run(s, &sw_op_combine, &args, err) : rc;
+    return sw_op_run(s, &sw_op_combine, &args, err);
 }
 
 int sw_tensor_multiply(struct sw_stream *s, const struct sw_tensor *a, const struct sw_tensor *b,
                        struct sw_tensor *y, struct sw_err *err)
 {
     int rc = check_same("multiply", a, y, err);
-    if (rc == SW_OK)
-        rc = check_same("multiply", b, y, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_same("multiply", b, y, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_multiply_args args = {
         .n = sw_desc_count(&y->desc), .a = a->data, .b = b->data, .y = y->data};
-    return rc == SW_OK ? sw_op_run(s, &sw_op_multiply, &args, err) : rc;
+    return sw_op_run(s, &sw_op_multiply, &args, err);
 }
 
 int sw_tensor_add_row(struct sw_stream *s, const struct sw_tensor *row, struct sw_tensor *y,
                       struct sw_err *err)
 {
     int rc = check_row("add_row", row, y, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_row_args args = {
         .rows = y->desc.dim[0], .columns = row->desc.dim[0], .row = row->data, .y = y->data};
-    return rc == SW_OK ? sw_op_run(s, &sw_op_add_row, &args, err) : rc;
+    return sw_op_run(s, &sw_op_add_row, &args, err);
 }
 
 int sw_tensor_sum_rows(struct sw_stream *s, const struct sw_tensor *x, struct sw_tensor *row,
                        struct sw_err *err)
 {
     int rc = check_row("sum_rows", row, x, err);
+    if (rc != SW_OK)
+        return rc;
     const struct sw_sum_rows_args args = {
         .rows = x->desc.dim[0], .columns = row->desc.dim[0], .x = x->data, .sum = row->data};
-    return rc == SW_OK ? sw_op_run(s, &sw_op_sum_rows, &args, err) : rc;
+    return sw_op_run(s, &sw_op_sum_rows, &args, err);
 }
 
 int sw_tensor_activation(struct sw_stream *s, enum sw_activation f, float alpha,
                          const struct sw_tensor *x, struct sw_tensor *y, struct sw_err *err)
 {
     int rc = check_same("activation", x, y, err);
-    return rc == SW_OK
-               ? sw_op_activation(s, f, alpha, x->data, y->data, sw_desc_count(&y->desc), err)
-               : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_op_activation(s, f, alpha, x->data, y->data, sw_desc_count(&y->desc), err);
 }
 
 int sw_tensor_sum(struct sw_stream *s, const struct sw_tensor *x, double *sum, struct sw_err *err)
@@ -178,15 +191,16 @@ int sw_tensor_sum(struct sw_stream *s, const struct sw_tensor *x, double *sum, s
     void *total = NULL;
     double value = 0;
     int rc = check_plain("sum", x, err);
-    if (rc == SW_OK)
-        rc = sw_device_alloc(s->dev, sizeof(double), "the sum of a tensor", &total, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_device_alloc(s->dev, sizeof(double), "the sum of a tensor", &total, err);
     if (rc != SW_OK)
         return rc;
     const struct sw_total_args args = {.n = sw_desc_count(&x->desc), .x = x->data, .total = total};
     rc = sw_op_run(s, &sw_op_total, &args, err);
     if (rc == SW_OK)
         rc = sw_copy(s, &value, total, sizeof value, err);
-    /* Waits also after an error: nothing queued may touch `value` any more. */
+    /* Wait after an error, too: no queued operation may write `value` after the return. */
     int waited = sw_stream_wait(s, rc == SW_OK ? err : NULL);
     sw_device_free(s->dev, total, sizeof(double));
     rc = rc == SW_OK ? waited : rc;

@@ -12,8 +12,8 @@
 int sw_tensor_zeros(struct sw_device *device, int ndim, const int64_t *dim, const char *what,
                     struct sw_tensor **out, struct sw_err *err) SW_MUST_CHECK;
 
-/* Fills t with random numbers, normal or uniform in [low, high). They depend on seed, name and the
- * element's index only. */
+/* Fills t with random numbers, normal or uniform in [low, high), which depend only on the seed, the
+ * name and the index of the element. */
 int sw_tensor_gaussian(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const char *name,
                        double mean, double std, struct sw_err *err) SW_MUST_CHECK;
 int sw_tensor_uniform(struct sw_stream *s, struct sw_tensor *t, uint64_t seed, const char *name,

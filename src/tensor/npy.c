@@ -1,4 +1,5 @@
-/* The header of a .npy array, and the conversion of its values. */
+/* Parses the headers of .npy arrays and converts their values. No state; any thread may call. The
+ * contract is in tensor/npy.h. */
 #include "tensor/npy.h"
 #include <float.h>
 #include <limits.h>
@@ -34,7 +35,7 @@ int sw_npy_header_bytes(const void *head, const char *what, size_t *bytes, struc
     const unsigned char *p = head;
     if (memcmp(p, magic, MAGIC_BYTES))
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: not an array of numpy: it does not begin with \\x93NUMPY", what);
+                          "%s: not a NumPy array: it does not begin with \\x93NUMPY", what);
     if (p[6] < 1 || p[6] > 3)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
                           "%s: .npy version %d.%d; versions 1.0, 2.0 and 3.0 can be read", what,
@@ -46,7 +47,7 @@ int sw_npy_header_bytes(const void *head, const char *what, size_t *bytes, struc
     }
     if (before + length < SW_NPY_MIN_BYTES || before + length > SW_NPY_MAX_HEADER)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "%s: its header is said to have %llu bytes, expected 2 to %d", what,
+                          "%s: the header length is %llu bytes, expected 2 to %d", what,
                           (unsigned long long)length, SW_NPY_MAX_HEADER);
     *bytes = (size_t)(before + length);
     return SW_OK;
@@ -84,7 +85,7 @@ static bool take_word(struct text *t, const char *word)
     return true;
 }
 
-/* A quoted string without escapes, into out. */
+/* Reads a quoted string without escapes into out. */
 static bool take_string(struct text *t, char *out, size_t room)
 {
     skip_blanks(t);
@@ -113,8 +114,7 @@ static bool take_number(struct text *t, int64_t *value)
 
 static int bad_header(const struct text *t, const char *expected, struct sw_err *err)
 {
-    return sw_err_set(err, SW_ERR_FORMAT, "%s: its header is damaged: expected %s", t->what,
-                      expected);
+    return sw_err_set(err, SW_ERR_FORMAT, "%s: damaged header: expected %s", t->what, expected);
 }
 
 static int parse_descr(struct text *t, struct sw_npy_header *h, struct sw_err *err)
@@ -122,8 +122,8 @@ static int parse_descr(struct text *t, struct sw_npy_header *h, struct sw_err *e
     char descr[16];
     if (!take_string(t, descr, sizeof descr))
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s: its values are not plain numbers; save each field as an array of "
-                          "its own",
+                          "%s: structured arrays are not supported; save each field as a "
+                          "separate array",
                           t->what);
     const char order = descr[0];
     for (size_t i = 0; order && i < sizeof dtypes / sizeof dtypes[0]; i++) {
@@ -135,8 +135,8 @@ static int parse_descr(struct text *t, struct sw_npy_header *h, struct sw_err *e
         }
     }
     return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                      "%s: values of type '%s'; those of |b1 |u1 |i1 <i2 <i4 <i8 <f4 <f8 can be "
-                      "read (in numpy: x.astype('<f4'))",
+                      "%s: unsupported type '%s'; supported are |b1 |u1 |i1 <i2 <i4 <i8 <f4 <f8 "
+                      "(in NumPy: x.astype('<f4'))",
                       t->what, descr);
 }
 
@@ -148,7 +148,7 @@ static int parse_shape(struct text *t, struct sw_npy_header *h, struct sw_err *e
     for (h->ndim = 0; !take(t, ')'); h->ndim++) {
         if (h->ndim == SW_NPY_MAX_DIMS)
             return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                              "%s: has more than %d dimensions; give it fewer (in numpy: "
+                              "%s: more than %d dimensions are not supported (in NumPy: "
                               "x.reshape)",
                               t->what, SW_NPY_MAX_DIMS);
         if (!take_number(t, &h->shape[h->ndim]))
@@ -232,14 +232,14 @@ int sw_npy_parse(const void *head, size_t bytes, const char *what, struct sw_npy
         return rc;
     h->data_offset = whole;
     if (!count_values(h))
-        return sw_err_set(err, SW_ERR_FORMAT, "%s: its shape is more than any file holds", what);
+        return sw_err_set(err, SW_ERR_FORMAT, "%s: the size of its shape overflows", what);
     int long_dims = 0;
     for (int i = 0; i < h->ndim; i++)
         long_dims += h->shape[i] != 1;
     /* In an array of one long dimension both orders are the same. */
     if (fortran && long_dims > 1)
         return sw_err_set(err, SW_ERR_UNSUPPORTED,
-                          "%s: is in Fortran order; only C order can be read (in numpy: "
+                          "%s: Fortran order is not supported; use C order (in NumPy: "
                           "np.ascontiguousarray(x))",
                           what);
     return SW_OK;
@@ -299,7 +299,7 @@ static double load_real(enum sw_npy_dtype t, const unsigned char *p)
     return eight;
 }
 
-/* The whole number that a value is, when it lies in min .. max. */
+/* Converts a value to an integer; returns false unless it is one from min to max. */
 static bool whole(enum sw_npy_dtype from, const unsigned char *p, int64_t min, int64_t max,
                   int64_t *value)
 {

@@ -1,11 +1,11 @@
 /* Arrays in .npy files (numpy's documentation, "numpy.lib.format", versions 1.0, 2.0 and 3.0): six
  * magic bytes, a version, the length of a header, the header (a Python dictionary of descr,
- * fortran_order and shape, padded with blanks), then the values. This file knows the header from
- * memory, the values' conversion, and whole plain files in and out; archives of arrays (.npz) and
- * compressed ones are data formats and stand on the first two.
- * Read are bytes, truth values, signed integers of 1 to 8 bytes and floats of 4 and 8, little-
- * endian, in C order; anything else is refused with what to do about it. Nothing of a header is
- * believed: the size of the values is compared with the file before memory is taken.
+ * fortran_order and shape, padded with blanks), then the values. This header declares the parser of
+ * array headers, the conversion of values, and the reader and writer of uncompressed files;
+ * archives (.npz) and compressed files are data formats, which use the parser and the conversion.
+ * Supported are unsigned bytes, booleans, signed integers of 1 to 8 bytes and floats of 4 and 8
+ * bytes, little-endian, in C order; other arrays are rejected with advice. The size of the values
+ * is compared with the file before memory is allocated.
  * One owner per object, any thread. */
 #pragma once
 
@@ -40,8 +40,9 @@ struct sw_npy_header {
     uint64_t count;       /* of values; below 2^62 bytes */
 };
 
-/* From the first SW_NPY_MIN_BYTES bytes of an array: how many bytes lie before the values. what
- * names the file in errors, here and below. Errors: SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (version). */
+/* Finds the number of bytes before the values from the first SW_NPY_MIN_BYTES bytes of an array.
+ * `what` names the file in errors, here and below. Errors: SW_ERR_FORMAT, SW_ERR_UNSUPPORTED
+ * (version). */
 int sw_npy_header_bytes(const void *head, const char *what, size_t *bytes,
                         struct sw_err *err) SW_MUST_CHECK;
 /* Parses those bytes. Errors: SW_ERR_FORMAT, SW_ERR_UNSUPPORTED (type, order of bytes or of
@@ -51,7 +52,7 @@ int sw_npy_parse(const void *head, size_t bytes, const char *what, struct sw_npy
 
 /* Converts `count` values of type `from` (any alignment) to `to`. Floats must be finite and within
  * the range of f32 (they are rounded); i32 takes whole numbers in its range, u8 numbers 0 to 255.
- * On an error *at is the value's place. Errors: SW_ERR_FORMAT, which names the value only. */
+ * On an error *at is the index of the value. Errors: SW_ERR_FORMAT, which names the value only. */
 int sw_npy_convert(enum sw_npy_dtype from, const void *values, int64_t count, enum sw_dtype to,
                    void *out, int64_t *at, struct sw_err *err) SW_MUST_CHECK;
 
@@ -69,9 +70,9 @@ struct sw_npy_file {
 int sw_npy_open(struct sw_npy_file *f, const char *path, struct sw_err *err) SW_MUST_CHECK;
 void sw_npy_close(struct sw_npy_file *f); /* a zeroed struct is accepted */
 
-/* Rows are steps of dimension 0; one number is one row. */
+/* The length of dimension 0; a scalar has one row. */
 int64_t sw_npy_rows(const struct sw_npy_header *h);
-int64_t sw_npy_row_count(const struct sw_npy_header *h); /* values of a row */
+int64_t sw_npy_row_count(const struct sw_npy_header *h); /* elements of a row */
 
 /* Reads rows [first, first + rows) as type `to`, converted as by sw_npy_convert.
  * Errors: SW_ERR_INVALID (range), SW_ERR_FORMAT naming file, row and value, SW_ERR_IO,
@@ -98,11 +99,11 @@ int sw_npy_writer_begin(struct sw_npy_writer *w, const char *path, enum sw_dtype
 /* Appends rows in plain order. */
 int sw_npy_append(struct sw_npy_writer *w, int64_t rows, const void *values,
                   struct sw_err *err) SW_MUST_CHECK;
-/* Writes the final header and puts the file in its place, whole or not at all; w is released. */
+/* Writes the final header and renames the file to its path atomically; w is released. */
 int sw_npy_writer_commit(struct sw_npy_writer *w, struct sw_err *err) SW_MUST_CHECK;
-/* Removes what was begun; a writer from {.file.fd = -1} or a committed one is accepted. */
+/* Deletes the temporary file; a writer from {.file.fd = -1} or a committed one is accepted. */
 void sw_npy_writer_abandon(struct sw_npy_writer *w);
 
-/* A whole array at once; dimension 0 are the rows, ndim is 1 or more. */
+/* Writes a whole array at once; dimension 0 counts the rows, ndim is 1 or more. */
 int sw_npy_write(const char *path, enum sw_dtype dtype, int ndim, const int64_t *shape,
                  const void *values, struct sw_err *err) SW_MUST_CHECK;

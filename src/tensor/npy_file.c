@@ -1,11 +1,11 @@
-/* Plain .npy files, read by rows and written by rows. */
+/* Reads and writes uncompressed .npy files by rows. The contract is in tensor/npy.h. */
 #include "tensor/npy.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-/* HEADER_BYTES have room for eight dimensions of 19 digits, and the values behind them are aligned
- * to 64 bytes as numpy wants. CONVERT_BYTES are read at once. */
+/* HEADER_BYTES hold eight dimensions of 19 digits and align the values to 64 bytes, as NumPy
+ * requires. CONVERT_BYTES are read at a time. */
 enum { HEADER_BYTES = 256, PREFIX_BYTES = 10, CONVERT_BYTES = 1 << 20 };
 
 static int read_header(struct sw_npy_file *f, uint64_t file_bytes, struct sw_err *err)
@@ -40,7 +40,7 @@ static int check_size(const struct sw_npy_file *f, uint64_t file_bytes, struct s
     if (file_bytes == want)
         return SW_OK;
     return sw_err_set(err, SW_ERR_FORMAT,
-                      "%s: has %llu bytes, but its header promises %llu: %llu values of type %s",
+                      "%s: has %llu bytes, but its header requires %llu: %llu values of type %s",
                       f->path, (unsigned long long)file_bytes, (unsigned long long)want,
                       (unsigned long long)h->count, sw_npy_dtype_name(h->dtype));
 }
@@ -99,9 +99,9 @@ int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, e
     const struct sw_npy_header *h = &f->header;
     const int64_t have = sw_npy_rows(h), per_row = sw_npy_row_count(h);
     if (first < 0 || rows < 0 || first > have || rows > have - first)
-        return sw_err_set(err, SW_ERR_INVALID, "%s: rows %lld to %lld of %lld are asked for",
-                          f->path, (long long)first, (long long)(first + rows - 1),
-                          (long long)have);
+        return sw_err_set(err, SW_ERR_INVALID,
+                          "%s: rows %lld to %lld are out of range: the array has %lld", f->path,
+                          (long long)first, (long long)(first + rows - 1), (long long)have);
     const size_t size = sw_npy_dtype_bytes(h->dtype);
     int64_t room = (int64_t)(CONVERT_BYTES / size);
     if (room > rows * per_row)
@@ -116,7 +116,7 @@ int sw_npy_read_rows(const struct sw_npy_file *f, int64_t first, int64_t rows, e
     return rc;
 }
 
-/* The header for w->rows rows, always of the same length. */
+/* Formats the header for w->rows rows. Its length does not depend on the number of rows. */
 static void fill_header(const struct sw_npy_writer *w, char head[HEADER_BYTES])
 {
     static const char *const descr[] = {[SW_F32] = "<f4", [SW_I32] = "<i4", [SW_U8] = "|u1"};
@@ -164,7 +164,7 @@ int sw_npy_writer_begin(struct sw_npy_writer *w, const char *path, enum sw_dtype
     }
     if (!fits)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "%s: rows of %d dimensions cannot be written: up to %d dimensions, "
+                          "%s: invalid row shape with %d dimensions: at most %d are supported, "
                           "none negative",
                           path, row_ndim, SW_NPY_MAX_DIMS - 1);
     w->row_bytes = (size_t)bytes;

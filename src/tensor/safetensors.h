@@ -1,10 +1,10 @@
 /* Safetensors files (github.com/huggingface/safetensors, "Format"): eight bytes with the header's
  * length, a JSON header {name: {dtype, shape, data_offsets}, "__metadata__": {string: string}},
- * then the values, little-endian, row-major, without holes. Any reader of the format opens ours.
- * Ours end with one tensor more, `sw.checksum` (U8, 16 bytes): the 128-bit XXH3 hash, most
- * significant byte first, of every byte of the file before its data. The reader believes nothing it
- * was not able to check: sizes, offsets, names, and where there is one the checksum, before
- * anything is handed out. One owner per object, any thread. */
+ * then the values, little-endian, row-major, without holes. Any reader of the format opens our
+ * files. Our files end with one more tensor, `sw.checksum` (U8, 16 bytes): the 128-bit XXH3 hash,
+ * most significant byte first, of every byte of the file before its data. The reader checks sizes,
+ * offsets, names and, if the file has one, the checksum before it returns anything. One owner per
+ * object, any thread. */
 #pragma once
 
 #include "base/err.h"
@@ -27,7 +27,7 @@ const char *sw_st_dtype_name(enum sw_st_dtype t); /* F64 I64 U64 F32 I32 U8 */
 struct sw_st_writer;
 struct sw_st_sink;
 
-/* Hands over all values of one tensor by calling sw_st_emit, in pieces of any size. */
+/* Writes all values of one tensor with calls of sw_st_emit, in pieces of any size. */
 typedef int sw_st_source(void *user, struct sw_st_sink *sink, struct sw_err *err);
 int sw_st_emit(struct sw_st_sink *sink, const void *bytes, size_t n,
                struct sw_err *err) SW_MUST_CHECK;
@@ -47,15 +47,16 @@ int sw_st_writer_add(struct sw_st_writer *w, const char *name, enum sw_st_dtype 
                      const int64_t *shape, sw_st_source *source, void *user,
                      struct sw_err *err) SW_MUST_CHECK;
 
-/* Adds a tensor of the engine in plain order (t and stream are borrowed until write). It is
- * converted a few megabytes at a time. */
+/* Adds a device tensor, which is stored in row-major order (t and stream are borrowed until write)
+ * and converted a few megabytes at a time. */
 int sw_st_writer_add_tensor(struct sw_st_writer *w, const char *name, const struct sw_tensor *t,
                             struct sw_stream *stream, struct sw_err *err) SW_MUST_CHECK;
 
 /* Writes the file so that a crash at any instant leaves the old file or the new one (base/os.h,
  * sw_os_new_file). bytes and checksum_hex (33 bytes) may be NULL.
- * Errors: SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_INVALID when a source gives too little or too much, and
- * whatever a source returns; the file at path is then the old one and nothing else stays behind. */
+ * Errors: SW_ERR_IO, SW_ERR_NOMEM, SW_ERR_INVALID when a source emits too few or too many bytes,
+ * and the errors of the sources; the file at path is then unchanged and no temporary file remains.
+ */
 int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, uint64_t *bytes,
                        char *checksum_hex, struct sw_err *err) SW_MUST_CHECK;
 
@@ -72,18 +73,19 @@ struct sw_st_entry {
     uint64_t bytes;
 };
 
-/* Opens and checks a whole file. need_checksum refuses one without sw.checksum, as a checkpoint of
- * ours with a damaged header may seem to be. Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_NOMEM,
- * SW_ERR_FORMAT (damaged), SW_ERR_UNSUPPORTED (a type or rank that this program does not have). */
+/* Opens and checks a whole file. need_checksum rejects a file without sw.checksum: a
+ * checkpoint of ours whose header is damaged may look like one. Errors: SW_ERR_NOTFOUND, SW_ERR_IO,
+ * SW_ERR_NOMEM, SW_ERR_FORMAT (damaged), SW_ERR_UNSUPPORTED (a type or rank that this program does
+ * not have). */
 int sw_st_open(const char *path, bool need_checksum, struct sw_st_file **out,
                struct sw_err *err) SW_MUST_CHECK;
 void sw_st_close(struct sw_st_file *f); /* NULL is accepted */
 
-bool sw_st_verified(const struct sw_st_file *f);            /* the checksum is there and right */
+bool sw_st_verified(const struct sw_st_file *f);            /* has a checksum, which matches */
 const char *sw_st_checksum_hex(const struct sw_st_file *f); /* NULL when unverified */
 
-/* Reads the stored checksum without reading the rest, for telling two files of ours from each
- * other. Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT (too short). */
+/* Reads the stored checksum without reading the rest of the file, to compare two files of ours.
+ * Errors: SW_ERR_NOTFOUND, SW_ERR_IO, SW_ERR_FORMAT (too short). */
 int sw_st_peek_checksum(const char *path, char hex[33], struct sw_err *err) SW_MUST_CHECK;
 
 /* Tensors in the order of their data, sw.checksum excepted. */

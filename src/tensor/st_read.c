@@ -1,6 +1,6 @@
-/* The reader. It checks in this order: the size of the file, the length of the header, the grammar
- * of the header, every entry by itself, all entries together (no hole, no overlap, nothing left
- * over), the checksum. */
+/* Reads safetensors files. The checks run in this order: the size of the file, the length of the
+ * header, the JSON syntax of the header, every entry, all entries together (no gap, no overlap, no
+ * bytes after the last), and the checksum. */
 #include "base/json.h"
 #include "base/os.h"
 #include "tensor/st_format.h"
@@ -48,7 +48,7 @@ static int read_sizes(struct sw_st_file *f, uint64_t *header_bytes, struct sw_er
         return sw_err_set(err, SW_ERR_INVALID, "not a regular file");
     f->file_bytes = (uint64_t)st.st_size;
     if (f->file_bytes < SW_ST_LENGTH_BYTES + 2)
-        return sw_err_set(err, SW_ERR_FORMAT, "%llu bytes are too few for a safetensors file",
+        return sw_err_set(err, SW_ERR_FORMAT, "too short for a safetensors file: %llu bytes",
                           (unsigned long long)f->file_bytes);
     int rc = sw_os_pread_all(f->fd, b, sizeof b, 0, "the header's length", err);
     if (rc != SW_OK)
@@ -59,7 +59,7 @@ static int read_sizes(struct sw_st_file *f, uint64_t *header_bytes, struct sw_er
     if (*header_bytes > SW_ST_MAX_HEADER || *header_bytes > f->file_bytes - SW_ST_LENGTH_BYTES)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "the header claims %llu bytes in a file of %llu (limit %d); not a "
-                          "safetensors file, or cut off",
+                          "safetensors file, or truncated",
                           (unsigned long long)*header_bytes, (unsigned long long)f->file_bytes,
                           SW_ST_MAX_HEADER);
     f->data_at = SW_ST_LENGTH_BYTES + *header_bytes;
@@ -76,10 +76,14 @@ static int read_header(struct sw_st_file *f, struct sw_err *err)
     if (!text)
         return sw_err_nomem(err, "header of a safetensors file", bytes);
     rc = sw_os_pread_all(f->fd, text, bytes, SW_ST_LENGTH_BYTES, "the header", err);
-    if (rc == SW_OK && (!bytes || text[0] != '{'))
+    if (rc != SW_OK)
+        goto out;
+    if (!bytes || text[0] != '{') {
         rc = sw_err_set(err, SW_ERR_FORMAT, "the header does not begin with '{'");
-    if (rc == SW_OK)
-        rc = sw_json_parse(text, bytes, &f->header, err);
+        goto out;
+    }
+    rc = sw_json_parse(text, bytes, &f->header, err);
+out:
     sw_free(text);
     return rc;
 }
@@ -105,8 +109,9 @@ static int read_shape(const struct sw_json *shape, struct sw_st_entry *e, struct
             return sw_err_set(err, SW_ERR_UNSUPPORTED, "tensor %.200s has more than %d dimensions",
                               e->name, SW_ST_MAX_DIMS);
         if (!sw_json_as_size(v, &dim))
-            return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s: dimension %d is not a size",
-                              e->name, e->ndim);
+            return sw_err_set(err, SW_ERR_FORMAT,
+                              "tensor %.200s: dimension %d is not a non-negative integer", e->name,
+                              e->ndim);
         e->shape[e->ndim++] = (int64_t)dim;
     }
     return SW_OK;
@@ -137,12 +142,12 @@ static int read_offsets(const struct sw_st_file *f, const struct sw_json *offset
     if (begin > end || end > data_bytes)
         return sw_err_set(err, SW_ERR_FORMAT,
                           "tensor %.200s claims bytes %llu to %llu of %llu; the file is damaged or "
-                          "cut off",
+                          "truncated",
                           e->name, (unsigned long long)begin, (unsigned long long)end,
                           (unsigned long long)data_bytes);
     if (!sw_st_size(e->dtype, e->ndim, e->shape, &bytes) || bytes != end - begin)
         return sw_err_set(err, SW_ERR_FORMAT,
-                          "tensor %.200s: its shape does not fit its %llu bytes", e->name,
+                          "tensor %.200s: its shape does not match its %llu bytes", e->name,
                           (unsigned long long)(end - begin));
     e->offset = f->data_at + begin;
     e->bytes = bytes;
@@ -156,11 +161,12 @@ static int read_entry(const struct sw_st_file *f, const struct sw_json *v, struc
     if (v->type != SW_JSON_OBJECT)
         return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s is not an object", v->key);
     int rc = read_dtype(sw_json_get(v, "dtype"), e, err);
-    if (rc == SW_OK)
-        rc = read_shape(sw_json_get(v, "shape"), e, err);
-    if (rc == SW_OK)
-        rc = read_offsets(f, sw_json_get(v, "data_offsets"), e, err);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    rc = read_shape(sw_json_get(v, "shape"), e, err);
+    if (rc != SW_OK)
+        return rc;
+    return read_offsets(f, sw_json_get(v, "data_offsets"), e, err);
 }
 
 /* Orders by offset; an empty tensor comes before the one that begins at the same offset. */
@@ -204,7 +210,7 @@ static int check_coverage(const struct sw_st_file *f, struct sw_err *err)
         const struct sw_st_entry *e = &f->entry[i];
         if (e->offset != at)
             return sw_err_set(err, SW_ERR_FORMAT, "tensor %.200s %s", e->name,
-                              e->offset > at ? "lies after a hole" : "overlaps another one");
+                              e->offset > at ? "follows a gap" : "overlaps another tensor");
         at += e->bytes;
     }
     if (at != f->file_bytes)
@@ -213,30 +219,33 @@ static int check_coverage(const struct sw_st_file *f, struct sw_err *err)
     return SW_OK;
 }
 
-/* The hash of the first n bytes. */
+/* Hashes the first n bytes of the file. */
 static int hash_file(const struct sw_st_file *f, uint64_t n, struct sw_hash *hash,
                      struct sw_err *err)
 {
     struct sw_hash_state *state = sw_hash_new();
     unsigned char *buf = sw_os()->alloc(SW_ST_CHUNK_BYTES);
     int rc = SW_OK;
-    if (!state || !buf)
+    if (!state || !buf) {
         rc = sw_err_nomem(err, "buffer of a safetensors file", SW_ST_CHUNK_BYTES);
-    for (uint64_t at = 0; rc == SW_OK && at < n;) {
+        goto out;
+    }
+    for (uint64_t at = 0; at < n;) {
         size_t part = n - at < SW_ST_CHUNK_BYTES ? (size_t)(n - at) : SW_ST_CHUNK_BYTES;
         rc = sw_os_pread_all(f->fd, buf, part, (off_t)at, "the file", err);
-        if (rc == SW_OK)
-            sw_hash_update(state, buf, part);
+        if (rc != SW_OK)
+            goto out;
+        sw_hash_update(state, buf, part);
         at += part;
     }
-    if (rc == SW_OK)
-        *hash = sw_hash_finish(state);
+    *hash = sw_hash_finish(state);
+out:
     sw_hash_free(state);
     sw_free(buf);
     return rc;
 }
 
-/* sw.checksum must be the last tensor; it is taken off the list. */
+/* sw.checksum must be the last tensor; it is removed from the list. */
 static int verify(struct sw_st_file *f, bool need, struct sw_err *err)
 {
     unsigned char stored[SW_ST_CHECKSUM_BYTES], right[SW_ST_CHECKSUM_BYTES];
@@ -247,33 +256,44 @@ static int verify(struct sw_st_file *f, bool need, struct sw_err *err)
             last = &f->entry[i];
     if (!last)
         return need ? sw_err_set(err, SW_ERR_FORMAT,
-                                 "there is no sw.checksum: damaged, or not written by singa-ws")
+                                 "sw.checksum is missing: the file is damaged or was not written "
+                                 "by singa-ws")
                     : SW_OK;
     if (last != &f->entry[f->count - 1] || last->dtype != SW_ST_U8 || last->bytes != sizeof stored)
         return sw_err_set(err, SW_ERR_FORMAT, "sw.checksum is not 16 bytes at the end");
     int rc = sw_os_pread_all(f->fd, stored, sizeof stored, (off_t)last->offset, "sw.checksum", err);
-    if (rc == SW_OK)
-        rc = hash_file(f, last->offset, &hash, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = hash_file(f, last->offset, &hash, err);
     if (rc != SW_OK)
         return rc;
     sw_st_checksum_bytes(hash, right);
     if (memcmp(stored, right, sizeof stored) != 0)
-        return sw_err_set(err, SW_ERR_FORMAT, "the checksum is wrong: the file is damaged");
+        return sw_err_set(err, SW_ERR_FORMAT, "checksum mismatch: the file is damaged");
     sw_hash_hex(hash, f->checksum_hex);
     f->verified = true;
     f->count--;
     return SW_OK;
 }
 
-static int load(struct sw_st_file *f, bool need_checksum, struct sw_err *err)
+static int read_checked(struct sw_st_file *f, bool need_checksum, struct sw_err *err)
 {
     int rc = read_header(f, err);
-    if (rc == SW_OK)
-        rc = read_entries(f, err);
-    if (rc == SW_OK)
-        rc = check_coverage(f, err);
-    if (rc == SW_OK)
-        rc = verify(f, need_checksum, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = read_entries(f, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = check_coverage(f, err);
+    if (rc != SW_OK)
+        return rc;
+    return verify(f, need_checksum, err);
+}
+
+/* Reads the header and indexes the tensors by name; an error names the file. */
+static int load(struct sw_st_file *f, bool need_checksum, struct sw_err *err)
+{
+    int rc = read_checked(f, need_checksum, err);
     if (rc != SW_OK)
         return sw_err_prefix(err, rc, "%s", f->path);
     for (size_t i = 0; i < f->count; i++)
@@ -312,7 +332,7 @@ int sw_st_peek_checksum(const char *path, char hex[33], struct sw_err *err)
     if (fd < 0 || sw_os()->fstat(fd, &st) != 0)
         rc = sw_err_errno(err, errno, "cannot open %s", path);
     else if (st.st_size < (off_t)sizeof end)
-        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: %lld bytes are too few", path,
+        rc = sw_err_set(err, SW_ERR_FORMAT, "%s: too short for a checksum: %lld bytes", path,
                         (long long)st.st_size);
     else
         rc = sw_os_pread_all(fd, end, sizeof end, st.st_size - (off_t)sizeof end, path, err);

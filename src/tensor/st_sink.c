@@ -1,4 +1,5 @@
-/* The sink of a safetensors file that is being written: bytes go through a buffer and the hash. */
+/* Writes the bytes of a safetensors file through a buffer and adds them to the hash. The contract
+ * is in tensor/st_format.h. */
 #include "base/os.h"
 #include "tensor/st_format.h"
 #include <string.h>
@@ -33,7 +34,7 @@ int sw_st_put(struct sw_st_sink *s, const void *bytes, size_t n, struct sw_err *
 int sw_st_emit(struct sw_st_sink *sink, const void *bytes, size_t n, struct sw_err *err)
 {
     if (n > sink->expected)
-        return sw_err_set(err, SW_ERR_INVALID, "its source gives more than its shape holds");
+        return sw_err_set(err, SW_ERR_INVALID, "the source returned more bytes than its shape has");
     sink->expected -= n;
     return sw_st_put(sink, bytes, n, err);
 }

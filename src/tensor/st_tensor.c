@@ -1,5 +1,5 @@
-/* Engine tensors in safetensors files, converted some rows at a time: a checkpoint needs no second
- * copy of all weights. */
+/* Writes and reads device tensors in safetensors files. Rows are converted in pieces, so that a
+ * checkpoint does not need a second copy of all weights. */
 #include "base/os.h"
 #include "base/str.h"
 #include "tensor/st_format.h"
@@ -7,7 +7,7 @@
 
 enum { CONVERT_BYTES = 4 << 20 };
 
-/* As many rows as fit into the conversion buffer, at least one step. */
+/* The number of rows that fit into the conversion buffer, at least one block of rows. */
 static int64_t rows_at_once(const struct sw_tensor *t)
 {
     size_t row_bytes = sw_tensor_row_bytes(t);
@@ -18,7 +18,7 @@ static int64_t rows_at_once(const struct sw_tensor *t)
     return fit < rows ? fit : rows;
 }
 
-/* Calls move for pieces of rows until all are done. */
+/* Calls `move` for one piece of rows after the other. */
 struct pass {
     struct sw_tensor *tensor;
     struct sw_stream *stream;
@@ -31,7 +31,9 @@ static int emit_rows(const struct pass *p, int64_t first, int64_t rows, void *bu
                      struct sw_err *err)
 {
     int rc = sw_tensor_read_rows(p->tensor, p->stream, first, rows, buf, err);
-    return rc == SW_OK ? sw_st_emit(p->sink, buf, n, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_st_emit(p->sink, buf, n, err);
 }
 
 static int load_rows(const struct pass *p, int64_t first, int64_t rows, void *buf, size_t n,
@@ -39,7 +41,9 @@ static int load_rows(const struct pass *p, int64_t first, int64_t rows, void *bu
 {
     uint64_t from = (uint64_t)first * sw_tensor_row_bytes(p->tensor);
     int rc = sw_st_read(p->file, p->entry, from, n, buf, err);
-    return rc == SW_OK ? sw_tensor_write_rows(p->tensor, p->stream, first, rows, buf, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_tensor_write_rows(p->tensor, p->stream, first, rows, buf, err);
 }
 
 static int run_pass(const struct pass *p,

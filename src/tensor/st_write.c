@@ -1,5 +1,5 @@
-/* The writer: header first, then the values as their sources emit them, then the checksum, all
- * through one buffer that feeds the hash and the file. */
+/* Writes safetensors files: the header, the values as their sources emit them, and the checksum,
+ * all through one buffer that feeds the hash and the file. */
 #include "base/json.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -56,7 +56,7 @@ int sw_st_writer_metadata(struct sw_st_writer *w, const char *key, const char *v
         return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is not UTF-8", key);
     for (int64_t i = 0; i < w->pair_count; i++)
         if (strcmp(w->pairs[i].key, key) == 0)
-            return sw_err_set(err, SW_ERR_INVALID, "metadata %.200s is there already", key);
+            return sw_err_set(err, SW_ERR_INVALID, "metadata key %.200s already exists", key);
     int rc = sw_grow(&w->pairs, sizeof *w->pairs, w->pair_count, &w->pair_room, 16,
                      "list of a safetensors file", err);
     if (rc != SW_OK)
@@ -79,11 +79,11 @@ static int check_name(const struct sw_st_writer *w, const char *name, struct sw_
         return sw_err_set(err, SW_ERR_INVALID, "the tensor name %s is reserved", name);
     for (int64_t i = 0; i < w->item_count; i++)
         if (strcmp(w->items[i].name, name) == 0)
-            return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s is there already", name);
+            return sw_err_set(err, SW_ERR_INVALID, "tensor %.200s already exists", name);
     return SW_OK;
 }
 
-/* The name is taken from the argument, everything else from the item. */
+/* Adds a copy of the item under the given name. */
 static int add_item(struct sw_st_writer *w, const char *name, struct item item, struct sw_err *err)
 {
     int rc = check_name(w, name, err);
@@ -150,7 +150,7 @@ static void describe_metadata(const struct sw_st_writer *w, struct sw_json_write
     sw_json_close_object(j);
 }
 
-/* The header's text, padded with blanks so that the values begin at a multiple of eight. */
+/* Formats the header, padded with blanks so that the values begin at a multiple of eight. */
 static int build_header(const struct sw_st_writer *w, struct sw_buf *text, struct sw_err *err)
 {
     static const int64_t checksum_shape[] = {SW_ST_CHECKSUM_BYTES};
@@ -187,37 +187,66 @@ static int put_item(struct sw_st_sink *s, const struct item *item, struct sw_err
     s->expected = item->bytes;
     int rc = item->tensor ? sw_st_emit_tensor(item->tensor, item->stream, s, err)
                           : item->source(item->user, s, err);
-    if (rc == SW_OK && s->expected)
-        rc = sw_err_set(err, SW_ERR_INVALID, "its source gives %llu of %llu bytes",
-                        (unsigned long long)(item->bytes - s->expected),
-                        (unsigned long long)item->bytes);
-    return rc == SW_OK ? rc : sw_err_prefix(err, rc, "tensor %.200s", item->name);
+    if (rc != SW_OK)
+        goto fail;
+    if (!s->expected)
+        return SW_OK;
+    rc = sw_err_set(err, SW_ERR_INVALID, "the source returned %llu of %llu bytes",
+                    (unsigned long long)(item->bytes - s->expected),
+                    (unsigned long long)item->bytes);
+fail:
+    return sw_err_prefix(err, rc, "tensor %.200s", item->name);
+}
+
+static int put_header(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_err *err)
+{
+    struct sw_buf header = {0};
+    int rc = build_header(w, &header, err);
+    if (rc != SW_OK)
+        goto out;
+    uint64_t length = header.length;
+    rc = sw_st_put(s, &length, SW_ST_LENGTH_BYTES, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_st_put(s, header.text, header.length, err);
+out:
+    sw_buf_fini(&header);
+    return rc;
+}
+
+/* Writes the values of all tensors, larger elements first so that all are aligned. */
+static int put_values(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_err *err)
+{
+    for (size_t size = 8; size; size /= 2)
+        for (int64_t i = 0; i < w->item_count; i++) {
+            if (sw_st_dtype_bytes(w->items[i].dtype) != size)
+                continue;
+            int rc = put_item(s, &w->items[i], err);
+            if (rc != SW_OK)
+                return rc;
+        }
+    return SW_OK;
 }
 
 static int put_everything(const struct sw_st_writer *w, struct sw_st_sink *s, struct sw_hash *hash,
                           struct sw_err *err)
 {
-    struct sw_buf header = {0};
     unsigned char checksum[SW_ST_CHECKSUM_BYTES];
-    int rc = build_header(w, &header, err);
-    uint64_t length = header.length;
-    if (rc == SW_OK)
-        rc = sw_st_put(s, &length, SW_ST_LENGTH_BYTES, err);
-    if (rc == SW_OK)
-        rc = sw_st_put(s, header.text, header.length, err);
-    sw_buf_fini(&header);
-    for (size_t size = 8; size; size /= 2)
-        for (int64_t i = 0; rc == SW_OK && i < w->item_count; i++)
-            if (sw_st_dtype_bytes(w->items[i].dtype) == size)
-                rc = put_item(s, &w->items[i], err);
-    if (rc == SW_OK)
-        rc = sw_st_flush(s, err);
+    int rc = put_header(w, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = put_values(w, s, err);
+    if (rc != SW_OK)
+        return rc;
+    rc = sw_st_flush(s, err);
     if (rc != SW_OK)
         return rc;
     *hash = sw_hash_finish(s->hash);
     sw_st_checksum_bytes(*hash, checksum);
     rc = sw_st_put(s, checksum, sizeof checksum, err);
-    return rc == SW_OK ? sw_st_flush(s, err) : rc;
+    if (rc != SW_OK)
+        return rc;
+    return sw_st_flush(s, err);
 }
 
 int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, uint64_t *bytes,
@@ -228,21 +257,27 @@ int sw_st_writer_write(struct sw_st_writer *w, const char *path, mode_t mode, ui
     struct sw_hash hash;
     int rc = SW_OK;
     sink.hash = sw_hash_new();
-    if (!sink.buf || !sink.hash)
+    if (!sink.buf || !sink.hash) {
         rc = sw_err_nomem(err, "buffer of a safetensors file", SW_ST_CHUNK_BYTES);
-    if (rc == SW_OK)
-        rc = sw_os_new_file_begin(&file, path, mode, err);
+        goto out;
+    }
+    rc = sw_os_new_file_begin(&file, path, mode, err);
+    if (rc != SW_OK)
+        goto out;
     sink.fd = file.fd;
-    if (rc == SW_OK)
-        rc = put_everything(w, &sink, &hash, err);
-    if (rc == SW_OK)
-        rc = sw_os_new_file_commit(&file, err);
+    rc = put_everything(w, &sink, &hash, err);
+    if (rc != SW_OK)
+        goto out;
+    rc = sw_os_new_file_commit(&file, err);
+    if (rc != SW_OK)
+        goto out;
+    if (bytes)
+        *bytes = sink.written;
+    if (checksum_hex)
+        sw_hash_hex(hash, checksum_hex);
+out:
     sw_os_new_file_abandon(&file);
     sw_hash_free(sink.hash);
     sw_free(sink.buf);
-    if (rc == SW_OK && bytes)
-        *bytes = sink.written;
-    if (rc == SW_OK && checksum_hex)
-        sw_hash_hex(hash, checksum_hex);
     return rc;
 }

@@ -5,7 +5,7 @@
 #include "base/os.h"
 #include <string.h>
 
-/* Whether the host may touch the memory itself. Everything else goes through staging and the
+/* Whether the host can address the memory. Other memory is copied through a staging buffer on the
  * stream. */
 static bool host_reaches(const struct sw_tensor *t)
 {
@@ -17,7 +17,7 @@ int sw_tensor_new(struct sw_device *device, const struct sw_desc *desc, const ch
 {
     size_t bytes = sw_desc_bytes(desc);
     if (bytes >= SIZE_MAX / 2)
-        return sw_err_set(err, SW_ERR_INVALID, "%s is too large for any memory", what);
+        return sw_err_set(err, SW_ERR_INVALID, "the size of %s overflows", what);
     struct sw_tensor *t = sw_calloc(1, sizeof *t);
     if (!t)
         return sw_err_nomem(err, what, sizeof *t);
@@ -59,7 +59,7 @@ size_t sw_tensor_row_bytes(const struct sw_tensor *t)
     return (size_t)sw_desc_features(&t->desc) * sw_dtype_bytes(t->desc.dtype);
 }
 
-/* Rows that lie together in one step of dimension 0. */
+/* The number of rows in one block of dimension 0. */
 static int64_t batch_block(const struct sw_desc *d)
 {
     int64_t block = 1;
@@ -82,16 +82,18 @@ int64_t sw_tensor_row_step(const struct sw_tensor *t)
     return sw_desc_storage(&one) <= d->stride[0] ? block : rows;
 }
 
-/* The descriptor of the rows and their distance in bytes from the tensor's data. */
+/* Computes the descriptor of the rows and their byte offset from the tensor's data. */
 static int cut_rows(const struct sw_tensor *t, int64_t first, int64_t rows, struct sw_desc *part,
                     size_t *at, struct sw_err *err)
 {
     int64_t all = sw_tensor_rows(t), step = sw_tensor_row_step(t), block = batch_block(&t->desc);
     if (first < 0 || rows < 0 || first > all || rows > all - first || (step && first % step) ||
         (step && rows % step && first + rows != all))
-        return sw_err_set(err, SW_ERR_INVALID,
-                          "%lld rows from row %lld of a tensor with %lld rows in steps of %lld",
-                          (long long)rows, (long long)first, (long long)all, (long long)step);
+        return sw_err_set(
+            err, SW_ERR_INVALID,
+            "%lld rows from row %lld are out of range or unaligned: the tensor has %lld "
+            "rows, in blocks of %lld",
+            (long long)rows, (long long)first, (long long)all, (long long)step);
     *part = t->desc;
     *at = 0;
     if (part->ndim == 0 || rows == all)
@@ -102,7 +104,7 @@ static int cut_rows(const struct sw_tensor *t, int64_t first, int64_t rows, stru
     return SW_OK;
 }
 
-/* Device memory is copied to a host copy of its storage and converted there. */
+/* Copies the stored rows from the device to a staging buffer and converts them on the host. */
 static int read_staged(struct sw_stream *stream, const struct sw_desc *d, const void *stored,
                        void *plain, struct sw_err *err)
 {
@@ -145,9 +147,10 @@ int sw_tensor_read_rows(const struct sw_tensor *t, struct sw_stream *stream, int
     if (!host_reaches(t))
         return read_staged(stream, &part, stored, plain, err);
     rc = stream ? sw_stream_wait(stream, err) : SW_OK;
-    if (rc == SW_OK)
-        sw_desc_to_plain(&part, stored, plain);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_desc_to_plain(&part, stored, plain);
+    return SW_OK;
 }
 
 int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t first, int64_t rows,
@@ -162,9 +165,10 @@ int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t 
     if (!host_reaches(t))
         return write_staged(stream, &part, plain, stored, err);
     rc = stream ? sw_stream_wait(stream, err) : SW_OK;
-    if (rc == SW_OK)
-        sw_desc_from_plain(&part, plain, stored);
-    return rc;
+    if (rc != SW_OK)
+        return rc;
+    sw_desc_from_plain(&part, plain, stored);
+    return SW_OK;
 }
 
 int sw_tensor_read(const struct sw_tensor *t, struct sw_stream *stream, void *plain,

@@ -23,21 +23,21 @@ int sw_tensor_new(struct sw_device *device, const struct sw_desc *desc, const ch
                   struct sw_tensor **out, struct sw_err *err) SW_MUST_CHECK;
 void sw_tensor_free(struct sw_tensor *t); /* NULL is accepted */
 
-/* A tensor over memory that somebody else owns (an arena, a parameter table). */
+/* A tensor over memory that it does not own (an arena, a parameter table). */
 struct sw_tensor sw_tensor_view(struct sw_device *device, const struct sw_desc *desc, void *data);
 
-/* Rows are steps of dimension 0; a tensor without dimensions has one. */
+/* The length of dimension 0; a tensor without dimensions has one row. */
 int64_t sw_tensor_rows(const struct sw_tensor *t);
-/* Bytes of one row in plain order. */
+/* Bytes of one row in row-major order. */
 size_t sw_tensor_row_bytes(const struct sw_tensor *t);
-/* Host copies may begin at multiples of this many rows: the batch's block, or all rows where
+/* The granularity of host copies in rows: the block size of the batch dimension, or all rows if
  * dimension 0 is not outermost in storage. */
 int64_t sw_tensor_row_step(const struct sw_tensor *t);
 
 /* Copies rows [first, first + rows) to and from plain order on the host. first is a multiple of the
- * row step, rows too unless they end the tensor. Writing keeps padding at zero. stream may be NULL
- * for memory that the host reaches. Errors: SW_ERR_INVALID (range), SW_ERR_NOMEM (staging of device
- * memory), those of the device. */
+ * granularity, and so is rows unless the range ends the tensor. Writing keeps padding at zero.
+ * stream may be NULL for memory that the host can access. Errors: SW_ERR_INVALID (range),
+ * SW_ERR_NOMEM (staging of device memory), those of the device. */
 int sw_tensor_read_rows(const struct sw_tensor *t, struct sw_stream *stream, int64_t first,
                         int64_t rows, void *plain, struct sw_err *err) SW_MUST_CHECK;
 int sw_tensor_write_rows(struct sw_tensor *t, struct sw_stream *stream, int64_t first, int64_t rows,

@@ -34,7 +34,7 @@ breaks unknown-init lenet '0,/^weight.init = xavier/s//weight.init = savier/' 'd
 breaks later-key lenet 's/^steps = 10000/&\nalgorithm = user/' 'algorithm'
 breaks scale-alone lenet 's/^steps = 10000/&\nprecision = bf16\nloss_scale = 8/' 'only back-propagation with precision = fp16'
 breaks later-section lenet 's/^\[updater\]$/[search one]\nsteps = 2\n&/' 'search'
-breaks staged-steps lenet 's/^\[updater\]$/[stage one]\nsteps = 2\n&/' 'each says how long'
+breaks staged-steps lenet 's/^\[updater\]$/[stage one]\nsteps = 2\n&/' 'sets this key in each .stage NAME.'
 breaks not-a-number lenet 's/^batch = 64/batch = many/' 'batch = many'
 breaks negative lenet '0,/^kernel = 5/s//kernel = -5/' 'kernel = -5'
 breaks zero lenet '0,/^outputs = 20/s//outputs = 0/' 'outputs = 0'

@@ -36,7 +36,7 @@ expect 2 check "$T/mine.ini"
 has err "$T/parts/base\.ini:[0-9]+:10: layer conv1: kernel = -3: "
 printf 'include = base.ini\n[job]\nsteps = 3\n' >"$T/mine.ini"
 expect 2 run "$T/mine.ini"
-has err 'mine\.ini:1:11: include = base\.ini: there is no such file'
+has err 'mine\.ini:1:11: include = base\.ini: no such file'
 
 # Messages name options as they were given.
 expect 2 check "$tiny" --device warp

@@ -317,7 +317,7 @@ layer.top.outputs = 10
 layer.back.outputs = 784
 END
 expect 2 run "$T/fallen.ini" --out "$T/wrong"
-has err 'stage joint: .*epochs = 1: steps is given, too'
+has err 'stage joint: .*epochs = 1: conflicts with steps'
 sed -i '/^stage.joint.epochs/d; s/^epochs = 1/steps = 10/' "$T/fallen.ini"
 expect 0 run "$T/fallen.ini" --out "$T/fallen" --name fallen --steps 4
 has out 'stages +pre \(3 steps\), fine \(2 steps\), joint \(1 steps\)'
@@ -336,14 +336,14 @@ wrong() {
     [ ! -e "$T/wrong" ] || fail 'the folder was made'
 }
 wrong 'stage fine: .*steps = 0: must be 1 or more' --set stage.fine.steps=0
-wrong "'stage\.fin\.steps': no such stage" --set stage.fin.steps=3
+wrong "'stage\.fin\.steps': unknown stage" --set stage.fin.steps=3
 has err "did you mean 'fine'"
-wrong 'job: steps = 4: the recipe runs in stages, and each says how long' --set job.steps=4
-wrong 'stage joint: .*epochs = 1: steps is given, too' --set stage.joint.steps=4 \
+wrong 'job: steps = 4: a recipe with stages sets this key in each .stage NAME.' --set job.steps=4
+wrong 'stage joint: .*epochs = 1: conflicts with steps' --set stage.joint.steps=4 \
     --set stage.joint.epochs=1
-wrong 'stage fine: stepz: unknown key' --set stage.fine.stepz=4
+wrong "stage fine: unknown key 'stepz'" --set stage.fine.stepz=4
 wrong 'stage fine: seed cannot change between the stages of a run' --set stage.fine.seed=4
-wrong "there is no stage 'fun'" --set layer.top.stages=fun
+wrong "unknown stage 'fun'" --set layer.top.stages=fun
 wrong 'stage joint: .*freeze = none: ' --set stage.joint.freeze=none
 wrong 'stage joint: layer\.enc\.outputs = 0: must be' --set stage.joint.layer.enc.outputs=0
 wrong 'the previous stage: enc\.weight is F32 12x192 there, but F32 13x192 in this net' \
@@ -358,9 +358,9 @@ wrong 'there is no previous stage' --set 'stage.pre.init_from=previous'
 expect 3 run "$staged" --out "$T/wrong" --set 'stage.joint.init_from=none.safetensors'
 has err 'none\.safetensors'
 expect 2 check "$staged" --stage nothing
-has err "no stage 'nothing'; stages: pre, fine, joint"
+has err "unknown stage 'nothing'; stages: pre, fine, joint"
 sed '/^steps = 15/d; s/^\[stage joint\]/[stage]/' "$staged" >"$T/bad.ini"
 expect 2 check "$T/bad.ini"
 has err 'bad\.ini:[0-9]+:2: stage fine: steps is missing'
-has err 'bad\.ini:[0-9]+:2: a stage section has a name'
+has err 'bad\.ini:[0-9]+:2: \[stage\] requires a name'
 exit 0

@@ -47,7 +47,7 @@ expect 0 weights a verify
 cp "$a" "$T/bad.safetensors"
 printf 'X' | dd of="$T/bad.safetensors" bs=1 seek=9000 conv=notrunc 2>/dev/null
 expect 3 weights "$T/bad.safetensors" verify
-has err 'bad\.safetensors.*(checksum is wrong|damaged)'
+has err 'bad\.safetensors.*(checksum mismatch|damaged)'
 expect 3 weights "$T/bad.safetensors" verify --json
 has out '"whole":false'
 expect 3 weights "$T/bad.safetensors"
@@ -115,7 +115,7 @@ END
     has err 'cannot be a file name'
     [ -e "$T/evil.npy" ] && fail 'a file outside of the folder'
     expect 3 weights "$T/evil.safetensors" verify
-    has err 'no sw\.checksum'
+    has err 'sw\.checksum is missing'
 fi
 
 expect 2 weights

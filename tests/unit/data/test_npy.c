@@ -166,7 +166,7 @@ static void damage_names_file_record_and_expectation(void **state)
     support_strings(&conf, "paths", 0, npy_write("x", "<f8", "(2, 2)", bad, 32), NULL);
     expect(SW_ERR_FORMAT, "/x: record 1: value 1e+300", "range of 32-bit floats");
     support_strings(&conf, "paths", 0, npy_write("x", ">f4", "(2, 2)", x, 16), NULL);
-    expect(SW_ERR_UNSUPPORTED, "/x: values of type '>f4'", "astype");
+    expect(SW_ERR_UNSUPPORTED, "/x: unsupported type '>f4'", "astype");
 
     const char *good = npy_write("x", "<f4", "(2, 2)", x, 16);
     support_strings(&conf, "paths", 0, good, NULL);

@@ -1,5 +1,5 @@
-/* Kinds of broken recipes: each says file, line, column, the reason and a hint; and all errors of a
- * recipe are said at once. */
+/* Broken recipes: each message has the file, line, column, reason and hint, and all errors of a
+ * recipe are reported together. */
 #include "recipe_support.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 struct broken {
-    const char *line;  /* what is wrong, put into a sound recipe at `after` */
-    const char *after; /* the line of the sound recipe that it follows; "" : in front */
-    const char *where; /* line:column, relative to the line put in, which is line 1 */
+    const char *line;  /* the mistake, inserted into a valid recipe */
+    const char *after; /* the line of the valid recipe before it; "": at the top */
+    const char *where; /* line:column, where the inserted line is line 1 */
     const char *text;
     const char *hint; /* NULL: none */
 };
@@ -28,44 +28,45 @@ static const char sound[] = "[job]\nbatch = 64\nsteps = 1000\n"
 
 static const struct broken cases[] = {
     /* Syntax */
-    {"include = other.ini", "", "1:11", "include = other.ini: there is no such file", NULL},
-    {"seed = 5", "", "1:1", "'seed' stands before any section",
-     "begin with a section header, such as [job]"},
+    {"include = other.ini", "", "1:11", "include = other.ini: no such file", NULL},
+    {"seed = 5", "", "1:1", "'seed' is outside a section",
+     "start the recipe with a section header such as [job]"},
     {"[layer x", "steps = 1000", "1:9", "missing ']' after '[layer x'", NULL},
     {"seed 5", "steps = 1000", "1:1", "missing '=' in 'seed 5'", "seed = 5"},
     {"= 5", "steps = 1000", "1:1", "missing key before '='", NULL},
-    {"steps = 5", "steps = 1000", "1:1", "'steps' is here twice in one section",
-     "the first is in line 3"},
-    {"[layer image]", "steps = 1000", "9:2", "[layer image] is here twice",
-     "the first is in line 4; put all keys there"},
+    {"steps = 5", "steps = 1000", "1:1", "duplicate key 'steps'", "first defined in line 3"},
+    {"[layer image]", "steps = 1000", "9:2", "duplicate section [layer image]",
+     "first defined in line 4; put all keys there"},
     {"name = caf\xe9", "steps = 1000", "1:11", "byte 0xe9 is not UTF-8",
      "save the recipe as UTF-8 text"},
     /* Sections */
     {"[lyer fc2]", "steps = 1000", "1:2", "unknown section [lyer fc2]", "did you mean 'layer'?"},
     {"[cluster]", "steps = 1000", "1:2", "unknown section [cluster]",
      "kinds of sections: job, data, updater, layer, vars, fallback, stage"},
-    {"[layer]", "steps = 1000", "1:2", "a layer section has a name", "write [layer NAME]"},
+    {"[layer]", "steps = 1000", "1:2", "[layer] requires a name", "write [layer NAME]"},
     {"[job two]", "steps = 1000", "1:2", "[job] takes no name", NULL},
     {"[vars x]", "steps = 1000", "1:2", "[vars] takes no name", NULL},
     /* Keys */
-    {"kernal = 5", "outputs = 20", "1:1", "layer conv1: kernal: unknown key of convolution",
+    {"kernal = 5", "outputs = 20", "1:1", "layer conv1: unknown key 'kernal' for type convolution",
      "did you mean 'kernel'?"},
-    {"sede = 5", "steps = 1000", "1:1", "job: sede: unknown key", "did you mean 'seed'?"},
-    {"zzz = yes", "lr = 0.1", "1:1", "updater: zzz: unknown key",
+    {"sede = 5", "steps = 1000", "1:1", "job: unknown key 'sede'", "did you mean 'seed'?"},
+    {"zzz = yes", "lr = 0.1", "1:1", "updater: unknown key 'zzz'",
      "its keys are: type, policy, lr, momentum"},
-    {"kernel = 5", "[layer fc1]", "1:1", "layer fc1: kernel: unknown key of inner_product",
+    {"kernel = 5", "[layer fc1]", "1:1", "layer fc1: unknown key 'kernel' for type inner_product",
      "kernel is a key of convolution, pooling; layer fc1 is inner_product"},
-    {"gamma = 0.1", "lr = 0.1", "1:1", "updater: gamma: unknown key",
+    {"gamma = 0.1", "lr = 0.1", "1:1", "updater: unknown key 'gamma'",
      "gamma is a key of policy step; updater has policy fixed"},
-    {"records = 5", "labels = l", "1:1", "data train: records: unknown key of idx",
+    {"records = 5", "labels = l", "1:1", "data train: unknown key 'records' for format idx",
      "records is a key of format synthetic; data train has format idx"},
-    {"wieght.std = 1", "[layer fc1]", "1:1", "layer fc1: wieght.std: unknown key of inner_product",
-     "did you mean 'weight.std'?"},
-    {"gate.std = 1", "[layer fc1]", "1:1", "layer fc1: gate.std: unknown key of inner_product",
+    {"wieght.std = 1", "[layer fc1]", "1:1",
+     "layer fc1: unknown key 'wieght.std' for type inner_product", "did you mean 'weight.std'?"},
+    {"gate.std = 1", "[layer fc1]", "1:1",
+     "layer fc1: unknown key 'gate.std' for type inner_product",
      "parameters of inner_product: weight, bias"},
-    {"gate.std = 1", "[layer pool1]", "1:1", "layer pool1: gate.std: unknown key of pooling",
+    {"gate.std = 1", "[layer pool1]", "1:1", "layer pool1: unknown key 'gate.std' for type pooling",
      "pooling has no parameters"},
-    {"weight.std = 1", "[layer pool1]", "1:1", "layer pool1: weight.std: unknown key of pooling",
+    {"weight.std = 1", "[layer pool1]", "1:1",
+     "layer pool1: unknown key 'weight.std' for type pooling",
      "weight.std is a key of convolution, inner_product; layer pool1 is pooling"},
     /* Types */
     {"[layer c]\ntype = convolutoin\nkernel = 3", "steps = 1000", "2:8",
@@ -74,7 +75,7 @@ static const struct broken cases[] = {
      "did you mean 'convolution'?"},
     {"[layer c]\ntype = lstm", "steps = 1000", "2:8", "layer c: type = lstm: unknown type",
      "known: input, convolution, pooling, inner_product, dropout"},
-    {"[layer c]\ntype =", "steps = 1000", "2:7", "layer c: type = : a value is missing",
+    {"[layer c]\ntype =", "steps = 1000", "2:7", "layer c: type = : missing value",
      "known: input, convolution, pooling, inner_product, dropout"},
     {"[layer c]", "steps = 1000", "1:2", "layer c: type is missing",
      "known: input, convolution, pooling, inner_product, dropout"},
@@ -95,8 +96,8 @@ static const struct broken cases[] = {
      "layer z: outputs = -3: must be 1 or more", NULL},
     {"kernel_x = -1", "type = pooling", "1:12", "layer pool1: kernel_x = -1: must be 1 or more",
      NULL},
-    {"seed =", "steps = 1000", "1:7", "job: seed = : a value is missing", NULL},
-    {"seed = # later", "steps = 1000", "1:7", "job: seed = : a value is missing", NULL},
+    {"seed =", "steps = 1000", "1:7", "job: seed = : missing value", NULL},
+    {"seed = # later", "steps = 1000", "1:7", "job: seed = : missing value", NULL},
     {"partition = 2", "steps = 1000", "1:13", "job: partition = 2: must be 0, 1, 1in or none",
      "did you mean '0'?"},
     {"bias = maybe", "kernel = 5", "1:8", "layer conv1: bias = maybe: must be yes or no", NULL},
@@ -176,8 +177,8 @@ static void errors_name_place_reason_and_hint(void **state)
     }
 }
 
-/* A mistake brings no others with it, but for those that follow from it. */
-static void errors_do_not_multiply(void **state)
+/* A mistake causes no further messages except direct consequences. */
+static void one_mistake_gives_one_message(void **state)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sw_buf text = {0};
@@ -196,7 +197,7 @@ static void errors_do_not_multiply(void **state)
     }
 }
 
-static void errors_of_a_recipe_are_said_at_once(void **state)
+static void all_errors_of_a_recipe_are_reported_together(void **state)
 {
     struct sw_recipe *r;
     struct sw_buf out = {0};
@@ -222,14 +223,14 @@ static void errors_of_a_recipe_are_said_at_once(void **state)
                         "x.ini:7:13: layer conv1: outputs = -3: must be 1 or more\n"
                         "      outputs = -3\n"
                         "                ^~\n"
-                        "x.ini:8:3: layer conv1: kernal: unknown key of convolution\n"
+                        "x.ini:8:3: layer conv1: unknown key 'kernal' for type convolution\n"
                         "      kernal = 5\n"
                         "      ^~~~~~\n"
                         "    hint: did you mean 'kernel'?\n"
                         "x.ini:9:1: missing '=' in 'junk'\n"
                         "    junk\n"
                         "    ^~~~\n"
-                        "    hint: a line is [section], key = value, or a comment\n"
+                        "    hint: expected [section], key = value or a comment\n"
                         "--set job.seed=x: job: seed = x: must be a whole number\n"
                         "    --set job.seed=x\n"
                         "                   ^\n");
@@ -237,7 +238,7 @@ static void errors_of_a_recipe_are_said_at_once(void **state)
     sw_recipe_free(r);
 }
 
-static void errors_name_absent_sections(void **state)
+static void errors_name_missing_sections(void **state)
 {
     struct sw_recipe *r;
     struct sw_buf out = {0};
@@ -252,7 +253,7 @@ static void errors_name_absent_sections(void **state)
     sw_recipe_free(r);
 }
 
-static void errors_leave_sound_sections_usable(void **state)
+static void valid_sections_remain_usable_after_errors(void **state)
 {
     struct sw_recipe *r;
     assert_int_equal(toy_load(TOY_JOB "[layer a]\ntype = pooling\nkernel = x\nmethod = avg\n"
@@ -277,10 +278,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_name_place_reason_and_hint),
-        cmocka_unit_test(errors_do_not_multiply),
-        cmocka_unit_test(errors_of_a_recipe_are_said_at_once),
-        cmocka_unit_test(errors_name_absent_sections),
-        cmocka_unit_test(errors_leave_sound_sections_usable),
+        cmocka_unit_test(one_mistake_gives_one_message),
+        cmocka_unit_test(all_errors_of_a_recipe_are_reported_together),
+        cmocka_unit_test(errors_name_missing_sections),
+        cmocka_unit_test(valid_sections_remain_usable_after_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void has(const struct sw_buf *out, const char *line)
         fail_msg("no '%s' in\n%s", line, sw_buf_text(out));
 }
 
-static void explain_tells_every_row_and_its_origin(void **state)
+static void explain_visits_every_row_with_its_origin(void **state)
 {
     const char *const sets[] = {"layer.fc1.outputs=7", "layer.fc1.outputs=8", "vars.n=6", NULL};
     struct sw_buf out = {0};
@@ -122,7 +122,7 @@ static void values_are_written_as_they_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(explain_tells_every_row_and_its_origin),
+        cmocka_unit_test(explain_visits_every_row_with_its_origin),
         cmocka_unit_test(explain_every_allocation_may_fail),
         cmocka_unit_test(values_are_written_as_they_are_read),
     };

@@ -50,7 +50,7 @@ static void expect_announcement(struct sw_recipe *r, const char *expected)
     sw_buf_fini(&out);
 }
 
-static void fallback_stays_away_while_a_file_exists(void **state)
+static void fallback_is_not_used_while_a_file_exists(void **state)
 {
     struct sw_recipe *r = load("/data/b /data/t", NULL, NULL);
     assert_ptr_equal(format_of(r, "train"), &toy_idx_type);
@@ -103,7 +103,7 @@ static void fallback_is_decided_per_section(void **state)
     sw_recipe_free(r);
 }
 
-static void fallback_yields_to_set(void **state)
+static void set_overrides_fallback(void **state)
 {
     const char *const sets[] = {"job.steps=3", "fallback.data.train.records=60",
                                 "fallback.job.seed=4", NULL};
@@ -128,7 +128,7 @@ static void fallback_yields_to_set(void **state)
     sw_recipe_free(r);
 }
 
-static void fallback_decision_can_be_repeated(void **state)
+static void fallback_decision_can_be_reused_on_resume(void **state)
 {
     struct sw_recipe *r = load("/data/a /data/t", NULL, "train");
     assert_ptr_equal(format_of(r, "train"), &toy_synthetic_type);
@@ -148,7 +148,7 @@ static int stat_denied(const char *path, struct stat *st)
     return -1;
 }
 
-static void fallback_does_not_hide_files_it_may_not_see(void **state)
+static void fallback_does_not_replace_unreadable_files(void **state)
 {
     struct sw_err err;
     struct sw_recipe *r;
@@ -162,7 +162,7 @@ static void fallback_does_not_hide_files_it_may_not_see(void **state)
     sw_recipe_free(r);
 }
 
-static void fallback_looks_for_matches_of_a_pattern(void **state)
+static void fallback_checks_patterns_for_matches(void **state)
 {
     struct sw_err err;
     char recipe[512];
@@ -198,11 +198,11 @@ static void fallback_lines_are_checked_even_when_not_applied(void **state)
                   "[fallback]\njob.stesp = 1\nsteps = 2\nlayr.a.b = 3\njob.batch = 0\n"
                   "data.train.records = 5\n",
                   "",
-                  "x.ini:7:1: fallback: job.stesp: unknown key\n"
+                  "x.ini:7:1: fallback: unknown key 'job.stesp'\n"
                   "    job.stesp = 1\n"
                   "    ^~~~~~~~~\n"
                   "    hint: did you mean 'steps'?\n"
-                  "x.ini:8:1: 'steps' is not SECTION.KEY\n"
+                  "x.ini:8:1: 'steps' is not of the form SECTION.KEY\n"
                   "    steps = 2\n"
                   "    ^~~~~\n"
                   "    hint: did you mean 'job.steps'?\n"
@@ -215,7 +215,7 @@ static void fallback_lines_are_checked_even_when_not_applied(void **state)
                   "                ^\n");
 }
 
-static void fallback_lines_point_at_themselves_when_applied(void **state)
+static void errors_of_applied_fallback_lines_point_at_the_line(void **state)
 {
     expect_errors(TOY_JOB TOY_LAYER "[data d]\nformat = idx\npaths = p\nlabels = l\ncache = x\n"
                                     "fallback = synthetic\n"
@@ -224,7 +224,7 @@ static void fallback_lines_point_at_themselves_when_applied(void **state)
                   "x.ini:10:9: data d: cache = x: must be a size such as 4GB, 512MB or 1024\n"
                   "    cache = x\n"
                   "            ^\n"
-                  "x.ini:13:5: job: stesp: unknown key\n"
+                  "x.ini:13:5: job: unknown key 'stesp'\n"
                   "    job.stesp = 1\n"
                   "        ^~~~~\n"
                   "    hint: did you mean 'steps'?\n"
@@ -269,7 +269,7 @@ static struct sw_recipe *load_ladder(const char *files, const char *decided)
 }
 
 /* Other files serve as they are: lines for data made by code do not count. */
-static void fallback_takes_the_first_alternative_that_is_there(void **state)
+static void fallback_uses_the_first_existing_alternative(void **state)
 {
     struct sw_recipe *r = load_ladder("/data/a /data/b", NULL);
     assert_string_equal(paths_of(r), "/data/a");
@@ -310,17 +310,17 @@ static void fallback_to_an_alternative_is_decided_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fallback_stays_away_while_a_file_exists),
+        cmocka_unit_test(fallback_is_not_used_while_a_file_exists),
         cmocka_unit_test(fallback_replaces_the_format_when_no_file_exists),
         cmocka_unit_test(fallback_is_decided_per_section),
-        cmocka_unit_test(fallback_takes_the_first_alternative_that_is_there),
+        cmocka_unit_test(fallback_uses_the_first_existing_alternative),
         cmocka_unit_test(fallback_to_an_alternative_is_decided_once),
-        cmocka_unit_test(fallback_yields_to_set),
-        cmocka_unit_test(fallback_decision_can_be_repeated),
-        cmocka_unit_test(fallback_does_not_hide_files_it_may_not_see),
-        cmocka_unit_test(fallback_looks_for_matches_of_a_pattern),
+        cmocka_unit_test(set_overrides_fallback),
+        cmocka_unit_test(fallback_decision_can_be_reused_on_resume),
+        cmocka_unit_test(fallback_does_not_replace_unreadable_files),
+        cmocka_unit_test(fallback_checks_patterns_for_matches),
         cmocka_unit_test(fallback_lines_are_checked_even_when_not_applied),
-        cmocka_unit_test(fallback_lines_point_at_themselves_when_applied),
+        cmocka_unit_test(errors_of_applied_fallback_lines_point_at_the_line),
         cmocka_unit_test(fallback_must_name_a_format),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);

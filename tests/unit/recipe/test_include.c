@@ -161,7 +161,7 @@ static void include_chooses_between_steps_and_epochs_by_file(void **state)
     end(&c);
 }
 
-static void include_takes_several_files_and_nested_folders(void **state)
+static void include_accepts_several_files_and_nested_folders(void **state)
 {
     struct case_ c;
     char folder[300];
@@ -186,7 +186,7 @@ static void include_takes_several_files_and_nested_folders(void **state)
     end(&c);
 }
 
-static void include_errors_point_into_the_file_they_are_in(void **state)
+static void include_errors_point_into_the_included_file(void **state)
 {
     struct case_ c;
     const char *const sets[] = {"layer.c.kernel=0", NULL};
@@ -201,14 +201,14 @@ static void include_errors_point_into_the_file_they_are_in(void **state)
                "    outputs = -1\n              ^~\n"
                "@base.ini:3:9: job: steps = many: must be a whole number\n"
                "    steps = many\n            ^~~~\n"
-               "@base.ini:8:1: layer c: kernal: unknown key of convolution\n"
+               "@base.ini:8:1: layer c: unknown key 'kernal' for type convolution\n"
                "    kernal = 4\n    ^~~~~~\n    hint: did you mean 'kernel'?\n"
                "--set layer.c.kernel=0: layer c: kernel = 0: must be from 1 to 1000\n"
                "    --set layer.c.kernel=0\n                         ^\n");
     end(&c);
 }
 
-static void include_of_nothing_or_of_itself_is_an_error_at_its_line(void **state)
+static void include_of_a_missing_file_or_a_cycle_is_an_error(void **state)
 {
     struct case_ c;
     begin(&c);
@@ -222,17 +222,17 @@ static void include_of_nothing_or_of_itself_is_an_error_at_its_line(void **state
     put(&c, "x.ini", "include = no.ini\ninclude =\n" TOY_JOB TOY_LAYER "include = both\n");
     load(&c, "x.ini");
     assert_int_equal(c.rc, SW_ERR_INVALID);
-    expect(&c, "@x.ini:1:11: include = no.ini: there is no such file\n"
+    expect(&c, "@x.ini:1:11: include = no.ini: no such file\n"
                "    include = no.ini\n              ^~~~~~\n"
-               "@x.ini:2:1: include: the name of a file is missing\n"
+               "@x.ini:2:1: include: missing file name\n"
                "    include =\n    ^~~~~~~\n");
     put(&c, "x.ini", "include = .\n" TOY_JOB TOY_LAYER);
     load(&c, "x.ini");
-    assert_true(strstr(sw_buf_text(&c.printed), "include = .: not a plain file") != NULL);
+    assert_true(strstr(sw_buf_text(&c.printed), "include = .: not a regular file") != NULL);
     put(&c, "x.ini", TOY_JOB "include = a.ini\n" TOY_LAYER);
     load(&c, "x.ini");
     assert_true(strstr(sw_buf_text(&c.printed),
-                       "hint: a line include = FILE stands before the first section") != NULL);
+                       "hint: put include = FILE before the first section") != NULL);
     end(&c);
 }
 
@@ -250,7 +250,7 @@ static void include_has_a_limited_depth(void **state)
     load(&c, "0.ini");
     assert_int_equal(c.rc, SW_ERR_INVALID);
     assert_true(strstr(sw_buf_text(&c.printed),
-                       "8.ini:1:11: include = 9.ini: files include each other more than 8 deep") !=
+                       "8.ini:1:11: include = 9.ini: includes are nested more than 8 deep") !=
                 NULL);
     load(&c, "4.ini");
     assert_int_equal(c.rc, SW_OK);
@@ -271,7 +271,7 @@ static void include_has_a_limited_number_of_files(void **state)
     put(&c, "7.ini", TOY_JOB TOY_LAYER);
     load(&c, "0.ini");
     assert_int_equal(c.rc, SW_ERR_INVALID);
-    assert_true(strstr(sw_buf_text(&c.printed), "a recipe has at most 64 files") != NULL);
+    assert_true(strstr(sw_buf_text(&c.printed), "the recipe has more than 64 files") != NULL);
     end(&c);
 }
 
@@ -297,7 +297,7 @@ static void load_text(struct case_ *c, const char *name, const char *text)
     sw_diags_print(sw_recipe_diags(c->r), &c->printed);
 }
 
-static void kept_text_needs_the_files_no_more(void **state)
+static void stored_text_does_not_need_the_included_files(void **state)
 {
     struct case_ c;
     begin(&c);
@@ -334,7 +334,7 @@ static void kept_text_needs_the_files_no_more(void **state)
     end(&c);
 }
 
-static void kept_text_that_was_changed_is_noticed(void **state)
+static void modified_stored_text_is_an_error(void **state)
 {
     struct case_ c;
     begin(&c);
@@ -342,16 +342,19 @@ static void kept_text_that_was_changed_is_noticed(void **state)
               "include = b.ini\n;| the next 2 lines are b.ini\n[job]\nbatch = 1\n"
               "steps = 5\n;| end of b.ini\n" TOY_LAYER);
     assert_int_equal(c.rc, SW_ERR_INVALID);
+    assert_true(
+        strstr(
+            sw_buf_text(&c.printed),
+            "x.ini:2:1: the embedded text of b.ini does not have the stated number of lines\n") !=
+        NULL);
     assert_true(strstr(sw_buf_text(&c.printed),
-                       "x.ini:2:1: the lines of b.ini do not end where this line says\n") != NULL);
-    assert_true(strstr(sw_buf_text(&c.printed),
-                       "hint: a line ';| end of b.ini' must follow them\n") != NULL);
+                       "hint: a line ';| end of b.ini' must follow the text\n") != NULL);
     load_text(&c, "x.ini", "include = b.ini\n;| the next 99 lines are b.ini\n[job]\n");
     assert_int_equal(c.rc, SW_ERR_INVALID);
     end(&c);
 }
 
-static void hash_is_that_of_one_file_that_says_it_all(void **state)
+static void hash_equals_that_of_the_equivalent_single_file(void **state)
 {
     struct case_ c;
     begin(&c);
@@ -420,14 +423,14 @@ int main(void)
         cmocka_unit_test(include_replaces_a_variable_where_it_stood),
         cmocka_unit_test(include_drops_the_keys_of_a_type_that_a_later_file_replaces),
         cmocka_unit_test(include_chooses_between_steps_and_epochs_by_file),
-        cmocka_unit_test(include_takes_several_files_and_nested_folders),
-        cmocka_unit_test(include_errors_point_into_the_file_they_are_in),
-        cmocka_unit_test(include_of_nothing_or_of_itself_is_an_error_at_its_line),
+        cmocka_unit_test(include_accepts_several_files_and_nested_folders),
+        cmocka_unit_test(include_errors_point_into_the_included_file),
+        cmocka_unit_test(include_of_a_missing_file_or_a_cycle_is_an_error),
         cmocka_unit_test(include_has_a_limited_depth),
         cmocka_unit_test(include_has_a_limited_number_of_files),
-        cmocka_unit_test(kept_text_needs_the_files_no_more),
-        cmocka_unit_test(kept_text_that_was_changed_is_noticed),
-        cmocka_unit_test(hash_is_that_of_one_file_that_says_it_all),
+        cmocka_unit_test(stored_text_does_not_need_the_included_files),
+        cmocka_unit_test(modified_stored_text_is_an_error),
+        cmocka_unit_test(hash_equals_that_of_the_equivalent_single_file),
         cmocka_unit_test(include_every_allocation_may_fail),
         cmocka_unit_test(include_merges_the_lines_of_fallback),
     };

@@ -123,7 +123,7 @@ static void ini_reports_syntax_with_caret(void **state)
     expect("[job] batch = 1\n", "x.ini:1:7: unexpected text after ']'\n"
                                 "    [job] batch = 1\n"
                                 "          ^~~~~~~~~\n"
-                                "    hint: a key = value belongs on a line of its own\n");
+                                "    hint: put key = value on a separate line\n");
     expect("[job]\n  kernel 5 ; c\n", "x.ini:2:3: missing '=' in 'kernel 5'\n"
                                       "      kernel 5 ; c\n"
                                       "      ^~~~~~~~\n"
@@ -131,17 +131,17 @@ static void ini_reports_syntax_with_caret(void **state)
     expect("[job]\n = 5\n", "x.ini:2:2: missing key before '='\n"
                             "     = 5\n"
                             "     ^\n");
-    expect("[job]\na b = 5\n", "x.ini:2:1: the key 'a b' is more than one word\n"
+    expect("[job]\na b = 5\n", "x.ini:2:1: key 'a b' contains a blank\n"
                                "    a b = 5\n"
                                "    ^~~\n");
-    expect("[]\n", "x.ini:1:1: a section header without a kind\n"
+    expect("[]\n", "x.ini:1:1: section header without a kind\n"
                    "    []\n"
                    "    ^~\n"
                    "    hint: write [kind] or [kind name], as in [job] or [layer conv1]\n");
-    expect("[layer a b]\n", "x.ini:1:8: the section name 'a b' is more than one word\n"
+    expect("[layer a b]\n", "x.ini:1:8: section name 'a b' contains a blank\n"
                             "    [layer a b]\n"
                             "           ^~~\n");
-    expect("[layer a,b]\n", "x.ini:1:8: the section name 'a,b' holds one of , = [ ]\n"
+    expect("[layer a,b]\n", "x.ini:1:8: section name 'a,b' contains one of , = [ ]\n"
                             "    [layer a,b]\n"
                             "           ^~~\n");
 }
@@ -159,26 +159,26 @@ static void ini_keeps_a_section_without_bracket(void **state)
 static void ini_reports_duplicates_with_first_line(void **state)
 {
     expect("[job]\na = 1\n[layer x]\na = 1\na = 2\n[job]\nb = 1\n",
-           "x.ini:5:1: 'a' is here twice in one section\n"
+           "x.ini:5:1: duplicate key 'a'\n"
            "    a = 2\n"
            "    ^\n"
-           "    hint: the first is in line 4\n"
-           "x.ini:6:2: [job] is here twice\n"
+           "    hint: first defined in line 4\n"
+           "x.ini:6:2: duplicate section [job]\n"
            "    [job]\n"
            "     ^~~\n"
-           "    hint: the first is in line 1; put all keys there\n");
+           "    hint: first defined in line 1; put all keys there\n");
 }
 
 static void ini_reports_keys_before_any_section_once(void **state)
 {
     expect("a = 2\nb = 1\n[job]\nc = 1\n",
-           "x.ini:1:1: 'a' stands before any section\n"
+           "x.ini:1:1: 'a' is outside a section\n"
            "    a = 2\n"
            "    ^\n"
-           "    hint: begin with a section header, such as [job]\n");
+           "    hint: start the recipe with a section header such as [job]\n");
 }
 
-static void ini_refuses_bytes_that_are_no_text(void **state)
+static void ini_rejects_bytes_that_are_not_text(void **state)
 {
     expect("[job]\nname = \xff\xfe\n# gr\xfc\xdf\n", "x.ini:2:8: byte 0xff is not UTF-8\n"
                                                      "    name = ??\n"
@@ -196,20 +196,21 @@ static void ini_refuses_bytes_that_are_no_text(void **state)
                               "         ^\n");
 }
 
-static void ini_says_one_thing_about_binary_files(void **state)
+static void ini_reports_one_error_for_a_binary_file(void **state)
 {
     struct parsed p;
     parse_bytes(&p, "\x7f\x45LF\0\0\xff[x\n=\n", 12);
-    assert_string_equal(sw_buf_text(&p.printed),
-                        "x.ini: this is not a recipe: byte 4 is zero\n"
-                        "    hint: a recipe is an INI text, such as those in recipes/\n");
+    assert_string_equal(
+        sw_buf_text(&p.printed),
+        "x.ini: not a text file: byte 4 is zero\n"
+        "    hint: a recipe is a text file of sections and key = value lines; see recipes/\n");
     fini(&p);
     parse_bytes(&p, "\xff\xfe[\0j\0", 6);
     assert_non_null(strstr(sw_buf_text(&p.printed), "UTF-16"));
     fini(&p);
 }
 
-static void ini_reads_long_lines_and_shows_the_part_that_matters(void **state)
+static void ini_reads_long_lines_and_shows_the_part_around_the_caret(void **state)
 {
     enum { LONG = 300000 };
     struct parsed p;
@@ -266,7 +267,7 @@ static void ini_limits_size_sections_and_keys(void **state)
     free(text);
 }
 
-static void ini_keeps_a_hundred_messages_and_counts_the_rest(void **state)
+static void diags_keep_a_hundred_messages_and_count_the_rest(void **state)
 {
     struct parsed p;
     char text[20000] = "[job]\n";
@@ -281,7 +282,7 @@ static void ini_keeps_a_hundred_messages_and_counts_the_rest(void **state)
     fini(&p);
 }
 
-static void diags_sort_by_position_whatever_the_order(void **state)
+static void diags_are_sorted_by_position(void **state)
 {
     struct sw_diags d = {0};
     struct sw_buf out = {0};
@@ -346,12 +347,12 @@ int main(void)
         cmocka_unit_test(ini_keeps_a_section_without_bracket),
         cmocka_unit_test(ini_reports_duplicates_with_first_line),
         cmocka_unit_test(ini_reports_keys_before_any_section_once),
-        cmocka_unit_test(ini_refuses_bytes_that_are_no_text),
-        cmocka_unit_test(ini_says_one_thing_about_binary_files),
-        cmocka_unit_test(ini_reads_long_lines_and_shows_the_part_that_matters),
+        cmocka_unit_test(ini_rejects_bytes_that_are_not_text),
+        cmocka_unit_test(ini_reports_one_error_for_a_binary_file),
+        cmocka_unit_test(ini_reads_long_lines_and_shows_the_part_around_the_caret),
         cmocka_unit_test(ini_limits_size_sections_and_keys),
-        cmocka_unit_test(ini_keeps_a_hundred_messages_and_counts_the_rest),
-        cmocka_unit_test(diags_sort_by_position_whatever_the_order),
+        cmocka_unit_test(diags_keep_a_hundred_messages_and_count_the_rest),
+        cmocka_unit_test(diags_are_sorted_by_position),
         cmocka_unit_test(ini_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

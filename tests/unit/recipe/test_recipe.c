@@ -130,7 +130,7 @@ static void recipe_lists_sections_in_file_order(void **state)
     sw_recipe_free(r);
 }
 
-static void recipe_tells_where_a_key_stands(void **state)
+static void recipe_returns_the_position_of_a_key(void **state)
 {
     struct sw_recipe *r = load(whole);
     const struct sw_section *s = sw_recipe_find(r, "layer", "conv1");
@@ -148,7 +148,7 @@ static void recipe_tells_where_a_key_stands(void **state)
 }
 
 /* What net building says about a sound recipe. */
-static void recipe_takes_errors_of_later_floors(void **state)
+static void recipe_accepts_errors_of_later_checks(void **state)
 {
     struct sw_err err;
     struct sw_buf out = {0};
@@ -183,7 +183,7 @@ static void recipe_takes_errors_of_later_floors(void **state)
     sw_recipe_free(r);
 }
 
-static void recipe_makes_an_unnamed_section_that_is_not_written(void **state)
+static void recipe_adds_missing_unnamed_sections(void **state)
 {
     struct sw_recipe *r = load(TOY_JOB TOY_LAYER);
     const struct sw_section *s = sw_recipe_find(r, "updater", NULL);
@@ -223,7 +223,7 @@ static void vars_unknown_and_broken_are_errors(void **state)
                         "    abc = ${later}\n"
                         "          ^~~~~~~~\n"
                         "    hint: define it in [vars] or in the environment\n"
-                        "x.ini:4:1: vars: 'x-y' is not a name\n"
+                        "x.ini:4:1: vars: invalid variable name 'x-y'\n"
                         "    x-y = 1\n"
                         "    ^~~\n"
                         "    hint: a variable's name consists of letters, digits and _\n"
@@ -239,7 +239,7 @@ static void vars_unknown_and_broken_are_errors(void **state)
     sw_recipe_free(r);
 }
 
-static void vars_have_a_budget(void **state)
+static void vars_expansion_is_limited_in_size(void **state)
 {
     struct sw_buf text = {0};
     struct sw_recipe *r;
@@ -337,7 +337,7 @@ static void hash_differs_for_another_recipe(void **state)
 
 /* ---- [job] ---- */
 
-static void job_settles_defaults_and_length(void **state)
+static void job_resolves_defaults_and_length(void **state)
 {
     struct sw_err err;
     struct sw_recipe *r;
@@ -364,7 +364,7 @@ static void job_settles_defaults_and_length(void **state)
     sw_recipe_free(r);
 }
 
-static void job_wants_steps_or_epochs(void **state)
+static void job_requires_steps_or_epochs(void **state)
 {
     struct sw_err err;
     struct sw_recipe *r = load("[job]\nbatch = 1\n" TOY_LAYER);
@@ -374,7 +374,7 @@ static void job_wants_steps_or_epochs(void **state)
     sw_recipe_free(r);
     r = load(TOY_JOB "epochs = 2\n" TOY_LAYER);
     assert_int_equal(sw_job_settle(r, &job, &err), SW_ERR_INVALID);
-    assert_string_equal(err.text, "x.ini:4:10: job: epochs = 2: steps is given, too");
+    assert_string_equal(err.text, "x.ini:4:10: job: epochs = 2: conflicts with steps");
     sw_recipe_free(r);
 }
 
@@ -403,7 +403,7 @@ static void recipe_reads_a_file(void **state)
     test_free(big);
 }
 
-static void recipe_is_rebuilt_from_what_is_kept(void **state)
+static void recipe_is_reloaded_from_its_stored_text_and_overrides(void **state)
 {
     struct sw_err err;
     struct sw_recipe *first, *second;
@@ -528,19 +528,19 @@ int main(void)
         cmocka_unit_test(recipe_binds_keys_of_parameters),
         cmocka_unit_test(recipe_binds_two_type_keys),
         cmocka_unit_test(recipe_lists_sections_in_file_order),
-        cmocka_unit_test(recipe_tells_where_a_key_stands),
-        cmocka_unit_test(recipe_takes_errors_of_later_floors),
-        cmocka_unit_test(recipe_makes_an_unnamed_section_that_is_not_written),
+        cmocka_unit_test(recipe_returns_the_position_of_a_key),
+        cmocka_unit_test(recipe_accepts_errors_of_later_checks),
+        cmocka_unit_test(recipe_adds_missing_unnamed_sections),
         cmocka_unit_test(vars_expand_in_order_then_environment),
         cmocka_unit_test(vars_unknown_and_broken_are_errors),
-        cmocka_unit_test(vars_have_a_budget),
+        cmocka_unit_test(vars_expansion_is_limited_in_size),
         cmocka_unit_test(vars_singa_data_has_defaults),
         cmocka_unit_test(hash_ignores_form_overrides_and_environment),
         cmocka_unit_test(hash_differs_for_another_recipe),
-        cmocka_unit_test(job_settles_defaults_and_length),
-        cmocka_unit_test(job_wants_steps_or_epochs),
+        cmocka_unit_test(job_resolves_defaults_and_length),
+        cmocka_unit_test(job_requires_steps_or_epochs),
         cmocka_unit_test(recipe_reads_a_file),
-        cmocka_unit_test(recipe_is_rebuilt_from_what_is_kept),
+        cmocka_unit_test(recipe_is_reloaded_from_its_stored_text_and_overrides),
         cmocka_unit_test(recipe_every_allocation_may_fail),
         cmocka_unit_test(reference_prints_columns_of_a_page),
         cmocka_unit_test(reference_writes_json),

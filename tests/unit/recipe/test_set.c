@@ -32,7 +32,7 @@ static void expect(const char *set, const char *printed)
     sw_recipe_free(r);
 }
 
-static void set_overrules_the_recipe_and_the_last_wins(void **state)
+static void set_overrides_the_recipe_and_the_last_wins(void **state)
 {
     const char *const sets[] = {"layer.fc1.outputs=20", "layer.fc1.outputs=30", "job.seed=9", NULL};
     struct sw_recipe *r;
@@ -50,7 +50,7 @@ static void set_overrules_the_recipe_and_the_last_wins(void **state)
     sw_recipe_free(r);
 }
 
-static void set_takes_the_longest_section_that_fits(void **state)
+static void set_uses_the_longest_matching_section(void **state)
 {
     struct sw_recipe *r = load_set("layer.fc1.weight.std=3");
     const struct toy_param *p = sw_recipe_find(r, "layer", "fc1")->param_conf[0];
@@ -98,7 +98,7 @@ static void set_values_expand_variables(void **state)
     sw_recipe_free(r);
 }
 
-static void set_value_is_all_after_the_first_equals(void **state)
+static void set_value_begins_after_the_first_equals_sign(void **state)
 {
     struct sw_recipe *r = load_set("job.name=  a=b ; # c  ");
     const struct sw_job_conf *job = sw_recipe_find(r, "job", NULL)->common;
@@ -132,13 +132,13 @@ static void set_errors_point_at_the_text(void **state)
                                    "or more\n"
                                    "    --set layer.fc1.outputs=-1\n"
                                    "                            ^~\n");
-    expect("layer.fc1.output=1", "--set layer.fc1.output=1: layer fc1: output: unknown key of "
-                                 "inner_product\n"
+    expect("layer.fc1.output=1", "--set layer.fc1.output=1: layer fc1: unknown key 'output' "
+                                 "for type inner_product\n"
                                  "    --set layer.fc1.output=1\n"
                                  "                    ^~~~~~\n"
                                  "    hint: did you mean 'outputs'?\n");
-    expect("layer.fc1.wieght.std=1", "--set layer.fc1.wieght.std=1: layer fc1: wieght.std: unknown "
-                                     "key of inner_product\n"
+    expect("layer.fc1.wieght.std=1", "--set layer.fc1.wieght.std=1: layer fc1: unknown key "
+                                     "'wieght.std' for type inner_product\n"
                                      "    --set layer.fc1.wieght.std=1\n"
                                      "                    ^~~~~~~~~~\n"
                                      "    hint: did you mean 'weight.std'?\n");
@@ -146,12 +146,12 @@ static void set_errors_point_at_the_text(void **state)
                                "    --set job.name=${nope}\n"
                                "                   ^~~~~~~\n"
                                "    hint: define it in [vars] or in the environment\n");
-    expect("job.name=", "--set job.name=: job: name = : a value is missing\n"
+    expect("job.name=", "--set job.name=: job: name = : missing value\n"
                         "    --set job.name=\n"
                         "                   ^\n");
 }
 
-static void set_of_an_unknown_section_explains(void **state)
+static void set_of_an_unknown_section_is_explained(void **state)
 {
     expect("lyer.fc1.outputs=1", "--set lyer.fc1.outputs=1: 'lyer.fc1.outputs': unknown section "
                                  "'lyer'\n"
@@ -162,40 +162,41 @@ static void set_of_an_unknown_section_explains(void **state)
                                   "    --set layer.fc2.outputs=1\n"
                                   "                    ^~~~~~~\n"
                                   "    hint: did you mean 'fc1'?\n");
-    expect("layer.outputs=1", "--set layer.outputs=1: 'layer.outputs' does not say which layer\n"
+    expect("layer.outputs=1", "--set layer.outputs=1: 'layer.outputs' lacks the name of the layer\n"
                               "    --set layer.outputs=1\n"
                               "          ^~~~~~~~~~~~~\n"
                               "    hint: write layer.NAME.outputs\n");
-    expect("updater.*.bias.lr_mlt=1", "--set updater.*.bias.lr_mlt=1: updater *.bias: lr_mlt: "
-                                      "unknown key\n"
+    expect("updater.*.bias.lr_mlt=1", "--set updater.*.bias.lr_mlt=1: updater *.bias: unknown "
+                                      "key 'lr_mlt'\n"
                                       "    --set updater.*.bias.lr_mlt=1\n"
                                       "                         ^~~~~~\n"
                                       "    hint: did you mean 'lr_mult'?\n");
-    expect("layer.fc1.=1", "--set layer.fc1.=1: 'layer.fc1.' is not SECTION.KEY\n"
-                           "    --set layer.fc1.=1\n"
-                           "          ^~~~~~~~~~\n"
-                           "    hint: as in --set job.batch=64 or --set layer.fc1.outputs=10\n");
-    expect("layer.a b.type=dropout", "--set layer.a b.type=dropout: 'a b' cannot be the name of a "
-                                     "section\n"
+    expect("layer.fc1.=1",
+           "--set layer.fc1.=1: 'layer.fc1.' is not of the form SECTION.KEY\n"
+           "    --set layer.fc1.=1\n"
+           "          ^~~~~~~~~~\n"
+           "    hint: for example --set job.batch=64 or --set layer.fc1.outputs=10\n");
+    expect("layer.a b.type=dropout", "--set layer.a b.type=dropout: invalid section name "
+                                     "'a b'\n"
                                      "    --set layer.a b.type=dropout\n"
                                      "          ^~~~~~~~~~~~~~\n");
 }
 
-static void set_without_form_explains(void **state)
+static void malformed_set_is_explained(void **state)
 {
-    expect("steps=5", "--set steps=5: missing section; SECTION.KEY=VALUE is expected\n"
+    expect("steps=5", "--set steps=5: missing section; expected SECTION.KEY=VALUE\n"
                       "    --set steps=5\n"
                       "          ^\n"
                       "    hint: did you mean 'job.steps'?\n");
-    expect("nonsense", "--set nonsense: missing '='; SECTION.KEY=VALUE is expected\n"
+    expect("nonsense", "--set nonsense: missing '='; expected SECTION.KEY=VALUE\n"
                        "    --set nonsense\n"
                        "          ^\n"
-                       "    hint: as in --set job.batch=64 or --set layer.fc1.outputs=10\n");
-    expect(" = 3", "--set  = 3: missing key before '='; SECTION.KEY=VALUE is expected\n"
+                       "    hint: for example --set job.batch=64 or --set layer.fc1.outputs=10\n");
+    expect(" = 3", "--set  = 3: missing key before '='; expected SECTION.KEY=VALUE\n"
                    "    --set  = 3\n"
                    "          ^\n"
-                   "    hint: as in --set job.batch=64 or --set layer.fc1.outputs=10\n");
-    expect("job.name=a\nb", "--set job.name=a?b: a control character, or not UTF-8\n"
+                   "    hint: for example --set job.batch=64 or --set layer.fc1.outputs=10\n");
+    expect("job.name=a\nb", "--set job.name=a?b: contains a control character or invalid UTF-8\n"
                             "    --set job.name=a?b\n"
                             "          ^\n");
 }
@@ -220,16 +221,16 @@ static void set_errors_come_after_those_of_the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(set_overrules_the_recipe_and_the_last_wins),
-        cmocka_unit_test(set_takes_the_longest_section_that_fits),
+        cmocka_unit_test(set_overrides_the_recipe_and_the_last_wins),
+        cmocka_unit_test(set_uses_the_longest_matching_section),
         cmocka_unit_test(set_creates_sections),
         cmocka_unit_test(set_values_expand_variables),
-        cmocka_unit_test(set_value_is_all_after_the_first_equals),
+        cmocka_unit_test(set_value_begins_after_the_first_equals_sign),
         cmocka_unit_test(set_of_a_type_drops_keys_of_the_old_one),
         cmocka_unit_test(set_of_a_type_keeps_keys_that_both_have),
         cmocka_unit_test(set_errors_point_at_the_text),
-        cmocka_unit_test(set_of_an_unknown_section_explains),
-        cmocka_unit_test(set_without_form_explains),
+        cmocka_unit_test(set_of_an_unknown_section_is_explained),
+        cmocka_unit_test(malformed_set_is_explained),
         cmocka_unit_test(set_errors_come_after_those_of_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static void a_stage_changes_keys_types_and_sections(void **state)
     sw_recipe_free(r);
 }
 
-static void sections_of_other_stages_are_not_there(void **state)
+static void sections_of_other_stages_are_removed(void **state)
 {
     static const struct {
         const char *stage;
@@ -107,7 +107,7 @@ static void sections_of_other_stages_are_not_there(void **state)
     }
 }
 
-static void a_set_is_stronger_than_a_stage_and_one_for_the_stage_is_the_strongest(void **state)
+static void set_overrides_a_stage_and_set_of_the_stage_overrides_both(void **state)
 {
     static const char *const all[] = {"updater.lr=2", "stage.b.layer.fc.weight.std=3", NULL};
     struct sw_recipe *r = load("b", "/a", all);
@@ -129,7 +129,7 @@ static void a_set_is_stronger_than_a_stage_and_one_for_the_stage_is_the_stronges
     sw_recipe_free(r);
 }
 
-static void fallback_speaks_of_stages(void **state)
+static void fallback_sets_keys_of_stages(void **state)
 {
     struct sw_buf out = {0};
     struct sw_recipe *r = load("b", "", NULL);
@@ -147,7 +147,7 @@ static void fallback_speaks_of_stages(void **state)
     sw_recipe_free(r);
 }
 
-static void the_hash_is_that_of_the_recipe_whatever_the_stage(void **state)
+static void hash_does_not_depend_on_the_stage(void **state)
 {
     struct sw_recipe *a = load("a", "/a", NULL), *b = load("b", "/a", NULL);
     assert_string_equal(sw_recipe_hash(a), sw_recipe_hash(b));
@@ -155,7 +155,7 @@ static void the_hash_is_that_of_the_recipe_whatever_the_stage(void **state)
     sw_recipe_free(b);
 }
 
-static void a_stage_that_is_not_there_is_an_error(void **state)
+static void an_unknown_stage_is_an_error(void **state)
 {
     struct sw_recipe *r;
     struct sw_err err;
@@ -163,11 +163,11 @@ static void a_stage_that_is_not_there_is_an_error(void **state)
     s.stage = "bee";
     assert_int_equal(sw_recipe_load(&s, &toy_schema, &r, &err), SW_ERR_INVALID);
     assert_null(r);
-    assert_string_equal(err.text, "x.ini: there is no stage 'bee'; stages: a, b, c.d");
+    assert_string_equal(err.text, "x.ini: unknown stage 'bee'; stages: a, b, c.d");
     s = toy_source(TOY_JOB TOY_LAYER, NULL);
     s.stage = "a";
     assert_int_equal(sw_recipe_load(&s, &toy_schema, &r, &err), SW_ERR_INVALID);
-    assert_non_null(strstr(err.text, "the recipe has none"));
+    assert_non_null(strstr(err.text, "the recipe has no stages"));
 }
 
 /* Loads, settles the job, and compares the first message. */
@@ -191,7 +191,7 @@ static void expect_error(const char *recipe, const char *const *sets, const char
 
 #define BASE "[job]\nbatch = 10\n[updater]\ntype = sgd\nlr = 1\n" TOY_LAYER
 
-static void mistakes_are_named_in_every_stage(void **state)
+static void errors_are_reported_in_every_stage(void **state)
 {
     static const char *const length[] = {"job.steps=3", NULL};
     static const char *const no_stage[] = {"stage.x.steps=3", NULL};
@@ -200,29 +200,29 @@ static void mistakes_are_named_in_every_stage(void **state)
                  "x.ini:9:9: stage a: job: steps = 0: must be 1 or more");
     expect_error(BASE "[stage a]\nsteps = 1\n[stage b]\nsteps = 0\n", NULL,
                  "x.ini:11:9: stage b: job.steps = 0: must be 1 or more");
-    expect_error(BASE "[stage a]\nsteps = 1\nepochs = 1\n", NULL, "steps is given, too");
+    expect_error(BASE "[stage a]\nsteps = 1\nepochs = 1\n", NULL, "conflicts with steps");
     expect_error(BASE "[stage a]\nsteps = 1\n[stage b]\nsteps = 1\nstepz = 1\n", NULL,
-                 "x.ini:12:1: stage b: stepz: unknown key");
+                 "x.ini:12:1: stage b: unknown key 'stepz'");
     expect_error(BASE "[stage a]\nsteps = 1\n[stage b]\nsteps = 1\nupdater.lx = 1\n", NULL,
-                 "stage b: updater.lx: unknown key");
+                 "stage b: unknown key 'updater.lx'");
     expect_error(BASE "[stage a]\nsteps = 1\nseed = 3\n", NULL,
                  "x.ini:10:1: stage a: seed cannot change between the stages of a run");
     expect_error(BASE "[stage a]\nsteps = 1\njob.name = n\n", NULL,
                  "stage a: job.name cannot change between the stages of a run");
-    expect_error(BASE "[stage]\nsteps = 1\n", NULL, "a stage section has a name");
+    expect_error(BASE "[stage]\nsteps = 1\n", NULL, "[stage] requires a name");
     expect_error(BASE "[stage a]\nsteps = 1\n[layer fc]\ntype = dropout\nstages = b\n", NULL,
-                 "x.ini:12:10: layer fc: stages = b: there is no stage 'b'");
+                 "x.ini:12:10: layer fc: stages = b: unknown stage 'b'");
     expect_error(BASE "[layer fc]\ntype = dropout\nstages = b\n", NULL,
                  "the recipe has no [stage NAME]");
     expect_error(BASE "[stage a]\nsteps = 1\n", length,
-                 "job: steps = 3: the recipe runs in stages, and each says how long");
+                 "job: steps = 3: a recipe with stages sets this key in each [stage NAME]");
     expect_error("[job]\nbatch = 10\nepochs = 3\n[updater]\ntype = sgd\nlr = 1\n" TOY_LAYER
                  "[stage a]\nsteps = 1\n",
-                 NULL, "x.ini:3:10: job: epochs = 3: the recipe runs in stages");
+                 NULL, "x.ini:3:10: job: epochs = 3: a recipe with stages sets this key");
     expect_error("[job]\nbatch = 10\nsteps = 3\n[updater]\ntype = sgd\nlr = 1\n" TOY_LAYER
                  "[stage a]\nsteps = 1\n",
-                 NULL, "x.ini:3:9: job: steps = 3: the recipe runs in stages");
-    expect_error(BASE "[stage a]\nsteps = 1\n", no_stage, "'stage.x.steps': no such stage");
+                 NULL, "x.ini:3:9: job: steps = 3: a recipe with stages sets this key");
+    expect_error(BASE "[stage a]\nsteps = 1\n", no_stage, "'stage.x.steps': unknown stage");
 }
 
 int main(void)
@@ -230,12 +230,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recipe_is_loaded_for_its_first_stage),
         cmocka_unit_test(a_stage_changes_keys_types_and_sections),
-        cmocka_unit_test(sections_of_other_stages_are_not_there),
-        cmocka_unit_test(a_set_is_stronger_than_a_stage_and_one_for_the_stage_is_the_strongest),
-        cmocka_unit_test(fallback_speaks_of_stages),
-        cmocka_unit_test(the_hash_is_that_of_the_recipe_whatever_the_stage),
-        cmocka_unit_test(a_stage_that_is_not_there_is_an_error),
-        cmocka_unit_test(mistakes_are_named_in_every_stage),
+        cmocka_unit_test(sections_of_other_stages_are_removed),
+        cmocka_unit_test(set_overrides_a_stage_and_set_of_the_stage_overrides_both),
+        cmocka_unit_test(fallback_sets_keys_of_stages),
+        cmocka_unit_test(hash_does_not_depend_on_the_stage),
+        cmocka_unit_test(an_unknown_stage_is_an_error),
+        cmocka_unit_test(errors_are_reported_in_every_stage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,7 @@ static void rows_are_added_and_summed(void **state)
 }
 
 /* y is not read where beta is 0: an uninitialised result must not spread its NaN. */
-static void beta_zero_overwrites_what_was_not_a_number(void **state)
+static void beta_zero_overwrites_nan(void **state)
 {
     struct place place[PLACES];
     struct sw_err err;
@@ -230,7 +230,7 @@ int main(void)
         cmocka_unit_test(gemm_multiplies_matrices_in_every_orientation),
         cmocka_unit_test(elements_are_combined_multiplied_and_activated),
         cmocka_unit_test(rows_are_added_and_summed),
-        cmocka_unit_test(beta_zero_overwrites_what_was_not_a_number),
+        cmocka_unit_test(beta_zero_overwrites_nan),
         cmocka_unit_test(random_numbers_are_the_same_on_every_device),
         cmocka_unit_test(shapes_that_do_not_fit_are_named),
     };

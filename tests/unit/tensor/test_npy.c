@@ -78,7 +78,7 @@ static void refuse(int version, const char *dict, int code, const char *part)
     ASSERT_CONTAINS(err.text, part);
 }
 
-static void what_cannot_be_read_is_refused_with_a_way_out(void **state)
+static void unsupported_arrays_are_rejected_with_advice(void **state)
 {
     refuse(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (3,), }", SW_ERR_UNSUPPORTED,
            "astype('<f4')");
@@ -87,7 +87,7 @@ static void what_cannot_be_read_is_refused_with_a_way_out(void **state)
     refuse(1, "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }", SW_ERR_UNSUPPORTED,
            "type '|O'");
     refuse(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }",
-           SW_ERR_UNSUPPORTED, "not plain numbers");
+           SW_ERR_UNSUPPORTED, "structured arrays");
     refuse(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4), }", SW_ERR_UNSUPPORTED,
            "ascontiguousarray");
     refuse(4, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", SW_ERR_UNSUPPORTED,
@@ -96,7 +96,7 @@ static void what_cannot_be_read_is_refused_with_a_way_out(void **state)
            SW_ERR_UNSUPPORTED, "more than 8 dimensions");
 }
 
-static void damaged_headers_are_refused(void **state)
+static void damaged_headers_are_rejected(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -116,7 +116,7 @@ static void damaged_headers_are_refused(void **state)
         "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904,)}",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        refuse(1, bad[i], SW_ERR_FORMAT, i < 12 ? "header is damaged" : "more than any file holds");
+        refuse(1, bad[i], SW_ERR_FORMAT, i < 12 ? "damaged header" : "size of its shape overflows");
     char head[1024];
     struct sw_npy_header h;
     struct sw_err err = {0};
@@ -133,10 +133,10 @@ static void damaged_headers_are_refused(void **state)
     ASSERT_CONTAINS(err.text, "expected 2 to 65536");
     head[0] = 'P';
     assert_int_equal(sw_npy_parse(head, n, "x.npy", &h, &err), SW_ERR_FORMAT);
-    ASSERT_CONTAINS(err.text, "not an array of numpy");
+    ASSERT_CONTAINS(err.text, "not a NumPy array");
 }
 
-static void values_change_type_only_where_nothing_is_lost(void **state)
+static void conversion_rejects_values_out_of_range(void **state)
 {
     const double reals[] = {-2, 0, 255, 2147483647.0};
     const int64_t wholes[] = {0, 255, INT32_MAX};
@@ -173,7 +173,7 @@ static void values_change_type_only_where_nothing_is_lost(void **state)
     ASSERT_CONTAINS(err.text, "1099511627776");
 }
 
-static void what_is_written_is_read_again(void **state)
+static void written_arrays_are_read_back(void **state)
 {
     const int64_t row[] = {2, 3};
     float rows[5][6], back[5][6];
@@ -239,7 +239,7 @@ static void long_arrays_are_read_in_pieces(void **state)
     free(back);
 }
 
-static void files_of_another_size_are_refused(void **state)
+static void files_of_the_wrong_size_are_rejected(void **state)
 {
     const int64_t shape[] = {4, 2};
     const unsigned char values[8] = {0};
@@ -251,7 +251,7 @@ static void files_of_another_size_are_refused(void **state)
         assert_int_equal(truncate(path, 264 + change), 0);
         assert_int_equal(sw_npy_open(&f, path, &err), SW_ERR_FORMAT);
         ASSERT_CONTAINS(err.text, "s.npy: has 26");
-        ASSERT_CONTAINS(err.text, "promises 264");
+        ASSERT_CONTAINS(err.text, "requires 264");
     }
     for (int bytes = 255; bytes >= 0; bytes -= 5) {
         assert_int_equal(truncate(path, bytes), 0);
@@ -262,7 +262,7 @@ static void files_of_another_size_are_refused(void **state)
     assert_int_equal(sw_npy_open(&f, "/dev/null", &err), SW_ERR_FORMAT);
 }
 
-static void a_failure_leaves_the_old_file_and_nothing_else(void **state)
+static void a_failed_write_keeps_the_old_file_and_no_temporary_file(void **state)
 {
     const int64_t shape[] = {3};
     const int32_t old[] = {1, 2, 3}, new[] = {4, 5, 6};
@@ -293,7 +293,7 @@ static void a_failure_leaves_the_old_file_and_nothing_else(void **state)
     assert_int_equal(sw_npy_write(path, SW_F32, 2, negative, old, &err), SW_ERR_INVALID);
 }
 
-static void reading_survives_every_failure(void **state)
+static void every_failing_call_while_reading_is_an_error(void **state)
 {
     const int64_t shape[] = {3};
     const int32_t values[] = {1, 2, 3};
@@ -323,14 +323,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_of_all_versions_and_types_are_read),
-        cmocka_unit_test(what_cannot_be_read_is_refused_with_a_way_out),
-        cmocka_unit_test(damaged_headers_are_refused),
-        cmocka_unit_test(values_change_type_only_where_nothing_is_lost),
-        cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(unsupported_arrays_are_rejected_with_advice),
+        cmocka_unit_test(damaged_headers_are_rejected),
+        cmocka_unit_test(conversion_rejects_values_out_of_range),
+        cmocka_unit_test(written_arrays_are_read_back),
         cmocka_unit_test(long_arrays_are_read_in_pieces),
-        cmocka_unit_test(files_of_another_size_are_refused),
-        cmocka_unit_test(a_failure_leaves_the_old_file_and_nothing_else),
-        cmocka_unit_test(reading_survives_every_failure),
+        cmocka_unit_test(files_of_the_wrong_size_are_rejected),
+        cmocka_unit_test(a_failed_write_keeps_the_old_file_and_no_temporary_file),
+        cmocka_unit_test(every_failing_call_while_reading_is_an_error),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

@@ -27,7 +27,7 @@ static void put(const char *path, const void *bytes, size_t n)
     assert_int_equal(close(fd), 0);
 }
 
-static void what_was_written_is_read(void **state)
+static void written_files_are_read_back(void **state)
 {
     struct sw_st_file *f = NULL;
     struct sw_err err = {0};
@@ -88,7 +88,7 @@ static void assert_detected(const char *path, const char *what, size_t where)
     }
 }
 
-static void every_bit_of_the_header_counts(void **state)
+static void every_flipped_bit_of_the_header_is_detected(void **state)
 {
     size_t n;
     unsigned char *file = sample_file(&n);
@@ -103,7 +103,7 @@ static void every_bit_of_the_header_counts(void **state)
     sw_free(file);
 }
 
-static void every_piece_of_data_counts(void **state)
+static void damaged_data_is_detected(void **state)
 {
     size_t n;
     unsigned char *file = sample_file(&n);
@@ -119,7 +119,7 @@ static void every_piece_of_data_counts(void **state)
     sw_free(file);
 }
 
-static void truncations_and_tails_are_damage(void **state)
+static void truncated_and_extended_files_are_rejected(void **state)
 {
     size_t n;
     unsigned char *file = sample_file(&n);
@@ -149,7 +149,7 @@ static void put_header(const char *path, const char *header, size_t data_bytes)
     put(path, file, 8 + length + data_bytes);
 }
 
-static void headers_that_lie_are_refused(void **state)
+static void inconsistent_headers_are_rejected(void **state)
 {
     static const struct {
         const char *header;
@@ -159,7 +159,7 @@ static void headers_that_lie_are_refused(void **state)
     } lies[] = {
         {"[]", 0, SW_ERR_FORMAT, "begin with '{'"},
         {" {}", 0, SW_ERR_FORMAT, "begin with '{'"},
-        {"{", 0, SW_ERR_FORMAT, "too few"},
+        {"{", 0, SW_ERR_FORMAT, "too short"},
         {"{}", 1, SW_ERR_FORMAT, "1 bytes after the last tensor"},
         {"{\"a\":3}", 0, SW_ERR_FORMAT, "tensor a is not an object"},
         {"{\"a\":{}}", 0, SW_ERR_FORMAT, "tensor a has no dtype"},
@@ -167,9 +167,9 @@ static void headers_that_lie_are_refused(void **state)
         {"{\"a\":{\"dtype\":\"BF16\"}}", 0, SW_ERR_UNSUPPORTED, "BF16"},
         {"{\"a\":{\"dtype\":\"U8\"}}", 0, SW_ERR_FORMAT, "no shape"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,0]}}", 0, SW_ERR_FORMAT,
-         "dimension 0 is not a size"},
+         "dimension 0 is not a non-negative integer"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1.5],\"data_offsets\":[0,0]}}", 0, SW_ERR_FORMAT,
-         "dimension 1 is not a size"},
+         "dimension 1 is not a non-negative integer"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1,
          SW_ERR_UNSUPPORTED, "more than 8"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4]}}", 4, SW_ERR_FORMAT, "data_offsets"},
@@ -182,15 +182,15 @@ static void headers_that_lie_are_refused(void **state)
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 3, SW_ERR_FORMAT,
          "claims bytes 0 to 4 of 3"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, SW_ERR_FORMAT,
-         "does not fit"},
+         "does not match"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
-         SW_ERR_FORMAT, "does not fit"},
+         SW_ERR_FORMAT, "does not match"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[9007199254740993],\"data_offsets\":[0,0]}}", 0,
-         SW_ERR_FORMAT, "does not fit"},
+         SW_ERR_FORMAT, "does not match"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1e300],\"data_offsets\":[0,0]}}", 0, SW_ERR_FORMAT,
-         "not a size"},
+         "not a non-negative integer"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3, SW_ERR_FORMAT,
-         "after a hole"},
+         "follows a gap"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
          3, SW_ERR_FORMAT, "tensor b overlaps"},
@@ -203,7 +203,7 @@ static void headers_that_lie_are_refused(void **state)
         {"{\"__metadata__\":[]}", 0, SW_ERR_FORMAT, "not an object"},
         {"{\"__metadata__\":{\"k\":1}}", 0, SW_ERR_FORMAT, "metadata k is not a string"},
         {"{\"sw.checksum\":{\"dtype\":\"U8\",\"shape\":[16],\"data_offsets\":[0,16]}}", 16,
-         SW_ERR_FORMAT, "checksum is wrong"},
+         SW_ERR_FORMAT, "checksum mismatch"},
         {"{\"sw.checksum\":{\"dtype\":\"U8\",\"shape\":[15],\"data_offsets\":[0,15]}}", 15,
          SW_ERR_FORMAT, "not 16 bytes at the end"},
         {"{\"sw.checksum\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]}}", 16,
@@ -225,7 +225,7 @@ static void headers_that_lie_are_refused(void **state)
 }
 
 /* The claim is compared with the file before memory is taken for it. */
-static void a_lying_header_length_takes_no_memory(void **state)
+static void a_false_header_length_allocates_no_memory(void **state)
 {
     const uint64_t claims[] = {3, 100000000, 100000001, UINT64_MAX, UINT64_MAX - 7, 1ull << 63};
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
@@ -244,7 +244,7 @@ static void a_lying_header_length_takes_no_memory(void **state)
     }
 }
 
-static void files_of_others_are_read_unverified(void **state)
+static void files_of_other_programs_are_read_unverified(void **state)
 {
     struct sw_st_file *f = NULL;
     struct sw_err err = {0};
@@ -256,7 +256,7 @@ static void files_of_others_are_read_unverified(void **state)
         " \"a\": {\"dtype\": \"U8\", \"shape\": [1, 3], \"data_offsets\": [0, 3]}}   ",
         4);
     assert_int_equal(sw_st_open(scratch_path("other"), true, &f, &err), SW_ERR_FORMAT);
-    assert_non_null(strstr(err.text, "there is no sw.checksum"));
+    assert_non_null(strstr(err.text, "sw.checksum is missing"));
     assert_int_equal(sw_st_open(scratch_path("other"), false, &f, &err), SW_OK);
     assert_false(sw_st_verified(f));
     assert_string_equal(sw_st_entry_at(f, 0)->name, "a");
@@ -267,7 +267,7 @@ static void files_of_others_are_read_unverified(void **state)
     sw_st_close(f);
 }
 
-static void what_is_no_file_is_named(void **state)
+static void errors_name_a_path_that_is_not_a_file(void **state)
 {
     struct sw_st_file *f = NULL;
     struct sw_err err = {0};
@@ -324,14 +324,14 @@ static void a_file_that_shrinks_while_open_is_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(every_bit_of_the_header_counts),
-        cmocka_unit_test(every_piece_of_data_counts),
-        cmocka_unit_test(truncations_and_tails_are_damage),
-        cmocka_unit_test(headers_that_lie_are_refused),
-        cmocka_unit_test(a_lying_header_length_takes_no_memory),
-        cmocka_unit_test(files_of_others_are_read_unverified),
-        cmocka_unit_test(what_is_no_file_is_named),
+        cmocka_unit_test(written_files_are_read_back),
+        cmocka_unit_test(every_flipped_bit_of_the_header_is_detected),
+        cmocka_unit_test(damaged_data_is_detected),
+        cmocka_unit_test(truncated_and_extended_files_are_rejected),
+        cmocka_unit_test(inconsistent_headers_are_rejected),
+        cmocka_unit_test(a_false_header_length_allocates_no_memory),
+        cmocka_unit_test(files_of_other_programs_are_read_unverified),
+        cmocka_unit_test(errors_name_a_path_that_is_not_a_file),
         cmocka_unit_test(any_failing_call_is_an_error),
         cmocka_unit_test(a_file_that_shrinks_while_open_is_damage),
     };

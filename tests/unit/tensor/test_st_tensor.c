@@ -37,7 +37,7 @@ static void write_one(const char *path, const char *name, const struct sw_tensor
     sw_st_writer_free(w);
 }
 
-static void values_keep_their_place_through_other_layouts(void **state)
+static void values_survive_a_change_of_layout(void **state)
 {
     int64_t dim[] = {1100, 1003};
     size_t n = 1100 * 1003;
@@ -71,7 +71,7 @@ static void values_keep_their_place_through_other_layouts(void **state)
     sw_free(back);
 }
 
-static void types_and_ranks_travel(void **state)
+static void every_type_and_rank_is_written_and_read(void **state)
 {
     struct sw_desc d[] = {
         sw_desc_plain(SW_I32, 1, (int64_t[]){3}), sw_desc_plain(SW_U8, 3, (int64_t[]){2, 2, 2}),
@@ -94,7 +94,7 @@ static void types_and_ranks_travel(void **state)
     }
 }
 
-static void what_does_not_fit_is_refused_with_both_shapes(void **state)
+static void shape_mismatch_is_rejected_with_both_shapes(void **state)
 {
     struct sw_err err = {0};
     struct sw_st_file *f = NULL;
@@ -120,9 +120,9 @@ static void what_does_not_fit_is_refused_with_both_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_keep_their_place_through_other_layouts),
-        cmocka_unit_test(types_and_ranks_travel),
-        cmocka_unit_test(what_does_not_fit_is_refused_with_both_shapes),
+        cmocka_unit_test(values_survive_a_change_of_layout),
+        cmocka_unit_test(every_type_and_rank_is_written_and_read),
+        cmocka_unit_test(shape_mismatch_is_rejected_with_both_shapes),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

@@ -15,7 +15,7 @@ static char *read_all(const char *path, size_t *bytes)
     return text;
 }
 
-static void the_file_is_what_the_format_says(void **state)
+static void the_file_follows_the_format(void **state)
 {
     struct sw_err err = {0};
     uint64_t bytes = 0, length;
@@ -92,7 +92,7 @@ static void other_programs_can_read_it(void **state)
     assert_int_equal(system(command), 0);
 }
 
-static void the_header_may_be_nothing_but_the_checksum(void **state)
+static void a_file_without_tensors_has_only_the_checksum(void **state)
 {
     struct sw_st_file *f = NULL;
     struct sw_st_writer *w = sw_st_writer_new();
@@ -108,7 +108,7 @@ static int never_called(void *user, struct sw_st_sink *sink, struct sw_err *err)
     return sw_err_set(err, SW_ERR_LIBRARY, "called");
 }
 
-static void bad_names_and_shapes_are_refused(void **state)
+static void bad_names_and_shapes_are_rejected(void **state)
 {
     struct sw_err err = {0};
     struct sw_st_writer *w = sw_st_writer_new();
@@ -161,8 +161,8 @@ static void a_source_that_fails_keeps_the_old_file(void **state)
         int rc;
         const char *says;
     } cases[] = {
-        {{39, 0}, SW_ERR_INVALID, "tensor w: its source gives 39 of 40 bytes"},
-        {{41, 0}, SW_ERR_INVALID, "tensor w: its source gives more than its shape holds"},
+        {{39, 0}, SW_ERR_INVALID, "tensor w: the source returned 39 of 40 bytes"},
+        {{41, 0}, SW_ERR_INVALID, "tensor w: the source returned more bytes than its shape has"},
         {{20, SW_ERR_LIBRARY}, SW_ERR_LIBRARY, "tensor w: device lost"},
         {{40, SW_ERR_CANCELLED}, SW_ERR_CANCELLED, "tensor w: device lost"},
     };
@@ -228,7 +228,7 @@ static void a_full_disk_at_any_write_keeps_the_old_file(void **state)
         }
 }
 
-static void any_failing_call_leaves_old_or_new(void **state)
+static void any_failing_call_leaves_the_old_or_the_new_file(void **state)
 {
     scratch_clear();
     const char *path = scratch_path("any");
@@ -244,7 +244,7 @@ static void any_failing_call_leaves_old_or_new(void **state)
     assert_true(failed >= 2 * calls - 2);
 }
 
-static void death_at_any_call_leaves_old_or_new(void **state)
+static void a_crash_at_any_call_leaves_the_old_or_the_new_file(void **state)
 {
     const char *path = scratch_path("dead");
     int deaths = 0;
@@ -279,14 +279,14 @@ static void death_at_any_call_leaves_old_or_new(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_file_is_what_the_format_says),
+        cmocka_unit_test(the_file_follows_the_format),
         cmocka_unit_test(other_programs_can_read_it),
-        cmocka_unit_test(the_header_may_be_nothing_but_the_checksum),
-        cmocka_unit_test(bad_names_and_shapes_are_refused),
+        cmocka_unit_test(a_file_without_tensors_has_only_the_checksum),
+        cmocka_unit_test(bad_names_and_shapes_are_rejected),
         cmocka_unit_test(a_source_that_fails_keeps_the_old_file),
         cmocka_unit_test(a_full_disk_at_any_write_keeps_the_old_file),
-        cmocka_unit_test(any_failing_call_leaves_old_or_new),
-        cmocka_unit_test(death_at_any_call_leaves_old_or_new),
+        cmocka_unit_test(any_failing_call_leaves_the_old_or_the_new_file),
+        cmocka_unit_test(a_crash_at_any_call_leaves_the_old_or_the_new_file),
     };
     return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

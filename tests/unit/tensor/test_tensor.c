@@ -154,7 +154,7 @@ static struct sw_desc transposed(void)
     return d;
 }
 
-static void rows_move_in_steps_of_the_layout(void **state)
+static void rows_are_copied_in_multiples_of_the_block(void **state)
 {
     struct sw_desc d[] = {sw_desc_plain(SW_F32, 2, (int64_t[]){10, 7}),
                           sw_desc_blocked(SW_F32, 4, (int64_t[]){10, 5, 2, 3}, 1, 4),
@@ -176,7 +176,7 @@ static void rows_move_in_steps_of_the_layout(void **state)
     }
 }
 
-static void wrong_rows_are_refused(void **state)
+static void out_of_range_rows_are_rejected(void **state)
 {
     float x[100] = {0};
     struct sw_desc d = weights_by_four();
@@ -220,8 +220,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(new_tensors_are_zero_and_named_in_errors),
         cmocka_unit_test(views_do_not_own),
-        cmocka_unit_test(rows_move_in_steps_of_the_layout),
-        cmocka_unit_test(wrong_rows_are_refused),
+        cmocka_unit_test(rows_are_copied_in_multiples_of_the_block),
+        cmocka_unit_test(out_of_range_rows_are_rejected),
         cmocka_unit_test(device_errors_are_passed_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
