@@ -1,5 +1,5 @@
-/* Bags of words as one array of ids and the end of each bag. Renumbering walks over it once, in
- * place, and drops words that have no number. One owner until then. */
+/* Bags of words, stored as one array of ids and the end of each bag. sw_bags_number replaces the
+ * ids in place in one pass and drops words without a new id. One owner until then. */
 #include "data/bags.h"
 #include "base/os.h"
 #include <string.h>

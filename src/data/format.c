@@ -1,5 +1,5 @@
-/* Records of any format: finds a format by its name, opens and closes it, and puts "record 17 of
- * FILE" in front of messages. The registry sw_formats[] is written by the build. */
+/* Records of any format: finds a format by name, opens and closes it, and names the location of a
+ * record for messages. The registry sw_formats[] is written by the build. */
 #include "data/format.h"
 #include "base/os.h"
 #include "data/blob.h"
@@ -37,7 +37,7 @@ int sw_records_open(struct sw_records *r, const struct sw_format *format,
     r->max_pixels = args->max_pixels ? args->max_pixels : SW_PICTURE_MAX_PIXELS;
     r->state = sw_calloc(1, format->state_bytes);
     if (!r->state)
-        return sw_err_nomem(err, "an opened data format", format->state_bytes);
+        return sw_err_nomem(err, "the state of a data format", format->state_bytes);
 
     struct sw_format_args told = *args;
     struct sw_files files = {0};

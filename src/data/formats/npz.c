@@ -1,6 +1,7 @@
-/* Archives of arrays, as numpy.savez and savez_compressed write them (a ZIP archive whose members
- * are .npy files): every array, or those that are named, is a field of the records. Several
- * archives with the same arrays follow each other. data/array.h says which types fields have. */
+/* Archives of arrays written by numpy.savez and savez_compressed (a ZIP archive whose members are
+ * .npy files): every array, or each one named by a key, becomes a field of the records. The records
+ * of several archives with the same arrays are concatenated. data/array.h describes the types of
+ * fields. */
 #include "base/os.h"
 #include "data/array.h"
 #include "data/files.h"
@@ -13,10 +14,10 @@ struct npz_conf {
 };
 
 struct npz_state {
-    struct sw_zip *zip; /* owned, each too; only while it is opened */
+    struct sw_zip *zip; /* owned, elements too; only during open */
     int zips;
     struct sw_column column[SW_MAX_FIELDS];
-    char *name[SW_MAX_FIELDS]; /* owned; of fields */
+    char *name[SW_MAX_FIELDS]; /* owned; names of fields */
     int count;
 };
 
@@ -25,15 +26,13 @@ static int add_field(struct npz_state *s, const char *name, size_t name_bytes, c
 {
     if (s->count == SW_MAX_FIELDS)
         return sw_err_set(err, SW_ERR_INVALID,
-                          "more than %d arrays as fields of a record; choose some with the key "
-                          "fields",
-                          SW_MAX_FIELDS);
+                          "more than %d arrays; select some with the key fields", SW_MAX_FIELDS);
     char *own = sw_format("%.*s", (int)name_bytes, name),
          *array = sw_format("%.*s", (int)member_bytes, member);
     int rc = own && array ? SW_OK : sw_err_nomem(err, "the name of a field", name_bytes);
     for (int f = 0; !rc && f < s->count; f++) {
         if (!strcmp(s->name[f], own))
-            rc = sw_err_set(err, SW_ERR_INVALID, "fields: %s is given twice", own);
+            rc = sw_err_set(err, SW_ERR_INVALID, "fields: duplicate field %s", own);
     }
     if (!rc)
         rc = sw_column_open_members(&s->column[s->count], own, s->zip, s->zips, array, shape, err);
@@ -60,7 +59,7 @@ static int add_listed(struct npz_state *s, const struct npz_conf *conf, struct s
     return rc;
 }
 
-/* Every array of the first archive is a field of its own name. */
+/* Adds every array of the first archive as a field with the same name. */
 static int add_members(struct npz_state *s, const struct npz_conf *conf, struct sw_err *err)
 {
     int rc = SW_OK;
@@ -134,15 +133,15 @@ static int npz_fetch(const struct sw_records *r, int64_t record, int f, void *sc
 static const struct sw_opt npz_opts[] = {
     SW_FORMAT_PATHS(struct npz_conf, "archives"),
     OPT(STRINGS, fields,
-        "which arrays are which fields, a list of FIELD:ARRAY such as image:x_train; unset: all, "
-        "by their names"),
+        "arrays to use as fields, a list of FIELD:ARRAY such as image:x_train; unset: all, with "
+        "their own names"),
     SW_FORMAT_SHAPE(struct npz_conf, SW_FORMAT_SHAPE_OF_ARRAY),
     {0},
 };
 
 const struct sw_format sw_format_npz = {
-    .base = SW_TYPE("npz", "archives of arrays of numpy, stored or deflated", struct npz_conf,
-                    npz_opts),
+    .base =
+        SW_TYPE("npz", "archives of NumPy arrays, stored or deflated", struct npz_conf, npz_opts),
     .state_bytes = sizeof(struct npz_state),
     .open = npz_open,
     .close = npz_close,
